@@ -3,13 +3,13 @@
     python benchmarks/app_speed.py
 
 Starts its own server. Cold: the first visit after the start, imports included; warm: later visits.
-Times run from the server's first byte to the first frame of the chart, a plain picture, and to
-Plotly's. While the knob is dragged over all stops, from each move of the pointer to the frame after
-the one in which number and rule have moved; after it is let go, to the address. Chromium draws
-without a graphics card here. Small files are asked for one by one over one connection, as a browser
-asks for a hundred at first. Beside it, in the same run: a page of Streamlit with nothing but the
-same chart, and a page without Streamlit on which a range input moves a dot and a rule of it. Each
-mechanism's example, which Train shows before a first run, is made once.
+Times run from the server's first byte to the sentence on top and to the picture. While the knob is
+dragged over all stops, from each move of the pointer to the frame after the one in which sentence
+and rule have moved; after it is let go, to the address. Chromium draws without a graphics card
+here. Small files are asked for one by one over one connection, as a browser asks for a hundred at
+first. Beside it, in the same run: a page of Streamlit with nothing but the same curve, and a page
+without Streamlit on which a range input moves a dot and a rule of it. Each mechanism's example,
+which Train shows before a first run, is made once.
 """
 
 import argparse
@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import plotly
 import streamlit as st
 from playwright.sync_api import sync_playwright
 
@@ -44,10 +45,11 @@ from pages.ui.charts import LIGHT  # noqa: E402
 from tests.browser_helpers import FIRST_SCREEN_SCRIPT, open_and_settle  # noqa: E402
 
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run")
-FRAME, PLOTTED = ".dpmc-plot svg", ".dpmc-plot .scatterlayer .trace"
+SENTENCE, PICTURE = ".dpmc-say", ".dpmc-picture"
+PLOTTED = ".js-plotly-plot .scatterlayer .trace"
 WATCH = """() => {
-  const look = () => document.querySelector('.dpmc-value').textContent
-    + document.querySelector('.dpmc-plot .shapelayer path').getAttribute('d');
+  const look = () => document.querySelector('.dpmc-say').textContent
+    + document.querySelector('.dpmc-picture .rule, .shapelayer path').getAttribute('d');
   window.answers = [];
   let start = null, before = null;
   document.querySelector('.dpmc-track').addEventListener('pointermove', () => {
@@ -66,13 +68,13 @@ WATCH = """() => {
 ROUNDS = 6  # times that the knob is dragged there and back
 STREAMLIT = "import json\nimport streamlit as st\nst.plotly_chart(json.loads({!r}), theme=None)\n"
 PLAIN_PAGE = """<script>{plotly}</script><div class="dpmc-plot" style="height:400px"></div>
-<span class="dpmc-value"></span><input class="dpmc-track" type="range" max="13" style="width:700px">
+<span class="dpmc-say"></span><input class="dpmc-track" type="range" max="13" style="width:700px">
 <script>
   const plot = document.querySelector(".dpmc-plot"), { data, layout } = {figure}
   Plotly.newPlot(plot, data, layout)
   document.querySelector(".dpmc-track").oninput = (event) => {
     const k = Number(event.target.value)
-    document.querySelector(".dpmc-value").textContent = k
+    document.querySelector(".dpmc-say").textContent = k
     Plotly.update(plot, { x: [[k]] }, { "shapes[0].x0": k, "shapes[0].x1": k }, [data.length - 1])
   }
 </script>"""
@@ -96,11 +98,13 @@ def main() -> None:
 
 
 def load_first_chart() -> dict[str, Any]:
-    """Load the first chart of the app."""
-    scene_view = scene.load_shipped_scene("movie-night", "input-flip")
-    assert scene_view is not None
-    figure: dict[str, Any] = scene.build_view(scene_view, LIGHT)["picture"]["figure"]
-    return figure
+    """Return the curve that the app shows first, with its dot and its rule, for Plotly."""
+    curve_scene = scene.load_shipped_scene("movie-night", "input-flip")
+    assert curve_scene is not None
+    stops = scene.build_view(curve_scene, LIGHT)["stops"]
+    values, rule = [stop["value"] for stop in stops], {"type": "line", "x0": 0, "x1": 0}
+    data = [{"y": values, "mode": "lines+markers"}, {"x": [0], "y": values[:1], "mode": "markers"}]
+    return {"data": data, "layout": {"shapes": [rule | {"y0": 0, "y1": 1, "yref": "paper"}]}}
 
 
 def time_examples() -> dict[str, float]:
@@ -157,16 +161,14 @@ def print_measurements(address: str, plain_address: str, figure: dict[str, Any])
         chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
         visits, plain_times = [], []
         for _ in range(6):
-            visits.append(time_first_chart(chromium, address, (FRAME, PLOTTED)))
-            plain_times.append(
-                time_first_chart(chromium, plain_address, (".js-plotly-plot .scatterlayer .trace",))
-            )
+            visits.append(time_first_chart(chromium, address, (SENTENCE, PICTURE)))
+            plain_times.append(time_first_chart(chromium, plain_address, (PLOTTED,)))
         for name, app_times, reference_times in (
             ("cold", visits[0], plain_times[0]),
             ("warm", median_by_column(visits[1:]), median_by_column(plain_times[1:])),
         ):
             print(
-                f"first chart after the server answers, {name}: {app_times[0]:.2f} s,"
+                f"sentence and first chart after the server answers, {name}: {app_times[0]:.2f} s,"
                 f" {app_times[1]:.2f} s;"
                 f" a bare page: {reference_times[0]:.2f} s"
                 f" ({app_times[1] / reference_times[0]:.2f}x)"
@@ -233,7 +235,7 @@ def time_first_chart(chromium, address: str, selectors: Sequence[str]) -> list[f
 def time_plain_page(chromium, figure: dict[str, Any]) -> list[float]:
     """Measure like `time_drag` a page with only the chart and a range input."""
     page = chromium.new_page(viewport={"width": 1366, "height": 650})
-    code = scene.find_plotly_bundle().read_text("utf-8")
+    code = (Path(plotly.__file__).parent / "package_data/plotly.min.js").read_text("utf-8")
     page.set_content(PLAIN_PAGE.replace("{plotly}", code).replace("{figure}", json.dumps(figure)))
     page.wait_for_selector(PLOTTED, state="attached", timeout=60_000)
     page.evaluate(WATCH)
@@ -249,7 +251,7 @@ def time_drag(chromium, address: str) -> tuple[list[float], float]:
     """Return milliseconds from pointer moves to the changed picture, and seconds to the address."""
     page = chromium.new_page(viewport={"width": 1366, "height": 650})
     page.goto(address + "?epsilon=0.1")
-    page.wait_for_selector(PLOTTED, state="attached", timeout=60_000)
+    page.wait_for_selector(PICTURE, state="attached", timeout=60_000)
     page.wait_for_timeout(2_000)
     page.evaluate(WATCH)
     releases = drag_knob(page)
@@ -270,7 +272,7 @@ def drag_across_stops(page, stops: Sequence[float], height: float) -> Iterator[N
 def drag_knob(page) -> list[float]:
     """Drag the knob over all stops and back; return the seconds from the release to the address."""
     stops = [
-        box["x"] + box["width"] / 2 for box in list_boxes(page.locator(".dpmc-plot .xtick text"))
+        box["x"] + box["width"] / 2 for box in list_boxes(page.locator(".dpmc-picture .middle"))
     ]
     knob = page.locator(".dpmc-knob").bounding_box()
     releases = []

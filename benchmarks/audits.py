@@ -97,9 +97,9 @@ def median_gaussian_bound(
 def audit_papers() -> int:
     """Audit every promise of the papers that is not proved, with the command that repeats it."""
     entries = {}
-    for _, paper_experiment in papers.experiments():
+    for _, paper_experiment in papers.list_experiments():
         for promise in paper_experiment.promises:
-            command = verdicts.audit_command(promise)
+            command = verdicts.build_audit_command(promise)
             if command in entries:
                 continue
             settings = as_published.merge_published_settings(promise.mechanism, promise.settings)

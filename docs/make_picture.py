@@ -49,7 +49,7 @@ def film_slider(film, address):
     """Move epsilon from 0.1 to 10 and back to 1."""
     page = film.page
     open_and_settle(page, address)
-    page.wait_for_selector(".dpmc-plot .scatterlayer .trace", state="attached")
+    page.wait_for_selector(".dpmc-picture", state="attached")
     slider = page.get_by_role("slider", name="epsilon")
     slider.press("Home")
     settle(page)

@@ -7,16 +7,19 @@ raises `BadArchive`.
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
+import lzma
 import math
 import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +35,11 @@ _ALWAYS_ALLOWED_BYTES = 100_000_000  # bytes of arrays that any archive may hold
 _CHUNK_BYTES = 1 << 16  # it expands to at most 70 MB
 _END_SIGNATURE, _LOCAL_SIGNATURE = b"PK\x05\x06", b"PK\x03\x04"
 _ZIP64_FIELD = b"\x01\x00\x10\x00"  # start of the field that NumPy writes for 64-bit sizes
+_PACKED: dict[bytes, Callable[[Any], Any]] = {  # first bytes, as a pattern
+    rb"\x1f\x8b\x08": gzip.open,
+    rb"BZh[1-9]1AY&SY": bz2.open,
+    rb"\xfd7zXZ\0": lzma.open,
+}
 _NPY_HEADER = re.compile(
     r"\{'descr': '([<>|][iufU]\d{1,9})', 'fortran_order': (True|False),"
     r" 'shape': \(((?:|\d{1,18},|\d{1,18}(?:, \d{1,18})+))\), \} *\n"
@@ -39,7 +47,7 @@ _NPY_HEADER = re.compile(
 # RuntimeError includes RecursionError and NotImplementedError, which zipfile raises.
 _READ_ERRORS = (
     *(OSError, ValueError, EOFError, RuntimeError, MemoryError, ArithmeticError, LookupError),
-    *(TypeError, AttributeError, struct.error, zlib.error, zipfile.BadZipFile),
+    *(TypeError, AttributeError, struct.error, zlib.error, lzma.LZMAError, zipfile.BadZipFile),
 )
 
 
@@ -58,6 +66,7 @@ class BadArchive(DpmcError):
 
 @contextmanager
 def _translate_errors(path: Path) -> Iterator[None]:
+    """Raise BadArchive instead of the errors that a damaged file may cause in the block."""
     try:
         yield
     except _READ_ERRORS as error:
@@ -101,7 +110,7 @@ def read_npz(path: Path, *, no_extra_bytes: bool = False) -> dict[str, NDArray[A
         BadArchive: if the file is damaged, too large, or holds anything but plain NumPy arrays.
     """
     arrays_by_name = {}
-    with _translate_errors(path):  # unlike a bomb, numbers never shrink to a hundredth
+    with _translate_errors(path):  # real numbers, unlike a ZIP bomb, never pack to a hundredth
         limit = min(MAX_UNPACKED_BYTES, max(_ALWAYS_ALLOWED_BYTES, 100 * path.stat().st_size))
     for member, chunks in iterate_members(path, limit, no_extra_bytes=no_extra_bytes):
         with _translate_errors(path):
@@ -150,8 +159,37 @@ def iterate_members(
                 yield member, _iterate_chunks(path, file, member)
 
 
+def unpack(name: str, file: BinaryIO, max_bytes: int) -> bytes | None:
+    """The one file that is packed by gzip, bzip2, xz or ZIP; None where nothing is.
+
+    Raises BadArchive.
+    """
+    head = file.read(10)
+    file.seek(0)
+    with _translate_errors(Path(name)):
+        if head.startswith(_LOCAL_SIGNATURE):
+            members = _check_members(file, max_bytes, False)
+            files = [m for m in members if not m.is_dir() and not m.filename.startswith("__MACOSX")]
+            if len(files) != 1:
+                raise ValueError(f"it is a ZIP archive of {len(files)} files, not of one")
+            return b"".join(_iterate_chunks(Path(name), file, files[0]))
+        for pattern, opener in _PACKED.items():
+            if re.match(pattern, head, re.DOTALL):
+                content: bytes = opener(file).read(max_bytes + 1)
+                if len(content) > max_bytes:
+                    raise ValueError(f"it would unpack to more than {max_bytes:,} bytes")
+                return content
+    return None
+
+
 def _check_members(file: IO[bytes], max_bytes: int, no_extra_bytes: bool) -> list[zipfile.ZipInfo]:
-    """Return the files of the archive in the order in which they lie, after checking all sizes."""
+    """Check an archive's directory with all sizes in it, and return its files in their order.
+
+    Args:
+        file: the archive.
+        max_bytes: limit of the unpacked size of all files together.
+        no_extra_bytes: whether to refuse an archive with any byte that belongs to no file.
+    """
     size = file.seek(0, 2)
     start = max(0, size - (1 << 16) - 22)
     file.seek(start)
@@ -209,6 +247,7 @@ def _read_local_header(file: IO[bytes], member: zipfile.ZipInfo) -> tuple[int, i
 
 
 def _iterate_chunks(path: Path, file: IO[bytes], member: zipfile.ZipInfo) -> Iterator[bytes]:
+    """Yield the unpacked bytes of a member, and check their length and checksum at the end."""
     with _translate_errors(path):
         method, _, extra = _read_local_header(file, member)
         file.seek(extra, 1)
@@ -231,7 +270,16 @@ def _iterate_chunks(path: Path, file: IO[bytes], member: zipfile.ZipInfo) -> Ite
 
 
 def _parse_npy(name: str, size: int, chunks: Iterable[bytes]) -> NDArray[Any]:
-    """Parse one array in NumPy's format; its bytes must be exactly what its header says."""
+    """Parse one array in NumPy's format.
+
+    Args:
+        name: the name of the array in messages.
+        size: the number of bytes of the file, header included.
+        chunks: these bytes.
+
+    Raises:
+        ValueError: if the bytes are not exactly those of a plain array.
+    """
     content, position = np.empty(size, dtype=np.uint8), 0
     for chunk in chunks:
         content[position : position + len(chunk)] = np.frombuffer(chunk, dtype=np.uint8)

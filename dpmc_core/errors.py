@@ -16,7 +16,7 @@ MAX_ABS_RATING = 1e15  # end of a rating range: sums of squares of such ratings 
 
 
 def make_printable(text: str, *, keep_newlines: bool = False) -> str:
-    r"""Escape the characters of foreign text that a terminal obeys or that mislead a reader.
+    r"""Escape the characters of foreign text that control a terminal or mislead a reader.
 
     Control characters, ends of lines, marks of the writing direction and lone surrogates are
     written as JSON writes them, for example \u001b.

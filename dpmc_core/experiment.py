@@ -34,7 +34,7 @@ COMPUTED_FROM_RAW = (
 )
 
 OnStep = Callable[[Mechanism, Step], None]
-Solve = Callable[[AddsNoiseLast, Ratings], Rounds]
+Solve = Callable[[AddsNoiseLast, Ratings], Rounds]  # as `AddsNoiseLast.solve_without_noise`
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,10 @@ class Result:
 
     @property
     def baseline_id(self) -> str:
-        """The id of the baseline to which the mechanism is compared."""
+        """The id of the baseline to which the mechanism is compared.
+
+        Only methods for ratings have alternatives, of which the RMSE without noise chooses one.
+        """
         errors = {id: values["rmse"] for id, values in self.baselines.items() if "rmse" in values}
         return registry.choose_baseline(type(self.mechanism), self.problem.steps, errors)
 
@@ -283,7 +286,19 @@ def _fit_mechanism(
     on_step: OnStep | None,
     solve: Solve | None = None,
 ) -> tuple[Model | None, tuple[Mapping[str, float], ...], bool]:
-    """Return the last publishable model, the trace of each round, and whether it was cut short."""
+    """Fit a mechanism until it ends or the run is stopped.
+
+    Args:
+        mechanism: the mechanism to fit.
+        problem: the training and test ratings.
+        seed: decides the noise.
+        on_step: called with every step.
+        solve: returns the noiseless rounds for a mechanism that adds its noise last.
+
+    Returns:
+        The last publishable model, the trace of each round, and whether the run was stopped before
+        the last round.
+    """
     model: Model | None = None
     trace: list[Mapping[str, float]] = []
     rng = create_generator(seed, format_run_key(mechanism, problem))
@@ -305,6 +320,7 @@ def _fit_mechanism(
 
 
 def _to_json(value: Any) -> Any:
+    """Return a value with lists for tuples, text keys, and None for numbers that are not finite."""
     if isinstance(value, Mapping):
         return {str(key): _to_json(element) for key, element in value.items()}
     if isinstance(value, list | tuple):

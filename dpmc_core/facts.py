@@ -47,6 +47,16 @@ def build_from_table(cls: type[T], table: Mapping[str, Any], location: str) -> T
 
 
 def _convert(target_type: Any, value: Any, location: str) -> Any:
+    """Convert a TOML value to the annotated type of a field.
+
+    Args:
+        target_type: the annotation.
+        value: the value as it was read.
+        location: what messages call the field.
+
+    Raises:
+        ValueError: if the value is not of that type.
+    """
     origin, args = typing.get_origin(target_type) or target_type, typing.get_args(target_type)
     if origin in (types.UnionType, typing.Union):  # the first type that fits
         for choice in args[:-1]:

@@ -146,7 +146,7 @@ def parse_link(text: str) -> Link:
 
 
 def steepness(link: Link, bound: float) -> float:
-    """Return the supremum of h'/(h (1 - h)) = h'/h + h'/(1 - h) over [-bound, bound].
+    """Return the supremum of h'/(h (1 - h)) = h'/h + h'/(1 - h) over scores in [-bound, bound].
 
     It is 1 for the logistic link at any bound; for the probit link it grows with |x|, so the end of
     the interval decides.

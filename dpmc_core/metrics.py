@@ -65,7 +65,7 @@ class Metric:
 
     @property
     def panel_title(self) -> str:
-        """The title of a chart beside those of other ranking candidates."""
+        """The title of a chart, with the ranking candidates by which such charts differ."""
         return f"{self.title}, {self.candidates}" if self.candidates else self.title
 
     @property
@@ -92,7 +92,7 @@ class Metric:
         return f"{self.format_value(value)} {self.unit}".rstrip()
 
     def in_units_of(self, public: PublicFacts) -> Metric:
-        """Return the metric in the unit of a rating range: from 1 to 5, points are stars."""
+        """Return the metric in the unit of a range: rating points from 1 to 5 are called stars."""
         stars = self.unit and (public.low, public.high) == (1, 5)
         return replace(self, unit="stars") if stars else self
 
@@ -148,10 +148,10 @@ _PER_RATING_METRICS = {**_HEADLINE_METRICS, Task.RANKING: "hr@10_full"}
 
 
 def choose_per_rating_metric(task: Task) -> Metric:
-    """Return the task's metric that is a mean over held-out ratings (RMSE: the root of one).
+    """Return the task's metric that is a mean over held-out ratings (RMSE: the root of a mean).
 
-    For ranking, lists are of all unseen items, because nobody is shown ten of a hundred items drawn
-    at random.
+    For ranking it is over lists of all unseen items, because a real list is never chosen from a
+    hundred items drawn at random.
     """
     return METRICS[_PER_RATING_METRICS[task]]
 
@@ -225,7 +225,7 @@ def error_cdf(errors: ArrayLike, points: ArrayLike) -> Floats:
     """Return the share of errors with |error| <= x, for each x in points.
 
     Args:
-        errors: array of any shape.
+        errors: array of shape (n_errors,), not empty.
         points: array of shape (n_points,), in the unit of the errors.
 
     Returns:
@@ -363,7 +363,7 @@ def check_measurable(task: Task, train: Ratings, test: Ratings) -> None:
 
 
 def _check_candidates(n_candidates: NDArray[np.integer], k: int) -> None:
-    """Check that some test interaction is ranked among k candidates or more."""
+    """Raise BadRatings unless some test interaction is ranked among k candidates or more."""
     max_candidates = int(n_candidates.max(initial=0))
     if max_candidates < k:
         raise BadRatings(
@@ -375,7 +375,17 @@ def _check_candidates(n_candidates: NDArray[np.integer], k: int) -> None:
 
 
 class _SeenItems:
-    """The items that each user has in train or test, as sorted rows."""
+    """The items that each user has in train or test.
+
+    Attributes:
+        train: training ratings.
+        test: test ratings.
+        n_users: number of users.
+        n_items: number of items.
+        users: the user of each (user, item) pair; pairs are sorted by user and item.
+        items: the item of each pair.
+        indptr: array of shape (n_users + 1,); the pairs of user u are indptr[u] to indptr[u + 1].
+    """
 
     def __init__(self, train: Ratings, test: Ratings) -> None:
         self.train, self.test = train, test
@@ -447,7 +457,7 @@ class _SeenItems:
 
 
 def _rank_all_items(model: Model, seen_items: _SeenItems) -> Ints:
-    """Rank each test interaction among all items that its user does not have.
+    """Return the rank (0, 1, ...) of each test interaction among all items its user does not have.
 
     The last result is cached, because a run is first measured and then inspected user by user.
     """
@@ -478,10 +488,10 @@ _last_ranks: tuple[tuple[Callable[[], Any], ...], Ints] = (
 
 
 def _bound_rounding(model: Model, users: NDArray[np.integer]) -> Floats | float:
-    """Bound how far scores of two items with equal factors differ, per user; 0 without factors.
+    """Bound how far scores of two items with equal factors differ by rounding, for each user.
 
-    A dot product of r terms is off by at most r eps |l|'|r| <= r eps ||l|| ||r||, and a matrix
-    product may add up some columns in another order than others.
+    It is 0 for models without factors. A dot product of r terms is off by at most r eps |l|'|r| <=
+    r eps ||l|| ||r||, and a matrix product may add up some columns in another order than others.
     """
     if not isinstance(model, Factors) or not model.right.size:
         return 0.0
@@ -500,9 +510,11 @@ def _score_all_items(model: Model, users: NDArray[np.integer], n_items: int) -> 
 
 
 def _split_rows(rows: int, columns: int) -> list[Ints]:
+    """Split row indices into blocks of at most `CELLS_PER_BLOCK` cells, or of one row."""
     size = max(1, CELLS_PER_BLOCK // columns)
     return [np.arange(start, min(start + size, rows)) for start in range(0, rows, size)]
 
 
 def _cell_indices(ratings: Ratings) -> Ints:
+    """Return user * n_items + item for each rating, of shape (n_obs,)."""
     return ratings.users.astype(np.int64) * ratings.public.items + ratings.items

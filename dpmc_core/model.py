@@ -91,10 +91,10 @@ class ArraySpec:
 
 @dataclass(frozen=True)
 class OwnSide:
-    """How users compute their predictions from published item factors and their own ratings alone.
+    """How a user computes predictions from published item factors and the user's own ratings.
 
     Attributes:
-        formula: the computation in words; `items` are the right factors, x is a user's ratings.
+        formula: the computation in words; `items` are the right factors, x is the user's ratings.
         columns: how many columns `items` may have.
         arrays: the formats of further arrays it needs, by name. They are computed from what was
             published, so they may be published too.
@@ -112,8 +112,8 @@ class Factors:
     Attributes:
         left: array of shape (n_users, r), user factors.
         right: array of shape (n_items, r), item factors.
-        user_arrays: further arrays, by name, from which together with `right` users compute their
-            rows of `left` alone.
+        user_arrays: further arrays, by name. From these and `right` each user can compute the
+            user's row of `left` without other users' data.
     """
 
     left: Floats
@@ -126,6 +126,7 @@ class Factors:
         return self
 
     def predict(self, users: ArrayLike, items: ArrayLike) -> Floats:
+        """Return left[u] . right[i] of (user, item) pairs, whose indices broadcast together."""
         user_indices, item_indices = np.broadcast_arrays(np.asarray(users), np.asarray(items))
         scores = np.empty(user_indices.size)
         flat_users, flat_items = user_indices.ravel(), item_indices.ravel()
@@ -154,6 +155,7 @@ class Dense:
     factors: ClassVar[None] = None
 
     def predict(self, users: ArrayLike, items: ArrayLike) -> Floats:
+        """Return the scores of (user, item) pairs, whose indices broadcast together."""
         scores: Floats = self.matrix[np.asarray(users), np.asarray(items)]
         return scores
 
@@ -170,6 +172,7 @@ class Constant:
     factors: ClassVar[None] = None
 
     def predict(self, users: ArrayLike, items: ArrayLike) -> Floats:
+        """Return the score, in the shape to which the indices broadcast."""
         return np.full(np.broadcast_shapes(np.shape(users), np.shape(items)), self.value)
 
 

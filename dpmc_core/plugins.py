@@ -47,17 +47,17 @@ def run_plugin(path: str, source: bytes) -> tuple[type[Mechanism], ...]:
     name = f"dpmc_plugin_{re.sub(r'[^0-9a-zA-Z]', '_', Path(path).stem)}_{digest}"
     previous = sys.modules.get(name)
     if previous is not None and _loaded_sources.get(path) == source:
-        return _defined_mechanisms(previous)
+        return _find_mechanisms(previous)
     module = ModuleType(name)
     module.__file__ = path
     sys.modules[name] = module  # where dataclasses and pickles look for it
     try:
         exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)
-        mechanisms = _defined_mechanisms(module)
+        mechanisms = _find_mechanisms(module)
         if not mechanisms:
             raise DpmcError("it defines no mechanism: a class with the methods guarantee and fit")
         registry.MECHANISMS.replace(
-            () if previous is None else _defined_mechanisms(previous), mechanisms
+            () if previous is None else _find_mechanisms(previous), mechanisms
         )
     except (Exception, SystemExit) as error:
         if previous is None:
@@ -88,7 +88,8 @@ def format_error(error: BaseException, paths: Collection[str] = _loaded_sources)
     return f"{type(error).__name__}: {text}" + "".join(plugin_lines[-1:])
 
 
-def _defined_mechanisms(module: ModuleType) -> tuple[Any, ...]:
+def _find_mechanisms(module: ModuleType) -> tuple[Any, ...]:
+    """Return the mechanisms that a module defines, as `load_plugin` describes them."""
     classes = {
         value: None
         for name, value in vars(module).items()

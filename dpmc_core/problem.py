@@ -34,6 +34,7 @@ DEFAULT_SEED = 1  # the default of the command line and of the app
 
 
 def _split_ratings(ratings: Ratings, is_held_out: Bools) -> tuple[Ratings, Ratings]:
+    """Return (training, test) ratings; raise BadRatings if nothing is held out."""
     if not is_held_out.any():
         raise BadRatings("no user has a second rating to hold out, so there is nothing to test on")
     return ratings.select(~is_held_out), ratings.select(is_held_out)
@@ -70,6 +71,7 @@ class RandomShare:
         return _split_ratings(ratings, self._draw_held_out(ratings, rng))
 
     def _draw_held_out(self, ratings: Ratings, rng: np.random.Generator) -> Bools:
+        """Draw which ratings are held out, a mask of shape (n_obs,)."""
         total = len(ratings)
         if total < 2:
             raise BadRatings("a split needs at least 2 ratings, got 1")
@@ -91,6 +93,7 @@ class SharePerUser(RandomShare):
     population: ClassVar[str] = "every user's ratings"
 
     def _draw_held_out(self, ratings: Ratings, rng: np.random.Generator) -> Bools:
+        """Draw which ratings are held out, a mask of shape (n_obs,)."""
         counts = np.diff(ratings.indptr)
         quota = np.floor(self.share * counts + rng.random(len(counts))).astype(np.int64)
         quota = np.minimum(quota, counts - 1)
@@ -252,10 +255,14 @@ def check_varied(task: Task, train: Ratings) -> None:
 def prepare_all_ratings(
     ratings: Ratings, task: Task, steps: Sequence[Transform] = ()
 ) -> tuple[Ratings, tuple[str, ...]]:
-    """Prepare all ratings, none held out, as `build_problem` does; return them and the steps.
+    """Prepare all ratings as `build_problem` does, but hold none out.
 
-    The returned facts and steps do not depend on whether the ratings already had the form that the
-    task needs. Bringing ratings into the form they already have changes no value.
+    The public facts and the steps of the result do not depend on whether the ratings already had
+    the form that the task needs, because the step for it is always applied; ratings that have the
+    form keep their values.
+
+    Returns:
+        The prepared ratings, and all steps as command-line texts.
     """
     prepared, _, _ = _prepare_ratings(task, steps, ratings)
     task_steps = _TASK_STEPS[task]
@@ -271,8 +278,8 @@ def prepare_public_facts(
 ) -> PublicFacts:
     """Return public facts after the steps and those that the task needs, as in `build_problem`.
 
-    No rating is read: RANKING means the range 0..1, although `build_problem` leaves ratings that
-    are all 1 in their own range.
+    No rating is read. So for RANKING the range is always 0..1, although `build_problem` keeps the
+    range of ratings that are all 1.
     """
     for step in (*steps, *_TASK_STEPS[task]):
         public = step.transform_facts(public)
@@ -282,7 +289,17 @@ def prepare_public_facts(
 def _prepare_ratings(
     task: Task, steps: Sequence[Transform], train: Ratings, test: Ratings | None = None
 ) -> tuple[Ratings, Ratings | None, tuple[str, ...]]:
-    """Return both sides after the steps and the one that the task needs, and all steps as text."""
+    """Apply the steps, and then the step that the task needs unless the ratings have its form.
+
+    Args:
+        task: what is to be predicted.
+        steps: the preparation steps.
+        train: training ratings, from which steps learn.
+        test: test ratings; None without any.
+
+    Returns:
+        Prepared training and test ratings, and all steps as command-line texts.
+    """
     steps = [step.for_ratings(train) for step in steps]
     train, test = apply_steps(steps, train, test)
     is_signed = (train.public.low, train.public.high) == (-1, 1)
@@ -317,7 +334,10 @@ def format_split(split: str) -> str:
 
 
 def is_ranking_only(tasks: Iterable[Task], steps: Iterable[str]) -> bool:
-    """Return whether only the presence of ratings matters, so that their file needs no range."""
+    """Return whether only the presence of ratings matters, so that their file needs no range.
+
+    That is so if all tasks are rankings and the only step that changes values is `implicit=all`.
+    """
     shaping_steps = {
         text for text in steps if not text.startswith(("top-items", "cap", "features"))
     }

@@ -97,7 +97,7 @@ class PublicFacts:
 
 
 class Origin(enum.Enum):
-    """How it is known which users and items there are."""
+    """From where it is known which users and items there are."""
 
     DECLARED = "declared"  # their numbers were given by the code that built the ratings
     PUBLIC = "public"  # those of a public or a generated set
@@ -521,7 +521,10 @@ def hash_cells(ratings: Ratings, key: int) -> NDArray[np.uint64]:
 def _hash_user_items(
     ratings: Ratings, users: NDArray[Any], items: NDArray[Any], key: int
 ) -> NDArray[np.uint64]:
-    """Hash cells; users of a partition count by their position among all users."""
+    """Return a pseudorandom 64-bit number for each (user, item) pair.
+
+    The users of a partition are identified by their positions among all users.
+    """
     offset = np.random.SeedSequence(key).generate_state(1, np.uint64).astype(np.uint64)
     user_indices = users if ratings.user_positions is None else ratings.user_positions[users]
     cell = user_indices.astype(np.uint64) * np.uint64(ratings.public.items) + items.astype(
@@ -571,6 +574,7 @@ def rank_within_user(ratings: Ratings, *keys: NDArray[Any]) -> Ints:
 
 
 def _as_numbers(name: str, column: ArrayLike, kind: type[Any]) -> NDArray[Any]:
+    """Return a column as an array of a number type; raise BadRatings if it holds no numbers."""
     try:
         with np.errstate(invalid="raise"):  # a NaN among whole numbers
             return np.asarray(column).astype(kind, copy=False)
@@ -579,6 +583,7 @@ def _as_numbers(name: str, column: ArrayLike, kind: type[Any]) -> NDArray[Any]:
 
 
 def _check_values(users: Any, items: Any, values: Floats, public: PublicFacts) -> None:
+    """Raise BadRatings, with the first such rating, unless all ratings are in the public range."""
     # NaN compares false, so it is invalid too.
     is_invalid = ~((values >= public.low) & (values <= public.high))
     if is_invalid.any():
@@ -595,7 +600,7 @@ def _check_values(users: Any, items: Any, values: Floats, public: PublicFacts) -
 
 
 def _mix_bits(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The splitmix64 finaliser: a bijection of 64-bit words that looks random."""
+    """Mix the bits of 64-bit words by the finaliser of splitmix64, which is a bijection."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))

@@ -108,6 +108,7 @@ class _Mechanisms(Mapping[str, type[Mechanism]]):
             self._classes = classes
 
     def _load_all(self) -> Mapping[str, type[Mechanism]]:
+        """Load all methods of this package and of installed packages, once."""
         with self._lock:
             if self._classes is None:
                 classes = sorted(
@@ -118,6 +119,7 @@ class _Mechanisms(Mapping[str, type[Mechanism]]):
             return self._classes
 
     def _load_packages(self) -> None:
+        """Add the mechanisms of installed packages; a package that fails is noted in `broken`."""
         from importlib.metadata import entry_points
 
         points: dict[str, list[EntryPoint]] = {}
@@ -259,7 +261,7 @@ def get_short_name(id: str) -> str:
 
 
 def get_style(id: str) -> Style:
-    """Return the style of a method; one without a style, or an unknown one, keeps the same one."""
+    """Return the style of a method; one without a style, or unknown, gets one by its id."""
     return getattr(MECHANISMS.get(id), "style", None) or pick_style(id)
 
 
@@ -278,7 +280,7 @@ def find_changed_settings(id: str, settings: Mapping[str, Any]) -> dict[str, Any
 
 
 def _check_class(candidate: object) -> None:
-    """Check that an object is a class that has the form of a mechanism."""
+    """Raise DpmcError unless an object is a class that has the form of a mechanism."""
     if not isinstance(candidate, type):
         raise DpmcError(f"a mechanism must be a class, got {candidate!r}")
     cls: Any = candidate
@@ -320,6 +322,7 @@ def _check_class(candidate: object) -> None:
 
 
 def _check_counterparts(cls: type[Mechanism], classes: Mapping[str, type[Mechanism]]) -> None:
+    """Raise DpmcError unless counterpart and baseline are suitable methods among the classes."""
     for role in ("nonprivate_counterpart", "baseline"):
         id = getattr(cls, role)
         counterpart = classes.get(id)
@@ -336,7 +339,11 @@ def _check_counterparts(cls: type[Mechanism], classes: Mapping[str, type[Mechani
 
 
 def list_possible_baselines(cls: type[Mechanism], steps: Iterable[str]) -> tuple[str, ...]:
-    """Return the ids of the baselines that a method may have on ratings with this preparation."""
+    """Return the ids of the baselines that a method may have on ratings with this preparation.
+
+    There are several only for the baselines in `BASELINE_ALTERNATIVES`. For other methods that use
+    item features, it is the task's baseline without other users' data, if there is one.
+    """
     with_features = can_use_item_features(cls) and has_features_step(steps)
     if cls.baseline in BASELINE_ALTERNATIVES:
         return tuple(

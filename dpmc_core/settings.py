@@ -123,6 +123,7 @@ def list_settings(mechanism: type) -> tuple[Setting, ...]:
 
 
 def _resolve_settings(mechanism: type) -> tuple[Setting, ...]:
+    """Return the settings that a mechanism class declares, with the types of its annotations."""
     hints = typing.get_type_hints(mechanism)
     declared = []
     for f in dataclasses.fields(mechanism):
@@ -140,6 +141,7 @@ def _resolve_settings(mechanism: type) -> tuple[Setting, ...]:
 
 
 def _list_choices(value_type: type[Any]) -> tuple[str, ...]:
+    """Return the texts of all values of a boolean or enum type; other types have none."""
     if value_type is bool:
         return ("true", "false")
     return tuple(str(m.value) for m in value_type) if issubclass(value_type, enum.Enum) else ()
@@ -171,6 +173,7 @@ def check_settings(mechanism: Any) -> None:
 
 
 def _format_requirement(s: Setting) -> str:
+    """Format what a setting's value must be, to follow "must be"."""
     type_names = {int: "an integer", float: "a number", str: "text"}
     if s.info.choices:
         return f"one of {', '.join(s.info.choices)}"
@@ -178,7 +181,7 @@ def _format_requirement(s: Setting) -> str:
 
 
 def parse_setting(mechanism: type, name: str, text: str) -> Any:
-    """Parse the text form of a setting's value; `none` is None for an optional one.
+    """Parse the text form of a setting's value; for an optional setting `none` means None.
 
     Raises:
         InvalidSetting: if the setting is unknown, or the text is no value of it.

@@ -20,7 +20,8 @@ T = TypeVar("T")
 StopCheck = Callable[[], bool]
 
 _POLL_SECONDS = 0.05  # seconds between checks during a long call
-_CALL_SLOTS = threading.Semaphore(2)  # such calls, including those nobody waits for any more
+# Limits calls in threads to two at a time, including those whose result nobody waits for any more.
+_CALL_SLOTS = threading.Semaphore(2)
 _stop_check: ContextVar[StopCheck | None] = ContextVar("dpmc_stop", default=None)
 
 
@@ -44,10 +45,10 @@ def stop_when(stop: StopCheck | None) -> Iterator[None]:
 
 @contextmanager
 def allow_grace(seconds: float) -> Iterator[None]:
-    """Let the work in the block continue for some time after the first check that sees the stop.
+    """Let the work in the block continue for some time after it should stop.
 
     Args:
-        seconds: how long.
+        seconds: how long, from the first check at which the stop condition is true.
     """
     stop, deadline = _stop_check.get(), math.inf
 

@@ -6,13 +6,13 @@ import sys
 import threading
 
 # The matrices here are thin: further BLAS threads mostly wait for each other, and on a busy machine
-# they make a fit many times slower. A number of one's own still counts.
+# they make a fit many times slower. Numbers that the user has set stay.
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
 
 def _retry_interrupt(unraisable: "sys.UnraisableHookArgs") -> None:
-    """Repeat Ctrl-C in a moment where a callback that Python runs by itself swallowed it."""
+    """Repeat Ctrl-C a moment later if a callback that Python runs by itself swallowed it."""
     if issubclass(unraisable.exc_type, KeyboardInterrupt):
         threading.Timer(0.01, _interrupt).start()
     else:
@@ -20,9 +20,10 @@ def _retry_interrupt(unraisable: "sys.UnraisableHookArgs") -> None:
 
 
 def _interrupt() -> None:
+    """Send Ctrl-C to the main thread."""
     if sys.platform == "win32":
         signal.raise_signal(signal.SIGINT)
-    else:  # the thread that may be waiting for something
+    else:
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
 
@@ -39,7 +40,7 @@ def entry() -> None:
     except KeyboardInterrupt:
         sys.stderr.write("dpmc: interrupted\n")
         status = 130
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done and said
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # nothing is left that could be interrupted
     sys.exit(status)
 
 

@@ -34,8 +34,19 @@ class CitedPaper:
     methods: tuple[str, ...]
 
     @property
+    def label(self) -> str:
+        """Return its authors, title and year."""
+        return f"{', '.join(self.authors)}: {self.title} ({self.year})"
+
+    @property
+    def short_label(self) -> str:
+        """Return its first author and year."""
+        others = " et al." if len(self.authors) > 1 else ""
+        return f"{self.authors[0].split()[-1]}{others} {self.year}"
+
+    @property
     def bibtex(self) -> str:
-        """Return its BibTeX entry."""
+        """Return the BibTeX entry of the paper."""
         fields = {
             "title": f"{{{self.title}}}",
             "author": " and ".join(self.authors),

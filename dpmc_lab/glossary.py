@@ -44,7 +44,7 @@ TERMS: Mapping[str, Term] = {
 }
 
 
-def explain_terms(*terms: str) -> str:  # as the argument of a page's controls is called
+def explain_terms(*terms: str) -> str:
     """Return the definitions of terms, for the text behind a question mark.
 
     Raises:

@@ -20,8 +20,8 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 AVAILABLE = fcntl is not None
-OWNER_LOCK = "owner.lock"  # in a folder that goes with the process that holds it
-FOLDER_VARIABLE = "DPMC_PRIVATE_FOLDER"
+OWNER_LOCK = "owner.lock"  # in a private folder; held by the process that the folder belongs to
+FOLDER_VARIABLE = "DPMC_PRIVATE_FOLDER"  # environment variable with the path of the folder
 _PATIENCE = 2.0  # seconds in which a process that is being killed may still write
 
 
@@ -53,7 +53,7 @@ def acquire_lock(path: Path, *, wait: bool = False) -> IO[str] | None:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            time.sleep(0.01)  # somebody may merely be looking
+            time.sleep(0.01)  # another process may only be testing it, see `is_held`
         else:
             return file
     file.close()
@@ -61,7 +61,7 @@ def acquire_lock(path: Path, *, wait: bool = False) -> IO[str] | None:
 
 
 def is_held(path: Path) -> bool:
-    """Return whether some process holds the file."""
+    """Return whether some process holds the lock on a file."""
     if fcntl is None:
         return False
     try:
@@ -75,14 +75,14 @@ def is_held(path: Path) -> bool:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder with everything in it."""
+    """Remove a folder with everything in it, trying again while files are still written there."""
     end = time.monotonic() + _PATIENCE
     while folder.exists() and time.monotonic() < end:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def end_with_owner() -> None:
-    """End this process as soon as nobody holds its private folder, and remove the folder.
+    """Start a thread that ends this process, and removes its private folder, once no owner lives.
 
     Nothing happens unless the environment names a folder (FOLDER_VARIABLE).
     """
@@ -94,14 +94,16 @@ def end_with_owner() -> None:
 
 def outlive(folder: Path) -> None:
     """Wait until nobody holds the lock in a folder, remove it, and end this process."""
-    if (folder / OWNER_LOCK).exists():  # else it is gone already, or none of ours
+    if (folder / OWNER_LOCK).exists():  # otherwise it is removed already, or no private folder
         with suppress(OSError), acquire_lock(folder / OWNER_LOCK, wait=True) or nullcontext():
             remove_folder(folder)
     os._exit(1)  # its workers end with it
 
 
 class Claims:
-    """Hexadecimal names that one process at a time can claim; each is a byte of a file.
+    """Claims on hexadecimal names, each of which one process at a time can hold.
+
+    A name stands for a byte of a file, which is locked.
 
     A process can always claim again what it has claimed. It loses all claims when it opens and
     closes the file a second time.
@@ -130,7 +132,9 @@ class Claims:
         """Claim a name; return False where another process has it."""
         if self._file is not None:
             try:
-                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _byte_offset(name))
+                fcntl.lockf(
+                    self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _compute_byte_offset(name)
+                )
             except OSError as error:  # others: a file system without such locks
                 return error.errno not in (errno.EAGAIN, errno.EACCES)
         return True
@@ -139,7 +143,7 @@ class Claims:
         """Release a name, so that others can claim it."""
         if self._file is not None:
             with suppress(OSError):
-                fcntl.lockf(self._file, fcntl.LOCK_UN, 1, _byte_offset(name))
+                fcntl.lockf(self._file, fcntl.LOCK_UN, 1, _compute_byte_offset(name))
 
     def close(self) -> None:
         """Release all names."""
@@ -148,5 +152,6 @@ class Claims:
             self._file = None
 
 
-def _byte_offset(name: str) -> int:
-    return int(name[:15], 16)  # what a file position holds; far beyond the end of the file is fine
+def _compute_byte_offset(name: str) -> int:
+    """Return the position of the byte that stands for a name; it may lie beyond the file's end."""
+    return int(name[:15], 16)  # 15 digits fit into a file position

@@ -37,7 +37,9 @@ class MeasuredBound:
     """A lower bound on epsilon.
 
     Attributes:
-        mechanism, revision, epsilon, delta: what was measured.
+        mechanism, revision: id and revision of the audited mechanism.
+        epsilon: its setting of epsilon.
+        delta: at which the bound holds.
         unit, neighbours: of the change.
         measured: the bound.
         confidence: None where the bound is exact.
@@ -70,12 +72,13 @@ class MeasuredBound:
 
 @cache
 def _load_records() -> dict[str, MeasuredBound]:
+    """Return the shipped bounds by the id of their mechanism."""
     text = files("dpmc_lab").joinpath("measured.json").read_text(encoding="utf-8")
     return {record["mechanism"]: MeasuredBound(**record) for record in json.loads(text)}
 
 
 def find_measured_bound(mechanism: Mechanism) -> MeasuredBound | None:
-    """Return the bound measured for a mechanism at exactly these settings, if there is one."""
+    """Return the shipped bound for a mechanism with exactly these settings, if there is one."""
     bound = _load_records().get(mechanism.id)
     if bound is None or bound.revision != mechanism.revision:
         return None

@@ -30,10 +30,10 @@ from dpmc_lab.store import (
     PUBLIC_COLUMNS,
     Record,
     Store,
+    drop_epsilon,
     list_certified_units,
     restore_mechanism,
     unit_key,
-    without_epsilon,
 )
 
 CURVE_FOLDER = Path(__file__).resolve().parents[1] / "sample_data" / "curves"  # also in a wheel
@@ -81,7 +81,7 @@ def write_curves(records: Iterable[Record], dataset: Dataset, source: str, strea
         "prepared": first["prepared"],
         "steps": first["prepare"],
         "split": first["split"],
-        "settings": {_format_variant(row): without_epsilon(row["settings"]) for row in rows},
+        "settings": {_format_variant(row): drop_epsilon(row["settings"]) for row in rows},
         "revisions": {_format_variant(row): row["revision"] for row in rows},
         "source": source,
     }
@@ -106,7 +106,7 @@ def write_curves(records: Iterable[Record], dataset: Dataset, source: str, strea
 
 def _format_variant(row: Record) -> str:
     """Return the id of a row's mechanism, then its settings that are not the defaults."""
-    changed = registry.find_changed_settings(row["mechanism"], without_epsilon(row["settings"]))
+    changed = registry.find_changed_settings(row["mechanism"], drop_epsilon(row["settings"]))
     return " ".join([row["mechanism"], *(f"{name}={v}" for name, v in sorted(changed.items()))])
 
 
@@ -154,6 +154,11 @@ def load_curves(data: str, task: Task, mechanisms: Collection[str] | None = None
     """Load the precomputed curves of a sample data set for a task; None where there are none.
 
     Curves with public item features are included.
+
+    Args:
+        data: id of the sample.
+        task: the task.
+        mechanisms: the only mechanisms to load, with those they are compared with (default: all).
     """
     curve_store = None
     for with_item_features in (False, True):
@@ -183,6 +188,7 @@ def list_shipped_mechanisms(data: str, task: Task) -> frozenset[str]:
 def _open_curve_file(
     data: str, task: Task, with_item_features: bool
 ) -> AbstractContextManager[IO[str] | None]:
+    """Open the file of shipped curves for a data set and a task; None where there is no file."""
     path = CURVE_FOLDER / build_curve_file_name(data, task, with_item_features=with_item_features)
     return path.open(encoding="utf-8", newline="") if path.is_file() else nullcontext()
 
@@ -200,11 +206,19 @@ def _read_stamp(stream: IO[str]) -> tuple[JsonObject, list[str]]:
 def _parse_records(
     stamp: Mapping[str, Any], names: Collection[str], lines: Iterable[Mapping[str, str]]
 ) -> Iterator[Record]:
+    """Yield the records of a file of curves.
+
+    Args:
+        stamp: the file's stamp.
+        names: the mechanisms to read, each with its settings as `_format_variant` writes them.
+        lines: the rows of the file, one for each metric of a run.
+    """
     public = PublicFacts(**stamp["public"])
     prepared = stamp["prepared"]
 
     @cache
     def restore_at(name: str, epsilon_text: str) -> tuple[Mechanism, JsonObject, JsonObject]:
+        """Return a mechanism at an epsilon, its settings, and its guarantee as a record has it."""
         settings = stamp["settings"][name] | (
             {"epsilon": float(epsilon_text)} if epsilon_text else {}
         )

@@ -93,7 +93,7 @@ _TABLES = (
     f"PRAGMA application_id = {APPLICATION}",
     f"PRAGMA user_version = {VERSION}",
 )
-# What must be there to read and write; other indices only save time.
+# Lists the columns and unique indices of a file; other indices only save time.
 _SHAPE = """
     SELECT 'column ' || t.name || '.' || c.name FROM sqlite_schema t, pragma_table_info(t.name) c
     UNION ALL SELECT 'unique index ' || i.name FROM sqlite_schema t, pragma_index_list(t.name) i
@@ -116,8 +116,8 @@ class Field(NamedTuple):
 
 
 _WORDING = ("unit", "neighbours", "notion", "trust", "publishes", "source", "reason", "caveats")
-# In the order of an exported file: table, kind, what stands before the names of values and before
-# those of columns (-: nothing), and the names.
+# In the order of an exported file: table, kind, prefix of the dotted names, prefix of the columns
+# (-: none), and the names that both share.
 _LAYOUT = f"""
     result  string   -                     -           key version finished
     curve   string   -                     -           mechanism
@@ -156,7 +156,7 @@ _TYPES = {"string": str, "float64": int | float, "int64": int, "bool_": int, "js
 
 
 @cache
-def _required_schema() -> tuple[str, ...]:
+def _list_required_schema() -> tuple[str, ...]:
     """Return the columns and unique indices that a store must have."""
     with closing(sqlite3.connect(":memory:")) as empty:
         for statement in _TABLES:
@@ -173,7 +173,7 @@ def digest_values(*values: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def without_epsilon(settings: Mapping[str, Any]) -> JsonObject:
+def drop_epsilon(settings: Mapping[str, Any]) -> JsonObject:
     """Return the settings without epsilon."""
     return {name: value for name, value in settings.items() if name != "epsilon"}
 
@@ -184,7 +184,7 @@ def restore_mechanism(id: str, settings: Mapping[str, Any]) -> Mechanism:
     Raises:
         DpmcError: the mechanism does not have these settings.
     """
-    changed_settings = registry.find_changed_settings(id, without_epsilon(settings))
+    changed_settings = registry.find_changed_settings(id, drop_epsilon(settings))
     cls = registry.get_mechanism(id)
     values = {
         name: parse_setting(cls, name, str(value)) for name, value in changed_settings.items()
@@ -203,14 +203,27 @@ def unit_key(
 ) -> str:
     """Return the key of a unit of work, from everything that determines its result except times.
 
-    Without a seed, and with settings `without_epsilon`, it is the key of the curve that the row
+    Without a seed, and with settings `drop_epsilon`, it is the key of the curve that the row
     belongs to.
+
+    Args:
+        source: fingerprint of the data.
+        prepare: preparation as command-line text.
+        split: in words.
+        mechanism: id of the mechanism.
+        revision: of the mechanism.
+        settings: of the mechanism.
+        *seed: of the unit.
     """
     return digest_values(source, list(prepare), split, mechanism, revision, settings, *seed)
 
 
 def list_certified_units(guarantee: Guarantee) -> JsonObject:
-    """Return the certified epsilon of every unit by its column name, and why some are infinite."""
+    """Return what a guarantee certifies for every privacy unit, as plain JSON values.
+
+    `units` has the certified epsilon by the unit's column name, null where it is infinite, and
+    `reasons` says why it is.
+    """
     certified = {change.value: guarantee.certified(change) for change in Change}
     return {
         "units": {
@@ -221,7 +234,7 @@ def list_certified_units(guarantee: Guarantee) -> JsonObject:
 
 
 def _record_to_rows(record: Record) -> tuple[JsonObject, str, JsonObject]:
-    """Return the rows of `curve` and `result`, and between them the card."""
+    """Return a record's row of `curve`, the text of its card, and its row of `result`."""
     guarantee = record["guarantee"]
     data = record["data"]
     settings = record["settings"]
@@ -232,7 +245,7 @@ def _record_to_rows(record: Record) -> tuple[JsonObject, str, JsonObject]:
         {field.column: flat_record.get(field.name) for field in FIELDS if field.table == table}
         for table in ("curve", "result")
     )
-    curve_settings = without_epsilon(settings)
+    curve_settings = drop_epsilon(settings)
     curve_columns = (
         data["source"],
         data["prepare"],
@@ -341,7 +354,7 @@ _SQLITE_MESSAGES = {
     sqlite3.SQLITE_NOTADB: "is not a result store: choose another file with --store",
     sqlite3.SQLITE_CORRUPT: _DAMAGED.format(""),
     sqlite3.SQLITE_IOERR: "cannot be read or written ({}): is its disk full or gone?",
-    sqlite3.SQLITE_ERROR: _DAMAGED.format(" ({})"),  # a table or column is not there
+    sqlite3.SQLITE_ERROR: _DAMAGED.format(" ({})"),  # a table or column is missing
 }
 _SYSTEM_MESSAGES = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), _FULL),
@@ -360,12 +373,13 @@ def translate_store_errors(path: Path) -> Iterator[None]:
     def build_error(
         template: str, detail: object, kind: type[StoreError] = StoreError
     ) -> StoreError:
+        """Return an error that names the store's file."""
         return kind(f"the result store {path} {template.format(detail)}")
 
     try:
         yield
     except sqlite3.Error as cause:
-        code = _error_code(cause)
+        code = _get_error_code(cause)
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             raise build_error("is locked by another program", "", StoreLocked) from None
         raise build_error(_SQLITE_MESSAGES.get(code, _OTHER), cause) from None
@@ -378,11 +392,13 @@ def translate_store_errors(path: Path) -> Iterator[None]:
         raise build_error(_DAMAGED.format(" ({})"), detail) from None
 
 
-def _error_code(error: sqlite3.Error) -> int:
+def _get_error_code(error: sqlite3.Error) -> int:
+    """Return SQLite's primary code of an error."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte; the rest are details
 
 
-def _missing_store_error(path: Path) -> StoreMissing:
+def _build_missing_error(path: Path) -> StoreMissing:
+    """Return the error that there is no store yet."""
     return StoreMissing(f"there is no result store at {path} yet: 'dpmc sweep' makes one")
 
 
@@ -434,6 +450,7 @@ class Store:
         return self._select_keys("")
 
     def _select_keys(self, condition: str, *values: str) -> set[str]:
+        """Return the unit keys of the rows that meet a condition in SQL."""
         with translate_store_errors(self.path):
             rows = self.connection.execute(f"SELECT key FROM result {condition}", values)
             return {row["key"] for row in rows}
@@ -441,7 +458,7 @@ class Store:
     def stamp(self) -> int:
         """Return a number that changes whenever another connection has written."""
         with translate_store_errors(self.path):
-            return self._pragma("data_version")
+            return self._read_pragma("data_version")
 
     def add(self, records: Iterable[Record]) -> int:
         """Write finished units, all or none; a unit that is stored already stays as it is.
@@ -493,7 +510,13 @@ class Store:
         return n_deleted
 
     def _insert(self, table: str, columns: Mapping[str, Any], unique: str) -> int:
-        """Insert a row unless its unique value exists, and return the number of new rows."""
+        """Insert a row unless its unique value exists, and return the number of new rows.
+
+        Args:
+            table: the table.
+            columns: values by column.
+            unique: the column whose value is unique.
+        """
         names = ", ".join(f'"{name}"' for name in columns)
         query = (
             f"INSERT INTO {table} ({names}) VALUES ({', '.join('?' * len(columns))})"
@@ -502,12 +525,14 @@ class Store:
         return self.connection.execute(query, list(columns.values())).rowcount
 
     def _get_or_insert_id(self, table: str, columns: Mapping[str, Any], unique: str) -> int:
+        """Return the id of the row with this value in the column `unique`, inserted if missing."""
         self._insert(table, columns, unique)
         query = f"SELECT id FROM {table} WHERE {unique} = ?"
         return int(self.connection.execute(query, [columns[unique]]).fetchone()["id"])
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
+        """Commit what the block writes, or roll it back if the block fails."""
         self.connection.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -524,7 +549,7 @@ class Store:
             try:
                 return self._prepare(read_only)
             except sqlite3.OperationalError as error:
-                if _error_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                if _get_error_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > end:
                     raise
                 time.sleep(0.02)
 
@@ -532,18 +557,18 @@ class Store:
         """Check that the file is a store of a known version; create the tables of a new one."""
         execute = self.connection.execute
         execute("PRAGMA foreign_keys = ON")
-        execute("PRAGMA synchronous = FULL")  # a row is on the disk before the next
+        execute("PRAGMA synchronous = FULL")  # a committed row is on the disk
         execute("PRAGMA wal_autocheckpoint = 250")  # pages: the log stays under 1 MB
         if not read_only and not self._has_tables():
             execute("PRAGMA journal_mode = WAL")
             with self._transaction():
-                if not self._has_tables():  # nobody was quicker
+                if not self._has_tables():  # no other program made them meanwhile
                     for statement in _TABLES:
                         execute(statement)
         elif not self._has_tables():  # about to be made by another program, or never begun
-            raise _missing_store_error(self.path)
-        version = self._pragma("user_version")
-        if self._pragma("application_id") != APPLICATION:
+            raise _build_missing_error(self.path)
+        version = self._read_pragma("user_version")
+        if self._read_pragma("application_id") != APPLICATION:
             raise StoreError(f"{self.path} is not a result store: choose another file with --store")
         if version > VERSION:
             raise StoreError(
@@ -552,7 +577,9 @@ class Store:
                 " with --store"
             )
         existing = {name for (name,) in execute(_SHAPE)}
-        if missing := next((name for name in _required_schema() if name not in existing), None):
+        if missing := next(
+            (name for name in _list_required_schema() if name not in existing), None
+        ):
             if missing == "column shown.key":  # the last table that was added
                 raise StoreError(
                     f"the result store {self.path} is from an older version of this program, which"
@@ -560,36 +587,41 @@ class Store:
                 )
             raise ValueError(f"no {missing}")
 
-    def _pragma(self, name: str) -> int:
+    def _read_pragma(self, name: str) -> int:
+        """Return the value of an integer setting of SQLite."""
         return int(self.connection.execute(f"PRAGMA {name}").fetchone()[0])
 
     def _has_tables(self) -> bool:
+        """Return whether the file has any tables."""
         return bool(self.connection.execute("SELECT COUNT(*) FROM sqlite_schema").fetchone()[0])
 
 
 def _connect(path: Path, read_only: bool) -> sqlite3.Connection:
+    """Connect to a store's file, which may also be empty or, unless `read_only`, missing.
+
+    Raises:
+        StoreError: the file is no store, is missing, or cannot be read.
+    """
     if path == MEMORY:
         return _open_connection(":memory:")
     if path.is_dir():
         raise StoreError(f"{path} is a folder: give the result store a file name")
-    if path.exists() and _read_header(path) not in (
-        b"",
-        _MAGIC,
-    ):  # SQLite takes a short one for empty
+    # SQLite would take a file that is shorter than the header for an empty one.
+    if path.exists() and _read_header(path) not in (b"", _MAGIC):
         raise StoreError(f"{path} is not a result store: choose another file with --store")
     uri = path.absolute().as_uri()
     if not read_only:
         path.parent.mkdir(parents=True, exist_ok=True)
         return _open_connection(f"{uri}?mode=rwc")
     if not path.is_file():
-        raise _missing_store_error(path)
+        raise _build_missing_error(path)
     connection = _open_connection(f"{uri}?mode=ro")
     try:
         connection.execute("SELECT COUNT(*) FROM sqlite_schema")
         return connection
     except sqlite3.OperationalError as error:
         connection.close()
-        if _error_code(error) not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+        if _get_error_code(error) not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
             raise
     wal_path = path.with_name(path.name + "-wal")
     if wal_path.exists():
@@ -598,24 +630,26 @@ def _connect(path: Path, read_only: bool) -> sqlite3.Connection:
             f" {wal_path.name} have to be put into it, and its folder is read-only: copy both files"
             " to a folder that can be written"
         )
-    # A folder nobody can write to cannot change under us, and needs no lock.
+    # In a folder that nobody can write to, the file cannot change and needs no lock.
     return _open_connection(f"{uri}?immutable=1")
 
 
 def _read_header(path: Path) -> bytes:
+    """Return the first bytes of a file; b"none" for what is no regular file."""
     if not path.is_file():
-        return b"none"  # of a pipe, which nobody may ever write to, or a device
+        return b"none"  # reading a pipe could wait forever
     with path.open("rb") as file:
         return file.read(len(_MAGIC))
 
 
 def _open_connection(uri: str) -> sqlite3.Connection:
+    """Open a connection without implicit transactions, whose rows have names."""
     connection = sqlite3.connect(uri, uri=True, timeout=WAIT, isolation_level=None)
     connection.row_factory = sqlite3.Row
     return connection
 
 
-# --- what pages and the command line ask ---------------------------------------------------------
+# --- queries of pages and the command line -------------------------------------------------------
 
 
 class CurveInfo(NamedTuple):
@@ -680,7 +714,16 @@ def list_curves(
     mechanism: str | None = None,
     count: bool = True,
 ) -> list[CurveInfo]:
-    """Return the curves of a store, filtered by key, data fingerprint, data name and mechanism."""
+    """Return the curves of a store that match every given filter.
+
+    Args:
+        store: the store.
+        keys: keys of the curves.
+        source: fingerprint of the data.
+        data: name of the data.
+        mechanism: id of the mechanism.
+        count: whether to count the rows of each curve.
+    """
     filters = {
         "key IN (SELECT value FROM json_each(?))": None if keys is None else json.dumps(list(keys)),
         "source = ?": source,
@@ -801,7 +844,7 @@ def load_top_lists(store: Store, id: int) -> dict[float | None, list[list[int]]]
 
 
 def get_last_row_id(store: Store) -> int:
-    """Return a number that grows with every new row, which shows whether any arrived."""
+    """Return the id of the newest row, which grows with every new one; 0 in an empty store."""
     with translate_store_errors(store.path):
         return int(store.connection.execute("SELECT MAX(id) FROM result").fetchone()[0] or 0)
 
@@ -812,7 +855,7 @@ _FORMULA = re.compile(r"'*[=+\-@\t\r].|'+[=+\-@\t\r]", re.DOTALL)
 
 
 def write_file(store: Store, curves: Sequence[CurveInfo], path: Path) -> int:
-    """Write rows to a .csv file, completely or not at all, and return how many."""
+    """Write the rows of some curves to a .csv file, all or none, and return how many there are."""
     if path.suffix.lower() != ".csv":
         raise InvalidSetting("export file", "named .csv", path.name)
     with (
@@ -823,7 +866,10 @@ def write_file(store: Store, curves: Sequence[CurveInfo], path: Path) -> int:
 
 
 def write_csv(store: Store, curves: Sequence[CurveInfo], stream: IO[str]) -> int:
-    """Write a header and the rows, with formulas guarded, and return how many rows."""
+    """Write the rows of some curves as CSV with a header, and return how many rows there are.
+
+    Texts that a spreadsheet would take for formulas are guarded.
+    """
     names, count = list_columns(curves), 0
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(names)
@@ -849,7 +895,7 @@ def guard_formula(value: Any) -> Any:
 
 
 def list_columns(curves: Sequence[CurveInfo]) -> list[str]:
-    """Return the names of all columns, in order."""
+    """Return the names of an exported file's columns in order, with every curve's settings."""
     settings = dict.fromkeys(["epsilon", *(name for info in curves for name in info.settings)])
     column_kinds: list[str] = []
     for field in FIELDS:

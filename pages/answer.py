@@ -135,7 +135,7 @@ def asked(data: str, task: Task, protect: PrivacyUnit) -> Inquiry:
             "answer_keep",
             step=5.0,
             format="%g",
-            help="What must be left of what a method adds to guessing."
+            help="What must be left of what a method adds to the baseline."
             f" {glossary.explain_terms('guessing')}",
         )
         delta = widgets.choose_number(

@@ -51,42 +51,69 @@ _GRIDS = {
     "own": "my own list",
 }
 E = TypeVar("E", bound=enum.Enum)
-_FIRST = 6  # mechanisms chosen at the start; more would hide each other
-_HERE = "brought"  # the mechanism that was at hand when this page was opened last
-_HIDDEN = {"label_visibility": "collapsed"}
+_MAX_FIRST_CHOICE = 6  # mechanisms chosen at the start; more would hide each other
+_BROUGHT = "brought"  # the mechanism that the visitor came with last
+_COLLAPSED = {"label_visibility": "collapsed"}
+_DEFAULT_VIEW = "default view"  # the view that opened last without being chosen
+_VIEWS = {
+    "Quality": "Accuracy",
+    "Difference": "Difference to the best",
+    "Trade": "Accuracy against risk",
+}
 
 
-class Sought(NamedTuple):
-    """What is to be compared, and where its rows are. switches: of the trade, where it is shown."""
+class Query(NamedTuple):
+    """What is to be compared, and where its rows are.
 
-    where: RunLocation
+    Attributes:
+        location: where its rows are.
+        grid: the grid of runs.
+        keys: of its runs and curves.
+        unit: what an epsilon counts.
+        equal: ids of mechanisms that cost the same at the default target.
+        view: the view that is shown.
+        switches: of the question in the trade-off.
+    """
+
+    location: RunLocation
     grid: Grid
     keys: PlanKeys
-    count: EpsilonUnit
-    switches: QuestionSwitches | None
+    unit: EpsilonUnit
+    equal: list[str]
+    view: str = "Quality"
+    switches: QuestionSwitches | None = None
 
-    def rows(self) -> GridRows:
-        """Those of the grid in its headline metric. Raises StoreError."""
+    def read_rows(self) -> GridRows:
+        """Read those of the grid in its headline metric.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
         ids, grid = self.grid.mechanisms, self.grid
         metric = choose_headline_metric(registry.get_mechanism(ids[0]).task)
-        return rows.read_grid_rows(self.where, self.keys, ids, [metric], grid.epsilons, grid.seeds)
+        return rows.read_grid_rows(
+            self.location, self.keys, ids, [metric], grid.epsilons, grid.seeds
+        )
 
 
 def page() -> None:
     choices = stage.lay_out_choices("Compare mechanisms")
     chips, body = st.container(key="chips"), st.container()
     try:
-        asked = controls(choices, chips)
-        where, grid, keys, *_ = asked
-        there = asked.rows()
-        label = "Go on" if there.present else "Start"
+        query = show_controls(choices, chips)
+        location, grid, keys, *_ = query
+        grid_rows = query.read_rows()
+        label = "Go on" if grid_rows.present else "Start"
         with choices:
-            running = rows.show_run_buttons(where, grid, keys, there, label)
+            running = rows.show_run_buttons(location, grid, keys, grid_rows, label)
         with body:
             rows.poll_runs(
-                where, keys.name, lambda: show(asked, label, running=running), running=running
+                location,
+                keys.name,
+                lambda: show_results(query, label, running=running),
+                running=running,
             )
-        others(asked)
+        show_other_sweeps(query)
     except (DpmcError, OSError) as error:
         with body:
             blocks.show_error(error)
@@ -95,119 +122,159 @@ def page() -> None:
 # --- what is compared --------------------------------------------------------------------------
 
 
-def controls(choices: DeltaGenerator, chips: DeltaGenerator) -> Sought:
-    """The widgets; their values live in the address. Raises DpmcError for an impossible grid."""
+def show_controls(choices: DeltaGenerator, chips: DeltaGenerator) -> Query:
+    """Show the widgets, whose values are in the address.
+
+    Raises:
+        DpmcError: the grid is impossible.
+    """
     with choices:
-        data = sources.choose_data(**_HIDDEN)
+        data = sources.choose_data(**_COLLAPSED)
         bring(data)
-        task = the_task(data)
-        accuracy, trade_of = "Quality", "Trade"
-        layers = {one: one for one in (accuracy, trade_of)}
-        layer = widgets.choose_segment(
-            "The figure", "the figure", layers, "layer", accuracy, **_HIDDEN
-        )
+        task = choose_task(data)
+        view_place = st.container(width="content")
         settings = st.popover("Settings", icon=":material/tune:")
     with chips:
-        ids = the_mechanisms(data, task)
-        traded = the_question(task, settings) if layer == trade_of else None
+        ids = choose_mechanisms(data, task)
+        question_place = st.container()
     with settings:
-        named = widgets.choose_option(
+        grid_name = widgets.choose_option(
             "epsilons",
             "the grid of epsilons",
             _GRIDS,
             "grid",
             "fine",
-            help=f"What each mechanism is run at. {glossary.explain_terms('epsilon')}",
+            help=f"Each mechanism runs at these epsilons. {glossary.explain_terms('epsilon')}",
         )
-        epsilons = rows.GRIDS.get(named) or parse_epsilons(
+        epsilons = rows.GRIDS.get(grid_name) or parse_epsilons(
             [
                 st.text_input(
                     "epsilons",
                     "0.5, 1, 2, 4",
                     key="epsilons",
                     bind="query-params",
-                    help="Numbers > 0 separated by commas, or LOW:HIGH:COUNT, spread evenly over"
-                    " the logarithmic scale: 0.1:10:11.",
+                    help="Numbers above 0 with commas between them. Or LOW:HIGH:COUNT for a"
+                    " logarithmic grid, such as 0.1:10:11.",
                 )
             ],
             "epsilons",
         )
-        seeds = the_seeds(data, task)
-        count = widgets.choose_segment(
+        seeds = choose_seeds(data, task)
+        unit = widgets.choose_segment(
             "What an epsilon counts",
             "the unit",
-            {count: count.value for count in EpsilonUnit},
+            {unit: unit.value for unit in EpsilonUnit},
             "count",
             EpsilonUnit.PAPER,
-            help=f"{glossary.explain_terms('unit')} Papers differ in it; the same unit uses only"
-            " what is"
-            " certified.",
+            help=f"{glossary.explain_terms('unit')} Papers use different units. The same unit uses"
+            " certified values only.",
         )
-        published, facts = widgets.choose_as_published(), widgets.choose_item_features(data, ids)
+        published, feature_steps = (
+            widgets.choose_as_published(),
+            widgets.choose_item_features(data, ids),
+        )
         ratings = sources.get_dataset(data).ratings
         timed = ratings.times is not None
         steps, split = prepare.show_preparation_controls(ratings.public, task, timed=timed)
     if not ids:
         raise InvalidSetting("mechanisms", "at least one: choose what to compare", "none")
-    where = rows.locate_runs(data)._replace(steps=facts)
+    location = rows.locate_runs(data)._replace(steps=feature_steps)
     grid = Grid(
-        data=[where.data],
+        data=[location.data],
         mechanisms=ids,
         epsilons=epsilons,
         seeds=range(1, int(seeds) + 1),
-        steps=[*map(str, steps), *facts],
+        steps=[*map(str, steps), *feature_steps],
         split=None if split == choose_default_split(task) else split,
     )
     grid = grid.as_published() if published else grid
-    return Sought(where, grid, both(grid, where), count, traded)
+    query = Query(location, grid, plan_curves(grid, location), unit, [])
+    equal = find_equal_mechanisms(query)
+    with view_place:
+        view = choose_view("Difference" if equal else "Quality")
+    with question_place:
+        switches = choose_question(task, settings) if view == "Trade" else None
+    return query._replace(equal=equal, view=view, switches=switches)
+
+
+def choose_view(default: str) -> str:
+    """Show the choice of the view, which opens at the default until it is chosen."""
+    if st.session_state.get("layer") == st.session_state.get(_DEFAULT_VIEW, default) != default:
+        st.session_state["layer"] = default  # it opened for other mechanisms
+    st.session_state[_DEFAULT_VIEW] = default
+    return widgets.choose_segment("View", "the view", _VIEWS, "layer", default, **_COLLAPSED)
+
+
+def find_equal_mechanisms(query: Query) -> list[str]:
+    """Return the mechanisms that cost the same at the default target, if they are at least half.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    grid_rows = query.read_rows()
+    picture = grid_rows.pictures[0]
+    placed = [lines.place_on_axis(line, query.unit) for line in picture.lines]
+    if not placed:
+        return []
+
+    def find() -> list[str]:
+        *_, target, scale = choose_targets(picture, placed)
+        answers = [numbers.find_required_epsilons(entry, [target / scale])[0] for entry in placed]
+        equal = numbers.find_equal_costs(answers)
+        return [a.plotted.line.mechanism for a in equal] if 2 * len(equal) >= len(placed) else []
+
+    return state.memoize("equal", (query.keys.name, grid_rows.last, query.unit), find)
 
 
 def bring(data: str) -> None:
-    """The mechanism that one comes with from another page is among those compared, and what it
-    predicts is the task. Once: what is chosen here later stays."""
+    """Add the mechanism of the page before, once, and choose its task."""
     id = st.session_state.get("mechanism")
-    if id == st.session_state.get(_HERE) or id not in sources.list_available_mechanisms(data):
+    if id == st.session_state.get(_BROUGHT) or id not in sources.list_available_mechanisms(data):
         return
     task = registry.get_mechanism(id).task
     names = registry.list_private_mechanisms(task)
     now = [other for other in st.session_state.get("mechanisms") or [] if other in names]
-    chosen = now or alike(id, names, rows.list_ready_mechanisms(data))
-    st.session_state[_HERE] = id
+    chosen = now or list_comparable(id, names, rows.list_ready_mechanisms(data))
+    st.session_state[_BROUGHT] = id
     st.session_state["mechanisms"] = chosen if id in chosen else [*chosen, id]
     if len(sources.list_available_tasks(data)) > 1:
         st.session_state["task"] = task
     st.rerun()  # only what was there in the last run gets into the address
 
 
-def alike(id: str, names: Collection[str], ready: Collection[str]) -> list[str]:
-    """A mechanism with those of these that promise the same and have a curve; where there are none,
-    the same of whomever one trusts. Guesses are left out: they are drawn beside each."""
-    found, _ = groups.build_guarantees(names, groups.ANY_PUBLIC_FACTS)
-    floors = {registry.get_mechanism(other).baseline for other in names}.union(
+def list_comparable(id: str, names: Collection[str], ready: Collection[str]) -> list[str]:
+    """Return a mechanism and others with its privacy unit, preferably with its trust and a curve.
+
+    Baselines are left out, because the chart draws them anyway.
+    """
+    guarantees, _ = groups.build_guarantees(names, groups.ANY_PUBLIC_FACTS)
+    baselines = {registry.get_mechanism(other).baseline for other in names}.union(
         *registry.BASELINE_ALTERNATIVES.values()
     )
-    drawn = {*({*names} & {*ready} or names)} - floors | {id}
-    able = [other for other in found if other in drawn]
-    same = [other for other in able if found[other].change is found[id].change]
-    trusted = [other for other in same if found[other].trust is found[id].trust]
-    near = next((some for some in (trusted, same) if len(some) > 1), able)
-    return [*dict.fromkeys((id, *near))][:_FIRST]
+    drawn = {*({*names} & {*ready} or names)} - baselines | {id}
+    plotted = [other for other in guarantees if other in drawn]
+    same_unit = [other for other in plotted if guarantees[other].change is guarantees[id].change]
+    same_trust = [other for other in same_unit if guarantees[other].trust is guarantees[id].trust]
+    near = next((group for group in (same_trust, same_unit) if len(group) > 1), plotted)
+    return [*dict.fromkeys((id, *near))][:_MAX_FIRST_CHOICE]
 
 
-def the_task(data: str) -> Task:
+def choose_task(data: str) -> Task:
     names = {task: _TASKS[task] for task in sources.list_available_tasks(data)}
     first = next(iter(names))
     if len(names) == 1:
         return first
-    words = "What is predicted. Mechanisms for different tasks cannot share a chart."
-    return widgets.choose_option("Predict", "the task", names, "task", first, help=words, **_HIDDEN)
+    words = "Mechanisms for different tasks cannot share a chart."
+    return widgets.choose_option(
+        "Predict", "the task", names, "task", first, help=words, **_COLLAPSED
+    )
 
 
-def the_mechanisms(data: str, task: Task) -> list[str]:
-    """Those of a link, else those like the first: as if one came with that from another page."""
+def choose_mechanisms(data: str, task: Task) -> list[str]:
+    """Show the choice of mechanisms: those of a link, else those comparable to the first."""
     names = {id: registry.get_mechanism(id).name for id in registry.list_private_mechanisms(task)}
     state.apply_link_choice("mechanisms", "the mechanism", names)
-    first = alike(next(iter(names)), names, rows.list_ready_mechanisms(data))
+    first = list_comparable(next(iter(names)), names, rows.list_ready_mechanisms(data))
     if now := st.session_state.get("mechanisms"):  # maybe chosen for another task
         st.session_state["mechanisms"] = [id for id in now if id in names] or first
     chosen = st.pills(
@@ -218,31 +285,31 @@ def the_mechanisms(data: str, task: Task) -> list[str]:
         format_func=names.__getitem__,
         key="mechanisms",
         bind="query-params",
-        **_HIDDEN,
+        **_COLLAPSED,
     )
     return [id for id in names if id in chosen]
 
 
-def the_question(task: Task, settings: DeltaGenerator) -> QuestionSwitches:
-    """What an attacker is asked; how a row may change, among the settings."""
+def choose_question(task: Task, settings: DeltaGenerator) -> QuestionSwitches:
+    """Show the choice of the attacker's question; how a row may change is among the settings."""
     with st.container(horizontal=True):
-        about, seat = (
-            switch("asked about", QuestionScope.RATING),
-            switch("attacker", AttackerPosition.READER),
+        scope, position = (
+            choose_enum("asked about", QuestionScope.RATING),
+            choose_enum("attacker", AttackerPosition.READER),
         )
-    if task is Task.RANKING and about is QuestionScope.RATING:  # a click is there or not
-        return QuestionSwitches(about, Relation.REPLACED, seat)
+    if task is Task.RANKING and scope is QuestionScope.RATING:  # a click is there or not
+        return QuestionSwitches(scope, Relation.REPLACED, position)
     with settings:
-        return QuestionSwitches(about, switch("relation", Relation.REPLACED), seat)
+        return QuestionSwitches(scope, choose_enum("relation", Relation.REPLACED), position)
 
 
-def switch(label: str, first: E) -> E:
+def choose_enum(label: str, first: E) -> E:
     return widgets.choose_segment(
         label, f"the {label}", {e: e.value for e in type(first)}, label, first
     )
 
 
-def the_seeds(data: str, task: Task) -> Any:
+def choose_seeds(data: str, task: Task) -> Any:
     usual = rows.count_default_seeds(data, task)
     if st.session_state.get("seeds") == st.session_state.get("usual seeds", usual) != usual:
         st.session_state["seeds"] = usual  # as it stood for other data
@@ -254,228 +321,222 @@ def the_seeds(data: str, task: Task) -> Any:
         MOST_SEEDS,
         usual,
         "seeds",
-        help="How often each point is computed, with another split and other noise."
+        help="Each point is the mean over this many runs, with different splits and noise."
         f" {glossary.explain_terms('band')}",
     )
 
 
-def both(grid: Grid, where: RunLocation) -> PlanKeys:
-    """What the grid asks for; with public facts, its curves without them stand beside them."""
-    keys = rows.plan_keys(grid, where)
-    if not where.steps:
+def plan_curves(grid: Grid, location: RunLocation) -> PlanKeys:
+    """Return the keys of a grid, and of its curves without the item features if it has some."""
+    keys = rows.plan_keys(grid, location)
+    if not location.steps:
         return keys
-    plain = replace(grid, steps=[step for step in grid.steps if step not in where.steps])
-    before = rows.plan_keys(plain, where).curves.items()
-    more = {
-        key: id for key, id in before if registry.can_use_item_features(registry.get_mechanism(id))
+    plain = replace(grid, steps=[step for step in grid.steps if step not in location.steps])
+    plain_curves = {
+        key: id
+        for key, id in rows.plan_keys(plain, location).curves.items()
+        if registry.can_use_item_features(registry.get_mechanism(id))
     }
-    return keys._replace(curves=more | dict(keys.curves))
+    return keys._replace(curves=plain_curves | dict(keys.curves))
 
 
-def others(asked: Sought) -> None:
-    """Other grids that run in the background can be looked at or ended from here."""
-    for other in sweeps.list_sweeps(asked.where.folder):
-        if not other.running or other.key == asked.keys.name:
+def show_other_sweeps(query: Query) -> None:
+    """Show the other grids that run in the background, with a link and a button that stops them."""
+    for sweep in sweeps.list_sweeps(query.location.folder):
+        if not sweep.running or sweep.key == query.keys.name:
             continue
         with st.container(horizontal=True, vertical_alignment="center"):
-            counts = other.counts
-            far = f": {other.n_done:,} of {counts['total']:,} runs" if counts else ""
-            title = escape(str(other.description.get("title", "other data")))
-            url = widgets.build_address(other.description.get("link", {}))
-            st.markdown(f"Another grid is being computed on {title}{far}. [Look at it]({url})")
-            if st.button("Stop it", key=f"stop {other.key}", icon=":material/stop:"):
-                rows.cancel_runs(asked.where, other.key)
+            counts = sweep.counts
+            progress = f": {sweep.n_done:,} of {counts['total']:,} runs" if counts else ""
+            title = escape(str(sweep.description.get("title", "other data")))
+            url = widgets.build_address(sweep.description.get("link", {}))
+            st.markdown(f"Another grid runs on {title}{progress}. [Open it]({url})")
+            if st.button("Stop it", key=f"stop {sweep.key}", icon=":material/stop:"):
+                rows.cancel_runs(query.location, sweep.key)
                 st.rerun()
 
 
 # --- what the rows so far say ------------------------------------------------------------------
 
 
-class Shown(NamedTuple):
-    """What the page draws. waiting: mechanisms without a curve; across: the axis of epsilon; marks:
-    what all of it depends on."""
+class Comparison(NamedTuple):
+    """What the page draws.
+
+    Attributes:
+        picture: the chart.
+        placed: its lines on the axis.
+        waiting: mechanisms without a curve.
+        x_range: the axis of epsilon.
+        dependencies: what all of it depends on.
+    """
 
     picture: CurveChart
     placed: list[PlottedLine]
     waiting: list[str]
-    across: tuple[float, float]
-    marks: tuple[object, ...]
+    x_range: tuple[float, float]
+    dependencies: tuple[object, ...]
 
 
-def show(asked: Sought, press: str, *, running: bool) -> None:
-    """Everything there is to see, from the rows so far; an empty chart before the first."""
-    there, parts, (where, grid, keys, count, switches) = asked.rows(), stage.lay_out_body(), asked
+def show_results(query: Query, start_label: str, *, running: bool) -> None:
+    """Show everything that the rows so far tell; an empty chart before the first."""
+    grid_rows, parts = query.read_rows(), stage.lay_out_body()
+    location, grid, keys, unit, _, view, switches = query
     with parts.panel:
-        rows.show_grid_state(where, keys.name, there, len(keys.units), press)
-    picture, ends = there.pictures[0], (min(grid.epsilons), max(grid.epsilons))
-    placed, guesses = (
-        [lines.place_on_axis(line, count) for line in side]
+        rows.show_grid_state(location, keys.name, grid_rows, len(keys.units), start_label)
+    picture, ends = grid_rows.pictures[0], (min(grid.epsilons), max(grid.epsilons))
+    placed, baselines = (
+        [lines.place_on_axis(line, unit) for line in side]
         for side in (picture.lines, picture.private_baselines)
     )
-    drawn = {line.mechanism for line in picture.lines}
-    waiting = [id for id in grid.mechanisms if id not in drawn]
-    marks = (keys.name, there.last, count)
-    across = charts_compare.get_epsilon_range(ends, [*placed, *guesses])
-    shown, words = (
-        Shown(picture, placed, waiting, across, marks),
-        lines.describe_chart(picture, placed),
-    )
+    plotted = {line.mechanism for line in picture.lines}
+    waiting = [id for id in grid.mechanisms if id not in plotted]
+    dependencies = (keys.name, grid_rows.last, unit)
+    x_range = charts_compare.get_epsilon_range(ends, [*placed, *baselines])
+    result = Comparison(picture, placed, waiting, x_range, dependencies)
+    words = lines.describe_chart(picture, placed)
     fig = state.memoize(
         "comparison figure",
-        marks,
-        lambda: charts_compare.plot_comparison(picture, placed, ends, waiting, guesses),
+        dependencies,
+        lambda: charts_compare.plot_comparison(picture, placed, ends, waiting, baselines),
     )
     if switches and placed:
-        trading(shown, switches, parts)
+        show_trade(result, switches, parts)
+    elif view == "Difference" and placed:
+        differences = state.memoize(
+            "difference figure",
+            dependencies,
+            lambda: charts_compare.plot_differences(picture, placed, ends, query.equal),
+        )
+        show_figure(differences, f"Difference to the best at each epsilon. {words}", parts)
     else:
-        figure(fig, words, parts)
-    said = caption(placed, there, len(keys.units))
+        show_figure(fig, words, parts)
+    caption, notes = describe_rows(placed, grid_rows, query)
     with parts.details:
+        st.caption(escape(caption), help=escape(notes) or None)
         blocks.show_chart_numbers(words, lines.tabulate_chart(placed), "comparison")
-        hollow = [
-            f"{one.line.label} is hollow: {one.reason}." for one in placed if not one.is_certified
+        uncertified = [
+            f"{entry.line.label} has open markers: {entry.reason}."
+            for entry in placed
+            if not entry.is_certified
         ]
-        for sentence in (*lines.describe_crossings(picture), *hollow):
+        for sentence in (*lines.describe_crossings(picture), *uncertified):
             st.caption(escape(sentence))
-    found = conclusions(shown, parts) if placed and not running else []
+    exhibits = show_conclusions(result, parts) if placed and not running else []
     with parts.panel:
-        curves = Exhibit("", "", "", fig, "", said)
-        downloads(asked, there, [curves, *found] if found else [])
-        st.caption("Evaluation only, not private", help=said)
-    if placed:
-        with parts.details:
-            means(shown)
+        curves = Exhibit("", "", "", fig, "", f"{caption} {notes}")
+        show_comparison_downloads(query, grid_rows, [curves, *exhibits] if exhibits else [])
 
 
-def figure(fig: Figure, alt: str, parts: stage.Stage) -> None:
-    """A layer of the figure, at least as high as its names need."""
+def show_figure(fig: Figure, alt: str, parts: stage.Stage) -> None:
+    """Show a view of the figure, at least as high as its names need."""
     with parts.figure:
         st.html(charts_compare.format_figure_height(fig))
         blocks.show_figure(fig, alt=alt)
 
 
-def trading(shown: Shown, switches: QuestionSwitches, parts: stage.Stage) -> None:
-    """The other layer: what is predicted against what an attacker may know for it."""
-    task = registry.get_mechanism(shown.picture.lines[0].mechanism).task
+def show_trade(result: Comparison, switches: QuestionSwitches, parts: stage.Stage) -> None:
+    """Show the metric against what an attacker may learn."""
+    task = registry.get_mechanism(result.picture.lines[0].mechanism).task
     epsilon = st.session_state.get("epsilon", 1.0)
-    found = state.memoize(
+    chart = state.memoize(
         "trade",
-        (shown.marks, switches),
-        lambda: trade.build_trade_chart(shown.picture, task, switches),
+        (result.dependencies, switches),
+        lambda: trade.build_trade_chart(result.picture, task, switches),
     )
-    words = trade.describe_trade_chart(found, epsilon)
-    figure(charts_compare.plot_accuracy_against_attacker(found, epsilon), words, parts)
-    head, *told = map(escape, trade.describe_trade(found, epsilon))
+    words = trade.describe_trade_chart(chart, epsilon)
+    show_figure(charts_compare.plot_accuracy_against_attacker(chart, epsilon), words, parts)
+    question, *sentences = map(escape, trade.describe_trade(chart, epsilon))
     with parts.details:
-        st.markdown("\n- ".join([f"{head}\n", *told]))
+        st.markdown("\n- ".join([f"{question}\n", *sentences]))
         st.caption(escape(f"{blocks.EVALUATION} {trade.LEGEND}"))
-        blocks.show_chart_numbers(words, trade.tabulate_trade(found), "trade")
+        blocks.show_chart_numbers(words, trade.tabulate_trade(chart), "trade")
 
 
-def caption(placed: list[PlottedLine], there: GridRows, total: int) -> str:
-    """What is drawn and what it rests on, in words and numbers."""
-    said = [blocks.EVALUATION, lines.format_caption(placed)]
-    if there.available == total:
-        which = "they" if there.shipped == total else f"{there.shipped:,} of them"
-        whence = f"; {which} came with the app" if there.shipped else ""
-        said.append(f"All {format_count(total, 'run')} of this grid are there{whence}.")
-    return " ".join(filter(None, said))
+def describe_rows(placed: list[PlottedLine], grid_rows: GridRows, query: Query) -> tuple[str, str]:
+    """Return the seeds and the grid, and what the marks mean and where the rows come from."""
+    grid, total = query.grid, len(query.keys.units)
+    runs = (
+        f"All {format_count(total, 'run')} of this grid are there; {grid_rows.shipped:,} came with"
+        " the app."
+    )
+    return (
+        f"{format_count(len(grid.seeds), 'seed')} at each of"
+        f" {format_count(len(grid.epsilons), 'epsilon')} from {min(grid.epsilons):g} to"
+        f" {max(grid.epsilons):g}. {blocks.EVALUATION}",
+        f"{lines.format_caption(placed)} {runs * (grid_rows.available == total)}".strip(),
+    )
 
 
-def conclusions(shown: Shown, parts: stage.Stage) -> list[Exhibit]:
-    """What a wanted quality costs and who is better where: a sentence each, the pictures below."""
-    picture, placed, waiting, across, marks = shown
+def show_conclusions(result: Comparison, parts: stage.Stage) -> list[Exhibit]:
+    """Show what a target quality costs, which mechanism is better, and what to do next."""
+    picture, placed, waiting, x_range, dependencies = result
     metric = picture.metric
     with parts.panel:
-        first = st.container()
-        wanted = the_quality(picture, placed)
+        cost_place = st.container()
+        target = choose_target(picture, placed)
     answers = state.memoize(
         "comparison answers",
-        (*marks, wanted),
-        lambda: [numbers.find_required_epsilons(one, [wanted])[0] for one in placed],
+        (*dependencies, target),
+        lambda: [numbers.find_required_epsilons(entry, [target])[0] for entry in placed],
     )
-    duels = state.memoize("comparison duels", marks, lambda: comparison.compare_pairs(placed))
-    found = comparison.compare_lines(placed, duels)
-    leader = comparison.describe_leader(found)
-    told = comparison.COMPARISON_NOTE if leader else comparison.NOT_COMPARABLE
+    leader = comparison.describe_leader(
+        comparison.compare_lines(placed, comparison.compare_pairs(placed))
+    )
     if len(placed) < 2:
-        told = comparison.TOO_FEW
-    floor = numbers.describe_baseline_limit(picture) if EpsilonUnit.PAPER in marks else ""
+        leader = comparison.TOO_FEW
+    limit = numbers.describe_baseline_limit(picture) if EpsilonUnit.PAPER in dependencies else ""
     cost = escape(numbers.describe_cost(answers, picture.nonprivate_reference))
-    first.header(cost.replace(" %", "\u00a0%"), anchor=False)
+    cost_place.header(cost.replace(" %", "\u00a0%"), anchor=False)
     with parts.panel:
-        for sentence in filter(None, (leader or told, floor)):
-            st.markdown(escape(sentence.removesuffix(".") + "."))
-        onwards(answers)
-    price = f"What {metric.label} {metric.format_value(wanted)} costs"
-    better = leader or "Which is better, and where?"
-    exhibits = [
-        Exhibit(
-            "price",
-            price,
-            price,
-            charts_compare.plot_epsilon_needed(answers, across, waiting),
-            "Bars: 95 % intervals over seeds. Nothing is extended beyond what was computed.",
-            "\n".join(
-                numbers.describe_required_epsilon(answer, picture.nonprivate_reference)
-                for answer in answers
-            ),
-            numbers.tabulate_required_epsilons(answers),
+        if equal := numbers.find_equal_costs(answers):
+            names = [lines.format_short_label(answer.plotted.line) for answer in equal]
+            st.markdown(
+                escape(f"{'; '.join(names)}: the runs cannot tell their costs apart."),
+                help="The epsilons that they need differ by at most 10 %, and their 95 % intervals"
+                " overlap.",
+            )
+        for sentence in filter(None, (leader or comparison.NOT_COMPARABLE, limit)):
+            st.markdown(
+                escape(sentence.removesuffix(".") + "."),
+                help=comparison.COMPARISON_NOTE if sentence is leader else None,
+            )
+        show_next_steps(answers)
+    title = f"What {metric.label} {metric.format_value(target)} costs"
+    exhibit = Exhibit(
+        "price",
+        title,
+        title,
+        charts_compare.plot_epsilon_needed(answers, x_range, waiting),
+        "Bars: 95 % intervals over seeds. Nothing is extended beyond what was computed.",
+        "\n".join(
+            numbers.describe_required_epsilon(answer, picture.nonprivate_reference)
+            for answer in answers
         ),
-        Exhibit(
-            "standing",
-            better,
-            better,
-            charts_compare.plot_best_ranges(found, across, waiting) if leader else None,
-            "Thick: clearly better than all others. Thin: none is clearly better. Dotted: one is."
-            if leader
-            else told,
-            f"{leader}. {told}" if leader else told,
-            comparison.tabulate_line_comparisons(found),
-        ),
-    ]
+        numbers.tabulate_required_epsilons(answers),
+    )
     with parts.details:
-        blocks.show_exhibits(exhibits)
-    return exhibits
+        blocks.show_exhibits([exhibit])
+    return [exhibit]
 
 
-def onwards(answers: list[RequiredEpsilon]) -> None:
-    """What to do next: the one that costs least, on its own."""
-
-    def least(one: RequiredEpsilon) -> tuple[bool, float, float]:
-        line = one.plotted.line
-        return not one.plotted.is_certified, one.epsilon.value, -line.metric.sign * one.best
-
-    id = min(answers, key=least).plotted.line.mechanism
-    name, carried = registry.get_short_name(id), {"mechanism": registry.get_mechanism(id).name}
-    for label, icon, target in (
-        (f"Train the best: {name}", "play_circle", "train"),
-        (f"What if: {name}", "tune", "what_if"),
-    ):
-        st.page_link(
-            f"pages/{target}.py", label=label, icon=f":material/{icon}:", query_params=carried
-        )
-
-
-def means(shown: Shown) -> None:
-    """All means of all epsilons, as wide as the page."""
-    table = lines.tabulate_means(shown.placed)
-    for id in shown.waiting:
-        for name, column in table.items():
-            missing = f"{registry.get_short_name(id)} ({charts_compare.MISSING})"
-            column.append(missing if name == "mechanism" else "")
-    st.header(f"Mean {shown.picture.metric.label} at every epsilon", anchor=False)
-    blocks.show_table(
-        table,
-        alt="Means over seeds: one row per mechanism, one column per epsilon",
-        column_config={"mechanism": st.column_config.TextColumn(pinned=True, width=260)},
+def show_next_steps(answers: list[RequiredEpsilon]) -> None:
+    """Link to the run of the mechanism that costs least; certified ones come first."""
+    cheapest = min(
+        answers, key=lambda answer: (not answer.plotted.is_certified, answer.epsilon.value)
+    )
+    id = cheapest.plotted.line.mechanism
+    st.page_link(
+        "pages/train.py",
+        label=f"Train {registry.get_short_name(id)}",
+        icon=":material/play_circle:",
+        query_params={"mechanism": registry.get_mechanism(id).name},
     )
 
 
-def downloads(asked: Sought, there: GridRows, parts: list[Exhibit]) -> None:
-    """Everything to take along."""
-    where, picture = asked.where, there.pictures[0]
-    argv = ["dpmc", "sweep", *rows.to_terminal_grid(asked.grid, where).argv()]
+def show_comparison_downloads(query: Query, grid_rows: GridRows, parts: list[Exhibit]) -> None:
+    """Offer the charts, the rows, and the command that repeats them."""
+    where, picture = query.location, grid_rows.pictures[0]
+    argv = ["dpmc", "sweep", *rows.to_terminal_grid(query.grid, where).argv()]
     # Taken here: files are made without the session.
     title = f"Mechanisms compared on {sources.list_names()[where.name]}"
 
@@ -484,7 +545,7 @@ def downloads(asked: Sought, there: GridRows, parts: list[Exhibit]) -> None:
             (part.title, charts_compare.widen_margin(part.fig)) for part in parts if part.fig
         ]
         told = [sentence for part in parts for sentence in part.alt.split("\n")]
-        placed = [lines.place_on_axis(line, asked.count) for line in picture.lines]
+        placed = [lines.place_on_axis(line, query.unit) for line in picture.lines]
         return report.render_comparison(
             title, pictures, told, lines.tabulate_chart(placed), shlex.join(argv)
         )
@@ -494,35 +555,49 @@ def downloads(asked: Sought, there: GridRows, parts: list[Exhibit]) -> None:
         stream = io.StringIO()
         with Store(where.store, read_only=True) as file:
             store.write_csv(
-                file, store.list_curves(file, keys=asked.keys.curves, count=False), stream
+                file, store.list_curves(file, keys=query.keys.curves, count=False), stream
             )
         return stream.getvalue()
 
     name, files = f"compare-{where.name}", []
     if parts:
         files.append(blocks.File("Charts and numbers (HTML)", f"{name}.html", "text/html", as_html))
-    if there.present:  # curves that came with the app have no rows in the store
+    if grid_rows.present:  # curves that came with the app have no rows in the store
         files.append(blocks.File("Rows (CSV)", f"{name}-rows.csv", "text/csv", csv))
     blocks.show_downloads(*files, picture=picture, argv=argv)
 
 
-def the_quality(picture: CurveChart, placed: list[PlottedLine]) -> float:
-    """The wanted value of the metric on a slider."""
+def choose_targets(
+    picture: CurveChart, placed: list[PlottedLine]
+) -> tuple[float, float, float, float, float]:
+    """Return the ends, the step, the default and the scale of the slider of target values."""
     metric = picture.metric
-    levels = [at.mean for _, at in picture.list_endpoints(1.0)]
-    label, scale, form = f"Wanted {metric.label}", 100 if metric.is_share else 1, "%.1f %%"
+    levels = [level.mean for _, level in picture.list_endpoints(1.0)]
     if metric.is_share:
         low, high, step = 50.0 if metric.name == "accuracy" else 0.0, 100.0, 0.5
         start = round(100 * sum(levels) / len(levels)) if levels else 50
     else:
-        means = [float(v) for one in placed for v in one.band.mean]
+        means = [float(value) for entry in placed for value in entry.band.mean]
         low, high, step = numbers.choose_target_range([*levels, *means])
         middle = sum(levels) / len(levels) if levels else (low + high) / 2
-        start, form = step * round(middle / step), "%.3f" if step >= 0.001 else "%.4g"
-        label += " at most"
-    what, key = f"the wanted {metric.label}", f"wanted {metric.name}"
-    start = float(min(high, max(low, start)))
-    chosen = widgets.choose_on_slider(label, what, low, high, start, key, step=step, format=form)
+        start = step * round(middle / step)
+    return low, high, step, float(min(high, max(low, start))), 100.0 if metric.is_share else 1.0
+
+
+def choose_target(picture: CurveChart, placed: list[PlottedLine]) -> float:
+    """Show the target value of the metric on a slider."""
+    metric = picture.metric
+    low, high, step, start, scale = choose_targets(picture, placed)
+    chosen = widgets.choose_on_slider(
+        f"Wanted {metric.label}{'' if metric.is_share else ' at most'}",
+        f"the wanted {metric.label}",
+        low,
+        high,
+        start,
+        f"wanted {metric.name}",
+        step=step,
+        format="%.1f %%" if metric.is_share else "%.3f" if step >= 0.001 else "%.4g",
+    )
     return float(chosen) / scale
 
 

@@ -1,6 +1,7 @@
 """The ratings: where they come from, what they look like, how they are prepared."""
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,11 +18,12 @@ from dpmc_core.data import (
     public_sets,
 )
 from dpmc_core.data.reading import size_words
-from dpmc_core.data.source import NO_COLUMN, FileShape, Source
+from dpmc_core.data.source import NO_COLUMN, Source
 from dpmc_core.data.synthetic import GENERATORS, list_sample_options
 from dpmc_core.data.transforms import apply_steps
 from dpmc_core.errors import DpmcError, format_sentence
 from dpmc_core.model import Task
+from dpmc_core.problem import format_command_options
 from dpmc_lab.curves import data as picture
 from pages.ui import blocks, prepare, runs, shell, sources, state, widgets
 from pages.ui.charts import data as charts_data
@@ -30,6 +32,7 @@ from pages.ui.text import format_count
 
 MAX_MEGABYTES = 200
 MAX_ROWS = 5_000_000
+MAX_PICTURED_BYTES = 5 * MEGABYTE  # of a file, which is read once for each reading
 LIMITS = {"max_bytes": MAX_MEGABYTES * MEGABYTE, "max_rows": MAX_ROWS}
 ROLES = {"user": "Users", "item": "Items", "rating": "Ratings", "time": "Times"}
 OPTIONAL_ROLE_LABELS = {"rating": "none: each row is a click", "time": "none"}
@@ -55,7 +58,13 @@ WRITTEN = {
     ),
     "layout": (
         "Each line",
-        {"guess": "as found", "rows": "is one rating", "wide": "is a user, a column for each item"},
+        {
+            "guess": "as found",
+            "rows": "is one rating",
+            "wide": "is a user, a column for each item",
+            "transposed": "is an item, a column for each user",
+            "adjacency": "is a user and then the items",
+        },
     ),
 }
 CONTROLS = ROLES | {option: label for option, (label, _) in WRITTEN.items()}
@@ -116,7 +125,7 @@ def upload() -> None:
     if sources.UPLOAD in st.session_state:
         st.button("Forget this upload", icon=":material/delete:", on_click=forget)
     if file is not None:
-        choices(file.getvalue(), file.name)
+        choices(file.getvalue(), file.name, file.file_id)
     outcome()
 
 
@@ -166,7 +175,7 @@ def known_of_items(dataset: datasets.Dataset) -> None:
             st.rerun()
 
 
-def choices(content: bytes, name: str) -> None:
+def choices(content: bytes, name: str, file_id: str) -> None:
     """What cannot be guessed of a file, and the button that reads it."""
     how = {
         option: value
@@ -179,25 +188,36 @@ def choices(content: bytes, name: str) -> None:
     except DpmcError as error:
         wrong = error
     asked = () if first is None else tuple(f for f in first.faults if f.option in WRITTEN)
+    tried_id, tried_range = st.session_state.get("range tried", ("", {}))
+    limits = LIMITS | (tried_range if tried_id == file_id else {})
+    offered, reading = choose_reading(content, name, {**how, **limits}, file_id)
     if first is None or first.encoding:
-        written(needed=bool(asked) or isinstance(wrong, Refused))
-    if wrong is not None or asked:
-        refused(wrong or Refused(name, asked), name)
+        written(needed=not offered and (bool(asked) or isinstance(wrong, Refused)))
+    if reading is None and (wrong is not None or asked):
+        if not offered:
+            refused(wrong or Refused(name, asked), name)
         return
+    if reading is not None:
+        first, chosen, sure = reading.layout, reading.confirmed_options, True
+    elif first.is_matrix:
+        chosen, sure = {}, "user" not in first.guessed
+    else:
+        chosen, sure = columns(first, name)
     if first.known:
         st.markdown(f"This is **{blocks.escape(first.known.description)}**.")
-    chosen, sure = columns(first, name) if first.shape is FileShape.ROWS else matrix(first, name)
     if not sure:
         st.caption("Reading waits until you say which column names the person.")
     with st.form("read the upload"):
-        chosen |= rules(first)
+        public = rules(first, limits)
         pressed = st.form_submit_button("Read the ratings", type="primary", disabled=not sure)
     if pressed:
-        options = {**how, **chosen, **LIMITS}
+        ends = {end: public[end] for end in ("low", "high") if public["low"] is not None}
+        st.session_state["range tried"] = (file_id, ends)
+        options = {**how, **public, **chosen, **LIMITS, **ends}
         work = runs.make_reading_work(content, name, options)
-        state.get_jobs().start(READING, work, slots=READING_SLOTS).wait(
-            0.3
-        )  # a small file needs no progress
+        # A small file needs no progress.
+        state.get_jobs().start(READING, work, slots=READING_SLOTS).wait(0.3)
+        st.rerun()
 
 
 def written(*, needed: bool) -> None:
@@ -237,12 +257,51 @@ def outcome() -> None:
         blocks.show_job_progress(now)
 
 
-def matrix(first: datasets.Layout, name: str) -> tuple[dict[str, Any], bool]:
-    """Nothing to choose; whether each line is known to be one person."""
-    if "user" not in first.guessed:
-        return {}, True
-    words = "Each line holds the ratings of one person"
-    return {"layout": FileShape.WIDE}, st.checkbox(words, key=f"person {name}")
+def choose_reading(
+    content: bytes, name: str, given: Mapping[str, Any], file_id: str
+) -> tuple[bool, datasets.Reading | None]:
+    """Offer the ways to read a file as pictures if one must be chosen; return the chosen one."""
+    if len(content) > MAX_PICTURED_BYTES:
+        return False, None
+    readings = state.memoize(
+        "readings",
+        (file_id, given),
+        lambda: datasets.examine_upload(content, name, **given).readings,
+    )
+    if all(reading.confirmed_options == given for reading in readings):
+        return False, None
+    question = "Which of these is your file?" if len(readings) > 1 else "Is this your file?"
+    st.markdown(f"**{question}** The role of each column stands before its name.")
+    chosen, picked = st.session_state.get("chosen reading"), None
+    with st.grid(2, min_column_width=320):
+        for reading in readings:
+            options = {o: v for o, v in reading.options.items() if o not in given}
+            is_chosen = chosen == (file_id, options)
+            picked = reading if is_chosen else picked
+            with st.container(border=True):
+                left_out = f"; {reading.left_out:.1%} left out" * (reading.left_out > 0)
+                st.markdown(f"**{blocks.escape(reading.summary)}**{left_out}")
+                assignments = [f"{option} = {value}" for option, value in options.items()]
+                st.caption(blocks.escape(", ".join(assignments)))
+                roles, names, *rows = reading.preview
+                heads = _apart([f"{r}: {n}" for r, n in zip(roles, names, strict=True)])
+                table = {head: [row[k] for row in rows] for k, head in enumerate(heads)}
+                blocks.show_table(table, alt=f"The first rows: {reading.summary}")
+                st.button(
+                    "Chosen" if is_chosen else "Choose this reading",
+                    key=f"reading {reading.summary}",
+                    type="primary" if is_chosen else "secondary",
+                    on_click=st.session_state.update,
+                    args=({"chosen reading": (file_id, options)},),
+                )
+    if picked is None:
+        st.caption("Choose one, or say below how the file is written.")
+    else:
+        command = ["dpmc", "data", "describe", name]
+        command += format_command_options(picked.confirmed_options, (), None)
+        st.caption("The same on the command line, where `--range LOW:HIGH` gives the range:")
+        st.code(shlex.join(command), language="bash", wrap_lines=True)
+    return True, picked
 
 
 def columns(first: datasets.Layout, name: str) -> tuple[dict[str, Any], bool]:
@@ -297,7 +356,7 @@ def _apart(names: Sequence[str]) -> list[str]:
     ]
 
 
-def rules(first: datasets.Layout) -> dict[str, Any]:
+def rules(first: datasets.Layout, given: Mapping[str, Any]) -> dict[str, Any]:
     """The public range of ratings, given by hand, and what to do with rows that cannot be taken as
     they are."""
     words = (
@@ -305,7 +364,9 @@ def rules(first: datasets.Layout) -> dict[str, Any]:
         " from the data: the smallest and largest rating would reveal something about them. Clicks"
         " need none."
     )
-    low, high = (first.known.low, first.known.high) if first.known else (None, None)
+    low, high = given.get("low"), given.get("high")
+    if first.known:
+        low, high = first.known.low, first.known.high
     with st.grid(2, min_column_width=200):
         return {
             "low": st.number_input("Lowest possible rating", value=low, help=words, format="%g"),

@@ -1,6 +1,7 @@
-"""What each mechanism claims, what is certified, and why the two differ."""
+"""Show what each mechanism claims, what is proved, and what attacks measure."""
 
 import dataclasses
+import math
 
 import streamlit as st
 
@@ -10,23 +11,20 @@ from dpmc_core.privacy import RATING, Change, Guarantee
 from dpmc_core.problem import DEFAULT_SEED
 from dpmc_core.ratings import PublicFacts
 from dpmc_lab import glossary
-from dpmc_lab.audit.report import build_measured_bound
+from dpmc_lab.audit.report import AuditReport, build_measured_bound
 from dpmc_lab.curves import audits, cards, groups, measurements, trade
-from dpmc_lab.curves.audits import RatingInfluence
-from dpmc_lab.curves.trade import AttackerQuestion
 from pages.ui import blocks, shell, sources, stage, state, widgets
-from pages.ui.audits import Audited, make_audit_work
+from pages.ui.audits import make_audit_work
 from pages.ui.charts import guarantees as charts_guarantees
 from pages.ui.jobs import Snapshot, get_snapshot
 from pages.ui.text import format_count
 
 AUDIT = "audit"
 CLICKS = "clicks on claims"
-MOST = 10_000_000  # users or items that can be typed in
-PLANTED = (  # a choice of an older version
-    "The link plants a fault. This page no longer does that."
-)
-FACTS = {"data": "of the open data", "typed": "typed in"}
+MAX_COUNT = 10_000_000  # users or items that can be typed in
+MIN_ROW_HEIGHT = 40  # pixels that the two lines of a row need
+PLANTED = "The link plants a fault. This page no longer does that."  # in an older version
+FACTS = {"data": "from the chosen data", "typed": "typed in"}
 TYPED: dict[str, tuple[str, str, float]] = {  # facts without data: label, name, usual value
     "users": ("Users", "the number of users", 943),
     "items": ("Items", "the number of items", 1682),
@@ -42,58 +40,61 @@ def page() -> None:
     state.note_removed("fault", PLANTED)
     with frame.choices:
         data = sources.choose_data(label_visibility="collapsed")
-        picked = st.container(width="content")
-        every = widgets.choose_toggle("All methods", "all methods", "every")
+        picker = st.container(width="content")
+        show_all = widgets.choose_toggle("All methods", "all methods", "every")
         facts = st.popover("Public facts", icon=":material/tune:")
     try:
         with facts:
             wide = widgets.choose_wide_range()
-            public, prepared = facts_of(data)
+            public, prepared = choose_public_facts(data)
     except (DpmcError, OSError) as error:
         with frame.figure:
             blocks.show_error(error)
         return
     with frame.figure:
-        drawn = stage.reserve_figure()
         epsilon = widgets.show_epsilon_slider(wide)
-        made, problems = groups.build_guarantees(
+        figure = stage.reserve_figure()
+        available, problems = groups.build_guarantees(
             sources.list_available_mechanisms(data), public, epsilon
         )
         for error in problems:
             blocks.show_error(error)
-    found = {id: card.with_preparation(prepared) for id, card in made.items()}
-    if not found:
+    guarantees = {id: g.with_preparation(prepared) for id, g in available.items()}
+    if not guarantees:
         return
-    with picked:
-        id = widgets.choose_by_guarantee(found)
-    note_attack()
-    with drawn:
-        words = claims(found, id, epsilon, every=every)
+    with picker:
+        id = widgets.choose_by_guarantee(guarantees)
+    store_last_attack()
+    with figure:
+        alt = show_claims(guarantees, id, epsilon, show_all=show_all)
     with frame.panel:
-        audited = at_hand(found[id], id, epsilon)
+        report = show_panel(guarantees[id], id, epsilon)
     with frame.details:
         blocks.show_expander(
             "The chart in words and numbers",
-            lambda: table(found, words, epsilon),
+            lambda: show_claims_table(guarantees, alt, epsilon),
             key="every claim",
             type="compact",
         )
-        if audited is not None:
-            report(audited)
-        attacker(found[id], id, epsilon)
-        ledger(found[id])
+        if report is not None:
+            show_audit_report(report)
+        show_ledger(guarantees[id])
 
 
-def facts_of(data: str) -> tuple[PublicFacts, tuple[str, ...]]:
-    """Public facts, and the data-dependent steps behind them. Raises DpmcError, OSError."""
-    way = widgets.choose_segment(
+def choose_public_facts(data: str) -> tuple[PublicFacts, tuple[str, ...]]:
+    """Choose public facts, and return the data-dependent steps behind them, too.
+
+    Raises:
+        DpmcError, OSError: the data cannot be read.
+    """
+    source = widgets.choose_segment(
         "Public facts", "the facts", FACTS, "facts", "data", help=glossary.explain_terms("facts")
     )
-    if way == "typed":
-        return typed_facts(), ()
+    if source == "typed":
+        return type_public_facts(), ()
     ratings = sources.get_dataset(data).ratings
     public = ratings.public
-    cap = capped(public.items)
+    cap = choose_cap(public.items)
     if cap is not None:
         public = dataclasses.replace(public, cap=min(cap, public.cap or cap))
     st.caption(
@@ -104,17 +105,19 @@ def facts_of(data: str) -> tuple[PublicFacts, tuple[str, ...]]:
     return public, ratings.prepared
 
 
-def typed_facts() -> PublicFacts:
-    """Facts without data. Raises DpmcError where they make no sense."""
-    found = {}
-    for key, (label, what, usual) in TYPED.items():
-        ends, form = ((1, MOST), "%d") if isinstance(usual, int) else ((None, None), "%g")
-        found[key] = widgets.choose_number(label, what, *ends, usual, key, width=130, format=form)
-    return PublicFacts(**found, cap=capped(MOST))
+def type_public_facts() -> PublicFacts:
+    """Show fields for public facts without data. Raises DpmcError where they make no sense."""
+    values = {}
+    for key, (label, description, default) in TYPED.items():
+        ends, form = ((1, MAX_COUNT), "%d") if isinstance(default, int) else ((None, None), "%g")
+        values[key] = widgets.choose_number(
+            label, description, *ends, default, key, width=130, format=form
+        )
+    return PublicFacts(**values, cap=choose_cap(MAX_COUNT))
 
 
-def capped(items: int) -> int | None:
-    """The most ratings a user may have; None for no cap."""
+def choose_cap(items: int) -> int | None:
+    """Choose the largest number of ratings that a user may have; None for no cap."""
     return widgets.choose_number(
         "Cap on ratings per user",
         "the cap",
@@ -124,217 +127,200 @@ def capped(items: int) -> int | None:
         "cap",
         width=200,
         placeholder="no cap",
-        help=f"{glossary.explain_terms('cap')} Only where the input is already capped.",
+        help=f"{glossary.explain_terms('cap')} Set it only if the data already respect it.",
     )
 
 
-def claims(found: dict[str, Guarantee], id: str, epsilon: float, *, every: bool) -> str:
-    """A line for each mechanism that predicts the same, or for every one, and the same in words.
+def show_claims(
+    guarantees: dict[str, Guarantee], id: str, epsilon: float, *, show_all: bool
+) -> str:
+    """Show a line for each mechanism of the same task, or for all, and return it in words.
 
-    A click on one takes it up.
+    A click on a line chooses its mechanism.
     """
     task = registry.get_mechanism(id).task
-    alike = {
-        one: card
-        for one, card in found.items()
-        if every or registry.get_mechanism(one).task is task
+    visible = {
+        other: guarantee
+        for other, guarantee in guarantees.items()
+        if show_all or registry.get_mechanism(other).task is task
     }
-    shown, rows = groups.group_mechanisms(alike, refuted), rows_of(alike, epsilon)
+    mechanism_groups = groups.group_mechanisms(visible, is_refuted)
+    rows = build_rows(visible, epsilon)
+    alt = f"{groups.describe_claim_states(mechanism_groups, epsilon)}."
     st.markdown(
-        f"**{groups.describe_claim_states(shown, epsilon)}.** ○ claimed, ⊗ refuted, ● proved, |"
-        " measured",
-        help=f"{glossary.explain_terms('claimed', 'certified', 'measured')} Numbers of different"
-        " groups"
-        " count different things. Methods have the names of their papers, where a strawman is the"
-        " plain way that the others improve on.",
+        f"**{alt}** ● proved, ○ claimed only, ⊗ refuted, ❘ measured by an attack",
+        help=f"{glossary.explain_terms('claimed', 'certified', 'measured')} Different groups count"
+        " different changes, so compare numbers only within a group. Methods have the names of"
+        " their papers; “strawman” is a paper's word for its simplest method.",
     )
-    high = 18 * (len(rows) + len(shown))  # pixels in which no two lines touch
-    st.html(f"<style>.st-key-figure.st-key-figure {{ --least: {high}px; }}</style>")
+    min_height = MIN_ROW_HEIGHT * (len(rows) + len(mechanism_groups))
+    st.html(f"<style>.st-key-figure.st-key-figure {{ --least: {min_height}px; }}</style>")
     clicks = st.session_state.get(CLICKS, 0)
-    key = f"claims {clicks}"  # a new one forgets what was clicked
+    key = f"claims {clicks}"  # a new key forgets the last selection
 
-    def clicked() -> None:
+    def choose_clicked() -> None:
         st.session_state[CLICKS] = clicks + 1
         for point in st.session_state[key].selection.points:
             st.session_state["mechanism"] = point["customdata"][0]
 
-    ticks = {
-        one: measurements.build_measured_point(t)
-        for one in rows
-        if (t := blocks.find_measurement(one, epsilon)) and t.epsilon == epsilon
+    measured = {
+        other: measurements.build_measured_point(bound)
+        for other in rows
+        if (bound := blocks.find_measurement(other, epsilon)) and bound.epsilon == epsilon
     }
-    words = cards.describe_guarantees(list(rows.values()))
-    fig = charts_guarantees.plot_claims(shown, rows, id, ticks)
-    blocks.show_figure(fig, alt=words, key=key, on_select=clicked, selection_mode="points")
-    return words
+    fig = charts_guarantees.plot_claims(mechanism_groups, rows, id, measured)
+    blocks.show_figure(fig, alt=alt, key=key, on_select=choose_clicked, selection_mode="points")
+    return alt
 
 
-def refuted(id: str) -> bool:
-    """Whether an attack found more than a mechanism claims, at any epsilon."""
+def is_refuted(id: str) -> bool:
+    """Return whether an attack measured more than a mechanism claims, at any epsilon."""
     return any(map(measurements.is_refuted, blocks.list_attacks(id)))
 
 
-def rows_of(found: dict[str, Guarantee], epsilon: float) -> dict[str, cards.GuaranteeRow]:
+def build_rows(guarantees: dict[str, Guarantee], epsilon: float) -> dict[str, cards.GuaranteeRow]:
     return {
         id: cards.build_guarantee_row(
             registry.get_short_name(id),
-            card,
-            refuted=refuted(id),
-            measured=tick.measured if tick is not None and tick.epsilon == epsilon else None,
+            guarantee,
+            refuted=is_refuted(id),
+            measured=bound.measured if bound is not None and bound.epsilon == epsilon else None,
         )
-        for id, card in found.items()
-        for tick in [blocks.find_measurement(id, epsilon)]
+        for id, guarantee in guarantees.items()
+        for bound in [blocks.find_measurement(id, epsilon)]
     }
 
 
-def table(found: dict[str, Guarantee], words: str, epsilon: float) -> None:
-    """Claimed beside certified for every mechanism, and why they differ."""
-    st.text(words)
-    rows = [*rows_of(found, epsilon).values()]
-    narrow = {"claimed": 64, "certified": 76, cards.PER_USER: 104}
-    columns = {name: st.column_config.TextColumn(width=width) for name, width in narrow.items()}
+def show_claims_table(guarantees: dict[str, Guarantee], alt: str, epsilon: float) -> None:
+    """Show the claimed and the proved epsilon of every mechanism, and why they differ."""
+    rows = [*build_rows(guarantees, epsilon).values()]
+    st.text(alt)
+    widths = {"claimed": 64, "proved": 76, cards.PER_USER: 104}
+    columns = {name: st.column_config.TextColumn(width=width) for name, width in widths.items()}
     columns["mechanism"] = st.column_config.TextColumn(pinned=True, width=138)
     blocks.show_table(
         cards.tabulate_guarantees(rows),
         height="content",
-        alt="Claimed and certified epsilon of every mechanism, per rating and per user",
+        alt="Claimed and proved epsilon of every mechanism, per rating and per user",
         column_config=columns,
     )
     st.caption(
         f"{glossary.explain_terms('unit', 'rating', 'cell', 'user')} Numbers of different columns"
-        " cannot be"
-        f" compared. {glossary.explain_terms('trust', 'notion')}"
+        f" cannot be compared. {glossary.explain_terms('trust', 'notion')}"
     )
-    st.markdown("**Why they differ, and what to mind**")
+    st.markdown("**Why claimed and proved differ, and what else to know**")
     for row in rows:
         if row.reason:
-            name, why = blocks.escape(row.mechanism), blocks.escape(format_sentence(row.reason))
-            st.markdown(f"- **{name}** ({row.state.word}): {why}")
+            name, reason = blocks.escape(row.mechanism), blocks.escape(format_sentence(row.reason))
+            st.markdown(f"- **{name}** ({row.state.word}): {reason}")
 
 
-def at_hand(card: Guarantee, id: str, epsilon: float) -> Audited | None:
-    """The mechanism that was picked, and the attempt to refute it: what that has found."""
-    own, found = card.certified(), blocks.find_measurement(id, epsilon)
-    small, everything = questions(card, id)
+def show_panel(guarantee: Guarantee, id: str, epsilon: float) -> AuditReport | None:
+    """Show the chosen mechanism's promise, and return what an attack on it found."""
+    row = build_rows({id: guarantee}, epsilon)[id]
+    single, everything = trade.list_questions(
+        guarantee, registry.get_mechanism(id).task, cards.TYPICAL_RATINGS
+    )
+    claimed, proved = map(cards.format_epsilon, (row.claimed, row.certified))
+    proved = "no epsilon" if math.isinf(row.certified) else f"epsilon {proved}"
+    sentence = f"The claim is epsilon {claimed} {guarantee.change.label}; {proved} is proved."
+    if row.measured is not None:
+        bound = cards.format_epsilon(row.measured, round_down=True)
+        sentence += f" The last attack measured at least {bound}."
+    st.container(key="answer").markdown(
+        f"**{row.state.value[0]} {row.state.word.capitalize()}.** {sentence}",
+        help=glossary.explain_terms("claimed", "certified", "measured"),
+    )
     st.markdown(
-        f"**{blocks.escape(small.describe_answer(card))}**", help=glossary.explain_terms("attacker")
+        blocks.escape(single.describe_answer(guarantee)), help=glossary.explain_terms("attacker")
     )
-    if own.finite:
-        st.markdown(blocks.escape(everything.describe_answer(card)))
-    st.markdown(cards.describe_protection(card))
-    claimed = cards.format_epsilon(card.claimed.epsilon if card.claimed else None)
-    told = f"Claimed {claimed}, certified {cards.format_epsilon(own.epsilon)} {card.change.label}"
-    if found is not None:
-        told += f"; measured at least {cards.format_epsilon(found.measured, round_down=True)}"
-        told += f" at {found.epsilon:g}" * (found.epsilon != epsilon)
-    st.caption(f"{told}.")
-    against = next(filter(measurements.is_refuted, reversed(blocks.list_attacks(id))), None)
-    if against is not None:
-        st.markdown(
-            f"⊗ **Refuted**: {blocks.escape(measurements.describe_counterexample(against))}."
-        )
-    with st.popover("Why?", icon=":material/verified_user:"):
-        blocks.show_guarantee(card, id)
-    return attempt(id, epsilon)
+    if single.success_rate(guarantee) <= cards.MAX_INFORMATIVE_RATE:
+        st.markdown(blocks.escape(everything.describe_answer(guarantee)))
+    st.caption(cards.describe_protection(guarantee))
+    with st.popover("Read why", icon=":material/verified_user:"):
+        blocks.show_guarantee(guarantee, id)
+        for bound in list(filter(measurements.is_refuted, blocks.list_attacks(id)))[-1:]:
+            sentence = format_sentence(measurements.describe_counterexample(bound))
+            st.markdown(blocks.escape(sentence))
+            st.page_link(
+                "pages/learn.py",
+                label="See in a lesson how a claim fails",
+                query_params={"lesson": "claim"},
+            )
+    return show_attack(id, epsilon)
 
 
-def attacker(card: Guarantee, id: str, epsilon: float) -> None:
-    """How often the best attacker is right about one unit, here and at other epsilons."""
-    st.header("The attacker")
-    grid, (question, _) = widgets.list_epsilons(True), questions(card, id)
-    made = [registry.create(id, epsilon=e).guarantee(card.public) for e in grid]
-    shares = [question.success_rate(one) for one in made]
-    blocks.show_chart(
-        charts_guarantees.plot_attacker_success(grid, shares, epsilon),
-        alt=question.describe_answer(card),
-        key="attacker",
-        caption=f"“{question.text}” How often an attacker who asks this is right at most, by what"
-        f" {registry.get_mechanism(id).name} certifies. The attacker knows everything else.",
-        table={
-            "epsilon": grid,
-            "right at most (%)": [cards.format_limit_percent(one) for one in shares],
-        },
-    )
-
-
-def questions(card: Guarantee, id: str) -> tuple[AttackerQuestion, AttackerQuestion]:
-    """What is asked about a person, on every page alike."""
-    return trade.list_questions(card, registry.get_mechanism(id).task, cards.TYPICAL_RATINGS)
-
-
-def ledger(card: Guarantee) -> None:
-    """Every release of one mechanism with what it costs."""
-    st.header("The ledger: every noisy answer it gives", help=glossary.explain_terms("composition"))
+def show_ledger(guarantee: Guarantee) -> None:
+    """Show every release of one mechanism with its cost."""
+    st.header("What each noisy answer costs", help=glossary.explain_terms("composition"))
     unit = widgets.choose_segment(
-        "Count the cost",
+        "Privacy unit",
         "the unit",
         UNITS,
         "unit",
         RATING.unit,
         help=glossary.explain_terms("unit"),
     )
-    change = next(change for change in (card.change, *Change) if change.unit == unit)
-    rows = cards.build_ledger(card, change)
-    blocks.show_table(cards.tabulate_ledger(rows), alt="Releases and their cost")
-    total = card.certified(change)
-    whole = cards.format_budget(total.epsilon, total.delta)
+    change = next(change for change in (guarantee.change, *Change) if change.unit == unit)
+    rows = cards.build_ledger(guarantee, change)
+    blocks.show_table(cards.tabulate_ledger(rows), alt="Every noisy answer and its cost")
+    total = guarantee.certified(change)
+    budget = cards.format_budget(total.epsilon, total.delta)
+    person = format_sentence(cards.describe_person_guarantee(guarantee))
     st.markdown(
-        f"Together, {UNITS[unit]} ({change.relation}): **epsilon"
-        f" {whole}**. {blocks.escape(format_sentence(total.reason))}"
-        f" For one person: {blocks.escape(format_sentence(cards.describe_person_guarantee(card)))}"
+        f"All answers together cost **epsilon {budget}** {UNITS[unit]} ({change.relation})."
+        f" {blocks.escape(format_sentence(total.reason))}"
+        f" For one person: {blocks.escape(person)}"
     )
-    st.caption(blocks.escape(f"Claim: {card.source}."))
+    st.caption(blocks.escape(f"Source of the claim: {guarantee.source}."))
 
 
 # --- the attempt to refute it ------------------------------------------------------------------
 
 
-def attempt(id: str, epsilon: float) -> Audited | None:
-    """An audit of the chosen mechanism on small invented ratings."""
+def show_attack(id: str, epsilon: float) -> AuditReport | None:
+    """Show the button and the progress of an attack on small invented ratings."""
     if blocks.is_reserved_for_teacher(
-        "start an audit", "What audits have measured stands on the cards."
+        "start an attack", "You can read what earlier attacks measured."
     ):
         return None
     mechanism = registry.create(id, epsilon=epsilon)
-    about = repr(mechanism)
+    settings = repr(mechanism)
     job = state.get_jobs().get(AUDIT)
-    if job is not None and job.data_id != about:
+    if job is not None and job.data_id != settings:
         job = None
     now = get_snapshot(job)
     if now.active:
         blocks.show_stop_button(job, now)
-    elif st.button("Try to refute it", type="primary", icon=":material/policy:"):
-        state.get_jobs().start(AUDIT, make_audit_work(mechanism, DEFAULT_SEED), data_id=about)
+    elif st.button("Attack this claim", type="primary", icon=":material/policy:"):
+        state.get_jobs().start(AUDIT, make_audit_work(mechanism, DEFAULT_SEED), data_id=settings)
         st.rerun()
-    blocks.poll_job(job, now, found_so_far)
+    blocks.poll_job(job, now, show_attack_progress)
     return now.result or now.display
 
 
-def found_so_far(now: Snapshot) -> None:
-    """How far an audit is, and its verdict."""
+def show_attack_progress(now: Snapshot) -> None:
+    """Show how far an attack is, and its verdict."""
     blocks.show_job_progress(now)
-    found: Audited | None = now.result or now.display
-    if found is not None:
-        st.markdown(
-            f"**{blocks.escape(audits.describe_audit(found.report))}** The details are below."
-        )
+    report: AuditReport | None = now.result or now.display
+    if report is not None:
+        st.markdown(f"**{blocks.escape(audits.describe_audit(report))}** Details are below.")
 
 
-def note_attack() -> None:
-    """Keep what the last attack found, so that panel, chart and table show it at once."""
+def store_last_attack() -> None:
+    """Store what the last attack measured, so that panel, chart and table show it at once."""
     now = get_snapshot(state.get_jobs().get(AUDIT))
-    found: Audited | None = now.result or now.display
-    if found is not None and found.report.valid:
-        kept = st.session_state.setdefault(blocks.ATTACKS, {})
-        last = build_measured_bound(found.report)
-        kept.pop((last.mechanism, last.epsilon), None)
-        kept[last.mechanism, last.epsilon] = last
+    report: AuditReport | None = now.result or now.display
+    if report is not None and report.valid:
+        attacks = st.session_state.setdefault(blocks.ATTACKS, {})
+        last = build_measured_bound(report)
+        attacks.pop((last.mechanism, last.epsilon), None)
+        attacks[last.mechanism, last.epsilon] = last
 
 
-def report(found: Audited) -> None:
-    """What an audit has measured, by each way to look."""
-    report = found.report
-    st.header("What the attempt found", help=glossary.explain_terms("measured"))
+def show_audit_report(report: AuditReport) -> None:
+    """Show what each method of an attack measured."""
+    st.header("What the attack measured", help=glossary.explain_terms("measured"))
     st.subheader(audits.describe_audit(report), anchor=False)
     left, right = st.columns([3, 2], gap="large")
     with left:
@@ -342,39 +328,19 @@ def report(found: Audited) -> None:
             charts_guarantees.plot_audit(report, measurements.METHOD_LABELS),
             alt=audits.describe_audit(report),
             key="audit",
-            caption=f"Small invented ratings, {report.runs} runs, seed {report.seed}; what is"
-            " bounded is an epsilon from below. The command dpmc audit does the same.",
+            caption="Each bar shows an epsilon that the attack reached; the true one is at least"
+            f" that large. The ratings are invented; {report.runs} runs, seed {report.seed}. The"
+            " command dpmc audit does the same.",
             table=audits.tabulate_audit(report),
         )
     with right:
-        for one in report.findings:
-            words = audits.describe_finding(one, report.change)
-            st.markdown(f"**{measurements.METHOD_LABELS[one.method]}.** {blocks.escape(words)}")
-        for method, why in report.skipped:
+        for finding in report.findings:
+            text = audits.describe_finding(finding, report.change)
+            st.markdown(f"**{measurements.METHOD_LABELS[finding.method]}.** {blocks.escape(text)}")
+        for method, reason in report.skipped:
             st.caption(
-                f"{measurements.METHOD_LABELS[method]} does not apply: {blocks.escape(why)}."
+                f"{measurements.METHOD_LABELS[method]} does not apply: {blocks.escape(reason)}."
             )
-    if found.lights is not None:
-        lit(found.lights)
-
-
-def lit(found: RatingInfluence) -> None:
-    """What one rating moves in the matrix that output perturbation publishes."""
-    said = (
-        f"One rating moves {found.cells:,} cells, by {found.total:.3g} together; the proof allows"
-        f" {found.allowed:g}"
-    )
-    st.subheader(said, anchor=False)
-    blocks.show_figure(
-        charts_guarantees.plot_rating_influence(found),
-        alt=said,
-        key="lights",
-    )
-    st.caption(
-        "The matrix before its noise, 40 users and 400 items, with and without the rating that"
-        " changed; so no smaller epsilon than"
-        f" {cards.format_epsilon(found.epsilon)} holds where {found.claimed:g} is claimed."
-    )
 
 
 shell.enter_through_app()

@@ -25,6 +25,7 @@ APART: dict[str, Any] = {  # at both ends of a line
 }
 END = "end"  # the step after the last slide
 TICK = 2.0  # seconds between two looks at the room
+VEILED = "veiled"  # key of a picture before the answer
 # Arrows turn the steps but where an arrow moves something; a presenter's clicker sends page keys.
 # What is new gets the focus, and so is read aloud: a heading, or what became of a prediction. What
 # is found is read out again whenever it changes.
@@ -80,13 +81,24 @@ _LOOK = """<style>
 [data-testid="stPageLink"] p { white-space: normal; }
 .st-key-drawing, .st-key-theirs { max-width: 46rem; }
 .st-key-told [data-testid="stMarkdownContainer"] p { font-size: 0.875rem; line-height: 1.35; }
+/* before the answer: the picture without anything that gives it away */
+.st-key-veiled { filter: grayscale(1); }
+.st-key-veiled .drawing { color: transparent; }
+.st-key-veiled .drawing .world { color: var(--muted); }
+.st-key-veiled .drawing :is(.bar span, .key, .plot .point, .rule, .dashed, .range, .scale .point,
+  .scale ~ .note, .turned::after) { visibility: hidden; }
+.st-key-veiled .drawing .fill { width: 50% !important; border: 0; background: var(--grid); }
+.st-key-veiled .drawing .dots i { --mark: var(--grid); background: none; }
+.st-key-veiled .drawing .cells i { background: var(--grid); outline: 0; }
 @media (max-width: 640px) { /* what is moved and what comes of it, together */
   :has(> [class*="st-key-ends"]) { display: none; }
+  .stMainBlockContainer [data-testid="stVerticalBlock"] { gap: 0.7rem; }
 }
 </style>"""
 _LARGE = """<style>
-:root { font-size: 22px; }
-.stMainBlockContainer.stMainBlockContainer { max-width: 60rem; padding: 0.5rem 1.5rem 5rem; }
+:root { font-size: 20px; }
+.stMainBlockContainer.stMainBlockContainer.stMainBlockContainer { max-width: 60rem;
+  padding: 0.5rem 1.5rem 5rem; }
 [data-testid="stHeader"], [data-testid="stPageLink"], .st-key-share { display: none; }
 [data-testid="stMain"] [data-testid="stVerticalBlock"] { gap: 0.3rem; }
 .st-key-drawing { max-width: 41rem; }
@@ -138,7 +150,7 @@ def asked() -> tuple[Lesson | None, int]:
         return None, 0
     if id not in LESSONS:
         state.add_note(
-            f"The link asks for the lesson “{id[:40]}”, which is not here; here are all."
+            f"The link asks for the lesson “{id[:40]}”, which does not exist. Here are all lessons."
         )
         leave()
         return None, 0
@@ -149,8 +161,8 @@ def asked() -> tuple[Lesson | None, int]:
         name = keys[int(name[:9]) - 1]
     if name not in keys:
         state.add_note(
-            f"The link asks for the step “{name[:40]}”, which this lesson does not have; showing"
-            " the first."
+            f"The link asks for the step “{name[:40]}”, which this lesson does not have. Here is"
+            " the first step."
         )
         name = keys[0]
         st.query_params["step"] = name
@@ -190,7 +202,7 @@ def guess(lesson: Lesson, slide: Slide, option: int | None) -> None:
 def overview() -> None:
     blocks.show_heading(
         "Learn what epsilon means",
-        "Start with the first one. Each lesson asks you to predict, lets you move something, and"
+        "Start with lesson 1. In each lesson you predict, see the answer, and change something. It"
         " ends with one sentence to take home.",
     )
     been: Mapping[str, str] = st.session_state.get("lessons", {})
@@ -200,14 +212,14 @@ def overview() -> None:
         keys = steps(lesson)
         at = keys.index(been.get(lesson.id, keys[0]))
         begun = lesson.id in been and at < len(keys) - 1
-        label = f"Go on with lesson {number}" if begun else f"Start lesson {number}"
+        label = f"Continue lesson {number}" if begun else f"Start lesson {number}"
         if lesson.id in done and not begun:
-            label, at = f"Lesson {number} again", 0
+            label, at = f"Repeat lesson {number}", 0
         with st.container(border=True, **APART):
             with st.container(width="stretch", gap=None):
                 where = f" · step {at + 1} of {len(keys)}" if begun else ""
-                where += " · :material/check: done" if lesson.id in done else ""
-                named = f"**{number}. {escape(lesson.title)}**"
+                badge = " :green-badge[:material/check: done]" * (lesson.id in done)
+                named = f"**{number}. {escape(lesson.title)}**{badge}"
                 st.markdown(f"{named} :small[:gray[{lesson.minutes} minutes{where}]]")
                 st.markdown(escape(lesson.take_home))
             st.button(
@@ -223,7 +235,7 @@ def to_print() -> None:
     """What is made of the lessons as files; in class mode for the teacher alone."""
     if not classroom.is_teacher():
         return
-    st.header("To print, or to take along", anchor=False)
+    st.header("Print or download", anchor=False)
     with st.container(horizontal=True):
         for name, sheet in FILES.items():
             st.download_button(
@@ -241,12 +253,15 @@ def words() -> None:
     """The glossary: what is searched for, or unfolded."""
     st.header("Words", anchor=False)
     wanted = st.text_input(
-        "Find a word", key="word", bind="query-params", placeholder="epsilon, clip, audit ..."
+        "Find a word",
+        key="word",
+        bind="query-params",
+        placeholder="epsilon, clip or audit",
     )
     if wanted:
         found = glossary.search_terms(wanted)
         if not found:
-            st.markdown(f"No word like “{escape(wanted)}” is here.")
+            st.markdown(f"The list has no word like “{escape(wanted)}”.")
         explained(found)
         return
     label = f"All {len(glossary.TERMS)} words"
@@ -277,14 +292,15 @@ def top(lesson: Lesson, at: int) -> bool:
         st.button(
             "All lessons", icon=":material/arrow_back:", type="tertiary", on_click=leave, key="all"
         )
-        of = f"step {at + 1} of {len(lesson.slides) + 1}"
-        st.caption(f"{escape(lesson.title)} · {of}", width="content")
+        last = len(lesson.slides)
+        marks = f"{'●' * (at + 1)}{'○' * (last - at)} step {at + 1} of {last + 1}"
+        st.caption(f"{escape(lesson.title)} · {marks}", width="content")
         return widgets.choose_toggle(
             "Projector",
             "projector mode",
             "projector",
-            help="Large letters, and nothing for the teacher alone. Arrow keys turn the steps, and"
-            " so do the keys of a presenter's clicker.",
+            help="Large letters, without the notes for the teacher. Arrow keys and a presenter's"
+            " clicker change the step.",
             width="content",
         )
 
@@ -298,7 +314,7 @@ def step(
 ) -> None:
     with st.container(key="slide"):
         st.header(escape(slide.title), anchor=False)
-    if projector or not revealed:
+    if projector and revealed:
         asks, shows = st.container(key="asks"), st.container()
     else:
         asks, shows = st.columns([2, 3], gap="large")
@@ -320,7 +336,12 @@ def step(
             with st.expander("For the teacher", icon=":material/school:", type="compact"):
                 st.markdown(escape(slide.teacher))
     with shows:
-        if revealed:
+        if not revealed:
+            picture = slide.reveal(slide.start).picture
+            if picture is not None:
+                draw(picture, VEILED)
+            st.caption("The picture fills in after your prediction.")
+        else:
             show(slide.reveal(moved), projector)
             if slide.in_class is not None and classroom.get_room() is not None:
                 in_class(slide)
@@ -336,7 +357,7 @@ def step(
         turns(lesson, at, "Next", go, lesson, at + 1)
     else:
         look = {"icon": ":material/visibility:", "type": "secondary"}
-        turns(lesson, at, "Show without predicting", guess, lesson, slide, None, **look)
+        turns(lesson, at, "Show the answer", guess, lesson, slide, None, **look)
 
 
 def predict(lesson: Lesson, slide: Slide, asked: Predict) -> None:
@@ -363,7 +384,7 @@ def phones(title: str, asked: Predict, revealed: bool) -> None:
         offered = not (revealed or view.ended)
         if offered and st.button("Ask the phones", icon=":material/smartphone:"):
             try:
-                room.vote(title, asked.options, right=asked.right)
+                room.ask_guess(title, asked.options, right=asked.right)
             except DpmcError as error:
                 blocks.show_error(error)
             else:
@@ -469,16 +490,18 @@ def show(found: Reveal, projector: bool) -> None:
             blocks.show_chart_numbers(found.picture.description, found.picture.table(), "picture")
 
 
-def draw(found: pictures.Picture, key: str) -> None:
-    """In the colours of the surface."""
+def draw(picture: pictures.Picture, key: str) -> None:
+    """Draw a picture in the colours of the surface."""
     theme = state.get_theme()
     other, one = apply_theme(VALUE_COLORS, theme)
     colors = (
         f"--ink: {theme.ink}; --muted: {theme.muted}; --grid: {theme.grid};"
         f" --paper: {theme.paper}; --one: {one}; --other: {other}"
     )
+    drawing = pictures.render_picture(picture)
+    if key == VEILED:  # no text alternative says what is hidden
+        drawing = f'<div class="drawing" aria-hidden="true">{picture.to_html()}</div>'
     with st.container(key=key):
-        drawing = pictures.render_picture(found)
         st.html(f'<style>{pictures.STYLE_SHEET}</style><div style="{colors}">{drawing}</div>')
 
 
@@ -494,7 +517,7 @@ def show_in_class(slide: Slide) -> None:
     room = classroom.get_room()
     found = None if room is None or slide.in_class is None else slide.in_class(room.view().visible)
     if found is None:
-        st.markdown("No reports to show yet: questions are asked and locked on the page Class.")
+        st.markdown("There are no reports yet. Ask and lock questions on the page Class.")
         return
     for sentence in found.sentences:
         st.markdown(escape(sentence))

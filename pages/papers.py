@@ -1,4 +1,4 @@
-"""Five papers: every figure and table, what is printed beside ours, and two verdicts."""
+"""Five papers: what is printed beside what is measured, and what we concluded."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -10,266 +10,258 @@ import streamlit as st
 from dpmc_core import paths
 from dpmc_core.errors import DpmcError, format_sentence
 from dpmc_lab import papers
-from dpmc_lab.papers import engine, views
+from dpmc_lab.papers import engine, verdicts, views
 from dpmc_lab.papers.engine import Paper
-from dpmc_lab.papers.verdicts import HOLDS, MEANING, Accuracy, Privacy
-from dpmc_lab.papers.views import Look
+from dpmc_lab.papers.verdicts import COLORS
+from dpmc_lab.papers.views import ExperimentView
 from pages.ui import blocks, report, rows, shell, sweeps, widgets
 from pages.ui.charts import papers as charts_papers
-from pages.ui.sweeps import Sweep
 
 ALL = "all"
-FIRST = "lwhm22-1b"
-LOOKS = {  # colour and icon of a verdict
-    "agrees": ("green", ":material/check_circle:"),
-    "same trend": ("blue", ":material/trending_up:"),
-    "depends on what is not printed": ("violet", ":material/tune:"),
-    "differs": ("orange", ":material/difference:"),
-    "differs at this size": ("gray", ":material/straighten:"),
-    "cannot tell": ("gray", ":material/help:"),
-    "not run": ("gray", ":material/hourglass_empty:"),
-    "no verdict": ("gray", ":material/remove:"),
-    "proved": ("green", ":material/verified:"),
-    "proved for a narrower unit": ("blue", ":material/compress:"),
-    "not proved here": ("orange", ":material/radio_button_unchecked:"),
-    "counterexample": ("red", ":material/dangerous:"),
-    "counterexamples": ("red", ":material/dangerous:"),
-}
-HELD = {HOLDS[True]: "green", HOLDS[False]: "orange", HOLDS[None]: "gray"}  # at some: violet
 
 
 def page() -> None:
     st.title("Five papers, checked")
     try:
-        looks = views.all_looks(papers.PAPERS.values())
+        all_views = views.load_views(papers.PAPERS.values())
     except (DpmcError, OSError) as error:
         blocks.show_error(error)
         return
-    found = choose(looks)
-    of_link(found)
-    one(found)
-    running(found)
-    take_along(found)
-
-
-def choose(looks: Sequence[Look]) -> Look:
-    """The list and the table of all, or of one paper; a choice in either shows in both."""
-    places = {found.experiment.id: found for found in looks}
-    names = {
-        id: f"{found.paper.key}, {found.experiment.place}: {found.experiment.title}"
-        for id, found in places.items()
+    by_paper = {
+        key.lower(): [view for view in all_views if view.paper.key == key] for key in papers.PAPERS
     }
+    key = choose_paper(by_paper)
+    if key == ALL:
+        st.markdown(views.summarise_statements(all_views))
+        columns = [*st.columns(3), *st.columns(3)]
+        for place, (name, chosen) in zip(columns, by_paper.items(), strict=False):
+            with place.container(border=True, height="stretch"):
+                show_card(chosen)
+                st.button(
+                    "Show its figures",
+                    key=f"open {name}",
+                    on_click=st.session_state.update,
+                    kwargs={"paper": name},
+                )
+        st.subheader("All figures and tables", anchor=False)
+        show_overview(all_views, key)
+        return
+    chosen = by_paper[key]
+    show_card(chosen)
+    view = choose_experiment(chosen, key)
+    show_experiment(view)
+    show_run(view)
+    show_downloads(view)
 
-    def of(key: str) -> list[str]:
-        return [id for id, found in places.items() if key in (ALL, found.paper.key.lower())]
 
-    def turned() -> None:
-        """To a paper's first figure that has a result, where another paper's is shown."""
-        ids = of(st.session_state["paper"])
-        if st.session_state.get("experiment", FIRST) not in ids:
-            made = (id for id in ids if places[id].made)
-            st.session_state["experiment"] = next(made, ids[0])
+def choose_paper(by_paper: Mapping[str, Sequence[ExperimentView]]) -> str:
+    """Show the choice of a paper; a link to a figure opens its paper."""
+    requested = st.query_params.get("experiment", "")
+    key = next(filter(requested.lower().startswith, by_paper), None)
+    if key and "paper" not in {*st.query_params, *st.session_state}:
+        st.query_params["paper"] = key
+    name = requested.removeprefix(f"{key}, ".upper())  # as an older version has it
+    if name != requested:
+        st.query_params["experiment"] = name
+        st.rerun()
+    labels = {key: chosen[0].paper.short_label for key, chosen in by_paper.items()}
+    return widgets.choose_segment("Paper", "the paper", {ALL: "All", **labels}, "paper", ALL)
 
-    head = st.empty()
-    left, right = st.columns([2, 3], vertical_alignment="bottom")
-    with left:
-        only = widgets.choose_segment(
-            "Paper",
-            "the paper",
-            {ALL: "All", **{key.lower(): key for key in papers.PAPERS}},
-            "paper",
-            ALL,
-            on_change=turned,
-        )
-    if "experiment" not in st.query_params and "experiment" not in st.session_state:
-        turned()
-    id = widgets.choose_option(
-        "Figure or table", "the figure", names, "experiment", FIRST, container=right
-    )
-    ids, key = of(only), f"papers table {only}"
-    some = [places[id] for id in ids]
-    head.markdown(views.opening(some), help=views.count(some))
 
-    def clicked() -> None:
-        """Wherever in a row."""
-        for row, _ in st.session_state[key]["selection"]["cells"]:
-            if row < len(ids):
-                st.session_state["experiment"] = ids[row]
+def show_card(chosen: Sequence[ExperimentView]) -> None:
+    """Show who wrote a paper, what we found, and how many of its statements hold."""
+    paper = chosen[0].paper
+    st.markdown(f"**{blocks.escape(paper.title)}**")
+    st.caption(blocks.escape(f"{', '.join(paper.authors)}. {paper.venue}, {paper.year}."))
+    st.markdown(blocks.escape(paper.summary))
+    st.markdown(f"**{views.summarise_statements(chosen)}**")
 
-    # What is chosen stands in the list: a cell that stays marked keeps its tool bar in the way.
-    st.session_state[key] = {"selection": {"rows": [], "columns": [], "cells": []}}
-    narrow = {"paper": 76, "place": 84, "run time": 76}
-    columns: dict[str, Any] = dict(views.overview(some))
-    configs = {name: st.column_config.TextColumn(width=width) for name, width in narrow.items()}
-    for name, width in {"accuracy": 205, "privacy": 330}.items():
+
+def choose_experiment(chosen: Sequence[ExperimentView], key: str) -> ExperimentView:
+    """Show the list and the table of a paper's figures; a choice in either shows in both."""
+    by_id = {view.experiment.id: view for view in chosen}
+    names = {id: view.name for id, view in by_id.items()}
+    first = next(iter(by_id))
+    if st.session_state.get("experiment", first) not in by_id:
+        st.session_state["experiment"] = first
+    with st.expander("All its figures and tables"):
+        show_overview(chosen, key)
+    id = widgets.choose_option("Figure or table", "the figure", names, "experiment", first)
+    return by_id[id]
+
+
+def show_overview(chosen: Sequence[ExperimentView], key: str) -> None:
+    """Show a row for each figure; a click on one opens it."""
+    table = f"papers table {key}"
+
+    def open_row() -> None:
+        for index, _ in st.session_state[table]["selection"]["cells"]:
+            if index < len(chosen):
+                st.session_state["paper"] = chosen[index].paper.key.lower()
+                st.session_state["experiment"] = chosen[index].experiment.id
+
+    # What is chosen is in the list: a cell that stays marked keeps its tool bar in the way.
+    st.session_state[table] = {"selection": {"rows": [], "columns": [], "cells": []}}
+    columns: dict[str, Any] = dict(views.tabulate_overview(chosen))
+    configs = {}
+    for name, width in {"verdict": 230, "privacy": 330}.items():
         columns[name] = [text.split(", ") if text else [] for text in columns[name]]
-        options = sorted({one for cell in columns[name] for one in cell})
-        configs[name] = st.column_config.MultiselectColumn(
-            width=width,
-            options=options,
-            color=[LOOKS[one.lstrip("0123456789 ")][0] for one in options],
-        )
+        configs[name] = st.column_config.ListColumn(width=width)
     blocks.show_table(
         columns,
         height=318,
-        alt="Every figure and table with its verdicts",
-        key=key,
-        on_select=clicked,
+        alt="Every figure and table with its verdict",
+        key=table,
+        on_select=open_row,
         selection_mode="single-cell",
         column_config=configs,
     )
-    return places[id]
-
-
-def of_link(found: Look) -> None:
-    """A permanent link names the result that it was made for: say so where that is another now."""
-    asked = st.query_params.get("made")
-    if asked is None:
-        return
-    del st.query_params["made"]
-    if not found.made or found.made.mark != asked:
-        st.info(
-            "The link was made for another result of this experiment: another version, other"
-            " settings or other seeds.",
-            icon=":material/history:",
-        )
 
 
 # --- one experiment ------------------------------------------------------------------------------
 
 
-def one(found: Look) -> None:
-    """Its verdicts, its chart on the paper's axes, what is said of it."""
-    experiment, judged = found.experiment, found.judged
-    st.header(f"{found.paper.key}, {experiment.place}", anchor=False)
+def show_experiment(view: ExperimentView) -> None:
+    """Show a figure's verdict, its chart on the paper's axes, and what is said of it."""
+    experiment, assessment = view.experiment, view.assessment
+    st.header(f"{view.paper.short_label}, {experiment.place}", anchor=False)
     with st.container(horizontal=True, vertical_alignment="center"):
-        badge("accuracy", judged.verdict)
-        for text, verdict in found.kept:
-            badge("privacy", verdict, text)
-        st.markdown(blocks.escape(judged.reason), width="content")
-    numbers = views.numbers(found)
+        for label in view.labels:
+            meaning = verdicts.LABELS.get(label, " ".join(map(format_sentence, assessment.doubts)))
+            st.badge(label, color=COLORS.get(label, "gray"), help=meaning)
+        for text, label in view.promise_counts:
+            st.badge(f"privacy: {text}", color=COLORS.get(label, "gray"))
+    st.markdown(blocks.escape(assessment.sentence))
+    show_next_steps(view)
+    numbers = views.tabulate_numbers(view)
     left = right = st.container()
-    if views.drawn(found) or numbers:
+    if views.has_chart(view) or numbers:
         left, right = st.columns([3, 2], gap="large")
     with left:
         st.markdown(f"**{blocks.escape(experiment.title)}**")
-        shown(found, numbers)
+        show_figure(view, numbers)
     with right:
-        said(found)
-    promised(found)
-    more(found)
+        show_statements(view)
+    show_promises(view)
+    show_paper(view.paper)
 
 
-def badge(what: str, verdict: Accuracy | Privacy, text: str = "") -> None:
-    color, icon = LOOKS[verdict.value]
-    meaning = format_sentence(MEANING[verdict]) if isinstance(verdict, Accuracy) else None
-    st.badge(f"{what}: {text or verdict.value}", icon=icon, color=color, help=meaning)
+def show_next_steps(view: ExperimentView) -> None:
+    """Link to the pages that train and compare the figure's methods as published."""
+    train, compare = views.list_links(view)
+    if train:
+        with st.container(horizontal=True):
+            with st.popover("Train this as published", icon=":material/play_circle:"):
+                for label, query in train.items():
+                    st.page_link("pages/train.py", label=label, query_params=query)
+            label, icon = "Compare its methods", ":material/compare_arrows:"
+            st.page_link("pages/compare.py", label=label, icon=icon, query_params=compare)
 
 
-def shown(found: Look, numbers: Mapping[str, Sequence[str]]) -> None:
-    """The chart with its numbers, or a table where the paper has one."""
-    if not views.drawn(found):
+def show_figure(view: ExperimentView, numbers: Mapping[str, Sequence[str]]) -> None:
+    """Show the chart with its numbers, or a table where the paper has one."""
+    if not views.has_chart(view):
         if numbers:
             blocks.show_table(numbers, alt="Ours beside what is printed")
         return
-    across, up = views.titles(found)
+    x_title, y_title = views.format_axis_titles(view)
     blocks.show_chart(
-        charts_papers.plot_experiment(found),
-        alt=f"{up} over {across}. {views.we_see(found)}",
+        charts_papers.plot_experiment(view),
+        alt=f"{y_title} over {x_title}. {views.describe_curves(view)}",
         key="experiment chart",
-        caption=views.legend(found),
+        caption=views.describe_marks(view),
         table=numbers,
     )
 
 
-def said(found: Look) -> None:
-    """What the paper says, why ours differs, what we changed and could not know."""
-    *known, texts, places = views.statements(found).values()
-    if texts:
+def show_statements(view: ExperimentView) -> None:
+    """Show what the paper says, why ours differs, what we changed and what is not stated."""
+    if view.assessment.statements:
         st.markdown("**The paper says**")
-        heres = known[0] if known else [""] * len(texts)
-        st.markdown("\n".join(map(held, heres, texts, places)))
-    for name, text in views.facts(found):
-        if name in views.TOLD:
-            lines = views.why(found.experiment) if name == "why" else [text]
-            st.markdown("  \n".join([f"**{views.TOLD[name]}**", *map(blocks.escape, lines)]))
+        st.markdown("\n".join(map(format_statement, view.assessment.statements)))
+    for name, text in views.list_facts(view):
+        if name in views.FACTS:
+            is_evidence = name == "evidence"
+            lines = views.explain_difference(view.experiment) if is_evidence else [text]
+            st.markdown("  \n".join([f"**{views.FACTS[name]}**", *map(blocks.escape, lines)]))
 
 
-def held(here: str, text: str, place: str) -> str:
-    """A statement after a badge of whether it holds; at which settings, behind it."""
-    short, _, names = here.partition(": ")
-    badge = f":{HELD.get(short, 'violet')}-badge[{short}] " if short else ""
-    at = f" ({names})" if names else ""
-    return f"- {badge}{blocks.escape(text + at)} *{blocks.escape(place)}*"
+def format_statement(judged: verdicts.JudgedStatement) -> str:
+    """Return a statement after a badge of whether it holds, and at which settings."""
+    color = COLORS.get(judged.outcome, "gray")
+    settings = f" ({'; '.join(judged.settings)})" if judged.settings else ""
+    text, place = judged.statement.text + settings, judged.statement.place
+    return f"- :{color}-badge[{judged.outcome}] {blocks.escape(text)} *{blocks.escape(place)}*"
 
 
-def promised(found: Look) -> None:
-    """What becomes of the promise of each method."""
-    if not found.promises:
+def show_promises(view: ExperimentView) -> None:
+    """Show what becomes of the promise of each method."""
+    if not view.promises:
         return
     st.subheader("What becomes of the promises", anchor=False)
-    for names, verdict, why, command in zip(*views.promises_table(found).values(), strict=True):
-        color, icon = LOOKS[verdict]
-        shows = "" if verdict == Privacy.PROVED.value else f"  \n`{command}`"
+    table = views.tabulate_promises(view)
+    for names, label, reason, command in zip(*table.values(), strict=True):
+        shown_by = "" if label == verdicts.PROVED else f"  \n`{command}`"
         st.markdown(
-            f":{color}-badge[{icon} {verdict}] **{blocks.escape(names)}**:"
-            f" {blocks.escape(why)}{shows}"
+            f":{COLORS.get(label, 'gray')}-badge[{label}] **{blocks.escape(names)}**:"
+            f" {blocks.escape(reason)}{shown_by}"
         )
 
 
-def more(found: Look) -> None:
-    """The paper's theorems, and how to cite it; both folded."""
-    if found.paper.theorems:
+def show_paper(paper: Paper) -> None:
+    """Show a paper's theorems and how to cite it, both folded."""
+    if paper.theorems:
         blocks.show_expander(
-            f"The theorems of {found.paper.key} beside measurements",
-            lambda: theorems(found.paper),
-            key=f"theory {found.paper.key}",
+            "Its theorems beside measurements",
+            lambda: show_theorems(paper),
+            key=f"theory {paper.key}",
             icon=":material/functions:",
         )
-    with st.expander(f"How to cite {found.paper.key}", icon=":material/format_quote:"):
-        st.code(found.paper.bibtex, language="latex", wrap_lines=True)
+    with st.expander("How to cite it"):
+        st.code(paper.bibtex, language="latex", wrap_lines=True)
 
 
-def theorems(paper: Paper) -> None:
-    blocks.show_table(views.theory_table(paper), alt="Bounds beside measurements", height="content")
-    for text in views.theory_notes(paper):
+def show_theorems(paper: Paper) -> None:
+    table = views.tabulate_theorems(paper)
+    blocks.show_table(table, alt="Bounds beside measurements", height="content")
+    for text in views.list_theorem_notes(paper):
         st.caption(blocks.escape(text))
 
 
 # --- make it again -------------------------------------------------------------------------------
 
 
-def running(found: Look) -> None:
-    """The command and the button that make it, and how far that is."""
-    experiment = found.experiment
+def show_run(view: ExperimentView) -> None:
+    """Show the command and the button that make it, and how far that is."""
+    experiment = view.experiment
     if experiment.recipe is None:
         return
-    st.subheader("Make it again" if found.made else "Make it", anchor=False)
-    st.code(views.command(found), language="bash", wrap_lines=True)
-    if found.made:
-        whose = "Your own run" if found.own else "Came with the app"
-        st.caption(blocks.escape(f"{whose}. {views.made_text(found.made)}"))
-    now = look(experiment.id)
-    running = now is not None and now.running
+    st.subheader("Make it again" if view.result else "Make it", anchor=False)
+    st.code(views.get_command(view), language="bash", wrap_lines=True)
+    if view.result:
+        origin = "Your own run" if view.is_own else "Came with the app"
+        st.caption(blocks.escape(f"{origin}: {views.describe_result(view.result)}"))
+    now = sweeps.load_sweep(get_run_folder(), experiment.id)
+    is_running = now is not None and now.running
     if not blocks.is_reserved_for_teacher(
         "run an experiment", "Results that are there are shown to everybody."
     ):
         try:
-            buttons(found, active=running)
+            show_run_buttons(view, is_running=is_running)
         except (DpmcError, OSError) as error:
             blocks.show_error(error)
             return
 
-    @st.fragment(run_every=1.0 if running else None)
-    def again() -> None:
-        """How far a run is, and why it did not come to its end; drawn anew when it is over."""
-        now = look(experiment.id)
-        if running and not (now and now.running):
+    @st.fragment(run_every=1.0 if is_running else None)
+    def show_progress() -> None:
+        """Show how far a run is, or why it failed; the page is drawn again at its end."""
+        now = sweeps.load_sweep(get_run_folder(), experiment.id)
+        if is_running and not (now and now.running):
             st.rerun()
         if now is None:
             return
         total = now.counts.get("total", 0)
-        if running:
+        if is_running:
             rows.show_sweep_progress(now, now.n_done, total, "parts")
             st.caption("It goes on when you leave; what is done is kept.")
         elif now.message:
@@ -280,50 +272,47 @@ def running(found: Look) -> None:
                 icon=":material/pause_circle:",
             )
 
-    again()
+    show_progress()
 
 
-def runs() -> Path:
+def get_run_folder() -> Path:
     return paths.find_home_folder() / "papers" / "runs"
 
 
-def look(id: str) -> Sweep | None:
-    return sweeps.load_sweep(runs(), id)
+def show_run_buttons(view: ExperimentView, *, is_running: bool) -> None:
+    """Show the buttons to run, to stop, and to go back to the shipped result.
 
-
-def buttons(found: Look, *, active: bool) -> None:
-    """Run, stop, and back to the result that came. Raises DpmcError, OSError."""
-    key = found.experiment.id
+    Raises:
+        DpmcError: a run cannot be started.
+        OSError: likewise.
+    """
+    key, folder = view.experiment.id, get_run_folder()
     with st.container(horizontal=True, vertical_alignment="center"):
-        label = "Run it again" if found.made else "Run it"
-        if st.button(label, icon=":material/play_arrow:", disabled=active):
-            _, *words = views.command(found).split()
+        label = "Run it again" if view.result else "Run it"
+        if st.button(label, icon=":material/play_arrow:", disabled=is_running):
+            _, *words = views.get_command(view).split()
             command = (sys.executable, "-m", "dpmc_lab", *words, "--json")
-            sweeps.start_sweep(runs(), key, command, description={"title": found.experiment.title})
+            sweeps.start_sweep(folder, key, command, description={"title": view.experiment.title})
             st.rerun()
-        if st.button("Stop", icon=":material/stop:", disabled=not active):
-            sweeps.cancel_sweep(runs(), key)
+        if st.button("Stop", icon=":material/stop:", disabled=not is_running):
+            sweeps.cancel_sweep(folder, key)
             st.rerun()
-        if engine.own(key) is not None and st.button(
-            "Forget my run", icon=":material/delete:", disabled=active
+        if engine.load_own_result(key) is not None and st.button(
+            "Forget my run", icon=":material/delete:", disabled=is_running
         ):
-            engine.forget(key)
+            engine.remove_own_result(key)
             st.rerun()
 
 
-def take_along(found: Look) -> None:
-    """A permanent link, and the numbers as a file."""
-    made = {} if not found.made else {"made": found.made.mark}
-    st.caption("Permanent link to this figure and this result")
-    st.code(widgets.build_address({"experiment": found.experiment.id, **made}), language=None)
-    if found.made is not None or found.experiment.printed:
-        name = f"{found.experiment.id}.csv"
+def show_downloads(view: ExperimentView) -> None:
+    """Show the numbers as a file."""
+    if view.result is not None or view.experiment.printed:
         blocks.show_downloads(
             blocks.File(
                 "Numbers (CSV)",
-                name,
+                f"{view.experiment.id}.csv",
                 "text/csv",
-                lambda: report.format_csv(views.exact_numbers(found)),
+                lambda: report.format_csv(views.tabulate_exact_numbers(view)),
             )
         )
 

@@ -1,4 +1,4 @@
-"""An untrusted recommender, or shops that learn together, one message at a time."""
+"""Show protocols without a trusted server: first their story, then one message at a time."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -30,8 +30,8 @@ AT = "message"  # in the address
 PLAYING, MEASURED, TRIED = "protocol playing", "protocol measured", "protocol tried"
 BEAT = 1.2  # seconds a message stays while playing
 CHARTED = (  # a choice of an older version
-    "The link asks for a chart of what is sent. The chart is gone; its numbers for your data are"
-    " under “What it costs to send”."
+    "The link asks for a chart of what is sent, which no longer exists. Its numbers are under"
+    " “What it costs to send”."
 )
 NOBODY = -1
 LEAVERS = {NOBODY: "nobody"} | {
@@ -59,7 +59,7 @@ def page() -> None:
 
 
 def whole() -> None:
-    frame = stage.lay_out_stage("Can a recommender learn without seeing?")
+    frame = stage.lay_out_stage("Can a recommender learn without seeing ratings?")
     state.note_removed("against", CHARTED)
     with frame.choices:
         data = sources.choose_data(label_visibility="collapsed")
@@ -101,7 +101,7 @@ def users(frame: Stage, rules: DeltaGenerator, data: str, scenario: str) -> None
             "masks",
             True,
             help="A mask is a random number that hides an answer until all answers are added up."
-            " Without them the third party sees each user's noisy answer.",
+            " Without masks the third party sees each user's noisy answer.",
         )
     play = state.memoize(
         "scenario play",
@@ -129,8 +129,8 @@ def users(frame: Stage, rules: DeltaGenerator, data: str, scenario: str) -> None
         blocks.show_expander("What it costs in accuracy", accuracy, key="accuracy")
         cost(
             lambda: views.tabulate_scenario_traffic(ratings, chosen["shares"], phases, picked),
-            "By formula, which agrees with the counted messages of every run: everybody is online,"
-            " the rank is 3, and each phase has 20 rounds. All ratings of the chosen data count.",
+            "A formula gives these numbers; every run confirms them. It assumes that everybody is"
+            " online, rank 3, 20 rounds in a phase, and all ratings of the chosen data.",
         )
 
 
@@ -140,7 +140,7 @@ def result(data: str, settings: Scenario) -> None:
     marks = (data, sources.get_dataset(data).ratings.fingerprint, settings)
     if st.session_state.get(MEASURED) != marks:
         st.button(
-            "Measure on all of the data",
+            "Measure on all the data",
             icon=":material/speed:",
             on_click=lambda: st.session_state.update({MEASURED: marks}),
         )
@@ -169,8 +169,8 @@ def result(data: str, settings: Scenario) -> None:
         work.empty()
     st.markdown(views.describe_gap(found))
     st.caption(
-        "On held-out raw ratings, for evaluation only. The number of phases is that of the rule for"
-        " this epsilon and all users."
+        "Measured on held-out raw ratings, for evaluation only. A rule sets the number of phases"
+        " from epsilon and the number of users."
     )
 
 
@@ -187,7 +187,7 @@ def rules_of_users(items: Mapping[int, str], scenario: str, *, shared: bool) -> 
             "item",
             next(iter(items)),
             shared=shared,
-            help=f"Items with few raters; the first {views.USERS_SHOWN} of them play.",
+            help=f"These items have few raters. The first {views.USERS_SHOWN} raters take part.",
         ),
         "shares": widgets.choose_option(
             "Shares of the noise",
@@ -195,8 +195,8 @@ def rules_of_users(items: Mapping[int, str], scenario: str, *, shared: bool) -> 
             KINDS,
             "shares",
             Shares.GAUSSIAN,
-            help="Gaussian: the recommender draws H, so it knows the variance of the noise. Gamma:"
-            " each user knows the own share only, and the sum is Laplace noise to everyone.",
+            help="Gaussian: the recommender draws H, so it knows the size of the noise. Gamma: each"
+            " user knows only their own share, and the sum is Laplace noise for everyone.",
         ),
         "leaver": widgets.choose_option(
             "Leaves in round 2",
@@ -204,7 +204,7 @@ def rules_of_users(items: Mapping[int, str], scenario: str, *, shared: bool) -> 
             LEAVERS,
             "leaves",
             NOBODY,
-            help="After being asked and before answering.",
+            help="This user leaves after being asked and before answering.",
         ),
         "phases": widgets.choose_on_slider(
             "Phases",
@@ -213,8 +213,8 @@ def rules_of_users(items: Mapping[int, str], scenario: str, *, shared: bool) -> 
             3,
             2,
             "phases",
-            help="Each phase publishes item factors with fresh noise and a part of epsilon. Between"
-            " two phases every user fits the own factors to them, at home.",
+            help="Each phase spends a share of epsilon and publishes item factors with fresh noise."
+            " Between two phases, users fit their own factors at home.",
         ),
         "picked": 0,
     }
@@ -225,8 +225,8 @@ def rules_of_users(items: Mapping[int, str], scenario: str, *, shared: bool) -> 
             PICKED,
             "picked",
             0,
-            help="The paper's recommender picks k of those online at random. Here all are asked"
-            " unless you choose otherwise.",
+            help="In the paper, the recommender picks k of the online users at random. Here it asks"
+            " all of them unless you choose otherwise.",
         )
     if chosen["leaver"] == NOBODY:
         chosen["leaver"] = None
@@ -237,20 +237,24 @@ def theatre(frame: Stage, told: DeltaGenerator, play: views.MessagePlay) -> None
     """The parties, the controls under them, what is said beside them, and who has seen what."""
     last = len(play.messages)
     if st.session_state.get(PLAYING):
-        if st.session_state.get(AT, 1) >= last:
+        if st.session_state.get(AT, 0) >= last:
             st.session_state[PLAYING] = False
             st.rerun()
-        st.session_state[AT] = st.session_state.get(AT, 1) + 1
+        st.session_state[AT] = st.session_state.get(AT, 0) + 1
     with frame.figure:
         drawn = stage.reserve_figure()
         at = controls(last)
     now = play.messages[at - 1] if at else None
     words = views.format_position(play, at)
     with drawn:
-        fig = charts_protocol.plot_protocol(play.parties, play.messages[: max(at - 1, 0)], now)
-        blocks.show_figure(fig, alt=words, config={"displayModeBar": False})
+        if now is None:
+            federated = isinstance(play, views.FederatedPlay)
+            st.html(charts_protocol.render_story(federated=federated, ink=state.get_theme().ink))
+        else:
+            fig = charts_protocol.plot_protocol(play.parties, play.messages[: at - 1], now)
+            blocks.show_figure(fig, alt=words, config={"displayModeBar": False})
     with told:
-        st.markdown(f"**{blocks.escape(words)}**")
+        st.container(key="answer").markdown(f"**{blocks.escape(words)}**")
         if now is not None:
             st.markdown(blocks.escape(play.meanings[at - 1]))
             st.code(now.summary or "(nothing)", language=None, wrap_lines=True)
@@ -271,7 +275,7 @@ def controls(last: int) -> int:
     with st.container(horizontal=True, vertical_alignment="center"):
         buttons = st.container(horizontal=True, width="content")
         at = widgets.choose_on_slider(
-            "Message", "the message", 0, last, 1, AT, label_visibility="collapsed"
+            "Message", "the message", 0, last, 0, AT, label_visibility="collapsed"
         )
     playing = bool(st.session_state.get(PLAYING))
     acts = (
@@ -310,24 +314,25 @@ def third_party(play: views.ScenarioPlay) -> bool:
     settings = play.run.settings
     if st.session_state.get(TRIED) != settings.number:
         st.button(
-            "Let the third party try",
+            "Attack as the third party",
             icon=":material/policy:",
             on_click=lambda: st.session_state.update({TRIED: settings.number}),
-            help="It compares what one user sent it in two rounds.",
+            help="The third party compares what one user sent in two rounds.",
         )
         return False
     table = views.tabulate_difference_attack(play)
     if not table["user"]:
-        st.markdown("Nobody answered in both rounds, so there is nothing to compare.")
+        st.markdown("Nobody answered in both rounds, so the third party cannot compare them.")
         return True
     hit = table["recovered"].count("yes")
     st.markdown(
-        f"It compares two rounds of one user, and recovers {hit} of {len(table['user'])}"
-        " differences of gradients. Each user's noise is the same in every round, so it cancels"
+        f"The third party compares two rounds of one user. It recovers {hit} of"
+        f" {len(table['user'])} differences of gradients. Each user's noise is the same in every"
+        " round, so it cancels."
         + (
-            ": **without masks the difference lies open.**"
+            " **Without masks, the difference is visible.**"
             if hit
-            else "; the fresh masks do not: **what is left is a uniform number.**"
+            else " **Fresh masks do not cancel, so only a random number remains.**"
         )
         + f" Switch the masks {'on' if hit else 'off'} and compare." * (settings.number == "2")
     )
@@ -336,7 +341,7 @@ def third_party(play: views.ScenarioPlay) -> bool:
         alt="Difference attack on each user",
         column_order=("user", "recovered", *list(table)[1:3]),
     )
-    st.caption("Below: what the recommender can compute.")
+    st.caption("Further down: what the recommender can compute.")
     return True
 
 
@@ -346,24 +351,24 @@ def recommender(play: views.ScenarioPlay) -> None:
     passive, active, size = run_sum_attacks(play.run)
     first, second, words = st.columns([1, 1, 3], gap="large")
     first.metric(
-        "Listening: A off by",
+        "Error if it only listens",
         "-" if passive is None else f"{passive:.2g}",
-        help=f"Its largest entry is {size:.2g}. Measured on this run: the more numbers a factor"
-        " has and the closer the run is to its end, the worse a listener does.",
+        help=f"The error in A, whose largest entry is {size:.2g}, measured on this run. Longer"
+        " factors and later rounds make listening harder.",
     )
     second.metric(
-        "Choosing: A off by",
+        "Error if it chooses",
         f"{active:.1g}",
-        help="It sends 0 and long unit vectors instead of item factors.",
+        help="The recommender sends 0 and long unit vectors instead of item factors.",
     )
-    told = " Ratings stay behind the noise, but for what these factors tell of them."
+    told = " Noise still hides the ratings, except for what these factors reveal."
     words.markdown(
-        "The noise cancels in differences of sums too, and what is left is A = sum of u u' over the"
-        " item's raters: an attack the paper does not consider. So an active recommender reads A"
-        " off exactly. A says how the raters' tastes are spread; two groups of raters that differ"
-        f" by one user give that user's factors away.{told * (play.run.settings.number == '2')}"
-        " Against it, users would have to refuse item factors that jump, and draw fresh noise, paid"
-        " for with epsilon, in every round."
+        "The noise also cancels in differences of sums. What remains is a matrix A: the sum of u u'"
+        " over the factors u of the item's raters. The paper does not consider this attack. A"
+        " recommender that chooses what it sends computes A exactly. A shows how the raters' tastes"
+        " vary, and two groups that differ by one user reveal that user's factors."
+        f"{told * (play.run.settings.number == '2')} As a defence, users would have to refuse item"
+        " factors that jump, and pay epsilon for fresh noise in every round."
     )
 
 
@@ -376,22 +381,22 @@ def attendance(play: views.ScenarioPlay) -> None:
     st.header("The recommender compares rounds with and without one user")
     st.markdown(
         (
-            f"Here the same users play {views.PICKED_ROUNDS} rounds of one phase, and the"
-            f" recommender picks {picked} of them in each."
+            f"Here the same users take part in {views.PICKED_ROUNDS} rounds of one phase. The"
+            f" recommender picks {picked} of them in each round."
             if picked
-            else f"Here the same users play {views.ATTENDED_ROUNDS} rounds of one phase, and"
-            " each of them misses one."
+            else f"Here the same users take part in {views.ATTENDED_ROUNDS} rounds of one phase,"
+            " and each of them misses one."
         )
         + f" The recommender only listens. It recovers {hit} of {len(table['user'])} gradients,"
         + (
-            " up to one vector common to all, for equally many are in every sum,"
+            " up to one vector common to all (every sum has equally many users),"
             if picked and picked < len(table["user"])
             else ""
         )
         + f" although the noise in each number is about {play.run.phase.release.scale:.3g}. The"
-        " noise is the same in every round, the people are not: subtract, and one person is left."
-        " **A gradient 2 (u'v - r) u depends on the rating, so ratings are not hidden.** The only"
-        " repair is fresh noise for each group of people, paid for with epsilon each time."
+        " noise stays the same while the people change, so a subtraction leaves one person."
+        " **A gradient 2 (u'v - r) u depends on the rating r, so ratings are not hidden.** The only"
+        " repair is fresh noise for each group of people, which costs epsilon each time."
     )
     blocks.show_table(table, alt="Attendance attack on each user")
 
@@ -408,7 +413,7 @@ def shops(frame: Stage, rules: DeltaGenerator, data: str) -> None:
         chosen, watched = rules_of_shops(part, shared=data != sources.UPLOAD)
         epsilon = widgets.show_epsilon_slider()
     flow = build_federation(epsilon=epsilon, **chosen)
-    with frame.figure, st.spinner("Playing the rounds"):
+    with frame.figure, st.spinner("Running the rounds"):
         play = state.memoize(
             "federated play",
             (data, part.fingerprint, flow, watched),
@@ -417,8 +422,8 @@ def shops(frame: Stage, rules: DeltaGenerator, data: str) -> None:
     theatre(frame, frame.panel, play)
     with frame.details:
         st.caption(
-            f"Played on a corner of the data, the {play.run.public.users:,} busiest users and the"
-            f" {play.run.public.items:,} most chosen items. {views.describe_traffic(play.run)}"
+            f"The play uses the {play.run.public.users:,} busiest users and the"
+            f" {play.run.public.items:,} most clicked items. {views.describe_traffic(play.run)}"
         )
         blocks.show_expander(
             "What the budget adds up to", lambda: budget(flow, public), key="budget"
@@ -426,9 +431,9 @@ def shops(frame: Stage, rules: DeltaGenerator, data: str) -> None:
         promise(flow.mechanism.guarantee(public), flow.mechanism.id)
         cost(
             lambda: views.tabulate_federation_traffic(flow, public),
-            "By formula, which agrees with the counted messages: 2 x parties x rounds messages of"
-            f" all profiles, {flow.mechanism.rank} numbers of 8 bytes each, on all of the data."
-            " Item profiles do not grow with users: nothing that is sent is about one user alone.",
+            "A formula gives these numbers; every run confirms them. There are 2 x parties x rounds"
+            f" messages; each holds {flow.mechanism.rank} numbers of 8 bytes for every profile of"
+            " the whole data set.",
         )
 
 
@@ -442,8 +447,8 @@ def rules_of_shops(part: Ratings, *, shared: bool) -> tuple[dict[str, Any], int]
             names,
             "variant",
             "dpimf-optimal",
-            help="How each party puts noise on the loss of a profile: see Noise. The strawman is"
-            " the plain way that the others improve on.",
+            help="The variants add noise to the loss of a profile in different ways (see Noise)."
+            " “Strawman” is the paper's word for the simplest one.",
         ),
         "profiles": widgets.choose_option(
             "The parties share out the",
@@ -451,8 +456,8 @@ def rules_of_shops(part: Ratings, *, shared: bool) -> tuple[dict[str, Any], int]
             SHARED,
             "shared",
             Profiles.ITEMS,
-            help="Who holds what: each party has some users with all their clicks, or some items"
-            " with all clicks on them.",
+            help="Each party holds some users with all their clicks, or some items with all clicks"
+            " on them.",
         ),
     }
     by_items = chosen["profiles"] is Profiles.ITEMS
@@ -465,7 +470,7 @@ def rules_of_shops(part: Ratings, *, shared: bool) -> tuple[dict[str, Any], int]
         "profile",
         0,
         shared=shared,
-        help="A message holds all profiles; one of them is shown.",
+        help="A message holds all profiles. The page shows one of them.",
     )
     sliders = {
         "parties": ("Parties", 6, 4, ""),
@@ -479,8 +484,8 @@ def rules_of_shops(part: Ratings, *, shared: bool) -> tuple[dict[str, Any], int]
             "Local solves in a round",
             20,
             2,
-            "How often a party solves the profiles before it sends them. Every solve spends"
-            " epsilon, also those whose profiles stay at home.",
+            "How often a party computes the profiles before it sends them. Each time spends"
+            " epsilon, even if these profiles are not sent.",
         ),
     }
     for key, (label, most, usual, words) in sliders.items():
@@ -495,7 +500,7 @@ def budget(flow: Federation, public: PublicFacts) -> None:
     with left:
         blocks.show_table(
             views.tabulate_budget(flow, public),
-            alt="Epsilon claimed for each solve, and composed over rounds, solves and clicks",
+            alt="The claimed epsilon of each solve, and its sum over rounds, solves and clicks",
         )
         st.caption(
             f"On all of the data, {public.users:,} users and {public.items:,} items. One user:"

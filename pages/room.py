@@ -151,7 +151,7 @@ def choose_questions() -> list[str]:
         )
         for k in QUESTIONS
     ]
-    st.caption("Three to five fit a lesson. Ask nothing that you would not ask by show of hands.")
+    st.caption("Ask three to five questions, and none that you would not ask by show of hands.")
     return [text for text in texts if text.strip()]
 
 
@@ -442,7 +442,7 @@ def settings(room: Room, view: View) -> None:
         key=f"room next epsilon {view.epsilon:g}",
     )
     if epsilon != view.epsilon:
-        act(lambda: room.cost(float(epsilon)))
+        act(lambda: room.set_epsilon(float(epsilon)))
     with st.form("one more", border=False, clear_on_submit=True):
         text = st.text_input("One question more", max_chars=MAX_QUESTION_LENGTH)
         if st.form_submit_button("Add it"):
@@ -514,8 +514,8 @@ def hands(room: Room, view: View) -> None:
     st.markdown(f"**{blocks.escape(words.describe_coin_rule(rule))}**")
     spent = cards.format_epsilon(rule.channel.cell_epsilon)
     st.caption(
-        f"The opposite {100 * rule.chance:g} times in 100, epsilon {spent}: the nearest rule of one"
-        " coin that tells no more than phones."
+        f"This coin sends the opposite {100 * rule.chance:g} % of the time, which is epsilon"
+        f" {spent}. No rule with one coin is closer to the phones and reveals no more."
     )
     with st.form("hands", border=False), st.container(horizontal=True, vertical_alignment="bottom"):
         total = st.number_input("Hands in all", 0, value=0, step=1, key="room hands")

@@ -46,12 +46,17 @@ JOB = "train"
 
 
 def page() -> None:
-    parts = stage.lay_out_stage("Train one mechanism")
-    with parts.choices:
+    choices = stage.lay_out_choices("Train one mechanism")
+    with choices:
         data = sources.choose_data(label_visibility="collapsed")
         id = widgets.choose_mechanism(data)
-        steering = st.container(horizontal=True, gap="xsmall", width="content", key="steering")
-        settings = st.popover("Settings", icon=":material/tune:")
+        settings_place = st.popover("Settings", icon=":material/tune:")
+    steering = st.container(horizontal=True, vertical_alignment="center", key="steering")
+    st.markdown(
+        "Watch the curve: after each round it shows how well the model predicts held-out ratings.",
+        help=glossary.explain_terms("held_out", "guessing", "without"),
+    )
+    parts = stage.lay_out_body(choices)
     place = parts.panel.empty()
     with parts.figure:
         film_place = stage.reserve_figure()
@@ -62,7 +67,7 @@ def page() -> None:
             blocks.show_error(error)
         return
     cls = registry.get_mechanism(id)
-    with settings:
+    with settings_place:
         wide, published = widgets.choose_wide_range(), widgets.choose_as_published()
         chosen = widgets.choose_settings(cls)
         timed = dataset.ratings.times is not None
@@ -70,7 +75,7 @@ def page() -> None:
             dataset.ratings.public, cls.task, timed=timed
         )
         steps += [parse_step(step) for step in widgets.choose_item_features(data, [id])]
-        seed = randomness()
+        seed = choose_seed()
         if state.get_run_history().runs:
             st.button(
                 "Clear the runs",
@@ -78,11 +83,11 @@ def page() -> None:
                 on_click=state.get_run_history().forget_unpinned,
                 help="Forget all runs that are not pinned.",
             )
-    with parts.figure:
+    with steering:
         epsilon = widgets.show_epsilon_slider(wide)
     with parts.panel:
         if published and chosen is not None:
-            chosen = paper_s(id, chosen, dataset, epsilon)
+            chosen = apply_paper_settings(id, chosen, dataset, epsilon)
         mechanism = widgets.build_mechanism(id, epsilon, chosen)
         possible = may_train(data) and mechanism is not None
     job = state.get_jobs().get(JOB)
@@ -91,7 +96,7 @@ def page() -> None:
     if run is not None and job is not None:
         state.get_run_history().add_run(run_card.remember_run(run, job.data_id))
     with steering:
-        pressed, held = buttons(job, now, possible=possible)
+        pressed, held = show_run_buttons(job, now, possible=possible)
     if pressed and possible:
         fresh = seed is None
         number = secrets.randbits(128) if fresh else seed
@@ -100,7 +105,7 @@ def page() -> None:
             mechanism,
             lambda: build_problem(dataset, cls.task, steps=steps, split=split, seed=number),
             number,
-            reference=expected(data, id, seed) if usual else (),
+            reference=find_expected_reference(data, id, seed) if usual else (),
             number=state.get_run_history().number(),
             data=dataset.loaded_name,
             reading=dataset.reading,
@@ -114,18 +119,18 @@ def page() -> None:
         st.rerun()
     with film_place:
         if job is None:
-            example(data, mechanism, place)
+            show_example(data, mechanism, place)
         else:
-            blocks.poll_job(job, now, lambda now: live(now, place))
+            blocks.poll_job(job, now, lambda now: show_live_run(now, place))
     if run is not None:
         with parts.panel:
-            found(run, trained=now.active or now.state != "stopped" or run.result.stopped)
+            show_result(run, trained=now.active or now.state != "stopped" or run.result.stopped)
     with parts.details:
-        strip()
+        show_run_history()
         if run is not None:
-            result(run)
+            show_details(run)
         if run is not None or not now.active:
-            objective(now)
+            show_objective(now)
 
 
 def may_train(data: str) -> bool:
@@ -136,10 +141,10 @@ def may_train(data: str) -> bool:
     return classroom.can_visitors_train() or not blocks.is_reserved_for_teacher("train", why)
 
 
-def paper_s(
+def apply_paper_settings(
     id: str, chosen: dict[str, Any], dataset: Dataset, epsilon: float
 ) -> dict[str, Any] | None:
-    """The settings of the mechanism's paper, but for those that are chosen; what that changes."""
+    """Return the settings of the mechanism's paper where none was chosen; say what that changes."""
     try:
         public = prepare_public_facts(dataset.ratings.public, registry.get_mechanism(id).task)
         switched = as_published.compare_with_published(id, chosen, public, epsilon=epsilon)
@@ -150,24 +155,31 @@ def paper_s(
     return as_published.merge_published_settings(id, chosen)
 
 
-def buttons(job: Job | None, now: Snapshot, *, possible: bool) -> tuple[bool, bool]:
-    """What runs the training; whether one is to begin, and to wait after its first round."""
-    # A new run may begin beside what the last one is compared with, which then ends.
-    ready = possible and (not now.active or now.result is not None)
-    going = now.active and not now.stopping and now.result is None
-    whole = st.button("Train", type="primary", icon=":material/play_arrow:", disabled=not ready)
+def show_run_buttons(job: Job | None, now: Snapshot, *, possible: bool) -> tuple[bool, bool]:
+    """Show the buttons of a run, each in its own place.
+
+    Returns:
+        Whether a run is to begin, and whether it is to wait after its first round.
+    """
+    # A new run may begin beside the references of the last one, which then end.
+    is_ready = possible and (not now.active or now.result is not None)
+    is_training = now.active and not now.stopping and now.result is None
+    train = st.button("Train", type="primary", icon=":material/play_arrow:", disabled=not is_ready)
     step = st.button(
         "Step",
         icon=":material/skip_next:",
-        disabled=not (ready or going),
-        on_click=job.step if going else None,
-        help="One round at a time.",
+        disabled=not (is_ready or is_training),
+        on_click=job.step if is_training else None,
+        help="Train one round and wait.",
     )
-    if going:
-        label, icon, turn = (
-            ("Go on", "resume", job.resume) if now.is_held else ("Pause", "pause", job.pause)
-        )
-        st.button(label, icon=f":material/{icon}:", on_click=turn)
+    is_held = is_training and now.is_held
+    st.button(
+        "Resume" if is_held else "Pause",
+        icon=":material/resume:" if is_held else ":material/pause:",
+        width=115,
+        on_click=(job.resume if is_held else job.pause) if is_training else None,
+        disabled=not is_training,
+    )
     blocks.show_stop_button(job, now)
     st.button(
         "Reset",
@@ -175,65 +187,67 @@ def buttons(job: Job | None, now: Snapshot, *, possible: bool) -> tuple[bool, bo
         on_click=state.get_jobs().drop,
         args=(JOB,),
         disabled=job is None,
-        help="Back to the start. The runs that are remembered stay.",
+        help="Go back to the example. Your runs stay below.",
     )
-    held = step and not going
-    return whole or held, held
+    starts_paused = step and not is_training
+    return train or starts_paused, starts_paused
 
 
-def expected(data: str, id: str, seed: int | None) -> tuple[float, str] | tuple[()]:
-    """What is reached without privacy and what that is, where curves came with the app: to fix the
-    axis. On the split of the seed where one of them has it, else over all of theirs."""
-    found = rows.load_shipped(data, id, (seed or 0,)) or rows.load_shipped(data, id)
-    without = found and found[0].nonprivate_reference
-    if not without:
+def find_expected_reference(data: str, id: str, seed: int | None) -> tuple[float, str] | tuple[()]:
+    """Return the metric without privacy and its name, where the app has curves; it fixes the axis.
+
+    It is that of the seed's split if one of the curves has this seed, else the mean over all seeds.
+    """
+    charts = rows.load_shipped(data, id, (seed or 0,)) or rows.load_shipped(data, id)
+    reference = charts and charts[0].nonprivate_reference
+    if not reference:
         return ()
-    mean, _, seeds = without.interval
+    mean, _, seeds = reference.interval
     return mean, lines.NO_PRIVACY + ", curve's mean" * (seeds > 1)
 
 
-def live(now: Snapshot, place: DeltaGenerator) -> None:
-    """The run as it goes, its progress in the panel; afterwards its rounds can be replayed."""
+def show_live_run(now: Snapshot, place: DeltaGenerator) -> None:
+    """Show a run while it goes on, with its progress in the panel; later it can be replayed."""
     with place.container():
         blocks.show_job_progress(now)
         if now.message and now.display is not None and now.display.frames:
-            st.caption("Its last round stands in the picture: evaluation only, not private.")
+            st.caption("The picture shows the last round: for evaluation only, not private.")
     if now.display is not None:
         film.show_film(now.display, live=now.active and now.result is None)
 
 
-def example(data: str, mechanism: Mechanism | None, place: DeltaGenerator) -> None:
-    """Before the first run: what one looks like, on a part of a sample."""
+def show_example(data: str, mechanism: Mechanism | None, place: DeltaGenerator) -> None:
+    """Show what a run looks like, on a part of a sample, before the first one."""
     if mechanism is None:
         return
     clicks = mechanism.task is Task.RANKING
     sample = data if data in SAMPLES else ("bookshop-clicks" if clicks else "movie-night")
     try:
-        film_of = _example(sample, repr(mechanism), mechanism)
+        recording = _make_example(sample, repr(mechanism), mechanism)
     except DpmcError:  # settings for other data
         return
     with place.container():
-        st.header("Press Train for a run of your own", anchor=False)
-        st.markdown("Or Step, for one round at a time.")
+        st.header("Choose epsilon and press Train", anchor=False)
+        st.markdown("Step trains one round at a time.")
         st.caption(
-            f"An example: {mechanism.name} on {SAMPLES[sample].title}, the busiest people and"
-            " titles only."
+            f"An example: {mechanism.name} at epsilon {mechanism.epsilon:g} on a small part of"
+            f" {SAMPLES[sample].title}. Its numbers are not those of a full run."
         )
-    film.show_film(film_of)
+    film.show_film(recording)
 
 
 @st.cache_resource(max_entries=100, show_spinner=False)
-def _example(sample: str, settings: str, _mechanism: Mechanism) -> RunRecording:  # noqa: ARG001
+def _make_example(sample: str, settings: str, _mechanism: Mechanism) -> RunRecording:  # noqa: ARG001
     return runs.make_example_film(_mechanism, sources.get_dataset(sample).ratings, sample)
 
 
-def randomness() -> int | None:
-    """The seed, or None for fresh randomness from the operating system."""
+def choose_seed() -> int | None:
+    """Show the choice of the seed; None stands for fresh randomness."""
     fresh = widgets.choose_toggle(
         "Fresh randomness",
         "fresh randomness",
         "fresh",
-        help="Take the seed from the operating system and forget it.",
+        help="The operating system chooses the seed, and nobody keeps it.",
     )
     seed = widgets.choose_number(
         "Seed",
@@ -248,132 +262,133 @@ def randomness() -> int | None:
     return None if fresh else int(seed)
 
 
-def objective(now: Snapshot) -> None:
-    """The objective round by round, where a method has one; the metric is in the film."""
-    known = [(p.round, p.objective) for p in now.points if p.objective is not None]
-    if not known:
+def show_objective(now: Snapshot) -> None:
+    """Show the objective by round, where a method has one; the metric is in the film."""
+    points = [(p.round, p.objective) for p in now.points if p.objective is not None]
+    if not points:
         return
-    rounds, values = zip(*known, strict=True)
+    rounds, values = zip(*points, strict=True)
     id = now.display.mechanism
-    with st.expander("How it trained, round by round", icon=":material/show_chart:"):
+    with st.expander("The objective in each round", icon=":material/show_chart:"):
         blocks.show_chart(
-            charts_train.plot_objective(id, known),
+            charts_train.plot_objective(id, points),
             alt=f"{registry.get_mechanism(id).name}: objective over"
             f" {format_count(rounds[-1], 'round')}.",
             caption=blocks.EVALUATION
-            + " An objective computed from raw ratings is not private either: for watching only."
+            + " An objective that comes from raw ratings is not private either."
             * any(p.raw for p in now.points),
             table={"round": rounds, "objective": values},
             key="rounds",
         )
 
 
-def strip() -> None:
-    """The runs that are remembered; two that are ticked are compared."""
-    shelf = state.get_run_history()
-    if not shelf.runs:
+def show_run_history() -> None:
+    """Show the remembered runs, and compare the two that are ticked."""
+    history = state.get_run_history()
+    if not history.runs:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         st.header("Your runs", anchor=False, width="content")
-        words = "Two that are ticked are compared." if shelf.pair else "Train again to compare."
-        st.caption(f"{words} The last {shelf.LIMIT} stay, and what is pinned.")
+        action = "" if history.pair else "Train again to compare two runs. "
+        st.caption(f"{action}The app keeps the last {history.LIMIT} runs and those you pin.")
     with st.container(horizontal=True, gap="small"):
-        for run in shelf.runs:
-            card(run)
-    if shelf.pair is not None:
-        compare(*shelf.pair)
+        for run in history.runs:
+            show_run_card(run)
+    if history.pair is not None:
+        show_pair(*history.pair)
 
 
-def card(run: RememberedRun) -> None:
-    """A remembered run: what it was, what it reached."""
-    shelf, number = state.get_run_history(), run.number
+def show_run_card(run: RememberedRun) -> None:
+    """Show what a remembered run was and what it reached."""
+    history, number = state.get_run_history(), run.number
     with st.container(border=True, width=200, gap="small", key=f"card {number}"):
-        more = " · stopped" if run.stopped else ""
+        stopped = " · stopped" if run.stopped else ""
         st.markdown(f"**Run {number}** · {escape(run.details['mechanism'])}")
-        epsilon = run.details.get("epsilon")
-        at = "" if epsilon is None else f" · epsilon {epsilon}"
-        st.caption(f"{escape(run.title)}{at}{more}")
+        st.caption(f"{escape(run.title)}{run_card.format_run_epsilon(run)}{stopped}")
         st.markdown(f"{run.metric.title} **{run.metric.format_with_unit(run.value)}**")
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             key = f"tick {number}"
-            st.session_state[key] = number in shelf.ticked
-            st.checkbox("Compare", key=key, on_change=shelf.tick, args=(number,))
-            pinned = number in shelf.pinned
+            st.session_state[key] = number in history.ticked
+            st.checkbox("Compare", key=key, on_change=history.tick, args=(number,))
+            is_pinned = number in history.pinned
             st.button(
-                "Unpin" if pinned else "Pin",
+                "Unpin" if is_pinned else "Pin",
                 key=f"pin {number}",
                 type="tertiary",
-                icon=":material/keep_off:" if pinned else ":material/keep:",
-                on_click=shelf.pin,
+                icon=":material/keep_off:" if is_pinned else ":material/keep:",
+                on_click=history.pin,
                 args=(number,),
-                disabled=shelf.full and not pinned,
+                disabled=history.full and not is_pinned,
             )
 
 
-def compare(one: RememberedRun, other: RememberedRun) -> None:
-    """Two remembered runs: curves overlaid, lists side by side, settings where they differ."""
-    st.header(run_card.compare_runs(one, other), anchor=False)
+def show_pair(first: RememberedRun, second: RememberedRun) -> None:
+    """Show the curves of two runs in one chart, what differs in their settings, and their lists."""
+    pair = (first, second)
+    st.header(run_card.compare_runs(*pair), anchor=False)
     left, right = st.columns([3, 2], gap="large")
     with left:
-        if one.metric == other.metric:
+        if first.metric == second.metric:
             chart = state.memoize(
                 "two runs",
-                (one.number, other.number, one.recording, other.recording),
-                lambda: charts_train.plot_two_runs(one, other),
+                tuple((run.number, run.recording) for run in pair),
+                lambda: charts_train.plot_two_runs(*pair),
             )
-            words = [
-                f"Run {r.number}. {training.describe_recording(r.recording)}" for r in (one, other)
+            sentences = [
+                f"Run {run.number}. {training.describe_recording(run.recording)}" for run in pair
             ]
             blocks.show_chart(
                 chart,
-                alt=" ".join(words),
-                caption="One draw of the noise each: another seed may turn a small difference"
-                " around.",
-                table=run_card.tabulate_rounds(one, other),
+                alt=" ".join(sentences),
+                caption="Each run has one draw of the noise. Another seed may reverse a small"
+                " difference.",
+                table=run_card.tabulate_rounds(*pair),
                 key="two runs",
             )
         else:
-            st.markdown("They predict different things, so their numbers share no axis.")
+            st.markdown("These runs predict different things, so they cannot share a chart.")
     with right:
-        differing = run_card.tabulate_differences(one, other)
-        if differing["what differs"]:
-            blocks.show_table(differing, alt="Settings of the two runs that differ")
+        differences = run_card.tabulate_differences(*pair)
+        if differences["what differs"]:
+            blocks.show_table(differences, alt="Settings of the two runs that differ")
         else:
-            st.markdown("Their settings are the same.")
-    person, theirs = (run.recording.corner.person for run in (one, other))
-    if one.data_key != other.data_key or person != theirs:
+            st.markdown("Both runs have the same settings.")
+    persons = {(run.data_key, run.recording.corner.person) for run in pair}
+    if len(persons) > 1:
         return
-    runs = {f"Run {run.number}": run.top for run in (one, other)}
-    shown(
-        f"What {one.recording.corner.person_label} would be shown",
-        runs,
-        {"Without privacy": other.nonprivate_list},
+    show_lists(
+        f"Recommendations for {first.recording.corner.person_label}",
+        {f"Run {run.number}": run.top for run in pair},
+        {"Without privacy": second.nonprivate_list},
     )
 
 
-def shown(
-    whose: str, two: Mapping[str, Sequence[TopItem]], more: Mapping[str, Sequence[TopItem] | None]
+def show_lists(
+    title: str, pair: Mapping[str, Sequence[TopItem]], rest: Mapping[str, Sequence[TopItem] | None]
 ) -> None:
-    """Lists side by side: what two of them share is bold in all."""
-    one, other = ({item.item for item in top} for top in two.values())
-    lists = {name: top for name, top in {**two, **more}.items() if top is not None}
-    same = f": {len(one & other)} in both (bold)" * bool(one and other)
-    st.markdown(f"**{escape(whose)}{same}**")
+    """Show lists side by side; what the first two share is bold in all."""
+    first, second = ({item.item for item in top} for top in pair.values())
+    lists = {name: top for name, top in {**pair, **rest}.items() if top is not None}
+    shared = first & second
+    note = f": {len(shared)} in both (bold)" * bool(first and second)
+    st.markdown(f"**{escape(title)}{note}**")
     for column, (name, top) in zip(st.columns(len(lists)), lists.items(), strict=True):
         with column:
             st.markdown(f"**{name}**")
-            text = [(escape(item.title), item.item in one & other) for item in top]
-            marked = [f"1. **{words}**" if strong else f"1. {words}" for words, strong in text]
-            st.markdown("\n".join(marked) or "Not there yet, or stopped before.")
+            titles = [(escape(item.title), item.item in shared) for item in top]
+            marked = [f"1. **{text}**" if strong else f"1. {text}" for text, strong in titles]
+            st.markdown("\n".join(marked) or "Not computed: the run was stopped, or it goes on.")
 
 
-def found(run: FinishedRun, *, trained: bool) -> None:
-    """The number of a run beside what it is compared with, one sentence, what to do next.
+def show_result(run: FinishedRun, *, trained: bool) -> None:
+    """Show the number of a run beside its comparisons, one sentence, and what to do next.
 
-    trained: whether all that it is compared with is there, or may still come.
+    Args:
+        run: the run.
+        trained: whether all methods of the comparison are trained, or still may be.
     """
     result = run.result
-    answer(run)
+    show_metrics(run)
     st.header(run_card.describe_run(result), anchor=False)
     epsilon = cards.format_epsilon(result.guarantee.claimed.epsilon)
     st.caption(
@@ -383,66 +398,64 @@ def found(run: FinishedRun, *, trained: bool) -> None:
     if result.stopped:
         st.warning(
             f"Stopped after {format_count(result.rounds, 'round')}: the numbers are those of the"
-            " model"
-            " so far."
+            " model at that moment."
         )
     elif not trained:
-        st.warning("Stopped before everything was trained that it is compared with.")
+        st.warning("Stopped before all methods of the comparison were trained.")
     if (pair := state.get_run_history().pair) is not None:
         st.markdown(escape(run_card.compare_runs(*pair)) + ".")
     else:
-        st.markdown("Move epsilon and train again: the two runs will stand side by side.")
+        st.markdown("Move epsilon and train again: the app then compares the two runs.")
     st.page_link(
-        "pages/compare.py", label="Compare it with others", icon=":material/stacked_line_chart:"
+        "pages/compare.py", label="Compare mechanisms", icon=":material/stacked_line_chart:"
     )
-    downloads(run)
+    show_run_downloads(run)
 
 
-def answer(run: FinishedRun) -> None:
-    """The metrics, with and without privacy, and of guessing."""
-    found, metric = run.result, run_card.find_run_metric(run.result)
-    methods = run_card.collect_metrics(found)
-    (own, value), *others = (
+def show_metrics(run: FinishedRun) -> None:
+    """Show the metric of the run, of its baseline, and without privacy."""
+    result, metric = run.result, run_card.find_run_metric(run.result)
+    methods = run_card.collect_metrics(result)
+    (run_name, run_value), *comparisons = (
         (name, metric.format_with_unit(values[metric.name])) for name, values in methods.items()
     )
-    facts = registry.has_features_step(found.problem.steps)
+    with_features = registry.has_features_step(result.problem.steps)
     curve = run_card.describe_on_curve(
-        run, rows.load_shipped(run.data, found.mechanism.id, with_item_features=facts)
+        run, rows.load_shipped(run.data, result.mechanism.id, with_item_features=with_features)
     )
-    st.metric(own, value)
+    st.metric(run_name, run_value)
     with st.container(horizontal=True, key="beside"):
-        for name, value in others:
+        for name, value in comparisons:
             st.metric(name, value, width="content")
     st.caption(
-        f"{metric.panel_title} on {format_split(found.problem.split)}: one split and one draw of"
-        " noise" + escape(f"; {curve}" * bool(curve)),
+        f"{metric.panel_title} on {format_split(result.problem.split)}: one split and one draw of"
+        " the noise" + escape(f"; {curve}" * bool(curve)),
         help=f"{metric.explanation} {glossary.explain_terms('held_out', 'guessing')}",
     )
 
 
-def result(run: FinishedRun) -> None:
-    """People and titles, what is promised, and what it learned."""
-    found = run.result
+def show_details(run: FinishedRun) -> None:
+    """Show one person's lists, the guarantee, all metrics, and what the model learned."""
+    result = run.result
     left, right = st.columns([3, 2], gap="large")
     with left:
-        recommendations(run)
+        show_recommendations(run)
     with right, st.container(border=True):
-        blocks.show_guarantee(found.guarantee, found.mechanism.id)
-    if len(found.metrics) > 1:
-        table = run_card.tabulate_metrics(run_card.collect_metrics(found))
+        blocks.show_guarantee(result.guarantee, result.mechanism.id)
+    if len(result.metrics) > 1:
+        table = run_card.tabulate_metrics(run_card.collect_metrics(result))
         blocks.show_table(table, alt="All metrics of the run and its baselines")
-    rounds = "round" if found.rounds == 1 else "rounds"
-    steps = escape(", ".join(found.problem.steps)) or "nothing"
+    steps = escape(", ".join(result.problem.steps)) or "nothing"
     st.caption(
-        f"{blocks.EVALUATION} {found.rounds} {rounds} in {found.seconds:.1f} s; prepared with"
-        f" {steps}; " + ("seed not kept." if run.fresh else f"seed {found.seed}.")
+        f"{blocks.EVALUATION} {format_count(result.rounds, 'round')} in {result.seconds:.1f} s;"
+        f" prepared with {steps}; " + ("seed not kept." if run.fresh else f"seed {result.seed}.")
     )
     blocks.show_exhibits(learned.build_exhibits(run))
 
 
 @st.fragment
-def recommendations(run: FinishedRun) -> None:
-    """The top 10 of one person, without and with privacy."""
+def show_recommendations(run: FinishedRun) -> None:
+    """Show the ten recommendations for one person, without and with privacy."""
     train = run.result.problem.train
     user = widgets.choose_number(
         "Person",
@@ -452,20 +465,20 @@ def recommendations(run: FinishedRun) -> None:
         run.recording.corner.person + 1 if run.recording else 1,
         "top_user",
         width=200,
-        help="Counted from 1. At first the one with the median number of ratings.",
+        help="Users are numbered from 1. The first choice has the median number of ratings.",
     )
-    private, clear = (
+    private, nonprivate = (
         training.list_top_items(model, train, user - 1) if model else ()
         for model in (run.result.model, run.nonprivate_model)
     )
-    shown("With and without privacy", {"Without privacy": clear, "With privacy": private}, {})
-    st.caption("Left out: what the person rated in training. Without privacy: to compare only.")
+    show_lists("Recommendations", {"Without privacy": nonprivate, "With privacy": private}, {})
+    st.caption("The lists leave out what this person rated in training.")
 
 
-def downloads(run: FinishedRun) -> None:
-    """The run on paper, the model, and how to repeat it."""
-    found, note = run.result, ""
-    name = f"{found.mechanism.id}-{run.data}"
+def show_run_downloads(run: FinishedRun) -> None:
+    """Offer the run as a report, its model, and the command that repeats it."""
+    result, note = run.result, ""
+    name = f"{result.mechanism.id}-{run.data}"
     files = [
         blocks.File(
             "Report (HTML)", f"{name}.html", "text/html", lambda: learned.render_run_report(run)
@@ -477,13 +490,13 @@ def downloads(run: FinishedRun) -> None:
             lambda: run_card.format_run_json(run),
         ),
     ]
-    if found.model.factors is not None:
-        make = lambda: run_card.pack_factors(found) or b""  # noqa: E731
+    if result.model.factors is not None:
+        make = lambda: run_card.pack_factors(result) or b""  # noqa: E731
         files.append(blocks.File("Factors (NPZ)", f"{name}.npz", "application/octet-stream", make))
         note = (
             "Do not publish the factors: their noise is for simulation."
-            f"{'' if run.fresh else f' {run_card.SEED_NOTE}'} A copy that may be published, where"
-            " that can be proved, is made by dpmc release."
+            f"{'' if run.fresh else f' {run_card.SEED_NOTE}'} Use dpmc release for a copy that may"
+            " be published."
         )
     blocks.show_downloads(*files, argv=shlex.split(run_card.format_fit_command(run)), note=note)
 

@@ -1,7 +1,7 @@
-"""What does epsilon cost? One slider over computed curves; nothing is trained while it moves."""
+"""What does privacy cost? One slider over computed curves; nothing is trained while it moves."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 import streamlit as st
 
 from dpmc_core import registry
-from dpmc_core.errors import DpmcError
+from dpmc_core.errors import DpmcError, capitalise
 from dpmc_core.model import Task
 from dpmc_core.privacy import Guarantee
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.stopping import stop_when
 from dpmc_lab.curves import cards, groups, lines, people
 from dpmc_lab.curves.lines import CurveChart
 from dpmc_lab.curves.numbers import describe_chart_at
@@ -26,369 +25,344 @@ from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import (
     blocks,
     instrument,
-    jobs,
     rows,
     scene,
+    sentences,
     shell,
     sources,
     stage,
     state,
     widgets,
 )
-from pages.ui.charts import curve as charts_curve
-from pages.ui.jobs import Job
 from pages.ui.rows import GridRows, RunLocation
 from pages.ui.scene import Scene
 
-KEY, LATE = "instrument", "what if told late"
-OWN = "own"  # a promise of neither kind, made by a method that somebody chose
-# What the instrument is set to, by its name in session and address: its name in the component, the
-# usual value, and all it may be; a quality may be any number.
-HELD: Mapping[str, tuple[str, Any, Sequence[Any]]] = {
+KEY, LATE_PARAMS = "instrument", "what if told late"
+OTHER_UNIT = "own"  # of a method that somebody chose, whose privacy unit is neither of the two
+# By name in session and address: the name in the component, the default, and all possible values;
+# a target may be any number.
+SETTINGS: Mapping[str, tuple[str, Any, Sequence[Any]]] = {
     "epsilon": ("stop", 1.0, EPSILONS),
     "person": ("person", 0, (*range(len(people.QUANTILES)), YOU)),
-    "asked": ("asked", 0, (0, 1)),
     "need": ("wanted", None, ()),
+    "limit": ("limit", None, ()),
 }
 
 
-class Own(NamedTuple):
-    """A curve: where its runs are, which they are, and what they say so far."""
+class CurveSource(NamedTuple):
+    """The runs of a curve.
 
-    where: RunLocation
+    Attributes:
+        location: where they are.
+        grid, keys: which they are.
+        shipped: whether they came with the program.
+    """
+
+    location: RunLocation
     grid: Grid
     keys: PlanKeys
     shipped: bool
 
     @property
     def id(self) -> str:
+        """Return the id of the mechanism."""
         return self.grid.mechanisms[0]
 
-    def rows(self) -> GridRows:
-        """The curve in each metric. Raises StoreError."""
-        metrics = lines.list_plotted_metrics(registry.get_mechanism(self.id).task)
+    @property
+    def task(self) -> Task:
+        """Return the task of the mechanism."""
+        return registry.get_mechanism(self.id).task
+
+    def read_rows(self) -> GridRows:
+        """Read what the runs say so far. Raises StoreError."""
+        metrics = lines.list_plotted_metrics(self.task)
         return rows.read_grid_rows(
-            self.where, self.keys, [self.id], metrics, EPSILONS, self.grid.seeds
+            self.location, self.keys, [self.id], metrics, EPSILONS, self.grid.seeds
         )
 
-    def pictures(self) -> tuple[CurveChart, ...]:
-        """What to draw; nothing before its first point. A store out of order hides no shipped
-        curve."""
+    def load_charts(self) -> tuple[CurveChart, ...]:
+        """Load the curve in each metric, which has no line before its first point.
+
+        A broken store hides no shipped curve.
+        """
         try:
-            found = self.rows().pictures
+            return self.read_rows().pictures
         except StoreError:
             if not self.shipped:
                 raise
-            return came(self.where, self.id) or ()
-        return found if found[0].lines else ()
+            return load_shipped_charts(self.location, self.id) or ()
+
+    def load_public_facts(self, charts: tuple[CurveChart, ...]) -> PublicFacts:
+        """Load public facts of the prepared ratings. Raises DpmcError, OSError."""
+        if charts[0].lines and not self.location.steps:
+            return charts[0].lines[0].info.public
+        return sources.get_public_facts(self.location.name, self.task, self.location.steps)
 
 
-def came(where: RunLocation, id: str) -> tuple[CurveChart, ...] | None:
-    return rows.load_shipped(where.name, id, with_item_features=bool(where.steps))
+def load_shipped_charts(location: RunLocation, id: str) -> tuple[CurveChart, ...] | None:
+    return rows.load_shipped(location.name, id, with_item_features=bool(location.steps))
 
 
 def page() -> None:
-    choices = stage.lay_out_choices("What does privacy cost?", quiet=True)
-    leave_out_layer()
-    body, below = stage.reserve_figure(), st.container()
+    answer = stage.ask_question("What does privacy cost?")
+    choices = stage.lay_out_choices()
+    for key in ("layer", "asked"):
+        sentence = f"The choice “{key}” in the link is gone from this page; it is left out."
+        state.note_removed(key, sentence)
+    figure, details = stage.reserve_figure(), st.container()
     with choices:
         data = sources.choose_data(label_visibility="collapsed")
-        whom = st.container(horizontal=True, vertical_alignment="center", width="content")
+        unit_choice = st.container(width="content")
         id = widgets.choose_mechanism(data)
     try:
         with choices:
-            where = rows.locate_runs(data)._replace(steps=widgets.choose_item_features(data, [id]))
-        seeds = range(1, 1 + rows.count_default_seeds(data, registry.get_mechanism(id).task))
-        grid, shipped = scene.build_curve_grid(where.data, id, seeds, where.steps), came(where, id)
-        keys = rows.build_picture_keys(shipped[0]) if shipped else rows.plan_keys(grid, where)
-        own = Own(where, grid, keys, bool(shipped))
-        found = own.pictures()
-        card = promise(own, found)
-        with whom:
-            protect(data, card)
-        with body:
-            running = not shipped and runs(own)
-            at = standing()["stop"]
+            location = rows.locate_runs(data)
+            location = location._replace(steps=widgets.choose_item_features(data, [id]))
+        source = find_curve(location, id)
+        charts = source.load_charts()
+        guarantee = build_guarantee(source, charts)
+        with unit_choice:
+            choose_privacy_unit(data, guarantee)
+        mechanism, epsilon = registry.create(id, epsilon=get_epsilon()), get_epsilon()
+        sentence = sentences.write_answer(charts[0], mechanism, guarantee, epsilon)
+        answer.html(sentences.render_answer(sentence))
+        with figure:
+            running = not source.shipped and show_runs(source)
             rows.poll_runs(
-                where, keys.name, lambda: moving(own, at, running=running), running=running
+                location,
+                source.keys.name,
+                lambda: show_curves(source, epsilon, running=running),
+                running=running,
             )
-        with below:
-            take_away(own, found)
-            numbers(own, found, card)
+        if charts[0].lines:
+            with choices.container(key="download", width="content"):
+                show_downloads(source, charts)
+        with details:
+            show_details(source, charts, guarantee)
     except (DpmcError, OSError) as error:
         blocks.show_error(error)
 
 
-def leave_out_layer() -> None:
-    """Note that an older link asks for a picture which this page no longer has."""
-    asked = st.query_params.get("layer")
-    if asked is not None:
-        del st.query_params["layer"]
-        state.add_note(
-            f"The link asks for the picture “{asked[:40]}”, which is gone; it is left out."
-        )
+def find_curve(location: RunLocation, id: str) -> CurveSource:
+    """Find the runs of a mechanism's curve: shipped ones, or those that this page would start."""
+    seeds = range(1, 1 + rows.count_default_seeds(location.name, registry.get_mechanism(id).task))
+    grid = scene.build_curve_grid(location.data, id, seeds, location.steps)
+    shipped = load_shipped_charts(location, id)
+    keys = rows.build_picture_keys(shipped[0]) if shipped else rows.plan_keys(grid, location)
+    return CurveSource(location, grid, keys, bool(shipped))
 
 
-# --- whom to protect ---------------------------------------------------------------------------
+def get_epsilon() -> float:
+    return EPSILONS[restore_state()["stop"]]
 
 
-def protect(data: str, card: Guarantee) -> None:
-    """The first choice."""
-    own = PrivacyUnit.from_guarantee(card)
-    names = {
-        **groups.PRIVACY_UNIT_LABELS,
-        **({} if own else {OWN: groups.format_group_promise(card)}),
-    }
-    st.session_state["protect"] = own or OWN
-    st.caption("Protect", width="content")
-    st.radio(
-        "Protect",
+def build_guarantee(source: CurveSource, charts: tuple[CurveChart, ...]) -> Guarantee:
+    """Build the guarantee at the chosen epsilon. Raises DpmcError, OSError."""
+    public = source.load_public_facts(charts)
+    guarantee = registry.create(source.id, epsilon=get_epsilon()).guarantee(public)
+    curve_lines = charts[0].lines
+    return guarantee.with_preparation(curve_lines[0].prepared) if curve_lines else guarantee
+
+
+def choose_privacy_unit(data: str, guarantee: Guarantee) -> None:
+    """Choose whom to protect, which chooses the recommended method."""
+    unit = PrivacyUnit.from_guarantee(guarantee)
+    names = {**sentences.UNIT_LABELS, **({} if unit else {OTHER_UNIT: "Another promise"})}
+    st.session_state["protect"] = unit or OTHER_UNIT
+    st.segmented_control(
+        "Whom to protect",
         list(names),
         format_func=names.__getitem__,
         key="protect",
-        on_change=follow,
+        required=True,
+        help=None if unit else capitalise(groups.format_group_promise(guarantee)),
+        on_change=choose_recommended,
         args=(data,),
-        horizontal=True,
         label_visibility="collapsed",
-        width="content",
     )
 
 
-def follow(data: str) -> None:
-    """The recommended method for whom one protects; none is recommended for every data set."""
-    chosen: PrivacyUnit | str = st.session_state["protect"]
-    if not isinstance(chosen, PrivacyUnit):  # the method's own, which stands there already
+def choose_recommended(data: str) -> None:
+    """Choose the recommended method for a privacy unit; some data sets have none."""
+    unit: PrivacyUnit | str = st.session_state["protect"]
+    if not isinstance(unit, PrivacyUnit):
         return
     with suppress(DpmcError, OSError):  # the page says so where it needs the data
         id = recommend_for_unit(
-            chosen, sources.list_available_tasks(data), partial(sources.get_public_facts, data)
+            unit, sources.list_available_tasks(data), partial(sources.get_public_facts, data)
         )
         if id is not None:
             st.session_state["mechanism"] = id
 
 
-def answered() -> None:
-    """In the place of people, of whom no upload shows any: whether it can be afforded."""
-    found: str | None = st.session_state.get("answer found")
-    with st.container(border=True):
-        if found is not None:
-            st.markdown(found)
-        st.page_link(
-            "pages/answer.py",
-            label="Can I afford it? Get the answer" if found is None else "The whole answer",
-            icon=":material/arrow_forward:",
-        )
-
-
-def promise(own: Own, found: tuple[CurveChart, ...]) -> Guarantee:
-    """The card at the epsilon that the instrument stands at. Raises DpmcError, OSError."""
-    mechanism = registry.create(own.id, epsilon=EPSILONS[standing()["stop"]])
-    card = mechanism.guarantee(facts(own.where, mechanism.task, found))
-    return card.with_preparation(found[0].lines[0].prepared) if found else card
-
-
-def facts(where: RunLocation, task: Task, found: tuple[CurveChart, ...]) -> PublicFacts:
-    """Public facts of the prepared ratings; a curve knows its own. Raises DpmcError, OSError."""
-    if found and not where.steps:
-        return found[0].lines[0].info.public
-    return sources.get_public_facts(where.name, task, where.steps)
-
-
-def runs(own: Own) -> bool:
-    """The runs behind a curve: begun, stopped and continued with one button; whether they run."""
-    there, (where, grid, keys, _) = own.rows(), own
-    label = "Go on" if there.present else "Compute the curve"
-    if not rows.is_running(where, keys.name):
-        rows.show_grid_state(where, keys.name, there, len(keys.units), label)
-    return rows.show_run_buttons(where, grid, keys, there, label)
+def show_runs(source: CurveSource) -> bool:
+    """Show the state and the buttons of the runs behind a curve; return whether they run."""
+    grid_rows, (location, grid, keys, _) = source.read_rows(), source
+    label = "Go on" if grid_rows.present else "Compute the curve"
+    if not rows.is_running(location, keys.name):
+        rows.show_grid_state(location, keys.name, grid_rows, len(keys.units), label)
+    return rows.show_run_buttons(location, grid, keys, grid_rows, label)
 
 
 # --- the instrument ----------------------------------------------------------------------------
 
 
-def moving(own: Own, at: int, *, running: bool) -> None:
-    """The slider with everything that moves with it; while runs go on, this part looks again."""
-    where, id, found = own.where, own.id, own.pictures()
+def show_curves(source: CurveSource, epsilon: float, *, running: bool) -> None:
+    """Show the slider and everything that moves with it; runs that go on add points."""
+    location, keys, charts = source.location, source.keys, source.load_charts()
     if running:
-        if standing()["stop"] != at:  # a stop is the whole page's matter
+        if get_epsilon() != epsilon:  # the answer on top follows
             st.rerun()
-        rows.show_grid_state(where, own.keys.name, own.rows(), len(own.keys.units), "")
-    if where.private:
-        answered()
-    theme, shown = state.get_theme(), look(where, id, found, running=running)
-    job = joining(where, shown)
-    now = jobs.get_snapshot(job)
-    yours = (shown.yours or now.result) if standing()["person"] == YOU else None
-    body = state.memoize(
+        rows.show_grid_state(location, keys.name, source.read_rows(), len(keys.units), "")
+    if location.private:
+        label = "Can I afford it? Get the answer"
+        st.page_link("pages/answer.py", label=label, icon=":material/arrow_forward:")
+    theme, curve_scene = state.get_theme(), build_scene(source, charts, running=running)
+    view = state.memoize(
         "instrument",
-        (where.name, where.steps, id, found, theme, running, yours is None),
-        lambda: scene.build_view(shown._replace(yours=yours), theme),
+        (location.name, location.steps, source.id, charts, theme, running),
+        lambda: scene.build_view(curve_scene, theme),
     )
-    blocks.poll_job(job, now, blocks.show_job_progress)
-    instrument.show_instrument(body | standing(), key=KEY, on_change=moved)
+    instrument.show_instrument(view | restore_state(), key=KEY, on_change=save_state)
 
 
-def joining(where: RunLocation, shown: Scene) -> Job | None:
-    """What makes the lists of a visitor who stands in the picture, where they did not come with the
-    program: for everybody alike, once."""
-    if standing()["person"] != YOU or not shown.public_context.prompts or shown.yours:
-        return None
-    job = _joining(where.name, shown.id)
-    if jobs.get_snapshot(job).state == "failed":
-        _joining.clear(where.name, shown.id)  # the next one to come tries again
-    return job
-
-
-@st.cache_resource(max_entries=20, show_spinner=False)
-def _joining(data: str, id: str) -> Job:
-    methods, dataset = scene.create_mechanisms(id), sources.get_dataset(data)
-
-    def work(tell: jobs.ProgressReporter, stopped: Callable[[], bool]) -> people.VisitorLists:
-        with stop_when(stopped):
-            return people.build_visitor_lists(methods, dataset, tell)
-
-    return Job(work)
-
-
-def look(
-    where: RunLocation, id: str, found: tuple[CurveChart, ...], *, running: bool = False
+def build_scene(
+    source: CurveSource, charts: tuple[CurveChart, ...], *, running: bool = False
 ) -> Scene:
-    """What the instrument shows. An upload shows no person. Raises DpmcError, OSError."""
+    """Collect what the instrument shows; no person of an upload. Raises DpmcError, OSError."""
+    location = source.location
 
-    def seen() -> Scene:
-        methods = scene.create_mechanisms(id)
-        task = methods[0].task
-        picture = found[0] if found else CurveChart(lines.list_plotted_metrics(task)[0])
-        shown = None if where.private or running or not found else known(where, picture)
-        bare = Scene(methods, picture, facts(where, task, found), shown)
-        if shown is None:
+    def build() -> Scene:
+        mechanisms = scene.create_mechanisms(source.id)
+        bare = Scene(mechanisms, charts[0], source.load_public_facts(charts))
+        if location.private or running or not charts[0].lines:
             return bare
-        around = people.describe_people(shown[0], sources.get_dataset(where.name), methods[0])
-        # These numbers leave a server that is trusted with raw ratings.
-        leaves = partial(scene.compute_released_scores, methods)
+        displayed_people = load_people(location, charts[0])
+        if displayed_people is None:
+            return bare
+        dataset = sources.get_dataset(location.name)
+        key = charts[0].lines[0].key
         return bare._replace(
-            scores=sources.compute_once(where.name, leaves, f"scores of {id}"),
-            public_context=around,
-            yours=people.load_visitor_lists(where.name, task, picture.lines[0].key),
+            displayed_people=displayed_people,
+            public_context=people.describe_people(displayed_people[0], dataset, mechanisms[0]),
+            yours=people.load_visitor_lists(location.name, source.task, key),
         )
 
-    return state.memoize("scene", (where.name, where.steps, id, found, running), seen)
+    dependencies = (location.name, location.steps, source.id, charts, running)
+    return state.memoize("scene", dependencies, build)
 
 
-def known(where: RunLocation, picture: CurveChart) -> PeopleWithLists | None:
-    """People with their lists: shipped with a sample's curve, else out of the store."""
-    line = picture.lines[0]
+def load_people(location: RunLocation, chart: CurveChart) -> PeopleWithLists | None:
+    """Load people with their lists: shipped with a sample's curve, else out of the store."""
+    line, reference = chart.lines[0], chart.nonprivate_reference
     task = registry.get_mechanism(line.mechanism).task
-    came = people.load_people(where.name, task, line.key)
-    without = picture.nonprivate_reference
-    if came is not None or without is None:
-        return came
-    with suppress(StoreMissing), Store(where.store, read_only=True) as file:
-        train = build_problem(sources.get_dataset(where.name), task, seed=LISTS_SEED).train
-        found = people.load_people_from_store(file, [line.key], without.key, train)
-        if found is not None and line.key in found[1]:
-            return found[0], found[1][line.key]
+    shipped_people = people.load_people(location.name, task, line.key)
+    if shipped_people is not None or reference is None:
+        return shipped_people
+    with suppress(StoreMissing), Store(location.store, read_only=True) as store:
+        train = build_problem(sources.get_dataset(location.name), task, seed=LISTS_SEED).train
+        stored = people.load_people_from_store(store, [line.key], reference.key, train)
+        if stored is not None and line.key in stored[1]:
+            return stored[0], stored[1][line.key]
     return None
 
 
-def standing() -> dict[str, Any]:
-    """Where the instrument stands, from the session or the address; junk is noted.
+def restore_state() -> dict[str, Any]:
+    """Return the instrument's state from the session, or from the address where the two differ.
 
-    Where the address says otherwise than was last written there, somebody went back.
+    The address wins when it differs from what this session wrote last: the visitor went back.
+    Impossible values are noted and replaced by the default.
     """
     written: dict[str, str | None] = st.session_state.setdefault(state.LAST_WRITTEN_PARAMS, {})
-    found, late = {}, st.session_state.pop(LATE, ())
-    for name, (told, usual, values) in HELD.items():
-        asked = st.query_params.get(name)
-        if name not in st.session_state or (name in written and asked != written[name]):
-            st.session_state[name] = usual
-            if asked is not None:
+    values, late = {}, st.session_state.pop(LATE_PARAMS, ())
+    for param, (name, default, possible) in SETTINGS.items():
+        requested = st.query_params.get(param)
+        if param not in st.session_state or (param in written and requested != written[param]):
+            st.session_state[param] = default
+            if requested is not None:
                 try:
-                    st.session_state[name] = read(asked, values)
+                    st.session_state[param] = parse_param(requested, possible)
                 except (ValueError, LookupError):
-                    state.note_impossible_value(name, f"the {name}")
-        value = found[told] = st.session_state[name]
-        text = written[name] = None if value == usual else spelt(value)
-        if asked != text or name in late:
-            st.query_params[name] = text or ""
+                    state.note_impossible_value(param, f"the {param}")
+        value = values[name] = st.session_state[param]
+        text = written[param] = None if value == default else format_param(value)
+        if requested != text or param in late:
+            st.query_params[param] = text or ""
             if text is None:
-                del st.query_params[name]
-    epsilon = found.pop("stop")
-    return found | {"stop": min(range(len(EPSILONS)), key=lambda k: abs(EPSILONS[k] - epsilon))}
+                del st.query_params[param]
+    epsilon = values.pop("stop")
+    return values | {"stop": min(range(len(EPSILONS)), key=lambda k: abs(EPSILONS[k] - epsilon))}
 
 
-def spelt(value: Any) -> str:
+def format_param(value: Any) -> str:
     return value if isinstance(value, str) else f"{value:g}"
 
 
-def read(text: str, values: Sequence[Any]) -> Any:
-    """A value out of an address, one of these or any number. Raises ValueError, LookupError."""
-    if values:
-        return {spelt(value): value for value in values}[text]
+def parse_param(text: str, possible: Sequence[Any]) -> Any:
+    """Read a value from an address: a possible one, or any number. Raises ValueError, KeyError."""
+    if possible:
+        return {format_param(value): value for value in possible}[text]
     value = float(text)
     if not math.isfinite(value):
         raise ValueError(text)
     return value
 
 
-def moved() -> None:
-    """The instrument was let go: the address and the other pages know."""
-    told = st.session_state[KEY]
-    late = st.session_state[LATE] = [name for name, held in HELD.items() if held[0] in told]
-    for name in late:  # the address that came along may be of before: it is told again
-        value = told[HELD[name][0]]
-        st.session_state[name] = EPSILONS[int(value)] if name == "epsilon" else value
-        st.session_state[state.LAST_WRITTEN_PARAMS].pop(name, None)
+def save_state() -> None:
+    """Save the state of the released instrument for the address and the other pages."""
+    current = st.session_state[KEY]
+    late = [param for param, (name, *_) in SETTINGS.items() if name in current]
+    st.session_state[LATE_PARAMS] = late
+    for param in late:  # the address of this request may be older: it is written again
+        value = current[SETTINGS[param][0]]
+        st.session_state[param] = EPSILONS[int(value)] if param == "epsilon" else value
+        st.session_state[state.LAST_WRITTEN_PARAMS].pop(param, None)
 
 
-def take_away(own: Own, found: tuple[CurveChart, ...]) -> None:
-    """The page as a file of its own, standing where the slider stands, and its curve."""
-    if not found:
-        return
-    where, id = own.where, own.id
-    title, shown, stands = sources.list_names()[where.name], look(where, id, found), standing()
-    grid = rows.to_terminal_grid(own.grid, where)
-    shown = shown._replace(yours=shown.yours or jobs.get_snapshot(joining(where, shown)).result)
+# --- downloads and details ---------------------------------------------------------------------
 
-    def file() -> str:
+
+def show_downloads(source: CurveSource, charts: tuple[CurveChart, ...]) -> None:
+    """Offer this page as one file in its present state, and its curve."""
+    location = source.location
+    title, curve_scene = sources.list_names()[location.name], build_scene(source, charts)
+    grid, values = rows.to_terminal_grid(source.grid, location), restore_state()
+
+    def render() -> str:
         from pages.ui import explorable  # large, and seldom asked for
 
-        more = [] if where.private else explorable.load_other_scenes(where.name, shown)
+        name, private = location.name, location.private
+        scenes = [] if private else explorable.load_other_scenes(name, curve_scene)
         return explorable.render_explorable(
-            where.name, title, [shown, *more], stands, private=where.private
+            name, title, [curve_scene, *scenes], values, private=private
         )
 
-    page = blocks.File(
-        "This page (HTML, 3 MB, needs no network)", f"what-if-{where.name}.html", "text/html", file
-    )
-    blocks.show_downloads(page, picture=found[0], argv=["dpmc", "sweep", *grid.argv()])
+    label, name = "This page (HTML, needs no network)", f"what-if-{location.name}.html"
+    file = blocks.File(label, name, "text/html", render)
+    blocks.show_downloads(file, picture=charts[0], argv=["dpmc", "sweep", *grid.argv()])
 
 
-def numbers(own: Own, found: tuple[CurveChart, ...], card: Guarantee) -> None:
-    """What the numbers are measured on; why they are promised, and all of them."""
-    for said in lines.describe_measurement(found[0]) if found else ():
-        st.caption(blocks.escape(said))
-    label = "Why? The promise, and the curve in numbers"
+def show_details(source: CurveSource, charts: tuple[CurveChart, ...], guarantee: Guarantee) -> None:
+    """Show why the limit holds, the curves in numbers, and how they were measured."""
+    label = f"Why is {'this' if cards.is_upheld(guarantee) else 'no'} limit proved?"
     blocks.show_expander(
-        label, lambda: unfolded(own.id, found, card), key="numbers", type="compact"
+        label, lambda: blocks.show_guarantee(guarantee, source.id), key="why", type="compact"
     )
+    if charts[0].lines:
+        tables = partial(show_tables, source, charts)
+        blocks.show_expander("The curves in numbers", tables, key="numbers", type="compact")
+        for sentence in lines.describe_measurement(charts[0]):
+            st.caption(blocks.escape(sentence))
 
 
-def unfolded(id: str, found: tuple[CurveChart, ...], card: Guarantee) -> None:
-    blocks.show_guarantee(card, id)
-    if not found:
-        return
-    epsilon, (line, *_) = EPSILONS[standing()["stop"]], found[0].lines
-    st.text(describe_chart_at(found[0], epsilon))
-    blocks.show_table(lines.tabulate_line(line), alt="The curve, point by point")
-    if registry.get_mechanism(id).task is Task.RANKING:
-        blocks.show_chart(
-            charts_curve.plot_metrics_by_epsilon(found, epsilon, certified=cards.is_upheld(card)),
-            alt=lines.describe_panels(found),
-            caption="Ten items, ranked among 99 drawn at random or among all unseen ones: compare"
-            " numbers of one kind only.",
-            table=lines.tabulate_panels(found),
-        )
+def show_tables(source: CurveSource, charts: tuple[CurveChart, ...]) -> None:
+    st.text(describe_chart_at(charts[0], get_epsilon()))
+    usefulness, risk = lines.tabulate_line(charts[0].lines[0]), build_scene(source, charts).cards()
+    blocks.show_table(usefulness, alt="Usefulness, point by point")
+    blocks.show_table(sentences.tabulate_risk(risk, source.task), alt="Risk, point by point")
+    if source.task is Task.RANKING:
+        st.caption("Ten items, ranked among 99 drawn at random or among all unseen ones.")
+        blocks.show_table(lines.tabulate_panels(charts), alt="Four measures, point by point")
 
 
 shell.enter_through_app()

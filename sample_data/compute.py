@@ -20,7 +20,7 @@ from dpmc_core.model import Task
 from dpmc_lab import shipped, sweep
 from dpmc_lab.cli.sweep import open_local_pool, run_plan
 from dpmc_lab.curves import people
-from dpmc_lab.store import Store, iterate_records, list_curves, without_epsilon
+from dpmc_lab.store import Store, drop_epsilon, iterate_records, list_curves
 from dpmc_lab.sweep.presets import EPSILONS, PRESETS
 
 
@@ -39,7 +39,7 @@ def compute(grid: sweep.Grid, store: Store, folder: Path) -> None:
             with path.open(encoding="utf-8", newline="") as stream:
                 shipped.read_curves(stream, store=store, skipped_seed=sweep.LISTS_SEED)
     sweep.warm_up()
-    run_plan(plan, store, partial(open_local_pool, plan, sweep.default_jobs()), False)
+    run_plan(plan, store, partial(open_local_pool, plan, sweep.count_cores()), False)
     write_curves(store, plan, folder, with_features=with_features)
 
 
@@ -91,7 +91,7 @@ def write_lists(
         joined = {}
         for unit in units if source.name in SAMPLES else ():
             id = unit.mechanism.id
-            changed = registry.find_changed_settings(id, without_epsilon(unit.settings))
+            changed = registry.find_changed_settings(id, drop_epsilon(unit.settings))
             if (
                 unit.epsilon != EPSILONS[0]
                 or changed

@@ -215,7 +215,7 @@ FIRST_SCREEN_SCRIPT = """() => {
   for (let node = walker.nextNode(); node; node = walker.nextNode()) {
     const parent = node.parentElement;
     if (parent.closest('svg, script, style, [data-testid="stIconMaterial"]') || !shown(parent)
-      || parent.closest('.st-key-quiet, .dpmc-lists li, .dpmc-what-title, .film li')) continue;
+      || parent.closest('.dpmc-lists li, .dpmc-cell small, .film li')) continue;
     words += node.textContent.split(/\\s+/).filter((word) => /\\w/.test(word)).length;
   }
   const found = new Set();

@@ -36,18 +36,8 @@ def end_processes(processes):
 class Cluster:
     def __init__(self, folder, workers):
         file = folder / "scheduler.json"
-        self.processes = [
-            start_dask(
-                "scheduler",
-                "--host",
-                "127.0.0.1",
-                "--port",
-                0,
-                "--no-dashboard",
-                "--scheduler-file",
-                file,
-            )
-        ]
+        common = ("--scheduler-file", file, "--no-dashboard")
+        self.processes = [start_dask("scheduler", "--host", "127.0.0.1", "--port", 0, *common)]
         deadline = time.monotonic() + 200
         while not file.exists() and time.monotonic() < deadline:
             time.sleep(0.1)
@@ -55,21 +45,8 @@ class Cluster:
         self.address = json.loads(file.read_text())["address"]
         for _ in range(workers):
             # Two threads of linear algebra: the units themselves must hold to one.
-            self.processes.append(
-                start_dask(
-                    "worker",
-                    "--scheduler-file",
-                    file,
-                    "--nthreads",
-                    1,
-                    "--nworkers",
-                    1,
-                    "--no-dashboard",
-                    "--local-directory",
-                    folder,
-                    threads="2",
-                )
-            )
+            options = ("--nthreads", 1, "--nworkers", 1, "--local-directory", folder)
+            self.processes.append(start_dask("worker", *common, *options, threads="2"))
 
 
 @pytest.fixture

@@ -50,10 +50,8 @@ def swap_headers(content: bytes, rng: Random) -> bytes:
     positions = [k for k in range(len(content)) if content.startswith(mark, k)]
     first, second = sorted(rng.sample(positions, 2))
     size, out = 30 if mark == _LOCAL else 46, bytearray(content)
-    out[first : first + size], out[second : second + size] = (
-        content[second : second + size],
-        content[first : first + size],
-    )
+    out[first : first + size] = content[second : second + size]
+    out[second : second + size] = content[first : first + size]
     return bytes(out)
 
 
@@ -110,11 +108,9 @@ def nest_card(content: bytes, rng: Random) -> bytes:
 
     def change(card_text: str) -> str:
         field_text = rng.choice(("", '"times": 1', '"cap": null'))
-        return (
-            card_text.replace(field_text, f"{field_text.partition(':')[0]}: {nest}", 1)
-            if field_text
-            else nest
-        )
+        if not field_text:
+            return nest
+        return card_text.replace(field_text, f"{field_text.partition(':')[0]}: {nest}", 1)
 
     with np.load(io.BytesIO(content)) as file:
         arrays = {name: file[name] for name in file.files}
@@ -130,27 +126,17 @@ def make_bomb(_: bytes, rng: Random) -> bytes:
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     packed = packer.compress(bytes(size)) + packer.flush()
     stated = rng.choice((64, size, 2**31 - 1))
-    head = struct.pack(
-        "<5H3L2H", 20, 0, 8, 0, 33, zlib.crc32(bytes(size)), len(packed), stated, 8, 0
-    )
+    sizes = zlib.crc32(bytes(size)), len(packed), stated
+    head = struct.pack("<5H3L2H", 20, 0, 8, 0, 33, *sizes, 8, 0)
     body = _LOCAL + head + b"card.npy" + packed
-    entry = (
-        _ENTRY + struct.pack("<H", 20) + head + struct.pack("<3H2L", 0, 0, 0, 0, 0) + b"card.npy"
-    )
+    entry = _ENTRY + struct.pack("<H", 20) + head + bytes(14) + b"card.npy"
     end = _END + struct.pack("<4H2LH", 0, 0, 1, 1, len(entry), len(body), 0)
     return body + entry + end
 
 
 DAMAGES = (
-    flip_bits,
-    cut_bytes,
-    add_bytes,
-    swap_headers,
-    set_absurd_field,
-    replace_array_header,
-    flip_array_bits,
-    nest_card,
-    make_bomb,
+    *(flip_bits, cut_bytes, add_bytes, swap_headers, set_absurd_field),
+    *(replace_array_header, flip_array_bits, nest_card, make_bomb),
 )
 
 

@@ -125,15 +125,13 @@ def _list_unshown(guarantee: GuaranteeRecord, arrays: Arrays) -> set[str]:
 
 
 def forge_numbers(guarantee: GuaranteeRecord, arrays: Arrays) -> Iterator[Forgery]:
-    unshown, rated_public = (
-        _list_unshown(guarantee, arrays),
-        guarantee["guarantee"]["unit"] == "value",
-    )
+    def change(kind: str, path: tuple[Any, ...], value: Any) -> Forgery:
+        return kind, replace_at_path(guarantee, path, value), arrays
+
+    unshown = _list_unshown(guarantee, arrays)
+    rated_public = guarantee["guarantee"]["unit"] == "value"
     # These say how noise became a model.
-    unchecked = {*guarantee["settings"]} - {
-        "epsilon",
-        "delta",
-    }
+    unchecked = {*guarantee["settings"]} - {"epsilon", "delta"}
     for path, value in list_leaves(guarantee):
         if path[0] in ("sha256", "versions", "columns") or path[-1] == "sha256":
             continue
@@ -141,104 +139,65 @@ def forge_numbers(guarantee: GuaranteeRecord, arrays: Arrays) -> Iterator[Forger
         hidden = path[-1] == "coordinates" and "symbols" not in arrays
         free = (path[0] == "data" and path[-1] in unshown) or (hidden and rated_public)
         if type(value) is int:
-            yield (
-                "a whole number with a point",
-                replace_at_path(guarantee, path, float(value)),
-                arrays,
-            )
-            yield (
-                "a fractional whole number",
-                replace_at_path(guarantee, path, value * (1 + 1e-12) + 1e-12),
-                arrays,
-            )
-            yield "a boolean for a number", replace_at_path(guarantee, path, bool(value)), arrays
+            yield change("a whole number with a point", path, float(value))
+            yield change("a fractional whole number", path, value * (1 + 1e-12) + 1e-12)
+            yield change("a boolean for a number", path, bool(value))
             if not free and path[-1] not in ("revision", *unchecked):
-                yield "another whole number", replace_at_path(guarantee, path, value + 1), arrays
+                yield change("another whole number", path, value + 1)
         elif type(value) is float:
-            yield "a number as text", replace_at_path(guarantee, path, str(value)), arrays
-            yield "a boolean for a number", replace_at_path(guarantee, path, bool(value)), arrays
+            yield change("a number as text", path, str(value))
+            yield change("a boolean for a number", path, bool(value))
             if path[:2] not in (("data", "low"), ("data", "high")) and path[-1] not in unchecked:
-                yield (
-                    "another number",
-                    replace_at_path(guarantee, path, value * 1.01 + 1e-9),
-                    arrays,
-                )
+                yield change("another number", path, value * 1.01 + 1e-9)
         elif isinstance(value, str):
-            yield "a text with more", replace_at_path(guarantee, path, f"{value} raw"), arrays
+            yield change("a text with more", path, f"{value} raw")
         elif isinstance(value, bool):
-            yield "a number for a boolean", replace_at_path(guarantee, path, int(value)), arrays
+            yield change("a number for a boolean", path, int(value))
 
 
 def forge_fields(guarantee: GuaranteeRecord, arrays: Arrays) -> Iterator[Forgery]:
+    def change(kind: str, value: Any, *path: str) -> Forgery:
+        return kind, replace_at_path(guarantee, path, value), arrays
+
     unshown = _list_unshown(guarantee, arrays)
     for path in ((), ("data",), ("settings",), ("guarantee",), ("catalogue",), ("rows",)):
         node = guarantee
         for key in path:
             node = node[key]
         for name in ("raw", CONTROL, LONG):
-            yield "a surplus field", replace_at_path(guarantee, (*path, name), [1, 2, 3]), arrays
+            yield change("a surplus field", [1, 2, 3], *path, name)
         for name in node:
             if name not in ("columns", "sha256"):
                 reduced = {key: value for key, value in node.items() if key != name}
-                yield (
-                    "a missing field",
-                    replace_at_path(guarantee, path, reduced) if path else reduced,
-                    arrays,
-                )
+                record = replace_at_path(guarantee, path, reduced) if path else reduced
+                yield "a missing field", record, arrays
     for text in ("newest", LONG, "1.0 <b>", 3, None, True, "1.2\n"):
-        yield (
-            "a version that is none",
-            replace_at_path(guarantee, ("versions", "numpy"), text),
-            arrays,
-        )
+        yield change("a version that is none", text, "versions", "numpy")
     nest: Any = []
     for _ in range(30):
         nest = [nest]
-    yield "deep JSON", replace_at_path(guarantee, ("data", "prepare"), nest), arrays
+    yield change("deep JSON", nest, "data", "prepare")
     for id in ("global-mean", "output", "private-mean", "randomised-response", "nothing"):
         if id != guarantee["mechanism"]:
-            yield "another mechanism", replace_at_path(guarantee, ("mechanism",), id), arrays
-    data: tuple[tuple[str, Any], ...] = (("cap", 0), ("cap", 3), ("cap", 10**6), ("cap", -1))
-    data += (
-        ("users", 0),
-        ("users", 2**31),
-        ("low", 5.5),
-        ("high", -9.0),
-        ("low", 0.0),
-        ("high", 9.0),
-    )
+            yield change("another mechanism", id, "mechanism")
+    data: list[tuple[str, Any]] = [("cap", cap) for cap in (0, 3, 10**6, -1)]
+    data += [("users", 0), ("users", 2**31), ("low", 5.5), ("high", -9.0), ("low", 0.0)]
+    data += [("high", 9.0)]
     if guarantee["task"] != "ratings":
-        data += (("low", -2.0), ("high", 2.0))
+        data += [("low", -2.0), ("high", 2.0)]
     for name, value in data:
-        if value == guarantee["data"][name]:
-            continue
-        yield f"another {name}", replace_at_path(guarantee, ("data", name), value), arrays
+        if value != guarantee["data"][name]:
+            yield change(f"another {name}", value, "data", name)
     if "users" not in unshown:
-        yield (
-            "ten times the users",
-            replace_at_path(guarantee, ("data", "users"), USERS * 10),
-            arrays,
-        )
+        yield change("ten times the users", USERS * 10, "data", "users")
     for step in ("top-items=3", "binarise=mean", "sort", "features=raw", "cap=2", "rescale=0:9"):
         steps = [*guarantee["data"]["prepare"], step]
-        yield "another preparation", replace_at_path(guarantee, ("data", "prepare"), steps), arrays
-    for columns in (
-        {},
-        {"user": LONG},
-        {"user": CONTROL},
-        {"user": 3},
-        {"user": ""},
-        {"raw": "who"},
-        [["user", "who"]],
-        "who",
-    ):
-        yield "columns that are none", replace_at_path(guarantee, ("columns",), columns), arrays
+        yield change("another preparation", steps, "data", "prepare")
+    columns = [{}, *({"user": text} for text in (LONG, CONTROL, 3, "")), {"raw": "who"}]
+    for value in (*columns, [["user", "who"]], "who"):
+        yield change("columns that are none", value, "columns")
     for origin in ("read", "public", "nobody", None):
-        yield (
-            "another catalogue",
-            replace_at_path(guarantee, ("catalogue", "origin"), origin),
-            arrays,
-        )
+        yield change("another catalogue", origin, "catalogue", "origin")
 
 
 def forge_arrays(guarantee: GuaranteeRecord, arrays: Arrays) -> Iterator[Forgery]:
@@ -261,11 +220,8 @@ def forge_arrays(guarantee: GuaranteeRecord, arrays: Arrays) -> Iterator[Forgery
         if array.dtype.kind == "f":
             yield "no number", *replace_array(guarantee, arrays, name, np.full_like(array, np.nan))
         if array.ndim:
-            yield "another shape", *replace_array(guarantee, arrays, name, array[None])
-            yield (
-                "another shape",
-                *replace_array(guarantee, arrays, name, np.concatenate([array, array])),
-            )
+            for other in (array[None], np.concatenate([array, array])):
+                yield "another shape", *replace_array(guarantee, arrays, name, other)
         if name in ("items", "left", "right") and array.ndim == 2:
             wide = np.hstack([array, np.ones((len(array), 60))])
             yield "60 columns more", *replace_array(guarantee, arrays, name, wide)
@@ -273,12 +229,8 @@ def forge_arrays(guarantee: GuaranteeRecord, arrays: Arrays) -> Iterator[Forgery
             long = array.astype("U200")
             yield "a name of another kind", *replace_array(guarantee, arrays, name, long)
             for id in (CONTROL, str(array[0])):
-                other = array.tolist()
-                other[1] = id
-                yield (
-                    "a name of another kind",
-                    *replace_array(guarantee, arrays, name, np.array(other)),
-                )
+                other = np.array([str(array[0]), id, *array[2:].tolist()])
+                yield "a name of another kind", *replace_array(guarantee, arrays, name, other)
 
 
 def add_features(
@@ -301,16 +253,9 @@ def add_features(
         steps, digest = ["features=raw#0123abcd", *steps], "0123abcd"
     guarantee = replace_at_path(guarantee, ("data", "prepare"), steps)
     names = ", ".join(f"{name} ({count})" for name, count in item_features)
-    caveats = [
-        text
-        for text in guarantee["guarantee"]["caveats"]
-        if not text.startswith("certified given that these features")
-    ]
-    caveat = (
-        "certified given that these features of the items (and their columns) are public:"
-        f" {names}; digest {digest}"
-    )
-    caveats.insert(max(0, len(caveats) - 2), caveat)
+    condition = "certified given that these features of the items (and their columns) are public:"
+    caveats = [c for c in guarantee["guarantee"]["caveats"] if not c.startswith(condition)]
+    caveats.insert(max(0, len(caveats) - 2), f"{condition} {names}; digest {digest}")
     return replace_at_path(guarantee, ("guarantee", "caveats"), caveats), arrays
 
 
@@ -332,75 +277,44 @@ def forge_features(guarantee: GuaranteeRecord, arrays: Arrays) -> Iterator[Forge
         (first_name, width), (second_name, second_width) = item_features
         rolled = np.roll(columns, 1, axis=0)
         forms += [
-            ("a feature name of 100,000", [[LONG, width], [second_name, second_width]], columns),
-            (
-                "a feature name with control characters",
-                [[CONTROL, width], [second_name, second_width]],
-                columns,
-            ),
-            ("an empty feature name", [["", width], [second_name, second_width]], columns),
-            ("a feature name with a comma", [["a,b", width], [second_name, second_width]], columns),
-            ("one feature name twice", [[first_name, width], [first_name, second_width]], columns),
-            ("columns 0 or less", [[first_name, 0], [second_name, width + second_width]], columns),
-            (
-                "columns 0 or less",
-                [[first_name, -1], [second_name, width + second_width + 1]],
-                columns,
-            ),
-            (
-                "other counts of columns",
-                [[first_name, width + 1], [second_name, second_width - 1]],
-                columns,
-            ),
-            (
-                "a boolean or text for a count",
-                [[first_name, True], [second_name, second_width]],
-                columns,
-            ),
-            (
-                "a boolean or text for a count",
-                [[first_name, str(width)], [second_name, second_width]],
-                columns,
-            ),
-            (
-                "a fractional whole number",
-                [[first_name, width + 1e-12], [second_name, second_width]],
-                columns,
-            ),
+            (kind, [[name, count], [other_name, other_count]], columns)
+            for kind, name, count, other_name, other_count in (
+                ("a feature name of 100,000", LONG, width, second_name, second_width),
+                ("control characters in a feature name", CONTROL, width, second_name, second_width),
+                ("an empty feature name", "", width, second_name, second_width),
+                ("a feature name with a comma", "a,b", width, second_name, second_width),
+                ("one feature name twice", first_name, width, first_name, second_width),
+                ("columns 0 or less", first_name, 0, second_name, width + second_width),
+                ("columns 0 or less", first_name, -1, second_name, width + second_width + 1),
+                ("other counts of columns", first_name, width + 1, second_name, second_width - 1),
+                ("a boolean or text for a count", first_name, True, second_name, second_width),
+                (
+                    "a boolean or text for a count",
+                    first_name,
+                    f"{width}",
+                    second_name,
+                    second_width,
+                ),
+                ("a fractional count", first_name, width + 1e-12, second_name, second_width),
+            )
+        ]
+        more = np.hstack([columns, columns[:, -2:]])
+        forms += [
             ("features of other items", item_features, rolled),
             ("columns 0 or less", [*item_features, ["new", 0]], columns),
             ("one feature less", [[first_name, width]], columns[:, :width]),
-            (
-                "one feature more",
-                [*item_features, ["new", 2]],
-                np.hstack([columns, columns[:, -2:]]),
-            ),
+            ("one feature more", [*item_features, ["new", 2]], more),
         ]
-        steps = guarantee["data"]["prepare"]
-        for text in (
-            "features",
-            "features=genre,year#01234567",
-            "features#01234567",
-            f"features={LONG}",
-        ):
+        steps, at = guarantee["data"]["prepare"], ("data", "prepare")
+        invented = ("features=genre,year#01234567", "features#01234567", f"features={LONG}")
+        for text in ("features", *invented):
             step = [text if s.startswith("features") else s for s in steps]
-            yield (
-                "an invented digest",
-                replace_at_path(guarantee, ("data", "prepare"), step),
-                arrays,
-            )
+            yield "an invented digest", replace_at_path(guarantee, at, step), arrays
         remainder = [s for s in steps if not s.startswith("features")]
-        yield (
-            "no step for features",
-            replace_at_path(guarantee, ("data", "prepare"), remainder),
-            arrays,
-        )
+        yield "no step for features", replace_at_path(guarantee, at, remainder), arrays
         caveats = [c for c in guarantee["guarantee"]["caveats"] if "features of the items" not in c]
-        yield (
-            "no condition on features",
-            replace_at_path(guarantee, ("guarantee", "caveats"), caveats),
-            arrays,
-        )
+        at = ("guarantee", "caveats")
+        yield "no condition on features", replace_at_path(guarantee, at, caveats), arrays
         without_features = {n: a for n, a in arrays.items() if n != FEATURES_ARRAY}
         lines = {n: line for n, line in guarantee["arrays"].items() if n != FEATURES_ARRAY}
         yield "features that are not in the file", guarantee | {"arrays": lines}, without_features

@@ -28,16 +28,8 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = Path(__file__).with_name("data") / "interfaces.json"
 LINKS = Path(__file__).with_name("data") / "links.txt"
 STEPS = (
-    "binarise=mean",
-    "binarise=middle",
-    "binarise=1.5",
-    "implicit=all",
-    "implicit=1",
-    "top-items=20",
-    "cap=5:3",
-    "rescale=0:1",
-    "features",
-    "features=genre",
+    *("binarise=mean", "binarise=middle", "binarise=1.5", "implicit=all", "implicit=1"),
+    *("top-items=20", "cap=5:3", "rescale=0:1", "features", "features=genre"),
 )
 JSON_COMMANDS = (  # each takes a second or two
     "fit one-bit-lab input-flip --epsilon 1",
@@ -204,7 +196,9 @@ def collect_catalogues() -> dict[str, Any]:
         "presets": sorted(presets.PRESETS),
         "metrics": list(METRICS),
         "lessons": [path.stem for path in lessons],
-        "papers": sorted(experiment.id for _, experiment in papers.experiments(settings=True)),
+        "papers": sorted(
+            experiment.id for _, experiment in papers.list_experiments(with_settings=True)
+        ),
     }
 
 

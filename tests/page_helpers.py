@@ -65,9 +65,9 @@ def move_slider_to(app, epsilon):
 
 
 def read_figure_help(app):
-    """What the page says of its figure where one asks for it."""
+    """Return the caption of the figure: seeds, grid and marks."""
     return unescape_markdown(
-        next((c.help for c in app.caption if c.value.startswith("Evaluation only")), "")
+        next((f"{c.value} {c.help}" for c in app.caption if " at each of " in c.value), "")
     )
 
 

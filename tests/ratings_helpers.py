@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.solvers.linalg import Pattern
 
 
 def with_values(ratings: Ratings, values: ArrayLike, low: float, high: float) -> Ratings:
@@ -27,3 +28,9 @@ def random_stars(users: int, items: int, share: float, rng: np.random.Generator)
     u, i = np.nonzero(rng.random((users, items)) < share)
     public = PublicFacts(users=users, items=items, low=1, high=5)
     return Ratings.build(u, i, rng.integers(1, 6, len(u)).astype(float), public)
+
+
+def make_pattern(mask: NDArray[np.bool_]) -> Pattern:
+    """The pattern of a boolean matrix."""
+    indptr = np.concatenate(([0], np.cumsum(mask.sum(axis=1))))
+    return Pattern(np.nonzero(mask)[1].astype(np.int32), indptr, mask.shape)

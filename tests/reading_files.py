@@ -621,6 +621,8 @@ MAY_DIFFER = frozenset({
     "names beside gaps",
     "Parquet without a name",
     "a number that is a name",
+    "rows with names of their own",
+    "a matrix by its columns",
     "columns of a wide matrix",
     "a user twice in a wide matrix",
     "more lines than rows allowed",

@@ -382,6 +382,12 @@ def _read_record(lines: Sequence[str], k: int, separator: str) -> _Record:
     return _Record(_strip_fields(raw_fields), raw_fields, 0, "quote")
 
 
+def _read_fields(line: str, separator: str) -> list[str]:
+    """The fields of one line; none if a quote stays open in it."""
+    closed = _is_closed(line, separator)
+    return _strip_fields(_split_records([line], separator)[0]) if closed else []
+
+
 def _read_delimited(lines: list[str], o: Mapping[str, Any], doubts: set[str]) -> Table:
     separator = o["separator"] or _guess_separator(lines, doubts)
     start, first = 0, _read_record(lines, 0, separator)
@@ -390,6 +396,13 @@ def _read_delimited(lines: list[str], o: Mapping[str, Any], doubts: set[str]) ->
         if start == len(lines):
             raise _Refusal("blank")
         first = _read_record(lines, start, separator)
+    names_by_line = [_read_fields(line, separator) for line in lines]
+    full = [
+        k for k, fields in enumerate(names_by_line) if k >= start and sum(map(bool, fields)) > 1
+    ]
+    known_names = {name for role in ROLES for name in NAMES[role].split()}
+    if full and sum(_normalise_name(name) in known_names for name in names_by_line[full[0]]) > 1:
+        start, first = full[0], _read_record(lines, full[0], separator)  # titles above a header
     if first.wrong or first.extra:
         doubts.add("first line with an open quote")
     if _is_wide(first, lines[start + 1 + first.extra :], separator, o, doubts):
@@ -621,9 +634,16 @@ def _is_wide(
     o: Mapping[str, Any],
     doubts: set[str],
 ) -> bool:
+    names = _drop_empty_end(first.fields)
+    widths = [_count_fields(line, separator) for line in data_lines if line.strip()]
+    if 2 * widths.count(len(names) + 1) > len(widths):
+        doubts.add("rows with names of their own")
     if o["layout"] != "guess":
         return bool(o["layout"] == "wide")
-    names = _drop_empty_end(first.fields)
+    if len(names) >= 5 and all(map(_is_number, names[1:])):
+        doubts.add("a matrix by its columns")  # numbers beyond the ratings name the items
+    if len(names) >= 5 and sum(map(_is_many_numbers, _columns_of(data_lines, separator))) >= 5:
+        doubts.add("a matrix by its columns")
     if o["header"] == "no" or any(o[role] is not None for role in ROLES) or len(names) < 4:
         return False
     if not names[0] and o["header"] == "guess":
@@ -645,6 +665,18 @@ def _is_wide(
     if not names_users or "" not in cells:
         doubts.add("rows or a matrix")
     return names_users and "" in cells
+
+
+def _columns_of(lines: Sequence[str], separator: str) -> list[list[str]]:
+    closed = [line for line in lines[:200] if line.strip() and _is_closed(line, separator)]
+    records = [_strip_fields(_split_records([line], separator)[0]) for line in closed]
+    width = max(map(len, records), default=0)
+    return [[record[k] for record in records if k < len(record)] for k in range(width)]
+
+
+def _is_many_numbers(column: Sequence[str]) -> bool:
+    """Whether all of a column are numbers, or words where there is none."""
+    return all(_is_number(x) or x.lower() in (*UNUSUAL, "n/a", "-", "--", ".") for x in column)
 
 
 def _read_wide(
@@ -703,6 +735,8 @@ def _read_parquet(columns: Sequence[Column], o: Mapping[str, Any], doubts: set[s
         doubts.add("Parquet without a name")
     roles = _assign_roles(names, len(names), (), o, doubts)
     low, high = _choose_range("rating" not in roles, o)
+    if o["layout"] == "wide" or len(columns) > 5:
+        doubts.add("a matrix by its columns")
     chosen = {role: columns[position] for role, position in roles.items()}
     if any(column.kind == "list" for column in chosen.values()):
         raise _Refusal("lists")
@@ -847,6 +881,12 @@ def _sort_ids(names: set[str]) -> tuple[str, ...]:
 
 def _parse_times(texts: Sequence[str]) -> list[int] | None:
     """Unix seconds of all, or None if one of them is missing or no time."""
+    if texts and all(re.fullmatch("[0-9]{1,2}/[0-9]{1,2}/[0-9]{4}", text) for text in texts):
+        triples = [tuple(map(int, text.split("/"))) for text in texts]
+        readings = {_read_days([(y, m, d) for m, d, y in triples])}
+        readings |= {_read_days([(y, m, d) for d, m, y in triples])}
+        readings.discard(None)
+        return list(readings.pop() or ()) if len(readings) == 1 else None
     moments = [_parse_time(text) for text in texts]
     if any(seconds is None for seconds in moments):
         return None
@@ -859,6 +899,14 @@ def _parse_times(texts: Sequence[str]) -> list[int] | None:
             unit *= 1000
     seconds = [math.floor(float(value) / unit) for value in moments if value is not None]
     return seconds if min(seconds) >= YEAR_1 and max(seconds) < YEAR_10000 else None
+
+
+def _read_days(days: Sequence[tuple[int, int, int]]) -> tuple[int, ...] | None:
+    """Unix seconds of years, months and days; None if one is no day."""
+    try:
+        return tuple(int(datetime(*day, tzinfo=UTC).timestamp()) for day in days)
+    except ValueError:
+        return None
 
 
 def _parse_time(text: str) -> Decimal | int | None:

@@ -1,4 +1,4 @@
-"""Exact sensitivity probe for mechanisms of many rounds.
+"""Runs of mechanisms: their models, what they publish, and an exact sensitivity probe.
 
 A round's query depends on what was published before. Two neighbouring data sets are compared under
 one history: the second run hears the answers of the first, so the difference of its private values
@@ -15,6 +15,24 @@ from dpmc_core import privacy
 from dpmc_core.privacy import sensitivity_at
 
 
+def fit_model(mechanism, ratings, seed=0):
+    """The model of the last step."""
+    *_, last = mechanism.fit(ratings, np.random.default_rng(seed))
+    return last.model
+
+
+def predict_all(model, shape):
+    """The predictions for every user and item."""
+    return model.predict(np.arange(shape[0])[:, None], np.arange(shape[1]))
+
+
+def record_fit(mechanism, ratings, seed=0, replayed=None):
+    """What a run publishes; replayed: publications of an earlier run, whose answers it hears."""
+    with privacy.record_publications(replayed=replayed) as publications:
+        list(mechanism.fit(ratings, np.random.default_rng(seed)))
+    return publications
+
+
 @dataclass(frozen=True)
 class ValueChange:
     """How far one publication's private value moved, against what its card says."""
@@ -26,10 +44,8 @@ class ValueChange:
 
 def measure_changes(mechanism, ratings, other, change, seed=0) -> list[ValueChange]:
     """One entry a publication: the change between two data sets under the first one's history."""
-    with privacy.record_publications() as publications:
-        list(mechanism.fit(ratings, np.random.default_rng(seed)))
-    with privacy.record_publications(replayed=publications) as replayed:
-        list(mechanism.fit(other, np.random.default_rng(seed)))
+    publications = record_fit(mechanism, ratings, seed)
+    replayed = record_fit(mechanism, other, seed, publications)
     changes = []
     for p, q in zip(publications, replayed, strict=True):
         allowed = sensitivity_at(p.release.sensitivity, change, ratings.public)
@@ -53,8 +69,7 @@ class Observation:
 
 def observe_run(steps, user, shape) -> Observation:
     """The steps of a run as everybody but `user` sees them, and that user's own predictions."""
-    users, items = np.arange(shape[0])[:, None], np.arange(shape[1])
-    scores = [None if s.model is None else s.model.predict(users, items) for s in steps]
+    scores = [None if s.model is None else predict_all(s.model, shape) for s in steps]
     return Observation(
         [None if s is None else np.delete(s, user, axis=0) for s in scores],
         [None if s is None else s[user] for s in scores],

@@ -1,6 +1,7 @@
 """Records and errors that tests of the store and of sweeps share."""
 
 import os
+import subprocess
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -71,6 +72,22 @@ def make_record(mechanism="input-flip", epsilon=1.0, seed=1, accuracy=0.6, **cha
         "seconds": 0.25,
     }
     return finished | changes
+
+
+@contextmanager
+def mount_small_disk(folder, size):
+    """A file system of that size in a new folder; the test is skipped where none can be mounted."""
+    small = folder / "small"
+    small.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(small)]
+    try:
+        subprocess.run(mount, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("needs the right to mount a small file system")
+    try:
+        yield small
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
 
 
 @contextmanager

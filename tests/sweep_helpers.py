@@ -10,6 +10,7 @@ from dpmc_core import registry
 from dpmc_core.data.datasets import Dataset
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab import store, sweep
+from dpmc_lab.cli.interface import collect_arguments
 from dpmc_lab.sweep import engine
 
 USERS, ITEMS = 30, 20
@@ -60,6 +61,11 @@ def make_plan(sources=None, **changes):
         grid["settings"] = grid["settings"] | {"estimator": ["published"]}
     plan_sources = [make_source()] if sources is None else sources
     return sweep.build_plan(sweep.Grid(**grid), plan_sources)
+
+
+def parse_grid(args):
+    """The grid of a parsed command line."""
+    return collect_arguments(args)["grid_options"].grid()
 
 
 class ExecutorPool:

@@ -36,6 +36,7 @@ sys.exit("\\n".join(failed) or 0)
 """
 
 
+@pytest.mark.slow
 def test_every_script_starts_and_names_what_is_there():
     for needed in ("playwright", "opendp", "implicit"):
         pytest.importorskip(needed)
@@ -64,15 +65,8 @@ def test_every_test_file_is_in_one_group_of_make_slow():
 def checkout(tmp_path):
     """A folder under git, all committed."""
     (tmp_path / ".gitignore").write_text(".slow/\n")
-    identity_options = (
-        "-c",
-        "user.name=x",
-        "-c",
-        "user.email=x@x.example",
-        "-c",
-        "commit.gpgsign=false",
-    )
-    for arguments in (("init", "-q"), ("add", "-A"), (*identity_options, "commit", "-qm", "x")):
+    options = ["-c", "user.name=x", "-c", "user.email=x@x.example", "-c", "commit.gpgsign=false"]
+    for arguments in (("init", "-q"), ("add", "-A"), (*options, "commit", "-qm", "x")):
         subprocess.run(["git", *arguments], cwd=tmp_path, check=True)
     return tmp_path
 

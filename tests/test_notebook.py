@@ -9,25 +9,21 @@ import re
 import pytest
 
 from dpmc_core import registry
+from dpmc_lab.cli import build_parser
 from dpmc_lab.curves import lines
 from pages.ui import report
 from tests import notebooks
 from tests.notebooks import ROOT
 
-NOTEBOOKS = sorted((ROOT / "docs").glob("*.ipynb"))
 NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?")
 # A trained model may take another path where another build of BLAS rounds otherwise: per cents and
 # bars may then differ by one and by three, smaller numbers by a hundredth of themselves.
 TRAINED = ".metrics"
 
 
-def test_there_is_one():
-    assert [path.name for path in NOTEBOOKS] == ["first-steps.ipynb"]
-
-
-@pytest.fixture(scope="module", params=NOTEBOOKS, ids=lambda path: path.stem)
-def book(request):
-    return notebooks.read_notebook(request.param)
+@pytest.fixture(scope="module")
+def book():
+    return notebooks.read_notebook(ROOT / "docs" / "first-steps.ipynb")
 
 
 def split_output(text):
@@ -39,6 +35,7 @@ def split_output(text):
     return re.sub(r" +", " ", NUMBER.sub("0", remainder)), numbers, sum(bars)
 
 
+@pytest.mark.slow
 def test_its_cells_print_what_is_stored(book):
     printed = notebooks.run_notebook(book)
     for cell, text in zip(notebooks.list_code_cells(book), printed, strict=True):
@@ -62,28 +59,19 @@ def test_it_is_a_notebook_that_says_how_it_was_run(book):
     assert len(set(ids)) == len(ids)
     counts = [cell["execution_count"] for cell in notebooks.list_code_cells(book)]
     assert counts == list(range(1, len(counts) + 1))
-    output_types = {
-        out["output_type"] for cell in notebooks.list_code_cells(book) for out in cell["outputs"]
-    }
-    assert output_types == {"stream"}
+    outputs = [out for cell in notebooks.list_code_cells(book) for out in cell["outputs"]]
+    assert {out["output_type"] for out in outputs} == {"stream"}
 
 
-def test_its_links_lead_somewhere(book):
+def test_its_links_and_commands_lead_somewhere(book):
     text = "".join("".join(cell["source"]) for cell in book["cells"])
     links = re.findall(r"\]\((?!https?:)([^)]+)\)", text)
-    assert links
-    assert all((ROOT / "docs" / link).is_file() for link in links)
-
-
-def test_its_commands_are_understood(book):
-    from dpmc_lab.cli import build_parser
-
-    text = "".join("".join(c["source"]) for c in book["cells"] if c["cell_type"] == "markdown")
     commands = re.findall(r"`dpmc (\w[^`]+)`", text)
+    assert links
     assert commands
-    for command in commands:
-        if " " in command:
-            assert callable(build_parser().parse_args(command.split()).command)
+    assert all((ROOT / "docs" / link).is_file() for link in links)
+    for command in filter(lambda command: " " in command, commands):
+        assert callable(build_parser().parse_args(command.split()).command)
 
 
 @pytest.mark.parametrize(
@@ -121,31 +109,24 @@ def test_a_title_is_text_in_a_picture_too():
 
 def test_a_curve_is_taken_away_as_a_picture_and_numbers_and_is_cited_with_its_papers():
     picture = lines.load_shipped_charts("movie-night", "input-flip")[0]
-    table = lines.tabulate_chart(
-        [lines.place_on_axis(line, lines.EpsilonUnit.PAPER) for line in picture.lines]
-    )
+    placed = [lines.place_on_axis(line, lines.EpsilonUnit.PAPER) for line in picture.lines]
+    table = lines.tabulate_chart(placed)
     head, *rows = csv.reader(io.StringIO(report.format_csv({**table, "more": ["=1+1"] * 28})))
     assert head == [*table, "more"]
     assert len(rows) == len(table["mean"]) == 28
     assert [row[-1] for row in rows] == ["'=1+1"] * 28
-    numbers = lines.tabulate_chart(
-        [lines.place_on_axis(curve_line, lines.EpsilonUnit.PAPER) for curve_line in picture.lines],
-        numbers_only=True,
-    )
+    numbers = lines.tabulate_chart(placed, numbers_only=True)
     head, *rows = csv.reader(io.StringIO(report.format_csv(numbers)))
     positions = [head.index(f"{name} (accuracy, share)") for name in ("mean", "from", "to")]
-    for row, mean, mean_text in zip(
-        rows, (v for line in picture.lines for v in line.band.mean), table["mean"], strict=True
-    ):
+    means = [mean for line in picture.lines for mean in line.band.mean]
+    for row, mean, mean_text in zip(rows, means, table["mean"], strict=True):
         low, high = float(row[positions[1]]), float(row[positions[2]])
         assert low <= float(row[positions[0]]) <= high <= 1
         assert float(row[positions[0]]) == pytest.approx(mean, rel=1e-5)
         assert mean_text == f"{100 * mean:.1f} %"
-    stars = lines.load_shipped_charts("movie-night", "private-effects")[0].lines
-    placed_lines = [
-        lines.place_on_axis(curve_line, lines.EpsilonUnit.PAPER) for curve_line in stars
-    ]
-    assert "mean (RMSE, stars)" in lines.tabulate_chart(placed_lines, numbers_only=True)
+    (stars, *_) = lines.load_shipped_charts("movie-night", "private-effects")[0].lines
+    placed = lines.place_on_axis(stars, lines.EpsilonUnit.PAPER)
+    assert "mean (RMSE, stars)" in lines.tabulate_chart([placed], numbers_only=True)
     software_entry, paper = report.format_citation(picture, "dpmc sweep").split("\n\n")
     assert "note = {dpmc sweep}" in software_entry
     assert paper.startswith("@misc{lwhm22,")

@@ -17,10 +17,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
-    "core": (63, 129_730),
-    "lab": (76, 148_070),
-    "pages": (49, 72_390),
-    "pages (js, css, html)": (8, 20_160),
+    "core": (63, 136_250),
+    "lab": (76, 146_860),
+    "pages": (50, 74_250),
+    "pages (js, css, html)": (8, 19_400),
 }
 NOT_CODE = {
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,9 @@ import numpy as np
 
 from dpmc_core.data import features, public_sets, synthetic
 from dpmc_core.data.reading import (
+    CHOSEN,
     RANGE_ASKED,
+    Checked,
     Table,
     build,
     check,
@@ -49,6 +51,11 @@ from dpmc_core.ratings import Catalogue, Origin, Ratings
 # Sources of catalogues.
 _GENERATED_SOURCE, _PUBLIC_SOURCE = "the generated set {}", "the public set {}"
 _CHANGED_NOTE = ", whose file here may have been changed"
+_DOUBTFUL_SHARE = 0.1  # of the entries: a reading that leaves more out is doubted
+_PREVIEWED = 4  # columns of a matrix that are shown
+_MAX_TRIALS = 24  # readings of a file that are tried
+_CHOSEN_OPTIONS = ("user", "item", "rating", "layout")  # that only a person can settle
+_SETTLED = ("bad_rows", "duplicates", "encoding")  # options whose first answer is the usual one
 EACH_SEED = "each"  # the seed in NAME:seed=each, which stands for the seed of the run
 
 
@@ -81,6 +88,23 @@ class Dataset:
     loaded_name: str = ""
     reading: Mapping[str, Any] = field(default_factory=dict)
     count: LineCount | None = None
+    layout: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """What the data are, for a script. The mean is not private: for the person's eyes alone."""
+        ratings = self.ratings
+        return {
+            **{name: getattr(self, name) for name in ("name", "title", "source", "licence")},
+            **ratings.public.as_dict(),
+            "ratings": len(ratings),
+            "density": ratings.density,
+            "fingerprint": ratings.fingerprint,
+            "layout": self.layout,
+            "columns": dict(ratings.columns.names),
+            "guessed": list(ratings.columns.guessed),
+            "mean": float(ratings.values.mean()),
+            "report": list(self.report),
+        }
 
 
 def list_public_sources() -> dict[str, tuple[int, int] | None]:
@@ -187,65 +211,141 @@ def load_upload(
 
 
 @dataclass(frozen=True)
+class Reading:
+    """One way to read a file, which a person may choose.
+
+    options: of reading, that lead to it; findings: what the reader understood; summary: what comes
+    of it; left_out: the share of the entries that cannot be used; count: of lines.
+    """
+
+    options: Mapping[str, Any]
+    findings: tuple[str, ...]
+    summary: str
+    layout: Layout
+    left_out: float
+    count: LineCount
+
+    @property
+    def confirmed_options(self) -> dict[str, Any]:
+        """Its options, with a guessed column of users as one that a person named."""
+        layout = self.layout
+        if "user" not in layout.guessed:
+            return dict(self.options)
+        user = {"user": layout.roles["user"] + 1}
+        return {**self.options, **({"layout": layout.shape.value} if layout.is_matrix else user)}
+
+    @property
+    def preview(self) -> list[list[str]]:
+        """Roles, names and three rows of the columns that are used; of many items the first."""
+        layout = self.layout
+        roles = dict.fromkeys(layout.ratings[:_PREVIEWED], layout.axes[1])
+        roles |= {k: role for role, k in layout.roles.items()}
+        lines = [[roles.get(k, "") for k in range(len(layout.columns))], layout.columns]
+        lines += layout.rows[:3]
+        return [[line[k][:20] if k < len(line) else "" for k in sorted(roles)] for line in lines]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("summary", "left_out", "preview")}
+
+
+@dataclass(frozen=True)
 class Examination:
     """The result of reading a file to its end, whatever is wrong with it.
 
     Attributes:
         name: the name of the file.
-        findings: what the reader understood, one sentence each.
         faults: what keeps the file from being read as it is.
-        options: reading options with which it would be read; None if there are none.
+        readings: ways to read it, the most likely first.
         needs_range: whether the public range must be given as well.
-        count: what became of every line; None if the file cannot be read.
     """
 
     name: str
-    findings: tuple[str, ...]
     faults: tuple[Fault, ...]
-    options: Mapping[str, Any] | None
+    readings: tuple[Reading, ...] = ()
     needs_range: bool = False
-    count: LineCount | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """What was found, for a script."""
+        return {
+            "name": self.name,
+            "readable": not self.faults,
+            "found": list(self.only.findings) if self.only else [],
+            "faults": [dataclasses.asdict(fault) for fault in self.faults],
+            "count": self.only and dataclasses.asdict(self.only.count),
+        }
+
+    @property
+    def only(self) -> Reading | None:
+        """The only reading, if it leaves little out and no column of it must be chosen."""
+        is_sure = len(self.readings) == 1 and self.readings[0].left_out <= _DOUBTFUL_SHARE
+        is_chosen = any(fault.option in _CHOSEN_OPTIONS for fault in self.faults)
+        return self.readings[0] if is_sure and not is_chosen else None
 
 
 def examine_file(path: str | Path, **options: Any) -> Examination:
     """Examine a file: everything the reader understands of it and everything wrong with it.
 
     Each fault that an option answers is answered, so that the faults behind it are found as well.
+    Each of several answers is a reading.
     """
-    source = Source.from_file(path)
-    faults: dict[Fault, None] = {}
-    answered_options = dict(options)
-    for _ in range(len(ReadOptions.__dataclass_fields__)):
-        settings = ReadOptions(**answered_options)
-        checked = None
+    return _examine(Source.from_file(path), options)
+
+
+def examine_upload(content: bytes, filename: str, **options: Any) -> Examination:
+    """Examine uploaded bytes as `examine_file` examines a file."""
+    return _examine(Source.from_upload(content, filename), options)
+
+
+def _examine(source: Source, options: Mapping[str, Any]) -> Examination:
+    faults: dict[Fault, None] = {}  # on the ways to readings
+    dead_ends: dict[Fault, None] = {}
+    readings: list[Reading] = []
+    trials: list[tuple[dict[str, Any], list[Fault]]] = [(dict(options), [])]
+    for trial, prior in trials:
+        settings = ReadOptions(**trial)
         try:
             checked = check(read_table(source, settings, ask_range=False), settings)
-            current_faults = checked.faults
+            new_faults = [*checked.faults]
         except Refused as error:
-            current_faults = error.faults
+            new_faults = [*error.faults]
         except BadRatings as error:
-            current_faults = (Fault(str(error)),)
-        new_faults = [fault for fault in current_faults if fault not in faults]
-        faults |= dict.fromkeys(new_faults)
-        answers = [fault.answer for fault in new_faults if fault is not RANGE_ASKED]
-        if None in answers or (checked is None and not new_faults):
-            break
-        answered_options |= {
-            name: value for answer in answers if answer for name, value in [answer]
-        }
-        if checked is not None and not answers:
-            findings = checked.report
-            if len(checked.rows) and np.isfinite(checked.low):
-                findings += facts_of(build([checked])[0])
-            return Examination(
-                source.name,
-                findings,
-                tuple(faults),
-                answered_options,
-                RANGE_ASKED in faults,
-                checked.count,
-            )
-    return Examination(source.name, (), tuple(faults), None)
+            new_faults = [Fault(str(error))]
+        found = [*prior, *new_faults]
+        wrong = [fault for fault in new_faults if fault is not RANGE_ASKED]
+        answers: list[dict[str, Any]] = [{}]
+        for fault in wrong:
+            choices = fault.answers[: 1 if fault.option in _SETTLED else None]
+            answers = [answer | choice for answer in answers for choice in choices]
+        answers = [answer for answer in answers if not answer.items() <= trial.items()]
+        if not wrong:
+            readings.append(_summarise_reading(checked, trial))
+            faults |= dict.fromkeys(found)
+        elif not answers:
+            dead_ends |= dict.fromkeys(found)
+        trials += [(trial | answer, found) for answer in answers][: _MAX_TRIALS - len(trials)]
+    sure = [reading for reading in readings if reading.left_out <= _DOUBTFUL_SHARE] or readings
+    unique = {reading.summary: reading for reading in reversed(sure)}  # the first of equal ones
+    readings = [reading for reading in sure if unique[reading.summary] is reading]
+    faults = faults or dead_ends
+    return Examination(source.name, tuple(faults), tuple(readings), RANGE_ASKED in faults)
+
+
+def _summarise_reading(checked: Checked, options: Mapping[str, Any]) -> Reading:
+    """Return what a reading without faults gives."""
+    low, high = checked.values.min(), checked.values.max()
+    ratings = build([replace(checked, low=low, high=max(high, low + 1))])[0]
+    span = f"ratings from {low:g} to {high:g}" if low < high else f"ratings of {low:g}"
+    what = "clicks" if checked.clicks else span
+    count, public = checked.count, ratings.public
+    n_out = sum(count.left_out.values()) - count.left_out.get(CHOSEN, 0)
+    return Reading(
+        options,
+        (*checked.report, *facts_of(ratings)),
+        f"{public.users:,} people, {public.items:,} items, {len(ratings):,} {what}",
+        checked.table.layout,
+        n_out / max(count.entries, 1),
+        count,
+    )
 
 
 def preview_upload(content: bytes, filename: str, **options: Any) -> Layout:
@@ -357,6 +457,7 @@ def _load_source(
         reading={key: value for key, value in reading.items() if key != "for_ranking"}
         | ({"rating": NO_COLUMN} if checked.clicks else {}),
         count=checked.count,
+        layout=table.layout.shape.value,
     )
 
 

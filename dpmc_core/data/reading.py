@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
@@ -27,6 +27,7 @@ from dpmc_core.data.source import (
     Duplicates,
     Fault,
     FileShape,
+    Header,
     LineCount,
     ReadOptions,
     ReadProgress,
@@ -34,22 +35,29 @@ from dpmc_core.data.source import (
     Source,
 )
 from dpmc_core.data.text import (
+    KNOWLEDGE,
+    LEADING,
+    MISSING,
     ROLES,
     SHORT,
+    Adjacency,
     Broken,
     Cut,
     Fields,
     Format,
     Layout,
+    Lines,
     Objects,
     blocks,
     date_of,
+    dates_of,
     mostly_once,
     number_of,
     recognise,
+    rewrite,
     with_roles,
 )
-from dpmc_core.errors import BadRatings
+from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.ratings import PublicFacts, Ratings, number_ids
 from dpmc_core.stopping import check_cancelled
 
@@ -98,7 +106,7 @@ class Table:
     times: as numbers or dates say, NaN where neither, or None where there is no column. dated:
     which of them are dates. lines: the line of each row, or its number from 1 where a file has no
     lines. count: of lines and entries, nothing used yet. broken: lines that could not be cut.
-    files: of a folder, which one each row is from.
+    files: of a folder, which one each row is from. event: what kind of row each is.
     """
 
     source: Source
@@ -113,6 +121,7 @@ class Table:
     dated: Bools | None = None
     broken: Mapping[str, Broken] = field(default_factory=dict)
     files: Column | None = None
+    event: Column | None = None
 
     def place(self, row: int) -> str:
         """Where a person finds the row."""
@@ -160,15 +169,16 @@ def _floats(column: Any) -> Floats:
     return np.array(values, dtype=np.float64)  # a copy that can be written to
 
 
-def _numbers(column: Any) -> tuple[Floats, Column | None]:
+def _numbers(column: Any, rate: Callable[[str], float | None]) -> tuple[Floats, Column | None]:
     """Ratings, NaN where missing or no number, and the texts of those that were no plain number.
 
-    Where some have a decimal point, one with a comma may be in thousands: no number.
+    rate: what a text stands for. Where some have a decimal point, one with a comma may be in
+    thousands: no number.
     """
     if not hasattr(column, "dictionary"):
         return _floats(column), None
     written = _ids(column)
-    found = list(map(number_of, written.names))
+    found = list(map(rate, written.names))
     told = list(zip(written.names, found, strict=True))
     points = any("." in text for text, value in told if value is not None)
     values = [None if points and "," in text else value for text, value in told]
@@ -194,6 +204,8 @@ def _times(column: Any) -> tuple[Floats, Bools]:
     numbers = [None if "," in text else number_of(text) for text in written.names]
     dates = [number is None for number in numbers]
     found = [date_of(t) if n is None else n for n, t in zip(numbers, written.names, strict=True)]
+    if dates and all(dates) and None in found:
+        found = dates_of(written.names.texts) or found
     return (
         np.array([*found, None], dtype=np.float64)[written.codes],
         np.array([*dates, True])[written.codes],
@@ -236,10 +248,12 @@ class _Columns(defaultdict[str, list[Any]]):
             self[role].append(column)
         self.count += len(columns["user"])
 
-    def table(self, source: Source, layout: Layout, **about: Any) -> Table:
+    def table(self, source: Source, layout: Layout, options: ReadOptions, **about: Any) -> Table:
         values, written, times, dated = np.ones(self.count), None, None, None
         if not layout.clicks:
-            values, written = _numbers(_joined(self["rating"]))
+            values, written = _numbers(_joined(self["rating"]), rating_reader(options.values))
+        if "event" in layout.roles:
+            about["event"] = _ids(_texts(_joined(self["event"])))
         if "time" in layout.roles:
             times, dated = _times(_joined(self["time"]))
         user, item = (_ids(_joined(self[role])) for role in ("user", "item"))
@@ -261,19 +275,23 @@ def read_table(
     the file is read, the public range included unless ask_range is False. A folder's files are one
     table, whose users and pairs may be in several.
     """
-    if source.parquet_files:
-        tables = []
-        for part in source.parquet_files:
-            tables.append(read_table(part, options, tell, ask_range=ask_range))
-            _check_rows(source, sum(len(one.lines) for one in tables), options.max_rows)
-        return _one_table(source, tables)
-    layout = layout_of(source, options)
+    parts = source.parquet_files or [source]
+    layouts = [layout_of(part, options) for part in parts]
+    layout = layouts[0]
+    for part, other in zip(parts, layouts, strict=True):
+        if (other.roles, other.columns) != (layout.roles, layout.columns):
+            raise BadRatings(
+                f"{part.name} and {parts[0].name} in the folder {source.name} have different"
+                " columns: write all files alike"
+            )
     ranged = layout.known is not None or layout.clicks or options.for_ranking
     asked = ask_range and not ranged and options.low is None
     if faults := [*layout.faults, *[RANGE_ASKED] * asked]:
-        raise Refused(source.name, faults)
-    special = {Format.PARQUET: _read_parquet, Format.JESTER: _read_jester}
-    return special.get(layout.format, _read_text)(source, layout, options, tell)
+        raise Refused(parts[0].name, faults)
+    if layout.is_matrix and parts[0].read_head().startswith(b"PAR1"):
+        source = _as_text(parts[0])
+    read = _read_parquet if layout.format is Format.PARQUET else _read_text
+    return read(source, layout, options, tell)
 
 
 def layout_of(source: Source, options: ReadOptions) -> Layout:
@@ -302,26 +320,47 @@ RANGE_ASKED = Fault(
 def _read_text(
     source: Source, layout: Layout, options: ReadOptions, tell: ReadProgress | None
 ) -> Table:
-    wide = layout.shape is FileShape.WIDE
-    names, places = layout.columns, tuple(layout.roles.values())
-    cutter: Fields | Objects
+    import pyarrow as pa
+
+    names, places = layout.columns, [*layout.roles.values()]
+    counted = layout.format is Format.JESTER
+    cutter: Lines
     if layout.format is Format.JSON:
         cutter = Objects(layout.skip, [names[k] for k in places])
+    elif layout.shape is FileShape.ADJACENCY:
+        cutter = Adjacency(layout.skip, layout.separator)
     else:
-        used = range(len(names)) if wide else places
         plain = {layout.roles["time"]} if "time" in layout.roles else set()
+        used = [*([0] * counted), *places, *layout.ratings]
         cutter = Fields(layout.skip, layout.separator, len(names), used, plain)
+    pieces: Iterable[str] = blocks(source, layout.encoding, tell)
+    if layout.written:
+        pieces = [rewrite(layout.written, "".join(pieces))]
     read = _Columns(list)
     lines = [np.zeros(0, dtype=np.int64)]
+    stated: list[float | None] = []
     rows = unusable = 0
-    for columns, at in cutter.cut(blocks(source, layout.encoding, tell)):
-        rows += len(at)
+    for columns, at in cutter.cut(pieces):
         unusable = sum(kind.count for kind in cutter.broken.values())
-        if wide:
-            columns, at = _cells(columns, at, names[1:])
-        read.add(dict(zip(ROLES if wide else layout.roles, columns, strict=False)))
+        roles: Iterable[str] = layout.roles
+        if layout.is_matrix:
+            if counted:
+                stated += map(number_of, columns.pop(0).to_pylist())
+            if not places:  # each line is somebody, or an item, without a name
+                columns = [pa.array(map(str, range(rows + 1, rows + len(at) + 1))), *columns]
+            items = [names[k] for k in layout.ratings]
+            if not layout.header:
+                items = [str(k) for k in range(1, len(items) + 1)]
+            rows += len(at)
+            columns, at = _cells(columns, at, items, "99" * counted)
+            roles = (*layout.axes, "rating")
+        else:
+            rows += len(at)
+        read.add(dict(zip(roles, columns, strict=True)))
         _check_rows(source, read.count + unusable, options.max_rows)  # of a matrix, its cells
         lines.append(at)
+    if layout.shape is FileShape.ADJACENCY:
+        rows = len(np.unique(np.concatenate(lines)))
     count = LineCount(
         lines=cutter.lines,
         header=int(layout.header),
@@ -331,54 +370,36 @@ def _read_text(
         entries=read.count + unusable,
     )
     at = np.concatenate(lines)
-    return read.table(source, layout, lines=at, broken=cutter.broken, count=count)
+    table = read.table(source, layout, options, lines=at, broken=cutter.broken, count=count)
+    if not counted:
+        return table
+    table = replace(table, user=recode(table.user, _numbered(rows)))  # some may have rated nothing
+    seen = np.bincount(table.user.codes, minlength=rows)
+    for row in np.flatnonzero(np.array(stated, dtype=float) != seen):
+        raise BadRatings(
+            f"line {row + 1} of {source.name} says {stated[row]:g} jokes were rated,"
+            f" but {seen[row]} are (99 stands for not rated)"
+        )
+    return table
 
 
-def _cells(columns: Sequence[Any], at: Ints, items: Sequence[str]) -> Cut:
-    """Users, items and ratings of the filled cells of a matrix, row by row, and their lines."""
+def _cells(columns: Sequence[Any], at: Ints, items: Sequence[str], missing: str) -> Cut:
+    """Users, items and ratings of the filled cells of a matrix, row by row, and their lines.
+
+    missing: the number, as text, that stands for "not rated"; "" if there is none.
+    """
     import pyarrow as pa
 
     users, *cells = columns
     texts = _joined(list(map(_texts, cells)))  # column by column
-    filled = np.array([text != "" for text in texts.dictionary.to_pylist()])
+    absent = number_of(missing)
+    filled = np.array([
+        text != "" and (absent is None or number_of(text) != absent)
+        for text in texts.dictionary.to_pylist()
+    ])  # fmt: skip
     row, item = np.nonzero(filled[texts.indices.to_numpy()].reshape(len(items), -1).T)
     items_of = pa.DictionaryArray.from_arrays(item.astype(np.int32), pa.array(items, pa.string()))
     return [_texts(users).take(row), items_of, texts.take(item * len(at) + row)], at[row]
-
-
-def _read_jester(
-    source: Source,
-    layout: Layout,
-    options: ReadOptions,  # noqa: ARG001 - every reader takes them
-    tell: ReadProgress | None,
-) -> Table:
-    pieces = blocks(source, layout.encoding, tell)
-    lines = [line for piece in pieces for line in piece.split("\n")[:-1]]
-    filled = [line for line in lines if line.strip()]
-    try:
-        cells = np.loadtxt(filled, delimiter=",", comments=None, ndmin=2)
-    except ValueError as error:
-        raise BadRatings(f"{source.name} is no matrix of numbers as it begins: {error}") from None
-    values = cells[:, 1:]
-    seen = values != 99
-    wrong = np.flatnonzero(seen.sum(axis=1) != cells[:, 0])
-    if len(wrong):
-        row = int(wrong[0])
-        raise BadRatings(
-            f"line {row + 1} of {source.name} says {cells[row, 0]:g} jokes were rated,"
-            f" but {int(seen[row].sum())} are (99 stands for not rated)"
-        )
-    users, items = (codes.astype(np.int32) for codes in np.nonzero(seen))
-    blank = len(lines) - len(filled)
-    return Table(
-        source,
-        layout,
-        Column(users, _numbered(len(values))),
-        Column(items, _numbered(100)),
-        values[seen],
-        lines=users.astype(np.int64) + 1,
-        count=LineCount(lines=len(lines), blank=blank, rows=len(values), entries=len(users)),
-    )
 
 
 # Parquet ------------------------------------------------------------------------------------------
@@ -400,14 +421,37 @@ def _parquet_layout(source: Source, options: ReadOptions) -> Layout:
             if not _usable(pa, kind, role):
                 what = f"column '{names[k]}' holds {kind}, which is no {role}"
                 faults.append(Fault(what, "choose another column", (f"{role}=COLUMN",)))
+        chosen = options.layout in (FileShape.WIDE, FileShape.TRANSPOSED)
+        numbers = sum(_is_number(pa, field.type) for field in schema)
+        if chosen or (layout.faults and not options.columns and numbers > len(ROLES)):
+            found = recognise(_as_text(source), replace(options, header=Header.YES))
+            if found.is_matrix or (found.faults and found.faults[0].option == "layout"):
+                return found
     return replace(layout, faults=layout.faults or tuple(faults[:1]))
+
+
+def _as_text(source: Source) -> Source:
+    """A Parquet file as CSV: so a matrix is read."""
+    from pyarrow import csv
+
+    with _parquet(source) as (stored, pa):
+        groups = map(stored.metadata.row_group, range(stored.metadata.num_row_groups))
+        _check_decoded(source, sum(group.total_byte_size for group in groups))
+        stream = pa.BufferOutputStream()
+        csv.write_csv(stored.read(use_threads=False), stream)
+        return Source(source.name, stream.getvalue().to_pybytes())
+
+
+def _is_number(pa: Any, kind: Any) -> bool:
+    types = pa.types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
 
 
 def _usable(pa: Any, kind: Any, role: str) -> bool:
     types = pa.types
     if types.is_dictionary(kind):
         kind = kind.value_type
-    number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
+    number = _is_number(pa, kind)
     if types.is_string(kind) or types.is_large_string(kind) or number:
         return True
     if role == "time":
@@ -443,26 +487,36 @@ def _read_parquet(
     source: Source, layout: Layout, options: ReadOptions, tell: ReadProgress | None
 ) -> Table:
     names = {role: layout.columns[k] for role, k in layout.roles.items()}
-    read = _Columns(list)
-    # As dictionaries, a column of a few long texts repeated a million times stays small.
-    with _parquet(source, list(names.values())) as (stored, pa):
-        stated = stored.metadata.num_rows
-        _check_rows(source, stated, options.max_rows)
-        for k in range(stored.metadata.num_row_groups):
-            # Not of its columns: to look at these can end the process where a file is damaged.
-            _check_decoded(source, stored.metadata.row_group(k).total_byte_size)
-        for batch in stored.iter_batches(_BATCH, columns=[*names.values()], use_threads=False):
-            _check_decoded(source, batch.nbytes)
-            _check_rows(source, read.count + len(batch), options.max_rows)
-            columns = {role: _present(pa, batch.column(name)) for role, name in names.items()}
-            for role in ("user", "item"):
-                columns[role] = _as_ids(pa, columns[role], names[role], source)
-            read.add(columns)
-            check_cancelled()
-            if tell is not None:
-                tell(read.count, max(stated, read.count))
-        count = LineCount(lines=read.count, rows=read.count, entries=read.count)
-        return read.table(source, layout, lines=np.arange(1, read.count + 1), count=count)
+    read, counts = _Columns(list), []
+    parts = source.parquet_files or [source]
+    for part in parts:
+        before = read.count
+        # As dictionaries, a column of a few long texts repeated a million times stays small.
+        with _parquet(part, list(names.values())) as (stored, pa):
+            stated = before + stored.metadata.num_rows
+            _check_rows(source, stated, options.max_rows)
+            for k in range(stored.metadata.num_row_groups):
+                # Not of its columns: to look at these can end the process where a file is damaged.
+                _check_decoded(part, stored.metadata.row_group(k).total_byte_size)
+            for batch in stored.iter_batches(_BATCH, columns=[*names.values()], use_threads=False):
+                _check_decoded(part, batch.nbytes)
+                _check_rows(source, read.count + len(batch), options.max_rows)
+                columns = {role: _present(pa, batch.column(name)) for role, name in names.items()}
+                for role in ("user", "item"):
+                    columns[role] = _as_ids(pa, columns[role], names[role], part)
+                read.add(columns)
+                check_cancelled()
+                if tell is not None:
+                    tell(read.count, max(stated, read.count))
+        counts.append(read.count - before)
+    count = LineCount(lines=read.count, rows=read.count, entries=read.count)
+    at = np.concatenate([np.arange(1, rows + 1) for rows in counts])
+    files = None
+    if source.parquet_files:
+        codes = np.repeat(np.arange(len(parts), dtype=np.int32), counts)
+        files = Column(codes, Names(pa.array([part.name for part in parts])))
+    with _parquet(parts[0]):  # damaged texts come to light when they are looked at
+        return read.table(source, layout, options, lines=at, count=count, files=files)
 
 
 def _check_decoded(source: Source, size: int) -> None:
@@ -519,41 +573,6 @@ def _is_text(column: Any) -> bool:
 def _check_rows(source: Source, rows: int, limit: int) -> None:
     if rows > limit:
         raise BadRatings(f"{source.name} has more than {limit:,} rows, the limit: use a part of it")
-
-
-def _one_table(source: Source, tables: Sequence[Table]) -> Table:
-    """The rows of several files with the same columns, which need not have the same types."""
-    import pyarrow as pa
-
-    first = tables[0]
-    for one in tables[1:]:
-        if (one.layout.roles, one.layout.columns) != (first.layout.roles, first.layout.columns):
-            raise BadRatings(
-                f"{one.source.name} and {first.source.name} in the folder {source.name} have"
-                " different columns: write all files alike"
-            )
-
-    def joined(name: str) -> Any:
-        parts = [getattr(one, name) for one in tables]
-        if isinstance(parts[0], Column):
-            return _chained(parts)
-        return None if parts[0] is None else np.concatenate(parts)
-
-    columns = ("user", "item", "ratings", "lines", "written", "times", "dated")
-    rows, names = zip(*((len(one.lines), one.source.name) for one in tables), strict=True)
-    return replace(
-        first,
-        source=source,
-        count=LineCount(lines=sum(rows), rows=sum(rows), entries=sum(rows)),
-        files=Column(np.repeat(np.arange(len(rows), dtype=np.int32), rows), Names(pa.array(names))),
-        **{name: joined(name) for name in columns},
-    )
-
-
-def _chained(columns: Sequence[Column]) -> Column:
-    """The rows of all, one after the other."""
-    names = _shared(columns)
-    return Column(np.concatenate([recode(one, names).codes for one in columns]), names)
 
 
 # Ids ----------------------------------------------------------------------------------------------
@@ -653,6 +672,10 @@ FEW = 5  # a user with fewer ratings is worth a sentence
 _LATEST = 253_402_300_799.0  # Unix seconds at the end of the year 9999
 _ENOUGH = 100  # ratings from which on their counts say who may be the person
 _ONCE = 0.95  # share of the users with one rating from which on they may be no persons
+CHOSEN = "not rated or of other events, as the options say"
+_ZEROS = 0.3  # share of the cells of a full matrix from which on 0 may stand for none
+_WORDS = 20  # as ratings at most
+_FEW_MARKS = 2  # so often a number beyond the range is a mistake, not a mark
 _REPEATS = ("duplicates=last", "duplicates=mean")
 
 
@@ -716,13 +739,17 @@ def check(table: Table, options: ReadOptions, *, asks: bool = True) -> Checked:
     if known is not None:
         changed = "" if known.exact else "; the file itself may have been changed"
         report.append(f"from {known.description}{changed}")
-    keep, unusable = _judged(table, low, high)
+    chosen = _chosen(table, options)
+    keep, unusable = _judged(table, low, high, chosen)
     left_out: dict[str, int] = {}
-    for what, number, shown, advice in unusable:
+    if not chosen.all():
+        left_out[CHOSEN] = int(np.count_nonzero(~chosen))
+        report.append(f"left out: {count_words(left_out[CHOSEN], 'row')} {CHOSEN}")
+    for what, number, shown, advice, answers in unusable:
         left_out[what] = number
         told = f"{count_words(number, 'row')} {what}, first {shown}"
         if options.bad_rows is BadRows.ERROR:
-            faults.append(Fault(told, advice, ("bad_rows=leave-out",)))
+            faults.append(Fault(told, advice, (*answers, "bad_rows=leave-out")))
         else:
             report.append(f"left out: {told}")
     if not keep.any() and (options.bad_rows is BadRows.LEAVE_OUT or not left_out):
@@ -736,7 +763,9 @@ def check(table: Table, options: ReadOptions, *, asks: bool = True) -> Checked:
         report.append(f"times are left alone: {note}")
     rows, values, repeated, words = _settle(table, keep, times, options, clicks, faults)
     report.append(words)
-    if asks and options.user is None and (doubt := _doubt(table, rows)) is not None:
+    said = options.missing if table.layout.is_matrix else options.user
+    asks = asks and said is None
+    if asks and (doubt := _doubt(table, rows)) is not None:
         faults.append(doubt)
     for what, column in (("users", table.user), ("items", table.item)):
         if column.names and all(re.fullmatch(r"-?\d+\.0+", name) for name in column.names):
@@ -755,19 +784,31 @@ def check(table: Table, options: ReadOptions, *, asks: bool = True) -> Checked:
 def _doubt(table: Table, rows: Ints) -> Fault | None:
     """Why the users may be no persons, by how many ratings they have, where nobody said it."""
     layout = table.layout
-    if layout.known is not None or layout.shape is FileShape.WIDE or len(rows) < _ENOUGH:
+    if layout.known is not None or not len(rows):
+        return None
+    if layout.is_matrix:
+        zeros = np.count_nonzero(table.ratings[rows] == 0) / len(rows)
+        full = len(rows) == len(table.user.names) * len(table.item.names)
+        what = f"{zeros:.0%} of the cells are 0, and none is empty"
+        advice = "say whether 0 stands for 'not rated'"
+        asked = full and zeros >= _ZEROS and layout.format is not Format.JESTER
+        return Fault(what, advice, ("missing=0", "missing=none")) if asked else None
+    if len(rows) < _ENOUGH:
         return None
     counts = [np.bincount(column.codes[rows]) for column in (table.user, table.item)]
     users, items = (np.count_nonzero(count) for count in counts)
     name = layout.name_of("user")
+    answers: list[str] = []
     if np.count_nonzero(counts[0] == 1) >= _ONCE * users:
         what = f"nearly all of the {users:,} users in {name} have one rating"
     elif "user" in layout.guessed and 2 * users <= items:
         other = layout.name_of("item")
         what = f"{name} would be {users:,} users, and {other} {items:,} items with fewer ratings"
+        first, second = (layout.roles[role] + 1 for role in ("user", "item"))
+        answers = [f"user={second} and item={first}", f"user={first} and item={second}"]
     else:
         return None
-    return Fault(what, "say which column names the person", ("user=COLUMN",))
+    return Fault(what, "say which column names the person", (*answers, "user=COLUMN"))
 
 
 def count_words(number: int, what: str) -> str:
@@ -833,43 +874,123 @@ def line_words(count: LineCount) -> str:
     )
 
 
-def _judged(table: Table, low: float, high: float) -> tuple[Bools, list[tuple[str, int, str, str]]]:
-    """Rows that can be used, and for each kind of those that cannot: what is wrong, how many, an
-    example, what to do."""
+def rating_reader(values: str | None) -> Callable[[str], float | None]:
+    """What a text stands for, as the option of reading says. Raises InvalidSetting."""
+    if values is None:
+        return number_of
+    if values == "number":
+        return lambda text: number_of(m[1]) if (m := LEADING.match(text)) else number_of(text)
+    scale = KNOWLEDGE["scales"].get(values)
+    if scale is None:
+        pairs = [text.rpartition(":")[::2] for text in values.split(",")]
+        scale = {word.strip().lower(): number_of(number.strip()) for word, number in pairs}
+        if None in scale.values() or "" in scale:
+            names = ", ".join(["number", *KNOWLEDGE["scales"]])
+            raise InvalidSetting("values", f"WORD:NUMBER,... or one of {names}", values)
+    return lambda text: scale.get(text.lower(), number_of(text))
+
+
+def _chosen(table: Table, options: ReadOptions) -> Bools:
+    """The rows that the options do not leave aside: not rated, or of other events."""
+    chosen = np.ones(len(table.ratings), dtype=bool)
+    if options.missing is not None:
+        marks = [text.strip() for text in options.missing.split(",")]
+        chosen = ~np.isin(table.ratings, [n for n in map(number_of, marks) if n is not None])
+        if table.written is not None:
+            is_mark = [name in marks for name in table.written.names]
+            chosen &= ~np.array([*is_mark, False])[table.written.codes]
+    if table.event is not None:
+        value = str(options.event).rpartition(":")[2]
+        is_value = [name == value for name in table.event.names]
+        chosen &= np.array([*is_value, False])[table.event.codes]
+    return chosen
+
+
+def _translate(texts: set[str]) -> list[str]:
+    """Options under which texts that are no numbers are ratings, or stand for none."""
+    missing = {text for text in texts if text.lower() in MISSING}
+    words = {text.lower() for text in texts - missing}
+    none = [f"missing={','.join(sorted(missing))}"] if missing else []
+    if not words:
+        return none
+    scales = [name for name, scale in KNOWLEDGE["scales"].items() if words <= {*scale}]
+    ends = {text.partition("/")[2] for text in words}
+    if all(LEADING.fullmatch(text) for text in words) and ("" in ends or len(ends) == 1):
+        scales = ["number"]
+    return [" and ".join([f"values={name}", *none]) for name in scales]
+
+
+def _judged(
+    table: Table, low: float, high: float, chosen: Bools
+) -> tuple[Bools, list[tuple[str, int, str, str, list[str]]]]:
+    """Of the chosen rows those that can be used, and for each kind of the others: what is wrong,
+    how many, an example, what to do, and options that may make sense of them."""
     leave = "or leave such rows out"
     fill, correct = f"fill it in, {leave}", f"correct it, {leave}"
     empty, infinite = np.isnan(table.ratings), np.isinf(table.ratings)
     text = empty & (table.written.codes >= 0) if table.written else np.zeros_like(empty)
-    wrong_column = correct
+    words: list[str] = []
+    if table.written and text.any():
+        words = [
+            table.written.names[code] for code in np.unique(table.written.codes[text & chosen])
+        ]
+    few = len(words) <= _WORDS
+    wrong_column, translations = correct, _translate({*words}) if few else []
     if text.any() and empty.all():
         name = table.layout.name_of("rating")
         wrong_column = f"{name} may be the wrong column: choose the one that holds the ratings"
+        if few and not translations:
+            translations = ["values=WORD:NUMBER,..."]
+            wrong_column += ", or say what its words stand for"
     with np.errstate(invalid="ignore"):
         outside = ~infinite & ((table.ratings < low) | (table.ratings > high))
-    kinds = (
-        (table.user.codes < 0, "without a user", fill),
-        (table.item.codes < 0, "without an item", fill),
-        (empty & ~text, "without a rating", fill),
-        (text, "with a rating that is no number", wrong_column),
-        (infinite, "with a rating that is not finite", correct),
+    # One number beyond the range, again and again, is a mark.
+    beyond = np.unique(table.ratings[outside & chosen])
+    marks = [f"missing={beyond[0]:g}"] if len(beyond) == 1 and outside.sum() > _FEW_MARKS else []
+    kinds: tuple[tuple[Bools, str, str, list[str]], ...] = (
+        (table.user.codes < 0, "without a user", fill, []),
+        (table.item.codes < 0, "without an item", fill, []),
+        (_summaries(table), "with a total or a mean of other rows", f"delete it, {leave}", []),
+        (empty & ~text, "without a rating", fill, []),
+        (text, "with a rating that is no number", wrong_column, translations),
+        (infinite, "with a rating that is not finite", correct, []),
         (
             outside,
             f"with a rating outside {low:g}..{high:g}",
             f"correct the range or the rating, {leave}",
+            marks,
         ),
     )
-    keep = np.ones(len(table.ratings), dtype=bool)
-    found = [
-        (what, broken.count, f"'{broken.example}' in line {broken.line}", correct)
+    keep = chosen.copy()
+    found: list[tuple[str, int, str, str, list[str]]] = [
+        (what, broken.count, f"'{broken.example}' in line {broken.line}", correct, [])
         for what, broken in table.broken.items()
     ]
-    for rows, what, advice in kinds:
+    for rows, what, advice, answers in kinds:
         bad = rows & keep
         if bad.any():
             example = _show(table, int(np.argmax(bad)))
-            found.append((what, int(np.count_nonzero(bad)), example, advice))
+            found.append((what, int(np.count_nonzero(bad)), example, advice, answers))
             keep &= ~bad
     return keep, found
+
+
+def _summaries(table: Table) -> Bools:
+    """Rows of a user or an item that is called a total or a mean: of the last lines of a file, or
+    of a column of a matrix."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    rows = np.zeros(len(table.lines), dtype=bool)
+    last = table.lines.max(initial=0) - _FEW_MARKS
+    words = pa.array(KNOWLEDGE["words"]["summary"].split())
+    for column in (table.user, table.item):
+        is_word = compute.is_in(compute.utf8_lower(column.names.texts), value_set=words)
+        for code in np.flatnonzero(is_word.to_numpy(zero_copy_only=False)):
+            mine = column.codes == code
+            if table.layout.is_matrix or table.lines[mine].min() >= last:
+                rows |= mine
+    return rows
 
 
 def _show(table: Table, row: int) -> str:

@@ -6,19 +6,23 @@ import codecs
 import enum
 import hashlib
 import io
-import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
+from dpmc_core import archives
 from dpmc_core.errors import BadRatings, InvalidSetting, check_number, check_range, make_printable
 from dpmc_core.stopping import check_cancelled
 
 MEGABYTE = 1_000_000
+MAX_UNPACKED = 200 * MEGABYTE  # of a packed file, which is unpacked in memory
 HEAD_BYTES = 65_536  # bytes read to recognise a format
 BLOCK_BYTES = 1_000_000  # bytes read at a time
+PLACEHOLDERS = ("COLUMN", "CHARACTER", "LOW:HIGH", "WORD:NUMBER,...")  # a person says what
+COLUMNS = ("user", "item", "rating", "time")  # options that name a column
 NO_COLUMN = "none"  # as a column: the file has none
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "::": "::", "blanks": " "}
 
@@ -51,11 +55,17 @@ class Header(enum.Enum):
 
 
 class FileShape(enum.Enum):
-    """What a line of a file holds: one rating, or all ratings of a user with an item per column."""
+    """What a line of a file holds.
+
+    One rating; all ratings of a user with a column per item (wide), or of an item with a column per
+    user (transposed); or a user's id and then those of the items (adjacency).
+    """
 
     GUESS = "guess"
     ROWS = "rows"
     WIDE = "wide"
+    TRANSPOSED = "transposed"
+    ADJACENCY = "adjacency"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +73,9 @@ class ReadOptions:
     """How to read a file of ratings; what is None is guessed, except the rating range.
 
     Attributes:
-        user: the column of users: its name in the header, or its number counted from 1.
-        item: the column of items.
+        user: the column of users: its name in the header, or its number counted from 1. In a
+            matrix, FIRST:LAST are the columns that hold ratings and "none" numbers the lines.
+        item: the column of items; in a matrix as for users.
         rating: the column of ratings; "none" if every row is a click.
         time: the column of times; "none" to ignore times.
         low: lower end of the public rating range, in rating points; never taken from the data.
@@ -75,6 +86,9 @@ class ReadOptions:
         encoding: the text encoding.
         header: whether the first line names the columns.
         layout: what a line holds.
+        values: the numbers of words, WORD:NUMBER,..., or a scale of reading.toml.
+        missing: texts that stand for "not rated", separated by commas.
+        event: COLUMN:VALUE, to read only the rows with this value.
         items: path of a table of public item features, CSV or Parquet.
         for_ranking: whether only the presence of ratings matters, so that a file without a known
             range is read as clicks.
@@ -94,6 +108,9 @@ class ReadOptions:
     encoding: str | None = None
     header: Header = Header.GUESS
     layout: FileShape = FileShape.GUESS
+    values: str | None = None
+    missing: str | None = None
+    event: str | None = None
     items: str | None = None
     for_ranking: bool = False
     max_bytes: int = 200 * MEGABYTE
@@ -121,6 +138,9 @@ class ReadOptions:
                 except ValueError:
                     choices = ", ".join(str(member.value) for member in enum_type)
                     raise InvalidSetting(name, f"one of {choices}", value) from None
+        for name in ("values", "missing", "event"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, str(getattr(self, name)))
         if self.separator is not None:
             mark = SEPARATORS.get(str(self.separator), str(self.separator))
             if mark != "::" and (len(mark) != 1 or mark.isalnum() or mark in '"+-.\r\n\0'):
@@ -154,7 +174,8 @@ class Fault:
     Attributes:
         problem: what is wrong, as a clause.
         advice: what a person can do about it.
-        options: the reading options NAME=VALUE that answer it.
+        options: the reading options NAME=VALUE that answer it; several that only together answer
+            it are joined by " and ".
     """
 
     problem: str
@@ -167,25 +188,39 @@ class Fault:
         return self.options[0].partition("=")[0] if self.options else ""
 
     @property
-    def answer(self) -> tuple[str, str] | None:
-        """That option as (name, value); None if a person must choose the value."""
-        value = self.options[0].partition("=")[2] if self.options else ""
-        return (self.option, value) if value and not value.isupper() else None
+    def answers(self) -> list[dict[str, Any]]:
+        """The options of each answer that says everything; a column's number is one."""
+        answers = [
+            {
+                name: int(value) if name in COLUMNS and value.isdecimal() else value
+                for name, value in split_answer(answer)
+            }
+            for answer in self.options
+        ]
+        return [answer for answer in answers if not {*answer.values()} & {*PLACEHOLDERS}]
 
     def __str__(self) -> str:
-        direct_option = re.compile("(range|user)=")  # options of the command line itself
-        option_text = " or ".join(
-            f"--{option.replace('=', ' ', 1)}"
-            if direct_option.match(option)
-            else f"--read {option}"
-            for option in self.options
-        )
+        option_text = " or ".join(map(format_answer, self.options))
         remedy = (
             f"{self.advice} ({option_text})"
             if self.advice and option_text
             else self.advice or option_text
         )
         return f"{self.problem}: {remedy}" if remedy else self.problem
+
+
+def format_answer(answer: str) -> str:
+    """An answer to a fault as the command line takes it."""
+    own = ("range", "user")  # options of their own
+    return " ".join(
+        f"--{name} {value}" if name in own else f"--read {shlex.quote(f'{name}={value}')}"
+        for name, value in split_answer(answer)
+    )
+
+
+def split_answer(answer: str) -> list[tuple[str, str]]:
+    """The options of an answer, as (name, value)."""
+    return [part.partition("=")[::2] for part in answer.split(" and ")]
 
 
 class Refused(BadRatings):
@@ -277,18 +312,29 @@ class Source:
         candidates = sorted(self.path.glob("[!._]*.parquet"))
         return [Source.from_file(path) for path in candidates if path.is_file()]
 
+    @cached_property
+    def unpacked(self) -> bytes | None:
+        """What is in a packed file. Raises BadRatings where that is damaged, or not one file."""
+        try:
+            with self.open_packed() as file:
+                return archives.unpack(self.name, file, MAX_UNPACKED)
+        except archives.BadArchive as error:
+            raise BadRatings(f"{error}; unpack it, and save a sheet of Excel as CSV") from None
+
     @property
     def size(self) -> int:
-        """Size in bytes, known without reading."""
-        if self.path is not None:
-            return self.path.stat().st_size
-        return len(self.content or b"")
+        """Size in bytes once unpacked."""
+        if self.unpacked is not None:
+            return len(self.unpacked)
+        return self.path.stat().st_size if self.path is not None else len(self.content or b"")
 
     def open(self) -> BinaryIO:
-        """Open the source for reading bytes."""
-        if self.path is not None:
-            return self.path.open("rb")
-        return io.BytesIO(self.content or b"")
+        """Open the unpacked content for reading bytes."""
+        return self.open_packed() if self.unpacked is None else io.BytesIO(self.unpacked)
+
+    def open_packed(self) -> BinaryIO:
+        """Open the bytes as they are stored."""
+        return self.path.open("rb") if self.path is not None else io.BytesIO(self.content or b"")
 
     def read_head(self) -> bytes:
         """Return the first HEAD_BYTES bytes."""

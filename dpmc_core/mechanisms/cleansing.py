@@ -69,7 +69,7 @@ class Predictor(enum.Enum):
 
 @mechanism
 class Cleansing:
-    """The method's public settings and its steps."""
+    """The settings and the computation of SVD after cleansing, with noise or without."""
 
     rank: int = setting(3, "eigenvectors kept of the covariance", at_least=1, at_most=1_000)
     item_prior: float = setting(
@@ -92,16 +92,16 @@ class Cleansing:
         ratings: Ratings,
         query: Callable[[str, Floats], Floats] = lambda _, statistic: statistic,
     ) -> Step:
-        """Return the model, and in its trace how many residuals were clamped.
+        """Return the only step: the model, and how many residuals were clamped.
 
-        Ratings reach anything but their user's own row only through query(name, statistic), which
-        answers with noise or without.
+        Everything that depends on several users' ratings goes through `query`, which may add noise;
+        otherwise a user's ratings only affect the user's own row of the model.
 
         Args:
             ratings: the users' ratings.
-            query: maps the name and the exact value of a statistic to what is published of it:
-                numbers for "total" and "count", shape (n,) for "item_sums" and "item_counts", shape
-                (n, n) for "products" and "weights".
+            query: maps the name and the exact value of a statistic to its published value: numbers
+                for "total" and "count", shape (n,) for "item_sums" and "item_counts", shape (n, n)
+                for "products" and "weights". The default publishes exact values.
         """
         public, entries = ratings.public, Pattern.from_ratings(ratings)
         half_width, centred = public.half_width, ratings.values - public.middle
@@ -125,7 +125,7 @@ class Cleansing:
             )
         }
 
-        # A user counts as 1/||e_u||_2 = 1/sqrt(ratings), and each factor has the root of that.
+        # A user's products have the weight 1/sqrt(number of ratings); each factor has its root.
         root_weights = entries.expand_rows(np.maximum(entries.counts, 1) ** -0.25)
         products = query("products", gram(entries.build_matrix(residuals * root_weights)))
         weights = query("weights", gram(entries.build_matrix(root_weights)))
@@ -168,12 +168,12 @@ def shrink_covariance(products: Floats, weights: Floats, shrink: float) -> Float
 
 
 def leading_factors(matrix: Floats, rank: int) -> tuple[Floats, float]:
-    """Return factors F of the best semidefinite approximation F F', and the variance it leaves.
+    """Return factors F of the best semidefinite approximation F F', and the remaining variance.
 
-    The variance is that of a rating, at least a hundredth of the average. Noise may leave a trace
-    at or below zero beside large eigenvalues. The variance is therefore at least 1e-10 of the
-    largest one, which bounds F_S' F_S for any items S: a user's ridge system has a condition number
-    of 1e10 at most and is close to its limit, the pseudo-inverse of F_S.
+    The latter is the mean variance of an item beyond F F', and at least a hundredth of the mean
+    variance. Noise may make the trace zero or negative even if there are large eigenvalues. So the
+    remaining variance is also at least 1e-10 of the largest eigenvalue, which bounds F_S' F_S for
+    any items S: the condition number of a user's ridge system is then at most 1e10.
 
     Args:
         matrix: the covariance, shape (n, n).
@@ -203,8 +203,8 @@ class NeighbourModel:
     Attributes:
         user_means: shape (m,), in rating points.
         item_means: shape (n,), in rating points.
-        weighted_sums: scores with sum s_jk r_uk.
-        weight_sums: scores with sum s_jk.
+        weighted_sums: the sums of s_jk r_uk for each user u and item j, as scores.
+        weight_sums: the sums of s_jk, likewise.
     """
 
     user_means: Floats
@@ -223,7 +223,7 @@ class NeighbourModel:
         covariance: Floats,
         n_neighbours: int,
     ) -> NeighbourModel:
-        """Take the `n_neighbours` largest correlations of each item from a covariance matrix.
+        """Build the model from a covariance matrix: s_jk are the largest correlations of each item.
 
         Args:
             entries: the observed ratings.
@@ -248,6 +248,7 @@ class NeighbourModel:
         return cls(user_means, item_means, *(ItemScores(sparse, weights) for sparse in matrices))
 
     def predict(self, users: ArrayLike, items: ArrayLike) -> Floats:
+        """Return the predicted ratings of (user, item) pairs, whose indices broadcast together."""
         u, j = np.broadcast_arrays(np.asarray(users), np.asarray(items))
         neighbour_mean = self.weighted_sums.predict(u, j) / (self.weight_sums.predict(u, j) + 1.0)
         predictions: Floats = self.user_means[u] + self.item_means[j] + neighbour_mean
@@ -324,6 +325,7 @@ class SvdAfterCleansing(PerUser, Cleansing):
         return self.estimator is Estimator.NOISE_AWARE and self.predictor is Predictor.SVD
 
     def guarantee(self, public: PublicFacts) -> Guarantee[CleansingStatistics]:
+        """Return the guarantee: means or item effects, products of residuals, and their weights."""
         check_rank(self.rank, public)
         if not self.is_noise_aware:
             check_gram(public.items, "estimator noise-aware works on the most rated of them")
@@ -397,7 +399,10 @@ class SvdAfterCleansing(PerUser, Cleansing):
         )
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
-        """Describe how a user computes the own predictions; neighbours have no factors for it."""
+        """Describe how a user computes the user's own predictions.
+
+        With the predictor `neighbours` no number of columns is allowed, as there are no factors.
+        """
         if self.is_noise_aware:
             return describe_user_regression(
                 public, columns, range(min(self.rank, count_gram_items(public)) + 1)
@@ -415,6 +420,7 @@ class SvdAfterCleansing(PerUser, Cleansing):
         )
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield the only step: cleansing as published, or item effects and low-rank factors."""
         public = ratings.public
         releases = self.guarantee(public).releases
         cap, bound = effective_cap(self.cap, public), self.clamp * public.width

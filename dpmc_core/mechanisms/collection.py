@@ -26,25 +26,28 @@ from dpmc_core.privacy.channels import flip_probability
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import PublishedSettings, inherit_setting, mechanism, setting
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.recovery import Recovery, Regress, Reports, Rule, on_unit_scale
+from dpmc_core.solvers.recovery import Recovery, Regress, Reports, Rule, scale_to_unit_range
 from dpmc_core.solvers.sizes import check_report_count
 from dpmc_core.style import GREEN, ORANGE, RED, Style
 
 if TYPE_CHECKING:
-    from dpmc_core.solvers.noisy_reports import Law
+    from dpmc_core.solvers.noisy_reports import NoiseModel
 
 _PUBLISHED_ONLY = "published estimator only"
 _GAMMA = 0.05  # Theorem 3's bound holds with probability 1 - gamma
 
 
-# The epsilon per cell from which on rounded ratings say more than noisy ones, and from which on
-# the rows of few users say more than sums over them.
+# The epsilon per cell from which rounded ratings give better models than noisy ones, and from which
+# randomised rows of few users give better models than noisy sums over users.
 _RESPONSE_MIN_EPSILON = 2.0
 _COLLECTION_MIN_EPSILON = 3.0
 
 
 def _prefers_collection(request: PrivacyRequest) -> bool:
-    """Whether rows of each user say more than sums over all users, where these are possible."""
+    """Return whether randomised rows suit a request better than noisy sums over users.
+
+    They do where nobody may see raw ratings, or where there are few users and a large epsilon.
+    """
     public, is_local = request.public, request.trust is Trust.LOCAL
     has_few_users = request.epsilon >= _COLLECTION_MIN_EPSILON and public.users < public.items
     return not request.change.per_user and (is_local or has_few_users)
@@ -66,7 +69,7 @@ class RandomisedRows(Releases):
 
 @mechanism
 class CollectionMechanism(Mechanism):
-    """A mechanism that collects whole rows, randomised cell by cell."""
+    """A mechanism in which each user reports the whole row, randomised cell by cell."""
 
     change = CELL
     trust = Trust.LOCAL
@@ -79,11 +82,11 @@ class CollectionMechanism(Mechanism):
     epsilon: float = setting(help="privacy budget per user-item cell", above=0, at_most=1e6)
 
     def channel(self, public: PublicFacts) -> Channel:
-        """Return the release: every cell of every row, rated or not."""
+        """Return the release, a channel that every cell of every row passes, rated or not."""
         raise NotImplementedError
 
     def encode_rows(self, ratings: Ratings, channel: Channel) -> Sparse:
-        """Return the ratings as the channel takes them.
+        """Return the ratings in the form that the channel takes.
 
         Args:
             ratings: the users' ratings.
@@ -92,19 +95,19 @@ class CollectionMechanism(Mechanism):
         Returns:
             Sparse array of shape (users, items).
         """
-        values = np.clip(on_unit_scale(ratings.values, ratings.public), -1, 1)
+        values = np.clip(scale_to_unit_range(ratings.values, ratings.public), -1, 1)
         if isinstance(channel, SymbolChannel):
             relative = (ratings.values - ratings.public.low) / ratings.public.width
             values = 1 + np.rint(relative * (len(channel.levels) - 1))
         return Pattern.from_ratings(ratings).build_matrix(values)
 
-    def build_noise_model(self, channel: Channel) -> Law:
-        """Return what a report says about its cell, as an estimator takes it."""
-        from dpmc_core.solvers.noisy_reports import LaplaceLaw, SymbolLaw
+    def build_noise_model(self, channel: Channel) -> NoiseModel:
+        """Return the noise model of the channel, from which an estimator works."""
+        from dpmc_core.solvers.noisy_reports import LaplaceNoiseModel, SymbolNoiseModel
 
         if isinstance(channel, ModifiedLaplace):
-            return LaplaceLaw.of(channel.flip, channel.scale)
-        return SymbolLaw.of(
+            return LaplaceNoiseModel.from_channel(channel.flip, channel.scale)
+        return SymbolNoiseModel.from_channel(
             channel.reported_if_missing, channel.debias_factor, np.array(channel.levels)
         )
 
@@ -114,7 +117,7 @@ class CollectionMechanism(Mechanism):
 
 @mechanism
 class Collection(CollectionMechanism, Recovery):
-    """A collection mechanism with the server's estimates of the ratings."""
+    """A collection mechanism whose server estimates a model from the reports."""
 
     published_settings = PublishedSettings(
         {"estimator": Estimator.PUBLISHED, "recovery": Regress.NAIVE, "rule": Rule.EQUATION_3},
@@ -132,7 +135,7 @@ class Collection(CollectionMechanism, Recovery):
     steps: int = inherit_setting(Recovery, "steps", _PUBLISHED_ONLY)
 
     def decode_reports(self, reported: Floats, channel: Channel) -> Floats:
-        """Map reports to the scale -1..1.
+        """Map published reports to the scale -1..1.
 
         Args:
             reported: shape (n_reports,), as the channel publishes them.
@@ -145,42 +148,46 @@ class Collection(CollectionMechanism, Recovery):
             return reported.astype(float)
         return np.array(channel.levels)[reported.astype(np.int64) - 1]
 
-    def rho(self, public: PublicFacts, n_rated: float, *, tight: bool = False) -> float:
-        """Return Theorem 3's bound on the residual at the truth, on the scale -1..1.
+    def bound_residual(self, public: PublicFacts, n_rated: float, *, tight: bool = False) -> float:
+        """Return rho of Theorem 3, a bound on the l2 norm of reports less the true matrix.
 
-        It holds with probability 1 - gamma for true values in -1..1. It grows with rho0, the
-        setting `misfit`: the root mean square distance of a rating from the truth.
+        The norm is over the reported cells, on the scale -1..1. The bound holds with probability 1
+        - gamma for true values in -1..1. It grows with rho0, which is `misfit`: the root mean
+        square distance of a rating from the true matrix, which has low rank.
 
         Args:
             public: the public facts.
-            n_rated: s, the number of rated cells (private: an estimate will do).
-            tight: whether to return our tighter bound.
+            n_rated: s, the number of rated cells; it is private, so an estimate is passed.
+            tight: whether to return a tighter bound than the paper's.
         """
         raise NotImplementedError
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
-        from dpmc_core.solvers.noisy_reports import recovered
+        """Yield the rounds of the published estimator or of the noise-aware one."""
+        from dpmc_core.solvers.noisy_reports import estimate_from_reports
 
         public, is_published = ratings.public, self.estimator is Estimator.PUBLISHED
         channel = self.guarantee(public).releases.rows
         check_report_count(public, channel.reported_if_missing, for_regression=is_published)
+        # What is published gets no name here, so that the estimator can free it.
         if is_published:
             reports = self.build_reports(
                 channel.publish(self.encode_rows(ratings, channel), rng), channel, public
             )
             yield from self.recover(reports, public, rng, raw=False)
         else:
-            yield from recovered(
+            yield from estimate_from_reports(
                 channel.publish(self.encode_rows(ratings, channel), rng),
                 self.build_noise_model(channel),
                 public,
             )
 
     def build_reports(self, reported: Sparse, channel: Channel, public: PublicFacts) -> Reports:
-        """Return what the server knows; it estimates the density from the number of reports alone.
+        """Return the reports with the moments of their noise, for nuclear-norm recovery.
 
-        The density is held between its own standard error, below which the reports cannot tell it
-        from 0, and 1.
+        The density of ratings, on which the moments depend, is estimated from the number of
+        reports. It is clipped to at most 1 and at least its standard error, below which it cannot
+        be distinguished from 0.
 
         Args:
             reported: shape (users, items), the published reports.
@@ -198,12 +205,12 @@ class Collection(CollectionMechanism, Recovery):
         density = (reported_share - channel.reported_if_missing) / probability_gap
         density = float(np.clip(density, min(standard_error, 1.0), 1.0))
         debias_factor = channel.debias_factor * density / reported_share
-        # Reports vary around gain x rating; they also keep what no low-rank matrix explains.
+        # The second term is the variance of ratings about any low-rank matrix.
         variance = (
             channel.second_moment(0.0, density) / reported_share + debias_factor * self.misfit**2
         )
         pattern, values = Pattern.from_matrix(reported), self.decode_reports(reported.data, channel)
-        rho = self.rho(public, density * cells)
+        rho = self.bound_residual(public, density * cells)
         return Reports(pattern, values, min(debias_factor, 1.0), variance, rho)
 
 
@@ -242,8 +249,8 @@ class LaplaceCollection(Collection):
             sensitivity={CELL: 1},
         )
 
-    def rho(self, public: PublicFacts, n_rated: float, *, tight: bool = False) -> float:
-        """Return rho0 sqrt(s) + (4/eps) sqrt(s/gamma) + a term for reported missing cells.
+    def bound_residual(self, public: PublicFacts, n_rated: float, *, tight: bool = False) -> float:
+        """Return rho = rho0 sqrt(s) + (4/eps) sqrt(s/gamma) + a term for reported missing cells.
 
         Args:
             public: the public facts.
@@ -270,9 +277,10 @@ class LaplaceCollection(Collection):
 
 
 def count_levels(levels: int | None, public: PublicFacts) -> int:
-    """Return the number of levels d.
+    """Return the number d of rating levels.
 
-    It is the setting, else the number of whole numbers in the range where that is 2 to 10, else 5.
+    It is the setting `levels` if that is given. Otherwise it is the number of integers in the
+    range, if its ends are integers and there are at most ten; else 5.
     """
     if levels is not None:
         return levels
@@ -281,7 +289,7 @@ def count_levels(levels: int | None, public: PublicFacts) -> int:
 
 
 def _build_symbol_channel(epsilon: float, levels: int | None, public: PublicFacts) -> SymbolChannel:
-    """Return the channel that keeps a symbol of 0 (missing) and 1..d or replaces it."""
+    """Return the channel of the symbols 0 (a missing cell) and 1..d (a rating)."""
     n_levels = count_levels(levels, public)
     return SymbolChannel.symmetric(
         epsilon,
@@ -328,10 +336,11 @@ class ResponseCollection(Collection):
         """Return the release: every cell of every row, by randomised response."""
         return _build_symbol_channel(self.epsilon, self.levels, public)
 
-    def rho(self, public: PublicFacts, n_rated: float, *, tight: bool = False) -> float:
-        """Return rho0 sqrt(s) + 2 (d-1) sqrt(2 m n d / ((e^eps + d) gamma)) in symbols of 1..d.
+    def bound_residual(self, public: PublicFacts, n_rated: float, *, tight: bool = False) -> float:
+        """Return rho, which is rho0 sqrt(s) + 2 (d-1) sqrt(2 m n d / ((e^eps + d) gamma)).
 
-        A symbol is 2/(d-1) on the scale -1..1.
+        The second term is printed here, as in the paper, in symbols of 1..d; the result is on the
+        scale -1..1, where the distance of two symbols is 2/(d-1).
 
         Args:
             public: the public facts.
@@ -370,7 +379,8 @@ class LocalMean(CollectionMechanism):
         return _build_symbol_channel(self.epsilon, self.levels, public)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
-        from dpmc_core.solvers.noisy_reports import mean_rating
+        """Yield one step, the mean rating that the number and the sum of reports give."""
+        from dpmc_core.solvers.noisy_reports import estimate_mean_rating
 
         public = ratings.public
         channel = self.guarantee(public).releases.rows
@@ -378,9 +388,9 @@ class LocalMean(CollectionMechanism):
         noisy_rows = channel.publish(self.encode_rows(ratings, channel), rng)
         noise_model = self.build_noise_model(channel)
         n_cells = public.users * public.items
-        estimate = mean_rating(
-            noisy_rows.nnz, noise_model.scored(noisy_rows.data), n_cells, noise_model
+        estimate = estimate_mean_rating(
+            noisy_rows.nnz, noise_model.sum_scores(noisy_rows.data), n_cells, noise_model
         )
         mean = public.middle + public.half_width * estimate.rating
-        trace = {"ratings, estimated": estimate.ratings, "mean rating": mean}
+        trace = {"ratings, estimated": estimate.n_ratings, "mean rating": mean}
         yield Step(1, 1, Constant(mean), trace, final=True)

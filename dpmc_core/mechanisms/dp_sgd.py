@@ -95,6 +95,7 @@ class ItemParameters(NamedTuple):
             public: sizes and the rating range.
         """
         items = vector[:-1].reshape(public.items, -1)
+        # The prior of user factors has standard deviation 1.
         offsets, stds = items[:, 0], np.ones(1 + items.shape[1])
         stds[:2] = _INTERCEPT_STD * public.width, _SLOPE_STD
         features = np.column_stack([np.ones(len(items)), offsets - offsets.mean(), items[:, 1:]])
@@ -129,7 +130,12 @@ class ItemParameters(NamedTuple):
 
 @dataclass(frozen=True)
 class DpSgdReleases(Releases):
-    """The sums of clipped gradients, one publication a step."""
+    """The releases of DP-SGD.
+
+    Attributes:
+        gradients: the summed clipped gradients, in the layout of `ItemParameters.from_vector`; one
+            publication in each step.
+    """
 
     gradients: Gaussian
 
@@ -169,15 +175,18 @@ class DpSgd(PerUser):
     )
 
     def plan_factors(self, public: PublicFacts) -> FactorPlan:
-        """Choose the length of the factors from public facts.
+        """Choose the item factors' length, share of the clip and spread from public facts.
 
-        With h = mu users / items there are no factors below h = 1, two below 10 and four above.
+        Unless `rank` is set, (mu of the budget) * users / items decides: there are no factors where
+        it is below 1, two below 10, else four, and never more than items.
         """
         signal = self.budget().mu * public.users / public.items
         plan = _MORE_FACTORS if signal >= 10 else _FEW_FACTORS if signal >= 1 else _NO_FACTORS
         rank = min(plan.rank, public.items) if self.rank is None else self.rank
         check_rank(rank, public)
-        return (plan if plan.rank else _FEW_FACTORS)._replace(rank=rank) if rank else _NO_FACTORS
+        if rank == 0:
+            return _NO_FACTORS
+        return (plan if plan.rank else _FEW_FACTORS)._replace(rank=rank)
 
     def gradient_norms(self, public: PublicFacts) -> Floats:
         """Return the clips of the offset, factor and mean parts, shape (3,), in rating points."""
@@ -187,6 +196,7 @@ class DpSgd(PerUser):
         return norms
 
     def guarantee(self, public: PublicFacts) -> Guarantee[DpSgdReleases]:
+        """Return the guarantee: the sums of clipped gradients, in each step."""
         clip, n_columns = self.clip * public.width, 1 + self.plan_factors(public).rank
         gradients = build_gaussian_release(
             "clipped gradients of item offsets, item factors and the mean, summed over users",
@@ -198,12 +208,18 @@ class DpSgd(PerUser):
         )
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
+        """Describe how a user computes the user's own factors from the published ones.
+
+        The columns are the three features besides the factors: one, the centred offset, and the
+        offset.
+        """
         n_columns = 3 + self.plan_factors(public).rank
         return replace(
             describe_user_regression(public, columns, is_averaged=False), columns=[n_columns]
         )
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield the model of the averaged parameters after each of Adam's steps."""
         public, plan = ratings.public, self.plan_factors(ratings.public)
         release, norms = self.guarantee(public).releases.gradients, self.gradient_norms(public)
         n, r, width = public.items, plan.rank, public.width
@@ -242,6 +258,7 @@ class DpSgd(PerUser):
 
 
 def _build_model(ratings: Ratings, parameters: ItemParameters) -> Factors:
+    """Do what `ItemParameters.build_model` does, with the arguments in the order of `UserData`."""
     return parameters.build_model(ratings)
 
 
@@ -255,7 +272,7 @@ def sum_clipped_gradients(
         parameters: what was published.
         norms: array of shape (3,), the largest l2 norms of the parts for offsets, factors and the
             mean, in rating points.
-        key: of the random halves of the rows.
+        key: of the hash that splits each user's row in two random halves.
 
     Returns:
         The sums as in `ItemParameters.from_vector`, and how many users' offsets were scaled down.

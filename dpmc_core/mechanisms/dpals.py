@@ -53,7 +53,7 @@ _CLIP_LABELS = ("ratings clipped", "item weights scaled", "user factors clipped"
 
 
 class ItemBudget(enum.Enum):
-    """Which of a user's ratings reach the item side, at most `cap` of them or of their weight."""
+    """Which of a user's ratings enter the items' problems; their squared weights sum to `cap`."""
 
     UNIFORM = "uniform"  # a random choice
     TAIL = "tail"  # those of the items with the lowest private counts
@@ -61,16 +61,16 @@ class ItemBudget(enum.Enum):
 
 
 class UserProblems(NamedTuple):
-    """What some users contribute to every round.
+    """The ridge problems of some users, with their solutions for the current item factors.
 
     Attributes:
         rows: the users' residual rows.
-        weights: shape (n_entries,), of the ratings on the item side.
-        n_clipped: the number of ratings that were clipped.
-        n_scaled: the number of rows whose weights were scaled down.
-        user_factors: shape (m, d), given the items' factors as they are.
-        query_factors: shape (m, d), as the next round asks for them, given the items' factors
-            before noise shrank them.
+        weights: shape (n_entries,), of the ratings in the items' problems.
+        n_clipped: how many residuals exceed the bound on a residual.
+        n_scaled: how many users had their weights scaled down.
+        user_factors: shape (m, d), for the item factors as they are; the model uses them.
+        query_factors: shape (m, d), for item factors scaled up to undo the shrinkage by noise; the
+            items' problems of the next round use them.
     """
 
     rows: ResidualRows
@@ -86,10 +86,10 @@ class UserProblems(NamedTuple):
         Args:
             item_factors: shape (n, d).
             penalty: of the ridge.
-            is_rescaled: whether the items' problems see user factors as if noise had not shrunk the
-                items' factors.
+            is_rescaled: whether `query_factors` are for item factors scaled up to the largest
+                singular value sqrt(n); otherwise they equal `user_factors`.
         """
-        # The items' problems see user factors as if item factors were `inflation` times larger.
+        # For item factors `inflation` times larger, this penalty and quotient solve the problem.
         inflation = max(spectral_scale(item_factors), 1.0) if is_rescaled else 1.0
         penalties = penalty, penalty / inflation**2
         user_factors, query_factors = solve_ridge_rows(
@@ -98,23 +98,19 @@ class UserProblems(NamedTuple):
         return self._replace(user_factors=user_factors, query_factors=query_factors / inflation)
 
     def build_model(self, item_factors: Floats) -> Factors:
-        """Return the model of these users.
-
-        Args:
-            item_factors: shape (n, d).
-        """
+        """Return the model of these users, given item factors of shape (n, d)."""
         return self.rows.build_model(Factors(self.user_factors, item_factors))
 
     def sum_item_problems(self, clip: float, bound: float) -> tuple[Floats, Floats, int, int, int]:
-        """Sum the items' problems over these users, with factors and values clipped.
+        """Sum the items' normal equations A q = b over these users, factors and residuals clipped.
 
         Args:
             clip: the largest l2 norm c of a user's factors, in rating points.
             bound: the largest absolute value g of a residual, in rating points.
 
         Returns:
-            A of shape (n, d, d) and b of shape (n, d); the numbers of ratings clipped, of rows of
-            weights scaled and of user factors clipped.
+            A of shape (n, d, d) and b of shape (n, d); then how many ratings were clipped, how many
+            users had their weights scaled down, and how many had their factors clipped.
         """
         clipped_factors, n_factors_clipped = clip_dense_rows(self.query_factors, clip)
         entries, values = self.rows.entries, self.rows.values
@@ -126,7 +122,7 @@ class UserProblems(NamedTuple):
 
 @dataclass(frozen=True)
 class ItemProblems(Releases):
-    """The releases of one round.
+    """The releases of one round: the items' normal equations A_j q_j = b_j.
 
     Attributes:
         squares: A, shape (n, d, d).
@@ -142,7 +138,7 @@ class DpalsReleases(EffectsFirstReleases):
     """All releases of DPALS.
 
     Attributes:
-        rounds: of each round; one record stands for all rounds where they are alike.
+        rounds: the releases of each round; one element stands for all rounds if they are alike.
     """
 
     rounds: tuple[ItemProblems, ...]
@@ -152,13 +148,13 @@ class DpalsReleases(EffectsFirstReleases):
 class Dpals(EffectsFirst):
     """Alternating least squares: users solve alone, items from noisy sufficient statistics.
 
-    A round: each user solves an exact ridge problem for u_i (rating points, clipped to norm c) and
-    adds w_ij u_i u_i' to A_j and w_ij x_ij u_i to b_j, x_ij the rating less user and item mean,
-    clipped to g; the weights of a user's own items are scaled until sum_j w_ij^2 <= cap. All A_j
-    together move by sqrt(cap) c^2 where a row becomes empty and by sqrt(2 cap) c^2 where it becomes
-    another, all b_j by sqrt(cap) c g and 2 sqrt(cap) c g. The guarantee lists item effects and
-    every round. The noise-aware estimator takes x_ij about the user's own regression, and shrinks
-    items' factors by what the noise of b says.
+    In a round, each user solves an exact ridge problem for u_i (in rating points, clipped to norm
+    c) and adds w_ij u_i u_i' to A_j and w_ij x_ij u_i to b_j. Here x_ij is the rating less user and
+    item mean, clipped to g, and a user's weights are scaled down until sum_j w_ij^2 <= cap. If a
+    row becomes empty, all A_j together move by sqrt(cap) c^2 and all b_j by sqrt(cap) c g; if it
+    becomes any other row, by sqrt(2 cap) c^2 and 2 sqrt(cap) c g. The guarantee lists item effects
+    and every round. For the noise-aware estimator x_ij is the residual of the user's own
+    regression, and item factors are shrunk according to the noise on b.
     """
 
     id = "dpals"
@@ -204,10 +200,11 @@ class Dpals(EffectsFirst):
             )
 
     def clip_bounds(self, public: PublicFacts) -> tuple[float, float]:
-        """Return the bounds (c, g), in rating points."""
+        """Return the bounds (c, g) on a user's factors and on a residual, in rating points."""
         return self.factor_clip * public.width, self.residual_clip * public.width
 
     def guarantee(self, public: PublicFacts) -> Guarantee[DpalsReleases]:
+        """Return the guarantee: item effects, and A and b of the items in each round."""
         check_rank(self.rank, public)
         n, r, sqrt_cap = public.items, self.rank, math.sqrt(effective_cap(self.cap, public))
         c, g = self.clip_bounds(public)
@@ -239,13 +236,14 @@ class Dpals(EffectsFirst):
         )
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
-        """Describe how a user computes the own factors from the published ones."""
+        """Describe how a user computes the user's own factors from the published ones."""
         formula = f"u = (V_S' V_S + {self.ridge!r} I)^-1 V_S' y"
         return self.describe_user_side(
             public, columns, range(self.rank, self.rank + 1), formula, full_rows=True
         )
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield a model after each round, which publishes the items' noisy normal equations."""
         public = ratings.public
         releases, bounds = self.guarantee(public).releases, self.clip_bounds(public)
         item_effects = publish_item_effects(releases.effects, ratings, rng)
@@ -253,6 +251,7 @@ class Dpals(EffectsFirst):
         users = ratings.map_users(self._prepare_users, item_effects, *cap_keys)
         item_factors = bound_spectral_norm(draw_random_factors(public.items, self.rank, rng))
         solved_users = users.map_users(UserProblems.solve_users, item_factors, self.ridge, False)
+        # The releases repeat where one stands for all rounds.
         for index, release in zip(range(1, self.rounds + 1), cycle(releases.rounds), strict=False):
             squares, moments, *clip_counts = solved_users.sum_over_users(
                 UserProblems.sum_item_problems, *bounds
@@ -266,7 +265,7 @@ class Dpals(EffectsFirst):
                 scale = release.moments.scale
                 solution = noisy_factors(solvable, noisy_moments, scale, public.width)
             else:
-                # The second term keeps it solvable where there is hardly any noise.
+                # The second term keeps the equations solvable where there is hardly any noise.
                 penalty = self.item_ridge * release.moments.scale + _MIN_ITEM_RIDGE * bounds[0] ** 2
                 solution = solve_ridge(solvable, noisy_moments, penalty)
             item_factors = bound_spectral_norm(solution)  # user factors are then in rating points
@@ -281,7 +280,14 @@ class Dpals(EffectsFirst):
     def _prepare_users(
         self, ratings: Ratings, item_effects: ItemEffects, *cap_keys: int
     ) -> UserProblems:
-        """Prepare some users; cap_keys: for the cap on a user's problem and on the item side."""
+        """Prepare the problems of some users, which have no factors yet.
+
+        Args:
+            ratings: of these users.
+            item_effects: as published.
+            cap_keys: two keys, for the cap on a user's own problem and for that on the ratings that
+                enter the items' problems.
+        """
         (_, bound), public = self.clip_bounds(ratings.public), ratings.public
         # A user's own problem may use the whole row, because what leaves the user is bounded.
         rows = self.compute_residual_rows(ratings, item_effects, public.items, cap_keys[0])
@@ -293,7 +299,16 @@ class Dpals(EffectsFirst):
         )
 
     def _weigh_entries(self, ratings: Ratings, counts: Floats, key: int) -> tuple[Floats, Floats]:
-        """Return w_ij with sum_j w_ij^2 <= the cap for every user, and the factors of the rows."""
+        """Weigh the ratings in the items' problems so that a user's squares sum to the cap at most.
+
+        Args:
+            ratings: of some users.
+            counts: shape (n,), the private counts of the items.
+            key: of the random choice of ratings, for uniform budgets.
+
+        Returns:
+            w, shape (n_ratings,), and by what each user's weights were scaled, shape (m,).
+        """
         max_ratings = effective_cap(self.cap, ratings.public)
         if self.items is ItemBudget.UNIFORM:
             weights = draw_cap_mask(ratings, max_ratings, key).astype(float)
@@ -328,6 +343,7 @@ class Als(NonprivateMechanism):
     )
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield a model after each round of solving for all items and then for all users."""
         check_rank(self.rank, ratings.public)
         rows = centre_on_means(ratings, rng)
         entries, values = rows.entries, rows.values

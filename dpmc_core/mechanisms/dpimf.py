@@ -50,7 +50,7 @@ from dpmc_core.style import BLUE, GREEN, ORANGE, RED, SKY, Style
 
 
 class Profiles(enum.Enum):
-    """Whose profiles are solved with noise and published."""
+    """Whose factors are the profiles, which are solved with noise and published."""
 
     ITEMS = "items"
     USERS = "users"
@@ -183,7 +183,7 @@ class Dpimf(Mechanism):
     profiles: Profiles = setting(Profiles.ITEMS, "whose profiles are solved with noise")
 
     def build_coefficients(self, norms: FactorNorms, n_profiles: int) -> Coefficients:
-        """Return the noise on the coefficients of all profiles.
+        """Return the releases of all profiles' coefficients, with the noise that the norms ask for.
 
         Args:
             norms: bounds on the fixed factors.
@@ -191,23 +191,25 @@ class Dpimf(Mechanism):
         """
         d, complement, epsilon = self.rank, 1.0 - self.alpha, self.epsilon
         first, second, ridge = 2.0 * norms.l1, complement * norms.full, complement
-        triangle: tuple[int, ...] = (d, d)
-        scales = [first / epsilon]  # at alpha = 1 the other terms do not depend on the ones
-        if self.variant is Variant.STRAWMAN:  # Eq. 9: A2 runs over all cells, the ridge counts ones
+        second_shape: tuple[int, ...] = (d, d)
+        scales = [first / epsilon]  # at alpha = 1 only A1 depends on the clicks and is released
+        if self.variant is Variant.STRAWMAN:  # Eq. 9: a click adds 1 to its weight, not 1 - alpha
             second, ridge = norms.full, 1.0
             scales = 3 * [(first + second + ridge) / epsilon]
         elif complement > 0:
             if self.variant is Variant.SYMMETRIC:  # Eq. 18
-                triangle, second = (d * (d + 1) // 2,), complement * norms.upper
+                second_shape, second = (d * (d + 1) // 2,), complement * norms.upper
             scales = [
                 first / (self.beta1 * epsilon),
                 second / (self.beta2 * epsilon),
                 ridge / (self.beta3 * epsilon),
             ]
-        terms = zip(_QUERIES[self.profiles], ((d,), triangle, ()), (first, second, ridge), scales)  # noqa: B905
+        shapes, sensitivities = ((d,), second_shape, ()), (first, second, ridge)
         noisy_terms = [
             self._build_release(query, (n_profiles, *shape), sensitivity, scale)
-            for query, shape, sensitivity, scale in terms
+            for query, shape, sensitivity, scale in zip(
+                _QUERIES[self.profiles], shapes, sensitivities, scales, strict=False
+            )  # as many terms as scales
         ]
         if self.variant is Variant.SAMPLED:
             noisy_terms = [
@@ -222,7 +224,10 @@ class Dpimf(Mechanism):
     def _build_release(
         self, query: str, shape: tuple[int, ...], cell_sensitivity: float, scale: float
     ) -> Laplace:
-        """Return the release of a coefficient; it certifies nothing without a public clip."""
+        """Return the release of a coefficient.
+
+        Without a public clip the scale is read off the data, so the release certifies nothing.
+        """
         sensitivity, n_rounds = {CELL: cell_sensitivity}, self.rounds
         release = Laplace(
             query=query, shape=shape, times=n_rounds, sensitivity=sensitivity, scale=scale
@@ -231,7 +236,7 @@ class Dpimf(Mechanism):
 
     @property
     def loss(self) -> ImplicitLoss:
-        """The loss without noise."""
+        """The loss that a solve of profiles minimises before it gets noise."""
         penalised_cells = (
             PenalisedCells.ALL if self.variant is Variant.STRAWMAN else PenalisedCells.MISSING
         )
@@ -266,10 +271,11 @@ class Dpimf(Mechanism):
         return factors * np.minimum(l1_factors, l2_factors)[:, None]
 
     def build_releases(self, n_profiles: int) -> Coefficients:
-        """Return the releases of all rounds."""
+        """Return the releases of all rounds, with the noise for the public norms."""
         return self.build_coefficients(self.public_norms(), n_profiles)
 
     def guarantee(self, public: PublicFacts) -> Guarantee[Coefficients]:
+        """Return the guarantee: noisy coefficients; refits to raw rows are unaccounted."""
         publishes_items = self.profiles is Profiles.ITEMS
         other_party = "user" if publishes_items else "item"
         refit_factors = Unaccounted(
@@ -292,11 +298,12 @@ class Dpimf(Mechanism):
 
     @property
     def publishes(self) -> Publishes:  # type: ignore[override]
-        """Whose profiles are published."""
+        """What leaves the trusted side: the profiles of items or of users."""
         publishes_items = self.profiles is Profiles.ITEMS
         return Publishes.ITEM_PROFILES if publishes_items else Publishes.USER_PROFILES
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield a model after each round: profiles with noise, then the other side's raw fit."""
         matrix, publishes_items = binary_matrix(ratings), self.profiles is Profiles.ITEMS
         if not publishes_items:
             matrix = matrix.T.tocsr()
@@ -331,7 +338,7 @@ class Dpimf(Mechanism):
         """
         clipped_factors = self.clip_factors(factors)
         if self.clip is None:
-            releases = self._coefficients_from_factors(clipped_factors, columns.shape[0])
+            releases = self._build_coefficients_from_factors(clipped_factors, columns.shape[0])
         sums = Sums(columns, 2.0 * clipped_factors) if self.variant is Variant.SAMPLED else None
         linear = releases.first.publish(
             2.0 * (columns @ clipped_factors) if sums is None else sums, rng
@@ -359,8 +366,14 @@ class Dpimf(Mechanism):
         moments[:, diagonal, diagonal] += ridge[:, None]
         return minimise_in_ball(moments, linear, self.radius)
 
-    def _coefficients_from_factors(self, clipped_factors: Floats, n_profiles: int) -> Coefficients:
-        """Return the noise that the norms of the factors themselves ask for, as published."""
+    def _build_coefficients_from_factors(
+        self, clipped_factors: Floats, n_profiles: int
+    ) -> Coefficients:
+        """Return the releases with the noise for the norms of the factors themselves, as published.
+
+        Raises:
+            InvalidSetting: if all factors are zero.
+        """
         norms = FactorNorms.from_factors(clipped_factors)
         try:
             return self.build_coefficients(norms, n_profiles)
@@ -375,7 +388,7 @@ class Dpimf(Mechanism):
             ) from None
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:  # noqa: ARG002
-        """Describe how a user computes the own factors from the published ones."""
+        """Describe how a user computes the user's own factors from the published ones."""
         alpha, weight = self.loss.alpha, self.loss.observed_weight
         n_penalised = (
             public.items
@@ -472,7 +485,7 @@ class Symmetric(Complementary):
 
 @mechanism
 class Optimal(Dpimf):
-    """The variant with alpha = 1: second moment and ridge do not depend on the ones.
+    """The variant with alpha = 1: second moment and ridge do not depend on the clicks.
 
     Only A1 is noised, with all of the budget, and A2 = G_U + lambda m I is shared by all profiles.
     """
@@ -486,7 +499,7 @@ class Optimal(Dpimf):
 
 @mechanism
 class Sampled(Dpimf):
-    """The optimal variant with importance sampling: each one counts w times with chance 1/w.
+    """The optimal variant with importance sampling: each click counts w times with probability 1/w.
 
     The weights keep the privacy loss of every cell at epsilon for the same noise (`SampledLaplace`
     proves it): a cell whose fixed factor is short is sampled rarely and counted more. Because

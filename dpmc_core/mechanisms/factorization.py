@@ -106,7 +106,7 @@ class DPMF(Mechanism, LeastSquaresMF):
     )
 
     def rating_sensitivity(self, public: PublicFacts) -> float:
-        """Return how far one r_ij can move, in rating points."""
+        """Return how far the value r_ij of one cell can move, in rating points."""
         return public.width
 
     def noise_scale(self, public: PublicFacts) -> float:
@@ -120,9 +120,9 @@ class DPMF(Mechanism, LeastSquaresMF):
     def noisy_penalty(self, public: PublicFacts) -> float:
         """Return the ridge penalty of the noisy solution.
 
-        With `shrink` it grows by the standard deviation of eta/2 over that of an item factor, taken
-        to be a quarter of the range: what suits a vector known that badly, from public numbers
-        alone.
+        With `shrink` the penalty grows by the standard deviation of eta/2 over that of an item
+        factor, which is taken to be a quarter of the range. So it suits the noise, and depends on
+        public numbers only.
         """
         if not self.shrink:
             return self.item_penalty
@@ -131,6 +131,7 @@ class DPMF(Mechanism, LeastSquaresMF):
         return self.item_penalty + 0.5 * self.noise_scale(public) * per_coordinate / factor_std
 
     def guarantee(self, public: PublicFacts) -> Guarantee[LinearTerm]:
+        """Return the guarantee: noisy linear terms; raw user factors are unaccounted."""
         is_norm_noise = self.noise is NoiseForm.NORM
         sensitivity = (
             2 * self.rating_sensitivity(public) * (1 if is_norm_noise else math.sqrt(self.rank))
@@ -159,6 +160,7 @@ class DPMF(Mechanism, LeastSquaresMF):
         return self.pure_guarantee(public, LinearTerm(release), unaccounted=unaccounted_factors)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield a step without a model for each noiseless alternation, and last the private fit."""
         matrices, public = self.build_matrices(ratings), ratings.public
         raw_names = frozenset({"objective"})
         rounds = 1 if self.user_factors else self.iterations + 1
@@ -217,7 +219,7 @@ class DPMF(Mechanism, LeastSquaresMF):
         return factors_with_offsets(user_factors, item_factors, public.middle)
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:  # noqa: ARG002
-        """Describe how a user computes the own factors from the published ones."""
+        """Describe how a user computes the user's own factors from the published ones."""
         return OwnSide(
             f"items is [V, 1]. S are the items that the user rated and y = x_S - {public.middle!r};"
             f" u minimises |y - V_S u|^2 + {self.user_penalty!r} |u|^2{self._ball_constraint}; the"
@@ -269,7 +271,7 @@ class ClickDPMF(DPMF):
         return 1.0
 
     def build_matrices(self, ratings: Ratings) -> RatingMatrices:
-        """Return the ones by user and by item.
+        """Return the matrix of clicks by user and by item.
 
         Raises:
             BadRatings: a rating is not 1.
@@ -281,7 +283,7 @@ class ClickDPMF(DPMF):
         """Return the Gram matrix of the factors, which all rows share, and sum r f of each row.
 
         Args:
-            rows: shape (k, n), the ones r of each row.
+            rows: shape (k, n), the clicks r = 1 of each row.
             factors: f, shape (n, d), of the columns.
 
         Returns:
@@ -295,7 +297,7 @@ class ClickDPMF(DPMF):
         """Return the sum of squared errors over all cells, without building a users x items array.
 
         Args:
-            values: shape (n_entries,), the ones.
+            values: shape (n_entries,), the clicks, all 1.
             fitted: shape (n_entries,), the predictions of them.
             user_factors: shape (users, rank).
             item_factors: shape (items, rank).
@@ -321,7 +323,7 @@ class ClickDPMF(DPMF):
         return Factors(user_factors, item_factors)
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:  # noqa: ARG002
-        """Describe how a user computes the own factors from the published ones."""
+        """Describe how a user computes the user's own factors from the published ones."""
         return OwnSide(
             "V is items, x the user's row of 0 and 1 over all items; u minimises |x - V u|^2 +"
             f" {self.user_penalty!r} |u|^2{self._ball_constraint}; the score of item j is V_j u",
@@ -371,6 +373,7 @@ class PrivateMean(Mechanism):
         return self.pure_guarantee(public, NoisySum(total))
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield one step, the noisy sum of the ratings over their public number."""
         public = ratings.public
         total = float((ratings.values - public.middle).sum())
         noisy = float(self.guarantee(public).releases.total.publish(total, rng))

@@ -60,8 +60,9 @@ from dpmc_core.solvers.sizes import check_descent, check_rank, count_gram_items,
 from dpmc_core.stopping import check_cancelled
 from dpmc_core.style import BLUE, ORANGE, PURPLE, SKY, Style
 
+# Finds the top singular pair of the clipped A; see `top_pair` of `iterate_frank_wolfe`.
 TopPair = Callable[[int, Sparse, Floats], tuple[Floats, float, bool]]
-# v, lambda^2, the scale of the noise, and the lambda^2 that the noise alone has.
+# A noisy eigenpair of A'A: v, lambda^2, the scale of the noise, and the lambda^2 of noise alone.
 Eigenpair = tuple[Floats, float, float, float]
 
 # As in JTT18: no item effects first, the paper's constant, and rows that no clip shortens.
@@ -82,7 +83,7 @@ _EIGEN_TOLERANCE = 1e-4  # relative accuracy elsewhere: the noise is far larger
 
 
 def _format_source(method: EffectsFirst, theorem: str) -> str:
-    """Say what the claim rests on."""
+    """Return the `source` of a guarantee: the theorem, and whether its own constant is used."""
     return f"{'' if method.uses_paper_constant else 'exact Gaussian curve for '}JTT18, {theorem}"
 
 
@@ -99,12 +100,12 @@ def build_gram_release(
 ) -> Gaussian:
     """Return the release of the Gram matrix of users' rows.
 
-    In the Frobenius norm it moves by `sensitivity` where a row becomes empty and by sqrt(2) times
-    that where a row becomes any other. The paper's constant is for rows of norm 2 L, whatever they
-    are clipped to.
+    In the Frobenius norm the matrix moves by `sensitivity` if a row becomes empty, and by sqrt(2)
+    times that if it becomes any other row. With the paper's constant, the noise is that for rows of
+    norm 2 L, whatever they are clipped to.
 
     Args:
-        method: whose rows and calibration they are.
+        method: the mechanism, which knows L and whether the paper's constant is used.
         public: the public facts.
         query: what is published, in words.
         sensitivity: the largest squared norm of a row, in squared rating points.
@@ -135,8 +136,8 @@ def publish_gram(
         release: of the n x n matrix.
         exact_products: maps a block of shape (n, b) to the exact matrix times the block.
         symmetric: whether the noise is (N + N')/2, whose top eigenvalue is about sqrt(2 n) sigma;
-            else its upper triangle is mirrored (2 sqrt(n) sigma), as eigenvalue routines that read
-            one triangle do.
+            else the upper triangle of N is mirrored, as eigenvalue routines do that read one
+            triangle, and the top eigenvalue is about 2 sqrt(n) sigma.
         rng: draws the noise.
 
     Returns:
@@ -151,14 +152,14 @@ def publish_gram(
 
 
 class StepRule(enum.Enum):
-    """The share of the new rank-one matrix in round t = 1, 2, ... of T."""
+    """How the share of the new rank-one matrix in round t = 1, 2, ... of T is chosen."""
 
     FIXED = "fixed"  # 1/T
     DECREASING = "decreasing"  # 2/(t + 1): the first round forgets the start
     LINE_SEARCH = "line-search"  # exact, reads the ratings
 
     def share(self, index: int, total: int) -> float:
-        """Return the share of round `index` of `total`; a line search has none in advance."""
+        """Return the share of round `index` of `total`, for the rules that fix it in advance."""
         return 1 / total if self is StepRule.FIXED else 2 / (index + 1)
 
 
@@ -179,9 +180,9 @@ class FrankWolfeRound(NamedTuple):
         squared_norms: ||A||^2 before and after the round.
         factors: Y after the round.
         top_singular_value: lambda' of A before the round.
-        duality_gap: an upper bound on how far half of ||A||^2 was from its minimum, if the top pair
-            is exact.
-        share: of the new rank-one matrix in Y.
+        duality_gap: if the top pair is exact, an upper bound on how far ||A||^2 / 2 was above its
+            minimum before the round.
+        share: the share of the new rank-one matrix in Y.
         n_clipped: the number of rows of A that were clipped.
         n_scaled: the number of rows of Y that were scaled down.
     """
@@ -209,20 +210,23 @@ def iterate_frank_wolfe(
 ) -> Iterator[FrankWolfeRound]:
     """Minimise 1/2 ||P(Y - Y*)||^2 over ||Y||_nuc <= k, from zero (JTT18, Algorithms 1 and 3).
 
-    With the exact top pair and no bounds it is the method of Jaggi, "Revisiting Frank-Wolfe"
-    (2013).
+    P keeps the observed entries of a matrix and makes the others zero. With the exact top pair and
+    no bounds it is the method of Jaggi, "Revisiting Frank-Wolfe" (2013).
 
     Args:
-        entries: the observed ratings, which P keeps.
-        target: Y* there, shape (n_entries,), in rating points.
+        entries: the observed (user, item) pairs.
+        target: the ratings Y* at these, shape (n_entries,), in rating points.
         radius: k, in rating points.
         rounds: T.
         step: the share of the new rank-one matrix.
         top_pair: maps the round t, A as a sparse matrix and the factors that clip its rows, shape
             (m,), to the top right singular vector v of the clipped A, shape (n,), its singular
             value lambda', and whether that is more than noise.
-        residual_norm: the l2 norm to which the rows of A are clipped, in rating points.
-        row_norm: L, to which the observed rows of Y are scaled down, in rating points.
+        residual_norm: the l2 norm to which the rows of A = P(Y - Y*) are clipped, in rating points.
+        row_norm: L, the l2 norm to which the rows of P(Y) are scaled down, in rating points.
+
+    Yields:
+        The state after each round.
     """
     m, n = entries.shape
     left, right = np.zeros((m, rounds)), np.zeros((n, rounds))
@@ -232,7 +236,7 @@ def iterate_frank_wolfe(
     for t in range(1, rounds + 1):
         start_squared_norm, clip_scales = float(norms @ norms), shrinkage(norms, residual_norm)
         v, top_value, is_signal = top_pair(t, matrix, clip_scales)
-        # Each user uses the whole own row of A: only what leaves the user is clipped.
+        # Each user multiplies the whole row of A: only what leaves the user is clipped.
         column = matrix @ v * (-radius / top_value if is_signal else 0.0)
         duality_gap = start_squared_norm + float(residual @ target) + radius * top_value
         if step is StepRule.LINE_SEARCH:
@@ -266,7 +270,9 @@ def iterate_frank_wolfe(
 
 
 def build_exact_top_pair(n: int, rng: Rng) -> TopPair:
-    """Return the exact top pair of A; each search starts at the vector of the last one.
+    """Return a function that finds the exact top singular pair of A, for `iterate_frank_wolfe`.
+
+    Each search starts at the vector of the last one.
 
     Args:
         n: the number of items.
@@ -355,7 +361,7 @@ class PrivateRounds(EffectsFirst):
             )
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
-        """Describe how a user computes the own factors from the published ones."""
+        """Describe how a user computes the user's own factors from the published ones."""
         formula = (
             "y is scaled to length row_norm at most; u and p start at zero; for each column t"
             " of V in turn w = steps_t V_St' (p - y), u = (1 - shares_t) u, u_t = w,"
@@ -374,15 +380,19 @@ class PrivateRounds(EffectsFirst):
         rng: Rng,
         eigenpair: Callable[[int, Sparse, Floats], Eigenpair],
     ) -> Steps:
-        """Yield the rounds, given how the top eigenpair of A'A is released.
+        """Run private Frank-Wolfe, given how the top eigenpair of A'A is released.
 
         Args:
-            releases: of the item effects, published first.
+            releases: those of the item effects are published first, here; `eigenpair` publishes the
+                others.
             ratings: the users' ratings.
             rng: draws the noise.
             eigenpair: maps the round t, A as a sparse matrix and the factors that clip its rows,
                 shape (m,), to the released v of shape (n,) and lambda^2, the scale of the noise,
                 and the lambda^2 that the noise alone has.
+
+        Yields:
+            A step for each round.
         """
         public, shares, steps = ratings.public, [], []
         rows, row_scales = self.clip_residual_rows(ratings, releases, rng)[1].local_data
@@ -422,10 +432,10 @@ class PrivateRounds(EffectsFirst):
 
 @dataclass(frozen=True)
 class GramReleases(EffectsFirstReleases):
-    """The releases of the Gram matrices.
+    """The releases of item effects and of a Gram matrix in each round.
 
     Attributes:
-        gram: shape (n, n) each; one record stands for all rounds where they are alike.
+        gram: of each round, shape (n, n); one element stands for all rounds if they are alike.
     """
 
     gram: tuple[Gaussian, ...]
@@ -459,6 +469,7 @@ class PrivateFrankWolfe(PrivateRounds):
     )
 
     def guarantee(self, public: PublicFacts) -> Guarantee[GramReleases]:
+        """Return the guarantee: item effects, and a Gram matrix of residual rows in each round."""
         sensitivity = (self.residual * self.row_norm(public)) ** 2
         query = "Gram matrix of the residual rows"
         round_releases = [
@@ -473,6 +484,7 @@ class PrivateFrankWolfe(PrivateRounds):
         )
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield a model after each round, which publishes a noisy Gram matrix."""
         releases = self.guarantee(ratings.public).releases
 
         def eigenpair(t: int, rows: Sparse, clip_scales: Floats) -> Eigenpair:
@@ -489,7 +501,7 @@ class PrivateFrankWolfe(PrivateRounds):
 
 @dataclass(frozen=True)
 class OjaReleases(EffectsFirstReleases):
-    """The releases of Oja's method.
+    """The releases of item effects and of Oja's method.
 
     Attributes:
         products: shape (n,), A'A v of a unit vector v, in squared rating points.
@@ -523,6 +535,7 @@ class PrivateFrankWolfeOja(PrivateRounds):
     updates: int = setting(8, "vector updates a round (Gamma)", at_least=1, at_most=1_000)
 
     def guarantee(self, public: PublicFacts) -> Guarantee[OjaReleases]:
+        """Return the guarantee: item effects, and noisy products and squared norms."""
         sensitivity = calibrated_sensitivity = (self.residual * self.row_norm(public)) ** 2
         budget, caveats = self.remaining_budget() / (self.rounds * (self.updates + 1)), []
         if self.uses_paper_constant:
@@ -561,6 +574,7 @@ class PrivateFrankWolfeOja(PrivateRounds):
         return self.build_guarantee(public, releases, source, *caveats)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield a model after each round, which publishes noisy products and a squared norm."""
         releases = self.guarantee(ratings.public).releases
         scale, n = releases.products.scale, ratings.public.items
         noise_edge = scale * math.sqrt(n)
@@ -598,6 +612,7 @@ class FrankWolfe(NonprivateMechanism):
     )
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield a model after each round, until the duality gap is small."""
         rows = centre_on_means(ratings, rng)
         radius = nuclear_radius(self.radius, ratings.public)
         top_pair = build_exact_top_pair(ratings.public.items, rng)
@@ -627,10 +642,10 @@ class FrankWolfe(NonprivateMechanism):
 
 @dataclass(frozen=True)
 class SvdReleases(EffectsFirstReleases):
-    """The releases of private SVD.
+    """The releases of item effects and of private SVD.
 
     Attributes:
-        ratings: the number of ratings; None where the density is public.
+        ratings: the number of ratings, a single number; None if the density is public.
         gram: shape (n, n), in squared rating points.
     """
 
@@ -674,6 +689,7 @@ class PrivateSvd(EffectsFirst):
     symmetric: bool = inherit_setting(PrivateFrankWolfe, "symmetric")
 
     def guarantee(self, public: PublicFacts) -> Guarantee[SvdReleases]:
+        """Return the guarantee: item effects, the number of ratings, and a Gram matrix."""
         check_rank(self.rank, public)
         count_release, remainder = None, self.remaining_budget()
         if self.density is None:
@@ -692,7 +708,7 @@ class PrivateSvd(EffectsFirst):
         )
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
-        """Describe how a user computes the own factors from the published ones."""
+        """Describe how a user computes the user's own factors from the published ones."""
         rank = min(self.rank, count_gram_items(public))
         if self.is_noise_aware:
             return describe_user_regression(public, columns, range(rank + 1))
@@ -702,6 +718,7 @@ class PrivateSvd(EffectsFirst):
         )
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield one step: each user's row, projected to the noisy leading eigenvectors."""
         public = ratings.public
         releases = self.guarantee(public).releases
         item_effects, clipped_users = self.clip_residual_rows(ratings, releases, rng)
@@ -738,17 +755,26 @@ class PrivateSvd(EffectsFirst):
 
 
 def _count_sizes(clipped: ClippedRows) -> tuple[int, int]:
-    """Count the ratings, and the rows that were scaled down."""
+    """Return the number of ratings, and of users whose rows were scaled down."""
     return len(clipped.rows.values), int((clipped.scales < 1).sum())
 
 
 def _build_gram_products(clipped: ClippedRows, diagonal: bool) -> MatrixProduct:
-    """Return the function that multiplies the exact Gram matrix of some users' rows."""
+    """Return the function that multiplies the exact Gram matrix of some users' rows.
+
+    Without `diagonal` it multiplies the off-diagonal part of the matrix only.
+    """
     return gram_products(clipped.rows.entries.build_matrix(clipped.rows.values), diagonal=diagonal)
 
 
 def _project_rows(clipped: ClippedRows, basis: Floats, density: float) -> Factors:
-    """Return the model of some users' rows projected to the basis, over the density."""
+    """Return the model of some users: their rows projected to the basis, divided by the density.
+
+    Args:
+        clipped: the users' clipped rows, from which the rows before clipping follow.
+        basis: shape (n, r), orthonormal columns.
+        density: the estimated share of cells that are rated.
+    """
     rows = clipped.rows
     user_factors = np.asarray(rows.entries.build_matrix(rows.values) @ basis)
     user_factors /= density * clipped.scales[:, None]  # of the rows before clipping
@@ -764,6 +790,7 @@ class Svd(NonprivateMechanism):
     rank: int = inherit_setting(PrivateSvd, "rank")
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield one step, the rows projected to the exact leading eigenvectors."""
         check_rank(self.rank, ratings.public)
         rows = centre_on_means(ratings, rng)
         matrix = rows.entries.build_matrix(rows.values)
@@ -790,6 +817,7 @@ class Schedule(enum.Enum):
         return 1 / math.sqrt(index) if self is Schedule.ROOT else 1 / index
 
 
+# Soft-thresholds singular values; see `project` of `iterate_projected_gradient`.
 Projection = Callable[[Floats, Floats, Pattern, Floats], tuple[Floats, Floats]]
 
 
@@ -799,7 +827,7 @@ class DescentRound(NamedTuple):
     Attributes:
         t: 1, 2, ...
         factors: Y = left right' after the round.
-        ratios: shape (r,), by what the projection multiplied the coordinates along the columns of
+        ratios: shape (r,), by what the projection multiplied the coordinates along each column of
             right.
         n_clipped: the number of rows of the stepped matrix that were scaled down.
         trace: the error on the observed ratings, and the rank.
@@ -828,10 +856,13 @@ def iterate_projected_gradient(
         entries: the observed ratings.
         target: shape (n_entries,), in rating points.
         steps: the step size of each round.
-        project: for the stepped matrix, given as left (m, k), right (n, k), the pattern and the
-            values on it: the right singular vectors that are kept, shape (n, r), and by what the
-            coordinates along them are multiplied, shape (r,).
+        project: maps the matrix after a gradient step, which is left right' plus the values on the
+            entries, to the right singular vectors that are kept, shape (n, r), and to the factors
+            by which the coordinates along them are multiplied, shape (r,).
         row_norm: the l2 norm to which the rows are scaled down before that, in rating points.
+
+    Yields:
+        The state after each round.
     """
     m, n = entries.shape
     left, right = np.zeros((m, 0)), np.zeros((n, 0))
@@ -859,11 +890,13 @@ def iterate_projected_gradient(
 
 
 def build_nuclear_projection(radius: float, accuracy: float, rng: Rng) -> Projection:
-    """Return a `project` without noise; each search starts at the vectors of the last one.
+    """Return an exact `project` for `iterate_projected_gradient`: onto a nuclear-norm ball.
+
+    Each search for singular vectors starts at those of the last one.
 
     Args:
         radius: the largest nuclear norm, in rating points.
-        accuracy: of the residuals of singular triplets.
+        accuracy: bound on the Frobenius norm of the residuals of singular triplets.
         rng: draws where the first search starts.
     """
     shrinker = SingularValueShrinker(rng)
@@ -908,6 +941,7 @@ class PrivatePgd(EffectsFirst):
     symmetric: bool = inherit_setting(PrivateFrankWolfe, "symmetric")
 
     def guarantee(self, public: PublicFacts) -> Guarantee[GramReleases]:
+        """Return the guarantee: item effects, and a Gram matrix of the iterate in each round."""
         sensitivity, budget = self.row_norm(public) ** 2, self.remaining_budget() / self.rounds
         query = "Gram matrix of the completed rows"
         gram = build_gram_release(self, public, query, sensitivity, budget, self.rounds)
@@ -917,7 +951,7 @@ class PrivatePgd(EffectsFirst):
         )
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
-        """Describe how a user computes the own factors from the published ones."""
+        """Describe how a user computes the user's own factors from the published ones."""
         formula = (
             "y is scaled to length row_norm at most, and Y is a row of zeros for all items; for"
             " each step t in turn Y_S = Y_S + steps_t (y - Y_S), Y is scaled to length row_norm"
@@ -936,6 +970,7 @@ class PrivatePgd(EffectsFirst):
         return self.describe_user_side(public, columns, range(1, n_gram_items + 1), formula, arrays)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield a model after each round, which publishes the noisy Gram matrix of the iterate."""
         public = ratings.public
         releases, row_clip = self.guarantee(public).releases, self.row_norm(public)
         rows, scales = self.clip_residual_rows(ratings, releases, rng)[1].local_data
@@ -966,7 +1001,7 @@ class PrivatePgd(EffectsFirst):
         ):
             descent_rounds.append(descent)
             user_arrays: dict[str, Any] = {}
-            if descent.t == self.rounds:
+            if descent.t == self.rounds:  # what users need for their own rows, see `own_side`
                 bases = [
                     scatter_rows(descent_round.factors.right, rows.columns, public.items)
                     for descent_round in descent_rounds
@@ -1008,6 +1043,7 @@ class Pgd(NonprivateMechanism):
         yield from fit_on_most_rated(self._fit_most_rated, ratings, rng)
 
     def _fit_most_rated(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield a model after each round, for so few items that iterates fit in memory."""
         check_descent(ratings.shape)
         rows = centre_on_means(ratings, rng)
         radius = nuclear_radius(self.radius, ratings.public)

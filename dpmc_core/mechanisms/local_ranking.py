@@ -1,9 +1,9 @@
 """Rankings from locally flipped bits: DPLCF, LDPICF and popularity.
 
-Each user reports the whole 0/1 row, every bit flipped with probability 1/(1 + e^eps). What the
-server estimates from the reports goes to everybody, and each user scores items with the own true
-row: by item similarities as published, or by default by popularity and the low-rank factors that
-stand out of the noise.
+Each user reports the whole 0/1 row, every bit flipped with probability 1/(1 + e^eps). The server
+publishes what it estimates from the reports, and each user scores items with it and the user's own
+true row: by item similarities (the published estimator), or by popularity and the low-rank factors
+that exceed the noise (the default).
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import PublishedSettings, mechanism, setting
 from dpmc_core.solvers.factorization import binary_matrix
 from dpmc_core.solvers.ranking import (
-    ClickTaste,
+    ClickFactors,
     FlippedBits,
     FlippedPairs,
     ItemScores,
     cosine,
+    find_nearest_items,
     jaccard,
-    nearest,
 )
 from dpmc_core.solvers.sizes import check_full_reports
 from dpmc_core.style import GREEN, ORANGE, SKY, Style
@@ -43,10 +43,10 @@ from dpmc_core.style import GREEN, ORANGE, SKY, Style
 
 @dataclass(frozen=True)
 class FlippedRows(Releases):
-    """The release of all rows.
+    """The release of all rows, every bit flipped at random.
 
     Attributes:
-        bits: shape (users, items).
+        bits: shape (users, items), whether the user has the item.
     """
 
     bits: RandomizedResponse
@@ -86,18 +86,22 @@ class FlippedReports(Mechanism):
         return self.pure_guarantee(public, FlippedRows(bits), self.caveats)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield one step, the model that `rank_items` builds from the flipped rows."""
         check_full_reports(ratings.public, as_dense=self.keeps_dense_reports)
         releases = self.guarantee(ratings.public).releases
         bits = releases.bits.publish_rows(binary_matrix(ratings), rng)
         reports = FlippedBits(bits, ratings.public.items, self.bit_flip_probability)
         model, trace = self.rank_items(reports, ratings)
-        published_trace = {"share of bits reported as 1": float(reports.seen.mean()), **trace}
+        published_trace = {
+            "share of bits reported as 1": float(reports.reported_shares.mean()),
+            **trace,
+        }
         yield Step(1, 1, model, published_trace, final=True)
 
     def rank_items(
         self, reports: FlippedBits, ratings: Ratings
     ) -> tuple[Model, Mapping[str, float]]:
-        """Return the model, and numbers of the server's estimate for the trace.
+        """Return the model that ranks items, and numbers for the trace, which may be published.
 
         Args:
             reports: the flipped bits.
@@ -108,7 +112,7 @@ class FlippedReports(Mechanism):
 
 @mechanism
 class LocalPopularity(FlippedReports):
-    """How many users have each item, from flipped bits: (reported ones - m f) / (1 - 2 f)."""
+    """How many of m users have each item, from bits flipped with f: (reports - m f) / (1 - 2 f)."""
 
     id = "local-popularity"
     name = "Local popularity"
@@ -157,7 +161,7 @@ class LocalNeighbours(FlippedReports):
         """Estimate the similarities of the items of a block with all items.
 
         Args:
-            pairs: what the reports say about pairs of items.
+            pairs: counts of the users of pairs of items, from flipped bits.
             item_block: shape (k,), item indices.
 
         Returns:
@@ -171,11 +175,11 @@ class LocalNeighbours(FlippedReports):
         """Rank items by popularity and low-rank factors, or by their most similar items."""
         interactions, n_items = binary_matrix(ratings), ratings.public.items
         if self.estimator is Estimator.NOISE_AWARE:
-            click_factors = ClickTaste.of(reports, ratings.used_features)
+            click_factors = ClickFactors.from_reports(reports, ratings.used_features)
             n_factors = float(click_factors.loadings.shape[1])
-            return click_factors.scores(interactions), {"tastes clear of the noise": n_factors}
-        pairs = FlippedPairs(reports.whole(), reports.flip)
-        similarities = nearest(
+            return click_factors.score_items(interactions), {"tastes clear of the noise": n_factors}
+        pairs = FlippedPairs(reports.unpack_all(), reports.flip)
+        similarities = find_nearest_items(
             n_items,
             self.neighbours,
             lambda item_block: self.estimate_similarities(pairs, item_block),
@@ -209,14 +213,14 @@ class Dplcf(LocalNeighbours):
         """Estimate Jaccard similarities of the items of a block with all items.
 
         Args:
-            pairs: what the reports say about pairs of items.
+            pairs: counts of the users of pairs of items, from flipped bits.
             item_block: shape (k,), item indices.
 
         Returns:
             Array of shape (k, items).
         """
         counts = pairs.counts
-        return jaccard(pairs.both(item_block), counts[item_block][:, None], counts)
+        return jaccard(pairs.estimate_shared_users(item_block), counts[item_block][:, None], counts)
 
 
 @mechanism
@@ -240,10 +244,10 @@ class Ldpicf(LocalNeighbours):
         """Estimate cosine similarities of the items of a block with all items.
 
         Args:
-            pairs: what the reports say about pairs of items.
+            pairs: counts of the users of pairs of items, from flipped bits.
             item_block: shape (k,), item indices.
 
         Returns:
             Array of shape (k, items).
         """
-        return cosine(*pairs.likeliest(item_block, self.iterations))
+        return cosine(*pairs.fit_pair_counts(item_block, self.iterations))

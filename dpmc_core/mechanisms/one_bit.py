@@ -84,7 +84,7 @@ class OneBit(Mechanism):
 
 @mechanism
 class NoiseAwareOneBit(OneBit):
-    """Two estimators: the paper's, or one that knows the noise on a report of each sign."""
+    """A one-bit mechanism with two estimators: the paper's, and one that allows for the noise."""
 
     link: Link = inherit_setting(Completion, "link", _PUBLISHED_ONLY)
     radius: float = inherit_setting(Completion, "radius", _PUBLISHED_ONLY)
@@ -107,13 +107,13 @@ class NoiseAwareOneBit(OneBit):
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """What the estimator adds to the guarantee."""
+        """The conditions under which the guarantee holds, because of the estimator."""
         return (_READS_RATED_CELLS,) if self.is_noise_aware else ()
 
 
 @mechanism
 class SignReporting(NoiseAwareOneBit, Completion):
-    """A noisy report of each sign, completed by one of two estimators."""
+    """A mechanism that publishes a noisy report of each sign and completes the matrix of signs."""
 
     iterations: int = inherit_setting(Completion, "iterations", _PUBLISHED_ONLY)
     tolerance: float = inherit_setting(Completion, "tolerance", _PUBLISHED_ONLY)
@@ -125,7 +125,7 @@ class SignReporting(NoiseAwareOneBit, Completion):
 
         Args:
             reports: the debiased reports, for the noise-aware estimator.
-            loss: the paper's loss of the reports, from scores of shape (n_entries,).
+            loss: the loss that the paper's estimator minimises, from scores of shape (n_entries,).
             ratings: which cells are rated.
             rng: draws where the search for singular vectors starts.
         """
@@ -257,7 +257,7 @@ class InputFlip(SignReporting):
 
     @property
     def flip_probabilities(self) -> tuple[float, float]:
-        """The flip probabilities (p_plus, p_minus) that hold."""
+        """The flip probabilities (p_plus, p_minus): as set, or both 1/(1 + e^epsilon)."""
         if self.p_plus is None or self.p_minus is None:
             p = flip_probability(self.epsilon)
             return p, p
@@ -270,6 +270,7 @@ class InputFlip(SignReporting):
         )
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield the rounds of the estimator that completes the flipped signs."""
         flipped, reports = self.guarantee(ratings.public).releases.publish_reports(ratings, rng)
         plus, minus = self.flip_probabilities
         if self.loss is InputLoss.UNBIASED:
@@ -301,6 +302,7 @@ class PrivateMajority(OneBit):
         return self.pure_guarantee(public, FlippedSigns.from_probabilities(p, p))
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield one step, the log odds of +1 from the debiased mean of flipped signs."""
         _, reports = self.guarantee(ratings.public).releases.publish_reports(ratings, rng)
         max_mean = 1 - 1 / (len(ratings) + 1)  # half a rating on either side
         mean = min(max(reports.mean, -max_mean), max_mean)
@@ -357,7 +359,7 @@ class Objective(SignReporting):
 
     @property
     def is_noise_on_signs(self) -> bool:
-        """Whether the noise is on the statistic s, from which all else follows."""
+        """Whether the noise is on the statistic s = 1{Y = +1}; all else is then post-processing."""
         return self.is_noise_aware or isinstance(self.link, Logistic)
 
     @property
@@ -371,6 +373,7 @@ class Objective(SignReporting):
         return float(2 * self.link.density(zero_score)[0] / self.link.probability(lowest_score)[0])
 
     def guarantee(self, public: PublicFacts) -> Guarantee[ObjectiveNoise]:
+        """Return the guarantee: certified for noise on the signs, else claimed only."""
         on_signs = self.is_noise_on_signs
         release = Laplace(
             query="1{Y = +1} of each observed rating"
@@ -400,6 +403,7 @@ class Objective(SignReporting):
         )
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield the rounds of a solver of the perturbed objective."""
         releases = self.guarantee(ratings.public).releases
         if releases.signs is not None:
             noisy_signs = releases.signs.publish(positive_labels(ratings), rng)
@@ -460,6 +464,7 @@ class ObjectiveStatistic(SignReporting):
         return self.pure_guarantee(public, NoisySigns(signs), caveats)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield the rounds of the estimator that completes the clipped noisy signs."""
         releases = self.guarantee(ratings.public).releases
         noisy_signs = releases.signs.publish(positive_labels(ratings), rng)
         labels = np.clip(noisy_signs, 0.0, 1.0)
@@ -518,7 +523,9 @@ class Gradient(NoiseAwareOneBit):
         return 1 if self.is_noise_aware else self.rounds or min(1 + int(self.epsilon / 10), 100)
 
     def guarantee(self, public: PublicFacts) -> Guarantee[NoisyGradients]:
+        """Return the guarantee: clamped gradients of rounds that share the budget evenly."""
         sensitivity = 2 * self.clamp
+        # A cell's two gradients are at most 4 density(0) apart: at zero, or anywhere for this link.
         if self.is_noise_aware or isinstance(self.link, Logistic):
             sensitivity = min(sensitivity, 4 * float(self.link.density(np.zeros(1))[0]))
         gradient = Laplace(
@@ -532,8 +539,9 @@ class Gradient(NoiseAwareOneBit):
         return self.pure_guarantee(public, NoisyGradients(gradient), self.caveats)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield the rounds of descent on noisy gradients, or of the noise-aware estimator."""
         releases = self.guarantee(ratings.public).releases
-        # At zero all gradients are one number or its negative, `sensitivity` apart.
+        # At scores of zero a gradient has one of two values, which are `sensitivity` apart.
         if self.is_noise_aware:
             from dpmc_core.solvers.noisy_reports import complete_signs
 
@@ -568,7 +576,7 @@ class Gradient(NoiseAwareOneBit):
             yield Step(
                 index,
                 n_rounds,
-                point.model(),
+                point.build_model(),
                 trace,
                 frozenset({"objective"}),
                 final=index == n_rounds,
@@ -625,6 +633,7 @@ class Output(OneBit, Completion):
         return True
 
     def guarantee(self, public: PublicFacts) -> Guarantee[NoisyMatrix]:
+        """Return the guarantee: the noisy matrix, with a bound on how far any two may be apart."""
         # ||X||_1 <= sqrt(m n) ||X||_F <= sqrt(m n) ||X||_* <= m n radius.
         diameter = 2 * min(self.bound, self.radius) * public.users * public.items
         matrix = Laplace(
@@ -652,7 +661,11 @@ class Output(OneBit, Completion):
         return build_feasible_set(ratings, self.radius, bound, rng)
 
     def solve_without_noise(self, ratings: Ratings) -> Rounds:
-        """Yield the rounds of the solve without noise, the same for every epsilon."""
+        """Yield the rounds of the solve without noise, which are the same for every epsilon.
+
+        Yields:
+            The step of a round without its model, and the model after the last round, else None.
+        """
         loss = likelihood_loss(self.link, positive_labels(ratings))
         solver_rng = np.random.default_rng(0)  # where the search for vectors begins: no noise
         for step in self.solve(loss, ratings, solver_rng, raw=True):

@@ -35,14 +35,14 @@ from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.one_bit import Completion, likelihood_loss, positive_labels
 from dpmc_core.solvers.ranking import (
     ItemScores,
-    OnMostRated,
-    OwnFacts,
+    MostRatedModel,
+    UserFeatureSums,
     cosine,
     ease_weights,
+    find_items_sharing_users,
     jaccard,
-    sharing,
 )
-from dpmc_core.solvers.recovery import Recovery, Reports, on_unit_scale
+from dpmc_core.solvers.recovery import Recovery, Reports, scale_to_unit_range
 from dpmc_core.solvers.rows import (
     ResidualRows,
     centre_ratings,
@@ -54,12 +54,14 @@ from dpmc_core.solvers.rows import (
 )
 from dpmc_core.solvers.sizes import GRAM_LIMIT
 
-Fit = Callable[[Ratings, Rng], Steps]
+Fit = Callable[[Ratings, Rng], Steps]  # as `Mechanism.fit`
 
 
 @mechanism
 class NonprivateMechanism(Mechanism):
-    """A method that reads raw ratings without noise and guarantees nothing; its own counterpart.
+    """A method that reads raw ratings without noise and guarantees nothing.
+
+    It is its own nonprivate counterpart.
 
     Attributes:
         reads: what it reads of the ratings, in words.
@@ -151,8 +153,9 @@ class SoftImpute(Recovery, NonprivateMechanism):
     publishes = Publishes.MATRIX
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield a step for each penalty of nuclear-norm recovery from the raw ratings."""
         public = ratings.public
-        values = on_unit_scale(ratings.values, public)
+        values = scale_to_unit_range(ratings.values, public)
         variance, rho = self.misfit**2, self.misfit * math.sqrt(len(ratings))
         reports = Reports(Pattern.from_ratings(ratings), values, 1.0, variance, rho)
         yield from self.recover(reports, public, rng, raw=True)
@@ -168,6 +171,7 @@ class PMF(LeastSquaresMF, NonprivateMechanism):
     publishes = Publishes.ITEM_AND_USER_FACTORS
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield a model after each alternation."""
         matrices = self.build_matrices(ratings)
         for index, (user_factors, item_factors) in enumerate(
             self.alternate(matrices, rng), start=1
@@ -191,22 +195,24 @@ def centre_on_means(ratings: Ratings, rng: Rng) -> ResidualRows:
 
 
 def fit_on_most_rated(fit: Fit, ratings: Ratings, rng: Rng) -> Steps:
-    """Yield the steps of a fit on the items whose Gram matrix it can hold.
+    """Fit a method to the most rated items only, as many as its Gram matrix in memory allows.
 
-    Other items are predicted by user and item means.
+    The models predict other items by user and item means.
 
     Args:
-        fit: the fit, a function of ratings and generator.
+        fit: the fit to restrict.
         ratings: the users' ratings.
         rng: the generator of the run.
     """
     if ratings.public.items <= GRAM_LIMIT:
         yield from fit(ratings, rng)
         return
-    item_order = index_most_rated(ratings, GRAM_LIMIT)
+    item_order = index_most_rated(ratings, GRAM_LIMIT)  # each item's new index, or below 0
     means_model = centre_on_means(ratings, rng).base
     for step in fit(ratings.select_items(item_order), rng):
-        yield replace(step, model=step.model and OnMostRated(step.model, item_order, means_model))
+        yield replace(
+            step, model=step.model and MostRatedModel(step.model, item_order, means_model)
+        )
 
 
 @mechanism
@@ -231,6 +237,7 @@ class UserFeatureRegression(NonprivateMechanism):
     reads = "each user's own ratings"
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
+        """Yield one step, each user's regression without any knowledge of item effects."""
         unknown_effects = ItemEffects.unknown(ratings.public, ratings.features)
         model = fit_user_regressions(ratings, unknown_effects, is_averaged=False)
         yield Step(1, 1, model, final=True)
@@ -253,6 +260,7 @@ class MeanOfUsers(NonprivateMechanism):
     private_counterpart: ClassVar[type[PrivateConstant]] = PrivateConstant
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
+        """Yield one step, the model that the private counterpart builds from the exact mean."""
         total, users = sum_user_means(ratings).tolist()
         mean = mean_of_users(total, users, 0.0, ratings.public)
         yield Step(1, 1, self.private_counterpart.build_model(ratings, mean), final=True)
@@ -260,7 +268,7 @@ class MeanOfUsers(NonprivateMechanism):
 
 @mechanism
 class ShrunkUserMean(MeanOfUsers):
-    """Each user's own mean with three more ratings at the mean of all users."""
+    """Each user's own mean, as if the user had three more ratings at the mean of all users."""
 
     id = "own-mean"
     name = "Own mean, shrunk to the mean of all users"
@@ -279,7 +287,7 @@ class ShrunkUserRegression(MeanOfUsers):
 
 @mechanism
 class UserFeatureRanking(NonprivateMechanism):
-    """Items like a user's own ones in their public features; it uses nobody else's clicks."""
+    """Items with public features similar to those of a user's items; no other user's clicks."""
 
     uses_item_features = True
     id = "alone-ranking"
@@ -292,11 +300,11 @@ class UserFeatureRanking(NonprivateMechanism):
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
         check_interactions(ratings)
         n_users, n_items = ratings.shape
-        feature_scores = OwnFacts.of(
+        feature_scores = UserFeatureSums.from_pattern(
             Pattern.from_ratings(ratings), ratings.used_features, np.ones(n_items)
         )
         no_factors = Factors(np.zeros((n_users, 0)), np.zeros((n_items, 0)))
-        model = feature_scores.added(no_factors, np.ones(len(ratings.used_features)))
+        model = feature_scores.add_to_scores(no_factors, np.ones(len(ratings.used_features)))
         yield Step(1, 1, model, final=True)
 
 
@@ -340,6 +348,7 @@ class Ials(NonprivateMechanism):
         return ImplicitLoss(self.alpha, self.regularisation, self.over, self.frequency)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield a model after each alternation."""
         matrix = binary_matrix(ratings)
         columns = matrix.T.tocsr()
         user_factors, item_factors = (
@@ -393,7 +402,7 @@ class ItemNeighbours(NonprivateMechanism):
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
         interactions = binary_matrix(ratings)
         measure = jaccard if self.similarity is Similarity.JACCARD else cosine
-        similarities = sharing(interactions, self.neighbours, measure)
+        similarities = find_items_sharing_users(interactions, self.neighbours, measure)
         trace = {"neighbours per item": similarities.nnz / ratings.public.items}
         yield Step(
             1, 1, ItemScores(interactions, similarities.T.tocsr()), trace, frozenset(trace), True
@@ -420,10 +429,11 @@ class Ease(NonprivateMechanism):
         weights = ease_weights(selected, self.ridge)
         model: Model = ItemScores(selected.matrix, weights)
         if selected.shape != ratings.shape:
-            lowest_score = float(np.minimum(weights, 0.0).sum(axis=0).min())  # no score is lower
+            # No user's score is lower, so that the remaining items rank last, by their counts.
+            lowest_score = float(np.minimum(weights, 0.0).sum(axis=0).min())
             counts = item_sums(Pattern.from_ratings(ratings), ratings.values)
             remaining_scores = (lowest_score - 1.0 / (1.0 + counts))[:, None]
-            model = OnMostRated(
+            model = MostRatedModel(
                 model, item_order, Factors(np.ones((ratings.public.users, 1)), remaining_scores)
             )
         yield Step.from_trace(1, 1, model, {"largest weight": float(weights.max())})

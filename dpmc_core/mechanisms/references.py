@@ -32,7 +32,7 @@ from dpmc_core.settings import mechanism, setting
 from dpmc_core.solvers.factorization import check_interactions
 from dpmc_core.solvers.linalg import Pattern, leading_eigenpairs
 from dpmc_core.solvers.one_bit import SignReports, positive_labels
-from dpmc_core.solvers.ranking import uncorrelated
+from dpmc_core.solvers.ranking import decorrelate_columns
 from dpmc_core.solvers.rows import factors_with_offsets, gram_products, item_sums
 
 _FOLDS = 10  # folds of the ratings, which are held out in turn
@@ -41,7 +41,7 @@ _MAX_WEIGHING_RATINGS = 1_000_000  # ratings that the weights of the models are 
 _PRIOR_RATINGS = 100.0  # ratings that the prior on the weights counts for
 _MIN_RATINGS = 200  # fewest ratings of which some can be held out
 _N_DIRECTIONS = 20  # main directions of who rated what
-_LARGE_CELLS = 10_000_000  # cells above which not all candidates are tried
+_LARGE_CELLS = 10_000_000  # users x items above which not all candidates are tried
 _CANDIDATES: tuple[Mechanism, ...] = (
     *(Ials(regularisation=weight, rounds=8) for weight in (0.03, 0.01, 0.003)),
     *(Ease(ridge=ridge) for ridge in (300.0, 1e3, 3e3, 1e4)),
@@ -78,8 +78,8 @@ class ReferenceBinary(NonprivateMechanism):
 class ReferenceRatings(NonprivateMechanism):
     """Several methods without privacy, weighed by their errors on held-out training ratings.
 
-    They are user and item effects with low-rank factors by variational Bayes (Lim and Teh 2007),
-    the private estimator without noise, and that once more with the main directions of who rated
+    There are three: user and item effects with low-rank factors by variational Bayes (Lim and Teh
+    2007); the private estimator without noise; and the same with the main directions of who rated
     what as item features, as in SVD++ (Koren 2008).
     """
 
@@ -91,6 +91,7 @@ class ReferenceRatings(NonprivateMechanism):
     rounds: int = setting(30, "most rounds over users and items", at_least=1, at_most=1_000)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield the rounds of variational Bayes, and last the weighted sum of the three models."""
         weights, seed = self._fit_weights(ratings, rng), int(rng.integers(2**63))
         total = self.rounds + 1
         for step in self._fit_variational_bayes(ratings):
@@ -101,11 +102,14 @@ class ReferenceRatings(NonprivateMechanism):
         yield Step.from_trace(step.index + 1, total, model, trace, converged=True)
 
     def _fit_weights(self, ratings: Ratings, rng: Rng) -> Floats:
-        """Fit the weights of the models whose sum predicts held-out ratings best in squares.
+        """Fit the weights with which the models' sum predicts held-out ratings best.
 
-        They are at least 0, shape (3,), and shrunk towards the first model alone as by
-        `_PRIOR_RATINGS` ratings. Of more than two million ratings it reads about one million, of a
-        random part of the users.
+        They minimise the squared error, are at least 0, and are shrunk towards (1, 0, 0), which is
+        the first model alone, by a prior worth `_PRIOR_RATINGS` ratings. If there are more than two
+        million ratings, those of a random subset of users are used, about one million.
+
+        Returns:
+            Array of shape (3,).
         """
         from scipy.optimize import nnls
 
@@ -135,14 +139,14 @@ class ReferenceRatings(NonprivateMechanism):
         return weights
 
     def _fit_variational_bayes(self, ratings: Ratings) -> Steps:
-        """Yield the rounds of variational Bayes on the ratings."""
-        from dpmc_core.solvers.noisy_reports import effects_and_taste
+        """Fit effects and factors by variational Bayes, and yield a step for each round."""
+        from dpmc_core.solvers.noisy_reports import fit_effects_and_taste
 
         entries, half_width = Pattern.from_ratings(ratings), ratings.public.half_width
         mean = float(ratings.values.mean())
         values = (ratings.values - mean) / half_width
-        posteriors = effects_and_taste(
-            entries, values, users_differ=True, rank=self.rank, rounds=self.rounds
+        posteriors = fit_effects_and_taste(
+            entries, values, noise_by_user=True, rank=self.rank, rounds=self.rounds
         )
         for index, posterior in enumerate(posteriors, start=1):
             trace = {
@@ -160,15 +164,21 @@ class ReferenceRatings(NonprivateMechanism):
 
 
 def _fit_private_without_noise(ratings: Ratings, seed: int) -> list[Factors]:
-    """Fit the private estimator without noise, and again with who rated what as an item feature."""
+    """Fit the private estimator without noise, and again with who rated what as an item feature.
+
+    Returns:
+        The two models.
+    """
     entries, n = Pattern.from_ratings(ratings), ratings.public.items
     rated_products = gram_products(
         entries.build_matrix(np.ones(len(ratings))), 1.0 / np.sqrt(np.maximum(entries.counts, 1))
     )
     _, vectors = leading_eigenpairs(rated_products, n, min(_N_DIRECTIONS, n - 1))
     counts = 1.0 + item_sums(entries)
-    rated_features = {"who rated what": uncorrelated(vectors / np.sqrt(counts)[:, None], counts)}
-    method, fitted = PrivateEffects(epsilon=1e6), []
+    rated_features = {
+        "who rated what": decorrelate_columns(vectors / np.sqrt(counts)[:, None], counts)
+    }
+    method, fitted = PrivateEffects(epsilon=1e6), []  # its noise is negligible
     for extra_features in ({}, rated_features):
         extended = ratings.with_item_features(
             {**ratings.item_features, **extra_features}
@@ -181,7 +191,10 @@ def _fit_private_without_noise(ratings: Ratings, seed: int) -> list[Factors]:
 
 
 def _blend_models(models: Sequence[Model | None], weights: Floats, public: PublicFacts) -> Factors:
-    """Return the weighted sum of the models' deviations from the middle of the range."""
+    """Return the middle of the range plus the weighted sum of the models' deviations from it.
+
+    All models are factors.
+    """
     factor_models = [model for model in models if isinstance(model, Factors)]
     left = np.hstack(
         [weight * model.left for weight, model in zip(weights, factor_models, strict=True)]
@@ -211,6 +224,7 @@ class ReferenceRanking(NonprivateMechanism):
     rounds: int = setting(15, "rounds of iALS once it is chosen", at_least=1, at_most=10_000)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield a step without a model for each candidate, and last the best one, fitted to all."""
         check_interactions(ratings)
         is_held_out = self._choose_held_out(ratings, rng)
         seed = int(rng.integers(2**63))
@@ -240,10 +254,14 @@ class ReferenceRanking(NonprivateMechanism):
         yield Step.from_trace(total, total, last.model, trace)
 
     def _choose_held_out(self, ratings: Ratings, rng: Rng) -> Bools:
-        """Choose the held-out interactions: some of every user, or one of each of some users.
+        """Choose which interactions are held out, about `judges` in all: the latest of each user.
 
-        No user's only interaction is held out, and more than one only of users who have five times
-        as many.
+        If there are fewer than `judges` users with two interactions or more, each of them has
+        several held out, but at most a fifth (one at least); otherwise `judges` random users have
+        one each.
+
+        Returns:
+            Mask of shape (n_ratings,).
         """
         counts = np.diff(ratings.indptr)
         eligible_users = rng.permutation(np.flatnonzero(counts > 1))[: self.judges]
@@ -255,9 +273,9 @@ class ReferenceRanking(NonprivateMechanism):
 
 
 def _measure_hit_ratio(method: Mechanism, ratings: Ratings, is_held_out: Bools, seed: int) -> float:
-    """Return HR@10 of the held-out interactions after a fit on the others.
+    """Return HR@10 of the held-out interactions for a method that is fitted to the others.
 
-    It is 0 where too few interactions, or items to rank them among, leave nothing to choose by.
+    It is 0 for every method if no interaction is held out, or none can be ranked.
     """
     if not is_held_out.any():
         return 0.0

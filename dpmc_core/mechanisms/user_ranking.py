@@ -43,27 +43,27 @@ from dpmc_core.settings import mechanism, setting
 from dpmc_core.solvers.factorization import check_interactions
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.ranking import (
-    TELLING,
+    FEATURE_GAIN_PRIOR,
     Audiences,
-    Counts,
-    OwnFacts,
-    cross_moments,
-    facts_apart,
-    profiles,
+    CountEstimate,
+    UserFeatureSums,
+    compute_profiles,
+    sum_feature_gains,
+    sum_profiles_by_item,
 )
 from dpmc_core.solvers.rows import contribution_weights, feature_gain_probability, item_sums
 from dpmc_core.style import PURPLE, Style
 
 _POPULARITY_SHARE = 0.25  # share of the budget (mu squared) for the first count
-# How often each round's query is published, and the signal from which on the next is about taste:
-# the first features are random and show only a part of it.
+# For each round, how often its query is published, and the smallest signal with which the next
+# round estimates taste. It is 0 after the first, whose features are random and show little taste.
 _ROUNDS = ((1, 0.0), (2, 0.02), (3, 0.0))
-_MOMENTS_SHARE = 0.03  # share of an answer's budget for the second moments of profiles
+_MOMENTS_SHARE = 0.03  # share of a round's budget for the second moments of profiles
 _FEATURES_SHARE = 0.03  # share of the budget for the gains of public item features, if any
 _FEATURE_GAIN_QUERY = "how much more each public fact tells the users than by chance"
-# Share of the squared length of a user's contribution that counts the user; not the profile.
+# Share of the squared length of a user's contribution for the count; the rest is for the profile.
 _COUNT_SHARE = 0.2
-# Squared counts over the squared noise of the whole budget, from which on taste is estimated.
+# Mean squared count over the squared noise of the whole budget, from which taste is estimated.
 _DETECTION_RATIO = 40.0
 
 
@@ -78,7 +78,7 @@ _FEATURES_FORMULA = (
 
 
 class ProtectedUnit(enum.Enum):
-    """The privacy unit: whose presence the budget covers."""
+    """The privacy unit of the budget: everything of one user, or one user-item cell."""
 
     USER = "user"
     CELL = "cell"
@@ -90,8 +90,8 @@ class NoisyCounts(Releases):
 
     Attributes:
         counts: shape (items,), how many users have each item.
-        facts: shape (n_features,), how much each public feature helps; None without public
-            features.
+        facts: shape (n_features,), the gain of each public feature (see `sum_feature_gains`); None
+            without public features.
     """
 
     counts: Laplace | Gaussian
@@ -99,11 +99,11 @@ class NoisyCounts(Releases):
 
 
 def format_user_formula(public: PublicFacts, profile: str) -> str:
-    """Say how a user scores item j.
+    """Return the formula by which a user scores item j, for `OwnSide.formula`.
 
     Args:
         public: the public facts.
-        profile: the formula without item features, up to its last bracket.
+        profile: the formula without item features, without its last closing bracket.
     """
     features_text = f", {_FEATURES_FORMULA.format(public.columns)}" if public.features else ")"
     return profile + features_text
@@ -112,7 +112,7 @@ def format_user_formula(public: PublicFacts, profile: str) -> str:
 def publish_feature_gains(
     release: Laplace | Gaussian | None, ratings: Ratings, posterior_counts: Floats, rng: Rng
 ) -> Floats | None:
-    """Publish how much item features help users, and return the probability that each of them does.
+    """Publish the gains of item features, and return the probability that each of them helps.
 
     Args:
         release: of the gains; None where there are no public features.
@@ -126,20 +126,22 @@ def publish_feature_gains(
     if release is None:
         return None
     n_users = ratings.public.users
-    noisy_gains = release.publish(ratings.sum_over_users(facts_apart, posterior_counts), rng)
+    noisy_gains = release.publish(ratings.sum_over_users(sum_feature_gains, posterior_counts), rng)
     noise_scale = release.scale * (math.sqrt(2) if isinstance(release, Laplace) else 1)
-    return feature_gain_probability(noisy_gains / n_users, noise_scale / n_users, *TELLING)
+    return feature_gain_probability(
+        noisy_gains / n_users, noise_scale / n_users, *FEATURE_GAIN_PRIOR
+    )
 
 
 def _add_feature_scores(
     model: Factors, ratings: Ratings, gain_probabilities: Floats | None, posterior_counts: Floats
 ) -> Factors:
-    """Add to scores in log odds what item features say, as far as they help."""
+    """Return a model of log odds with the scores from item features added, if there are any."""
     if gain_probabilities is None:
         return model
-    return OwnFacts.of(
+    return UserFeatureSums.from_pattern(
         Pattern.from_ratings(ratings), ratings.used_features, posterior_counts
-    ).added(model, gain_probabilities)
+    ).add_to_scores(model, gain_probabilities)
 
 
 @mechanism
@@ -171,6 +173,7 @@ class PrivatePopularity(Mechanism):
     )
 
     def guarantee(self, public: PublicFacts) -> Guarantee[NoisyCounts]:
+        """Return the guarantee: noisy counts, and gains of item features if there are any."""
         per_user, n_features = self.per is ProtectedUnit.USER, len(public.features)
         if per_user:
             check_delta(self.delta, public)
@@ -185,7 +188,8 @@ class PrivatePopularity(Mechanism):
             else (total_budget, total_budget)
         )
         row_norm = float(k) if is_pure else math.sqrt(k)
-        # Rows have no negative parts, so two of them are at most sqrt(2) times as far apart.
+        # Rows have no negative entries, so two of them are at most sqrt(2) times as far apart in l2
+        # as one of them is from an empty row.
         counts_release = self._build_release(
             "how many users have each item",
             (public.items,),
@@ -194,7 +198,7 @@ class PrivatePopularity(Mechanism):
             math.sqrt(2) * row_norm,
         )
         features_release = None
-        if n_features:  # one cell, too, may change all that a user says about the features
+        if n_features:  # a single cell may change all of a user's gains, each of them in -1..1
             features_norm = float(n_features) if is_pure else math.sqrt(n_features)
             features_release = self._build_release(
                 _FEATURE_GAIN_QUERY,
@@ -222,7 +226,16 @@ class PrivatePopularity(Mechanism):
         sensitivity: float,
         replaced_sensitivity: float,
     ) -> Laplace | Gaussian:
-        """Return the release of an answer that what the budget protects moves by `sensitivity`."""
+        """Return a release with noise for its budget.
+
+        Args:
+            query: what is published, in words.
+            shape: the shape of the answer.
+            budget: of the release.
+            sensitivity: how far an emptied row moves the answer, or a changed cell if cells are
+                protected; in l1 for Laplace noise (delta = 0), in l2 for Gaussian noise.
+            replaced_sensitivity: how far a replaced row moves it in l2, if users are protected.
+        """
         sensitivities = {USER_EMPTIED if self.per is ProtectedUnit.USER else CELL: sensitivity}
         if self.delta == 0:
             scale = sensitivity / budget.epsilon
@@ -234,21 +247,22 @@ class PrivatePopularity(Mechanism):
         )
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:  # noqa: ARG002
-        """Describe how a user computes the own scores."""
+        """Describe how a user computes the user's own scores."""
         return _describe_common_scores(public)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield one step, scores by noisy counts and, if there are any, by item features."""
         releases = self.guarantee(ratings.public).releases
-        counts = Counts(
+        counts = CountEstimate(
             releases.counts.publish(ratings.sum_over_users(self._count_users), rng),
             releases.counts.scale,
         )
-        gain_probabilities = publish_feature_gains(releases.facts, ratings, counts.believed, rng)
+        gain_probabilities = publish_feature_gains(releases.facts, ratings, counts.posterior, rng)
         model = ratings.build_model(_score_by_popularity, counts, gain_probabilities)
         yield Step(1, 1, model, {"most popular item": float(counts.noisy.max())}, final=True)
 
     def _count_users(self, ratings: Ratings) -> Floats:
-        """Count how many of some users have each item."""
+        """Count how many of some users have each item; active users count less for each."""
         check_interactions(ratings)
         values = np.ones(len(ratings))
         if self.per is ProtectedUnit.USER:
@@ -258,16 +272,24 @@ class PrivatePopularity(Mechanism):
 
 
 def _score_by_popularity(
-    ratings: Ratings, counts: Counts, gain_probabilities: Floats | None, divisor: int = 1
+    ratings: Ratings, counts: CountEstimate, gain_probabilities: Floats | None, divisor: int = 1
 ) -> Factors:
-    """Score items by counts over `divisor`, or by their logs where item features add to them."""
-    scores = counts.noisy / divisor if gain_probabilities is None else np.log(counts.believed)
+    """Score items by noisy counts; with item features by their logarithms plus feature scores.
+
+    Args:
+        ratings: the users' items.
+        counts: the released counts.
+        gain_probabilities: shape (n_features,), the probability that each public feature helps;
+            None without public features.
+        divisor: divides the counts, so that scores are shares of users; it changes no ranking.
+    """
+    scores = counts.noisy / divisor if gain_probabilities is None else np.log(counts.posterior)
     model = Factors(np.ones((ratings.public.users, 1)), scores[:, None])
-    return _add_feature_scores(model, ratings, gain_probabilities, counts.believed)
+    return _add_feature_scores(model, ratings, gain_probabilities, counts.posterior)
 
 
 def _describe_common_scores(public: PublicFacts) -> OwnSide:
-    """Describe how a user computes scores that are the same for everybody but for item features."""
+    """Describe how a user computes scores by popularity, to which item features may add."""
     if not public.features:
         return OwnSide("everybody's score of item j is items_j", (1,))
     return OwnSide(
@@ -283,8 +305,8 @@ class TasteReleases(Releases):
         popularity: shape (items,), how many users have each item.
         rounds: shape (items, rank + 1), counts and sums of profiles.
         moments: shape (rank + 1, rank + 1), second moments of the profiles and an intercept.
-        facts: shape (n_features,), how much each public feature helps; None without public
-            features.
+        facts: shape (n_features,), the gain of each public feature (see `sum_feature_gains`); None
+            without public features.
     """
 
     popularity: Gaussian
@@ -297,26 +319,27 @@ class TasteReleases(Releases):
 class PrivateTaste(PerUser):
     """Popularity, and taste in rounds as long as the releases show it stands out of the noise.
 
-    It is linear discriminant analysis of user profiles u, the direction of the user's row among
-    public item features (zero for an empty row, else of length 1). With N the items' counts, S the
-    covariance of profiles and t how far the mean profile of an item's users lies from that of all,
-    the score is log N + (u - centre)' S^-1 t - t' S^-1 t / 2.
+    It is linear discriminant analysis of user profiles u: the direction of the sum of the features
+    of the user's items (zero for an empty row, else of length 1). With N the items' counts, S the
+    covariance of profiles and t the mean profile of an item's users less that of all users, the
+    score is log N + (u - centre)' S^-1 t - t' S^-1 t / 2.
 
-    All that items learn from users goes through Gaussian noise. A user of k items adds, in l2 where
-    the row becomes empty (and where it becomes any other row):
+    Everything that reaches the items from users goes through Gaussian noise. The releases, what a
+    user of k items adds to them, and their l2 sensitivity if a row becomes empty (in brackets: if
+    it becomes any other row):
 
-    - popularity, once: 1/sqrt(k) to each own item: 1 (sqrt 2, for no part is negative);
-    - rounds, six times: to each own item sqrt(.2)/sqrt(k) in column 0 and sqrt(.8)/sqrt(k) times
-      the profile without that item in the others: 1 (sqrt(2 + 2 (.8 - .2)), where all profiles turn
-      round and no item changes);
+    - popularity, once: 1/sqrt(k) to each of the user's items: 1 (sqrt 2, as no entry is negative);
+    - rounds, six times: to each of the user's items sqrt(.2)/sqrt(k) in column 0 and
+      sqrt(.8)/sqrt(k) times the profile without that item in the others: 1 (sqrt(2 + 2 (.8 - .2)),
+      if all profiles are reversed and no item changes);
     - moments, six times: (u, 1)(u, 1)': sqrt 3, because the last entry is the public m (sqrt 8).
 
-    Features start random; what items learned in a round are the next ones, and a round's query is
-    published once, twice, then three times. Where the released popularity is so faint that taste
-    would drown, or where a round said nothing about taste, the rest of the six publications goes to
-    the counts again, with all of a user's contribution: 1/sqrt(k) in column 0. Either way every
-    release has the shape, scale and bounds that the guarantee states, and the choice is
-    post-processing. Each user's own profile and scores stay with that user.
+    Features start random, and the taste found in a round gives the features of the next one. The
+    three rounds are published once, twice and three times. If the released popularity is too weak
+    for taste, or a round found no taste, the remaining publications count again, with all of a
+    user's contribution: 1/sqrt(k) in column 0. Either way every release has the shape, scale and
+    bounds that the guarantee states, and the choice is post-processing. Each user's own profile and
+    scores stay with that user.
     """
 
     id = "private-taste"
@@ -341,6 +364,7 @@ class PrivateTaste(PerUser):
         return "popularity first, and taste only where the released counts show it can be heard"
 
     def guarantee(self, public: PublicFacts) -> Guarantee[TasteReleases]:
+        """Return the guarantee: popularity, rounds and moments six times, and feature gains."""
         d, n_features, budget = self.rank, len(public.features), self.budget()
         n_publications = sum(n_repeats for n_repeats, _ in _ROUNDS)
         features_release = None
@@ -389,7 +413,7 @@ class PrivateTaste(PerUser):
         return self.build_guarantee(public, releases, "Gaussian mechanism, composed exactly")
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
-        """Describe how a user computes the own scores."""
+        """Describe how a user computes the user's own scores."""
         if columns == 1 + public.columns:  # taste did not stand out of the noise
             return _describe_common_scores(public)
         arrays = {
@@ -401,14 +425,17 @@ class PrivateTaste(PerUser):
         )
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield a model after each of the six publications; see the class for the three rounds."""
         releases, (n_users, n_items) = self.guarantee(ratings.public).releases, ratings.public.shape
         exact_counts = ratings.sum_over_users(_sum_unit_rows)
         noise_scale = releases.rounds.scale
-        counts = Counts(releases.popularity.publish(exact_counts, rng), releases.popularity.scale)
+        counts = CountEstimate(
+            releases.popularity.publish(exact_counts, rng), releases.popularity.scale
+        )
         is_detectable = _is_signal_detectable(counts)
-        gain_probabilities = publish_feature_gains(releases.facts, ratings, counts.believed, rng)
+        gain_probabilities = publish_feature_gains(releases.facts, ratings, counts.posterior, rng)
         features = harmless(rng, Harmless.START).uniform(-1.0, 1.0, (n_items, self.rank))
-        features *= np.sqrt(counts.believed)[:, None]  # noise drowns what rare items would show
+        features *= np.sqrt(counts.posterior)[:, None]  # less weight for rare items
         index = 0
         for n_repeats, min_signal in _ROUNDS:
             exact_sums = np.zeros((n_items, self.rank + 1))
@@ -416,7 +443,7 @@ class PrivateTaste(PerUser):
             count_share = _COUNT_SHARE if is_detectable else 1.0
             exact_sums[:, 0] = math.sqrt(count_share) * exact_counts
             if is_detectable:
-                features = features - counts.believed @ features / counts.believed.sum()
+                features = features - counts.posterior @ features / counts.posterior.sum()
                 query_features = features
                 profiled_users = ratings.map_users(_UserProfiles.from_ratings, features)
                 profile_sums, exact_moments = profiled_users.sum_over_users(
@@ -429,7 +456,7 @@ class PrivateTaste(PerUser):
                 noisy_sums = releases.rounds.publish(exact_sums, rng)
                 mean_sums += (noisy_sums - mean_sums) / repeat
                 moments += (releases.moments.publish(exact_moments, rng) - moments) / repeat
-                counts = counts.with_also(
+                counts = counts.combine(
                     noisy_sums[:, 0] / math.sqrt(count_share), noise_scale / math.sqrt(count_share)
                 )
                 signal = 0.0
@@ -437,30 +464,32 @@ class PrivateTaste(PerUser):
                     mean_profiles = mean_sums[:, 1:] / math.sqrt(1 - count_share)
                     if audiences is not None:
                         repeated_profiles = noisy_sums[:, 1:] / math.sqrt(1 - count_share)
-                        agreement += audiences.agreement(repeated_profiles, counts.believed)
+                        agreement += audiences.measure_agreement(
+                            repeated_profiles, counts.posterior
+                        )
                     profile_noise = noise_scale / math.sqrt((1 - count_share) * repeat)
                     moments_noise = releases.moments.scale / math.sqrt(repeat)
-                    audiences = Audiences.of(
+                    audiences = Audiences.from_noisy_sums(
                         mean_profiles,
                         profile_noise,
                         moments,
                         moments_noise,
-                        counts.believed,
+                        counts.posterior,
                         n_users,
                     )
                     reliability = (
                         min(max(agreement[0] / agreement[1], 0.0), 1.0) if agreement[1] > 0 else 1.0
                     )
-                    signal = reliability * audiences.told
+                    signal = reliability * audiences.signal
                     model = profiled_users.build_model(
                         _UserProfiles.score_items,
                         audiences,
                         query_features,
-                        counts.believed,
+                        counts.posterior,
                         reliability,
                         gain_probabilities,
                     )
-                    features = audiences.features(counts.believed)
+                    features = audiences.compute_next_features(counts.posterior)
                 else:
                     model = ratings.build_model(
                         _score_by_popularity, counts, gain_probabilities, n_users
@@ -471,13 +500,13 @@ class PrivateTaste(PerUser):
 
 
 def _sum_unit_rows(ratings: Ratings) -> Floats:
-    """Count how many of some users have each item, with rows scaled to length 1."""
+    """Count how many of some users have each item, with every row scaled to l2 length 1."""
     check_interactions(ratings)
     return item_sums(Pattern.from_ratings(ratings), contribution_weights(ratings, 1))
 
 
 class _UserProfiles(NamedTuple):
-    """Some users' ratings and profiles.
+    """Some users' items and profiles.
 
     Attributes:
         ratings: the users' items.
@@ -495,22 +524,23 @@ class _UserProfiles(NamedTuple):
             ratings: the users' items.
             features: shape (items, d).
         """
-        return cls(ratings, profiles(Pattern.from_ratings(ratings), features))
+        return cls(ratings, compute_profiles(Pattern.from_ratings(ratings), features))
 
     def sum_profiles(self, features: Floats) -> tuple[Floats, Floats]:
-        """Sum the profiles by item, and their second moments with an intercept.
+        """Sum the profiles of each item's users, and the second moments of all profiles.
 
         Args:
-            features: shape (items, d).
+            features: shape (items, d), of which the profiles are made.
 
         Returns:
-            Arrays of shape (items, d) and (d + 1, d + 1).
+            The sums by `sum_profiles_by_item`, shape (items, d), and the sum of (u, 1)(u, 1)' over
+            the users' profiles u, shape (d + 1, d + 1).
         """
         weights = contribution_weights(self.ratings, 1)
         profiles_and_intercept = np.hstack(
             [self.user_profiles, np.ones((len(self.user_profiles), 1))]
         )
-        moments = cross_moments(Pattern.from_ratings(self.ratings), weights, features)
+        moments = sum_profiles_by_item(Pattern.from_ratings(self.ratings), weights, features)
         return moments, profiles_and_intercept.T @ profiles_and_intercept
 
     def score_items(
@@ -524,24 +554,23 @@ class _UserProfiles(NamedTuple):
         """Score items by popularity, taste and what item features add.
 
         Args:
-            audiences: what the profiles of items' users say.
+            audiences: taste, from the profiles of items' users.
             features: shape (items, d), of which the profiles are made.
             posterior_counts: shape (items,), the items' counts.
-            reliability: how much of what `audiences` says is taste, not noise.
-            gain_probabilities: shape (n_features,), that each public feature helps; None without
-                any.
+            reliability: by what taste is multiplied, because some of it is noise.
+            gain_probabilities: shape (n_features,), the probability that each public feature helps;
+                None without public features.
         """
-        model = audiences.scores(self.user_profiles, posterior_counts, reliability)
+        model = audiences.score_items(self.user_profiles, posterior_counts, reliability)
         model = replace(model, user_arrays={"features": features, "centre": audiences.centre})
         return _add_feature_scores(model, self.ratings, gain_probabilities, posterior_counts)
 
 
-def _is_signal_detectable(counts: Counts) -> bool:
-    """Whether a round of taste could be heard, judged by the first released counts alone.
+def _is_signal_detectable(counts: CountEstimate) -> bool:
+    """Return whether taste could exceed the noise, judged by the first released counts only.
 
-    Taste divides the users of an item, so its moments are a part of the item's count: the mean
-    square of the counts, less the known noise, is compared with the noise that the whole budget
-    would leave.
+    Sums of profiles over an item's users are never longer than the item's count. So the mean square
+    of the counts, less the known noise, is compared with the noise of the whole budget.
     """
-    signal_energy = float(counts.noisy @ counts.noisy) / len(counts.noisy) - counts.noise**2
-    return signal_energy >= _DETECTION_RATIO * _POPULARITY_SHARE * counts.noise**2
+    signal_energy = float(counts.noisy @ counts.noisy) / len(counts.noisy) - counts.noise_std**2
+    return signal_energy >= _DETECTION_RATIO * _POPULARITY_SHARE * counts.noise_std**2

@@ -129,7 +129,7 @@ class Loss:
         return composed_delta(self.pure, self.mu, epsilon)
 
     def attacker_accuracy(self, prior: float = 0.5) -> float:
-        """Return the probability that the best attacker tells which of two data sets was used.
+        """Return the probability with which the best attacker guesses which data set was used.
 
         It is the sum over all outputs o of max(prior P(o | first), (1 - prior) P(o | second)).
         Without any release the attacker is right with probability max(prior, 1 - prior).
@@ -170,7 +170,10 @@ def gaussian_log_delta(epsilon: float, mu: float) -> float:
 
 
 def _mills_gap(u: Floats, mu: float) -> Floats:
-    """Return R(u) - R(u + mu) of the Mills ratio R, to about 1e-12 relative where delta matters."""
+    """Return R(u) - R(u + mu) of the Mills ratio R, with a relative error of about 1e-12.
+
+    Above u = 1e4, where delta is zero in floating point, it is only bounded.
+    """
     # Above 1e4 delta has underflowed long before, and -R'(t) < 1/t^2.
     tail_gap = mu / np.maximum(np.abs(u), 1.0) / np.maximum(np.abs(u), 1.0)
     if mu > 0.01:
@@ -182,10 +185,12 @@ def _mills_gap(u: Floats, mu: float) -> Floats:
 
 
 def _mills(x: Any) -> Any:
+    """Return the Mills ratio Phi(-x)/phi(x)."""
     return _ROOT_HALF_PI * scipy.special.erfcx(x / _ROOT_TWO)
 
 
 def _check_ratio(mu: float) -> None:
+    """Raise InvalidSetting unless mu is at least 0."""
     if not mu >= 0:  # also refuses NaN, which would otherwise certify epsilon 0
         raise InvalidSetting("Gaussian ratio mu", ">= 0", mu)
 
@@ -297,7 +302,7 @@ _MAX_EXACT_RELEASES = 10_000_000  # releases of one epsilon that are summed one 
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def composed_epsilon(pure: tuple[PureReleases, ...], mu: float, delta: float) -> float:
-    """Return the smallest epsilon of pure and Gaussian releases at a delta > 0, or slightly more.
+    """Return the smallest epsilon that all releases together have at a delta > 0, or slightly more.
 
     Args:
         pure: finite epsilons, at least one of them above 0.
@@ -323,7 +328,7 @@ def composed_epsilon(pure: tuple[PureReleases, ...], mu: float, delta: float) ->
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def composed_delta(pure: tuple[PureReleases, ...], mu: float, epsilon: float) -> float:
-    """Return the smallest delta of pure and Gaussian releases at an epsilon, or slightly more.
+    """Return the smallest delta that all releases together have at an epsilon, or slightly more.
 
     Args:
         pure: finite epsilons, at least one of them above 0.
@@ -351,12 +356,12 @@ class _LaplaceLoss:
 
     @classmethod
     def from_releases(cls, pure: tuple[PureReleases, ...], mu: float) -> _LaplaceLoss | None:
-        """Return the loss; None if the releases are others or more."""
+        """Return the loss; None unless the releases are a single Laplace number."""
         is_single = mu == 0 and len(pure) == 1 and pure[0].laplace and pure[0].times == 1
         return cls(pure[0].epsilon) if is_single else None
 
     def delta(self, epsilon: float) -> float:
-        """Return the delta at an epsilon."""
+        """Return the delta of this loss at an epsilon."""
         return max(0.0, -math.expm1((epsilon - self.shift) / 2))
 
 
@@ -370,11 +375,14 @@ class _BinomialLoss:
     """
 
     losses: Floats
-    logs: Floats  # of their chances
+    logs: Floats
 
     @classmethod
     def from_releases(cls, pure: tuple[PureReleases, ...], mu: float) -> _BinomialLoss | None:
-        """Return the loss; None if the releases are others or too many."""
+        """Return the loss; None unless the releases are randomised responses of one epsilon.
+
+        It is also None if there are too many of them.
+        """
         if mu > 0 or len(pure) > 1 or pure[0].laplace or pure[0].times > _MAX_EXACT_RELEASES:
             return None
         epsilon, n, _ = pure[0]
@@ -388,7 +396,7 @@ class _BinomialLoss:
         return cls((n - 2 * i) * epsilon, logs)
 
     def delta(self, epsilon: float) -> float:
-        """Return the delta at an epsilon."""
+        """Return the delta of this loss at an epsilon."""
         is_above = self.losses > epsilon
         excess = -np.expm1(epsilon - self.losses[is_above])
         return float(np.exp(self.logs[is_above]) @ excess)
@@ -424,7 +432,14 @@ class _GridLoss:
         delta: float | None = None,
         epsilon: float | None = None,
     ) -> _GridLoss:
-        """Return the loss on a grid that is fine enough to reach a delta, or an epsilon."""
+        """Return the loss on a grid, tilted for the delta or for the epsilon that is of interest.
+
+        Args:
+            pure: the pure releases.
+            mu: ratio of the Gaussian releases; 0 without any.
+            delta: the delta at which epsilon is sought; None if an epsilon is given.
+            epsilon: the epsilon at which delta is sought; None if a delta is given.
+        """
         total = sum(releases.times for releases in pure)
         variance = math.fsum(p.times * min(p.epsilon, 2.0) ** 2 for p in pure) + mu * mu
         step = 2 * math.sqrt(_ADDED_VARIANCE * variance / total)
@@ -455,7 +470,7 @@ class _GridLoss:
         return cls(losses, masses, tilt, log_mean, mu)
 
     def delta(self, epsilon: float) -> float:
-        """Return the delta at an epsilon."""
+        """Return the delta of this loss at an epsilon."""
         excess = epsilon - self.losses
         if self.mu == 0:
             is_above = excess < 0
@@ -477,11 +492,14 @@ class _GridLoss:
 
 
 def _discretise_loss(releases: PureReleases, step: float) -> tuple[int, Floats]:
-    """Return the first grid index and the probabilities of a release's loss at multiples of a step.
+    """Return the distribution of the loss of one of the releases, on the multiples of a step.
 
     Mass between two grid points is split between both so that its probability under either data set
     stays. This spreads the likelihood ratio, which makes the two data sets no harder to
     distinguish.
+
+    Returns:
+        The index of the first grid point, and the probabilities of that and the following points.
     """
     end = releases.epsilon
     low, high = math.floor(-end / step), math.ceil(end / step)
@@ -505,10 +523,14 @@ def _split_mass(
     q: Floats,
     step: float,
 ) -> None:
-    """Add masses to the grid points below and above each of them, in place.
+    """Split masses between the grid points below and above each of them, in place.
 
-    p and q are the probabilities with and without the change; q is multiplied by e^(loss of the
-    point below).
+    Args:
+        lower_masses: array of shape (n,), of the grid points below, to which the shares are added.
+        upper_masses: array of shape (n,), of the grid points above, likewise.
+        p: array of shape (n,), the probability of each mass with the change.
+        q: array of shape (n,), that without the change, times e^(loss of the point below).
+        step: the distance of grid points.
     """
     upper = np.clip((p - q) / -math.expm1(-step), 0.0, p)
     upper_masses += upper
@@ -518,13 +540,18 @@ def _split_mass(
 def _laplace_masses(inside: Floats, edges: Floats, s: float) -> tuple[Floats, Floats]:
     """Return the masses between grid points of one Laplace number that moves by s scales.
 
-    inside: points of -s..s; edges: the grid points below. The masses are returned as `_split_mass`
-    takes them.
-
     Several numbers that move by s in all are no easier to distinguish. For two, a + b = s, a >= b:
     with h_s(t) = 1 - e^((t - s)/2), |t| <= s, the delta of one at epsilon t, that of the two is
     E[h_a(t - loss of b)] = h_s(t) - e^((t - s)/2) x with x = b/2 for 0 <= t <= a - b and x = (a + b
     - t)/4 above, hence no more; negative t mirror it.
+
+    Args:
+        inside: array of shape (n + 1,), the grid points clipped to -s..s.
+        edges: array of shape (n,), the grid point below each mass.
+        s: the sensitivity in noise scales.
+
+    Returns:
+        The arrays p and q that `_split_mass` takes, both of shape (n,).
     """
     low, high = inside[:-1], inside[1:]
     p = 0.5 * (np.exp((high - s) / 2) - np.exp((low - s) / 2))
@@ -535,7 +562,17 @@ def _laplace_masses(inside: Floats, edges: Floats, s: float) -> tuple[Floats, Fl
 def _tilt_distribution(
     probabilities: Floats, start: int, tilt: float, step: float
 ) -> tuple[Floats, float]:
-    """Return a distribution weighted by exp(tilt loss), and the logarithm of its mean weight."""
+    """Weight a distribution by exp(tilt loss), and normalise it.
+
+    Args:
+        probabilities: array of shape (n,), of losses at n consecutive multiples of the step.
+        start: the first of these multiples.
+        tilt: the exponent.
+        step: the distance of grid points.
+
+    Returns:
+        The weighted distribution, shape (n,), and the logarithm of the mean weight.
+    """
     with np.errstate(divide="ignore"):
         logs = np.log(probabilities) + tilt * step * (start + np.arange(len(probabilities)))
     max_log = float(logs.max())
@@ -553,9 +590,16 @@ def _choose_tilt(
     delta: float | None,
     epsilon: float | None,
 ) -> float:
-    """Return the tilt at which Chernoff's bound on delta, or on epsilon, is smallest.
+    """Return the tilt at which Chernoff's bound on epsilon (given delta) or on delta is smallest.
 
-    std: approximate standard deviation of the loss.
+    Args:
+        pure: the pure releases.
+        distributions: the first grid index and the probabilities of the loss of each.
+        step: the distance of grid points.
+        mu: ratio of the Gaussian releases.
+        std: approximate standard deviation of the total loss.
+        delta: None if an epsilon is given.
+        epsilon: None if a delta is given.
     """
 
     def log_moment(tilt: float) -> float:
@@ -580,7 +624,16 @@ def _choose_tilt(
 def _find_window(
     pure: tuple[PureReleases, ...], starts: list[int], distributions: list[Floats]
 ) -> tuple[int, int]:
-    """Return the multiples of the step between which a tilted total lies, but for 1e-18 of it."""
+    """Return grid indices between which the total loss lies, but for 1e-18 of its tilted mass.
+
+    Args:
+        pure: the pure releases.
+        starts: the first grid index of the loss of each.
+        distributions: the tilted probabilities of the loss of each.
+
+    Returns:
+        The first and the last index.
+    """
     first = sum(p.times * start for p, start in zip(pure, starts, strict=True))
     last = first + sum(
         p.times * (len(probabilities) - 1)

@@ -16,7 +16,7 @@ from dpmc_core.privacy.accounting import bisect
 
 
 def count_right_guesses(scores: Floats, planted: Bools, guesses: int) -> int:
-    """Count the right ones of the surest guesses; a canary is guessed present if its score is > 0.
+    """Count how many of the surest guesses are right; the guess is "planted" if the score is > 0.
 
     Args:
         scores: array of shape (n_canaries,), how strongly the output indicates each canary.
@@ -28,6 +28,7 @@ def count_right_guesses(scores: Floats, planted: Bools, guesses: int) -> int:
 
 
 def _check_counts(canaries: int, guesses: int, right: int, confidence: float) -> None:
+    """Raise InvalidSetting unless the counts and the confidence are possible."""
     check_number("canaries", canaries, at_least=1, integer=True)
     check_number("guesses", guesses, at_least=1, at_most=canaries, integer=True)
     check_number("right guesses", right, at_least=0, at_most=guesses, integer=True)
@@ -75,8 +76,15 @@ def canary_p_value(
 ) -> float:
     """Bound the probability of at least `right` right guesses about an (epsilon, delta)-DP run.
 
-    With W ~ Bin(guesses, e^eps/(1 + e^eps)) it is P[W >= right] + 2 canaries delta max_i P[right -
-    i <= W < right] / i, i = 1..right.
+    With W ~ Bin(guesses, e^eps/(1 + e^eps)) the bound is P[W >= right] + 2 canaries delta max_i
+    P[right - i <= W < right] / i over i = 1..right.
+
+    Args:
+        epsilon: the epsilon of the tested promise.
+        canaries: how many canaries there were, planted or not.
+        guesses: how many of them were guessed.
+        right: how many guesses were right.
+        delta: the delta of the tested promise.
     """
     q = 1.0 / (1.0 + math.exp(-epsilon))
     tail = _binomial_tail(np.array([right]), guesses, q)[0]
@@ -120,9 +128,10 @@ def gaussian_canary_bound(
 def _is_refuted(mu: float, canaries: int, guesses: int, right: int, level: float) -> bool:
     """Return whether a mu-GDP run has `right` of `guesses` right with probability below `level`.
 
-    r and h: the probabilities of at least i right guesses, weighted by how many of the guesses are
-    right or not, per canary. The curve holds them together from i to i - 1, and their total cannot
-    exceed the share of canaries that are guessed.
+    The recursion goes from i = `right` down to 1. In it r and h are the probabilities of at least i
+    right guesses, weighted by the shares of canaries that are guessed right and wrong. The
+    trade-off curve of mu bounds h from below by r, and their sum cannot exceed the share of
+    canaries that are guessed.
     """
     share = level / canaries
     r, h = share * right, share * (guesses - right)

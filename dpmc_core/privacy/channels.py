@@ -167,6 +167,7 @@ class RandomizedResponse(MatrixChannel):
         return np.packbits(published_bits, axis=1)
 
     def _randomise(self, symbols: NDArray[np.integer], rng: Rng) -> NDArray[np.integer]:
+        """Pass each symbol through the channel."""
         return noise.pass_channel(self.matrix, symbols, rng)
 
 
@@ -254,7 +255,17 @@ class LocalChannel(Channel):
         raise NotImplementedError
 
     def _draw_reports(self, rows: Sparse, block: slice, rng: Rng) -> tuple[Ints, Floats]:
-        """Return the reported cells of a block of users, from 0 at its first cell, and reports."""
+        """Return the reported cells of a block of users, and their reports.
+
+        Args:
+            rows: sparse matrix of shape (n_users, n_items).
+            block: the users.
+            rng: draws the reports.
+
+        Returns:
+            Two arrays of one length: sorted cell indices, counted from the first cell of the block,
+            and the reports.
+        """
         items = rows.shape[1]
         starts = rows.indptr[block.start : block.stop + 1]
         row_slice = slice(starts[0], starts[-1])
@@ -270,14 +281,33 @@ class LocalChannel(Channel):
         return cells[order], np.concatenate([reports, spurious_values])[order]
 
     def _check_values(self, values: Floats) -> None:
+        """Raise InvalidSetting for the first value that the channel cannot take."""
         raise NotImplementedError
 
     def _report_rated(self, values: Floats, rng: Rng) -> tuple[NDArray[Any], Floats]:
-        """Return a mask of the rated cells that are reported, and the reports."""
+        """Return which rated cells are reported, and their reports.
+
+        Args:
+            values: array of shape (n_rated,), the ratings as the channel takes them.
+            rng: draws the reports.
+
+        Returns:
+            A mask of shape (n_rated,), and the reports of the cells that it selects.
+        """
         raise NotImplementedError
 
     def _report_missing(self, rated_cells: Ints, total: int, rng: Rng) -> tuple[Ints, Floats]:
-        """Return the reported ones of `total` cells but the (sorted) rated ones, and reports."""
+        """Return which missing cells are reported, and their reports.
+
+        Args:
+            rated_cells: sorted array of shape (n_rated,), indices of rated cells in 0..total-1; all
+                others are missing.
+            total: how many cells there are.
+            rng: draws the reports.
+
+        Returns:
+            Two arrays of one length: the indices of reported cells, and the reports.
+        """
         raise NotImplementedError
 
 
@@ -311,7 +341,8 @@ class ModifiedLaplace(LocalChannel):
     def cell_epsilon(self) -> float:
         """Largest log-likelihood ratio of one cell."""
         odds = math.log((1 - self.flip) / self.flip)
-        # Two ratings differ by up to 2; a rating and a missing cell by 1 and by the odds.
+        # Two ratings differ by up to 2. A rating and a missing cell, whose report is centred at 0,
+        # differ by up to 1 and in how likely they are reported.
         return max(2 / self.scale, odds + 1 / self.scale)
 
     def log_likelihood(self, published: Any, private: Any) -> Floats:
@@ -345,6 +376,7 @@ class ModifiedLaplace(LocalChannel):
         return density * rated_moment + (1 - density) * self.flip * noise_variance
 
     def _check_values(self, values: Floats) -> None:
+        """Raise InvalidSetting for the first rating outside -1..1."""
         is_invalid = ~(np.abs(values) <= 1)
         if is_invalid.any():
             raise InvalidSetting(
@@ -352,12 +384,14 @@ class ModifiedLaplace(LocalChannel):
             )
 
     def _report_rated(self, values: Floats, rng: Rng) -> tuple[NDArray[Any], Floats]:
+        """Draw which ratings are reported, and add Laplace noise to these."""
         is_reported = rng.random(len(values)) >= self.flip
         return is_reported, values[is_reported] + noise.draw_laplace(
             self.scale, (int(is_reported.sum()),), rng
         )
 
     def _report_missing(self, rated_cells: Ints, total: int, rng: Rng) -> tuple[Ints, Floats]:
+        """Draw which missing cells are reported, each as pure Laplace noise."""
         cells = noise.draw_hits(rated_cells, total, self.flip, rng)
         return cells, noise.draw_laplace(self.scale, (len(cells),), rng)
 
@@ -433,6 +467,7 @@ class SymbolChannel(LocalChannel, MatrixChannel):
         return density * self.debias_factor * mean_square + level_moment
 
     def _check_values(self, values: Floats) -> None:
+        """Raise InvalidSetting for the first value that is no symbol 1..d."""
         is_invalid = ~np.isin(values, np.arange(1, len(self.levels) + 1))
         if is_invalid.any():
             raise InvalidSetting(
@@ -442,10 +477,12 @@ class SymbolChannel(LocalChannel, MatrixChannel):
             )
 
     def _report_rated(self, values: Floats, rng: Rng) -> tuple[NDArray[Any], Floats]:
+        """Pass rated symbols through the channel; an output of 0 is no report."""
         symbols = noise.pass_channel(self.matrix, values.astype(np.int64), rng)
         is_reported = symbols > 0
         return is_reported, symbols[is_reported].astype(float)
 
     def _report_missing(self, rated_cells: Ints, total: int, rng: Rng) -> tuple[Ints, Floats]:
+        """Pass the symbol 0 of missing cells through the channel; an output of 0 is no report."""
         cells, symbols = noise.pass_missing_channel(self.matrix[0], rated_cells, total, rng)
         return cells, symbols.astype(float)

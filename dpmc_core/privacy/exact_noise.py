@@ -33,7 +33,7 @@ from dpmc_core.errors import CannotRelease, InvalidSetting, check_number
 
 _ROUNDING_BITS = 40  # rounding may cost 2^-40 of the noise scale, negligible beside any budget
 _PROBABILITY_BITS = 62  # bits of a channel's probabilities: their sum then fits a 64-bit word
-_MIN_PROBABILITY = 2.0**-40  # a probability that so many bits still hold to seven digits
+_MIN_PROBABILITY = 2.0**-40  # multiples of 2^-62 represent it to about seven digits
 _COORDINATES_PER_BLOCK = 100_000  # sampled at once: a second or two, then Ctrl-C takes effect
 _CELLS_PER_BLOCK = 1_000_000  # cells of a channel, or coins, sampled at once: 8 MB of random bits
 # Relative decrease of a coin's probability, which exceeds the rounding errors on the way.
@@ -45,9 +45,9 @@ _ROUND_UP = 1 + 2.0**-50  # a bound computed in floats stays a bound
 class Harmless(enum.Enum):
     """The random choices on which no privacy rests: anybody may know them.
 
-    The numbers behind each are drawn independently of the data. For every sequence of them, known
-    or not, a mechanism's releases move no further than its guarantee says; so the promise holds for
-    each sequence, and for one that is drawn.
+    They are drawn independently of the data. For every outcome of them, known or not, a change of
+    the data moves a mechanism's releases no further than its guarantee says. So the promise holds
+    for each outcome, and for a random one.
     """
 
     # A guarantee bounds every answer whatever the starting point of its search: by a clip or a
@@ -78,9 +78,10 @@ class SecureSource(Rng):
     gets its generator by `harmless`.
 
     Attributes:
-        draw_counts: how often which noise was sampled, by (kind, scale, coordinates), for
-            comparison with a guarantee; channels and coins count symbol by symbol and coin by coin.
-        harmless_counts: how often which harmless choice was requested.
+        draw_counts: how often each noise was sampled, by (kind, scale, number of coordinates), for
+            comparison with a guarantee; for channels and coins it is the number of symbols or of
+            coins, with scale 0 and one coordinate.
+        harmless_counts: how often each harmless choice was requested.
     """
 
     def __init__(self) -> None:
@@ -176,6 +177,8 @@ class SecureSource(Rng):
 
 
 def _refuse_draw(draw: str) -> Callable[..., NoReturn]:
+    """Return a method for `SecureSource` that refuses the draw of this name."""
+
     def refuse(self: SecureSource, *_: Any, **__: Any) -> NoReturn:  # noqa: ARG001
         raise CannotRelease(
             f"the plain draw '{draw}' has no exact sampler: what privacy rests on leaves by a"
@@ -232,7 +235,12 @@ def build_measurement(kind: str, scale: float, count: int, k: int) -> Any:
 def discrete_laplace_epsilon(scale: float, count: int, sensitivity: float) -> float:
     """Return the pure epsilon of one answer of `count` coordinates, by OpenDP's own map.
 
-    The rounding to the grid is included. `sensitivity` is in l1, in the unit of `scale`.
+    The rounding to the grid is included.
+
+    Args:
+        scale: scale of the Laplace noise.
+        count: number of coordinates of the answer.
+        sensitivity: the l1 sensitivity of the answer, in the unit of `scale`.
     """
     return _map_sensitivity("laplace", scale, count, sensitivity)
 
@@ -240,8 +248,7 @@ def discrete_laplace_epsilon(scale: float, count: int, sensitivity: float) -> fl
 def discrete_gaussian_mu(scale: float, count: int, sensitivity: float) -> float:
     """Return a Gaussian ratio mu that one answer of `count` coordinates does not exceed.
 
-    The answer is no worse than a Gaussian mechanism of that ratio. `sensitivity` is in l2, in the
-    unit of `scale`.
+    The answer is no worse than a Gaussian mechanism of that ratio.
 
     OpenDP's map gives rho = mu^2/2 with the rounding in it (Canonne, Kamath, Steinke, "The discrete
     Gaussian for differential privacy", 2020). The exact Gaussian curve needs more than rho. Take
@@ -252,6 +259,11 @@ def discrete_gaussian_mu(scale: float, count: int, sensitivity: float) -> float:
     around any point is constant up to 1 +- e, by Poisson summation (Peikert, "An efficient and
     parallel Gaussian sampler for lattices", 2010). With tau = 6, e < 1e-308, which no float can
     show; what counts is the ratio of sigma^2 - tau^2 to sigma^2.
+
+    Args:
+        scale: standard deviation of the noise.
+        count: number of coordinates of the answer.
+        sensitivity: the l2 sensitivity of the answer, in the unit of `scale`.
     """
     rho = _map_sensitivity("gaussian", scale, count, sensitivity)
     return _continuous_mu(rho, scale / 2.0 ** grid_exponent(scale, count))
@@ -263,6 +275,7 @@ def _continuous_mu(rho: float, steps: float) -> float:
 
 
 def _map_sensitivity(kind: str, scale: float, count: int, sensitivity: float) -> float:
+    """Return the loss by OpenDP's own map: epsilon for "laplace" noise, rho for "gaussian"."""
     if sensitivity == 0:  # the same value is rounded the same way
         return 0.0
     loss = build_measurement(kind, scale, count, grid_exponent(scale, count)).map(sensitivity)

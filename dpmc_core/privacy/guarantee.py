@@ -29,7 +29,7 @@ DEFAULT_DELTA = 1e-6  # if no other is given
 
 
 class Notion(enum.Enum):
-    """The kind of promise."""
+    """The kind of promise that a guarantee makes."""
 
     PURE = "pure"  # epsilon-DP
     APPROX = "approx"  # (epsilon, delta)-DP
@@ -54,7 +54,7 @@ class Trust(enum.Enum):
 
 
 class Publishes(enum.Enum):
-    """What leaves the trusted side, as the privacy card says it."""
+    """What leaves the trusted side, in the words of the privacy card."""
 
     MATRIX = "completed matrix"
     FLIPPED_SIGNS = "flipped signs"
@@ -162,12 +162,12 @@ class Guarantee(Generic[R]):
     def certified(self, change: Change | None = None, delta: float | None = None) -> Certified:
         """Return the budget that the releases prove for a change, or infinity and the reason.
 
-        At delta 0 the losses of pure releases add up; Gaussian ones compose exactly; see
-        `accounting` for pure ones, or both, at a delta above 0.
+        The losses of pure releases add up at delta 0, and Gaussian losses compose exactly. For the
+        composition of pure releases, or of both kinds, at a delta above 0 see `accounting`.
 
         Args:
-            change: what is to be protected; None for the claim's own.
-            delta: None for that of the claim.
+            change: what is to be protected; None for that of the claim.
+            delta: the delta at which epsilon is certified; None for that of the claim.
         """
         target_change = change or self.change
         if delta is None:
@@ -182,11 +182,12 @@ class Guarantee(Generic[R]):
         return Certified(target_change, epsilon, delta, reason)
 
     def attacker_accuracy(self, change: Change | None = None) -> float:
-        """Return the probability that the best attacker tells which of two data sets was used.
+        """Return the probability with which the best attacker guesses which data set was used.
 
-        Both are equally likely beforehand. The probability is exact for randomised responses of one
-        epsilon, for one number with Laplace noise, and for Gaussian releases, if the change may
-        move an answer by all of its sensitivity; otherwise it is an upper bound.
+        Two neighbouring data sets are equally likely beforehand. The probability is exact for
+        randomised responses of one epsilon, for one number with Laplace noise, and for Gaussian
+        releases, if the change may move an answer by all of its sensitivity; otherwise it is an
+        upper bound.
         """
         return self.loss(change).attacker_accuracy()
 
@@ -206,7 +207,9 @@ class Guarantee(Generic[R]):
             if math.isinf(sensitivity):
                 return nothing_holds, _explain_unbounded(release, change)
             spent += release.loss(sensitivity)
-        return (spent, "") if any(self.releases) else (nothing_holds, "nothing is randomised")
+        if not list(self.releases):
+            return nothing_holds, "nothing is randomised"
+        return spent, ""
 
     @property
     def per_item_release(self) -> Additive | None:
@@ -264,7 +267,7 @@ def calibrate(
             grows with the setting; it may raise InvalidSetting above some limit, which then ends
             the search.
         target: the budget that may be spent.
-        change: what is to be protected; None for the claim's own.
+        change: what is to be protected; None for that of the claim.
 
     Raises:
         InvalidSetting: if the certified epsilon is infinite (with its reason) or never crosses the
@@ -310,6 +313,7 @@ def calibrate(
 
 
 def _explain_unbounded(release: Release, change: Change) -> str:
+    """Return why a change may move a release without a bound, as a clause."""
     if not release.sensitivity:
         return f"the noise scale of '{release.query}' is read off the data"
     return (

@@ -107,7 +107,11 @@ class SymmetricGaussian:
         return product
 
     def _add_direction(self, column: Floats, count: int) -> bool:
-        """Store what `count` directions leave of a column; return False if that is nothing."""
+        """Store the part of a column that is orthogonal to the first `count` directions.
+
+        Returns:
+            Whether there is such a part; if not, nothing is stored.
+        """
         directions = self._published[0, :count]
         q = column / max(float(np.linalg.norm(column)), np.finfo(float).tiny)
         for _ in range(2):  # twice, because rounding leaves a part of them
@@ -123,10 +127,11 @@ class SymmetricGaussian:
         return True
 
     def _publish_image(self, private: Floats) -> None:
-        """Publish the image of the next direction, given the private one."""
+        """Publish the noisy image of the next direction, given its private image."""
         directions, images = self._published[:, : self._count]
         q = self._published[0, self._count]
         noisy_image = self._rng.normal(0.0, self._sigma / math.sqrt(2), len(q))
+        # Noise along q has twice the variance; along published directions symmetry decides.
         noisy_image += (math.sqrt(2) - 1) * float(q @ noisy_image) * q
         noisy_image += private
         noisy_image -= directions.T @ (directions @ noisy_image)
@@ -203,13 +208,17 @@ def pass_channel(matrix: Floats, symbols: NDArray[np.integer], rng: Rng) -> NDAr
 
 
 def _draw_flips(probability: float, count: int, rng: Rng) -> Bools:
-    """Flip coins of probability <= 1/2 each, by one random byte where that decides."""
+    """Return whether each of `count` bits flips, which it does with the given probability.
+
+    A random byte below 256 x probability flips the bit; where the byte is the one that 256 x
+    probability cuts, a second draw decides.
+    """
     random_bytes = rng.integers(0, 2**64, -(-count // 8), dtype=np.uint64).view(np.uint8)[:count]
     threshold_byte, fraction = divmod(256 * probability, 1.0)
     flips = random_bytes < int(threshold_byte)
     tied = np.flatnonzero(random_bytes == int(threshold_byte))
-    further = np.array([[1 - fraction, fraction], [0.0, 1.0]])
-    flips[tied] = pass_channel(further, np.zeros(len(tied), dtype=np.int64), rng)
+    tie_channel = np.array([[1 - fraction, fraction], [0.0, 1.0]])
+    flips[tied] = pass_channel(tie_channel, np.zeros(len(tied), dtype=np.int64), rng)
     return flips
 
 
@@ -241,9 +250,8 @@ def pass_missing_channel(row: Floats, rated_cells: Ints, total: int, rng: Rng) -
 def draw_hits(excluded: Ints, total: int, probability: float, rng: Rng) -> Ints:
     """Draw each of 0..total-1 that is not excluded with the same probability, independently.
 
-    The walk goes from hit to hit by geometric gaps, so memory and time are proportional to the
-    hits: the counts in any range are binomial, and the places within it are uniform without
-    replacement.
+    The gaps between hits are geometric, and they are drawn one after the other. So memory and time
+    are proportional to the number of hits.
 
     Args:
         excluded: sorted array of shape (n_excluded,), indices in 0..total-1.

@@ -50,6 +50,7 @@ class _EnoughRecorded(BaseException):
 
 
 _Replay: TypeAlias = Iterator[Publication]
+# The publications so far, `until_queries`, what is replayed, and `max_publications`.
 _Recording: TypeAlias = tuple[list[Publication], frozenset[str], _Replay | None, float]
 _recording: ContextVar[_Recording | None] = ContextVar("dpmc_witness", default=None)
 
@@ -67,9 +68,9 @@ def record_publications(
     Args:
         until_queries: names of queries; once each of them has been answered, the rest of the block
             is skipped.
-        replayed: publications of an earlier run, whose published values are given again in their
-            order whatever is asked, so that two data sets are seen under one history; the noise is
-            drawn as always.
+        replayed: publications of an earlier run. Their published values replace those of this run,
+            in their order and whatever the queries are, so that both data sets are seen under one
+            history. The noise is drawn as always.
         max_publications: after this many publications the rest of the block is skipped.
 
     Yields:
@@ -129,7 +130,7 @@ class Release:
     def loss(self, sensitivity: float) -> Loss:  # noqa: ARG002
         """Return the loss of all `times` publications for a change of this sensitivity.
 
-        It is infinite until a subclass says what its noise is worth.
+        It is infinite unless a subclass states the loss of its noise.
         """
         return Loss(epsilon=math.inf)
 
@@ -157,6 +158,7 @@ class Release:
         raise NotImplementedError
 
     def _check_shape(self, value: NDArray[Any]) -> None:
+        """Raise InvalidSetting unless an answer has the release's shape."""
         has_shape = len(self.shape) == value.ndim and all(
             expected is None or expected == actual
             for expected, actual in zip(self.shape, value.shape, strict=True)
@@ -166,7 +168,15 @@ class Release:
             raise InvalidSetting(f"shape of '{self.query}'", f"{shape}", value.shape)
 
     def _record(self, private: Any, published: Answer) -> Answer:
-        """Return the answer: the published one, unless a recording replays another."""
+        """Add a publication to the recording, if there is one.
+
+        Args:
+            private: the value before the noise.
+            published: the noisy value.
+
+        Returns:
+            The published value, or that which the recording replays.
+        """
         recording = _recording.get()
         if recording is None:
             return published
@@ -264,6 +274,7 @@ class Additive(Release):
         return dataclasses.replace(self, scale=scale, sensitivity={})
 
     def _check_finite(self, value: ArrayLike) -> Floats:
+        """Return an answer as an array of floats; raise InvalidSetting unless all are finite."""
         array = np.asarray(value, dtype=float)
         if not np.isfinite(array).all():  # noise would not hide them
             raise InvalidSetting(f"'{self.query}'", "finite before noise is added", "nan or inf")
@@ -275,15 +286,23 @@ class Additive(Release):
         array: Floats,
         rng: Rng,  # noqa: ARG002
     ) -> Floats:
-        """Return what the noise is added to: the array itself, unless only sampled terms count."""
+        """Return the answer to which the noise is added.
+
+        Args:
+            value: the answer as it was passed to `publish`.
+            array: the answer as an array, which is returned unless a subclass samples its terms.
+            rng: draws the sample.
+        """
         return array
 
     def _add_exact_noise(self, value: Floats, source: SecureSource) -> Floats:
+        """Return the answer plus exactly sampled noise, or raise CannotRelease."""
         if not self.exact_kind:
             raise CannotRelease(f"the noise of '{self.query}' has no exact sampler")
         return source.add_noise(self.exact_kind, value, self.scale)
 
     def _draw_noise(self, shape: tuple[int, ...], rng: Rng) -> Floats:
+        """Draw an array of simulated noise."""
         raise NotImplementedError
 
 
@@ -310,7 +329,10 @@ class Laplace(Additive):
         return float(np.abs(np.subtract(first, second, dtype=float)).sum())
 
     def loss(self, sensitivity: float) -> Loss:
-        """Return times x sensitivity / scale as the epsilon of Laplace releases."""
+        """Return times x sensitivity / scale as the epsilon of Laplace releases.
+
+        If they are `disjoint`, k changed ratings count as k releases, each moved by one rating.
+        """
         count = (
             count_equal_parts(sensitivity / self.sensitivity[RATING])
             if self.disjoint and sensitivity
@@ -447,14 +469,15 @@ class Gaussian(Additive):
     ) -> Callable[[Floats], Floats]:
         """Publish a symmetric matrix by its products with blocks of columns.
 
-        Of the noise N only what the products need is drawn, unless the matrix is small,
-        publications are recorded, the source is secure, or `mirrored` is set.
+        The matrix gets symmetric Gaussian noise. Only the noise that the products need is drawn,
+        unless the matrix is small, publications are recorded, the source is secure, or `mirrored`
+        is set.
 
         Args:
             private: returns the product of the private matrix with an array of shape (size, b).
             rng: draws the noise.
-            mirrored: whether the noise is the upper triangle of N twice, as routines that read one
-                triangle take it, instead of (N + N')/2.
+            mirrored: with N the independent noise on all entries, whether its upper triangle is
+                mirrored, as routines do that read one triangle; otherwise the noise is (N + N')/2.
 
         Returns:
             A function that returns the product of the noisy matrix with an array of shape (size,
@@ -494,6 +517,7 @@ class Releases:
 
 
 def _name_releases(name: str, value: Any) -> Iterator[tuple[str, Release]]:
+    """Yield (name, release) for each release in the value of a field of `Releases`."""
     if isinstance(value, Release):
         yield name, value
     elif isinstance(value, Releases):
@@ -505,6 +529,7 @@ def _name_releases(name: str, value: Any) -> Iterator[tuple[str, Release]]:
 
 
 def _map_releases(value: Any, transform: Callable[[Release], Release]) -> Any:
+    """Return the value of a field of `Releases` with each release in it transformed."""
     if isinstance(value, Release):
         return transform(value)
     if isinstance(value, Releases):

@@ -111,7 +111,7 @@ _SLACK = 1e-9  # relative rounding error of a term's length and weight
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """The query of a `SampledLaplace`: sums of public terms. As an array it is these sums.
+    """The query of a `SampledLaplace`: sums of public terms; NumPy takes it for the array of sums.
 
     Attributes:
         rows: sparse matrix of shape (n_rows, n_terms); its stored cells are the terms that each row
@@ -202,13 +202,14 @@ class SampledLaplace(Laplace):
         return _largest_loss(self.longest / self.scale, self.budget)
 
     def loss(self, sensitivity: float) -> Loss:
-        """Return the loss of as many terms as `longest` goes into the sensitivity."""
+        """Return the loss if sensitivity / `longest` terms change, in all publications."""
         # Terms may lie in one row, so several of them are not independent answers.
         return Loss.from_pure(
             PureReleases(sensitivity / self.longest * self.term_epsilon, self.times)
         )
 
     def _apply_sampling(self, value: ArrayLike, array: Floats, rng: Rng) -> Floats:
+        """Return the sums of sampled terms; a plain array is returned as it is."""
         if not isinstance(value, Sums):
             return array
         weights = self.weights(value.lengths)
@@ -224,10 +225,15 @@ class SampledLaplace(Laplace):
 
 @lru_cache(maxsize=1024)
 def _largest_loss(longest: float, budget: float) -> float:
-    """Return the most that a term of loss 0..longest spends with its weight.
+    """Return the largest loss of any sampled term whose loss at weight 1 is in 0..longest.
 
-    It is computed at the longest term, at one that spends the budget, and at shorter ones. These
-    all spend as much, because their weights solve one equation.
+    A term of at least the budget is always counted and spends its own loss, so the longest matters.
+    A shorter one gets the weight with which it spends the budget, up to rounding. So the loss is
+    computed at the longest term, at one that just spends the budget, and at many shorter ones.
+
+    Args:
+        longest: the loss at weight 1 of the longest term.
+        budget: the loss that a term may have if it is not always counted.
     """
     losses = np.append(longest * _RELATIVE_LENGTHS, min(longest, budget))
     return float(amplified_losses(losses, importance_weights(losses, budget)).max())

@@ -21,10 +21,10 @@ class Shares(enum.Enum):
     GAMMA = "gamma"  # hardened: a difference of Gamma variables, no one knows more than a share
 
     def check_colluding(self, colluding: int) -> None:
-        """Check that such shares can do without that many colluding users.
+        """Check that so many colluding users may be left out of the noise.
 
         Raises:
-            InvalidSetting: if they cannot.
+            InvalidSetting: if the shares are Gaussian and any user colludes.
         """
         if colluding and self is Shares.GAUSSIAN:
             raise InvalidSetting("colluding", "0 with Gaussian shares: use gamma", colluding)
@@ -124,6 +124,7 @@ class SharedLaplace(Laplace):
 
     @property
     def _dimensions(self) -> tuple[int, int]:
+        """The shape (n_rows, d)."""
         rows, length = self.shape
         assert rows is not None
         assert length is not None

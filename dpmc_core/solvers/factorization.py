@@ -48,7 +48,7 @@ _MAX_NEWTON_ROUNDS = 100  # at most; a handful is usual
 
 
 class PenalisedCells(enum.Enum):
-    """The cells that pull predictions to zero."""
+    """The cells whose predictions the loss penalises, which pulls these to zero."""
 
     ALL = "all"  # every cell (iALS)
     MISSING = "missing"  # cells that were not observed (the complementary loss of RYHH24)
@@ -62,8 +62,9 @@ class ImplicitLoss:
         alpha: the weight of the cells that pull to zero, at least 0.
         regularisation: lambda, the weight of the ridge.
         penalised_cells: which cells pull to zero.
-        frequency: whether a row with k ones among n cells has the ridge lambda (k + alpha n), or
-            lambda (k + alpha (n - k)) over missing cells; otherwise it has the ridge lambda.
+        frequency: whether a row with k clicks among n cells has the ridge lambda (k + alpha n), or
+            lambda (k + alpha (n - k)) if only missing cells pull to zero; otherwise every row has
+            the ridge lambda.
     """
 
     alpha: float
@@ -75,7 +76,7 @@ class ImplicitLoss:
         """Return the ridge of each row.
 
         Args:
-            counts: shape (k,), the number of ones of each row.
+            counts: shape (k,), the number of clicks of each row.
             n_cells: the number of cells of a row.
 
         Returns:
@@ -88,16 +89,16 @@ class ImplicitLoss:
 
     @property
     def observed_weight(self) -> float:
-        """The weight of an observed cell's p p' beyond alpha times the Gram matrix of all rows."""
+        """The weight of an observed cell's q q', in addition to alpha q q' of every cell."""
         return 1.0 if self.penalised_cells is PenalisedCells.ALL else 1.0 - self.alpha
 
     def value(self, matrix: Sparse, left: Floats, right: Floats) -> float:
         """Return the loss, without building a users x items array.
 
         Args:
-            matrix: the ones, shape (m, n).
-            left: shape (m, d).
-            right: shape (n, d).
+            matrix: the clicks, a sparse matrix of ones, shape (m, n).
+            left: shape (m, d), the factors p of the rows.
+            right: shape (n, d), the factors q of the columns.
         """
         m, n = matrix.shape
         observed = Pattern.from_matrix(matrix).sample_product(left, right)
@@ -139,11 +140,11 @@ def solve_implicit_rows(
 ) -> Floats:
     """Return the factors of every row that minimise the loss, given the factors of the columns.
 
-    They are p = A^-1 sum_I q with A = w sum_I q q' + alpha Q'Q + ridge I, where I are the row's
-    ones and w is the loss's `observed_weight`.
+    They are p = A^-1 sum_S q with A = w sum_S q q' + alpha Q'Q + ridge I, where S are the row's
+    clicks and w is the loss's `observed_weight`.
 
     Args:
-        matrix: the ones, shape (r, c).
+        matrix: the clicks, a sparse matrix of ones, shape (r, c).
         column_factors: Q, shape (c, d).
         loss: the weights of the loss.
         single: whether to gather and solve in single precision, about twice as fast and good to six
@@ -153,7 +154,7 @@ def solve_implicit_rows(
         Array of shape (r, d).
 
     Raises:
-        InvalidSetting: the ridge drowns in rounding, so that A has no inverse.
+        InvalidSetting: the ridge is lost in rounding, so that A has no inverse.
     """
     from scipy.linalg import solve
 
@@ -186,8 +187,20 @@ def _solve_each_row(
     penalties: Floats,
     dtype: type[np.floating],
 ) -> Floats:
-    """Solve the rows in blocks of similar length, on a few threads."""
-    # Short rows are filled up with a last factor, which is zero.
+    """Solve the equations of each row (see `solve_implicit_rows`) in blocks, on a few threads.
+
+    Args:
+        matrix: the clicks, a sparse matrix of ones, shape (r, c).
+        column_factors: Q, shape (c, d).
+        loss: the weights of the loss.
+        gram: alpha Q'Q, shape (d, d).
+        penalties: shape (r,), the ridge of each row.
+        dtype: the number type in which they are solved.
+
+    Returns:
+        Array of shape (r, d); zeros for a row without clicks.
+    """
+    # Rows of a block are padded to one length with the index -1, whose factors are zero.
     factors = np.vstack([column_factors, np.zeros((1, column_factors.shape[1]))]).astype(dtype)
     gram, penalties = gram.astype(dtype), penalties.astype(dtype)
     solutions = np.zeros((matrix.shape[0], column_factors.shape[1]))
@@ -206,10 +219,10 @@ def _solve_each_row(
             squares, (values[:, None, :] @ gathered)[:, 0], penalties[block]
         )
 
-    # NumPy releases the interpreter while it gathers and multiplies; long rows go first.
+    # NumPy releases the interpreter lock while it gathers and multiplies. Long rows go first.
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
         for _ in pool.map(solve_block, reversed(list(group_rows_by_length(counts, _BLOCK_ROWS)))):
-            check_cancelled()  # blocks that have not begun by then are dropped
+            check_cancelled()  # an error here drops the blocks that have not begun
     return solutions
 
 
@@ -230,7 +243,7 @@ class RatingMatrices(NamedTuple):
 
 @mechanism
 class LeastSquaresMF:
-    """The settings of a least-squares factorization of ratings, and its two half steps."""
+    """The settings of a least-squares factorization of ratings, and its alternating fit."""
 
     rank: int = setting(3, "length of a factor", at_least=1, at_most=200)
     user_penalty: float = setting(4.0, "ridge penalty on user factors", above=0, at_most=1e6)
@@ -341,7 +354,9 @@ class LeastSquaresMF:
         user_factors: Floats,  # noqa: ARG002
         item_factors: Floats,  # noqa: ARG002
     ) -> Any:
-        """Return the sum of squared errors.
+        """Return the sum of squared errors over the stored ratings.
+
+        A subclass whose errors are summed over all cells needs the factors, which are ignored here.
 
         Args:
             values: shape (n_entries,), the stored ratings.
@@ -409,9 +424,12 @@ class PublicUserFactors:
 
 
 def _random_directions(n_users: int, rank: int, seed: int) -> Floats:
-    """Unit rows: half of the squared length on a shared first coordinate, the rest random.
+    """Draw unit rows: half of the squared length is in a shared first coordinate, the rest random.
 
-    The shared coordinate lets item factors hold item means; rank 1 is nothing else.
+    The shared coordinate lets item factors hold item means; with rank 1 it is the only one.
+
+    Returns:
+        Array of shape (n_users, rank).
     """
     factors = np.ones((n_users, rank))
     if rank > 1:
@@ -453,12 +471,20 @@ def minimise_in_ball(quadratic: Floats, linear: Floats, radius: float) -> Floats
 
 
 def _minimise_in_eigenbasis(values: Floats, beta: Floats, radius: float) -> Floats:
-    """Minimise in the eigenbasis; values: (k, d), ascending; beta = V'b/2: (k, d).
+    """Solve (A + nu I) x = b/2 in the eigenbasis V of A, with nu as in `minimise_in_ball`.
 
-    Where the smallest value is negative, values are counted from it and nu from its opposite: in
-    the nearly hard case nu + smallest is too small to be left over from a difference. Newton's
-    method on 1/radius - 1/||x||, which is nearly linear and concave, rises to its root from where
-    one coordinate alone is as long as the radius.
+    If the smallest eigenvalue is negative, it is subtracted from all of them and nu is counted from
+    its opposite: in the nearly hard case nu + smallest is too small to be computed as a difference.
+    Newton's method finds the root of 1/radius - 1/||x||, which is nearly linear and concave in nu,
+    from below: it starts where a single coordinate is as long as the radius.
+
+    Args:
+        values: shape (k, d), the eigenvalues of each problem in ascending order.
+        beta: shape (k, d), V'b/2.
+        radius: the radius of the ball.
+
+    Returns:
+        V'x, shape (k, d).
     """
     indefinite = values[:, :1] < 0
     values = values - np.where(indefinite, values[:, :1], 0.0)
@@ -476,8 +502,8 @@ def _minimise_in_eigenbasis(values: Floats, beta: Floats, radius: float) -> Floa
             break
         slope[~is_outside] = np.inf
         nu = nu + (norm / radius - 1.0) * norm * norm / slope
-    # The hard case: on an indefinite quadratic the minimum is on the sphere; what is missing
-    # goes along an eigenvector of the smallest value, where the quadratic is flat.
+    # The hard case: the minimum of an indefinite quadratic is on the sphere. The missing length is
+    # added along an eigenvector of the smallest eigenvalue, where the quadratic is constant.
     is_short = (indefinite & ~(norm >= radius * (1 - 1e-12)))[:, 0]
     squared_length = np.sum(x[is_short, 1:] ** 2, axis=1)
     x[is_short, 0] = np.copysign(

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 _BLOCK_CELLS = 2_000_000  # dense cells of one block of rows: 16 MB
 _CHUNK_ENTRIES = 50_000  # entries of whole rows that are processed at once: they stay in the cache
 LARGE_CHUNK = 20 * _CHUNK_ENTRIES  # where a chunk costs as much as a column for every item
-_PASSES = 40  # of subspace iteration at most; it needs a few
-_MIN_FILTER_DEGREE = 4  # degree of the filter after which random columns show every larger value
-_GATHER_BELOW = 0.005  # density under which gathering rows beats blocked dense products
+_PASSES = 40  # of subspace iteration at most; a few are usual
+_MIN_FILTER_DEGREE = 4  # degree of the filter after which random columns reveal every larger value
+_GATHER_BELOW = 0.005  # density under which gathering rows is faster than blocked dense products
 _MAX_DENSE_ROWS = 60  # rows of a matrix whose eigenvectors are all computed at once
-# Vectors of a search for eigenvectors: where noise drowns them, 20 take twice as long.
+# Vectors of a search for eigenvectors; if the noise is larger than they are, 20 take twice as long.
 _KRYLOV_VECTORS = 40
 _INITIAL_EIGENPAIRS = 8  # eigenpairs computed at first
 
@@ -87,7 +87,7 @@ class Pattern:
 
     @cached_property
     def _item_order(self) -> tuple[Ints, Ints]:
-        """The entries sorted by column, and where each column starts."""
+        """The indices that sort the entries by column, and (n + 1,) offsets of the columns."""
         order = np.argsort(self.items, kind="stable")
         counts = np.bincount(self.items, minlength=self.shape[1])
         return order, np.concatenate(([0], np.cumsum(counts)))
@@ -150,7 +150,7 @@ class Pattern:
 
         Args:
             max_entries: the largest number of entries, and of rows, of a chunk.
-            dense: whether a chunk has as many rows as have a small dense form instead.
+            dense: whether to limit the cells of a chunk's dense form instead of its entries.
 
         Yields:
             The slice of the rows, the slice of their entries, and the pattern of the chunk.
@@ -242,7 +242,7 @@ class Operator(NamedTuple):
 
     @property
     def T(self) -> Operator:
-        """The transpose."""
+        """The operator of A'; a square one loses its Gram matrix, which would be AA'."""
         gram_matrix = None if len({*self.shape}) == 1 else self.gram
         return Operator(self.shape[::-1], self.multiply_transposed, self.multiply, gram_matrix)
 
@@ -253,7 +253,7 @@ def dense_operator(matrix: Floats) -> Operator:
     Args:
         matrix: shape (m, n).
     """
-    wide_matrix = min(matrix.T, matrix, key=len)
+    wide_matrix = min(matrix.T, matrix, key=len)  # the one with fewer rows
     return Operator(
         matrix.shape, matrix.__matmul__, matrix.T.__matmul__, wide_matrix @ wide_matrix.T
     )
@@ -294,8 +294,8 @@ def l1_threshold(values: Floats, radius: float) -> float:
 def dense_triplets(operator: Operator) -> Triplets:
     """Compute all singular triplets through the Gram matrix of the smaller side.
 
-    This is the fallback that always works. Values under about 1e-8 of the largest are not resolved;
-    a threshold never sits that low.
+    It is slower than a search for a few triplets, but it always succeeds. Values below 1e-8 of the
+    largest are lost in rounding and left out; no threshold in use is that low.
     """
     m, n = operator.shape
     if m > n:
@@ -318,10 +318,10 @@ def leading_triplets(
 ) -> Triplets | None:
     """Compute leading singular triplets by Chebyshev-filtered subspace iteration.
 
-    See Zhou, Saad et al. (2006). The block grows until the smallest value in it is not needed: none
-    outside it is then, unless the random columns in it miss one, which has no real chance once they
-    are filtered. Until then its values are not accepted: an invariant start leaves no residual,
-    whatever it misses.
+    See Zhou, Saad et al. (2006). The block of vectors grows until its smallest value is not needed.
+    Then no value outside the block is needed either, unless the random columns in it miss one,
+    which is practically impossible after some filtering. Values are accepted only after that: a
+    start that is an invariant subspace has no residual, even if it misses larger values.
 
     Args:
         operator: the matrix.
@@ -401,7 +401,7 @@ class SingularValueShrinker:
         """
 
         def count_above(values: Floats) -> int:
-            # One triplet is made accurate: in a new block none may have grown above the threshold.
+            # At least one triplet is requested: in a new block, none may exceed the threshold yet.
             return max(int(np.sum(values > threshold(values))), int(values[0] > 0))
 
         left, values, right = self.find_leading_triplets(operator, count_above, tolerance)
@@ -445,7 +445,7 @@ def leading_eigenpairs(
         size: the number of rows of the matrix.
         count: the number of eigenpairs.
         tolerance: of a pair's residual, relative to its value; 0: machine precision.
-        start: shape (size,), a vector to begin from; None: fixed numbers that suit every structure.
+        start: shape (size,), a vector to begin from; None: random numbers, the same in every run.
 
     Returns:
         Eigenvalues of shape (count,) in ascending order, and vectors of shape (size, count).
@@ -502,12 +502,19 @@ def _apply_chebyshev_filter(
 ) -> tuple[Floats, int]:
     """Apply a Chebyshev polynomial of A'A that is small on [0, squares[-1]] and grows above it.
 
-    It returns the filtered block and the degree, which is small where squares[0] is far above the
-    rest.
+    Args:
+        operator: A.
+        block: shape (n, b), approximate right singular vectors.
+        first_product: A'A times the block.
+        squares: shape (b,), the squares of their singular values, in descending order.
+
+    Returns:
+        The filtered block, and the degree of the polynomial, which is small if squares[0] is far
+        above the others.
     """
     half = max(squares[-1], 1e-12 * squares[0]) / 2
     if half == 0:
-        return block, _MIN_FILTER_DEGREE  # the zero matrix hides nothing
+        return block, _MIN_FILTER_DEGREE  # the zero matrix has no larger values to reveal
     # The degree is limited where the largest value's growth would raise rounding errors above 1e-7.
     growth = 2 * max(squares[0] / half - 1, 1.0 + 1e-9)
     degree = int(np.clip(np.log(1e9) / np.log(growth), 1, 8))
@@ -523,7 +530,7 @@ def _apply_chebyshev_filter(
 
 
 def _append_random_columns(block: Floats, width: int, rows: int, rng: Rng) -> Floats:
-    """Widen a block to `width` columns with random ones."""
+    """Append random columns to a block of shape (rows, b) until it has `width` columns."""
     start = harmless(rng, Harmless.START)
     extra = start.standard_normal((rows, max(0, width - block.shape[1])))
     return np.hstack([block.reshape(rows, -1), extra])
@@ -532,9 +539,9 @@ def _append_random_columns(block: Floats, width: int, rows: int, rng: Rng) -> Fl
 def invert_upper_triangle(matrix: Floats) -> Floats:
     """Return the upper triangle of the inverse of a positive definite matrix.
 
-    The entries below the diagonal are arbitrary. It calls LAPACK routines that let other threads
-    run, in less than half of the time of a general inverse; SciPy's own wrappers hold up all
-    threads.
+    The entries below the diagonal are arbitrary. It calls LAPACK routines directly, so that other
+    threads run meanwhile, which SciPy's own wrappers prevent. It takes less than half of the time
+    of a general inverse.
 
     Args:
         matrix: shape (n, n).

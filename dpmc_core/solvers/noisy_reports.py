@@ -1,7 +1,7 @@
-"""What reports of known noise tell, once it is allowed for: effects and taste, signs, whole rows.
+"""Estimates from noisy reports, given the noise: effects and factors, signs, whole rows.
 
-`effects_and_taste` is the engine of all three. No privacy here: reports are what was published, and
-their law is public.
+`fit_effects_and_taste` does the work of all three; "taste" is the low-rank part of a model. No
+privacy here: reports are what was published, and the model of their noise is public.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dpmc_core.stopping import call_cancellable, check_cancelled
 _TINY = 1e-12
 
 
-# --- the engine -----------------------------------------------------------------------------
+# --- effects and factors --------------------------------------------------------------------
 #
 # User and item effects and low-rank taste by variational Bayes, from values whose noise is known.
 #
@@ -40,15 +40,15 @@ _TINY = 1e-12
 # with a normal posterior for each user's (p_u, a_u) and each item's (q_i, b_i) and variances of
 # the priors estimated from the values themselves (Lim, Teh, "Variational Bayesian approach to
 # movie rating prediction", 2007; the pruning of directions: Nakajima, Sugiyama, "Theoretical
-# analysis of Bayesian matrix factorization", 2011). Where noise drowns a direction of taste it is
-# not looked for, or its variance shrinks by itself: no rank has to be chosen.
+# analysis of Bayesian matrix factorization", 2011). A direction of taste that is weaker than the
+# noise is left out at the start, or its variance shrinks to zero: no rank has to be chosen.
 
-_TASTE = 3.0  # variance of a user's taste at the start, in units of `pseudo`
-_PSEUDO = 4  # rows that a variance of effects is believed to have been seen in beforehand
-_EFFECTS_ALONE = 5  # rounds before taste is looked for
-_FLIPS = 3  # draws of signs whose largest singular values taste has to pass
-_MOST = 5.0  # times the common precision that one user's may reach
-_SETTLED = 1e-3  # relative change of the effects and factors of users that ends the rounds
+_START_TASTE_VARIANCE = 3.0  # of a user's factor at the start, in units of `pseudo_variance`
+_PSEUDO_ROWS = 4  # rows that the prior on a variance of effects counts for
+_EFFECT_ROUNDS = 5  # rounds with effects only, before factors are added
+_N_SIGN_DRAWS = 3  # draws of random signs, whose singular values a direction has to exceed
+_MAX_PRECISION_RATIO = 5.0  # largest precision of one user, in units of the common one
+_TOLERANCE = 1e-3  # relative change of the effects and factors of users that ends the rounds
 
 
 class EffectsAndTaste(NamedTuple):
@@ -57,11 +57,12 @@ class EffectsAndTaste(NamedTuple):
     Attributes:
         user: shape (m,), the effects of users.
         item: shape (n,), the effects of items.
-        left: shape (m, r).
-        right: shape (n, r).
-        noise: s2, the mean over cells.
-        taste: shape (r,), the prior variance of each direction's products.
-        final: whether nothing follows.
+        left: shape (m, r), the factors of users.
+        right: shape (n, r), the factors of items.
+        noise: s2, the noise variance of a cell, averaged over cells.
+        taste: shape (r,), for each direction the prior variance of a user's factor times that of an
+            item's.
+        final: whether this is the last round.
     """
 
     user: Floats
@@ -78,114 +79,157 @@ class EffectsAndTaste(NamedTuple):
         return fitted + pattern.sample_product(self.left, self.right) if self.left.size else fitted
 
 
-def effects_and_taste(
+def fit_effects_and_taste(
     pattern: Pattern,
     values: Floats,
     *,
     weights: Floats | None = None,
     noise: float | None = None,
-    least_noise: float = 0.0,
-    users_differ: bool = False,
+    min_noise: float = 0.0,
+    noise_by_user: bool = False,
     rank: int = 8,
     rounds: int = 30,
-    spread: tuple[float, float] = (0.02, 0.02),
-    pseudo: float = 0.01,
+    start_variances: tuple[float, float] = (0.02, 0.02),
+    pseudo_variance: float = 0.01,
 ) -> Iterator[EffectsAndTaste]:
-    """Yield rounds over users and items, each started at the one before.
+    """Fit effects and factors by variational Bayes, and yield the posterior after each round.
+
+    A round updates all users and then all items, from where the last round ended.
 
     Args:
         pattern: the observed cells.
         values: x, shape (n_cells,), about zero.
         weights: w, shape (n_cells,); None: ones.
         noise: s2 where it is known; None: it is estimated.
-        least_noise: the smallest estimate of s2.
-        users_differ: whether s2 is estimated for each user.
+        min_noise: the smallest estimate of s2.
+        noise_by_user: whether s2 is estimated for each user.
         rank: the largest number of directions of taste.
         rounds: the largest number of rounds.
-        spread: the variances of users' and of items' effects at the start.
-        pseudo: the variance that their pseudo-counts speak for.
+        start_variances: the variances of users' and of items' effects at the start.
+        pseudo_variance: the prior guess of these variances, which counts as `_PSEUDO_ROWS` rows.
     """
     w = np.ones(len(values)) if weights is None else weights
     by_user = pattern.build_matrix(w), pattern.build_matrix(w * values)
     by_item = pattern.build_transpose(w), pattern.build_transpose(w * values)
     m, n = pattern.shape
-    cells = np.diff(pattern.indptr).astype(float)
+    counts = np.diff(pattern.indptr).astype(float)
     squares = np.bincount(pattern.users, weights=w * values**2, minlength=m)
-    least = max(least_noise, _TINY)
-    s2 = noise if noise is not None else max(float(squares.sum()) / max(len(w), 1), least)
-    users = _Side.flat(m, spread[0], pseudo, 1.0 / s2)
-    items = _Side.flat(n, spread[1], pseudo, 1.0)
+    min_s2 = max(min_noise, _TINY)
+    s2 = noise if noise is not None else max(float(squares.sum()) / max(len(w), 1), min_s2)
+    users = _SidePosterior.from_zero_effects(m, start_variances[0], pseudo_variance, 1.0 / s2)
+    items = _SidePosterior.from_zero_effects(n, start_variances[1], pseudo_variance, 1.0)
 
-    def round_() -> None:
+    def update_both_sides() -> None:
         nonlocal s2
-        missed = squares + users.update(*by_user, items)
+        # Each user's sum of w E[(x - b - theta . f)^2]; `update` leaves out terms in x and b only.
+        errors = squares + users.update(*by_user, items)
         if noise is None:
-            missed -= 2 * (by_user[1] @ items.mean[:, -1]) - by_user[0] @ items.second[:, -1, -1]
-            s2 = max(float(missed.sum()) / max(len(w), 1), least)
-            users.precision = _precisions(missed, cells, s2) if users_differ else np.full(m, 1 / s2)
-        items.update(*by_item, users, centre=True)
+            errors -= 2 * (by_user[1] @ items.mean[:, -1]) - by_user[0] @ items.second[:, -1, -1]
+            s2 = max(float(errors.sum()) / max(len(w), 1), min_s2)
+            users.precision = np.full(m, 1 / s2)
+            if noise_by_user:
+                users.precision = _estimate_user_precisions(errors, counts, s2)
+        items.update(*by_item, users, fit_centre=True)
 
-    # Taste is looked for in what effects leave.
-    for _ in range(_EFFECTS_ALONE):
-        round_()
+    # The factors start from the residuals of the effects.
+    for _ in range(_EFFECT_ROUNDS):
+        update_both_sides()
     rank = min(rank, m - 1, n - 1)
     if rank > 0:
         left = values - users.mean[pattern.users, -1] - items.mean[pattern.items, -1]
-        users, items = _with_taste(
+        users, items = _start_taste(
             pattern, w * s2 * users.precision[pattern.users], left, users, items, rank
         )
-    for left_over in reversed(range(rounds)):
-        before = users.mean
-        round_()
-        moved = float(np.linalg.norm(users.mean - before))
-        final = not left_over or moved <= _SETTLED * float(np.linalg.norm(users.mean))
+    for n_left in reversed(range(rounds)):
+        previous_mean = users.mean
+        update_both_sides()
+        change = float(np.linalg.norm(users.mean - previous_mean))
+        final = not n_left or change <= _TOLERANCE * float(np.linalg.norm(users.mean))
         left, right, taste = users.mean, items.mean, users.variance[:-1] * items.variance[:-1]
-        found = left[:, -1], right[:, -1], left[:, :-1], right[:, :-1]
-        yield EffectsAndTaste(*found, s2, taste, final)
+        arrays = left[:, -1], right[:, -1], left[:, :-1], right[:, :-1]
+        yield EffectsAndTaste(*arrays, s2, taste, final)
         if final:
             return
 
 
-def _precisions(missed: Floats, cells: Floats, s2: float) -> Floats:
-    """1 / s2 of each user, from expected weighted sums of squares that the fit missed.
+def _estimate_user_precisions(squared_errors: Floats, counts: Floats, s2: float) -> Floats:
+    """Estimate 1 / s2 of each user from the weighted sums of the user's squared errors.
 
-    Shrunk to the common s2 as the best linear estimate has it: by as many cells of its own as the
-    spread of those sums over users, beyond what chance gives normal errors, leaves to believe
-    (Buhlmann, "Experience rating and credibility", 1967).
+    A user's s2 is shrunk towards the common `s2`, which counts as `prior_cells` more cells of this
+    user. Their number follows from how much the sums differ between users, less what chance gives
+    normal errors (Buhlmann, "Experience rating and credibility", 1967).
+
+    Args:
+        squared_errors: shape (m,), expected sums.
+        counts: shape (m,), the cells of each user.
+        s2: the noise variance that all users have in common.
+
+    Returns:
+        Array of shape (m,), precisions.
     """
-    beyond = float(((missed - cells * s2) ** 2 - 2 * cells * s2**2).sum())
-    spread = max(beyond / max(float(cells @ cells), 1.0), _TINY * s2**2)
-    prior = 2 * s2**2 / spread
-    own = (np.maximum(missed, 0.0) + prior * s2) / (cells + prior)
-    return np.minimum(1.0 / own, _MOST / s2)
+    excess = float(((squared_errors - counts * s2) ** 2 - 2 * counts * s2**2).sum())
+    variance_of_s2 = max(excess / max(float(counts @ counts), 1.0), _TINY * s2**2)
+    prior_cells = 2 * s2**2 / variance_of_s2
+    user_s2 = (np.maximum(squared_errors, 0.0) + prior_cells * s2) / (counts + prior_cells)
+    return np.minimum(1.0 / user_s2, _MAX_PRECISION_RATIO / s2)
 
 
 @dataclass(eq=False)
-class _Side:
-    """Posterior of the rows of one side: factors, then the effect as the last coordinate.
+class _SidePosterior:
+    """Posterior of all users or of all items: each row's theta, its factors and then its effect.
 
-    mean: k x (r + 1). second: k x (r + 1) x (r + 1), E[theta theta']. variance: of the prior, about
-    zero, for effects about `centre`. precision: k; a cell's is the product of w and of both rows'.
+    Attributes:
+        mean: shape (k, r + 1), E[theta] of each of the k users or items.
+        second: shape (k, r + 1, r + 1), E[theta theta'].
+        variance: shape (r + 1,), of the normal prior: about zero for factors, about `centre` for
+            effects.
+        pseudo_variance: the prior guess of the variance of effects.
+        precision: shape (k,); the precision of a cell is w times those of its user and item.
+        centre: the prior mean of effects.
     """
 
     mean: Floats
     second: Floats
     variance: Floats
-    pseudo: float
+    pseudo_variance: float
     precision: Floats
     centre: float = 0.0
 
     @classmethod
-    def flat(cls, count: int, spread: float, pseudo: float, precision: float) -> _Side:
-        """Effects alone, all zero."""
-        each = np.full(count, precision)
-        return cls(np.zeros((count, 1)), np.zeros((count, 1, 1)), np.full(1, spread), pseudo, each)
+    def from_zero_effects(
+        cls, count: int, variance: float, pseudo_variance: float, precision: float
+    ) -> _SidePosterior:
+        """Return a posterior without factors, whose effects are all exactly zero.
 
-    def update(self, w: Sparse, wx: Sparse, other: _Side, *, centre: bool = False) -> Floats:
-        """The posterior given the other side's, then the prior, its centre too where asked.
+        Args:
+            count: k, the number of users or of items.
+            variance: the prior variance of an effect.
+            pseudo_variance: the prior guess of that variance.
+            precision: the precision of every row.
+        """
+        precisions = np.full(count, precision)
+        return cls(
+            np.zeros((count, 1)),
+            np.zeros((count, 1, 1)),
+            np.full(1, variance),
+            pseudo_variance,
+            precisions,
+        )
 
-        Returns each row's sum of w (E[(theta . f)^2] - 2 E[theta . f (x - b)]), f and b the other
-        side's factors and effects: what estimating s2 needs.
+    def update(
+        self, w: Sparse, wx: Sparse, other: _SidePosterior, *, fit_centre: bool = False
+    ) -> Floats:
+        """Update the posterior from that of the other side, and then the variances of the prior.
+
+        Args:
+            w: shape (k, other k), the weights of the cells.
+            wx: the weights times the values, of the same shape.
+            other: the posterior of the other side, whose factors are q and whose effects are b.
+            fit_centre: whether the prior mean of effects is updated too.
+
+        Returns:
+            Array of shape (k,): each row's sum of w (E[(theta . f)^2] - 2 E[theta . f (x - b)])
+            with f = (q, 1), from which s2 is estimated.
         """
         k, size = self.mean.shape
         upper = np.triu_indices(size)
@@ -196,34 +240,36 @@ class _Side:
         ff[:, -1, :] = ff[:, :, -1] = f
         fb = other.second[:, :, -1].copy()
         fb[:, -1] = other.mean[:, -1]
-        known = other.precision[:, None]
+        other_precisions = other.precision[:, None]
         check_cancelled()
-        sums = np.asarray(w @ (known * np.hstack([ff[:, upper[0], upper[1]], fb])))
+        sums = np.asarray(w @ (other_precisions * np.hstack([ff[:, upper[0], upper[1]], fb])))
         data = np.empty((k, size, size))
         data[:, upper[0], upper[1]] = data[:, upper[1], upper[0]] = sums[:, :-size]
-        moments = np.asarray(wx @ (known * f)) - sums[:, -size:]
+        moments = np.asarray(wx @ (other_precisions * f)) - sums[:, -size:]
         precision = data * self.precision[:, None, None]
         diagonal = np.arange(size)
         precision[:, diagonal, diagonal] += 1.0 / self.variance
         covariance = call_cancellable(np.linalg.inv, precision)
         check_cancelled()
-        wanted = moments * self.precision[:, None]
-        wanted[:, -1] += self.centre / self.variance[-1]
-        self.mean = np.einsum("kij,kj->ki", covariance, wanted)
+        weighted_moments = moments * self.precision[:, None]
+        weighted_moments[:, -1] += self.centre / self.variance[-1]
+        self.mean = np.einsum("kij,kj->ki", covariance, weighted_moments)
         self.second = covariance + self.mean[:, :, None] * self.mean[:, None, :]
-        total = np.einsum("kii->i", self.second)
-        self.variance = np.maximum(total / max(k, 1), _TINY)
+        squared_sums = np.einsum("kii->i", self.second)
+        self.variance = np.maximum(squared_sums / max(k, 1), _TINY)
         effects = float(self.mean[:, -1].sum())
-        if centre:
-            self.centre = effects / (k + _PSEUDO)
-        about = total[-1] - 2 * self.centre * effects + k * self.centre**2
-        self.variance[-1] = (about + _PSEUDO * self.pseudo) / (k + _PSEUDO)
-        missed: Floats = np.einsum("kij,kij->k", data, self.second)
-        missed -= 2 * np.einsum("ki,ki->k", self.mean, moments)
-        return missed
+        if fit_centre:
+            self.centre = effects / (k + _PSEUDO_ROWS)
+        squared_deviations = squared_sums[-1] - 2 * self.centre * effects + k * self.centre**2
+        self.variance[-1] = (squared_deviations + _PSEUDO_ROWS * self.pseudo_variance) / (
+            k + _PSEUDO_ROWS
+        )
+        squared_errors: Floats = np.einsum("kij,kij->k", data, self.second)
+        squared_errors -= 2 * np.einsum("ki,ki->k", self.mean, moments)
+        return squared_errors
 
-    def with_factors(self, factors: Floats, variance: float) -> _Side:
-        """Return the same effects beside factors as they are at the start.
+    def with_factors(self, factors: Floats, variance: float) -> _SidePosterior:
+        """Return the posterior with factors added in front of the effects.
 
         Args:
             factors: shape (k, r).
@@ -232,51 +278,85 @@ class _Side:
         mean = np.hstack([factors, self.mean])
         second = mean[:, :, None] * mean[:, None, :]
         second[:, -1, -1] = self.second[:, -1, -1]
-        spread = np.append(np.full(factors.shape[1], variance), self.variance[-1])
-        return replace(self, mean=mean, second=second, variance=spread)
+        variances = np.append(np.full(factors.shape[1], variance), self.variance[-1])
+        return replace(self, mean=mean, second=second, variance=variances)
 
 
-def _with_taste(
-    pattern: Pattern, w: Floats, left: Floats, users: _Side, items: _Side, rank: int
-) -> tuple[_Side, _Side]:
-    """Both sides with factors that start at the leading directions of what the effects leave.
+def _start_taste(
+    pattern: Pattern,
+    weights: Floats,
+    residuals: Floats,
+    users: _SidePosterior,
+    items: _SidePosterior,
+    rank: int,
+) -> tuple[_SidePosterior, _SidePosterior]:
+    """Add factors to both sides: the leading directions of the residuals of the effects.
 
-    Of them those that stand out of noise: whose singular value is beyond what the same residuals
-    have with random signs (Hong, Sheng, Dobriban, "Selecting the number of components in PCA via
-    random signflips", 2020). Others would only teach the engine its own noise.
+    Only directions that exceed the noise are added: those with a larger singular value than the
+    same residuals have with random signs (Hong, Sheng, Dobriban, "Selecting the number of
+    components in PCA via random signflips", 2020).
+
+    Args:
+        pattern: the observed cells.
+        weights: shape (n_cells,), the relative precisions of the residuals.
+        residuals: shape (n_cells,), values less effects.
+        users: the posterior of the users, without factors.
+        items: the posterior of the items, without factors.
+        rank: the largest number of directions.
+
+    Returns:
+        The posteriors of the users and of the items.
     """
-    degrees = _totals(pattern, w)
-    roots = _smoothed_roots(degrees)
-    scaled = w * left / (roots[0][pattern.users] * roots[1][pattern.items])
+    degrees = _sum_by_side(pattern, weights)
+    roots = _compute_degree_roots(degrees)
+    scaled = weights * residuals / (roots[0][pattern.users] * roots[1][pattern.items])
     if not scaled.any():
         return users, items
-    rng = np.random.default_rng(0)  # where the search begins, and signs: no noise
+    rng = np.random.default_rng(0)  # it draws where the search begins, and signs: no noise
     start = rng.normal(size=min(pattern.shape))
-    flips = [rng.choice([-1.0, 1.0], len(scaled)) for _ in range(_FLIPS)]
-    edge = max(_singular_triplets(pattern, scaled * signs, 1, start)[1][0] for signs in flips)
-    u, sizes, vt = _singular_triplets(pattern, scaled, rank, start)
-    found = sizes > edge
-    p, q = (u * sizes)[:, found] / roots[0][:, None], vt[found].T / roots[1][:, None]
+    flips = [rng.choice([-1.0, 1.0], len(scaled)) for _ in range(_N_SIGN_DRAWS)]
+    noise_edge = max(
+        _compute_singular_triplets(pattern, scaled * signs, 1, start)[1][0] for signs in flips
+    )
+    u, singular_values, vt = _compute_singular_triplets(pattern, scaled, rank, start)
+    is_clear = singular_values > noise_edge
+    p = (u * singular_values)[:, is_clear] / roots[0][:, None]
+    q = vt[is_clear].T / roots[1][:, None]
     unit = np.sqrt(np.average(q**2, axis=0, weights=degrees[1] + _TINY)) + _TINY
     return (
-        users.with_factors(p * unit, _TASTE * users.pseudo),
+        users.with_factors(p * unit, _START_TASTE_VARIANCE * users.pseudo_variance),
         items.with_factors(q / unit, 1.0),
     )
 
 
-def _totals(pattern: Pattern, values: Floats | None = None) -> list[Floats]:
-    """The sums of values on the cells (None: ones) of each user, and of each item."""
+def _sum_by_side(pattern: Pattern, values: Floats | None = None) -> list[Floats]:
+    """Sum values over each user's cells and over each item's.
+
+    Args:
+        pattern: the observed cells.
+        values: shape (n_cells,); None: ones, so that the cells are counted.
+
+    Returns:
+        Two arrays, of shape (m,) and (n,).
+    """
     sides = zip((pattern.users, pattern.items), pattern.shape, strict=True)
     return [np.bincount(index, values, size).astype(float) for index, size in sides]
 
 
-def _smoothed_roots(degrees: list[Floats]) -> list[Floats]:
-    """Square roots of degrees, each after the side's mean degree is added."""
+def _compute_degree_roots(degrees: list[Floats]) -> list[Floats]:
+    """Return the square roots of degrees, after the mean degree of the side is added to each.
+
+    Args:
+        degrees: two arrays, as of `_sum_by_side`.
+    """
     return [np.sqrt(degree + max(float(degree.mean()), _TINY)) for degree in degrees]
 
 
-def _singular_triplets(pattern: Pattern, values: Floats, count: int, start: Floats) -> Any:
-    """The leading singular vectors and values of the values on a pattern."""
+def _compute_singular_triplets(pattern: Pattern, values: Floats, count: int, start: Floats) -> Any:
+    """Compute the `count` leading singular triplets (U, values, V') of the values on a pattern.
+
+    The search for them begins at the vector `start`.
+    """
     from scipy.sparse.linalg import svds
 
     return svds(cancellable_operator(pattern.build_matrix(values)), k=count, v0=start)
@@ -284,31 +364,31 @@ def _singular_triplets(pattern: Pattern, values: Floats, count: int, start: Floa
 
 # --- signs ----------------------------------------------------------------------------------
 #
-# Signs estimated from noisy reports of known noise, and from who rated what.
+# Signs are estimated from reports of known noise, and from who rated what.
 #
-# A report x of a sign s is unbiased, E[x | s] = s, with a known E[x^2]. Where the pattern is
-# public, it says a lot on its own: active users are stricter, films seen by the same people are
-# alike. So
+# A report x of a sign s is unbiased, E[x | s] = s, with a known E[x^2]. The pattern is public here,
+# and it is informative: active users are stricter, films seen by the same people are alike. So
 #
 # x_ui = (1, F_u)' B (1, G_i) + a_u + b_i + p_u . q_i + e
 #
 # with features F, G of the pattern alone, B by ridge regression with a variance for each kind of
-# coefficient (MacKay, "Bayesian interpolation", 1992), effects and taste by `effects_and_taste`,
-# and the features' share chosen on held-out reports (Breiman, "Stacked regressions", 1996).
+# coefficient (MacKay, "Bayesian interpolation", 1992), the rest by `fit_effects_and_taste`, and the
+# features' share chosen on held-out reports (Breiman, "Stacked regressions", 1996).
 
-_VECTORS = 8  # singular vectors of the pattern on each side
-_FARTHEST = 5.0  # standard deviations at which a feature is cut
+_N_VECTORS = 8  # singular vectors of the pattern on each side
+_MAX_FEATURE = 5.0  # standard deviations at which a feature is cut
 _FOLDS = 5
 _SIGN_ROUNDS = 30
-_TURNS = 2  # of regression and effects
+_N_ALTERNATIONS = 2  # of regression and effects
 _SIGN_EFFECT = 0.1  # variance of effects on signs, before any are seen
-_NOISY = 1.2  # second moment of reports from which on their noise is taken as known
+_KNOWN_NOISE_MOMENT = 1.2  # second moment of reports from which on their noise is taken as known
 
 
-class Features(NamedTuple):
-    """What the pattern alone tells: a constant 1, then columns of mean 0 and variance 1 over cells.
+class PatternFeatures(NamedTuple):
+    """Features of users and items that follow from the pattern alone.
 
-    Log counts come first, then singular vectors of the pattern.
+    Their columns are a constant 1, the log count, and singular vectors of the pattern; all but the
+    first have mean 0 and variance 1 over cells.
 
     Attributes:
         user: shape (m, p).
@@ -319,37 +399,40 @@ class Features(NamedTuple):
     item: Floats
 
     @classmethod
-    def of(cls, pattern: Pattern) -> Features:
+    def from_pattern(cls, pattern: Pattern) -> PatternFeatures:
         """Return the features of a pattern."""
         m, n = pattern.shape
-        counts = _totals(pattern)
-        roots = _smoothed_roots(counts)
+        counts = _sum_by_side(pattern)
+        roots = _compute_degree_roots(counts)
         vectors: tuple[Floats, Floats] = np.empty((m, 0)), np.empty((n, 0))
-        if (kept := min(_VECTORS + 1, m - 1, n - 1)) > 1:
+        if (n_vectors := min(_N_VECTORS + 1, m - 1, n - 1)) > 1:
             scaled = 1 / (roots[0][pattern.users] * roots[1][pattern.items])
             start = np.random.default_rng(0).normal(size=min(m, n))  # of the search: no noise
-            u, values, vt = _singular_triplets(pattern, scaled, kept, start)
-            others = np.argsort(-values)[1:]  # the first is popularity, which the counts tell
-            vectors = u[:, others], vt[others].T
+            u, values, vt = _compute_singular_triplets(pattern, scaled, n_vectors, start)
+            order = np.argsort(-values)[1:]  # the first is popularity, which log counts cover
+            vectors = u[:, order], vt[order].T
         sides = [
-            _standardised(np.column_stack([np.log1p(count), own / root[:, None]]), count)
-            for count, own, root in zip(counts, vectors, roots, strict=True)
+            _standardise_columns(
+                np.column_stack([np.log1p(count), side_vectors / root[:, None]]), count
+            )
+            for count, side_vectors, root in zip(counts, vectors, roots, strict=True)
         ]
         return cls(*sides)
 
-    def regression(self, pattern: Pattern, values: Floats, noise: float) -> Floats:
-        """Estimate B from values, given their variance about what it predicts.
+    def fit_regression(self, pattern: Pattern, values: Floats, noise: float) -> Floats:
+        """Estimate the B of the model user @ B @ item' by ridge regression.
 
-        The prior variance of each block of B (item counts, item vectors, user counts, user vectors,
-        products, product of counts) by EM with pseudo-counts; of the constant .02.
+        Each block of B (item counts, item vectors, user counts, user vectors, products of vectors,
+        product of counts) has its own prior variance, found by expectation-maximisation with
+        pseudo-counts.
 
         Args:
             pattern: the observed cells.
             values: shape (n_cells,).
-            noise: their variance about the prediction.
+            noise: the variance of a value about its prediction.
 
         Returns:
-            Array of shape (p, q).
+            B, shape (p, q).
         """
         p, q = self.user.shape[1], self.item.shape[1]
         # sum of (f x g)(f x g)' over cells = sum over users of ff' x (sum of gg' over their items)
@@ -362,29 +445,37 @@ class Features(NamedTuple):
             gram[:, :, a, b] = gram[:, :, b, a] = self.user.T @ (squares[:, [k]] * self.user)
         gram = gram.transpose(0, 2, 1, 3).reshape(p * q, p * q) / noise
         moments = (self.user.T @ (pattern.build_matrix(values) @ self.item)).ravel() / noise
-        # of a column 0: the constant; 1: log count; 2: singular vectors
-        kinds = [np.minimum(np.arange(width), 2) for width in (p, q)]
-        kind = np.add.outer(3 * kinds[0], kinds[1]).ravel()
-        kind[np.isin(kind, (5, 7))] = 8  # count x vector, as vector x vector
+        # The kind of a column: 0 the constant, 1 the log count, 2 a singular vector.
+        column_kinds = [np.minimum(np.arange(width), 2) for width in (p, q)]
+        block_index = np.add.outer(3 * column_kinds[0], column_kinds[1]).ravel()
+        block_index[np.isin(block_index, (5, 7))] = 8  # count x vector, as vector x vector
         variance = np.full(9, 0.02)
-        count = np.bincount(kind, minlength=9)
+        count = np.bincount(block_index, minlength=9)
         for _ in range(_SIGN_ROUNDS):
-            covariance = np.linalg.inv(gram + np.diag(1 / variance[kind]))
-            found = covariance @ moments
-            second = found**2 + np.diag(covariance)
-            variance = (np.bincount(kind, second, minlength=9) + 2 * 0.001) / (count + 2)
-        return np.asarray(found.reshape(p, q))
+            covariance = np.linalg.inv(gram + np.diag(1 / variance[block_index]))
+            coefficients = covariance @ moments
+            second = coefficients**2 + np.diag(covariance)
+            variance = (np.bincount(block_index, second, minlength=9) + 2 * 0.001) / (count + 2)
+        return np.asarray(coefficients.reshape(p, q))
 
 
-def _standardised(columns: Floats, counts: Floats) -> Floats:
-    """A column of ones, then these with mean 0 and variance 1 over cells, cut at a few sd."""
+def _standardise_columns(columns: Floats, counts: Floats) -> Floats:
+    """Standardise columns over cells, cut off outliers, and put a column of ones in front.
+
+    Args:
+        columns: shape (k, p), of k users or items.
+        counts: shape (k,), the cells of each.
+
+    Returns:
+        Array of shape (k, 1 + p).
+    """
     columns = columns - np.average(columns, axis=0, weights=counts)
-    spread = np.sqrt(np.average(columns**2, axis=0, weights=counts))
-    scaled = np.where(spread > 1e-9, columns / np.maximum(spread, 1e-9), 0.0)
-    return np.column_stack([np.ones(len(scaled)), np.clip(scaled, -_FARTHEST, _FARTHEST)])
+    stds = np.sqrt(np.average(columns**2, axis=0, weights=counts))
+    scaled = np.where(stds > 1e-9, columns / np.maximum(stds, 1e-9), 0.0)
+    return np.column_stack([np.ones(len(scaled)), np.clip(scaled, -_MAX_FEATURE, _MAX_FEATURE)])
 
 
-class Effects(NamedTuple):
+class UserItemEffects(NamedTuple):
     """Effects of users and items.
 
     Attributes:
@@ -398,48 +489,67 @@ class Effects(NamedTuple):
     variance: tuple[float, float]
 
     @classmethod
-    def of(cls, pattern: Pattern, values: Floats, noise: float) -> Effects:
+    def estimate(cls, pattern: Pattern, values: Floats, noise: float) -> UserItemEffects:
         """Estimate the effects behind noisy values by marginal likelihood, one side after another.
 
-        EM, as the engine has it, hardly moves where noise is most of what a row tells.
+        Expectation-maximisation, as in `fit_effects_and_taste`, would hardly move where a row's
+        values are mostly noise.
 
         Args:
             pattern: the observed cells.
             values: shape (n_cells,).
             noise: the variance of their noise.
         """
-        sides, counts = (pattern.users, pattern.items), _totals(pattern)
-        mean, doubt = ([np.zeros(size) for size in pattern.shape] for _ in range(2))
+        sides, counts = (pattern.users, pattern.items), _sum_by_side(pattern)
+        mean, posterior_variance = ([np.zeros(size) for size in pattern.shape] for _ in range(2))
         variance = [_SIGN_EFFECT, _SIGN_EFFECT]
         for _ in range(3):
-            for own, other in ((1, 0), (0, 1)):
+            for axis, other_axis in ((1, 0), (0, 1)):
                 check_cancelled()
-                seen = counts[own] > 0
-                count = counts[own][seen]
-                left = np.bincount(sides[own], values - mean[other][sides[other]], len(seen))[seen]
-                unsure = np.bincount(sides[own], doubt[other][sides[other]], len(seen))[seen]
-                y, v = left / count, (noise + unsure / count) / count
-                variance[own] = t = _variance_behind(y, v)
-                mean[own][seen], doubt[own][seen] = y * t / (t + v), v * t / (t + v)
+                has_entries = counts[axis] > 0
+                count = counts[axis][has_entries]
+                sums = np.bincount(
+                    sides[axis], values - mean[other_axis][sides[other_axis]], len(has_entries)
+                )[has_entries]
+                sum_variance = np.bincount(
+                    sides[axis], posterior_variance[other_axis][sides[other_axis]], len(has_entries)
+                )[has_entries]
+                y, v = sums / count, (noise + sum_variance / count) / count
+                variance[axis] = t = _estimate_prior_variance(y, v)
+                mean[axis][has_entries] = y * t / (t + v)
+                posterior_variance[axis][has_entries] = v * t / (t + v)
         return cls(mean[0], mean[1], (variance[0], variance[1]))
 
     def predict(self, pattern: Pattern) -> Floats:
+        """Return user effect plus item effect at the cells of a pattern, shape (n_cells,)."""
         return self.user[pattern.users] + self.item[pattern.items]
 
 
-def _variance_behind(y: Floats, v: Floats) -> float:
-    """Of the values that y measures with noise variances v: posterior mean of its logarithm.
+def _estimate_prior_variance(values: Floats, noise_variances: Floats) -> float:
+    """Estimate the variance t of effects, each of which is measured once with noise.
 
-    Before any y is seen: about `_SIGN_EFFECT`, give or take a factor e.
+    It is the exponential of the posterior mean of log t; the prior of log t is normal, about the
+    logarithm of `_SIGN_EFFECT` with standard deviation 1.
+
+    Args:
+        values: shape (k,), the noisy effects.
+        noise_variances: shape (k,).
     """
     logs = np.linspace(math.log(1e-4), 0.0, 40)
-    chance = np.array([-np.sum(np.log(t + v) + y**2 / (t + v)) / 2 for t in np.exp(logs)])
-    chance -= (logs - math.log(_SIGN_EFFECT)) ** 2 / 2
-    return math.exp(np.average(logs, weights=np.exp(chance - chance.max())))
+    log_posterior = np.array(
+        [
+            -np.sum(np.log(t + noise_variances) + values**2 / (t + noise_variances)) / 2
+            for t in np.exp(logs)
+        ]
+    )
+    log_posterior -= (logs - math.log(_SIGN_EFFECT)) ** 2 / 2
+    return math.exp(np.average(logs, weights=np.exp(log_posterior - log_posterior.max())))
 
 
-def fit_features(pattern: Pattern, values: Floats, noise: float) -> tuple[Floats, Floats, Effects]:
-    """Fit the regression on features, and effects on what it leaves; both twice.
+def fit_pattern_features(
+    pattern: Pattern, values: Floats, noise: float
+) -> tuple[Floats, Floats, UserItemEffects]:
+    """Fit a regression on features of the pattern, and effects to its residuals, in turn.
 
     Args:
         pattern: the observed cells.
@@ -450,49 +560,58 @@ def fit_features(pattern: Pattern, values: Floats, noise: float) -> tuple[Floats
         Factors of shape (m, q) and (n, q) whose products are the features' predictions, and the
         effects.
     """
-    features, rest = Features.of(pattern), values
-    for _ in range(_TURNS):
-        user = features.user @ features.regression(pattern, rest, noise)
-        left = values - pattern.sample_product(user, features.item)
-        effects = Effects.of(pattern, left, noise)
-        rest = values - effects.predict(pattern)
+    features, remainder = PatternFeatures.from_pattern(pattern), values
+    for _ in range(_N_ALTERNATIONS):
+        user = features.user @ features.fit_regression(pattern, remainder, noise)
+        residuals = values - pattern.sample_product(user, features.item)
+        effects = UserItemEffects.estimate(pattern, residuals, noise)
+        remainder = values - effects.predict(pattern)
     return user, features.item, effects
 
 
 def complete_signs(pattern: Pattern, reports: SignReports, *, raw: bool = False) -> Steps:
-    """Rounds of the engine on what the features leave; a score's sign is the prediction.
+    """Complete a matrix of signs from reports, and yield the model after each round.
 
-    raw: the reports are the signs themselves, so the trace is marked.
+    Effects and factors are fitted to the residuals of the features. The sign of a score is the
+    prediction.
+
+    Args:
+        pattern: the rated cells.
+        reports: a debiased report of the sign of each.
+        raw: whether the reports are the raw signs; then the trace is marked raw.
     """
     noise, mean = reports.variance, reports.mean
     values = reports.values - mean
-    share = features_share(pattern, values, noise)
-    user, item, _ = fit_features(pattern, values, noise)
+    share = estimate_features_share(pattern, values, noise)
+    user, item, _ = fit_pattern_features(pattern, values, noise)
     user *= share
-    left = values - pattern.sample_product(user, item)
-    engine = effects_and_taste(
+    residuals = values - pattern.sample_product(user, item)
+    engine = fit_effects_and_taste(
         pattern,
-        left,
-        noise=noise if reports.second_moment > _NOISY else None,
+        residuals,
+        noise=noise if reports.second_moment > _KNOWN_NOISE_MOMENT else None,
         rounds=_SIGN_ROUNDS,
-        spread=Effects.of(pattern, left, noise).variance,
+        start_variances=UserItemEffects.estimate(pattern, residuals, noise).variance,
     )
-    for index, found in enumerate(engine, 1):
-        sides = np.hstack([user, found.left]), np.hstack([item, found.right])
-        model = factors_with_offsets(*sides, mean + found.user, found.item)
+    for index, posterior in enumerate(engine, 1):
+        sides = np.hstack([user, posterior.left]), np.hstack([item, posterior.right])
+        model = factors_with_offsets(*sides, mean + posterior.user, posterior.item)
         trace = {
             "share of the pattern": share,
-            "directions of taste": float(len(found.taste)),
-            "noise variance": float(found.noise),
+            "directions of taste": float(len(posterior.taste)),
+            "noise variance": float(posterior.noise),
         }
-        told = () if raw else trace
-        yield Step.from_trace(index, _SIGN_ROUNDS, model, trace, told, converged=found.final)
+        published_names = () if raw else trace
+        yield Step.from_trace(
+            index, _SIGN_ROUNDS, model, trace, published_names, converged=posterior.final
+        )
 
 
-def features_share(pattern: Pattern, values: Floats, noise: float) -> float:
-    """Return how much of the features' prediction held-out reports support, in [0, 1].
+def estimate_features_share(pattern: Pattern, values: Floats, noise: float) -> float:
+    """Estimate the share of the features' prediction that held-out reports support, in [0, 1].
 
-    It is a posterior mean; the prior density goes with the square of the share, for the regression
+    The features' prediction is to be multiplied by it. It is a posterior mean; the prior density is
+    proportional to the square of the share, which favours large shares because the regression
     shrinks already.
 
     Args:
@@ -501,70 +620,73 @@ def features_share(pattern: Pattern, values: Floats, noise: float) -> float:
         noise: the variance of their noise.
     """
     fold = np.random.default_rng(0).integers(0, _FOLDS, len(values))
-    along = across = 0.0
+    linear = quadratic = 0.0
     for k in range(_FOLDS):
-        kept, out = pattern.select_entries(fold != k), pattern.select_entries(fold == k)
-        if len(kept.users) and len(out.users):
-            plain = Effects.of(kept, values[fold != k], noise).predict(out)
-            user, item, effects = fit_features(kept, values[fold != k], noise)
-            step = out.sample_product(user, item) + effects.predict(out) - plain
-            along += float((values[fold == k] - plain) @ step)
-            across += float(step @ step)
-    shares = np.linspace(0.0, 1.0, 101) ** (1 / 3)
-    chance = (shares * along - shares**2 * across / 2) / noise
-    return float(np.average(shares, weights=np.exp(chance - chance.max())))
+        train, test = pattern.select_entries(fold != k), pattern.select_entries(fold == k)
+        if len(train.users) and len(test.users):
+            baseline = UserItemEffects.estimate(train, values[fold != k], noise).predict(test)
+            user, item, effects = fit_pattern_features(train, values[fold != k], noise)
+            step = test.sample_product(user, item) + effects.predict(test) - baseline
+            linear += float((values[fold == k] - baseline) @ step)
+            quadratic += float(step @ step)
+    shares = np.linspace(0.0, 1.0, 101) ** (1 / 3)  # equally likely under the prior
+    log_posterior = (shares * linear - shares**2 * quadratic / 2) / noise
+    return float(np.average(shares, weights=np.exp(log_posterior - log_posterior.max())))
 
 
 # --- rows in which every cell was randomised ------------------------------------------------
 #
-# Ratings from rows in which every cell was randomised: what the reports tell once their noise is
-# known.
-#
-# Each cell of users x items, rated or not, may be reported. The public channel says how likely,
-# and what a report is worth: B = 1 where there is one and T, its score on the scale -1..1 (0 where
-# there is none), have known means and variances whether the cell is rated or missing. Sums of B
-# and T over a row or a column are then unbiased counts and sums of ratings with noise of known
-# size, from which the mean and the effects of users and items follow by empirical Bayes (Efron,
-# Morris, "Stein's estimation rule and its competitors", 1973). What taste is left is looked for in
-# the cells most likely to be genuine. One rule for every budget: where noise drowns a part, it
-# shrinks to nothing.
+# Each cell of users x items, rated or missing, may be reported, with a probability that the public
+# channel states. Let B be 1 for a reported cell and 0 for another, and T the score of its report on
+# the scale -1..1, or 0 without a report. Both have known means and variances, for a rated and for a
+# missing cell. So sums of B and T over a row or a column give unbiased counts and sums of ratings
+# with noise of known size, from which the mean and the effects of users and items follow by
+# empirical Bayes (Efron, Morris, "Stein's estimation rule and its competitors", 1973). Factors are
+# then fitted to the reports that most likely come from rated cells. This holds for every budget:
+# what is weaker than the noise shrinks to zero.
 #
 # Reports are read block by block of users, so that no pass needs more memory than one block.
 
 BLOCK = 1_000_000  # reports read at once: some 30 MB of scratch
-CELLS = 1_500_000  # reported cells in which taste is looked for
+CELLS = 1_500_000  # reported cells to which factors are fitted, at most
 ROUNDS = 20
 _RANK = 5
-_GENUINE = 0.9  # most that a cell is believed to be rated
+_MAX_RATED_PROBABILITY = 0.9  # largest prior probability that a cell is rated
 # On the scale -1..1, so in half ranges; chosen on generated ratings.
-_MEAN = 0.25  # standard deviation of the mean rating about 0
-_RATING = 0.55  # of a rating about the mean
-_EFFECT = 0.15  # of the effect of a user or item, worth _WORTH of them
-_WORTH = 4
-_DIFFER = 0.19  # variance of a rating about its effects
-_RATED, _TOGETHER = 0.05, 1000  # of the cells; ratings of an effect: see LaplaceLaw
-_SPREAD, _POOL = 2.5e-3, 1.25e-3  # variances of effects that the search for taste starts from
-_LEAST = 1e-12  # a chance below it counts as this one
+_MEAN_STD = 0.25  # standard deviation of the mean rating about 0
+_RATING_STD = 0.55  # of a rating about the mean
+_EFFECT_STD = 0.15  # of the effect of a user or item; this guess counts as _PRIOR_EFFECTS effects
+_PRIOR_EFFECTS = 4
+_RESIDUAL_VARIANCE = 0.19  # of a rating about its effects
+# The share of cells that are rated, and the ratings of a user, for which `LaplaceNoiseModel` is
+# tuned.
+_RATED_SHARE, _N_TOGETHER = 0.05, 1000
+# The variance of effects at the start of the fit of factors, and the prior guess of it.
+_START_EFFECT_VARIANCE, _PSEUDO_VARIANCE = 2.5e-3, 1.25e-3
+_MIN_VALUE = 1e-12  # in place of zero, before a division
 
 
 @dataclass(frozen=True)
-class Law:
-    """What the channel does to one cell, whose rating is x in [-1, 1] where there is one.
+class NoiseModel:
+    """How the reports of a channel follow from cells, each missing or with a rating x in [-1, 1].
+
+    B is 1 for a reported cell and 0 for another; T is the score of its report, 0 without one. A
+    report is genuine where it depends on x, and pure noise otherwise.
 
     Attributes:
-        if_missing: f0, the chance that a missing cell is reported.
-        if_rated: f1, the chance that a rated cell is reported.
-        gain: kappa, the chance that a rated cell's report tells of x: E[T] = kappa x, and 0 if the
-            cell is missing.
-        square: V_n, E[T^2] over the reports of missing cells.
+        if_missing: f0, the probability that a missing cell is reported.
+        if_rated: f1, the probability that a rated cell is reported.
+        genuine_probability: kappa, the probability that a rated cell has a genuine report: E[T] is
+            kappa x for a rated cell, and 0 for a missing one.
+        missing_square: V_n, E[T^2] over the reports of missing cells.
     """
 
     if_missing: float
     if_rated: float
-    gain: float
-    square: float
+    genuine_probability: float
+    missing_square: float
 
-    def scores(self, reports: NDArray[Any]) -> Floats:
+    def score_reports(self, reports: NDArray[Any]) -> Floats:
         """Return the scores T of reported cells.
 
         Args:
@@ -575,17 +697,17 @@ class Law:
         """
         raise NotImplementedError
 
-    def scored(self, reports: NDArray[Any]) -> float:
+    def sum_scores(self, reports: NDArray[Any]) -> float:
         """Return the sum of the scores of any number of reports.
 
         Args:
             reports: shape (k,), as they were published.
         """
         starts = range(0, len(reports), BLOCK)
-        return math.fsum(float(self.scores(reports[k : k + BLOCK]).sum()) for k in starts)
+        return math.fsum(float(self.score_reports(reports[k : k + BLOCK]).sum()) for k in starts)
 
-    def spread(self, x: Floats) -> Floats:
-        """Return V_r, the variance of T where it tells of a rating x.
+    def genuine_variance(self, x: Floats) -> Floats:
+        """Return V_r, the variance of T over the genuine reports of a rating x.
 
         Args:
             x: shape (k,), on the scale -1..1.
@@ -597,30 +719,33 @@ class Law:
 
     @property
     def slope(self) -> float:
-        """g1 = f1 - f0: how much a rating adds to the chance of a report."""
+        """g1 = f1 - f0, by how much a rating raises the probability of a report."""
         return self.if_rated - self.if_missing
 
     @property
-    def count_noise(self) -> float:
-        """v_c: variance of (B - f0)/g1 of a missing cell; its mean is 1 if rated, else 0."""
+    def count_variance(self) -> float:
+        """v_c, the variance of (B - f0)/g1 for a missing cell; its mean is 1 if rated, else 0."""
         return self.if_missing * (1 - self.if_missing) / self.slope**2
 
     @property
-    def sum_noise(self) -> float:
-        """v_t: variance of T/kappa of a missing cell; its mean is x if rated, else 0."""
-        return self.if_missing * self.square / self.gain**2
+    def sum_variance(self) -> float:
+        """v_t, the variance of T/kappa for a missing cell; its mean is x if rated, else 0."""
+        return self.if_missing * self.missing_square / self.genuine_probability**2
 
     @property
-    def rating_noise(self) -> float:
-        """What a rated cell adds to v_t, where ratings are around 0 with variance _RATING^2."""
-        told = (_RATING**2 + float(self.spread(np.zeros(1))[0])) / self.gain
-        noise_less = self.if_missing - (self.if_rated - self.gain)  # it speaks in noise alone
-        return told - noise_less * self.square / self.gain**2
+    def rating_variance(self) -> float:
+        """The variance of T/kappa for a rated cell less v_t; ratings have the std _RATING_STD."""
+        kappa = self.genuine_probability
+        genuine_term = (_RATING_STD**2 + float(self.genuine_variance(np.zeros(1))[0])) / kappa
+        fewer_noise_reports = self.if_missing - (self.if_rated - kappa)  # than of a missing cell
+        return genuine_term - fewer_noise_reports * self.missing_square / kappa**2
 
 
 @dataclass(frozen=True)
-class SymbolLaw(Law):
-    """Symbols 1..d that stand for levels of mean 0, kept or replaced by any one alike.
+class SymbolNoiseModel(NoiseModel):
+    """The noise model of symbols 1..d, which are kept or replaced by a symbol drawn uniformly.
+
+    Each symbol stands for a level; the mean of all levels is 0.
 
     Attributes:
         levels: shape (d,), on the scale -1..1.
@@ -629,18 +754,20 @@ class SymbolLaw(Law):
     levels: Floats
 
     @classmethod
-    def of(cls, if_missing: float, gain: float, levels: Floats) -> SymbolLaw:
-        """Return the law of a symbol channel.
+    def from_channel(
+        cls, if_missing: float, genuine_probability: float, levels: Floats
+    ) -> SymbolNoiseModel:
+        """Return the noise model of a symbol channel.
 
         Args:
-            if_missing: the chance that a missing cell is reported.
-            gain: how much likelier the own symbol is than each other one.
+            if_missing: the probability that a missing cell is reported.
+            genuine_probability: by how much a cell's own symbol is likelier than each other symbol.
             levels: shape (d,), on the scale -1..1.
         """
-        gain = max(gain, _LEAST)
-        return cls(if_missing, if_missing + gain, gain, float(np.mean(levels**2)), levels)
+        kappa = max(genuine_probability, _MIN_VALUE)
+        return cls(if_missing, if_missing + kappa, kappa, float(np.mean(levels**2)), levels)
 
-    def scores(self, reports: NDArray[Any]) -> Floats:
+    def score_reports(self, reports: NDArray[Any]) -> Floats:
         """Return the levels of reported symbols.
 
         Args:
@@ -651,8 +778,8 @@ class SymbolLaw(Law):
         """
         return self.levels[reports.astype(np.intp) - 1]
 
-    def spread(self, x: Floats) -> Floats:
-        """Return zeros: a symbol that tells of x is the level x.
+    def genuine_variance(self, x: Floats) -> Floats:
+        """Return zeros, because the score of a genuine report is x itself.
 
         Args:
             x: shape (k,), on the scale -1..1.
@@ -664,14 +791,15 @@ class SymbolLaw(Law):
 
 
 @dataclass(frozen=True)
-class LaplaceLaw(Law):
-    """Ratings with Laplace noise of scale b, that may vanish; missing cells speak in noise alone.
+class LaplaceNoiseModel(NoiseModel):
+    """The noise model of modified Laplace reports z: a rating plus Laplace noise of scale b.
 
-    How far a report z lies beyond -1..1 tells nothing of x: T = z/slope within, +-end/slope beyond.
-    With end = 1 + b, the mean of such z, E[T] is x exactly, at a variance of b^2 (2 - P(|z| > 1))
-    in place of 2 b^2. A lower end has less noise and bends E[T], -(1 + b - end) e^(-1/b) sinh(x/b)
-    off the line: the end is that of the least mean square error for the mean of _TOGETHER ratings,
-    a share of _RATED of the cells.
+    A missing cell that is reported has noise only, and a rated cell may go unreported. How far z
+    lies beyond -1..1 says nothing about x, so T = z/slope within -1..1 and +-end/slope beyond. With
+    end = 1 + b, which is the mean of |z| beyond, E[T] is exactly x, and its variance is
+    b^2 (2 - P(|z| > 1)) instead of 2 b^2. A lower end has less noise and biases E[T] by
+    -(1 + b - end) e^(-1/b) sinh(x/b). The end that is used has the smallest mean squared error for
+    the mean of _N_TOGETHER ratings, if a share of _RATED_SHARE of the cells is rated.
 
     Attributes:
         scale: b.
@@ -681,25 +809,31 @@ class LaplaceLaw(Law):
 
     scale: float
     end: float
-    inner: float  # 1/slope
+    inner: float
 
     @classmethod
-    def of(cls, flip: float, scale: float) -> LaplaceLaw:
-        """flip: the chance that a missing cell is reported, or a rated one is not."""
-        x, if_rated = np.linspace(-1, 1, 41), flip + max(1 - 2 * flip, _LEAST)
+    def from_channel(cls, flip: float, scale: float) -> LaplaceNoiseModel:
+        """Return the noise model of a modified Laplace channel, with the best end.
 
-        def ended(end: float) -> LaplaceLaw:
-            law = cls(flip, if_rated, 1 - flip, 0.0, scale, end, 1.0)
-            law = replace(law, inner=float(x @ x) / float(x @ law.expected(x)))
-            return replace(law, square=float(law.spread(np.zeros(1))[0]))
+        Args:
+            flip: the probability that a missing cell is reported, and that a rated one is not.
+            scale: b, of the noise on a rating in -1..1.
+        """
+        x, if_rated = np.linspace(-1, 1, 41), flip + max(1 - 2 * flip, _MIN_VALUE)
 
-        def error(law: LaplaceLaw) -> float:
-            bent = float(np.mean((law.expected(x) - x) ** 2))
-            return law.sum_noise / (_RATED * _TOGETHER) + bent
+        def build_with_end(end: float) -> LaplaceNoiseModel:
+            model = cls(flip, if_rated, 1 - flip, 0.0, scale, end, 1.0)
+            model = replace(model, inner=float(x @ x) / float(x @ model.expected_score(x)))
+            return replace(model, missing_square=float(model.genuine_variance(np.zeros(1))[0]))
 
-        return min(map(ended, (1 + scale * np.linspace(0, 1, 21)).tolist()), key=error)
+        def compute_error(model: LaplaceNoiseModel) -> float:
+            squared_bias = float(np.mean((model.expected_score(x) - x) ** 2))
+            return model.sum_variance / (_RATED_SHARE * _N_TOGETHER) + squared_bias
 
-    def scores(self, reports: NDArray[Any]) -> Floats:
+        ends = (1 + scale * np.linspace(0, 1, 21)).tolist()
+        return min(map(build_with_end, ends), key=compute_error)
+
+    def score_reports(self, reports: NDArray[Any]) -> Floats:
         """Return the scores T of reported cells.
 
         Args:
@@ -708,11 +842,11 @@ class LaplaceLaw(Law):
         Returns:
             Array of shape (k,).
         """
-        found = reports.astype(float)
-        return self.inner * np.where(np.abs(found) <= 1, found, np.sign(found) * self.end)
+        values = reports.astype(float)
+        return self.inner * np.where(np.abs(values) <= 1, values, np.sign(values) * self.end)
 
-    def expected(self, x: Floats) -> Floats:
-        """Return E[T] where it tells of a rating x.
+    def expected_score(self, x: Floats) -> Floats:
+        """Return E[T] over the genuine reports of a rating x.
 
         Args:
             x: shape (k,), on the scale -1..1.
@@ -724,8 +858,8 @@ class LaplaceLaw(Law):
         sinh = -np.exp((size - 1) / b) * np.expm1(-2 * size / b) / 2  # times e^(-1/b)
         return self.inner * (x - np.sign(x) * (1 + b - self.end) * sinh)
 
-    def spread(self, x: Floats) -> Floats:
-        """Return V_r, the variance of T where it tells of a rating x.
+    def genuine_variance(self, x: Floats) -> Floats:
+        """Return V_r, the variance of T over the genuine reports of a rating x.
 
         Args:
             x: shape (k,), on the scale -1..1.
@@ -737,29 +871,34 @@ class LaplaceLaw(Law):
         within = (np.expm1((x - 1) / b) + np.expm1((-1 - x) / b)) / 2  # -P(|z| <= 1)
         more = end**2 - 1 - 2 * b
         square = x**2 + more + (more - 2 * b**2) * within
-        return self.inner**2 * square - self.expected(x) ** 2
+        return self.inner**2 * square - self.expected_score(x) ** 2
 
 
-class _Reports:
-    """Published rows and what the channel did to them, read some users at a time."""
+class _ScoredReports:
+    """Published rows with the noise model of their channel, read a block of users at a time."""
 
-    def __init__(self, reported: Sparse, law: Law) -> None:
-        self.cells, self.data, self.law = Pattern.from_matrix(reported), reported.data, law
+    def __init__(self, reported: Sparse, noise_model: NoiseModel) -> None:
+        self.cells, self.data = Pattern.from_matrix(reported), reported.data
+        self.noise_model = noise_model
 
-    def blocks(self) -> Iterator[tuple[slice, Pattern, Floats]]:
-        """Whole rows, as many at once as have BLOCK reports: rows, cells, scores."""
+    def iter_blocks(self) -> Iterator[tuple[slice, Pattern, Floats]]:
+        """Iterate over blocks of whole rows with up to BLOCK reports.
+
+        Yields:
+            The slice of the rows, the pattern of their reported cells, and the scores of these.
+        """
         for rows, k, cells in self.cells.iter_chunks(BLOCK):
-            yield rows, cells, self.law.scores(self.data[k])
+            yield rows, cells, self.noise_model.score_reports(self.data[k])
 
-    def sums(self) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
-        """(reports, sum of scores) of each user, and of each item."""
+    def sum_by_side(self) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+        """Return (numbers of reports, sums of scores) of the users, and the same of the items."""
         users, items = (np.zeros(size) for size in self.cells.shape)
-        for rows, cells, scores in self.blocks():
+        for rows, cells, scores in self.iter_blocks():
             users[rows] = row_sums(cells, scores)
             items += np.bincount(cells.items, scores, len(items))
         return (self.cells.counts.astype(float), users), (item_sums(self.cells), items)
 
-    def over_items(self, values: Floats) -> Floats:
+    def sum_item_values(self, values: Floats) -> Floats:
         """Sum the items' values over each user's reports.
 
         Args:
@@ -773,238 +912,341 @@ class _Reports:
 
 
 @dataclass(frozen=True, eq=False)
-class _Margin:
-    """What is known of the users, or the items, of whom each has `cells` cells.
+class _SideTotals:
+    """Estimates of the number and the sum of the ratings of each user, or of each item.
 
-    raw: unbiased counts of ratings; count, doubt: their posterior means and variances; total:
-    unbiased sums of ratings less the mean rating; noise: their variance.
+    Attributes:
+        cells: the number of cells of each user (items) or of each item (users).
+        raw_counts: shape (k,), unbiased numbers of ratings.
+        counts: shape (k,), posterior means of these numbers.
+        count_variances: shape (k,), their posterior variances.
+        rating_sums: shape (k,), unbiased sums of ratings less the mean rating.
+        sum_variances: shape (k,), the variances of the noise on these sums.
     """
 
     cells: int
-    raw: Floats
-    count: Floats
-    doubt: Floats
-    total: Floats
-    noise: Floats
+    raw_counts: Floats
+    counts: Floats
+    count_variances: Floats
+    rating_sums: Floats
+    sum_variances: Floats
 
-    def effects(self, exposed: Floats, unsure: Floats) -> Floats:
-        """Estimate the effects from the sums, less what the other side's effects add to them.
+    def estimate_effects(self, other_sums: Floats, other_variances: Floats) -> Floats:
+        """Estimate the effects of this side from the sums less the other side's effects in them.
 
         Args:
-            exposed: shape (k,), what the other side's effects add.
-            unsure: shape (k,), its variance.
+            other_sums: shape (k,), the sum of the other side's effects over each row's ratings.
+            other_variances: shape (k,), the variances of these sums.
 
         Returns:
             Array of shape (k,).
         """
-        total, noise = self.total - exposed, self.noise + unsure
-        return shrunken_effects(total, self.count, self.doubt, noise)[0]
+        rating_sums, noise = self.rating_sums - other_sums, self.sum_variances + other_variances
+        return shrink_effects(rating_sums, self.counts, self.count_variances, noise)[0]
 
 
-def believed_counts(raw: Floats, variance: float) -> tuple[Floats, Floats]:
+def estimate_counts(raw_counts: Floats, variance: float) -> tuple[Floats, Floats]:
     """Return posterior means and variances of counts, given unbiased noisy ones.
 
-    A normal prior about their mean, its variance from the counts themselves. The prior's pull is at
-    most one standard deviation of the noise, for counts have long tails (Efron, Morris, "Limiting
-    the risk of Bayes and empirical Bayes estimators", 1972); what is left below 0 is cut off.
+    The prior is normal about the mean of the counts, and its variance is estimated from them. It
+    moves a count by at most one standard deviation of the noise, because counts have long tails
+    (Efron, Morris, "Limiting the risk of Bayes and empirical Bayes estimators", 1972). The
+    posterior is then restricted to positive counts.
 
     Args:
-        raw: shape (k,).
-        variance: of the noise on each.
+        raw_counts: shape (k,), unbiased.
+        variance: the variance of the noise on each count.
 
     Returns:
         Two arrays of shape (k,).
     """
-    sd, mean = math.sqrt(variance), max(float(raw.mean()), 0.0)
-    signal = max(float(np.mean((raw - mean) ** 2)) - variance, 0.0)
+    noise_std, mean = math.sqrt(variance), max(float(raw_counts.mean()), 0.0)
+    signal = max(float(np.mean((raw_counts - mean) ** 2)) - variance, 0.0)
     weight = signal / (signal + variance) if signal > 0 else 0.0
-    centre = np.clip(mean + weight * (raw - mean), raw - sd, raw + sd)
-    return truncated_normal_moments(centre, math.sqrt(max(weight, _LEAST) * variance))
+    shrunk = mean + weight * (raw_counts - mean)
+    centre = np.clip(shrunk, raw_counts - noise_std, raw_counts + noise_std)
+    return truncated_normal_moments(centre, math.sqrt(max(weight, _MIN_VALUE) * variance))
 
 
-def shrunken_effects(
-    total: Floats, count: Floats, doubt: Floats, noise: Floats
+def shrink_effects(
+    rating_sums: Floats, counts: Floats, count_variances: Floats, noise_variances: Floats
 ) -> tuple[Floats, Floats]:
-    """Return posterior means and variances of effects b.
+    """Return posterior means and variances of effects b, given noisy sums N b of N ratings each.
 
-    The best linear estimate; the prior variance of b by expectation and maximisation.
+    They are the best linear estimates; the prior variance of b is found by
+    expectation-maximisation.
 
     Args:
-        total: shape (k,), N b plus noise.
-        count: shape (k,), the posterior mean of N.
-        doubt: shape (k,), the posterior variance of N.
-        noise: shape (k,), the variance of the noise.
+        rating_sums: shape (k,), N b plus noise.
+        counts: shape (k,), the posterior means of N.
+        count_variances: shape (k,), the posterior variances of N.
+        noise_variances: shape (k,), the variances of the noise.
 
     Returns:
         Two arrays of shape (k,).
     """
-    variance = _EFFECT**2
+    variance = _EFFECT_STD**2
     for _ in range(500):
         check_cancelled()
-        gain = count * variance / ((count**2 + doubt) * variance + noise)
-        effects = gain * total
-        left = variance * (1 - gain * count)
-        before = variance
-        variance = float(np.sum(effects**2 + left) + _WORTH * _EFFECT**2) / (len(total) + _WORTH)
-        if abs(variance - before) <= 1e-5 * before:
+        shrinkage = counts * variance / ((counts**2 + count_variances) * variance + noise_variances)
+        effects = shrinkage * rating_sums
+        posterior_variances = variance * (1 - shrinkage * counts)
+        previous_variance = variance
+        variance = float(
+            np.sum(effects**2 + posterior_variances) + _PRIOR_EFFECTS * _EFFECT_STD**2
+        ) / (len(rating_sums) + _PRIOR_EFFECTS)
+        if abs(variance - previous_variance) <= 1e-5 * previous_variance:
             break
-    return effects, left
+    return effects, posterior_variances
 
 
-class Mean(NamedTuple):
+class MeanEstimate(NamedTuple):
     """An estimate of the mean rating.
 
     Attributes:
         rating: the mean on the scale -1..1.
-        ratings: the number of ratings.
+        n_ratings: the estimated number of ratings.
     """
 
     rating: float
-    ratings: float
+    n_ratings: float
 
 
-def mean_rating(told: float, scored: float, cells: int, law: Law) -> Mean:
+def estimate_mean_rating(
+    n_reported: float, score_sum: float, n_cells: int, noise_model: NoiseModel
+) -> MeanEstimate:
     """Estimate the mean rating and the number of ratings from sums over all reports.
 
-    The best linear estimate, for a number of ratings that is only known to be positive.
+    It is the best linear estimate, if nothing is known of the number of ratings but that it is
+    positive.
 
     Args:
-        told: the number of cells that were reported.
-        scored: the sum of their scores.
-        cells: the number of all cells.
-        law: of the channel.
+        n_reported: the number of cells that were reported.
+        score_sum: the sum of their scores.
+        n_cells: the number of all cells.
+        noise_model: of the channel.
     """
-    raw = (told - cells * law.if_missing) / law.slope
-    found, spread = truncated_normal_moments(np.array([raw]), math.sqrt(cells * law.count_noise))
-    count, doubt = float(found[0]), float(spread[0])
-    noise = cells * law.sum_noise + count * law.rating_noise
-    gain = count * _MEAN**2 / max((count**2 + doubt) * _MEAN**2 + noise, _LEAST)
-    return Mean(gain * scored / law.gain, count)
+    raw = (n_reported - n_cells * noise_model.if_missing) / noise_model.slope
+    means, variances = truncated_normal_moments(
+        np.array([raw]), math.sqrt(n_cells * noise_model.count_variance)
+    )
+    count, count_variance = float(means[0]), float(variances[0])
+    noise = n_cells * noise_model.sum_variance + count * noise_model.rating_variance
+    prior = _MEAN_STD**2
+    shrinkage = count * prior / max((count**2 + count_variance) * prior + noise, _MIN_VALUE)
+    return MeanEstimate(shrinkage * score_sum / noise_model.genuine_probability, count)
 
 
-def recovered(reported: Sparse, law: Law, public: PublicFacts) -> Steps:
-    """Yield models in rating points from published rows: effects first, then rounds of taste.
+def estimate_from_reports(reported: Sparse, noise_model: NoiseModel, public: PublicFacts) -> Steps:
+    """Yield models in rating points from published rows: effects first, then rounds of factors.
 
     Args:
         reported: shape (users, items), a stored number for each reported cell, sorted by user and
             item.
-        law: of the channel.
+        noise_model: of the channel that published them.
         public: the public facts.
     """
     m, n = public.shape
-    reports = _Reports(reported, law)
-    del reported  # the last that holds them goes before taste takes its memory
-    by_user, by_item = reports.sums()
-    mean = mean_rating(float(by_user[0].sum()), float(by_user[1].sum()), m * n, law)
-    users, items = _margin(*by_user, n, law, mean), _margin(*by_item, m, law, mean)
-    a, b = _effects(reports, users, items)
+    reports = _ScoredReports(reported, noise_model)
+    del reported  # so that the reports can be freed before the fit of factors needs memory
+    by_user, by_item = reports.sum_by_side()
+    mean = estimate_mean_rating(
+        float(by_user[0].sum()), float(by_user[1].sum()), m * n, noise_model
+    )
+    users = _estimate_side_totals(*by_user, n, noise_model, mean)
+    items = _estimate_side_totals(*by_item, m, noise_model, mean)
+    a, b = _estimate_effects(reports, users, items)
     a += mean.rating
     trace = {
-        "ratings, estimated": mean.ratings,
+        "ratings, estimated": mean.n_ratings,
         "mean rating": public.middle + public.half_width * mean.rating,
         "rank": 0.0,
     }
-    model = _in_points(a, b, np.zeros((m, 0)), np.zeros((n, 0)), public)
+    model = _build_model(a, b, np.zeros((m, 0)), np.zeros((n, 0)), public)
     step = Step(1, ROUNDS + 1, model, trace)
-    scale = mean.ratings / max(float(users.count.sum() * items.count.sum()), _LEAST)
-    pattern, y, w = _left_over(reports, scale * users.count, items.count, a, b)
+    scale = mean.n_ratings / max(float(users.counts.sum() * items.counts.sum()), _MIN_VALUE)
+    pattern, y, w = _compute_residual_scores(reports, scale * users.counts, items.counts, a, b)
     del reports
-    rounds = effects_and_taste(
+    rounds = fit_effects_and_taste(
         pattern,
-        y - np.average(y, weights=w) if len(y) else y,  # or what effects miss passes for taste
+        # A common residual would otherwise be taken for taste.
+        y - np.average(y, weights=w) if len(y) else y,
         weights=w,
-        least_noise=1.0,
+        min_noise=1.0,
         rank=_RANK,
         rounds=ROUNDS,
-        spread=(_SPREAD, _SPREAD),
-        pseudo=_POOL,
+        start_variances=(_START_EFFECT_VARIANCE, _START_EFFECT_VARIANCE),
+        pseudo_variance=_PSEUDO_VARIANCE,
     )
-    for index, now in enumerate(rounds if len(y) else (), 2):
+    # A step is yielded when the next one exists, so that the last can be marked as final.
+    for index, posterior in enumerate(rounds if len(y) else (), 2):
         yield step
-        model = _in_points(a + now.user, b + now.item, now.left, now.right, public)
-        step = Step(index, ROUNDS + 1, model, trace | {"rank": float(now.left.shape[1])})
+        model = _build_model(
+            a + posterior.user, b + posterior.item, posterior.left, posterior.right, public
+        )
+        step = Step(index, ROUNDS + 1, model, trace | {"rank": float(posterior.left.shape[1])})
     yield replace(step, final=True)
 
 
-def _in_points(a: Floats, b: Floats, left: Floats, right: Floats, public: PublicFacts) -> Factors:
+def _build_model(a: Floats, b: Floats, left: Floats, right: Floats, public: PublicFacts) -> Factors:
+    """Convert a model on the scale -1..1 to rating points.
+
+    Args:
+        a: shape (m,), the effects of users, which include the mean.
+        b: shape (n,), the effects of items.
+        left: shape (m, r), the factors of users.
+        right: shape (n, r), the factors of items.
+        public: the public range.
+    """
     half = public.half_width
     return factors_with_offsets(half * left, right, public.middle + half * a, half * b)
 
 
-def _margin(told: Floats, scored: Floats, cells: int, law: Law, mean: Mean) -> _Margin:
-    raw = (told - cells * law.if_missing) / law.slope
-    count, doubt = believed_counts(raw, cells * law.count_noise)
-    own = count * law.rating_noise
-    noise = cells * (law.sum_noise + mean.rating**2 * law.count_noise) + own
-    return _Margin(cells, raw, count, doubt, scored / law.gain - mean.rating * raw, noise)
+def _estimate_side_totals(
+    n_reported: Floats,
+    score_sums: Floats,
+    n_cells: int,
+    noise_model: NoiseModel,
+    mean: MeanEstimate,
+) -> _SideTotals:
+    """Estimate counts and sums of ratings of one side from its numbers of reports and score sums.
+
+    Args:
+        n_reported: shape (k,), the reported cells of each user or item.
+        score_sums: shape (k,), the sums of their scores.
+        n_cells: the number of cells of each.
+        noise_model: of the channel.
+        mean: the estimated mean rating.
+    """
+    raw_counts = (n_reported - n_cells * noise_model.if_missing) / noise_model.slope
+    counts, count_variances = estimate_counts(raw_counts, n_cells * noise_model.count_variance)
+    cell_noise = noise_model.sum_variance + mean.rating**2 * noise_model.count_variance
+    noise = n_cells * cell_noise + counts * noise_model.rating_variance
+    return _SideTotals(
+        n_cells,
+        raw_counts,
+        counts,
+        count_variances,
+        score_sums / noise_model.genuine_probability - mean.rating * raw_counts,
+        noise,
+    )
 
 
-def _effects(reports: _Reports, users: _Margin, items: _Margin) -> tuple[Floats, Floats]:
-    """Effects of users and items in turn, each from sums less what the other side's add to them."""
-    a = np.zeros(len(users.count))
+def _estimate_effects(
+    reports: _ScoredReports, users: _SideTotals, items: _SideTotals
+) -> tuple[Floats, Floats]:
+    """Estimate the effects of items and of users in turn, three times.
+
+    Each estimate is from the sums of ratings less the other side's last effects.
+
+    Returns:
+        User effects of shape (m,) and item effects of shape (n,), on the scale -1..1.
+    """
+    a = np.zeros(len(users.counts))
     for _ in range(3):
-        over = item_sums(reports.cells, row_factors=a)
-        b = items.effects(*_exposure(over, a, users, items, reports.law))
-        a = users.effects(*_exposure(reports.over_items(b), b, items, users, reports.law))
+        reported_sums = item_sums(reports.cells, row_factors=a)
+        b = items.estimate_effects(
+            *_estimate_effect_sums(reported_sums, a, users, items, reports.noise_model)
+        )
+        a = users.estimate_effects(
+            *_estimate_effect_sums(reports.sum_item_values(b), b, items, users, reports.noise_model)
+        )
     return a, b
 
 
-def _exposure(
-    over: Floats, effects: Floats, of: _Margin, side: _Margin, law: Law
+def _estimate_effect_sums(
+    reported_sums: Floats,
+    effects: Floats,
+    other: _SideTotals,
+    side: _SideTotals,
+    noise_model: NoiseModel,
 ) -> tuple[Floats, Floats]:
-    """Sums of the other side's effects over each row's ratings: posterior means and variances.
+    """Estimate the sum of the other side's effects over the ratings of each row of one side.
 
-    over: their sums over the row's reports, which are shrunk towards count x mean effect: with a
-    prior variance in proportion to the count, for such a sum has as many terms.
+    The sum over a row's reports, with the noise reports' share removed, is shrunk towards the row's
+    number of ratings times the mean effect. The prior variance is in proportion to that number,
+    because the sum has as many terms.
+
+    Args:
+        reported_sums: shape (k,), the sums of the other side's effects over each row's reports.
+        effects: shape (other k,), the effects of the other side.
+        other: the totals of the other side.
+        side: the totals of the side whose rows these are.
+        noise_model: of the channel.
+
+    Returns:
+        Posterior means and variances, each of shape (k,).
     """
-    mean = float(np.average(effects, weights=of.count + np.finfo(float).tiny))
+    mean = float(np.average(effects, weights=other.counts + np.finfo(float).tiny))
     centred = effects - mean
-    reported = side.cells * law.if_missing + side.raw * law.slope
-    raw = (over - mean * reported - law.if_missing * float(centred.sum())) / law.slope
-    noise = law.count_noise * float(centred @ centred)
-    signal = max(float(raw @ raw) - noise * len(raw), 0.0)
-    prior = signal / max(float(side.count.sum()), 1.0) * side.count
+    reported = side.cells * noise_model.if_missing + side.raw_counts * noise_model.slope
+    raw_sums = (
+        reported_sums - mean * reported - noise_model.if_missing * float(centred.sum())
+    ) / noise_model.slope
+    noise = noise_model.count_variance * float(centred @ centred)
+    signal = max(float(raw_sums @ raw_sums) - noise * len(raw_sums), 0.0)
+    prior = signal / max(float(side.counts.sum()), 1.0) * side.counts
     weight = prior / np.maximum(prior + noise, np.finfo(float).tiny)
-    return mean * side.count + weight * raw, weight * noise
+    return mean * side.counts + weight * raw_sums, weight * noise
 
 
-def _likely(reports: _Reports, users: Floats, items: Floats) -> float:
-    """The least product users x items of a reported cell at which at most CELLS lie above it."""
-    edges = max(float(users.max() * items.max()), _LEAST) * np.exp(np.linspace(-20.0, 0.0, 2_000))
-    seen = np.zeros(len(edges) + 1)
-    for rows, cells, _ in reports.blocks():
+def _find_min_product(reports: _ScoredReports, users: Floats, items: Floats) -> float:
+    """Find the smallest threshold that at most CELLS reported cells exceed by their product.
+
+    Args:
+        reports: the published rows.
+        users: shape (m,); the product of a cell is that of its user's number and its item's.
+        items: shape (n,).
+    """
+    edges = max(float(users.max() * items.max()), _MIN_VALUE) * np.exp(
+        np.linspace(-20.0, 0.0, 2_000)
+    )
+    counts = np.zeros(len(edges) + 1)
+    for rows, cells, _ in reports.iter_blocks():
         product = cells.expand_rows(users[rows]) * items[cells.items]
-        seen += np.bincount(np.searchsorted(edges, product), minlength=len(seen))
-    above = np.append(np.cumsum(seen[::-1])[::-1], 0.0)  # [k]: those above edge k - 1
+        counts += np.bincount(np.searchsorted(edges, product), minlength=len(counts))
+    above = np.append(np.cumsum(counts[::-1])[::-1], 0.0)  # [k]: those above edge k - 1
     first = int(np.argmax(above <= CELLS))
     return float(edges[min(first, len(edges)) - 1]) if first else -1.0
 
 
-def _left_over(
-    reports: _Reports, users: Floats, items: Floats, a: Floats, b: Floats
+def _compute_residual_scores(
+    reports: _ScoredReports, users: Floats, items: Floats, a: Floats, b: Floats
 ) -> tuple[Pattern, Floats, Floats]:
-    """What scores tell beyond the effects, and its precision, on the cells most likely to be rated.
+    """Return unbiased residuals of the effects, on the reported cells most likely to be rated.
 
-    users x items: the chance of that; a + b: the rating that the effects expect.
+    The score of a reported cell has the mean rho x, with rho the probability that the report is
+    genuine. Its variance adds up that of noise reports (V_n), that of genuine reports (V_r, and how
+    far ratings vary about the effects), and that of not knowing which of the two it is.
 
-    The score of a reported cell is rho x on average, rho the chance that it tells of the rating x;
-    its variance is that of noise (V_n), of a genuine report (V_r, and what ratings differ), and of
-    not knowing which of the two it is.
+    Args:
+        reports: the published rows.
+        users: shape (m,); a cell is rated with probability users[u] * items[i].
+        items: shape (n,).
+        a: shape (m,), the effects of users, on the scale -1..1, which include the mean rating.
+        b: shape (n,), the effects of items.
+
+    Returns:
+        The pattern of the chosen cells, and the residuals and their precisions, both of shape
+        (n_cells,).
     """
-    law, least, found = reports.law, _likely(reports, users, items), []
-    for block, cells, scores in reports.blocks():
+    noise_model, chunks = reports.noise_model, []
+    min_product = _find_min_product(reports, users, items)
+    for block, cells, scores in reports.iter_blocks():
         chance = cells.expand_rows(users[block]) * items[cells.items]
-        keep = np.flatnonzero(chance > least)
-        rows, columns = block.start + cells.users[keep], cells.items[keep]
-        chance = np.minimum(chance[keep], _GENUINE)
-        rho = chance * law.gain / (law.if_missing + chance * law.slope)
-        rho = np.maximum(rho, _LEAST)
+        kept_indices = np.flatnonzero(chance > min_product)
+        rows, columns = block.start + cells.users[kept_indices], cells.items[kept_indices]
+        chance = np.minimum(chance[kept_indices], _MAX_RATED_PROBABILITY)
+        rho = chance * noise_model.genuine_probability
+        rho = np.maximum(rho / (noise_model.if_missing + chance * noise_model.slope), _MIN_VALUE)
         expected = a[rows] + b[columns]
         x = np.clip(expected, -1, 1)
-        variance = (1 - rho) * law.square + rho * (law.spread(x) + _DIFFER)
+        variance = (1 - rho) * noise_model.missing_square + rho * (
+            noise_model.genuine_variance(x) + _RESIDUAL_VARIANCE
+        )
         variance += rho * (1 - rho) * x**2
-        y, w = scores[keep] / rho - expected, rho**2 / variance
-        found.append((rows, columns, y, w))
-    rows, columns, y, w = (np.concatenate(c) for c in zip(*found, strict=True))
+        y, w = scores[kept_indices] / rho - expected, rho**2 / variance
+        chunks.append((rows, columns, y, w))
+    rows, columns, y, w = (np.concatenate(c) for c in zip(*chunks, strict=True))
     indptr = np.searchsorted(rows, np.arange(len(users) + 1))
     return Pattern(columns, indptr, reports.cells.shape), y, w

@@ -34,7 +34,7 @@ from dpmc_core.solvers.linalg import (
 from dpmc_core.solvers.sizes import check_dense
 from dpmc_core.stopping import check_cancelled
 
-# From observed values to (objective, gradient there).
+# Maps the scores of the observed entries to the loss and its gradient, both at these entries.
 LossFunction = Callable[[Floats], tuple[float, Floats]]
 
 STEP_LIMITS = (1e-3, 1e3)
@@ -84,7 +84,7 @@ class SignReports(NamedTuple):
         """
         debias_factor = 1 - p_plus - p_minus
         values = (2 * flipped_signs - 1 + p_plus - p_minus) / debias_factor
-        # One sign may be noisier than the other: the mean over the share of each.
+        # One sign may be noisier than the other, so the noise is averaged by the share of each.
         mean_sign = float(np.clip(values.mean(), -1.0, 1.0))
         noise = [4 * p * (1 - p) / debias_factor**2 for p in (p_plus, p_minus)]
         return cls(values, 1 + ((1 + mean_sign) * noise[0] + (1 - mean_sign) * noise[1]) / 2)
@@ -93,8 +93,9 @@ class SignReports(NamedTuple):
     def from_laplace(cls, noisy_signs: Floats, epsilon: float) -> SignReports:
         """Debias 1{sign = +1} + Laplace(1/epsilon).
 
-        Clipped to [0, 1] a report says as much about the sign; t = tanh(epsilon (clip - 1/2)) is
-        its likelihood ratio as a correlation, and E[t | s] = s c with c = E[t^2] for either sign.
+        A report that is clipped to [0, 1] says as much about the sign s. With
+        t = tanh(epsilon (clip - 1/2)), which is the posterior mean of s if both signs are equally
+        likely, E[t | s] = s c with c = E[t^2] for either sign; so t / c is the debiased report.
 
         Args:
             noisy_signs: shape (n_entries,).
@@ -114,7 +115,7 @@ class SignReports(NamedTuple):
 
     @property
     def mean(self) -> float:
-        """The mean sign, shrunk as if every share of +1 had been equally likely (variance 1/3)."""
+        """The mean sign, shrunk to 0 for a uniform prior of the mean sign, of variance 1/3."""
         return float(self.values.mean()) / (1 + 3 * self.variance / len(self.values))
 
 
@@ -202,7 +203,7 @@ class LowRank(NamedTuple):
         """Return the Frobenius inner product."""
         return float(np.sum((self.left.T @ other.left) * (self.right.T @ other.right)))
 
-    def towards(self, target: LowRank, share: float) -> LowRank:
+    def move_towards(self, target: LowRank, share: float) -> LowRank:
         """Return (1 - share) self + share target, factored at its numerical rank."""
         observed = (1 - share) * self.observed + share * target.observed
         left = np.hstack([(1 - share) * self.left, share * target.left])
@@ -213,8 +214,8 @@ class LowRank(NamedTuple):
         k = len(s)
         return LowRank((ql @ u[:, :k] * s)[:, is_kept], (qr @ vt.T[:, :k])[:, is_kept], observed)
 
-    def model(self) -> Factors:
-        """Return the model that predicts this matrix."""
+    def build_model(self) -> Factors:
+        """Return the model whose predictions are this matrix."""
         return Factors(self.left, self.right)
 
 
@@ -233,12 +234,12 @@ class FullMatrix(NamedTuple):
         """Return the Frobenius inner product."""
         return float(np.vdot(self.matrix, other.matrix))
 
-    def towards(self, target: FullMatrix, share: float) -> FullMatrix:
+    def move_towards(self, target: FullMatrix, share: float) -> FullMatrix:
         """Return (1 - share) self + share target."""
         return FullMatrix(*((1 - share) * a + share * b for a, b in zip(self, target, strict=True)))
 
-    def model(self) -> Dense:
-        """Return the model that predicts this matrix."""
+    def build_model(self) -> Dense:
+        """Return the model whose predictions are this matrix."""
         return Dense(self.matrix)
 
 
@@ -293,7 +294,7 @@ class NuclearBall:
         return self.radius / float(np.linalg.norm(matrix @ vector))
 
     def _project_to_ball(self, operator: Operator, tolerance: float) -> Triplets:
-        """Project to the ball by lowering the singular values."""
+        """Project to the ball: lower the singular values by one threshold, but not below 0."""
         return self._shrinker.soft_threshold(
             operator, lambda v: l1_threshold(v, self.radius), tolerance
         )
@@ -302,9 +303,9 @@ class NuclearBall:
 class NuclearBox(NuclearBall):
     """The set {||X||_* <= radius, ||X||_inf <= bound} of dense matrices.
 
-    It projects by accelerated dual ascent. Dykstra's alternating projections are dual coordinate
-    ascent; the accelerated form needs far fewer of them. Every point lies in the box exactly and in
-    the ball to the tolerance.
+    A projection is computed by accelerated dual ascent. It alternates between projections to the
+    ball and to the box, as Dykstra's method does, but needs far fewer of them. Every point lies in
+    the box exactly and in the ball to the tolerance.
 
     Attributes:
         bound: the largest absolute score.
@@ -334,7 +335,7 @@ class NuclearBox(NuclearBall):
         indices = self.pattern.users, self.pattern.items
         start = point.matrix.copy()
         start[indices] -= step * gradient
-        # Multipliers grow with the step, so the last call's, rescaled, are nearly right.
+        # Multipliers are nearly proportional to the step, so the last ones are rescaled.
         multiplier = self._multiplier * (step / self._step)
         momentum, momentum_weight = multiplier, 1.0
         for _ in range(_DUAL_ROUNDS):
@@ -406,14 +407,18 @@ def minimise_loss(
 ) -> Iterator[Iterate]:
     """Minimise the loss over a set by spectral projected gradient.
 
-    It stops when ||P(X - gradient) - X||_F <= tolerance max(1, ||X||_F). The bound on that norm
-    costs nothing: ||P(X - t gradient) - X|| grows with t and, divided by t, falls with it.
+    It stops when ||P(X - gradient) - X||_F <= tolerance max(1, ||X||_F), P the projection to the
+    set. This norm is bounded through that of the step t which is taken anyway: ||P(X - t gradient)
+    - X|| increases with t and, divided by t, decreases.
 
     Args:
         loss: from scores of shape (n_entries,) to the loss and its gradient.
         constraint: the set.
         iterations: the largest number of rounds.
         tolerance: the relative accuracy at which it stops.
+
+    Yields:
+        The accepted point after each round.
     """
     point = constraint.origin()
     objective, gradient = loss(point.observed)
@@ -434,7 +439,7 @@ def minimise_loss(
         share, objective, gradient = _line_search(
             loss, point.observed, target.observed, max(history[-_LINE_SEARCH_MEMORY:]), slope
         )
-        point = target if share == 1 else previous.towards(target, share)
+        point = target if share == 1 else previous.move_towards(target, share)
         step = spectral_step_length(point, previous, gradient - previous_gradient) or STEP_LIMITS[1]
         history.append(objective)
         last_distance = share * target_distance
@@ -465,9 +470,17 @@ def spectral_step_length(point: Any, previous: Any, gradient_change: Floats) -> 
 def _line_search(
     loss: LossFunction, start: Floats, end: Floats, reference: float, slope: float
 ) -> tuple[float, float, Floats]:
-    """Find a share of the way from start to end with sufficient decrease below the reference.
+    """Find a share of the way from start to end at which the loss has decreased enough.
 
-    It returns the share, and the objective and gradient there.
+    Args:
+        loss: from scores of shape (n_entries,) to the loss and its gradient.
+        start: shape (n_entries,), the scores of the current point.
+        end: shape (n_entries,), those of the target.
+        reference: the objective from which the decrease is counted.
+        slope: the derivative of the loss along the whole way, below 0.
+
+    Returns:
+        The share in (0, 1], and the objective and gradient there.
     """
     share = 1.0
     objective, gradient = loss(end)
@@ -487,7 +500,7 @@ def _line_search(
 
 @mechanism
 class Completion:
-    """The settings of the model, its feasible set (LWHM22, section 3.2) and the solver."""
+    """The settings of one-bit completion, and its solver (feasible set: LWHM22, section 3.2)."""
 
     link: Link = setting(
         LOGISTIC,
@@ -521,7 +534,7 @@ class Completion:
         return build_feasible_set(ratings, self.radius, self.bound, rng)
 
     def solve(self, loss: LossFunction, ratings: Ratings, rng: Rng, *, raw: bool) -> Steps:
-        """Yield the rounds of the solver from zero.
+        """Minimise a loss over the feasible set from zero, and yield a step for each round.
 
         Args:
             loss: from scores of shape (n_entries,) to the loss and its gradient.
@@ -538,7 +551,7 @@ class Completion:
             }
             if isinstance(iterate.point, LowRank):
                 trace["rank"] = float(iterate.point.left.shape[1])
-            published_trace, model = () if raw else trace, iterate.point.model()
+            published_trace, model = () if raw else trace, iterate.point.build_model()
             yield Step.from_trace(
                 iterate.index, rounds, model, trace, published_trace, converged=iterate.final
             )

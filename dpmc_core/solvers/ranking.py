@@ -1,9 +1,11 @@
-"""Which items come next: items scored by other items, noisy counts, taste. No privacy here.
+"""Scores that rank items: by similar items, noisy counts, and users' profiles. No privacy here.
 
 Item-to-item scores (neighbours; EASE: Steck, "Embarrassingly shallow autoencoders for sparse data",
-2019) never hold more than a block of users' scores. A profile is where a user's row points among
-public item features; sums of profiles, to which each user adds a bounded part, tell how an item's
-audience differs from the others', and which features tell audiences apart next.
+2019) never hold more than a block of users' scores. A user's profile is the direction of the sum of
+the features of the user's items. Sums of profiles over each item's users, to which every user adds
+a bounded amount, show how the users of one item differ from those of all ("taste" below).
+
+In shapes, m is the number of users and n of items.
 """
 
 from __future__ import annotations
@@ -24,19 +26,23 @@ from dpmc_core.solvers.rows import gram, normalise_rows, posterior_positive_mean
 from dpmc_core.stopping import check_cancelled
 
 BLOCK = 2_000_000  # scores, or pairs of items, held at once: 16 MB
-_RAREST = 1e-150  # flip chance whose square is still a number: no cell of a pair is impossible
-_GATHERED = 4_000_000  # numbers gathered at once: 32 MB
-_ZERO = 1e-9  # a sum this much shorter than its terms is rounding
+_MIN_FLIP = 1e-150  # flip probability whose square is still a number: no cell of a pair is at 0
+_MAX_GATHERED = 4_000_000  # numbers gathered at once: 32 MB
+_ROUNDING = 1e-9  # a sum that is this much shorter than its longest term counts as zero
 _SWEEPS = 30  # of expectation-maximisation
-_LEAST = 0.02  # smallest variance of profiles, in that of d directions alike
-_TINY = 1e-4  # smallest variance of taste at the start, likewise
-_MARGIN = 1.3  # the known noise is known through released counts and moments only
-_DRAWS = 20  # of noise alone, whose largest eigenvalue taste has to pass
-_RIDGE = 0.1
-_LONGEST = 6.0  # of an item among facts that are uncorrelated and of variance 1
-TELLING = (0.3, 0.15, 0.03)  # what facts are worth to users, see `facts_apart` and `telling`
-_AVERAGE = 20.0  # items that every user is taken to have beside the own ones, average in all facts
-_SAME = 1e-6  # of the largest variance: facts that others tell already
+_MIN_PROFILE_VARIANCE = 0.02  # of profiles, in units of 1/d, their variance if no direction differs
+_MIN_TASTE_VARIANCE = 1e-4  # of taste at the start, in the same unit
+_EDGE_MARGIN = 1.3  # because the covariance of the noise is only known through released numbers
+_N_NOISE_DRAWS = 20  # simulations of the noise, whose largest eigenvalue taste has to exceed
+_SMALLEST = float(np.finfo(float).tiny)
+_RIDGE = 0.1  # added to the variance of profiles, in the same unit
+_MAX_FEATURE_LENGTH = 6.0  # of an item's features, once they are uncorrelated and of variance 1
+# Mean and std of the gain of a feature that helps, and the std of one that does not; see
+# `sum_feature_gains` and `feature_gain_probability`.
+FEATURE_GAIN_PRIOR = 0.3, 0.15, 0.03
+# Items, average in all features, that every user is taken to have besides the user's own ones.
+_AVERAGE_ITEMS = 20.0
+_MIN_RELATIVE_VARIANCE = 1e-6  # of a direction, over the largest; less is rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,24 +59,33 @@ class ItemScores:
     factors: ClassVar[None] = None
 
     def predict(self, users: ArrayLike, items: ArrayLike) -> Floats:
-        wanted, row = np.unique(np.asarray(users), return_inverse=True)
-        where, which = np.broadcast_arrays(row.reshape(np.shape(users)), np.asarray(items))
-        scores = np.empty(where.shape)
+        """Return the scores of (user, item) pairs, in blocks of distinct users.
+
+        Args:
+            users: user indices.
+            items: item indices; both broadcast to the shape of the result.
+        """
+        distinct_users, inverse = np.unique(np.asarray(users), return_inverse=True)
+        positions, item_indices = np.broadcast_arrays(
+            inverse.reshape(np.shape(users)), np.asarray(items)
+        )
+        scores = np.empty(positions.shape)
         size = max(1, BLOCK // self.rows.shape[1])
-        for start in range(0, len(wanted), size):
+        for start in range(0, len(distinct_users), size):
             check_cancelled()
-            block = self.rows[wanted[start : start + size]] @ self.weights
-            inside = (where >= start) & (where < start + size)
+            block = self.rows[distinct_users[start : start + size]] @ self.weights
+            inside = (positions >= start) & (positions < start + size)
             dense = block if isinstance(block, np.ndarray) else block.toarray()
-            scores[inside] = dense[where[inside] - start, which[inside]]
+            scores[inside] = dense[positions[inside] - start, item_indices[inside]]
         return scores
 
 
 def ease_weights(ratings: Ratings, ridge: float) -> Floats:
-    """Return the B of least ||X - X B||^2 + ridge ||B||^2 whose diagonal is zero (EASE).
+    """Return the B with zero diagonal that minimises ||X - X B||^2 + ridge ||B||^2 (EASE).
 
-    B = -P / diag(P) off the diagonal, P = (X'X + ridge I)^-1: column j predicts item j. Through the
-    smaller side: ridge P = I - X'(XX' + ridge I)^-1 X.
+    Column j of B predicts item j: B = -P / diag(P) off the diagonal, with P = (X'X + ridge I)^-1.
+    Where there are fewer users than items, P follows from the smaller matrix XX': ridge P = I -
+    X'(XX' + ridge I)^-1 X.
 
     Args:
         ratings: X, the interactions.
@@ -80,7 +95,7 @@ def ease_weights(ratings: Ratings, ridge: float) -> Floats:
         Array of shape (items, items).
     """
     rows, by_users = ratings.matrix, ratings.public.users < ratings.public.items
-    squares = (rows @ rows.T).toarray() if by_users else gram(rows)
+    squares = (rows @ rows.T).toarray() if by_users else gram(rows)  # XX' or X'X
     squares.flat[:: len(squares) + 1] += ridge
     check_cancelled()
     inverse = invert_upper_triangle(squares)  # the matrix is positive definite by its ridge
@@ -99,29 +114,30 @@ def ease_weights(ratings: Ratings, ridge: float) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class OnMostRated:
-    """One model for some items, and another for the rest.
+class MostRatedModel:
+    """A model of the most rated items, with a simpler one for the rest.
 
     Attributes:
-        model: of the items that have a place.
-        place: shape (items,), the index of each item in `model`; below 0: it has none.
-        other: of the items without a place.
+        model: of the most rated items.
+        item_index: shape (n,), the index of each item in `model`; below 0: not in it.
+        fallback: the model of the items that are not in `model`.
     """
 
     model: Model
-    place: NDArray[np.int32]
-    other: Model
+    item_index: NDArray[np.int32]
+    fallback: Model
     factors: ClassVar[None] = None
 
     def predict(self, users: ArrayLike, items: ArrayLike) -> Floats:
+        """Return the predictions of (user, item) pairs, whose indices broadcast together."""
         u, i = np.broadcast_arrays(np.asarray(users), np.asarray(items))
-        scores, place = self.other.predict(u, i), self.place[i]
-        inside = place >= 0
-        scores[inside] = self.model.predict(u[inside], place[inside])
+        scores, index = self.fallback.predict(u, i), self.item_index[i]
+        inside = index >= 0
+        scores[inside] = self.model.predict(u[inside], index[inside])
         return scores
 
 
-def nearest(items: int, count: int, similarities: Callable[[Ints], Any]) -> Sparse:
+def find_nearest_items(items: int, count: int, similarities: Callable[[Ints], Any]) -> Sparse:
     """Find the `count` most similar items of each item (ties: lower index first).
 
     Only items of positive similarity count.
@@ -129,37 +145,44 @@ def nearest(items: int, count: int, similarities: Callable[[Ints], Any]) -> Spar
     Args:
         items: the number of items.
         count: the number of neighbours.
-        similarities: from the items of a block to their similarities with all items, shape
+        similarities: maps a block of item indices to their similarities with all items, shape
             (len(block), items), dense or sparse.
 
     Returns:
-        Sparse array of shape (items, items).
+        Sparse array of shape (items, items), row i with the similarities of the neighbours of i.
     """
     from scipy.sparse import coo_array, csr_array
 
-    parts = []
+    chunks = []
     size = max(1, BLOCK // items)
     for start in range(0, items, size):
         check_cancelled()
-        found = coo_array(similarities(np.arange(start, min(start + size, items))))
-        one, other = found.row.astype(np.int64) + start, found.col
-        kept = (found.data > 0) & (one != other)  # an item is no neighbour of itself
-        one, other, alike = one[kept], other[kept], found.data[kept]
-        place = np.arange(len(one)) - np.searchsorted(one, one)
-        order = np.lexsort((-alike, one))[place < count]  # which leaves ties in their order
-        parts.append((one[order], other[order], alike[order]))
-    one, other, alike = map(np.concatenate, zip(*parts, strict=True))
-    return csr_array((alike, (one, other)), shape=(items, items))
+        block_similarities = coo_array(similarities(np.arange(start, min(start + size, items))))
+        first, second = block_similarities.row.astype(np.int64) + start, block_similarities.col
+        is_neighbour = (block_similarities.data > 0) & (first != second)  # not an item itself
+        first, second = first[is_neighbour], second[is_neighbour]
+        values = block_similarities.data[is_neighbour]
+        rank = np.arange(len(first)) - np.searchsorted(first, first)
+        order = np.lexsort((-values, first))[rank < count]  # ties keep their order
+        chunks.append((first[order], second[order], values[order]))
+    first, second, values = map(np.concatenate, zip(*chunks, strict=True))
+    return csr_array((values, (first, second)), shape=(items, items))
 
 
-def sharing(rows: Sparse, count: int, alike: Callable[[Floats, Floats, Floats], Floats]) -> Sparse:
-    """Return `nearest` by how many users items have in common, of which most pairs have none.
+def find_items_sharing_users(
+    rows: Sparse, count: int, similarity: Callable[[Floats, Floats, Floats], Floats]
+) -> Sparse:
+    """Find the most similar items of each item by the users that items share.
+
+    Most pairs of items share no user, so it works on sparse arrays.
 
     Args:
         rows: shape (users, items), ones.
         count: the number of neighbours.
-        alike: the similarity of pairs, from the users of both items, of the first and of the
-            second.
+        similarity: `jaccard` or `cosine`.
+
+    Returns:
+        Sparse array of shape (items, items), as of `find_nearest_items`.
     """
     from scipy.sparse import coo_array
 
@@ -167,59 +190,64 @@ def sharing(rows: Sparse, count: int, alike: Callable[[Floats, Floats, Floats], 
     counts = np.diff(columns.indptr).astype(float)
 
     def similarities(block: Ints) -> Any:
-        both = (columns[block] @ rows).sorted_indices().tocoo()
-        found = alike(both.data, counts[block][both.row], counts[both.col])
-        return coo_array((found, both.coords), shape=both.shape)
+        shared = (columns[block] @ rows).sorted_indices().tocoo()
+        values = similarity(shared.data, counts[block][shared.row], counts[shared.col])
+        return coo_array((values, shared.coords), shape=shared.shape)
 
-    return nearest(rows.shape[1], count, similarities)
-
-
-def jaccard(both: Floats, one: Floats, other: Floats) -> Floats:
-    """Return |A and B| / |A or B| of a block of pairs; 0 where an estimated union is not positive.
-
-    Args:
-        both: the users of both items; the three arrays broadcast to the shape of the pairs.
-        one: the users of the first item.
-        other: the users of the second item.
-    """
-    union = one + other - both
-    return _ratio(np.minimum(both, union), union)
+    return find_nearest_items(rows.shape[1], count, similarities)
 
 
-def cosine(both: Floats, one: Floats, other: Floats) -> Floats:
-    """Return |A and B| / sqrt(|A| |B|); 0 where an estimated size is not positive.
+def jaccard(shared: Floats, first: Floats, second: Floats) -> Floats:
+    """Return the Jaccard similarity |A and B| / |A or B| of pairs of items with user sets A and B.
+
+    It is 0 where an estimate of the shared users or of the union is not positive.
 
     Args:
-        both: the users of both items; the three arrays broadcast to the shape of the pairs.
-        one: the users of the first item.
-        other: the users of the second item.
+        shared: the number of users of both items; the arrays broadcast to the shape of the pairs.
+        first: the number of users of the first item.
+        second: the number of users of the second item.
     """
-    return _ratio(both, np.sqrt(np.maximum(one, 0.0) * np.maximum(other, 0.0)))
+    union = first + second - shared
+    return _divide_positive(np.minimum(shared, union), union)
 
 
-def _ratio(above: Floats, below: Floats) -> Floats:
+def cosine(shared: Floats, first: Floats, second: Floats) -> Floats:
+    """Return the cosine similarity |A and B| / sqrt(|A| |B|) of pairs of items.
+
+    It is 0 where an estimated number of users is not positive.
+
+    Args:
+        shared: the number of users of both items; the arrays broadcast to the shape of the pairs.
+        first: the number of users of the first item.
+        second: the number of users of the second item.
+    """
+    return _divide_positive(shared, np.sqrt(np.maximum(first, 0.0) * np.maximum(second, 0.0)))
+
+
+def _divide_positive(numerator: Floats, denominator: Floats) -> Floats:
+    """Return the quotients of two positive numbers, and 0 where either is not positive."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where((below > 0) & (above > 0), above / below, 0.0)
+        return np.where((denominator > 0) & (numerator > 0), numerator / denominator, 0.0)
 
 
 class FlippedPairs:
-    """What flipped bits tell about pairs of items.
+    """Estimates of how many users have both items of a pair, from flipped bits.
 
     Attributes:
         bits: shape (users, items), 0 and 1, each flipped with probability `flip`.
         flip: the probability of a flip, below 1/2.
         users: the number of users.
         items: the number of items.
-        sums: shape (items,), the ones that are reported.
+        reported_counts: shape (items,), how many users report each item.
     """
 
     def __init__(self, bits: ArrayLike, flip: float) -> None:
         self.bits, self.flip = np.asarray(bits, dtype=np.float32), flip
         self.users, self.items = self.bits.shape
-        self.sums = self.bits.sum(axis=0, dtype=np.float64)
+        self.reported_counts = self.bits.sum(axis=0, dtype=np.float64)
 
-    def observed(self, block: Ints) -> Floats:
-        """Count the users whose reports have both items of a pair.
+    def count_reported_pairs(self, block: Ints) -> Floats:
+        """Count the users who report both items, for all pairs of a block's items with any item.
 
         Args:
             block: shape (k,), item indices.
@@ -232,15 +260,14 @@ class FlippedPairs:
 
     @property
     def counts(self) -> Floats:
-        """The unbiased estimate of each item's ones, shape (items,)."""
-        found: Floats = (self.sums - self.users * self.flip) / (1 - 2 * self.flip)
-        return found
+        """The unbiased estimate of how many users have each item, shape (items,)."""
+        estimate: Floats = (self.reported_counts - self.users * self.flip) / (1 - 2 * self.flip)
+        return estimate
 
-    def both(self, block: Ints) -> Floats:
-        """Return the unbiased estimate of the users who have both items of a pair.
+    def estimate_shared_users(self, block: Ints) -> Floats:
+        """Return unbiased estimates of how many users have both items of a pair.
 
-        It inverts the 2x2 channel on either bit. The two items differ: an item with itself means
-        nothing here.
+        It inverts the flips of both bits. The estimate of an item paired with itself means nothing.
 
         Args:
             block: shape (k,), item indices.
@@ -249,44 +276,50 @@ class FlippedPairs:
             Array of shape (k, items).
         """
         p = self.flip
-        sums = self.sums[block][:, None] + self.sums
-        estimate: Floats = self.observed(block) - p * sums + self.users * p * p
+        count_sums = self.reported_counts[block][:, None] + self.reported_counts
+        estimate: Floats = self.count_reported_pairs(block) - p * count_sums + self.users * p * p
         return estimate / (1 - 2 * p) ** 2
 
-    def likeliest(self, block: Ints, iterations: int) -> tuple[Floats, Floats, Floats]:
+    def fit_pair_counts(self, block: Ints, iterations: int) -> tuple[Floats, Floats, Floats]:
         """Return maximum-likelihood counts of the pairs of a block with all items.
 
-        The shares of the four cells of a pair lie in the simplex. Where the unbiased estimate does,
-        it is the maximum; elsewhere expectation-maximisation runs from its projection.
+        The shares of users with both items, the first, the second, and neither are estimated. Where
+        the unbiased estimates are not negative, they maximise the likelihood; elsewhere
+        expectation-maximisation runs from estimates raised to a small positive number.
 
         Args:
             block: shape (k,), item indices.
-            iterations: of expectation-maximisation.
+            iterations: the number of steps of expectation-maximisation.
 
         Returns:
-            The users of both items, of the first and of the second, each of shape (k, items).
+            How many users have both items, the first and the second, each of shape (k, items).
         """
-        m, p = self.users, max(self.flip, _RAREST)
-        seen_both = self.observed(block)
-        first, second = np.broadcast_arrays(self.sums[block][:, None], self.sums)
-        seen = np.stack([seen_both, first - seen_both, second - seen_both, seen_both], axis=-1)
-        seen[..., 3] = m - seen[..., :3].sum(axis=-1)
-        keep = np.array([[1 - p, p], [p, 1 - p]])
-        channel = np.kron(keep, keep)  # of cells (1,1), (1,0), (0,1), (0,0); symmetric
-        share = (seen / m) @ np.linalg.inv(channel)
-        outside = (share < 0).any(axis=-1)
-        inside, told = np.maximum(share[outside], 1e-3), seen[outside] / m
-        inside /= inside.sum(axis=-1, keepdims=True)
+        m, p = self.users, max(self.flip, _MIN_FLIP)
+        reported_both = self.count_reported_pairs(block)
+        first, second = np.broadcast_arrays(
+            self.reported_counts[block][:, None], self.reported_counts
+        )
+        reported = np.stack(
+            [reported_both, first - reported_both, second - reported_both, reported_both], axis=-1
+        )
+        reported[..., 3] = m - reported[..., :3].sum(axis=-1)
+        bit_channel = np.array([[1 - p, p], [p, 1 - p]])
+        # Of both, the first, the second and neither; it is symmetric.
+        channel = np.kron(bit_channel, bit_channel)
+        shares = (reported / m) @ np.linalg.inv(channel)
+        is_outside = (shares < 0).any(axis=-1)
+        projected, reported_shares = np.maximum(shares[is_outside], 1e-3), reported[is_outside] / m
+        projected /= projected.sum(axis=-1, keepdims=True)
         for _ in range(iterations):
             check_cancelled()
-            inside = inside * ((told / (inside @ channel)) @ channel)
-        share[outside] = inside
-        both = m * share[..., 0]
-        return both, both + m * share[..., 1], both + m * share[..., 2]
+            projected = projected * ((reported_shares / (projected @ channel)) @ channel)
+        shares[is_outside] = projected
+        shared = m * shares[..., 0]
+        return shared, shared + m * shares[..., 1], shared + m * shares[..., 2]
 
 
-def profiles(pattern: Pattern, features: Floats) -> Floats:
-    """Return each user's profile: the direction of the sum of the features of the own items.
+def compute_profiles(pattern: Pattern, features: Floats) -> Floats:
+    """Return each user's profile: the direction of the sum of the features of the user's items.
 
     Args:
         pattern: the users' items.
@@ -296,128 +329,142 @@ def profiles(pattern: Pattern, features: Floats) -> Floats:
         Array of shape (users, d), unit rows; zeros for a user whose features cancel, or without
         items.
     """
-    return normalise_rows(_sums(pattern, features), _shortest(features))
+    return normalise_rows(_sum_features(pattern, features), _min_profile_length(features))
 
 
-def uncorrelated(fact: Floats, counts: Floats) -> Floats:
-    """Turn the columns of a fact so that over ratings each has mean 0 and variance 1, uncorrelated.
+def decorrelate_columns(feature: Floats, counts: Floats) -> Floats:
+    """Transform the columns of a feature to be uncorrelated, of mean 0 and variance 1 over ratings.
 
-    What others of them tell already is 0.
+    A column that is a linear combination of the others becomes zero; an item's row is cut to length
+    `_MAX_FEATURE_LENGTH`.
 
     Args:
-        fact: shape (items, c).
+        feature: shape (items, c).
         counts: shape (items,), the ratings of each item.
 
     Returns:
         Array of shape (items, c).
     """
     share = counts / counts.sum()
-    centred = fact - share @ fact
+    centred = feature - share @ feature
     values, axes = np.linalg.eigh(centred.T @ (centred * share[:, None]))
-    least = max(_SAME * float(values.max(initial=0)), float(np.finfo(float).tiny))
-    white = centred @ (axes * np.where(values > least, values, np.inf) ** -0.5)
-    length = np.linalg.norm(white, axis=1, keepdims=True)
-    found: Floats = white * np.minimum(1.0, _LONGEST / np.maximum(length, 1.0))
-    return found
+    min_variance = max(_MIN_RELATIVE_VARIANCE * float(values.max(initial=0)), _SMALLEST)
+    whitened = centred @ (axes * np.where(values > min_variance, values, np.inf) ** -0.5)
+    lengths = np.linalg.norm(whitened, axis=1, keepdims=True)
+    clipped: Floats = whitened * np.minimum(1.0, _MAX_FEATURE_LENGTH / np.maximum(lengths, 1.0))
+    return clipped
 
 
-class OwnFacts(NamedTuple):
-    """How the facts about a user's own items speak for other items.
+class UserFeatureSums(NamedTuple):
+    """Sums of the public features of each user's items, which score other items.
 
     Attributes:
-        right: shape (items, d), each fact's columns uncorrelated, of mean 0 and variance 1 over
-            ratings.
-        sums: shape (users, d), over the own items.
+        item_features: shape (items, d), each feature's columns as of `decorrelate_columns`.
+        sums: shape (users, d), of the features over each user's items.
         counts: shape (users, 1), how many items a user has.
-        groups: the columns of each fact.
+        groups: the columns of each feature.
     """
 
-    right: Floats
+    item_features: Floats
     sums: Floats
     counts: Floats
     groups: tuple[slice, ...]
 
     @classmethod
-    def of(
-        cls, pattern: Pattern, facts: Sequence[Floats], believed: Floats, order: Ints | None = None
-    ) -> OwnFacts:
-        """Sum facts over each user's own items.
+    def from_pattern(
+        cls,
+        pattern: Pattern,
+        features: Sequence[Floats],
+        posterior_counts: Floats,
+        order: Ints | None = None,
+    ) -> UserFeatureSums:
+        """Sum public features over each user's items.
 
         Args:
             pattern: the users' items.
-            facts: each of shape (items, c).
-            believed: shape (items,), the items' counts.
-            order: shape (items,), to shuffle the facts; None: as they are.
+            features: each of shape (items, c).
+            posterior_counts: shape (items,), how many users have each item.
+            order: shape (items,), which shuffles the features over items; None: as they are.
         """
         check_cancelled()
-        dealt = [fact if order is None else fact[order] for fact in facts]
-        parts = [uncorrelated(fact, believed) for fact in dealt]
-        ends = np.cumsum([part.shape[1] for part in parts])
-        groups = (slice(int(e) - p.shape[1], int(e)) for e, p in zip(ends, parts, strict=True))
-        right = np.hstack([np.zeros((len(believed), 0)), *parts])
+        shuffled = [feature if order is None else feature[order] for feature in features]
+        decorrelated = [decorrelate_columns(feature, posterior_counts) for feature in shuffled]
+        ends = np.cumsum([feature.shape[1] for feature in decorrelated])
+        groups = (
+            slice(int(e) - p.shape[1], int(e)) for e, p in zip(ends, decorrelated, strict=True)
+        )
+        item_features = np.hstack([np.zeros((len(posterior_counts), 0)), *decorrelated])
         counts = np.diff(pattern.indptr)[:, None].astype(float)
-        return cls(right, _sums(pattern, right), counts, tuple(groups))
+        return cls(item_features, _sum_features(pattern, item_features), counts, tuple(groups))
 
-    def added(self, model: Factors, tells: Floats) -> Factors:
-        """Return the model with what facts say added to its scores.
+    def add_to_scores(self, model: Factors, gain_probabilities: Floats) -> Factors:
+        """Return the model with scores from item features added to its own.
 
-        It adds x_j . s / (k + 20): x_j an item's facts, times the square root of the chance that
-        they tell, s their sum over the own k items.
+        It adds x_j . s / (k + 20) to the score of item j: x_j are the item's features, each times
+        the square root of the probability that it helps, and s is the sum of these over the user's
+        k items.
 
         Args:
             model: scores in log odds.
-            tells: shape (n_facts,), the chance that each fact tells something.
+            gain_probabilities: shape (n_features,), the probability that each feature helps.
         """
-        weight = np.ones(self.right.shape[1])
-        for group, chance in zip(self.groups, tells, strict=True):
-            weight[group] = math.sqrt(chance)
-        left = np.hstack([model.left, self.sums * weight / (self.counts + _AVERAGE)])
-        return Factors(left, np.hstack([model.right, self.right * weight]), model.user_arrays)
+        weights = np.ones(self.item_features.shape[1])
+        for group, probability in zip(self.groups, gain_probabilities, strict=True):
+            weights[group] = math.sqrt(probability)
+        left = np.hstack([model.left, self.sums * weights / (self.counts + _AVERAGE_ITEMS)])
+        return Factors(
+            left, np.hstack([model.right, self.item_features * weights]), model.user_arrays
+        )
 
-    def worth(self, pattern: Pattern) -> Floats:
-        """Return how far the facts about the other items speak for each own one, on average.
+    def compute_gains(self, pattern: Pattern) -> Floats:
+        """Return how well each feature of a user's other items predicts an item of the user.
+
+        It is the average over the user's items of the score that the other items give.
 
         Returns:
-            Array of shape (users, n_facts); 0 for a user without two items.
+            Array of shape (users, n_features); 0 for a user without two items.
         """
-        found = np.zeros((len(self.sums), len(self.groups)))
-        users, mine = pattern.users, self.right[pattern.items]
+        gains = np.zeros((len(self.sums), len(self.groups)))
+        users, entry_features = pattern.users, self.item_features[pattern.items]
         for column, group in enumerate(self.groups):
-            x = mine[:, group]
-            told = np.einsum("kd,kd->k", self.sums[users, group] - x, x)
-            found[:, column] = np.bincount(users, told, len(self.sums))
-        return found / np.maximum(self.counts * (self.counts - 1 + _AVERAGE), 1.0)
+            x = entry_features[:, group]
+            products = np.einsum("kd,kd->k", self.sums[users, group] - x, x)
+            gains[:, column] = np.bincount(users, products, len(self.sums))
+        return gains / np.maximum(self.counts * (self.counts - 1 + _AVERAGE_ITEMS), 1.0)
 
 
-def facts_apart(ratings: Ratings, believed: Floats) -> Floats:
-    """Sum over users how much more each fact tells than the same fact dealt to other items would.
+def sum_feature_gains(ratings: Ratings, posterior_counts: Floats) -> Floats:
+    """Sum over users by how much each feature predicts their items better than chance.
 
-    It is `OwnFacts.worth` less that after a shuffle, the same in every run, in [-1, 1] for each
-    user.
+    It is `UserFeatureSums.compute_gains` less the same after the features are shuffled over items.
+    The shuffle is the same in every run, and each user's difference is clipped to [-1, 1].
 
     Args:
         ratings: the users' items.
-        believed: shape (items,), the items' counts.
+        posterior_counts: shape (items,), how many users have each item.
 
     Returns:
-        Array of shape (n_facts,).
+        Array of shape (n_features,).
     """
-    order = np.random.default_rng(0).permutation(len(believed))
-    pattern, facts = Pattern.from_ratings(ratings), ratings.used_features
-    found, chance = (OwnFacts.of(pattern, facts, believed, k).worth(pattern) for k in (None, order))
-    told: Floats = np.clip(found - chance, -1.0, 1.0).sum(axis=0)
-    return told
+    order = np.random.default_rng(0).permutation(len(posterior_counts))
+    pattern, features = Pattern.from_ratings(ratings), ratings.used_features
+    gains, shuffled_gains = (
+        UserFeatureSums.from_pattern(pattern, features, posterior_counts, k).compute_gains(pattern)
+        for k in (None, order)
+    )
+    excess: Floats = np.clip(gains - shuffled_gains, -1.0, 1.0).sum(axis=0)
+    return excess
 
 
-def cross_moments(pattern: Pattern, weights: Floats, features: Floats) -> Floats:
+def sum_profiles_by_item(pattern: Pattern, weights: Floats, features: Floats) -> Floats:
     """Sum over each item's users the weight times the user's profile without this item.
 
-    The part of one user has Frobenius norm at most the l2 norm of that user's weights, because each
+    A user adds a matrix of Frobenius norm at most the l2 norm of the user's weights, because each
     profile has length 1 or 0.
 
     Args:
         pattern: the users' items.
-        weights: shape (n_cells,).
+        weights: shape (n_entries,).
         features: shape (items, d).
 
     Returns:
@@ -425,252 +472,322 @@ def cross_moments(pattern: Pattern, weights: Floats, features: Floats) -> Floats
     """
     from scipy.sparse import csr_array
 
-    sums, shortest = _sums(pattern, features), _shortest(features)
+    sums, min_length = _sum_features(pattern, features), _min_profile_length(features)
     items, d = features.shape
     moments = np.zeros((items, d))
-    size = max(1, _GATHERED // max(1, d))
+    size = max(1, _MAX_GATHERED // max(1, d))
     for start in range(0, len(pattern.users), size):
         check_cancelled()
         k = slice(start, start + size)
         u, i = pattern.users[k], pattern.items[k]
-        others = normalise_rows(sums[u] - features[i], shortest)
-        cells = np.arange(len(u))
-        moments += np.asarray(csr_array((weights[k], (i, cells)), shape=(items, len(u))) @ others)
+        profiles = normalise_rows(sums[u] - features[i], min_length)
+        entries = np.arange(len(u))
+        moments += np.asarray(
+            csr_array((weights[k], (i, entries)), shape=(items, len(u))) @ profiles
+        )
     return moments
 
 
-def _sums(pattern: Pattern, features: Floats) -> Floats:
+def _sum_features(pattern: Pattern, features: Floats) -> Floats:
+    """Sum the items' features over each user's items, to shape (users, d)."""
     return pattern.build_matrix(np.ones(len(pattern.users))) @ features
 
 
-def _shortest(features: Floats) -> float:
-    return _ZERO * float(np.linalg.norm(features, axis=1).max())
+def _min_profile_length(features: Floats) -> float:
+    """Return the length up to which a sum of features counts as zero."""
+    return _ROUNDING * float(np.linalg.norm(features, axis=1).max())
 
 
-class Counts(NamedTuple):
+class CountEstimate(NamedTuple):
     """Noisy counts of the items' users.
 
     Attributes:
-        noisy: shape (n,).
-        noise: the standard deviation of their noise.
+        noisy: shape (n,), the unbiased counts.
+        noise_std: the standard deviation of their noise.
     """
 
     noisy: Floats
-    noise: float
+    noise_std: float
 
     @property
-    def believed(self) -> Floats:
-        """Positive counts in the same order, shape (n,): means given that no count is negative."""
-        return posterior_positive_mean(self.noisy, self.noise, min_stds=1e-12)
+    def posterior(self) -> Floats:
+        """The posterior means given that no count is negative, shape (n,), all above 0."""
+        return posterior_positive_mean(self.noisy, self.noise_std, min_stds=1e-12)
 
-    def with_also(self, noisy: Floats, noise: float) -> Counts:
-        """Return both answers, weighed by their precision.
+    def combine(self, noisy: Floats, noise_std: float) -> CountEstimate:
+        """Return the average of these counts and others, weighted by their precisions.
 
         Args:
-            noisy: shape (n,), another answer.
-            noise: the standard deviation of its noise.
+            noisy: shape (n,), other noisy counts.
+            noise_std: the standard deviation of their noise.
         """
-        old, new = self.noise**-2, noise**-2
-        return Counts((old * self.noisy + new * noisy) / (old + new), (old + new) ** -0.5)
+        old, new = self.noise_std**-2, noise_std**-2
+        return CountEstimate((old * self.noisy + new * noisy) / (old + new), (old + new) ** -0.5)
 
 
 class Audiences(NamedTuple):
-    """What the profiles of items' users tell.
+    """How the users of each item differ from all users in their profiles.
 
     Attributes:
-        taste: shape (n, d), how far the mean profile of an item's users lies from that of all, the
-            noise shrunk away, along the axes that stand out of it.
-        doubt: shape (d, d), the covariance that is left of it, over all users.
+        taste: shape (n, d), the mean profile of an item's users less that of all, as a posterior
+            mean, and only along the axes that exceed the noise.
+        uncertainty: shape (d, d), the posterior covariance of `taste`, averaged over items by their
+            users.
         centre: shape (d,), the mean profile of all.
-        spread: shape (d, d), the covariance of profiles.
-        faint: shape (n, d), as `taste` along all axes: what to ask next.
-        faint_doubt: shape (d, d), as `doubt` along all axes.
-        prior: shape (d, d), the covariance of taste along all axes.
-        share: shape (n,), of the counts.
+        profile_covariance: shape (d, d), the covariance of users' profiles.
+        unpruned_taste: shape (n, d), as `taste` but along all axes; the features of the next round
+            follow from it.
+        unpruned_uncertainty: shape (d, d), as `uncertainty` but along all axes.
+        taste_prior: shape (d, d), the prior covariance of taste along all axes.
+        count_shares: shape (n,), each item's share of all counts.
     """
 
     taste: Floats
-    doubt: Floats
+    uncertainty: Floats
     centre: Floats
-    spread: Floats
-    faint: Floats
-    faint_doubt: Floats
-    prior: Floats
-    share: Floats
+    profile_covariance: Floats
+    unpruned_taste: Floats
+    unpruned_uncertainty: Floats
+    taste_prior: Floats
+    count_shares: Floats
 
     @classmethod
-    def of(
+    def from_noisy_sums(
         cls,
-        moments: Floats,
-        noise: float,
-        second: Floats,
-        second_noise: float,
-        believed: Floats,
-        users: int,
+        profile_sums: Floats,
+        noise_std: float,
+        second_moments: Floats,
+        second_noise_std: float,
+        posterior_counts: Floats,
+        n_users: int,
     ) -> Audiences:
-        """Estimate what profiles tell from noisy sums.
+        """Estimate taste from noisy sums of profiles.
 
-        What the noise explains of how far the spread is from that of profiles that lie anywhere is
-        taken out (Ledoit, Wolf, "A well-conditioned estimator for large-dimensional covariance
-        matrices", 2004, with the noise known). An item's mean profile is off by the noise and by
-        which users it happens to have: N(t, (noise/N)^2 I + S w/N), w the mean weight of a cell. t
-        ~ N(0, G) along the axes on which moments stand out of that noise, G by
-        expectation-maximisation from those moments; elsewhere G would fit the noise.
+        The covariance S of profiles is shrunk towards one that is alike in all directions, by the
+        share of their distance that noise explains (Ledoit, Wolf, "A well-conditioned estimator for
+        large-dimensional covariance matrices", 2004, with the noise known). The mean profile of an
+        item with count N is N(t, (noise/N)^2 I + S w/N), because of the noise and of which users it
+        happens to have; w is the mean weight of a cell. The prior of taste is t ~ N(0, G) along the
+        axes on which these means exceed that noise, with G by expectation-maximisation; on other
+        axes G would fit the noise.
 
         Args:
-            moments: shape (n, d), noisy sums of profiles.
-            noise: the standard deviation of the noise on `moments`.
-            second: shape (d + 1, d + 1), the noisy sum of (u, 1)(u, 1)' over all users.
-            second_noise: the standard deviation of the noise on `second`.
-            believed: shape (n,), the items' counts, whose weights are those of the moments.
-            users: the number of users.
+            profile_sums: shape (n, d), noisy weighted sums of the profiles of each item's users.
+            noise_std: the standard deviation of the noise on `profile_sums`.
+            second_moments: shape (d + 1, d + 1), the noisy sum of (u, 1)(u, 1)' over all users'
+                profiles u.
+            second_noise_std: the standard deviation of the noise on `second_moments`.
+            posterior_counts: shape (n,), the items' counts, with the weights of `profile_sums`.
+            n_users: the number of users.
         """
-        d = moments.shape[1]
-        symmetric = 0.5 * (second + second.T) / users
+        d = profile_sums.shape[1]
+        symmetric = 0.5 * (second_moments + second_moments.T) / n_users
         mean = symmetric[:d, d]
-        seen = symmetric[:d, :d] - np.outer(mean, mean)
-        # Profiles have length 1: how much they spread is known, only along what is not.
-        centred = 1 - max(float(mean @ mean) - 0.5 * d * (second_noise / users) ** 2, 0.0)
-        level = max(centred, _LEAST) / d
-        beyond = float(np.sum((seen - level * np.eye(d)) ** 2))
-        chance = 0.5 * d * (d + 1) * (second_noise / users) ** 2  # halves of a symmetric matrix
-        kept = max(0.0, beyond - chance) / max(beyond, float(np.finfo(float).tiny))
-        values, vectors = np.linalg.eigh(kept * seen + (1 - kept) * level * np.eye(d))
-        spread = (vectors * (np.clip(values, _LEAST / d, 1.0) + _RIDGE / d)) @ vectors.T
-        share = believed / believed.sum()
-        centre = moments.sum(axis=0) / believed.sum()
-        apart = moments / believed[:, None] - centre
-        # Items whose counts differ by a thousandth are equally uncertain.
-        logs, place = np.unique(np.round(np.log(believed), 3), return_inverse=True)
-        each = np.exp(logs)[:, None, None]
-        off = (noise / each) ** 2 * np.eye(d) + spread * (users / believed.sum() / each)
-        precise = np.linalg.inv(off)
-        sure = np.trace(precise, axis1=1, axis2=2)[place] ** 2
-        weight = sure / sure.sum()
-        known = np.einsum("l,lab->ab", np.bincount(place, weight), off)
-        values, axes = np.linalg.eigh((apart * weight[:, None]).T @ apart - known)
-        values = np.maximum(values, _TINY / d)
-        clear = values > _MARGIN * _edge(off, place, weight, known)
-        faint, doubts, prior = _posterior(apart, off, place, axes, values)
-        faint_doubt = np.einsum("l,lab->ab", np.bincount(place, share), doubts)
-        taste, doubt = faint, faint_doubt
-        if not clear.all():
-            taste, doubts, _ = _posterior(apart, off, place, axes[:, clear], values[clear])
-            doubt = np.einsum("l,lab->ab", np.bincount(place, share), doubts)
-        return cls(taste, doubt, centre, spread, faint, faint_doubt, prior, share)
+        sample_covariance = symmetric[:d, :d] - np.outer(mean, mean)
+        # Profiles have length 1, so their total variance is known; its direction is estimated.
+        total_variance = 1 - max(
+            float(mean @ mean) - 0.5 * d * (second_noise_std / n_users) ** 2, 0.0
+        )
+        isotropic_variance = max(total_variance, _MIN_PROFILE_VARIANCE) / d
+        anisotropy = float(np.sum((sample_covariance - isotropic_variance * np.eye(d)) ** 2))
+        # Averaging the symmetric halves leaves half of the noise off the diagonal.
+        noise_anisotropy = 0.5 * d * (d + 1) * (second_noise_std / n_users) ** 2
+        kept_share = max(0.0, anisotropy - noise_anisotropy) / max(anisotropy, _SMALLEST)
+        values, vectors = np.linalg.eigh(
+            kept_share * sample_covariance + (1 - kept_share) * isotropic_variance * np.eye(d)
+        )
+        values = np.clip(values, _MIN_PROFILE_VARIANCE / d, 1.0) + _RIDGE / d
+        profile_covariance = (vectors * values) @ vectors.T
+        count_shares = posterior_counts / posterior_counts.sum()
+        centre = profile_sums.sum(axis=0) / posterior_counts.sum()
+        deviations = profile_sums / posterior_counts[:, None] - centre
+        # Items whose counts differ by a thousandth share a level, with one error covariance.
+        log_levels, level_index = np.unique(
+            np.round(np.log(posterior_counts), 3), return_inverse=True
+        )
+        level_counts = np.exp(log_levels)[:, None, None]
+        error_covariances = (noise_std / level_counts) ** 2 * np.eye(d) + profile_covariance * (
+            n_users / posterior_counts.sum() / level_counts
+        )
+        precisions = np.linalg.inv(error_covariances)
+        squared_precisions = np.trace(precisions, axis1=1, axis2=2)[level_index] ** 2
+        weights = squared_precisions / squared_precisions.sum()
+        known_noise = np.einsum("l,lab->ab", np.bincount(level_index, weights), error_covariances)
+        values, axes = np.linalg.eigh((deviations * weights[:, None]).T @ deviations - known_noise)
+        values = np.maximum(values, _MIN_TASTE_VARIANCE / d)
+        is_clear = values > _EDGE_MARGIN * _simulate_noise_edge(
+            error_covariances, level_index, weights, known_noise
+        )
+        unpruned_taste, covariances, taste_prior = _fit_taste_posterior(
+            deviations, error_covariances, level_index, axes, values
+        )
+        level_shares = np.bincount(level_index, count_shares)
+        unpruned_uncertainty = np.einsum("l,lab->ab", level_shares, covariances)
+        taste, uncertainty = unpruned_taste, unpruned_uncertainty
+        if not is_clear.all():
+            taste, covariances, _ = _fit_taste_posterior(
+                deviations, error_covariances, level_index, axes[:, is_clear], values[is_clear]
+            )
+            uncertainty = np.einsum("l,lab->ab", level_shares, covariances)
+        return cls(
+            taste,
+            uncertainty,
+            centre,
+            profile_covariance,
+            unpruned_taste,
+            unpruned_uncertainty,
+            taste_prior,
+            count_shares,
+        )
 
     @property
-    def told(self) -> float:
-        """How far taste moves the scores of an item's users, as far as that is known: log odds.
+    def signal(self) -> float:
+        """How far taste moves the scores of an item's users, in log odds, less for uncertainty.
 
-        The root of the mean over items of t' S^-1 t, times its share of that and doubt.
+        With E the mean of t' S^-1 t over all users' items it is sqrt(E), times the share of E in
+        the sum of E and the same of the uncertainty.
         """
-        inverse = np.linalg.inv(self.spread)
-        taste = float(np.sum(inverse * ((self.taste * self.share[:, None]).T @ self.taste)))
-        seen = taste + float(np.sum(inverse * self.doubt)) + float(np.finfo(float).tiny)
-        return math.sqrt(taste) * taste / seen
+        inverse = np.linalg.inv(self.profile_covariance)
+        taste_energy = float(
+            np.sum(inverse * ((self.taste * self.count_shares[:, None]).T @ self.taste))
+        )
+        total_energy = taste_energy + float(np.sum(inverse * self.uncertainty))
+        total_energy += _SMALLEST
+        return math.sqrt(taste_energy) * taste_energy / total_energy
 
-    def agreement(self, moments: Floats, believed: Floats) -> Floats:
-        """Return (t . t', t . t) in S^-1 over all users, t' from another answer about taste.
+    def measure_agreement(self, profile_sums: Floats, posterior_counts: Floats) -> Floats:
+        """Compare taste t with the estimate t' that other noisy sums of profiles give.
 
-        Its noise is independent of that in t, so that their ratio is 1 where t is as large as taste
-        is, and less where t holds noise that was taken for taste.
+        The noise of t' is independent of that in t. So the ratio of the two results is about 1
+        where t has the size of the true taste, and less where t has fitted noise.
 
         Args:
-            moments: shape (n, d), the other answer.
-            believed: shape (n,), the items' counts.
+            profile_sums: shape (n, d), another publication of the sums.
+            posterior_counts: shape (n,), the items' counts.
 
         Returns:
-            Array of shape (2,).
+            Array of shape (2,): the means of t' S^-1 t and of t S^-1 t, weighted by counts.
         """
-        other = moments / believed[:, None] - moments.sum(axis=0) / believed.sum()
-        right = np.linalg.solve(self.spread, self.taste.T).T * self.share[:, None]
-        return np.array([np.sum(right * other), np.sum(right * self.taste)])
+        other_taste = (
+            profile_sums / posterior_counts[:, None]
+            - profile_sums.sum(axis=0) / posterior_counts.sum()
+        )
+        weighted_taste = (
+            np.linalg.solve(self.profile_covariance, self.taste.T).T * self.count_shares[:, None]
+        )
+        return np.array([np.sum(weighted_taste * other_taste), np.sum(weighted_taste * self.taste)])
 
-    def scores(self, own: Floats, believed: Floats, trust: float = 1.0) -> Factors:
+    def score_items(
+        self, user_profiles: Floats, posterior_counts: Floats, reliability: float = 1.0
+    ) -> Factors:
         """Return log N + (u - centre)' S^-1 t - t' S^-1 t / 2 as factors.
 
         Args:
-            own: u, shape (users, d), the users' profiles.
-            believed: N, shape (n,), the items' counts.
-            trust: how much of t is taste.
+            user_profiles: u, shape (users, d).
+            posterior_counts: N, shape (n,), the items' counts.
+            reliability: by what t is multiplied, because some of it is noise.
         """
-        taste = trust * self.taste
-        right = np.linalg.solve(self.spread, taste.T).T
-        base = np.log(believed) - 0.5 * (taste * right).sum(axis=1)
-        left = own - self.centre
-        return Factors(np.hstack([np.ones((len(own), 1)), left]), np.hstack([base[:, None], right]))
+        taste = reliability * self.taste
+        right = np.linalg.solve(self.profile_covariance, taste.T).T
+        base = np.log(posterior_counts) - 0.5 * (taste * right).sum(axis=1)
+        left = user_profiles - self.centre
+        return Factors(
+            np.hstack([np.ones((len(user_profiles), 1)), left]), np.hstack([base[:, None], right])
+        )
 
-    def features(self, believed: Floats) -> Floats:
-        """Return item features of the next round: taste along its axes.
+    def compute_next_features(self, posterior_counts: Floats) -> Floats:
+        """Return the item features of the next round: taste along its principal axes.
 
-        Over users, each axis has mean square 1 times the share of what is seen along it that is
-        taste and not doubt.
+        The mean square of a feature over users is the share of taste, and not uncertainty, along
+        its axis.
 
         Args:
-            believed: shape (n,), the items' counts.
+            posterior_counts: shape (n,), the items' counts.
 
         Returns:
             Array of shape (n, d).
         """
-        _, axes = np.linalg.eigh(self.prior)
-        found = self.faint @ axes
-        square = believed @ found**2 / believed.sum()
-        known = square + np.diag(axes.T @ self.faint_doubt @ axes)
-        found /= np.sqrt(np.maximum(known, np.finfo(float).tiny))
-        return np.asarray(found)
+        _, axes = np.linalg.eigh(self.taste_prior)
+        features = self.unpruned_taste @ axes
+        mean_squares = posterior_counts @ features**2 / posterior_counts.sum()
+        seen_squares = mean_squares + np.diag(axes.T @ self.unpruned_uncertainty @ axes)
+        features /= np.sqrt(np.maximum(seen_squares, _SMALLEST))
+        return np.asarray(features)
 
 
-def _posterior(
-    apart: Floats, off: Floats, place: Ints, axes: Floats, values: Floats
+def _fit_taste_posterior(
+    deviations: Floats,
+    error_covariances: Floats,
+    level_index: Ints,
+    axes: Floats,
+    start_variances: Floats,
 ) -> tuple[Floats, Floats, Floats]:
-    """Taste along some axes (d x r): its mean, n x d, and covariances by level, and its prior.
+    """Estimate taste along some axes, with its prior covariance by expectation-maximisation.
 
-    apart ~ N(taste, off[place]), off: levels x d x d; values: r, the prior's variances where the
-    sweeps start.
+    The deviations of an item are N(taste, error_covariances[level of the item]).
+
+    Args:
+        deviations: shape (n, d), noisy mean profiles of items' users, less the centre.
+        error_covariances: shape (n_levels, d, d).
+        level_index: shape (n,), the level of each item.
+        axes: shape (d, r), orthonormal columns.
+        start_variances: shape (r,), the prior variances along the axes at the start.
+
+    Returns:
+        The posterior means of taste, shape (n, d), its posterior covariance for each level, shape
+        (n_levels, d, d), and its prior covariance, shape (d, d).
     """
-    n, d = apart.shape
+    n, d = deviations.shape
     if not axes.size:
-        return np.zeros((n, d)), np.zeros_like(off), np.zeros((d, d))
-    prior, many = np.diag(values), np.bincount(place)
-    precise = np.linalg.inv(axes.T @ off @ axes)
-    told = np.einsum("jrs,js->jr", precise[place], apart @ axes)
+        return np.zeros((n, d)), np.zeros_like(error_covariances), np.zeros((d, d))
+    prior, level_sizes = np.diag(start_variances), np.bincount(level_index)
+    precisions = np.linalg.inv(axes.T @ error_covariances @ axes)
+    weighted_deviations = np.einsum("jrs,js->jr", precisions[level_index], deviations @ axes)
     for _ in range(_SWEEPS):
         check_cancelled()
-        doubts = np.linalg.inv(np.linalg.inv(prior) + precise)
-        taste = np.einsum("jrs,js->jr", doubts[place], told)
-        prior = (taste.T @ taste + np.einsum("l,lrs->rs", many, doubts)) / n
+        covariances = np.linalg.inv(np.linalg.inv(prior) + precisions)
+        taste = np.einsum("jrs,js->jr", covariances[level_index], weighted_deviations)
+        prior = (taste.T @ taste + np.einsum("l,lrs->rs", level_sizes, covariances)) / n
         prior += np.eye(len(prior)) * np.finfo(float).eps
-    return taste @ axes.T, axes @ doubts @ axes.T, axes @ prior @ axes.T
+    return taste @ axes.T, axes @ covariances @ axes.T, axes @ prior @ axes.T
 
 
-def _edge(off: Floats, place: Ints, weight: Floats, known: Floats) -> float:
-    """The largest eigenvalue that noise alone gives the weighted moments beyond what is known."""
-    rng = np.random.default_rng(0)  # of draws that look at no data
-    roots = np.linalg.cholesky(off)[place]
+def _simulate_noise_edge(
+    error_covariances: Floats, level_index: Ints, weights: Floats, known_noise: Floats
+) -> float:
+    """Simulate the largest eigenvalue that the weighted second moments have without any taste.
+
+    Args:
+        error_covariances: shape (n_levels, d, d).
+        level_index: shape (n,), the level of each item.
+        weights: shape (n,), of the items.
+        known_noise: shape (d, d), the expected second moments, which are subtracted.
+    """
+    rng = np.random.default_rng(0)  # the draws depend on no data
+    roots = np.linalg.cholesky(error_covariances)[level_index]
     largest = 0.0
-    for _ in range(_DRAWS):
+    for _ in range(_N_NOISE_DRAWS):
         check_cancelled()
-        drawn = np.einsum("jab,jb->ja", roots, rng.normal(size=roots.shape[:2]))
-        seen = (drawn * weight[:, None]).T @ drawn - known
-        largest = max(largest, float(np.linalg.eigvalsh(seen)[-1]))
+        noise = np.einsum("jab,jb->ja", roots, rng.normal(size=roots.shape[:2]))
+        moments = (noise * weights[:, None]).T @ noise - known_noise
+        largest = max(largest, float(np.linalg.eigvalsh(moments)[-1]))
     return largest
 
 
-# --- rankings from flipped bits: what stands clear of the known noise in their spectrum -----------
+# --- rankings from flipped bits: directions of their spectrum that exceed the known noise ---------
 #
 # The reports are held as bytes and read a block of users at a time, so that nothing of size users x
 # items is ever held as floats.
 
 _CELLS = 4_000_000  # cells of reports held in single precision at once: 16 MB
-_BYTE = 255  # the largest number in a byte
-_DIRECTIONS = 40  # directions kept at most
-_WIDTH, _DEPTH = 48, 6  # of the block Krylov space that finds them
-_CLEAR = 1.01  # how far above the edge of the noise a direction stands, which itself wobbles
+_MAX_BYTE = 255  # the largest number in a byte
+_MAX_DIRECTIONS = 40
+_WIDTH, _DEPTH = 48, 6  # columns and blocks of the Krylov space in which they are found
+_CLEARANCE = 1.01  # over the edge of the noise, which is itself random
 
 
 class FlippedBits(NamedTuple):
-    """What the server has: bits of users x items, each flipped with a known probability.
+    """The reports that the server holds: users x items bits, flipped with a known probability.
 
     Attributes:
         packed: shape (users, ceil(items / 8)), eight bits to a byte.
@@ -688,45 +805,49 @@ class FlippedBits(NamedTuple):
         return len(self.packed)
 
     @property
-    def seen(self) -> Floats:
-        """The share of users whose reports have each item, shape (n,)."""
+    def reported_shares(self) -> Floats:
+        """The share of users who report each item, shape (n,)."""
         sums = np.zeros(self.items)
-        for _, part in self._blocks(np.uint8):
-            for start in range(0, len(part), _BYTE):  # whose sums fit in a byte
-                sums += part[start : start + _BYTE].sum(axis=0, dtype=np.uint8)
+        for _, bits in self._iter_blocks(np.uint8):
+            for start in range(0, len(bits), _MAX_BYTE):  # sums of so many bits fit in a byte
+                sums += bits[start : start + _MAX_BYTE].sum(axis=0, dtype=np.uint8)
         return sums / self.users
 
-    def whole(self) -> NDArray[np.float32]:
+    def unpack_all(self) -> NDArray[np.float32]:
         """Return all reports as numbers, shape (users, items)."""
-        return self._part(slice(None)).astype(np.float32)
+        return self._unpack_rows(slice(None)).astype(np.float32)
 
-    def _part(self, rows: slice) -> NDArray[np.uint8]:
+    def _unpack_rows(self, rows: slice) -> NDArray[np.uint8]:
+        """Return the reports of some users as 0 and 1, shape (k, items)."""
         return np.unpackbits(self.packed[rows], axis=1, count=self.items)
 
     @property
-    def gain(self) -> float:
-        """How much of a bit is left in the mean of its report: 1 - 2 flip, or a rounding of it."""
+    def debias_factor(self) -> float:
+        """1 - 2 flip, by which the flips shrink the effect of a bit on its mean report; above 0."""
         return max(1 - 2 * self.flip, 1e-12)
 
     @property
     def shares(self) -> Floats:
-        """The unbiased share of users with each item, shape (n,), which may be negative."""
-        found: Floats = (self.seen - self.flip) / self.gain
-        return found
+        """The unbiased estimate of the share of users who have each item, shape (n,)."""
+        shares: Floats = (self.reported_shares - self.flip) / self.debias_factor
+        return shares
 
     @property
     def variance(self) -> float:
-        """What the flips add to the variance of every cell of `times`: f (1 - f) / (1 - 2f)^2."""
-        return self.flip * (1 - self.flip) / self.gain**2
+        """The variance f (1 - f) / (1 - 2f)^2 that the flips give each cell of the estimate H."""
+        return self.flip * (1 - self.flip) / self.debias_factor**2
 
-    def activity(self, usual: float) -> float:
-        """Estimate the mean squared number of a user's items over the usual one; at least 1."""
-        lengths = self.times(np.ones((self.items, 1)))
-        square = float(np.mean(lengths**2)) - self.items * self.variance
-        return float(np.clip(square / usual**2, 1.0, self.users))
+    def estimate_activity(self, usual_count: float) -> float:
+        """Estimate the mean squared number of items per user, in units of `usual_count` squared.
 
-    def times(self, block: Floats) -> Floats:
-        """Return H @ block for the unbiased estimate H = (bits - flip) / gain of the true rows.
+        It is at least 1 and at most the number of users.
+        """
+        lengths = self.multiply(np.ones((self.items, 1)))
+        mean_square = float(np.mean(lengths**2)) - self.items * self.variance
+        return float(np.clip(mean_square / usual_count**2, 1.0, self.users))
+
+    def multiply(self, block: Floats) -> Floats:
+        """Return H @ block, H = (bits - flip) / `debias_factor` the unbiased estimate of true rows.
 
         Args:
             block: shape (items, b).
@@ -736,12 +857,12 @@ class FlippedBits(NamedTuple):
         """
         out = np.empty((self.users, block.shape[1]))
         single = block.astype(np.float32)
-        for rows, part in self._blocks():
-            out[rows] = part @ single
-        found: Floats = (out - self.flip * block.sum(axis=0)) / self.gain
-        return found
+        for rows, bits in self._iter_blocks():
+            out[rows] = bits @ single
+        product: Floats = (out - self.flip * block.sum(axis=0)) / self.debias_factor
+        return product
 
-    def transposed(self, block: Floats) -> Floats:
+    def multiply_transposed(self, block: Floats) -> Floats:
         """Return H' @ block for the unbiased estimate H of the true rows.
 
         Args:
@@ -752,28 +873,29 @@ class FlippedBits(NamedTuple):
         """
         out = np.zeros((self.items, block.shape[1]))
         single = block.astype(np.float32)
-        for rows, part in self._blocks():
-            out += part.T @ single[rows]
-        found: Floats = (out - self.flip * block.sum(axis=0)) / self.gain
-        return found
+        for rows, bits in self._iter_blocks():
+            out += bits.T @ single[rows]
+        product: Floats = (out - self.flip * block.sum(axis=0)) / self.debias_factor
+        return product
 
-    def _blocks(self, kind: type = np.float32) -> Iterator[tuple[slice, NDArray[Any]]]:
+    def _iter_blocks(self, dtype: type = np.float32) -> Iterator[tuple[slice, NDArray[Any]]]:
+        """Yield the slice of the users of a block, and their reports as 0 and 1 of this type."""
         step = max(1, _CELLS // self.items)
         for start in range(0, self.users, step):
             check_cancelled()
             rows = slice(start, start + step)
-            yield rows, self._part(rows).astype(kind, copy=False)
+            yield rows, self._unpack_rows(rows).astype(dtype, copy=False)
 
 
-class ClickTaste(NamedTuple):
-    """What the server tells everybody, from reports alone.
+class ClickFactors(NamedTuple):
+    """A model of clicks that the server publishes, from flipped reports only.
 
     Attributes:
-        shares: shape (n,), the debiased popularity.
-        expected: shape (n,), the same held within 0..1.
-        loadings: shape (n, r), how the chances of a usual user move with r independent tastes of
-            variance 1.
-        noise: the variance of an item that a user has or not, weighed by popularity.
+        shares: shape (n,), the debiased share of users who have each item.
+        expected: shape (n,), the same clipped to the inside of 0..1.
+        loadings: shape (n, r), by how much each of r independent tastes of variance 1 changes the
+            probability that a typical user has the item.
+        noise: the variance p (1 - p) of whether a user has an item, averaged by popularity p.
     """
 
     shares: Floats
@@ -782,86 +904,112 @@ class ClickTaste(NamedTuple):
     noise: float
 
     @classmethod
-    def of(cls, reports: FlippedBits, facts: Sequence[Floats] = ()) -> ClickTaste:
-        """Find the directions of the reports that clear the noise, beside their common popularity.
+    def from_reports(cls, reports: FlippedBits, features: Sequence[Floats] = ()) -> ClickFactors:
+        """Find the directions in which reports vary by more than the noise, besides popularity.
 
-        How many items a user has moves all items in step with their popularity. That direction is
-        the strongest and says nothing about which items, so it is taken out first. In the rest the
-        noise of a column is v + p (1 - p); a direction of population variance alpha then shows as
-        the eigenvalue psi(alpha) of H'H / m (see `_Edge`), and what it owes to the noise is known.
+        How many items a user has changes all items in proportion to their popularity. That
+        direction is the strongest and says nothing about which items, so it is removed first. In
+        the remainder the noise of a column is v + p (1 - p), with v of the flips. A direction of
+        population variance alpha appears as the eigenvalue psi(alpha) of H'H / m (see
+        `_NoiseSpectrum`), so alpha follows from the eigenvalue.
 
         Args:
             reports: the flipped bits.
-            facts: what is publicly known of the items, each of shape (items, c): further
-                directions.
+            features: public item features, each of shape (items, c), which are further directions.
         """
         users = reports.users
-        shares, v = reports.shares, reports.variance
-        spread = math.sqrt(max(v, 1 / users) / users)  # of a share, about
-        least = max(0.3 * spread, 0.1 * float(shares.mean()), 0.2 / users)
-        expected = np.clip(shares, least, 0.95)
-        each = expected * (1 - expected)
-        noise = float(expected @ each / expected.sum())
+        shares, flip_variance = reports.shares, reports.variance
+        share_std = math.sqrt(max(flip_variance, 1 / users) / users)  # approximately
+        min_share = max(0.3 * share_std, 0.1 * float(shares.mean()), 0.2 / users)
+        expected = np.clip(shares, min_share, 0.95)
+        click_variances = expected * (1 - expected)
+        noise = float(expected @ click_variances / expected.sum())
         common = expected / np.linalg.norm(expected)
-        squares, vectors = _leading(reports, common)
-        edge = _Edge(v + each, users)
-        clear = squares / users > _CLEAR * edge.height
-        alpha = np.array([edge.population(s) for s in squares[clear] / users])
+        squares, vectors = _find_leading_directions(reports, common)
+        spectrum = _NoiseSpectrum(flip_variance + click_variances, users)
+        is_clear = squares / users > _CLEARANCE * spectrum.height
+        alpha = np.array([spectrum.invert_psi(s) for s in squares[is_clear] / users])
         # For a population covariance diag(t) + l l' the eigenvector is (alpha - t)^-1 l.
-        vectors = vectors[:, clear]
-        loadings = (alpha - (v + each)[:, None]) * vectors
-        strength = np.maximum((loadings * vectors).sum(axis=0), np.finfo(float).tiny)
-        loadings /= np.sqrt(strength * reports.activity(float(expected.sum())))
-        taken = np.column_stack([common, loadings])
-        found = [_told(reports, fact, expected, taken, v + each) for fact in facts]
-        return cls(shares, expected, np.hstack([loadings, *found]), noise)
+        vectors = vectors[:, is_clear]
+        loadings = (alpha - (flip_variance + click_variances)[:, None]) * vectors
+        strength = np.maximum((loadings * vectors).sum(axis=0), _SMALLEST)
+        loadings /= np.sqrt(strength * reports.estimate_activity(float(expected.sum())))
+        known_directions = np.column_stack([common, loadings])
+        feature_loadings = [
+            _compute_feature_loadings(
+                reports, feature, expected, known_directions, flip_variance + click_variances
+            )
+            for feature in features
+        ]
+        return cls(shares, expected, np.hstack([loadings, *feature_loadings]), noise)
 
-    def scores(self, rows: Sparse) -> Factors:
-        """Return each user's ranking from the own true row, as factors.
+    def score_items(self, rows: Sparse) -> Factors:
+        """Return each user's scores, computed from the user's own true row, as factors.
 
-        A user with a times as many items as expected has each with chance a (p + loadings z), z the
-        own tastes; given the row, z is Gaussian with noise a d.
+        A user with a times as many items as expected has each item with probability a (p + loadings
+        z), with z the user's tastes. The posterior mean of z takes each item to have Gaussian noise
+        of variance a times `noise`.
 
         Args:
             rows: shape (users, items), ones.
         """
         lengths = np.diff(rows.indptr).astype(float)
         activity = np.maximum(lengths, 0.5) / self.expected.sum()
-        own = (rows @ self.loadings) - np.outer(activity, self.expected @ self.loadings)
+        residuals = (rows @ self.loadings) - np.outer(activity, self.expected @ self.loadings)
         values, basis = np.linalg.eigh(self.loadings.T @ self.loadings / self.noise)
-        along = (own / self.noise) @ basis
-        tastes = (along / (1 / activity[:, None] + values)) @ basis.T
+        projections = (residuals / self.noise) @ basis
+        tastes = (projections / (1 / activity[:, None] + values)) @ basis.T
         left = np.hstack([activity[:, None], tastes])
         return Factors(left, np.hstack([self.shares[:, None], self.loadings]))
 
 
-def _told(
-    reports: FlippedBits, fact: Floats, expected: Floats, taken: Floats, variances: Floats
+def _compute_feature_loadings(
+    reports: FlippedBits,
+    feature: Floats,
+    expected: Floats,
+    known_directions: Floats,
+    variances: Floats,
 ) -> Floats:
-    """Loadings of a fact, items x c: expected x fact, of the spread that reports show along it.
+    """Return the loadings of a public feature: expected x feature, scaled to its variance.
 
-    taken: directions that are known already. variances: of the noise in each item's reports. Their
-    mean square over users less the noise estimates the spread; less one standard error of the
-    noise, so that a fact that tells nothing comes out as nothing.
+    The mean square of the reports along a direction, less that of the noise, estimates the variance
+    between users along it. One standard error of the noise is subtracted too, so that a feature
+    without effect gets loadings of zero.
+
+    Args:
+        reports: the flipped bits.
+        feature: shape (items, c).
+        expected: shape (items,), the share of users who have each item.
+        known_directions: shape (items, r), which are removed from the feature first.
+        variances: shape (items,), of the noise in each item's reports.
+
+    Returns:
+        Array of shape (items, c).
     """
-    basis = np.linalg.qr(taken)[0]
-    along = expected[:, None] * uncorrelated(fact, expected)
-    along -= basis @ (basis.T @ along)
-    length = np.maximum((along**2).sum(axis=0), np.finfo(float).tiny)
-    noise = variances @ along**2 / length
-    seen = (reports.times(along) ** 2).mean(axis=0) / length
-    doubt = math.sqrt(2 * float((noise**2 / length**2).sum()) / reports.users) / len(length)
-    spread = float(((seen - noise) / length).mean()) - doubt
-    return math.sqrt(max(spread, 0.0)) * along
+    basis = np.linalg.qr(known_directions)[0]
+    directions = expected[:, None] * decorrelate_columns(feature, expected)
+    directions -= basis @ (basis.T @ directions)
+    squared_lengths = np.maximum((directions**2).sum(axis=0), _SMALLEST)
+    noise = variances @ directions**2 / squared_lengths
+    mean_squares = (reports.multiply(directions) ** 2).mean(axis=0) / squared_lengths
+    standard_error = math.sqrt(
+        2 * float((noise**2 / squared_lengths**2).sum()) / reports.users
+    ) / len(squared_lengths)
+    variance = float(((mean_squares - noise) / squared_lengths).mean()) - standard_error
+    return math.sqrt(max(variance, 0.0)) * directions
 
 
-class _Edge:
-    """Eigenvalues of the covariance of m rows of independent noise with variances t, and spikes.
+class _NoiseSpectrum:
+    """Eigenvalues of the sample covariance of m rows whose columns have noise of variances t.
 
-    A direction of population variance alpha above all noise shows as psi(alpha) =
-    alpha + (alpha / m) sum t / (alpha - t), as long as psi grows there (Bai, Yao, "On sample
-    eigenvalues in a generalized spiked population model", 2012); the noise alone ends where psi is
-    least. With all t alike these are the edge and the shrinkage of Marchenko and Pastur's law.
+    A direction of population variance alpha, above all noise, has the sample eigenvalue psi(alpha)
+    = alpha + (alpha / m) sum t / (alpha - t) where psi increases (Bai, Yao, "On sample eigenvalues
+    in a generalized spiked population model", 2012). The minimum of psi is the largest eigenvalue
+    that noise alone has. With all t equal these are the edge and the shrinkage of Marchenko and
+    Pastur.
+
+    Attributes:
+        height: the largest eigenvalue that noise alone has.
     """
 
     def __init__(self, variances: Floats, rows: int) -> None:
@@ -872,43 +1020,50 @@ class _Edge:
         def slope(alpha: float) -> float:
             return 1 - float(np.sum((variances / (alpha - variances)) ** 2)) / rows
 
-        most = float(variances.max())
-        low, high = most * (1 + 1e-9), most * (2 + math.sqrt(len(variances) / rows))
-        self._least = brentq(slope, low, high) if slope(low) < 0 else low
-        self.height = self.psi(self._least)
+        max_variance = float(variances.max())
+        low, high = max_variance * (1 + 1e-9), max_variance * (2 + math.sqrt(len(variances) / rows))
+        self._edge_alpha = brentq(slope, low, high) if slope(low) < 0 else low
+        self.height = self.psi(self._edge_alpha)
 
     def psi(self, alpha: float) -> float:
-        """Return the eigenvalue at which a direction of population variance alpha shows."""
+        """Return the sample eigenvalue of a direction of population variance alpha."""
         return alpha * (1 + float(np.sum(self._t / (alpha - self._t))) / self._m)
 
-    def population(self, seen: float) -> float:
-        """The alpha whose eigenvalue is `seen`, which is above the noise."""
+    def invert_psi(self, eigenvalue: float) -> float:
+        """Return the population variance of a sample eigenvalue that is above the noise."""
         from scipy.optimize import brentq
 
-        return brentq(lambda alpha: self.psi(alpha) - seen, self._least, seen)
+        return brentq(lambda alpha: self.psi(alpha) - eigenvalue, self._edge_alpha, eigenvalue)
 
 
-def _leading(reports: FlippedBits, common: Floats) -> tuple[Floats, Floats]:
-    """The largest eigenvalues of P H'H P, P = I - common common', and their vectors (n x r).
+def _find_leading_directions(reports: FlippedBits, common: Floats) -> tuple[Floats, Floats]:
+    """Return the largest eigenvalues of P H'H P with P = I - common common', and their vectors.
 
-    By a block Krylov space (Musco, Musco 2015) from a public random start, the same in every run:
-    the blocks are orthogonal, and the eigenvalues are those of H'H within the space.
+    They are those of H'H within a block Krylov space (Musco, Musco 2015), which starts from public
+    random vectors, the same in every run.
+
+    Args:
+        reports: the flipped bits, of which H is the unbiased estimate.
+        common: shape (items,), the unit vector that is removed.
+
+    Returns:
+        Eigenvalues of shape (r,) in descending order, and vectors of shape (items, r).
     """
     users, items = reports.users, reports.items
     width = min(_WIDTH, items)
     block = np.random.default_rng(0).normal(size=(items, width))
     basis = common[:, None]
     for _ in range(_DEPTH):
-        for _ in range(2):  # once more for what rounding leaves
+        for _ in range(2):  # twice, because rounding leaves a remainder
             block -= basis @ (basis.T @ block)
         block = np.linalg.qr(block)[0]
         room = items - basis.shape[1]
         if room <= 0:
             break
         basis = np.hstack([basis, block[:, :room]])
-        block = reports.transposed(reports.times(block))
-    basis = np.linalg.qr(basis)[0][:, 1:]  # the last blocks may have added little but rounding
-    image = reports.times(basis)
+        block = reports.multiply_transposed(reports.multiply(block))
+    basis = np.linalg.qr(basis)[0][:, 1:]  # again, as the last blocks may be mostly rounding
+    image = reports.multiply(basis)
     squares, rotation = np.linalg.eigh(image.T @ image)
-    keep = min(_DIRECTIONS, len(squares), users)
-    return squares[::-1][:keep], (basis @ rotation)[:, ::-1][:, :keep]
+    n_kept = min(_MAX_DIRECTIONS, len(squares), users)
+    return squares[::-1][:n_kept], (basis @ rotation)[:, ::-1][:, :n_kept]

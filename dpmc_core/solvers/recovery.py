@@ -29,23 +29,23 @@ from dpmc_core.solvers.linalg import (
 from dpmc_core.solvers.rows import factors_with_offsets
 from dpmc_core.stopping import check_cancelled
 
-FACTOR = 0.7  # from one penalty of the path to the next
-_BISECTIONS = 6  # of the last gap: the residual then meets its goal within a percent or so
-_INNER = 60  # proximal steps per penalty
-_MARGIN = 1.25  # over the spectral norm that pure noise has on average
-_PRIOR = 0.5  # standard deviation of a mean rating in -1..1, before any is seen
+PENALTY_FACTOR = 0.7  # from one penalty to the next
+_BISECTIONS = 6  # of the last interval: the residual then meets its goal within about a percent
+_PROXIMAL_STEPS = 60  # per penalty, at most
+_MARGIN = 1.25  # over the average spectral norm of pure noise
+_OFFSET_STD = 0.5  # prior standard deviation of the mean rating in -1..1
 _TOLERANCE = 1e-2  # relative change of a proximal step
 
 
 class Regression(NamedTuple):
-    """Reports on a pattern.
+    """The nuclear-norm regression of reports y on a (c + M), with a low-rank M and an offset c.
 
     Attributes:
         pattern: the reported cells.
         target: y, shape (n_cells,), on the scale -1..1.
-        gain: a, above 0: y is about a times the rating.
-        ridge: adds ridge c^2 / 2 to the loss, which holds back an offset that little is known of;
-            None: no offset.
+        gain: a, above 0: y is on average about a times the rating.
+        ridge: the weight of the term ridge c^2 / 2 in the loss, which keeps an uncertain offset
+            small; None: there is no offset.
     """
 
     pattern: Pattern
@@ -54,7 +54,7 @@ class Regression(NamedTuple):
     ridge: float | None
 
     def residual(self, fitted: Floats) -> Floats:
-        """Return y - a fitted on the pattern.
+        """Return y - a * fitted on the pattern.
 
         Args:
             fitted: shape (n_cells,).
@@ -101,147 +101,162 @@ class Solution(NamedTuple):
         return len(self.values)
 
 
-def path(
+def iterate_penalties(
     problem: Regression,
     penalty: float | None = None,
-    residual: float | None = None,
+    residual_goal: float | None = None,
     *,
     steps: int,
     tolerance: float,
     rng: Rng,
 ) -> Iterator[Solution]:
-    """Yield solutions along falling penalties, each started at the one before.
+    """Solve the regression for decreasing penalties, each solve started at the last solution.
 
-    The penalties fall to `penalty`, or until the residual meets its goal (discrepancy principle),
-    then closer to it by bisection. The last solution is the answer: the largest penalty found that
-    meets the goal, or M = 0 where that already does.
+    The penalties decrease to `penalty`, or until the residual meets its goal (discrepancy
+    principle) and then come closer to the goal by bisection. The last solution is the answer: that
+    of the largest penalty found that meets the goal, or M = 0 if that already does.
 
     Args:
         problem: the regression.
         penalty: the last penalty; None: the residual decides.
-        residual: the goal, ||y - a (c + M)||_2; None: no goal.
+        residual_goal: the largest ||y - a (c + M)||_2 that is accepted; None: no goal.
         steps: the largest number of solutions.
         tolerance: the relative change of a step at which a solve stops.
         rng: draws where the search for singular vectors starts.
+
+    Yields:
+        The solution at each penalty; in the bisection only those that meet the goal.
     """
     solver = _Solver(problem, tolerance, rng)
     top = solver.largest_penalty()
-    goal = math.inf if residual is None else residual
+    goal = math.inf if residual_goal is None else residual_goal
     if penalty is not None:
-        count = max(1, math.ceil(math.log(max(top / penalty, 1.0)) / -math.log(FACTOR)))
-        for k in range(max(0, count - steps) + 1, count + 1):
-            yield solver.solve(max(penalty, penalty * FACTOR ** (k - count)))
+        count = max(1, math.ceil(math.log(max(top / penalty, 1.0)) / -math.log(PENALTY_FACTOR)))
+        for k in range(max(0, count - steps) + 1, count + 1):  # the last `steps` of the penalties
+            yield solver.solve(max(penalty, penalty * PENALTY_FACTOR ** (k - count)))
         return
-    found = solver.solve(top)
-    yield found
-    taken, above = 1, top
-    while found.residual > goal and taken < steps:
-        above = found.penalty
-        found = solver.solve(above * FACTOR)
-        taken += 1
-        yield found
-    if found.residual > goal or taken == 1:
+    solution = solver.solve(top)
+    yield solution
+    n_solutions, above = 1, top
+    while solution.residual > goal and n_solutions < steps:
+        above = solution.penalty
+        solution = solver.solve(above * PENALTY_FACTOR)
+        n_solutions += 1
+        yield solution
+    if solution.residual > goal or n_solutions == 1:
         return
-    below, best = found.penalty, found
-    for _ in range(min(_BISECTIONS, steps - taken)):
-        found = solver.solve(math.sqrt(above * below))
-        if found.residual > goal:
-            above = found.penalty
+    below, best = solution.penalty, solution
+    for _ in range(min(_BISECTIONS, steps - n_solutions)):
+        solution = solver.solve(math.sqrt(above * below))
+        if solution.residual > goal:
+            above = solution.penalty
         else:
-            below, best = found.penalty, found
+            below, best = solution.penalty, solution
             yield best
 
 
 class _Solver:
-    """Warm-started accelerated proximal gradient for one regression."""
+    """Accelerated proximal gradient for one regression; each solve starts at the last solution.
+
+    Attributes:
+        problem: the regression.
+        tolerance: the relative change of a step at which a solve stops.
+        shrinker: finds the singular vectors.
+        smoothness: the Lipschitz constant a^2 of the loss gradient.
+        current: M of the last solution.
+        offset: c of the last solution.
+    """
 
     def __init__(self, problem: Regression, tolerance: float, rng: Rng) -> None:
         self.problem, self.tolerance, self.shrinker = problem, tolerance, SingularValueShrinker(rng)
         self.smoothness = problem.gain**2
         rows, columns = problem.pattern.shape
-        self.now = Triplets(np.empty((rows, 0)), np.empty(0), np.empty((columns, 0)))
+        self.current = Triplets(np.empty((rows, 0)), np.empty(0), np.empty((columns, 0)))
         self.offset = problem.best_offset(np.zeros(len(problem.target)))
 
     def largest_penalty(self) -> float:
-        """Return the smallest penalty with solution M = 0, the loss gradient's spectral norm."""
-        nothing = np.full(len(self.problem.target), self.offset)
-        gradient = self.problem.gain * self.problem.residual(nothing)
-        empty = self.now.left, self.now.right
-        operator = low_rank_plus_sparse(*empty, self.problem.pattern, gradient)
+        """Return the smallest penalty at which M = 0: the spectral norm of the loss gradient."""
+        constant = np.full(len(self.problem.target), self.offset)
+        gradient = self.problem.gain * self.problem.residual(constant)
+        factors = self.current.left, self.current.right
+        operator = low_rank_plus_sparse(*factors, self.problem.pattern, gradient)
         accuracy = 1e-3 * float(np.linalg.norm(gradient))
         leading = self.shrinker.find_leading_triplets(operator, lambda _: 1, accuracy)
         return float(leading.values[0]) if leading.rank else 0.0
 
     def solve(self, penalty: float) -> Solution:
-        """Return the solution at a penalty, started at the last one."""
-        problem, before, momentum = self.problem, self.now, 1.0
-        fitted_now = self._on_pattern(self.now)
-        fitted_before = fitted_now
-        for _ in range(_INNER):
+        """Solve the regression at a penalty, started at the last solution."""
+        problem, previous, momentum = self.problem, self.current, 1.0
+        current_fit = self._predict_entries(self.current)
+        previous_fit = current_fit
+        for _ in range(_PROXIMAL_STEPS):
             check_cancelled()
-            grown = (1 + math.sqrt(1 + 4 * momentum**2)) / 2
-            beta, momentum = (momentum - 1) / grown, grown
-            point = _combine(self.now, before, beta)
-            fitted = fitted_now + beta * (fitted_now - fitted_before)
+            next_momentum = (1 + math.sqrt(1 + 4 * momentum**2)) / 2
+            beta, momentum = (momentum - 1) / next_momentum, next_momentum
+            point = _extrapolate(self.current, previous, beta)
+            fitted = current_fit + beta * (current_fit - previous_fit)
             self.offset = problem.best_offset(fitted)
             slope = problem.gain * problem.residual(self.offset + fitted) / self.smoothness
             operator = low_rank_plus_sparse(*point, problem.pattern, slope)
-            before, fitted_before = self.now, fitted_now
+            previous, previous_fit = self.current, current_fit
             threshold = penalty / self.smoothness
-            size = max(threshold, float(np.linalg.norm(self.now.values)))
+            size = max(threshold, float(np.linalg.norm(self.current.values)))
             accuracy = 0.1 * self.tolerance * size
-            self.now = self.shrinker.soft_threshold(operator, lambda _: threshold, accuracy)  # noqa: B023
-            fitted_now = self._on_pattern(self.now)
-            size = max(float(np.linalg.norm(self.now.values)), 1e-12)
-            change = frobenius_distance(self.now, before) / size
-            if change <= self.tolerance or self.now.rank == before.rank == 0:
+            self.current = self.shrinker.soft_threshold(operator, lambda _: threshold, accuracy)  # noqa: B023
+            current_fit = self._predict_entries(self.current)
+            size = max(float(np.linalg.norm(self.current.values)), 1e-12)
+            change = frobenius_distance(self.current, previous) / size
+            if change <= self.tolerance or self.current.rank == previous.rank == 0:
                 break
-            if float((fitted - fitted_now) @ (fitted_now - fitted_before)) > 0:
+            if float((fitted - current_fit) @ (current_fit - previous_fit)) > 0:
                 momentum = 1.0  # the momentum points uphill (O'Donoghue, Candes 2015)
-        self.offset = problem.best_offset(fitted_now)
-        residual = float(np.linalg.norm(problem.residual(self.offset + fitted_now)))
-        return Solution(*self.now, self.offset, penalty, residual)
+        self.offset = problem.best_offset(current_fit)
+        residual = float(np.linalg.norm(problem.residual(self.offset + current_fit)))
+        return Solution(*self.current, self.offset, penalty, residual)
 
-    def _on_pattern(self, point: Triplets) -> Floats:
+    def _predict_entries(self, point: Triplets) -> Floats:
+        """Return the matrix of the triplets at the reported cells, shape (n_cells,)."""
         if point.rank == 0:
             return np.zeros(len(self.problem.target))
         return self.problem.pattern.sample_product(point.left * point.values, point.right)
 
 
-def _combine(now: Triplets, before: Triplets, beta: float) -> tuple[Floats, Floats]:
-    """Factors of now + beta (now - before)."""
-    if beta == 0 or before.rank == 0:
-        return (1 + beta) * now.left * now.values, now.right
+def _extrapolate(current: Triplets, previous: Triplets, beta: float) -> tuple[Floats, Floats]:
+    """Return left and right factors of the matrix current + beta (current - previous)."""
+    if beta == 0 or previous.rank == 0:
+        return (1 + beta) * current.left * current.values, current.right
     return (
-        np.hstack([(1 + beta) * now.left * now.values, -beta * before.left * before.values]),
-        np.hstack([now.right, before.right]),
+        np.hstack(
+            [(1 + beta) * current.left * current.values, -beta * previous.left * previous.values]
+        ),
+        np.hstack([current.right, previous.right]),
     )
 
 
 class Regress(enum.Enum):
-    """What the reported values are taken for."""
+    """How the regression interprets reported values."""
 
-    NAIVE = "naive"  # ratings, as published
-    DEBIASED = "debiased"  # ratings shrunk by the chance of being genuine, around an offset
+    NAIVE = "naive"  # as ratings (as published)
+    DEBIASED = "debiased"  # as ratings times the probability of a genuine report, with an offset
 
 
 class Rule(enum.Enum):
-    """How the penalty is found; none looks at anything but the reports and public facts."""
+    """How the penalty is chosen, from the reports and public facts only."""
 
-    NOISE_LEVEL = "noise-level"  # the spectral norm of the noise: only what stands out is kept
-    EQUATION_3 = "equation-3"  # discrepancy principle, the residual at the truth by the moments
-    THEOREM = "theorem-3"  # discrepancy principle, residual from the paper's Theorem 3
+    NOISE_LEVEL = "noise-level"  # the spectral norm of the noise: only larger directions remain
+    EQUATION_3 = "equation-3"  # discrepancy principle; the goal follows from the channel's moments
+    THEOREM = "theorem-3"  # discrepancy principle; the goal is the paper's Theorem 3
 
 
 class Reports(NamedTuple):
-    """What a server holds: reported values on a pattern, and what is known of the channel.
+    """What a server holds: reported values on a pattern, and the moments of their noise.
 
     Attributes:
         pattern: the reported cells.
         values: shape (n_cells,), on the scale -1..1.
-        gain: E[report | cell reported] = gain x the rating there.
-        variance: of a report around that, but for whether it is genuine.
-        rho: Theorem 3's bound on the residual at the truth.
+        gain: g in E[report | cell reported] = g r, with r the rating of the cell.
+        variance: E[report^2 | cell reported] - g r^2.
+        rho: Theorem 3's bound on the residual ||y - r||_2 of the true ratings.
     """
 
     pattern: Pattern
@@ -250,22 +265,25 @@ class Reports(NamedTuple):
     variance: float
     rho: float
 
-    def residual(self, gain: float) -> float:
-        """Return ||y - gain r||_2 of the true ratings r, as the channel's moments tell it.
+    def estimate_residual(self, gain: float) -> float:
+        """Estimate ||y - a r||_2 of reports y and true ratings r from the channel's moments.
 
         E y^2 = variance + g r^2 and E y = g r, so E (y - a r)^2 = variance + (g - 2 a g + a^2) r^2,
-        where the mean of r^2, in 0..1, is told by that of y^2. At gain 1 it is rho of Z16's
+        where the mean of r^2, in 0..1, is estimated from that of y^2. At a = 1 it is rho of Z16's
         Equation 3.
+
+        Args:
+            gain: the factor a.
         """
         count = len(self.values)
         square = (float(self.values @ self.values) / count - self.variance) / self.gain
-        off = (self.gain * (1 - 2 * gain) + gain**2) * min(max(square, 0.0), 1.0)
-        return math.sqrt(count * (self.variance + off))
+        misfit_variance = (self.gain * (1 - 2 * gain) + gain**2) * min(max(square, 0.0), 1.0)
+        return math.sqrt(count * (self.variance + misfit_variance))
 
 
 @mechanism
 class Recovery:
-    """The settings of the recovery, and the recovery."""
+    """The settings of nuclear-norm recovery from reports, and its computation."""
 
     recovery: Regress = setting(
         Regress.DEBIASED,
@@ -289,7 +307,7 @@ class Recovery:
         return 2 * self.intrinsic
 
     def recover(self, reports: Reports, public: PublicFacts, rng: Rng, *, raw: bool) -> Steps:
-        """Yield a step for each penalty.
+        """Fit nuclear-norm regressions to the reports, and yield a step for each penalty.
 
         Args:
             reports: what the server holds.
@@ -299,32 +317,38 @@ class Recovery:
         """
         debiased = self.recovery is Regress.DEBIASED
         gain = reports.gain if debiased else 1.0
-        ridge = reports.variance / _PRIOR**2 if debiased else None
+        ridge = reports.variance / _OFFSET_STD**2 if debiased else None
         problem = Regression(reports.pattern, reports.values, gain, ridge)
         count = len(reports.values)
         rows, columns = reports.pattern.shape
         penalty = residual = None
         if self.rule is Rule.NOISE_LEVEL:
-            each = math.sqrt(reports.variance * count / (rows * columns))
-            penalty = _MARGIN * gain * each * (math.sqrt(rows) + math.sqrt(columns))
+            noise_std = math.sqrt(reports.variance * count / (rows * columns))
+            penalty = _MARGIN * gain * noise_std * (math.sqrt(rows) + math.sqrt(columns))
         elif self.rule is Rule.EQUATION_3:
-            residual = reports.residual(gain)
+            residual = reports.estimate_residual(gain)
         else:
             residual = reports.rho
-        found = path(problem, penalty, residual, steps=self.steps, tolerance=_TOLERANCE, rng=rng)
-        for index, (now, following) in enumerate(pairwise(chain(found, (None,))), start=1):
-            assert now is not None
-            trace = {"penalty": now.penalty, "residual": now.residual, "rank": float(now.rank)}
-            left = public.half_width * now.left * now.values
-            offset = public.middle + public.half_width * now.offset
-            model = factors_with_offsets(left, now.right, offset)
-            told = () if raw else trace
+        solutions = iterate_penalties(
+            problem, penalty, residual, steps=self.steps, tolerance=_TOLERANCE, rng=rng
+        )
+        for index, (solution, following) in enumerate(pairwise(chain(solutions, (None,))), start=1):
+            assert solution is not None
+            trace = {
+                "penalty": solution.penalty,
+                "residual": solution.residual,
+                "rank": float(solution.rank),
+            }
+            left = public.half_width * solution.left * solution.values
+            offset = public.middle + public.half_width * solution.offset
+            model = factors_with_offsets(left, solution.right, offset)
+            published_names = () if raw else trace
             yield Step.from_trace(
-                index, self.steps, model, trace, told, converged=following is None
+                index, self.steps, model, trace, published_names, converged=following is None
             )
 
 
-def on_unit_scale(values: Floats, public: PublicFacts) -> Floats:
+def scale_to_unit_range(values: Floats, public: PublicFacts) -> Floats:
     """Map ratings so that the public range becomes -1..1.
 
     Args:

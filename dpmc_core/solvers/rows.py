@@ -27,15 +27,15 @@ from dpmc_core.solvers.linalg import LARGE_CHUNK, MatrixProduct, Pattern
 from dpmc_core.stopping import call_cancellable, check_cancelled
 
 _PRODUCTS_AT_ONCE = 64  # products of two factors that are summed at once
-_SPARSE_GAIN = 250.0  # how many times more a multiplication costs in a sparse product
+_SPARSE_COST = 250.0  # cost of a multiplication in a sparse product, relative to a dense one
 _ITEM_STD = 0.1  # standard deviation of item means, in widths of the rating range
-_GAIN_PRIOR = 0.3  # prior probability that an item feature helps
 _RATING_STD = 0.2  # standard deviation of the ratings of one item, likewise
+_GAIN_PRIOR = 0.3  # prior probability that an item feature helps
 
 
 @dataclass(frozen=True, eq=False)
 class ResidualRows:
-    """Users' ratings less what each user knows of them beforehand.
+    """The residuals of users' ratings: what a model that each user already has leaves of them.
 
     Attributes:
         entries: the observed (user, item) pairs, sorted by user.
@@ -57,7 +57,7 @@ class ResidualRows:
 
         Args:
             ratings: the users' ratings.
-            base: the model that each user knows beforehand.
+            base: the model that each user already has.
             mask: shape (n_ratings,), which ratings are used; None: all.
         """
         entries = Pattern.from_ratings(ratings)
@@ -82,7 +82,7 @@ class ResidualRows:
 
         Args:
             fitted: user factors of shape (m, d) and factors of the columns of shape (n_columns, d).
-            user_arrays: what else a user needs to compute the own row of the model, see `OwnSide`.
+            user_arrays: further arrays from which a user computes the user's row, see `OwnSide`.
         """
         if self.columns is not None:
             user_arrays["columns"] = self.columns
@@ -181,7 +181,7 @@ def row_means(entries: Pattern, values: Floats, empty_mean: float) -> Floats:
 
 
 def row_sums(entries: Pattern, values: Floats) -> Floats:
-    """Return the sum of each row.
+    """Return the sum of each row's values.
 
     Args:
         entries: the observed pairs.
@@ -198,7 +198,7 @@ def row_sums(entries: Pattern, values: Floats) -> Floats:
 
 
 def item_sums(entries: Pattern, values: ArrayLike = 1.0, row_factors: ArrayLike = 1.0) -> Floats:
-    """Return the sum of each column, with every entry multiplied by the factor of its row.
+    """Return the sum of each item's values, with every value multiplied by the factor of its row.
 
     Args:
         entries: the observed pairs.
@@ -319,7 +319,7 @@ def gram(rows: Sparse) -> Floats:
     """
     entries = Pattern.from_matrix(rows)
     m, n = entries.shape
-    if _SPARSE_GAIN * np.square(entries.counts, dtype=float).sum() < m * n * n:
+    if _SPARSE_COST * np.square(entries.counts, dtype=float).sum() < m * n * n:
         return np.asarray(call_cancellable(rows.T.__matmul__, rows).toarray())
     total = np.zeros((n, n))
     for row_slice, *_ in entries.iter_chunks(dense=True):
@@ -349,10 +349,13 @@ def gram_products(
 def _multiply_gram(
     rows: Sparse, row_factors: Floats, squares: Floats | float, block: Floats
 ) -> Floats:
-    """Multiply A'A less its diagonal (`squares`) by a block of columns."""
+    """Multiply A'A by a block of columns, less `squares`: its diagonal, or 0 to keep that.
+
+    A are the rows, each multiplied by its factor; see `gram_products`.
+    """
     if block.shape[1] < rows.shape[1]:
         return np.asarray(rows.T @ (row_factors**2 * (rows @ block))) - squares * block
-    entries = Pattern.from_matrix(rows)  # for so many columns it is less work to build the matrix
+    entries = Pattern.from_matrix(rows)  # for so many columns, building the Gram matrix is faster
     gram_matrix = gram(entries.build_matrix(rows.data * entries.expand_rows(row_factors[:, 0])))
     return call_cancellable(gram_matrix.__matmul__, block) - squares * block
 
@@ -512,8 +515,9 @@ def spectral_scale(item_factors: Floats) -> float:
 def bound_spectral_norm(item_factors: Floats) -> Floats:
     """Scale item factors down until their largest singular value is at most sqrt(n).
 
-    The entries along it are then about one, and user factors are in rating points. Factors that a
-    ridge has shrunk, because noise drowned them, stay small: nobody fits them.
+    Item factors along the largest direction are then about 1 in size, and user factors are in
+    rating points. Smaller factors, which a ridge has shrunk because of the noise, are not scaled
+    up, so that the users' ridge hardly fits them either.
 
     Args:
         item_factors: shape (n, d).
@@ -558,10 +562,10 @@ def factors_with_offsets(
 
 
 def nuclear_radius(share: float, public: PublicFacts) -> float:
-    """Return a nuclear norm in rating points.
+    """Convert a nuclear norm to rating points.
 
     Args:
-        share: the norm in units of half the range x sqrt(m n).
+        share: the norm in units of half the range times sqrt(m n).
         public: the public range and the numbers of users and items.
     """
     return share * public.half_width * math.sqrt(public.users * public.items)
@@ -587,10 +591,10 @@ def contribution_weights(ratings: Ratings, n_full: int, norm: int = 2) -> Floats
 
 
 def shrink_item_means(sums: Floats, counts: Floats) -> Floats:
-    """Return shrunken item means from sums of centred ratings.
+    """Return item means of centred ratings, shrunk to 0 as if each item had four more ratings of 0.
 
-    Item means are taken to have a standard deviation of a tenth of the public range, ratings about
-    them of a fifth: the mean of C ratings is shrunk as by four more ratings of the average item.
+    The prior standard deviation of item means is a tenth of the public range, and that of ratings
+    about them a fifth, which gives the number four.
 
     Args:
         sums: shape (n,), in rating points.

@@ -41,7 +41,7 @@ def check_gram(items: int, remedy: str) -> None:
 
 
 def count_gram_items(public: PublicFacts) -> int:
-    """Return the number of items whose Gram matrix is held, or known by its products."""
+    """Return the number of items in a Gram matrix: all of them, or the most rated 5,000."""
     return min(public.items, GRAM_LIMIT)
 
 
@@ -103,7 +103,7 @@ def check_noise_size(rank: int, n_profiles: int, values_per_profile: int) -> Non
     """Raise InvalidSetting where the noise of one round does not fit in memory.
 
     Args:
-        rank: the setting to blame.
+        rank: the setting `rank`, which the message names.
         n_profiles: the number of published profiles.
         values_per_profile: the number of noisy values of each.
     """
@@ -118,7 +118,7 @@ def check_noise_size(rank: int, n_profiles: int, values_per_profile: int) -> Non
 
 
 def _check_cells(shape: tuple[int, int], max_cells: int, purpose: str) -> None:
-    """Raise InvalidSetting where there are too many cells."""
+    """Raise InvalidSetting where a matrix has more than `max_cells` cells."""
     cells = shape[0] * shape[1]
     if cells > max_cells:
         raise InvalidSetting("users x items", f"<= {max_cells:,} cells for {purpose}", cells)

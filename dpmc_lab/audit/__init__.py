@@ -36,9 +36,9 @@ from dpmc_lab.audit.report import (
 )
 from dpmc_lab.measured import AuditMethod, Refuted
 
-RUNS = 100  # of a mechanism for pairs, and again for canaries
-_MAX_CELLS = 4_000_000  # cells
-_PROGRESS_STEPS = 1000  # of one method's progress
+RUNS = 100  # pairs that the probe tries, and canaries that take a run each
+_MAX_CELLS = 4_000_000  # users x items
+_PROGRESS_STEPS = 1000  # parts in which the progress of one method is reported
 _METHODS: dict[AuditMethod, type[ProbeAuditor | CanaryAuditor]] = {
     AuditMethod.PROBE: ProbeAuditor,
     AuditMethod.CANARIES: CanaryAuditor,
@@ -62,8 +62,8 @@ def audit_mechanism(
     Args:
         mechanism: the mechanism.
         ratings: prepared ratings (default: `generate_small_ratings`).
-        data: what the ratings are called.
-        change: how the data sets differ (default: as in the claim).
+        data: name of the ratings in the report.
+        change: how neighbouring data sets differ (default: as in the claim).
         runs: how many pairs the probe tries, and how many canaries there are where each takes a run
             to score.
         methods: the methods to use.
@@ -88,7 +88,7 @@ def audit_mechanism(
         raise InvalidSetting("users x items", f"at most {_MAX_CELLS:,} for an audit", n_cells)
     check_number("users with ratings", int(np.unique(ratings.users).size), at_least=2)
     guarantee = mechanism.guarantee(public).with_preparation(ratings.prepared)
-    if not any(guarantee.releases):
+    if not list(guarantee.releases):
         raise InvalidSetting("the mechanism", "one that adds noise", mechanism.id)
     change = change or guarantee.change
     report = AuditReport(mechanism, guarantee, change, seed, data, runs)
@@ -124,7 +124,7 @@ def audit_mechanism(
 def generate_small_ratings(mechanism: Mechanism) -> Ratings:
     """Generate ratings for a mechanism's task, so few that it can run hundreds of times.
 
-    For output perturbation they are the ratings of which one is known to move the whole matrix.
+    Output perturbation gets the example in which one rating moves the whole matrix.
     """
     if isinstance(mechanism, Output):
         return generate_one_rating_example()[0]

@@ -1,10 +1,13 @@
-"""Plant canaries in one run: changes of the mechanism's own unit, each by a fair coin.
+"""Plant canaries in one run, and guess from what it publishes which of them were planted.
 
-One run with the planted canaries is published. The presence of each canary is then guessed from
-every published answer, by how much likelier the answer is with it than without. The runs that
-compute this receive the published answers. They know everything except these coins and the noise,
-including what a mechanism draws besides its noise. A rehearsal with coins and noise of its own
-decides what canaries look like, how many there are and how many are guessed.
+A canary is a change of one privacy unit, such as one extreme rating. A fair coin decides for each
+whether it is planted. One run with the planted canaries is published. The coin of each canary is
+then guessed from every published answer, by how much likelier the answer is with it than without.
+The runs that compute this receive the published answers. They know everything except these coins
+and the noise, including what a mechanism draws besides its noise. A rehearsal with coins and noise
+of its own decides what canaries look like, how many there are and how many are guessed.
+
+Canaries meet in an answer if some number of it depends on several of them.
 """
 
 from __future__ import annotations
@@ -44,21 +47,22 @@ from dpmc_lab.audit.report import (
 )
 from dpmc_lab.measured import AuditMethod, Refuted
 
-MAX_CANARIES = 1000  # canaries, where they do not meet in any answer
-_N_REHEARSED = 8  # canaries of which a rehearsal measures what they move
-_CANARIES_PER_GUESS = 20  # of so many canaries one is guessed where they meet and noise is Gaussian
-_GUESS_SHARES = (1, 0.7, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02)  # of the canaries, to be guessed
-_NO_CELL = -1e12  # in place of a number where sparse rows have none
+MAX_CANARIES = 1000  # canaries of a plan
+_N_REHEARSED = 8  # canaries for which a rehearsal measures how far they move the answers
+_CANARIES_PER_GUESS = 20  # canaries for each guess, where canaries meet and noise is Gaussian
+_GUESS_SHARES = (1, 0.7, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02)  # of the canaries, tried as guesses
+_NO_CELL = -1e12  # stands for an entry that a sparse answer does not have
 _GAUSSIAN = "Gaussian noise, as on the card"
 
 
 @dataclass(frozen=True, eq=False)
 class CanaryPlan:
-    """Canaries in a table.
+    """Canaries in a table of ratings. Heads plants a canary, tails does not.
 
     Attributes:
         table: the ratings without canaries.
-        heads, tails: arrays of shape (n_users, n_items), ratings with every coin heads, and tails.
+        heads, tails: arrays of shape (n_users, n_items), the ratings if every coin shows heads, and
+            if every coin shows tails.
         owner: array of shape (n_users, n_items), index of the canary that a cell belongs to; -1 for
             none.
         count: number of canaries.
@@ -73,10 +77,10 @@ class CanaryPlan:
     def build_ratings(self, coins: Bools) -> Ratings:
         """Return the ratings with each canary as its coin decides."""
         is_heads = np.append(coins, False)[self.owner]  # -1 is the last
-        return replace(self.table, values=np.where(is_heads, self.heads, self.tails)).ratings()
+        return replace(self.table, values=np.where(is_heads, self.heads, self.tails)).to_ratings()
 
     def keep_first(self, count: int) -> CanaryPlan:
-        """Return the plan with fewer canaries; the cells of the others are as in the table."""
+        """Return the plan with its first canaries only; other cells are as in the table."""
         is_dropped = self.owner >= count
         return replace(
             self,
@@ -87,16 +91,30 @@ class CanaryPlan:
 
 
 def build_plans(table: RatingTable, change: Change, rng: Rng) -> list[CanaryPlan]:
-    """Return several ways to plant canaries of a unit, each of which a rehearsal tries."""
+    """Return several plans for canaries, all of which a rehearsal tries.
+
+    Args:
+        table: the ratings.
+        change: what a canary changes, which is the privacy unit.
+        rng: random numbers for the choice of cells and rows.
+    """
     values = table.values
     low = table.ends[0]
     high = table.ends[-1]
     users, items = values.shape
     rated = ~np.isnan(values)
-    busiest_user = int(rated.sum(axis=1).argmax())  # stays: never no data
+    busiest_user = int(rated.sum(axis=1).argmax())  # never changed, so that some ratings remain
 
     def build_plan(index: Any, rows: Any, absent_values: Any) -> CanaryPlan:
-        """Canary k has `rows` in the cells, or the row, `where[k]` names; or `absent_values`."""
+        """Plan canary k at the k-th cell, or row, of `index`.
+
+        Heads puts the k-th of `rows` there, tails the k-th of `absent_values`.
+
+        Args:
+            index: the cells as arrays of rows and columns, or an array of rows.
+            rows: rating, or row of ratings, of each canary.
+            absent_values: what stands there without the canary.
+        """
         heads = values.copy()
         tails = values.copy()
         owner = np.full(values.shape, -1)
@@ -129,7 +147,7 @@ def build_plans(table: RatingTable, change: Change, rng: Rng) -> list[CanaryPlan
                 if len(table.ends) > 1
                 else max(1, min(table.max_row_ratings, items // 2))
             )
-        else:  # one rating each, of an item of its own
+        else:  # one rating for each canary, of a different item
             rows = np.full((n, items), high)
             size = 0
         if change is ROW_VALUES:
@@ -162,38 +180,42 @@ class Scorer:
     seed: int
 
     def replay(self, coins: Bools) -> History:
-        """Return the queries for other coins after the same answers."""
+        """Return what the queries give for other coins, after the same published answers."""
         check_cancelled()
         ratings = self.plan.build_ratings(coins)
         return record_history(self.mechanism, ratings, self.seed, self.history)[: len(self.history)]
 
     def replay_one(self, canary: int) -> History:
-        """Return the queries where only one canary is present."""
+        """Return what the queries give if only one canary is present."""
         return self.replay(np.arange(self.plan.count) == canary)
 
     @cached_property
     def without_canaries(self) -> History:
-        """Return the queries with no canary present."""
-        return self.replay_one(-1)
+        """Return what the queries give with no canary present."""
+        return self.replay_one(-1)  # no canary has this index
 
     @cached_property
     def with_all_canaries(self) -> History:
-        """Return the queries with all canaries present."""
+        """Return what the queries give with all canaries present."""
         return self.replay(np.ones(self.plan.count, dtype=bool))
 
     @cached_property
     def answer_owners(self) -> dict[int, Ints]:
-        """Return the answers in which canaries do not meet, with the owner of each part.
+        """Return, for the answers in which canaries do not meet, the canary of each part.
 
-        Every part of such an answer depends on at most one canary's coin.
-        Every canary has a number, which runs write digit by digit, and then its complement. A part
-        that several canaries reach shows another value, or no number.
+        Every part of such an answer depends on at most one canary's coin. To find which, every
+        canary has a number. For each binary digit, one run has the canaries whose number has this
+        digit set, and another run has all the others; so each part spells the number of its canary.
+        A part that several canaries reach takes another value, or spells no number.
+
+        Returns:
+            By the index of the answer, the index of each part's canary; -1 if no canary moves it.
         """
         without = self.without_canaries
         with_all = self.with_all_canaries
         differs = [~_is_close(p, q) for p, q in zip(without, with_all, strict=True)]
         widths = [
-            np.abs(_private_values(p) - _private_values(q))
+            np.abs(_extract_private_values(p) - _extract_private_values(q))
             for p, q in zip(without, with_all, strict=True)
         ]
         owner_codes = {
@@ -249,7 +271,10 @@ class Scorer:
         return scores
 
     def score_each(self) -> Iterator[float]:
-        """Yield the log likelihood ratio of each canary, with every other one half present."""
+        """Yield the log likelihood ratio of each canary, from one more run for each.
+
+        For additive noise every other canary counts as half present, otherwise as absent.
+        """
         for canary in range(self.plan.count):
             total = 0.0
             histories = (
@@ -269,11 +294,16 @@ class Scorer:
                 total += float(_log_likelihood_ratio(p, with_canary, without_canary).sum())
             yield total
 
-    def power(self, separate_answers: Collection[int]) -> float:
-        """Return how far a canary's scores with and without it differ, in standard deviations."""
+    def estimate_power(self, separate_answers: Collection[int]) -> float:
+        """Estimate how far planting a canary moves its score, in standard deviations.
+
+        Args:
+            separate_answers: indices of the answers in which canaries do not meet; if empty, all
+                answers are used, and other canaries add to the noise.
+        """
         count = min(_N_REHEARSED, self.plan.count)
         differences = [
-            _standardised_differences(
+            _standardise_differences(
                 self.without_canaries, self.replay_one(canary), separate_answers
             )
             for canary in range(count)
@@ -321,8 +351,8 @@ class CanaryAuditor(AuditSubject):
         """
         plan, separate_answers, guesses = rehearsal or self.rehearse(ratings, runs)
         coins = np.random.default_rng([self.seed, 5]).random(plan.count) < 0.5
-        # Those runs draw as the published one, whose random choices are taken for known, but where
-        # they are a part of the noise.
+        # The scoring runs make the same random choices as the published one, since an attacker is
+        # assumed to know them, except where these choices are a part of the noise.
         scoring_seed = self.seed + (4 if isinstance(self.mechanism, Sampled) else 2)
         scorer = self._publish_run(plan, coins, self.seed + 2, scoring_seed)
         finding = AuditFinding(
@@ -349,10 +379,10 @@ class CanaryAuditor(AuditSubject):
         yield replace(
             finding,
             valid=True,
-            epsilon=self._lower_bound(plan.count, guesses, right),
+            epsilon=self._bound_epsilon(plan.count, guesses, right),
             done=plan.count,
             refuted=self.find_contradiction(
-                self._lower_bound(plan.count, guesses, right, 1 - FALSE_ALARM)
+                self._bound_epsilon(plan.count, guesses, right, 1 - FALSE_ALARM)
             ),
             right=right,
         )
@@ -360,8 +390,12 @@ class CanaryAuditor(AuditSubject):
     def rehearse(self, ratings: Ratings, runs: int) -> Rehearsal:
         """Decide which canaries promise most, how they are scored, and how many to guess.
 
+        Args:
+            ratings: the prepared ratings.
+            runs: maximum number of canaries where each takes a run to score.
+
         Raises:
-            Inapplicable: nothing can change.
+            Inapplicable: all ratings are equal, so no value can change.
         """
         table = RatingTable.from_ratings(ratings)
         rng = np.random.default_rng([self.seed, 2])
@@ -374,14 +408,21 @@ class CanaryAuditor(AuditSubject):
             separate_answers = scorer.answer_owners.keys()
             if not separate_answers:
                 scorer = replace(scorer, plan=plan.keep_first(runs))
-            candidates.append((scorer.power(separate_answers), scorer, separate_answers))
+            candidates.append((scorer.estimate_power(separate_answers), scorer, separate_answers))
         _, scorer, separate_answers = max(candidates, key=lambda candidate: candidate[0])
         return Rehearsal(
             scorer.plan, separate_answers, self._choose_guesses(scorer, separate_answers)
         )
 
     def _publish_run(self, plan: CanaryPlan, coins: Bools, seed: int, scoring_seed: int) -> Scorer:
-        """Publish a run with these coins; `scoring_seed` is the seed of the runs that score."""
+        """Publish a run with these coins; `scoring_seed` is the seed of the runs that score.
+
+        Args:
+            plan: the canaries.
+            coins: array of shape (n_canaries,), whether each is planted.
+            seed: of the published run.
+            scoring_seed: of the runs that score.
+        """
         return Scorer(
             self.mechanism,
             plan,
@@ -403,12 +444,21 @@ class CanaryAuditor(AuditSubject):
         expected_right = np.cumsum(1 / (1 + np.exp(-np.minimum(log_ratios, 700.0))))
         guess_counts = {max(1, int(share * count)) for share in _GUESS_SHARES}
         return max(
-            guess_counts, key=lambda k: (self._lower_bound(count, k, int(expected_right[k - 1])), k)
+            guess_counts,
+            key=lambda k: (self._bound_epsilon(count, k, int(expected_right[k - 1])), k),
         )
 
-    def _lower_bound(
+    def _bound_epsilon(
         self, canaries: int, guesses: int, right: int, confidence: float = CONFIDENCE
     ) -> float:
+        """Return the lower bound on epsilon, at the certified delta, that the guesses prove.
+
+        Args:
+            canaries: how many canaries there are, planted or not.
+            guesses: how many of them are guessed.
+            right: how many guesses are right.
+            confidence: the confidence of the bound.
+        """
         delta = self.certified.delta
         if self._is_gaussian:
             mu = gaussian_canary_bound(canaries, guesses, right, confidence=confidence)
@@ -417,15 +467,18 @@ class CanaryAuditor(AuditSubject):
 
     @property
     def _is_gaussian(self) -> bool:
-        """Return whether all releases are Gaussian, for which there is a sharper bound."""
+        """Return whether all releases are Gaussian at delta > 0, which allows a sharper bound."""
         releases = (release for _, release in self.guarantee.releases)
         return self.certified.delta > 0 and all(
             isinstance(card_release, Gaussian) for card_release in releases
         )
 
 
-def _private_values(publication: Publication) -> Floats:
-    """Return the private value of a publication by its parts; sparse rows become a whole matrix."""
+def _extract_private_values(publication: Publication) -> Floats:
+    """Return a publication's answer before noise as an array.
+
+    A sparse matrix becomes a full one, with _NO_CELL where it has no entry.
+    """
     private = publication.private
     if isinstance(private, np.ndarray):
         return private.astype(float)
@@ -437,31 +490,48 @@ def _private_values(publication: Publication) -> Floats:
 def _is_close(p: Publication, q: Publication, width: Floats | float = 0.0) -> Any:
     """Return which parts of two answers are equal up to rounding.
 
+    A part is a number, or a row where the noise has a direction (`NormLaplace`).
+
     Args:
         p, q: the answers.
         width: how far canaries move each number.
     """
-    first = _private_values(p)
-    second = _private_values(q)
+    first = _extract_private_values(p)
+    second = _extract_private_values(q)
     rounding = np.maximum(1e-9 * (1 + np.abs(first)), 1e-6 * np.asarray(width))
     close: Any = np.abs(first - second) <= rounding
-    return close.all(axis=-1) if isinstance(p.release, NormLaplace) else close  # a part is a row
+    return close.all(axis=-1) if isinstance(p.release, NormLaplace) else close
 
 
 def _log_likelihood_ratio(p: Publication, with_value: Any, without_value: Any) -> Floats:
-    """Return the log likelihood ratio of each part of an answer."""
+    """Return, for each part of an answer, the log ratio of its likelihoods at two private values.
+
+    Args:
+        p: the publication with the answer.
+        with_value, without_value: the private values to compare.
+    """
     logs: Floats = p.release.log_likelihood(p.published, with_value)
     return logs - p.release.log_likelihood(p.published, without_value)
 
 
-def _standardised_differences(
+def _standardise_differences(
     without: History, replayed: History, separate_answers: Collection[int]
 ) -> Floats:
-    """Return how far a canary moves the answers that are used, in units of their noise."""
+    """Return how far each number of the answers moves between two replays, in noise scales.
+
+    Where noise is not additive, a number that moves counts 1.
+
+    Args:
+        without, replayed: the queries without a canary and with it.
+        separate_answers: indices of the answers to use; if empty, all.
+
+    Returns:
+        Array with one entry for each number of the used answers.
+    """
     differences = []
     for k, (p, q) in enumerate(zip(without, replayed, strict=True)):
         if not separate_answers or k in separate_answers:
-            difference = (_private_values(q) - _private_values(p)).ravel()
+            difference = (_extract_private_values(q) - _extract_private_values(p)).ravel()
             release = p.release
             is_changed = (difference != 0).astype(float)
             differences.append(

@@ -44,7 +44,7 @@ from dpmc_lab.audit.report import (
 )
 from dpmc_lab.measured import AuditMethod
 
-_SAMPLED_SHARE = 0.5  # share of the pairs that are drawn; the others change the worst one so far
+_SAMPLED_SHARE = 0.5  # share of the pairs that are generated; the others vary the worst so far
 _RANDOM_CHOICES = "random choices that no noise is for (what a cap keeps, where a solver starts)"
 
 History = list[Publication]
@@ -82,9 +82,9 @@ class RatingTable:
         """Return the ratings with another row for one user."""
         values = self.values.copy()
         values[user] = row
-        return replace(self, values=values).ratings()
+        return replace(self, values=values).to_ratings()
 
-    def ratings(self) -> Ratings:
+    def to_ratings(self) -> Ratings:
         """Return the table as ratings."""
         users, items = np.nonzero(~np.isnan(self.values))
         return Ratings.build(
@@ -127,7 +127,10 @@ class RowPair(NamedTuple):
 
 
 def generate_rows(table: RatingTable, rng: Rng) -> Iterator[Floats]:
-    """Yield rows that push queries to their limits, then random rows without end."""
+    """Yield rows of extreme ratings that push queries to their limits, then random rows, endlessly.
+
+    Each row is an array of shape (n_items,), NaN where there is no rating.
+    """
     n = table.public.items
     max_ratings = table.max_row_ratings
     ends = np.array([table.ends[-1], table.ends[0]])
@@ -153,7 +156,16 @@ def generate_rows(table: RatingTable, rng: Rng) -> Iterator[Floats]:
 
 
 def generate_neighbours(table: RatingTable, change: Change, rng: Rng) -> Iterator[RowPair]:
-    """Yield pairs of rows that the change turns into each other, without end, known bad first."""
+    """Yield pairs of rows that differ by the change, endlessly.
+
+    The first pair changes the user with the fewest ratings in the table; the others take their rows
+    from `generate_rows`, whose extreme rows come first.
+
+    Args:
+        table: the ratings.
+        change: how neighbouring data sets differ.
+        rng: random numbers.
+    """
     counts = np.count_nonzero(~np.isnan(table.values), axis=1)
     user = int(np.argmin(np.where(counts > 0, counts, counts.max() + 1)))
     low = table.ends[0]
@@ -184,7 +196,16 @@ def generate_neighbours(table: RatingTable, change: Change, rng: Rng) -> Iterato
 
 
 def mutate_pair(rows: RowPair, table: RatingTable, change: Change, rng: Rng) -> RowPair:
-    """Return the pair with one rating changed or removed, if the change still relates its rows."""
+    """Return the pair with one random rating set or removed, its rows still differing by `change`.
+
+    Where that is not possible, the pair comes back as it is.
+
+    Args:
+        rows: the pair.
+        table: the ratings, for limits of rows and values.
+        change: how neighbouring data sets differ.
+        rng: random numbers.
+    """
     user = rows.user
     before = rows.before.copy()
     after = rows.after.copy()
@@ -204,7 +225,7 @@ def mutate_pair(rows: RowPair, table: RatingTable, change: Change, rng: Rng) -> 
     return mutated if is_valid and mutated.differs.any() else rows
 
 
-# --- what a run is asked ----------------------------------------------------------------------
+# --- what a run publishes ---------------------------------------------------------------------
 
 
 def record_history(
@@ -228,7 +249,15 @@ def record_history(
 
 
 class _TriedPair(NamedTuple):
-    """A pair of rows with its queries, how far each answer moved, and its rank among all pairs."""
+    """A pair of neighbouring rows that was run.
+
+    Attributes:
+        rows: the pair.
+        history: what the run with the first row published.
+        distances: how far each answer moves to the second row, in its release's norm.
+        rank: how many times a distance exceeds the guarantee's sensitivity (0 if none does), then
+            the total loss; the largest is the worst.
+    """
 
     rows: RowPair
     history: History
@@ -274,30 +303,42 @@ class ProbeAuditor(AuditSubject):
         ratings_before = table.with_row(*worst.rows[:2])
         nonadaptive &= self._find_nonadaptive(ratings_before, worst.history)
         replayed = record_history(self.mechanism, ratings_before, self.seed + 1, worst.history)
-        has_coins = (nonadaptive & ~_equal_answers(worst.history, replayed)).any()
+        has_coins = (nonadaptive & ~_compare_answers(worst.history, replayed)).any()
         yield self._build_finding(
             worst, nonadaptive, runs, runs, _RANDOM_CHOICES if has_coins else ""
         )
 
     def _find_nonadaptive(self, ratings: Ratings, history: History) -> Bools:
-        """Return which queries stay the same, to the last bit, after answers of another run."""
+        """Return which queries give the same, to the last bit, after the answers of another run.
+
+        These do not depend on earlier answers, up to chance.
+        """
         other_history = record_history(self.mechanism, ratings, self.seed + 1)
-        return _equal_answers(
+        return _compare_answers(
             history, record_history(self.mechanism, ratings, self.seed, other_history)
         )
 
     def _try_pair(self, pair: RowPair, table: RatingTable, nonadaptive: Bools) -> _TriedPair:
+        """Run both data sets of a pair, the second after the answers of the first.
+
+        Args:
+            pair: the rows of one user in both data sets.
+            table: the other rows.
+            nonadaptive: array of shape (n_answers,), whether each query depends on no earlier
+                answer.
+        """
         ratings_before, ratings_after = (
             table.with_row(pair.user, row) for row in (pair.before, pair.after)
         )
         history = record_history(self.mechanism, ratings_before, self.seed)
         replayed = record_history(self.mechanism, ratings_after, self.seed, history)
+        # The second run may publish fewer answers, so the zips here are not strict.
         distances = tuple(
             p.release.distance(p.private, q.private) if isinstance(p.release, Additive) else 0.0
             for p, q in zip(history, replayed, strict=False)
         )
         ratios = (
-            distance / self._allowed_distance(p)
+            distance / self._find_sensitivity(p)
             for p, distance in zip(history, distances, strict=False)
             if distance > 0
         )
@@ -310,12 +351,23 @@ class ProbeAuditor(AuditSubject):
             (excess if excess > ROUNDING_FACTOR else 0.0, loss.epsilon + loss.mu),
         )
 
-    def _allowed_distance(self, publication: Publication) -> float:
+    def _find_sensitivity(self, publication: Publication) -> float:
+        """Return the sensitivity that a publication's release states for the audited change."""
         return sensitivity_at(publication.release.sensitivity, self.change, self.guarantee.public)
 
     def _build_finding(
         self, worst: _TriedPair, nonadaptive: Bools, n_tried: int, pairs: int, assumption: str = ""
     ) -> AuditFinding:
+        """Summarise the worst pair: its bound, and by query the answer that moved furthest.
+
+        Args:
+            worst: the worst pair so far.
+            nonadaptive: array of shape (n_answers,), whether each query depends on no earlier
+                answer.
+            n_tried: number of pairs tried.
+            pairs: number of pairs to try.
+            assumption: what the bound assumes, in words.
+        """
         names = {release.query: name for name, release in self.guarantee.releases}
         spent_by_query: dict[tuple[str, bool], ReleaseFinding] = {}
         for p, distance, is_nonadaptive in zip(
@@ -325,13 +377,14 @@ class ProbeAuditor(AuditSubject):
             counts = bool(is_nonadaptive)
             name = names.get(query, query)
             norm = p.release.norm
-            spent = ReleaseFinding(name, query, distance, self._allowed_distance(p), norm, counts)
+            spent = ReleaseFinding(name, query, distance, self._find_sensitivity(p), norm, counts)
             largest = spent_by_query.setdefault((query, counts), spent)
             if distance > largest.measured:
                 spent_by_query[query, counts] = spent
         loss = _sum_losses(worst.history, worst.distances, nonadaptive)
         delta = self.certified.delta
-        # A pure part at delta > 0 is only bounded from above: there the Gaussian part counts alone.
+        # At delta > 0 the loss of releases without mu is only known from above, so a lower bound
+        # counts the Gaussian releases alone.
         epsilon = (Loss(mu=loss.mu) if delta > 0 else loss).epsilon_at(delta)
         return AuditFinding(
             method=AuditMethod.PROBE,
@@ -347,14 +400,20 @@ class ProbeAuditor(AuditSubject):
         )
 
 
-def _equal_answers(history: History, replayed: History) -> Bools:
-    """Return which queries are equal to the last bit; one that is not repeated is not equal."""
+def _compare_answers(history: History, replayed: History) -> Bools:
+    """Return which answers before noise are equal in a replay; a missing one is not equal."""
     equal = [np.array_equal(p.private, q.private) for p, q in zip(history, replayed, strict=False)]
     return np.array(equal + [False] * (len(history) - len(equal)))
 
 
 def _sum_losses(history: History, distances: tuple[float, ...], nonadaptive: Bools) -> Loss:
-    """Return the total loss of the answers that count."""
+    """Return the total loss of the answers whose query is nonadaptive.
+
+    Args:
+        history: the answers; a release that is published several times has several.
+        distances: how far each answer moves.
+        nonadaptive: array of shape (n_answers,), whether each query depends on no earlier answer.
+    """
     losses = (
         dataclasses.replace(p.release, times=1).loss(distance)
         for p, distance, is_nonadaptive in zip(history, distances, nonadaptive, strict=False)

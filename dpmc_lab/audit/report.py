@@ -19,7 +19,7 @@ from dpmc_lab.measured import AuditMethod, MeasuredBound, Refuted
 
 CONFIDENCE = 0.95  # of a bound by canaries
 FALSE_ALARM = 1e-4  # chance that canaries refute what holds
-ROUNDING_FACTOR = 1 + 1e-9  # what passes a bound by less passes it by rounding
+ROUNDING_FACTOR = 1 + 1e-9  # what exceeds a bound by a smaller factor does so by rounding
 
 
 class Inapplicable(DpmcError):
@@ -28,7 +28,7 @@ class Inapplicable(DpmcError):
 
 @dataclass(frozen=True)
 class AuditSubject:
-    """What a method works on.
+    """What an audit method works on.
 
     A subclass's `audit(ratings, runs)` yields its finding so far, and finally the complete one. It
     raises Inapplicable where it has nothing to work on.
@@ -59,9 +59,13 @@ class AuditSubject:
     def find_contradiction(
         self, epsilon: float, releases: Iterable[ReleaseFinding] = ()
     ) -> Refuted:
-        """Return what a valid bound, or a release that exceeds its sensitivity, contradicts.
+        """Return what is contradicted by a bound, or by a release that exceeds its sensitivity.
 
         Where nothing is certified, an exceeded sensitivity refutes no certificate.
+
+        Args:
+            epsilon: a valid lower bound on epsilon.
+            releases: the findings on single releases.
         """
         certified = self.certified.epsilon
         fits = math.isinf(certified) or all(release.fits for release in releases)
@@ -152,7 +156,7 @@ class AuditFinding:
     releases: tuple[ReleaseFinding, ...] = ()
 
     def as_dict(self) -> JsonObject:
-        """Return plain JSON values, with null for what is infinite."""
+        """Return the finding as plain JSON values, with null for infinite numbers."""
         values: JsonObject = _to_json(dataclasses.asdict(self))
         for release_values, release in zip(values["releases"], self.releases, strict=True):
             release_values["fits"] = release.fits
@@ -160,7 +164,7 @@ class AuditFinding:
 
 
 def _to_json(value: Any) -> Any:
-    """Return plain JSON values, with null for what is infinite."""
+    """Return a value as plain JSON values, with null for infinite numbers."""
     if isinstance(value, dict):
         return {name: _to_json(element) for name, element in value.items()}
     if isinstance(value, list | tuple):
@@ -175,8 +179,8 @@ class AuditReport(AuditSubject):
     """All that an audit has found so far.
 
     Attributes:
-        data: what the ratings are called.
-        runs: number of runs.
+        data: name of the ratings.
+        runs: how many pairs the probe tries, and the maximum of canaries that take a run each.
         findings: findings by method.
         skipped: methods that do not apply, and why.
         stopped: whether the audit was stopped early.
@@ -201,12 +205,12 @@ class AuditReport(AuditSubject):
 
     @property
     def measured(self) -> float:
-        """Return the largest bound; 0 where nothing was found."""
+        """Return the largest valid lower bound on epsilon; 0 where nothing was found."""
         return (self.best and self.best.epsilon) or 0.0
 
     @property
     def refuted(self) -> Refuted:
-        """Return the most severe contradiction."""
+        """Return the most severe contradiction among the findings."""
         order = list(Refuted)
         return max((f.refuted for f in self.findings), key=order.index, default=Refuted.NOTHING)
 
@@ -232,12 +236,12 @@ class AuditReport(AuditSubject):
         }
 
 
-# done, total: parts of all methods together; what is being done; the report so far.
+# Called with the number of finished parts and of all parts, the method's name, the report so far.
 AuditProgress = Callable[[int, int, str, AuditReport], None]
 
 
 def build_measured_bound(report: AuditReport) -> MeasuredBound:
-    """Return the best bound of a report.
+    """Return the best bound of a report as the record that ships with the program.
 
     Raises:
         InvalidSetting: the report has no bound.
@@ -245,6 +249,7 @@ def build_measured_bound(report: AuditReport) -> MeasuredBound:
     if report.best is None:
         raise InvalidSetting("the audit", "one with a bound", report.mechanism.id)
     values = report.best.as_dict() | report.as_dict()
+    # A record's `epsilon` is the setting; the bound is its `measured`.
     values["epsilon"] = float(values["settings"].get("epsilon", 0.0))
     return MeasuredBound(
         **{field.name: values[field.name] for field in dataclasses.fields(MeasuredBound)}

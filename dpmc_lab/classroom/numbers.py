@@ -50,12 +50,12 @@ from dpmc_lab.sweep.presets import EPSILONS
 if TYPE_CHECKING:
     from dpmc_lab.curves.audits import RatingInfluence
 
-N_SQUARES = 40  # across a picture of the table
-_MIN_BRIGHTNESS = 0.01  # of the brightest square: what is darker stays dark
+N_SQUARES = 40  # blocks in a row of the picture of a matrix
+_MIN_BRIGHTNESS = 0.01  # of the brightest block: darker ones are drawn as not lit
 DATA = "movie-night"
 PER_RATING = InputFlip.id
 PER_PERSON = PrivateEffects.id
-RATED = 20  # ratings of the person whose values are asked about together
+RATED = 20  # ratings of a person in the question about all of a person's ratings
 
 
 # --- one coin, and many -------------------------------------------------------------------------
@@ -65,8 +65,13 @@ RATED = 20  # ratings of the person whose values are asked about together
 def simulate_class(share: float, n_people: int, epsilon: float, throw: int) -> PeopleDots:
     """Simulate what a class reports, and whose answers their coins turned around.
 
-    A share of the people answers yes, rounded to whole people. This is for display and must never
-    protect anybody.
+    This is for display and must never protect anybody: the draws are known.
+
+    Args:
+        share: share of the people who answer yes, rounded to whole people.
+        n_people: number of people.
+        epsilon: of an answer.
+        throw: number of the throw; each draws anew.
     """
     rng = np.random.default_rng((DEFAULT_SEED, throw))
     answers = rng.permutation(np.arange(n_people) < round(share * n_people))
@@ -76,22 +81,32 @@ def simulate_class(share: float, n_people: int, epsilon: float, throw: int) -> P
 
 @cache
 def lie_probability(epsilon: float) -> float:
-    """Return the chance that the room's coin sends the opposite."""
+    """Return the chance that a phone sends the opposite of an answer."""
     return float(build_phone_channel(epsilon).matrix[1, 0])
 
 
 @cache
 def posterior_of_yes(before: float, epsilon: float, sent: str = "yes") -> float:
-    """Return how sure of a yes one is after a report, by Bayes' rule."""
+    """Return the posterior probability of a yes after one report, by Bayes' rule.
+
+    Args:
+        before: prior probability of a yes.
+        epsilon: of an answer.
+        sent: the report, 'yes' or 'no'.
+    """
     yes, no = build_phone_channel(epsilon).matrix[::-1, int(sent == "yes")] * (before, 1 - before)
     return float(yes / (yes + no))
 
 
 @cache
 def estimate_half_width(people: float, epsilon: float) -> float:
-    """Return half the 95 % interval of the debiased share, for the population.
+    """Return half the width of the 95 % interval of the debiased share of a population.
 
-    Half of the reports say yes, where the interval is widest.
+    It assumes that half of the reports say yes, where the interval is widest.
+
+    Args:
+        people: number of people who report.
+        epsilon: of an answer; inf for reports without noise.
     """
     return population_half_width(
         build_truthful_channel() if math.isinf(epsilon) else build_phone_channel(epsilon),
@@ -101,7 +116,12 @@ def estimate_half_width(people: float, epsilon: float) -> float:
 
 @cache
 def total_epsilon(epsilon: float, times: float = 1) -> float:
-    """Return the total epsilon of several answers through the room's coin."""
+    """Return the total epsilon of a person who answers several times.
+
+    Args:
+        epsilon: of one answer.
+        times: number of answers.
+    """
     return build_phone_channel(epsilon, int(times)).loss(1).epsilon
 
 
@@ -133,9 +153,11 @@ def is_within(bounds: Bounds | None, true_share: float) -> bool:
 def load_audit_example(which_rating: str = "only") -> tuple[RatingInfluence, Guarantee, int]:
     """Return the influence of one changed rating, the guarantee, and the person's rating count.
 
-    The rating is its person's only one, or one of the person with the most ratings ("many").
+    Args:
+        which_rating: 'only' for a person's only rating, 'many' for one of the person with the most
+            ratings.
     """
-    from dpmc_lab.curves.audits import (  # with the audits
+    from dpmc_lab.curves.audits import (  # here, since it loads the audits
         build_known_instance,
         measure_rating_influence,
     )
@@ -149,7 +171,7 @@ def load_audit_example(which_rating: str = "only") -> tuple[RatingInfluence, Gua
 
 
 class Squares(NamedTuple):
-    """The table in blocks of neighbouring cells, each as bright as its brightest cell.
+    """A matrix in blocks of neighbouring cells, each as bright as its brightest cell.
 
     Attributes:
         rows: brightness in 0..1, row by row.
@@ -163,7 +185,7 @@ class Squares(NamedTuple):
 
 
 def build_squares(lit: RatingInfluence) -> Squares:
-    """Return the changes of a matrix as blocks of neighbouring cells."""
+    """Return how far one rating moves each cell of a matrix, in blocks of neighbouring cells."""
     n_films = lit.changes.shape[1] // N_SQUARES
     blocks = lit.changes.reshape(len(lit.changes), N_SQUARES, n_films).max(axis=2)
     brightness = np.sqrt(blocks * (blocks >= _MIN_BRIGHTNESS * blocks.max()) / blocks.max())
@@ -171,7 +193,7 @@ def build_squares(lit: RatingInfluence) -> Squares:
 
 
 def load_audit() -> MeasuredBound:
-    """Return what the shipped audit measured for the method at epsilon 1.
+    """Return what the shipped audit measured for output perturbation at epsilon 1.
 
     Raises:
         DpmcError: no measurement is shipped.
@@ -201,12 +223,15 @@ def load_lesson_curve(mechanism: str) -> CurveChart:
 def compute_lesson_gain(
     mechanism: str, epsilon: float, other_values: Floats | None = None
 ) -> GainShare:
-    """Return the share of the gain over guessing that is left at an epsilon of the slider.
+    """Return the share of the gain over the baseline that is left at an epsilon of the slider.
 
     Args:
         mechanism: id of the mechanism.
         epsilon: the setting.
-        other_values: values to use in place of the curve's.
+        other_values: values to use in place of the curve's, which broadcast with them.
+
+    Raises:
+        DpmcError: the curve is not shipped, or has no gain at this epsilon.
     """
     chart = load_lesson_curve(mechanism)
     line = chart.lines[0]
@@ -223,13 +248,19 @@ def compute_lesson_gain(
 
 
 def describe_gain_share(gain_share: GainShare) -> str:
-    """Return 'keeps 30 % of the gain over guessing', or 'is not clearly better than guessing'."""
+    """Return 'keeps 30 % of the gain over the baseline', or 'is not clearly better'."""
     return gain_share.label if gain_share.is_clear else f"is {gain_share.label}"
 
 
 @cache
 def load_feature_curve(data: str) -> CurveChart:
-    """Return the shipped curve of the method per person with public item features, then without."""
+    """Return the shipped chart of PER_PERSON, whose first line uses public item features.
+
+    The second line is the same method without them.
+
+    Raises:
+        DpmcError: the chart is not shipped.
+    """
     charts = lines.load_shipped_charts(data, PER_PERSON, with_item_features=True)
     if charts is None:
         raise DpmcError(f"no curve with public facts on {data} came with this program")
@@ -247,9 +278,12 @@ def count_feature_gains(data: str) -> int:
 
 
 def epsilon_without_features(epsilon: float) -> float:
-    """Return the epsilon that reaches the same value without item features.
+    """Return the epsilon that the method needs without item features for the same accuracy.
 
     It is inf beyond the largest epsilon computed.
+
+    Args:
+        epsilon: the epsilon with item features.
     """
     with_features, without_features = load_feature_curve(DATA).lines
     target = with_features.intervals[with_features.epsilon.tolist().index(epsilon)].mean
@@ -272,7 +306,13 @@ def build_lesson_guarantee(
 
 @cache
 def all_values_certainty(method: str, epsilon: float, rated: float) -> float:
-    """Return how often the best attacker is right about all values of a person's ratings."""
+    """Return how often the best attacker is right about all values of a person's ratings.
+
+    Args:
+        method: id of the mechanism.
+        epsilon: the setting.
+        rated: number of the person's ratings.
+    """
     guarantee = build_lesson_guarantee(method, epsilon)
     return trade.list_questions(guarantee, registry.get_mechanism(method).task, int(rated))[
         1
@@ -419,10 +459,10 @@ _SENDER_TEXTS = {
 
 
 def heard(view: View) -> dict[str, Any] | None:
-    """Return what a room reported to the current question; None without reports.
+    """Return what a room reported to the current question, by name for lessons.
 
     The reports are those of phones, or else of hands, or else of simulated phones. They are sorted,
-    so that none reveals who has just sent it.
+    so that none reveals who has just sent it. The result is None without reports.
     """
     if view.now is None:
         return None
@@ -442,7 +482,10 @@ def heard(view: View) -> dict[str, Any] | None:
 
 
 def spending(view: View) -> dict[str, Any] | None:
-    """Return the total epsilon of a person who answered every time; None before any question."""
+    """Return the budget of a person who answered every time, by name for lessons.
+
+    The result is None before any question.
+    """
     if not view.askings:
         return None
     epsilon_texts = [

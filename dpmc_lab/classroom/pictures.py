@@ -20,8 +20,9 @@ Columns = dict[str, list[str]]
 
 # The look of all pictures, in the colours --ink, --muted, --grid, --paper, --one and --other.
 STYLE_SHEET = resources.files(__package__).joinpath("pictures.css").read_text("utf-8")
+# In the order of outcomes and of curves, of which a picture has at most three.
 _COLORS = ("one", "other", "muted")
-_CURVE_STYLES = ("one", "other square", "muted hollow")  # of curves
+_CURVE_STYLES = ("one", "other square", "muted hollow")
 
 
 def format_percent(share: float) -> str:
@@ -233,9 +234,11 @@ class CurvePlot(NamedTuple):
         top = max(values) if self.high is None else self.high
 
         def left(stop: int) -> float:
+            """Return the position of a stop in percent of the plot's width."""
             return 100 * stop / max(last_stop, 1)
 
         def bottom(value: float) -> float:
+            """Return the position of a value in percent of the plot's height."""
             return float(np.interp(value, (self.low, top), (0, 100)))
 
         plot, legend = [], []

@@ -31,14 +31,16 @@ from dpmc_lab.classroom import CLASS_SIZE, EPSILON, MAX_PHONES
 QUESTIONS = range(1, 6)
 MAX_QUESTION_LENGTH = 140  # characters of a question
 N_PHONE_DRAWS = 2**32  # a phone draws 32 random bits
-MAX_THROWS = 4  # a person throws a coin no more often
+MAX_THROWS = 4  # of a coin by one person
 _TOKEN = re.compile(r"[0-9a-f]{32}", re.ASCII)
 MISS_RATE = 0.05  # of 95 % intervals
 SUPPORT = 2.0  # units of log-likelihood below the best value, for likelihood-ratio intervals
 KEY_BOUNCE_SECONDS = 1.0  # seconds in which a key pressed again counts once
-PRESENCE_SECONDS = 20.0  # seconds since a phone has asked: it asks every 2, or every 15 in a pocket
+# A phone counts as connected for so many seconds after it has asked for the state of the room. It
+# asks every 2 seconds, or every 15 while its page is hidden.
+PRESENCE_SECONDS = 20.0
 
-# To begin with; nothing in them that one would not ask by show of hands.
+# Questions to begin with; a teacher could ask each of them by show of hands.
 EXAMPLE_QUESTIONS: dict[str, tuple[str, ...]] = {
     "Warm-up": (
         "Have you already had breakfast today?",
@@ -75,7 +77,7 @@ def flip_threshold(epsilon: float) -> int:
 
 
 def build_phone_channel(epsilon: float, times: int = 1) -> RandomizedResponse:
-    """Return the channel of an answer on a phone.
+    """Return the channel that a phone passes an answer through.
 
     Args:
         epsilon: of one answer.
@@ -90,6 +92,7 @@ def build_truthful_channel() -> RandomizedResponse:
 
 
 def _build_channel(chance: float, times: int = 1) -> RandomizedResponse:
+    """Return the channel that reverses an answer with this chance, each of `times` times."""
     return RandomizedResponse.binary(
         chance, chance, query="one yes or no", shape=(), sensitivity={CELL: 1.0}, times=times
     )
@@ -141,10 +144,12 @@ def class_half_width(channel: RandomizedResponse, phones: int) -> float:
 
 
 def _half_width(bounds: Bounds | None) -> float:
+    """Return half the width of an interval; 0.5 where there is none."""
     return 0.5 if bounds is None else (bounds.high - bounds.low) / 2
 
 
 def _flip_probability(channel: RandomizedResponse) -> float:
+    """Return the chance that a channel reports the opposite of an answer."""
     return float(channel.matrix[0, 1])
 
 
@@ -161,7 +166,7 @@ class CoinRule(NamedTuple):
 
     @property
     def chance(self) -> float:
-        """Return the chance of showing the other hand."""
+        """Return the chance that a person shows the opposite of the answer."""
         n_ways: int = sum(math.comb(self.coins, heads) for heads in range(self.heads + 1))
         return float(n_ways / 2**self.coins)
 
@@ -259,7 +264,7 @@ class Poll:
 
     @property
     def groups(self) -> tuple[LinkedReports, ...]:
-        """Return the reports by how often people answered."""
+        """Return the reports, grouped by how often people answered."""
         linked = self.linked or (LinkedReports(self.reports, 1, self.yes),)
         return tuple(group._replace(chance=_flip_probability(self.channel)) for group in linked)
 
@@ -272,12 +277,13 @@ class Poll:
     def naive(self) -> Bounds | None:
         """Return the share of yes among the reports, as if no report were flipped.
 
-        None without reports.
+        The result is None without reports.
         """
         if not self.reports:
             return None
         return Bounds(
-            self.yes / self.reports, *_binomial_interval(self.yes, self.reports, MISS_RATE / 2)
+            self.yes / self.reports,
+            *_compute_binomial_interval(self.yes, self.reports, MISS_RATE / 2),
         )
 
     @property
@@ -287,7 +293,7 @@ class Poll:
         It is (reported - f) / (1 - 2f) for a flip chance f. It is unbiased and may lie outside
         0..1; every display, and every interval, uses `clamped_share`.
         """
-        return _pooled_share(self.groups)
+        return _pool_shares(self.groups)
 
     @property
     def clamped_share(self) -> float:
@@ -296,22 +302,25 @@ class Poll:
 
     @property
     def of_class(self) -> Bounds | None:
-        """Return the share among those who reported, whose answers are fixed.
+        """Return the share of yes among those who reported; None without reports.
 
-        Only their phones' coins are random. The interval covers the share in at least 95 of 100
-        classes, whatever they answer.
+        Their answers are fixed, and only their phones' coins are random. The interval covers the
+        share in at least 95 of 100 classes, whatever they answer.
         """
         if not self.reports:
             return None
-        ends = _class_count_interval(self.groups, MISS_RATE / 2)
+        ends = _compute_class_interval(self.groups, MISS_RATE / 2)
         return Bounds(self.clamped_share, *(end / self.people for end in ends))
 
     @property
     def of_people(self) -> Bounds | None:
-        """Return the share in a large population from which the people are drawn at random."""
+        """Return the share in a large population that the people are a random sample of.
+
+        The result is None without reports.
+        """
         if not self.reports:
             return None
-        return Bounds(self.clamped_share, *_population_interval(self.groups, MISS_RATE / 2))
+        return Bounds(self.clamped_share, *_compute_population_interval(self.groups, MISS_RATE / 2))
 
     def interval_for(self, phones: int) -> Bounds:
         """Return the interval that another number of phones would give at exactly this share.
@@ -321,15 +330,15 @@ class Poll:
         chance = _flip_probability(self.channel)
         yes = round(phones * (chance + self.clamped_share * (1 - 2 * chance)))
         people = (LinkedReports(phones, 1, yes, chance),)
-        return Bounds(self.clamped_share, *_population_interval(people, MISS_RATE / 2))
+        return Bounds(self.clamped_share, *_compute_population_interval(people, MISS_RATE / 2))
 
 
 def compute_share_difference(first: Poll, second: Poll, alarm: float = MISS_RATE) -> Bounds | None:
     """Return by how much the share of `first` exceeds that of `second` among the same people.
 
-    A no to the other question counts as a yes to its opposite, so the difference is a share of
-    twice as many answers. However the two answers of a person are related, they are fixed, and
-    their reports are drawn independently.
+    A no to the second question counts as a yes to its opposite, so the difference follows from a
+    share of twice as many answers. The interval holds however the two answers of a person are
+    related, since they are fixed and their reports are drawn independently.
 
     Args:
         first, second: polls of the same people.
@@ -341,35 +350,51 @@ def compute_share_difference(first: Poll, second: Poll, alarm: float = MISS_RATE
     people = first.people
     if not people or people != second.people:
         return None
-    low, high = _class_count_interval(
+    low, high = _compute_class_interval(
         first.groups + tuple(group.mirrored for group in second.groups), alarm / 2
     )
     return Bounds(first.share - second.share, low / people - 1, high / people - 1)
 
 
-# --- their exact laws -----------------------------------------------------------------------------
+# --- exact distributions of reports ---------------------------------------------------------------
 #
-# Each person weighs the same: the statistic is the sum over people of their share of yes. It stands
-# on a grid of whole numbers. Where chances differ, weights are rounded to it, which costs width and
-# never coverage: the law is that of the rounded statistic.
+# Each person weighs the same: the statistic is the sum over people of their share of yes, in steps
+# of a grid, so that it is a whole number. Where flip chances differ, the weights are rounded to the
+# grid. That makes intervals wider but never less certain, since the distribution that is computed
+# is the one of the rounded statistic.
 
-_MAX_GRID_STEPS = 64  # of the grid's steps in the smallest weight
-_TAIL_TOLERANCE = 1e-9  # what a tail may be off
+_MAX_GRID_STEPS = 64  # steps of the grid that the smallest weight may have
+_TAIL_TOLERANCE = 1e-9  # error of a tail probability that is tolerated
 _ROUNDING = 1e-12  # a smaller chance may be rounding error of a transform
 
 
-def _binomial_interval(count: int, total: int, tail: float) -> tuple[float, float]:
-    """Return the ends of the interval of Clopper and Pearson."""
+def _compute_binomial_interval(count: int, total: int, tail: float) -> tuple[float, float]:
+    """Return the ends of the interval of Clopper and Pearson for a share.
+
+    Args:
+        count: number of successes.
+        total: number of trials.
+        tail: error probability at each end.
+    """
     low, high = (
         clopper_pearson(count, total, lower=end, error_probability=tail) for end in (True, False)
     )
     return low, high
 
 
-def _report_spectra(times: int, chance: float, step: int, size: int) -> NDArray[np.complex128]:
-    """Return the Fourier coefficients of a person's reports, for answer yes and for answer no.
+def _compute_report_spectra(
+    times: int, chance: float, step: int, size: int
+) -> NDArray[np.complex128]:
+    """Return the Fourier transforms of the distribution of a person's statistic.
 
-    Each report of yes is `step` steps of a grid.
+    Args:
+        times: number of the person's reports.
+        chance: chance that a report is the opposite.
+        step: what a reported yes adds to the statistic.
+        size: length of the distribution.
+
+    Returns:
+        Array of shape (2, size // 2 + 1), for the answer yes and for the answer no.
     """
     wave = np.exp(-2j * np.pi * step * np.arange(size // 2 + 1) / size)
     flips = np.array([[chance], [1 - chance]])
@@ -378,22 +403,36 @@ def _report_spectra(times: int, chance: float, step: int, size: int) -> NDArray[
 
 
 @lru_cache(maxsize=2)
-def _distributions(people: int, times: int, chance: float, step: int) -> Floats:
-    """Return in row N the distribution of reported yes if N people would answer yes."""
+def _compute_distributions(people: int, times: int, chance: float, step: int) -> Floats:
+    """Return the distributions of a group's statistic for every number of people who answer yes.
+
+    Args:
+        people: number of people in the group.
+        times: number of reports of each person.
+        chance: chance that a report is the opposite.
+        step: what a reported yes adds to the statistic.
+
+    Returns:
+        Array of shape (people + 1, step * people * times + 1).
+    """
     last = step * people * times
     size = _next_power_of_two(last + 1)
-    yes, no = np.log(_report_spectra(times, chance, step, size))
+    yes, no = np.log(_compute_report_spectra(times, chance, step, size))
     n_yes = np.arange(people + 1)[:, None]
     distributions: Floats = np.fft.irfft(np.exp(n_yes * yes + (people - n_yes) * no), size)
     return np.maximum(distributions[:, : last + 1], 0.0)
 
 
 def _next_power_of_two(minimum: int) -> int:
+    """Return the smallest power of two that is at least 2 and at least the minimum."""
     return max(2, 1 << (minimum - 1).bit_length())
 
 
-def _grid_weights(groups: Sequence[LinkedReports]) -> list[int]:
-    """Return the weight of a reported yes in each group, 1/(times (1 - 2f)) in steps of a grid."""
+def _choose_grid_weights(groups: Sequence[LinkedReports]) -> list[int]:
+    """Return what a reported yes adds to the statistic in each group, in whole steps of a grid.
+
+    The weight that is rounded to the grid is 1 / (times (1 - 2f)) for a flip chance f.
+    """
     weights = np.array([1 / (group.times * (1 - 2 * group.chance)) for group in groups])
     grids = np.arange(1, _MAX_GRID_STEPS + 1)[:, None] * (weights / weights.min())
     errors = np.abs(np.round(grids) / grids - 1).max(axis=1)
@@ -402,23 +441,23 @@ def _grid_weights(groups: Sequence[LinkedReports]) -> list[int]:
 
 
 @lru_cache(maxsize=1024)
-def _class_count_interval(groups: tuple[LinkedReports, ...], tail: float) -> tuple[int, int]:
-    """Return the minimum and the maximum number of people who would answer yes.
+def _compute_class_interval(groups: tuple[LinkedReports, ...], tail: float) -> tuple[int, int]:
+    """Return the minimum and the maximum number of people whose answer may be yes.
 
-    For a number within, neither so many reports of yes nor so few had a chance of only `tail`,
-    however the people are spread over the groups.
+    Outside these numbers, the chance of so many reported yes, or of so few, is at most `tail`,
+    however the people with the answer yes are spread over the groups.
     """
     people = sum(group.people for group in groups)
     mirrored = [group.mirrored for group in groups]
     low, n_no = (
-        min(_min_count(side_groups, tail), _min_supported_count(side_groups))
+        min(_find_min_count(side_groups, tail), _find_min_supported_count(side_groups))
         for side_groups in (groups, mirrored)
     )
     high = people - n_no
     return (low, high) if low <= high else (min(low, people), min(low, people))
 
 
-def _pooled_share(groups: Sequence[LinkedReports]) -> float:
+def _pool_shares(groups: Sequence[LinkedReports]) -> float:
     """Return the unbiased share of all groups, with each person counting once."""
     return sum(group.people * group.share for group in groups) / sum(
         group.people for group in groups
@@ -432,16 +471,16 @@ def _pooled_share(groups: Sequence[LinkedReports]) -> float:
 # which leaves a wider interval.
 
 
-def _min_supported_count(groups: Sequence[LinkedReports]) -> int:
+def _find_min_supported_count(groups: Sequence[LinkedReports]) -> int:
     """Return the lower end of the likelihood-ratio interval of a class, as a number of people.
 
     It is the number of all people unless the estimated share is above 1.
     """
-    if _pooled_share(groups) <= 1:
+    if _pool_shares(groups) <= 1:
         return sum(group.people for group in groups)
-    best = np.zeros(1)  # of N: the largest log-likelihood, however N is spread over the parts
+    best = np.zeros(1)  # by N: the largest log-likelihood if N people of the groups so far say yes
     for group in groups:
-        distributions = _distributions(group.people, group.times, group.chance, 1)
+        distributions = _compute_distributions(group.people, group.times, group.chance, 1)
         yes = min(group.yes, np.flatnonzero(distributions[-1] > _ROUNDING)[-1])
         logs = np.log(np.maximum(distributions[:, yes], _ROUNDING**2))
         combined = np.full(len(best) + len(logs) - 1, -math.inf)
@@ -451,17 +490,24 @@ def _min_supported_count(groups: Sequence[LinkedReports]) -> int:
     return int(np.flatnonzero(best >= best.max() - SUPPORT - _TAIL_TOLERANCE)[0])
 
 
-def _min_count(groups: Sequence[LinkedReports], tail: float) -> int:
-    """Return the minimum count; all people where even that makes so many reports too unlikely."""
+def _find_min_count(groups: Sequence[LinkedReports], tail: float) -> int:
+    """Return the minimum number of people whose answer may be yes.
+
+    With fewer, the chance of so many reported yes is at most `tail`, however these people are
+    spread over the groups. If that holds even for everybody, the result is the number of all
+    people.
+    """
     *earlier, (last, step) = sorted(
-        zip(groups, _grid_weights(groups), strict=True), key=lambda weighted: weighted[0].people
+        zip(groups, _choose_grid_weights(groups), strict=True),
+        key=lambda weighted: weighted[0].people,
     )
-    unit = earlier[0][1] if len(earlier) == 1 else 1  # one part needs no grid
-    tails = np.ones((1, 1))  # [N, t]: the largest chance of t and more of those before, N say yes
+    unit = earlier[0][1] if len(earlier) == 1 else 1  # a single earlier group needs no grid
+    # [N, t]: the largest chance that the earlier groups reach t if N of their people say yes.
+    tails = np.ones((1, 1))
     statistic = step * last.yes
     for group, weight in earlier:
-        tails = _max_tails(
-            tails, _distributions(group.people, group.times, group.chance, weight // unit)
+        tails = _compute_max_tails(
+            tails, _compute_distributions(group.people, group.times, group.chance, weight // unit)
         )
         statistic += weight * group.yes
     # What the last group must reach, given the groups before it.
@@ -469,17 +515,18 @@ def _min_count(groups: Sequence[LinkedReports], tail: float) -> int:
     inside = np.clip(thresholds, 0, tails.shape[1] - 1)
     reached = np.where(thresholds < tails.shape[1], tails[:, inside], 0.0)
     is_likely = (
-        reached @ _distributions(last.people, last.times, last.chance, 1).T > tail - _TAIL_TOLERANCE
+        reached @ _compute_distributions(last.people, last.times, last.chance, 1).T
+        > tail - _TAIL_TOLERANCE
     )
     counts = np.add(*np.nonzero(is_likely))
     return int(counts.min(initial=sum(group.people for group in groups)))
 
 
-def _max_tails(tails: Floats, distributions: Floats) -> Floats:
+def _compute_max_tails(tails: Floats, distributions: Floats) -> Floats:
     """Return the largest tails of a sum, over all ways to spread N people over its two groups.
 
-    The largest tails of a group are themselves those of a distribution, which dominates every
-    distribution of the group; the same holds for their sum.
+    The largest tails of a group are themselves the tails of a distribution. It dominates every
+    distribution of the group, and the same holds for sums of groups.
 
     Args:
         tails: tails of the first group, by the number of people who would answer yes.
@@ -498,7 +545,9 @@ def _max_tails(tails: Floats, distributions: Floats) -> Floats:
 
 
 @lru_cache(maxsize=1024)
-def _population_interval(groups: tuple[LinkedReports, ...], tail: float) -> tuple[float, float]:
+def _compute_population_interval(
+    groups: tuple[LinkedReports, ...], tail: float
+) -> tuple[float, float]:
     """Return a confidence interval for the share of yes in the population that people come from.
 
     Args:
@@ -509,36 +558,45 @@ def _population_interval(groups: tuple[LinkedReports, ...], tail: float) -> tupl
     mirrored = tuple(group.mirrored for group in groups)
     if all(group.times == 1 for group in groups):  # Clopper and Pearson, through the channel
         (group,) = groups
-        ends = _binomial_interval(group.yes, group.people, tail)
+        ends = _compute_binomial_interval(group.yes, group.people, tail)
         low, high = ((end - group.chance) / (1 - 2 * group.chance) for end in ends)
     else:
-        low = _min_share(groups, tail)
-        high = 1 - _min_share(mirrored, tail)
-    low = min(low, _min_supported_share(groups))
-    high = max(high, 1 - _min_supported_share(mirrored))
+        low = _find_min_share(groups, tail)
+        high = 1 - _find_min_share(mirrored, tail)
+    low = min(low, _find_min_supported_share(groups))
+    high = max(high, 1 - _find_min_supported_share(mirrored))
     return max(low, 0.0), min(high, 1.0)
 
 
-def _min_supported_share(groups: Sequence[LinkedReports]) -> float:
-    """Return the end of `_min_supported_count` for the share of a population."""
-    if _pooled_share(groups) <= 1:
+def _find_min_supported_share(groups: Sequence[LinkedReports]) -> float:
+    """Return the lower end of the likelihood-ratio interval of a population, as a share.
+
+    It is 1 unless the estimated share is above 1.
+    """
+    if _pool_shares(groups) <= 1:
         return 1.0
-    distribution, statistic = _statistic_distribution(groups)
+    distribution, statistic = _build_statistic_distribution(groups)
     best = distribution(1.0)
     statistic = min(statistic, np.flatnonzero(best > _ROUNDING)[-1])
 
     def support_excess(share: float) -> float:
-        """By how much a share is supported."""
+        """Return by how much the likelihood of a share exceeds the limit of support."""
         return float(distribution(share)[statistic] / best[statistic]) - math.exp(-SUPPORT)
 
     return 0.0 if support_excess(0.0) > 0 else float(brentq(support_excess, 0, 1, xtol=1e-9))
 
 
-def _min_share(groups: Sequence[LinkedReports], tail: float) -> float:
-    distribution, statistic = _statistic_distribution(groups)
+def _find_min_share(groups: Sequence[LinkedReports], tail: float) -> float:
+    """Return the share of a population below which so many reported yes have at most this chance.
+
+    Args:
+        groups: people grouped by how often each reported.
+        tail: the chance.
+    """
+    distribution, statistic = _build_statistic_distribution(groups)
 
     def tail_excess(share: float) -> float:
-        """How much likelier than `tail` so many reported yes are."""
+        """Return by how much the chance of so many reported yes exceeds `tail`."""
         return float(distribution(share)[statistic:].sum()) - tail
 
     if tail_excess(0.0) > 0:
@@ -546,17 +604,23 @@ def _min_share(groups: Sequence[LinkedReports], tail: float) -> float:
     return 1.0 if tail_excess(1.0) < 0 else float(brentq(tail_excess, 0, 1, xtol=1e-9))
 
 
-def _statistic_distribution(
+def _build_statistic_distribution(
     groups: Sequence[LinkedReports],
 ) -> tuple[Callable[[float], Floats], int]:
-    """Return the statistic's distribution by the population's share, and its observed value."""
-    weighted = list(zip(_grid_weights(groups), groups, strict=True))
+    """Return a function from a population's share to the statistic's distribution, and its value.
+
+    The second part is the observed value of the statistic.
+    """
+    weighted = list(zip(_choose_grid_weights(groups), groups, strict=True))
     statistic = sum(step * group.yes for step, group in weighted)
     last = sum(step * group.people * group.times for step, group in weighted)
     size = _next_power_of_two(last + 1)
-    waves = [_report_spectra(group.times, group.chance, step, size) for step, group in weighted]
+    waves = [
+        _compute_report_spectra(group.times, group.chance, step, size) for step, group in weighted
+    ]
 
     def distribution(share: float) -> Floats:
+        """Return the statistic's distribution if this share of the population says yes."""
         factors = (
             (share * yes + (1 - share) * no) ** group.people
             for group, (yes, no) in zip(groups, waves, strict=True)
@@ -594,11 +658,11 @@ class Receipt(enum.Enum):
     """What happened to an accepted report."""
 
     NEW = "new"
-    AGAIN = "again"  # it had arrived before
+    AGAIN = "again"  # the same report had arrived before
 
 
 class Sender(enum.Enum):
-    """Who sends reports; those of two kinds are never combined in one estimate."""
+    """Who sends reports; reports of different senders are never combined in one estimate."""
 
     PHONES = "phones"
     HANDS = "hands"
@@ -607,15 +671,15 @@ class Sender(enum.Enum):
 
 @dataclass(frozen=True)
 class Asking:
-    """One question, asked once.
+    """One asking of a question; a question can be asked several times.
 
     Attributes:
         number: counts all askings of the room from 0.
         question: index of the question.
         epsilon: of an answer.
         locked: whether reports are no longer accepted.
-        reports: bits by the token of a browser.
-        counts: reports that no phone sent, by sender.
+        reports: the bit that each browser sent, by its token.
+        counts: reports of hands and of simulated phones, by sender.
     """
 
     number: int
@@ -633,7 +697,7 @@ class Asking:
 
 @dataclass(frozen=True, kw_only=True)
 class GuessPoll:
-    """A lesson's guess, asked beside the questions, which no noise hides.
+    """A poll for a lesson's guess, which is no question of the room and is answered without noise.
 
     Attributes:
         number: counts down from -1.
@@ -810,7 +874,7 @@ class View:
         return sum(build_phone_channel(asking.epsilon).loss(1).epsilon for asking in self.askings)
 
     def describe_for_phones(self) -> dict[str, Any]:
-        """Return what every phone may know."""
+        """Return the state of the room as every phone receives it, in plain JSON values."""
         now = self.open
         guess_poll = self.guess_poll
         question = "" if self.now is None else self.questions[self.now.question]
@@ -857,9 +921,8 @@ class Room:
         self._rng = rng or np.random.default_rng()
         self._lock = threading.RLock()
         self._last_press = -math.inf
-        self._last_visits: dict[
-            str, float
-        ] = {}  # when pages of phones have last asked; the latest last
+        # When each page of a phone last asked for the state, in this order.
+        self._last_visits: dict[str, float] = {}
         self._n_places = 2 * expected
         self._admitted: set[str] = set()
         self._waiting: dict[str, str] = {}  # tokens in order, and the address each came from
@@ -878,11 +941,16 @@ class Room:
             return replace(self._view, askings=askings, guess_polls=polls, connected=n_connected)
 
     def _update_view(self, **changed: Any) -> None:
+        """Replace fields of the room's view."""
         with self._lock:
             self._view = replace(self._view, **changed)
 
-    def visited(self, page: str = "") -> None:
-        """Record that a phone connected; `page` is the random number of its open page."""
+    def record_visit(self, page: str = "") -> None:
+        """Record that a phone asked for the state of the room.
+
+        Args:
+            page: the random number of its open page, 32 hexadecimal digits.
+        """
         with self._lock:
             self._update_view(tested=True)
             if _TOKEN.fullmatch(page):
@@ -898,7 +966,7 @@ class Room:
         two tabs, asks once.
         """
         with self._lock:
-            view = self._open_view()
+            view = self._get_open_view()
             last = len(view.questions) - 1
             check_number("question", question, at_least=0, at_most=last, integer=True)
             self._update_view(guess_poll_number=0)
@@ -951,9 +1019,11 @@ class Room:
             ReportRejected: the room is closed.
         """
         with self._lock:
-            self._update_view(questions=_clean_questions((*self._open_view().questions, question)))
+            self._update_view(
+                questions=_clean_questions((*self._get_open_view().questions, question))
+            )
 
-    def cost(self, epsilon: float) -> None:
+    def set_epsilon(self, epsilon: float) -> None:
         """Set the epsilon of answers to questions that have not been asked yet.
 
         Raises:
@@ -962,17 +1032,22 @@ class Room:
         """
         flip_threshold(epsilon)
         with self._lock:
-            self._open_view()
+            self._get_open_view()
             self._update_view(epsilon=float(epsilon))
 
-    def vote(self, title: str, options: Sequence[str], right: int | None = None) -> None:
-        """Ask all phones for a guess, which no noise hides and which replaces no open question.
+    def ask_guess(self, title: str, options: Sequence[str], right: int | None = None) -> None:
+        """Ask all phones for a guess, which they send without noise.
+
+        Args:
+            title: what is guessed.
+            options: what can be chosen.
+            right: index of the right option, if there is one.
 
         Raises:
             ReportRejected: a question is open, or the room is closed.
         """
         with self._lock:
-            view = self._open_view()
+            view = self._get_open_view()
             if isinstance(view.open, Asking) and not view.locked:
                 raise ReportRejected("A question is still open. Lock it on the page Class first.")
             number = -1 - len(view.guess_polls)
@@ -981,7 +1056,7 @@ class Room:
             self._update_view(guess_poll_number=number)
 
     def show(self, number: int) -> None:
-        """Return to a poll for a guess, as it was left."""
+        """Show a poll for a guess again, as it was left, by its number."""
         self._update_view(guess_poll_number=number)
 
     def end(self) -> None:
@@ -1000,7 +1075,7 @@ class Room:
         check_number("hands", hands, at_least=1, at_most=MAX_PHONES, integer=True)
         check_number("hands that say yes", yes, at_least=0, at_most=hands, integer=True)
         with self._lock:
-            asking = self._current_asking()
+            asking = self._get_current_asking()
             for asking_before in self._view.answered_rounds(asking.question, Sender.HANDS):
                 n_hands = asking_before.counts[Sender.HANDS].reports
                 if asking_before.number != asking.number and n_hands != hands:
@@ -1021,26 +1096,38 @@ class Room:
             "simulated phones that say yes", yes, at_least=0, at_most=CLASS_SIZE, integer=True
         )
         with self._lock:
-            for asking in self._view.rounds(self._current_asking().question):
+            for asking in self._view.rounds(self._get_current_asking().question):
                 self._simulate(asking, yes)
 
     def _simulate(self, asking: Asking, yes: int) -> None:
+        """Let CLASS_SIZE simulated phones answer an asking, `yes` of them with yes."""
         channel = build_phone_channel(asking.epsilon)
         reports = simulate_reports(np.arange(CLASS_SIZE) < yes, channel, self._rng)
         self._store_counts(asking, Sender.SIMULATED, Poll(int(reports.sum()), CLASS_SIZE, channel))
         self._update_view(simulated_yes={**self._view.simulated_yes, asking.question: yes})
 
     def _store_counts(self, asking: Asking, sender: Sender, poll: Poll) -> None:
+        """Replace the reports of a sender other than phones in an asking."""
         counts = {**asking.counts, sender: poll}
         self._view = self._view.with_asking(replace(asking, counts=counts))
 
-    def _current_asking(self) -> Asking:
-        now = self._open_view().now
+    def _get_current_asking(self) -> Asking:
+        """Return the current asking.
+
+        Raises:
+            ReportRejected: there is none, or the room is closed.
+        """
+        now = self._get_open_view().now
         if now is None:
             raise ReportRejected("No question has been asked yet.")
         return now
 
-    def _open_view(self) -> View:
+    def _get_open_view(self) -> View:
+        """Return the view of a room that is still open.
+
+        Raises:
+            ReportRejected: the room is closed.
+        """
         if self._view.ended:
             raise ReportRejected("The room is closed.")
         return self._view
@@ -1054,9 +1141,17 @@ class Room:
         address: str = "",
         picks: Any = None,
     ) -> Receipt:
-        """Accept what a phone sends: a bit or, for a guess, picks.
+        """Accept what a phone sends: a bit or, for a guess, the chosen option.
 
         The same report twice counts once.
+
+        Args:
+            room: id of the room that the phone answers in.
+            asking: number of the asking, or of the poll for a guess.
+            token: the browser's token.
+            bit: the report to a question, 0 or 1.
+            address: network address that the report comes from.
+            picks: the answer to a guess, [[index of the option, 1]].
 
         Raises:
             ReportRejected: the report is not accepted; the message is a sentence for the phone.
@@ -1084,7 +1179,7 @@ class Room:
                 return Receipt.AGAIN
             if previous is not None:
                 raise ReportRejected("This browser has already answered; its first report counts.")
-            self._open_view()
+            self._get_open_view()
             if entry is not view.open:
                 raise ReportRejected("This question is over; the report came too late.")
             if entry.locked:
@@ -1094,7 +1189,7 @@ class Room:
             max_reports = self._n_places if is_guess else MAX_PHONES
             if len(entry.reports) >= max_reports:
                 raise ReportRejected(f"The room is full: {max_reports} phones have answered.")
-            if not is_guess:  # who guesses does so under a name of its own
+            if not is_guess:  # a guess comes under another token than reports
                 self._admit_browser(token, address)
             entry.reports[token] = answer
             self._update_view(tested=True)
@@ -1103,8 +1198,12 @@ class Room:
     def _admit_browser(self, token: str, address: str) -> None:
         """Give a browser its place.
 
-        One address can wait for no more places than there are, so that it does not keep other
-        phones out.
+        Of one address no more browsers can wait than there are places, so that it does not keep
+        other phones out.
+
+        Args:
+            token: the browser's token.
+            address: network address that it reports from.
 
         Raises:
             PhoneWaiting: the teacher has to let it in.

@@ -16,8 +16,8 @@ from dpmc_lab.classroom import CLASS_SIZE, room
 from dpmc_lab.classroom.room import Bounds, CoinRule, GuessPoll, Poll, Sender, View
 from dpmc_lab.curves import cards
 
-PHONE_COUNTS = (30, 300, 3000)  # of which the wall shows how far they would reach
-MIN_PHONES = 3  # phones of which a share is shown: nobody's reports stand alone
+PHONE_COUNTS = (30, 300, 3000)  # whose intervals the projector shows for comparison
+MIN_PHONES = 3  # a share is shown from so many phones on, so that nobody's reports stand alone
 _NUMBERS = ("no", "one", "two", "three", "four")
 _TIMES = ("", "once", "twice", "three times", "four times")
 
@@ -137,6 +137,11 @@ def _select_polls(view: View, question: int, sender: Sender) -> list[Poll]:
     """Return the polls of a question: of those who answered the last time, and of all.
 
     The first is left out where it would not differ, or too few phones make the difference.
+
+    Args:
+        view: the room.
+        question: index of the question.
+        sender: who sent the reports.
     """
     all_answers = view.poll(question, sender=sender)
     if sender is not Sender.PHONES:
@@ -152,7 +157,15 @@ def _select_polls(view: View, question: int, sender: Sender) -> list[Poll]:
 def _build_row(
     name: str, poll: Poll, sender: Sender, note: str = "", truth: float | None = None
 ) -> ShareRow:
-    """Return the share of a class; it is not displayed for fewer phones than MIN_PHONES."""
+    """Return the share of a class; it is not displayed for fewer phones than MIN_PHONES.
+
+    Args:
+        name: of the row.
+        poll: the reports.
+        sender: who sent them.
+        note: what the row is a share of.
+        truth: the true share, if it may be displayed.
+    """
     if sender is Sender.PHONES and 0 < poll.people < MIN_PHONES:
         return ShareRow(
             name, Mark.ESTIMATE, None, note=f"{note}: shown from {MIN_PHONES} phones on"
@@ -162,14 +175,14 @@ def _build_row(
 
 def describe_respondents(poll: Poll, sender: Sender) -> str:
     """Describe whose reports an estimate uses: '30 phones', '60 reports of 30 phones'."""
-    phones_text = _format_count(poll.people, _singular(sender))
+    phones_text = _format_count(poll.people, _format_singular(sender))
     return (
         phones_text if poll.reports == poll.people else f"{poll.reports} reports of {phones_text}"
     )
 
 
 def build_guess_rows(view: View, guess_poll: GuessPoll) -> list[ShareRow]:
-    """Return how many have chosen each option of a guess; nothing before it is locked."""
+    """Return a row for each option of a guess; the counts are hidden until it is locked."""
     rows = []
     people = len(guess_poll.reports)
     for index, (option, chosen) in enumerate(
@@ -193,7 +206,10 @@ def list_asked_questions(view: View) -> list[int]:
 
 
 def summarise_questions(view: View) -> list[ShareRow]:
-    """Return the share of every question asked so far, of phones where there are any."""
+    """Return a row with the share of every question asked so far.
+
+    It uses the reports of phones, or of the first other sender if no phone has reported.
+    """
     rows, visible = [], view.visible
     for question in list_asked_questions(view):
         sender = next(iter(list_senders(visible, question)), Sender.PHONES)
@@ -320,8 +336,9 @@ def compare_rounds(
 
 
 def describe_repetition(estimates: Sequence[ShareRow], certainty: Sequence[ShareRow]) -> str:
-    """Describe whether the last round tells more than the first, and the total epsilon.
+    """Describe what the last round adds to the first, about the class and about a person.
 
+    The total epsilon follows.
     The comparison uses the texts of the rows of `compare_rounds`.
     """
     first, *_, last = (row.interval for row in estimates)
@@ -380,22 +397,30 @@ def describe_coin_rule(rule: CoinRule) -> str:
 
 
 def explain_epsilon(epsilon: float, phones: int = CLASS_SIZE) -> tuple[str, str, str]:
-    """Explain an epsilon per answer: for an answer, for a guesser, and for the class."""
+    """Explain an epsilon per answer in three sentences.
+
+    They say how often a phone reports the opposite, how often a guess from the report is right, and
+    how accurate the shares of the class are.
+
+    Args:
+        epsilon: of one answer.
+        phones: number of phones.
+    """
     channel = room.build_phone_channel(epsilon)
     class_width = room.class_half_width(channel, phones)
     population_width = room.population_half_width(channel, phones)
     answer = (
-        f"With {phones} phones the share of this class is good to about ±"
-        f" {format_points(class_width)}"
-        f" points, that of people like this class to ± {format_points(population_width)}."
+        f"With {phones} phones, the share of this class is known to about"
+        f" ± {format_points(class_width)} points. For people like this class, it is"
+        f" ± {format_points(population_width)} points."
         if class_width < 0.5
-        else f"With {phones} phones the shares say nothing at all."
+        else f"With {phones} phones, the shares say nothing at all."
     )
     return (
-        "A phone throws one tilted coin: it tells the opposite"
-        f" {cards.format_share_percent(float(channel.matrix[0, 1]))} times in 100.",
-        "Who starts at 50:50 and guesses an answer from its report is right"
-        f" {cards.format_share_percent(room.guess_probability(channel))} times in 100.",
+        "A phone throws one tilted coin. It sends the opposite of the answer"
+        f" {cards.format_share_percent(float(channel.matrix[0, 1]))} % of the time.",
+        "From one report, someone with no idea about you guesses right"
+        f" {cards.format_share_percent(room.guess_probability(channel))} % of the time.",
         answer,
     )
 
@@ -412,17 +437,17 @@ def explain_two_coins(epsilon: float) -> str:
         digits += 1
         flips_text = f"{100 * chance:.{digits}f}"
     return (
-        f"Two coins would do the same: {100 - 2 * float(flips_text):.{digits}f} = 100 - 2 x"
-        f" {flips_text} times in"
-        " 100 the first lets the answer out; else a second, fair coin answers."
+        f"Imagine two coins. In {100 - 2 * float(flips_text):.{digits}f} % of cases"
+        f" (100 - 2 x {flips_text}) the first coin lets the answer out. Otherwise a second, fair"
+        " coin answers."
     )
 
 
 def explain_cost(questions: int, epsilon: float) -> str:
-    """Return the total epsilon of a person, with each question asked once."""
+    """Return a sentence on the total epsilon of a person who answers each question once."""
     if questions == 1:
-        return f"1 answer at {epsilon:g}: asking again costs as much again."
-    return f"{questions} answers at {epsilon:g}: {questions * epsilon:g} in all for each person."
+        return f"1 answer costs epsilon {epsilon:g}; asking again costs as much again."
+    return f"{questions} answers at epsilon {epsilon:g} cost {questions * epsilon:g} in all."
 
 
 # --- sentences ----------------------------------------------------------------------------------
@@ -446,9 +471,10 @@ def describe_marks(rows: Sequence[ShareRow]) -> str:
 
 
 def count_answers(view: View) -> tuple[list[tuple[str, str]], str]:
-    """Return how many have answered the current question and are connected, and its state.
+    """Return how many have answered and are connected, and the state of the current question.
 
-    The first part has one (number, label) pair for each kind of sender.
+    Returns:
+        Pairs of a number and its label, and a text on the state.
     """
     now = view.now
     if guess_poll := view.guess_poll:
@@ -456,7 +482,7 @@ def count_answers(view: View) -> tuple[list[tuple[str, str]], str]:
             (str(len(guess_poll.reports)), "answered"),
             (str(view.connected), "connected"),
         ]
-        return poll_figures, _state_text(view)
+        return poll_figures, _format_state(view)
     if now is None:
         return [], ""
     figures = []
@@ -477,18 +503,21 @@ def count_answers(view: View) -> tuple[list[tuple[str, str]], str]:
             (str(view.connected), "connected"),
         ]
     for sender in other_senders:
-        figures.append(_pluralise(view.poll(now.question, sender=sender).people, _singular(sender)))
+        figures.append(
+            _pluralise(view.poll(now.question, sender=sender).people, _format_singular(sender))
+        )
     position = f"Question {now.question + 1} of {len(view.questions)}"
     position += "" if len(rounds) == 1 else f", round {rounds.index(now) + 1}"
-    return figures, f"{position} · {_state_text(view)}"
+    return figures, f"{position} · {_format_state(view)}"
 
 
-def _state_text(view: View) -> str:
+def _format_state(view: View) -> str:
+    """Return whether the current question accepts reports, in words."""
     return "the class is over" if view.ended else "closed" if view.locked else "open"
 
 
 def explain_waiting(view: View) -> str:
-    """Explain why the projector does not change; empty where it does."""
+    """Explain why the projector does not show new reports; empty where it does."""
     if view.guess_poll:
         return "" if view.locked or view.ended else "Nothing is shown until it is locked (L)."
     if view.visible is view or view.now is None:
@@ -506,19 +535,18 @@ def explain_promise(view: View, question: int) -> list[str]:
         room.build_phone_channel(view.question_epsilon(question)), max(times, 2)
     )
     sentences = [
-        "Protected: one answer of one person, before it leaves the phone. A report moves anyone's"
-        f" odds about it at most {odds_factor(view.question_epsilon(question)):,.1f}-fold.",
-        "Who starts at 50:50 and guesses an answer from"
-        f" {'its report' if times == 1 else f'its {times} reports'} is right at most"
-        f" {cards.format_limit_percent(right)} times in 100; who was surer before may be right"
-        " more often.",
+        "The phone protects one answer of one person before it sends it. One report changes"
+        " anybody's odds by at most a factor of"
+        f" {odds_factor(view.question_epsilon(question)):,.1f}.",
+        f"From {'one report' if times == 1 else f'{times} reports'}, someone with no idea about you"
+        f" guesses right at most {cards.format_limit_percent(right)} % of the time. Somebody who"
+        " was surer before may be right more often.",
         f"If the question is asked {max(times, 2)} times, all reports of a phone agree for"
         f" {cards.format_share_percent(equal_share)} of 100 phones. Someone with no idea about"
         " you then guesses right"
         f" {cards.format_share_percent(certain)} % of the time.",
-        f"Who has answered every time so far, {_format_count(len(view.askings), 'answer')}, has"
-        " spent"
-        f" epsilon {cards.format_epsilon(view.max_epsilon)}: budgets add up.",
+        f"Anybody who gave every answer so far ({_format_count(len(view.askings), 'answer')}) has"
+        f" spent epsilon {cards.format_epsilon(view.max_epsilon)}, because budgets add up.",
     ]
     if Sender.HANDS in list_senders(view, question):
         hands = view.poll(question, sender=Sender.HANDS).channel.cell_epsilon
@@ -527,7 +555,7 @@ def explain_promise(view: View, question: int) -> list[str]:
 
 
 def odds_factor(epsilon: float) -> float:
-    """Return e^epsilon rounded up, as on the phone, since it is a limit."""
+    """Return e^epsilon, rounded up to one decimal as on the phone, since it is a limit."""
     return math.ceil(10 * math.exp(epsilon)) / 10
 
 
@@ -540,14 +568,17 @@ def explain_cheating(epsilon: float) -> str:
 
 
 def _pluralise(count: int, noun: str) -> tuple[str, str]:
+    """Return a count as text, and its noun in the singular or plural."""
     return str(count), noun if count == 1 else f"{noun}s"
 
 
 def _format_count(count: int, noun: str) -> str:
+    """Return a count with its noun: '1 phone', '2 phones'."""
     return " ".join(_pluralise(count, noun))
 
 
-def _singular(sender: Sender) -> str:
+def _format_singular(sender: Sender) -> str:
+    """Return the noun for one sender of a kind: 'phone', 'hand'."""
     return sender.value.removesuffix("s")
 
 
@@ -565,7 +596,8 @@ def export_results(view: View, note: Callable[[str, Exception], None] | None = N
 
     Args:
         view: the room.
-        note: called with each error; an error removes only the rows of its question.
+        note: called with a title and the error where rows cannot be computed; only the rows of one
+            question are missing then.
     """
     stream = io.StringIO()
     visible = view.visible
@@ -574,6 +606,7 @@ def export_results(view: View, note: Callable[[str, Exception], None] | None = N
     def write(
         kind: str, question: int, round_number: int, sender: Sender, poll: Poll, *subject: object
     ) -> None:
+        """Write a row: what it is, its question and round, and the reports of a poll."""
         prefix = (
             kind,
             _escape_formula(visible.questions[question]),
@@ -609,13 +642,18 @@ def export_results(view: View, note: Callable[[str, Exception], None] | None = N
     for guess_poll in view.guess_polls:
         if guess_poll.locked or view.ended:
             with _skip_failures(table, note):
-                table.writerows(_guess_lines(guess_poll))
+                table.writerows(_list_guess_lines(guess_poll))
     return stream.getvalue()
 
 
 @contextmanager
 def _skip_failures(table: Any, note: Callable[[str, Exception], None] | None) -> Iterator[None]:
-    """Replace rows that fail with one that says so, and keep all other rows."""
+    """Write a row that says so if the block fails, instead of its remaining rows.
+
+    Args:
+        table: the CSV writer.
+        note: called with a title and the error.
+    """
     try:
         yield
     except Exception as error:
@@ -624,8 +662,8 @@ def _skip_failures(table: Any, note: Callable[[str, Exception], None] | None) ->
         table.writerow(("failed", "These rows could not be computed."))
 
 
-def _guess_lines(guess_poll: GuessPoll) -> Iterator[tuple[object, ...]]:
-    """Yield a row for each option of a guess."""
+def _list_guess_lines(guess_poll: GuessPoll) -> Iterator[tuple[object, ...]]:
+    """Yield the row of the CSV table for each option of a guess."""
     people = len(guess_poll.reports)
     sender = Sender.PHONES.value
     for option, chosen in zip(guess_poll.options, guess_poll.count_options(), strict=True):

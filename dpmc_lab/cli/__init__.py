@@ -18,8 +18,16 @@ from dpmc_lab.cli import app, data, interface, methods, promises, sweep
 from dpmc_lab.cli.interface import INTERRUPTED, UNREAD, Printable
 
 
-def _optional_command(name: str, function: str, *packages: str) -> dict[str, interface.Command]:
-    """Return a command whose packages of the lab may be missing; empty where one is."""
+def _load_optional_command(
+    name: str, function: str, *packages: str
+) -> dict[str, interface.Command]:
+    """Return a command by its name; empty if a package of the lab that it needs is missing.
+
+    Args:
+        name: of the command and of its module.
+        function: name of the function in this module.
+        *packages: names of the packages.
+    """
     if not interface.has_packages(*packages):
         return {}
     return {name: getattr(import_module(f"dpmc_lab.cli.{name}"), function)}
@@ -35,9 +43,9 @@ COMMANDS: dict[str, interface.Command] = {
     "release": promises.make_release,
     "verify": promises.check_release_file,
     "guarantees": methods.compare_guarantees,
-    **_optional_command("audit", "run_audit", "audit"),
-    **_optional_command("protocol", "play_protocol", "protocol"),
-    **_optional_command("papers", "show", "papers", "protocol"),
+    **_load_optional_command("audit", "run_audit", "audit"),
+    **_load_optional_command("protocol", "play_protocol", "protocol"),
+    **_load_optional_command("papers", "show", "papers", "protocol"),
     "sweep": sweep.run_sweep,
     "store": data.STORE,
     "lessons": data.write_lessons,
@@ -76,14 +84,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     The status is 0 when done, 1 for a DpmcError, 2 for wrong usage, 130 when interrupted, and 141
     when nobody reads the output.
     """
-    if sys.stderr is None:  # closed: nobody reads it either
+    if sys.stderr is None:  # Python sets closed streams to None
         sys.stderr = io.StringIO()
     if sys.stdout is None:
         print(
             "dpmc: standard output is closed: send it to a file, or to /dev/null", file=sys.stderr
         )
         return EXIT_FAILED
-    if isinstance(sys.stdout, io.TextIOWrapper):  # of a terminal that has no such letters
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal may not have all letters
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         status = _run(sys.argv[1:] if argv is None else argv)
@@ -93,7 +101,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         print(f"dpmc: {_format_error(error)}", file=sys.stderr)
         status = EXIT_FAILED
-    if status in (UNREAD, EXIT_FAILED):  # nothing is written at the end where it cannot be
+    # What cannot be written now must not be written again when Python ends.
+    if status in (UNREAD, EXIT_FAILED):
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
@@ -103,6 +112,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str]) -> int:
+    """Run a command, print what went wrong, and return the exit status."""
     if removed := _find_removed(argv):
         print(f"dpmc: {removed}", file=sys.stderr)
         return EXIT_FAILED
@@ -129,7 +139,7 @@ def _run(argv: Sequence[str]) -> int:
         return EXIT_FAILED
     except Exception as error:
         if not files:
-            raise  # a fault of ours; of a plugin its author needs no more than the line
+            raise  # a fault of this program; a fault of a plugin is shown as one line below
         message = make_printable(plugins.format_error(error))
         print(f"dpmc: with {make_printable(', '.join(files))}: {message}", file=sys.stderr)
         return EXIT_FAILED
@@ -145,7 +155,7 @@ def _find_removed(argv: Sequence[str]) -> str:
 
 
 def _join_range_values(argv: Sequence[str]) -> list[str]:
-    """Turn `--range -10:10` into `--range=-10:10`, which argparse would take for an option."""
+    """Turn `--range -10:10` into `--range=-10:10`, since argparse takes -10:10 for an option."""
     joined: list[str] = []
     for word in argv:
         if joined and joined[-1] == "--range" and re.match(r"-[\d.]", word):

@@ -68,9 +68,9 @@ def start_app(
     Start the app and open it in a browser; Ctrl-C stops it.
 
     Args:
-        class_: for a class: phones in this network can open it, only the teacher changes things
-        address (ADDRESS): listen there (default 127.0.0.1; for a class 0.0.0.0)
-        port: listen there (default 8501, or the next free one)
+        class_: class mode: phones in this network can join, and only the teacher can change things
+        address (ADDRESS): address to listen on (default 127.0.0.1; in class mode 0.0.0.0)
+        port: port to listen on (default 8501, or the next free port)
 
     examples:
       dpmc app
@@ -102,21 +102,20 @@ def write_explorable(
     out: Path,
     force: bool = False,
 ) -> None:
-    """Write What if as one HTML file to take away.
+    """Write the page What if as one HTML file.
 
-    Write a sample's What if as one HTML file of about 2 MB: the slider, its curve, people and
-    lists, the attacker. It shows the recommended method of each promise, and needs neither a server
-    nor a network.
+    Write the page What if of a sample as one HTML file of about 2 MB. The file shows the
+    recommended mechanism for each privacy unit. It needs no server and no network.
 
     Args:
         out (FILE): the HTML file to write
-        force: overwrite a file that is there
+        force: overwrite an existing file
 
     examples:
       dpmc explorable movie-night --out what-if.html
 
-    The curves are those that came with the sample; the file shows by which version, settings and
-    seeds they were computed. It opens from a disk in any browser, and asks nobody for anything.
+    The curves come with the sample. The file states the version, settings and seeds behind them.
+    Any browser opens it from disk, and it sends nothing to anyone.
     """
     if data not in SAMPLES:
         raise unknown_name_error("data", data, SAMPLES)

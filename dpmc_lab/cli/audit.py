@@ -35,24 +35,24 @@ def run_audit(
     method: tuple[AuditMethod, ...] = (),
     seed: Seed = DEFAULT_SEED,
 ) -> CommandReport:
-    """Try to refute what a mechanism claims.
+    """Attack a mechanism to refute its claimed epsilon.
 
-    Look for neighbouring data sets that a mechanism tells apart better than it claims, by its
-    queries and by canaries in one run.
+    Search for two neighbouring data sets that the mechanism distinguishes better than its claim
+    allows. One attack traces a single change, the other guesses planted ratings (canaries).
 
     Args:
-        unit: what changes (default: the claim's own)
-        runs (N): pairs to try, and canaries that take a run each
-        method: one of two (repeatable; default both)
+        unit: the privacy unit to attack (default: that of the claim)
+        runs (N): number of pairs to try, and of runs with canaries
+        method: which attack to run (repeatable; default: both)
         json: one JSON object instead of the report
 
     examples:
       dpmc audit output --epsilon 1
       dpmc audit randomised-response restaurants --epsilon 2 --unit cell --runs 300
 
-    The probe is exact for the pair that it shows. A bound by canaries is too large in at most 5 of
-    100 audits; what holds is refuted by them in at most 1 of 10,000. An audit that finds nothing
-    confirms nothing.
+    The probe is exact for the pair that it shows. A bound from canaries is too large in at most 5 %
+    of audits, and refutes a true claim in at most 0.01 %. An audit that refutes nothing does not
+    prove the claim.
     """
 
     built_mechanism = budget.mechanism(mechanism)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shlex
 import sys
 from collections.abc import Callable
@@ -36,6 +35,7 @@ def list_data_sets() -> CommandReport:
     rows = [("name", "title", "")]
 
     def add(name: str, kind: str, title: str, description: str, terms: str, **extra: Any) -> None:
+        """Add a data set to the document and to the table."""
         available = kind == "sample" or public_sets.is_downloaded(name)
         entry = {"name": name, "kind": kind, "title": title, "available": available}
         entries.append(entry | {"about": description, "terms": terms} | extra)
@@ -84,6 +84,7 @@ def download_data_set(
         with Progress() as bar:
 
             def show_progress(n_bytes: int, total: int | None) -> None:
+                """Show how much has been downloaded."""
                 bar.update(
                     name, n_bytes, total or n_bytes, lambda count: f"{count / MEGABYTE:.1f} MB"
                 )
@@ -94,66 +95,51 @@ def download_data_set(
 
 
 def describe_data_set(data: Data, *, reading: ReadingOptions) -> CommandReport:
-    """What a data set holds."""
+    """Describe a data set."""
     dataset = reading.load(data)
-    ratings = dataset.ratings
-    public = dataset.ratings.public
-    document = {
-        **{name: getattr(dataset, name) for name in ("name", "title", "source", "licence")},
-        **public.as_dict(),
-        "ratings": len(ratings),
-        "density": ratings.density,
-        "fingerprint": ratings.fingerprint,
-        "report": list(dataset.report),
-    }
+    ratings, public = dataset.ratings, dataset.ratings.public
     size = (
         f"{dataset.title} ({dataset.name})\n"
         f"{public.users:,} users x {public.items:,} items, {len(ratings):,} ratings"
         f" ({100 * ratings.density:.2g} % of all cells), from {public.low:g} to {public.high:g}"
     )
     ends = paragraph(f"Source: {dataset.source}"), paragraph(f"Licence: {dataset.licence}")
-    return CommandReport(document, (size, "\n".join([*map(_format_item, dataset.report), *ends])))
+    text = "\n".join([*map(_format_item, dataset.report), *ends])
+    return CommandReport(dataset.as_dict(), (size, text))
 
 
 def check_ratings_file(
     file: Annotated[str, Option("FILE", "a file of ratings")], *, reading: ReadingOptions
 ) -> CommandReport:
-    """What a file holds, and all that is wrong with it."""
-    examination = datasets.examine_file(file, **reading.load_options(file))
-    command = None
-    failure = None
-    if examination.options is not None:
-        arguments = [
-            "dpmc",
-            "data",
-            "describe",
-            file,
-            *format_command_options(examination.options, (), None),
-        ]
-        command = shlex.join(arguments) + " --range LOW:HIGH" * examination.needs_range
-    document = {
-        "name": examination.name,
-        "readable": not examination.faults,
-        "found": list(examination.findings),
-        "faults": [dataclasses.asdict(fault) for fault in examination.faults],
-        "count": examination.count and dataclasses.asdict(examination.count),
-        "command": command,
-    }
-    text = ["\n".join(map(_format_item, examination.findings))] if examination.findings else []
+    """Describe a file, and list everything that is wrong with it."""
+    examination, failure = datasets.examine_file(file, **reading.load_options(file)), None
+    only, entries = examination.only, []
+    for found in examination.readings:
+        options = format_command_options(found.options, (), None)
+        command = shlex.join(["dpmc", "data", "describe", file, *options])
+        command += " --range LOW:HIGH" * examination.needs_range
+        entries.append(found.as_dict() | {"command": command})
+    text = ["\n".join(map(_format_item, only.findings))] if only else []
     if examination.faults:
         text.append("\n".join(["Wrong:", *map(_format_item, map(str, examination.faults))]))
         failure = DpmcError(f"{examination.name} cannot be read as it is")
-    if command:
-        text.append(f"This reads it:\n  {command}")
+    for entry in entries:
+        head = "This reads it" if only else f"If this is right, {entry['summary']}"
+        head += f", {entry['left_out']:.1%} left out" * (entry["left_out"] > 0)
+        table = format_table(entry["preview"], "  ") + "\n" * bool(entry["preview"][0])
+        text.append(f"{head}:\n{table}  {entry['command']}")
+    chosen = entries[0]["command"] if only else None
+    document = examination.as_dict() | {"command": chosen, "readings": entries}
     return CommandReport(document, text, failure)
 
 
 def _format_item(text: str) -> str:
+    """Return a text as an entry of a list."""
     return paragraph(text, "  ", "- ")
 
 
 DATA = CommandGroup(
-    "List samples and public sets, download one, describe a file\n\nThe data there is to work on.",
+    "List samples and public sets, download one, describe a file\n\nList, download or check data.",
     list_data_sets,
     {
         "list": list_data_sets,
@@ -169,7 +155,7 @@ class RowFilter:
     """Options that select rows, before or after the name of an action.
 
     Args:
-        store (FILE): instead of the shared one
+        store (FILE): result store to use instead of the shared one
         data (NAME): only data of this name
         mechanism (ID): only this mechanism
         json: one JSON document (list)
@@ -190,7 +176,7 @@ class RowFilter:
 
 
 def list_stored_curves(*, chosen: RowFilter) -> CommandReport:
-    """The stored curves (the default)."""
+    """List the stored curves (the default)."""
     with chosen.open_store() as store:
         infos = chosen.select_curves(store)
     document = [
@@ -203,7 +189,7 @@ def list_stored_curves(*, chosen: RowFilter) -> CommandReport:
             "split": info.split,
             "mechanism": info.mechanism,
             "revision": info.revision,
-            "current": not _revision_note(info),
+            "current": not _format_revision_note(info),
             "settings": dict(info.settings),
             "rows": info.rows,
         }
@@ -216,7 +202,7 @@ def list_stored_curves(*, chosen: RowFilter) -> CommandReport:
             info.name,
             ", ".join(info.prepare) or "-",
             format_split(info.split),
-            info.mechanism + _revision_note(info),
+            info.mechanism + _format_revision_note(info),
             ", ".join(f"{name}={str(value).lower()}" for name, value in changed.items()) or "-",
             f"{info.rows:,}",
         )
@@ -230,8 +216,11 @@ def list_stored_curves(*, chosen: RowFilter) -> CommandReport:
     )
 
 
-def _revision_note(info: CurveInfo) -> str:
-    """Return a note on the revision of the rows; '' if it is the current one."""
+def _format_revision_note(info: CurveInfo) -> str:
+    """Return a note where a curve's revision is not this program's, or its mechanism unknown.
+
+    The note is empty otherwise.
+    """
     cls = registry.MECHANISMS.get(info.mechanism)
     if cls is None:
         return " (not loaded)"
@@ -262,9 +251,9 @@ def prune_rows(
     """Delete rows.
 
     Args:
-        outdated: of revisions of mechanisms that this program no longer has
-        all: every row that the other options leave
-        dry_run: say how many, delete none
+        outdated: delete rows of mechanism revisions that this program no longer has
+        all: delete every row that the other options select
+        dry_run: only say how many rows would be deleted
     """
     if not (chosen.data or chosen.mechanism or outdated or all):
         raise InvalidSetting(
@@ -275,14 +264,14 @@ def prune_rows(
         selected = [
             i
             for i in chosen.select_curves(store)
-            if not outdated or "revision" in _revision_note(i)
+            if not outdated or "revision" in _format_revision_note(i)
         ]
         n_deleted = store.prune([info.id for info in selected], dry=dry_run)
         print(f"{n_deleted:,} rows {'would be ' if dry_run else ''}deleted from {store.path}")
 
 
 STORE = CommandGroup(
-    "List, export or prune stored results\n\nThe results that dpmc sweep has stored.",
+    "List, export or prune stored results\n\nList, export or prune the results of dpmc sweep.",
     list_stored_curves,
     {"list": list_stored_curves, "export": export_rows, "prune": prune_rows},
 )
@@ -291,24 +280,24 @@ STORE = CommandGroup(
 def write_lessons(
     *, out: Path | None = None, html: Path | None = None, force: bool = False
 ) -> CommandReport:
-    """The lessons; as one page to click on; worksheet, answer key and plans to print.
+    """List the lessons, or write them as one page or as sheets to print.
 
-    List the lessons, or write them: as one HTML file of about 2 MB to double-click, which needs
-    neither a server nor a network, or as four HTML files to print: a worksheet, its answer key, and
-    plans for 45 and for 90 minutes.
+    List the lessons, or write them. One HTML file of about 2 MB holds all lessons and needs no
+    server and no network. Four HTML files to print are a worksheet, its answer key, and plans for
+    45 and for 90 minutes.
 
     Args:
-        out (FOLDER): write the files to print there
+        out (FOLDER): folder for the files to print
         html (FILE): write all lessons as one HTML file
-        force: overwrite files that are there
+        force: overwrite existing files
 
     examples:
       dpmc lessons
       dpmc lessons --html lessons.html
       dpmc lessons --out paper
 
-    Open the files in a browser. The lessons are also in the app, on the page Learn: there a class
-    sees its own reports in them.
+    Open the files in a browser. In the app, the lessons are on the page Learn, where a class also
+    sees its own reports.
     """
     from dpmc_lab.lessons import LESSONS  # every other command starts without them
     from dpmc_lab.lessons.worksheets import SHEETS, render_lessons_page

@@ -40,7 +40,7 @@ from dpmc_lab.curves.cards import format_delta
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
-INTERRUPTED, UNREAD = 130, 141  # exit status after Ctrl-C, and where nobody reads on
+INTERRUPTED, UNREAD = 130, 141  # exit status after Ctrl-C, and if the output's reader is gone
 
 
 class CommandReport(NamedTuple):
@@ -115,6 +115,7 @@ def build_reader(parse: Callable[[str], T], expected: str) -> Callable[[str], T]
     """Return a reader for argparse whose error says that a text must be `expected`."""
 
     def read(text: str) -> T:
+        """Return the parsed text, or raise argparse's error."""
         try:
             return parse(text)
         except ValueError:
@@ -134,7 +135,10 @@ _READERS: Mapping[Any, Callable[[str], Any]] = {
 
 
 def _build_choice_reader(choices: Mapping[str, Any]) -> Callable[[str], Any]:
+    """Return a reader for argparse that turns a word into the value it stands for."""
+
     def read(text: str) -> Any:
+        """Return the value of a word, or raise argparse's error."""
         if text not in choices:
             choice_names = ", ".join(map(repr, choices))
             raise argparse.ArgumentTypeError(
@@ -160,7 +164,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_commands(parser: argparse.ArgumentParser, command_table: Mapping[str, Command]) -> None:
-    """Add all commands with their help."""
+    """Add all commands with their help to a parser."""
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, command in command_table.items():
         if isinstance(command, CommandGroup):
@@ -186,9 +190,14 @@ def run_command(namespace: argparse.Namespace) -> None:
 
 
 def collect_arguments(namespace: argparse.Namespace, owner: Any = None) -> JsonObject:
-    """Return the typed arguments of a command's function, or of a record, without defaults."""
+    """Return the arguments that were typed, by parameter of a command's function or a record.
+
+    Args:
+        namespace: what argparse parsed.
+        owner: the function or the record (default: the function of the chosen command).
+    """
     values: JsonObject = {}
-    for name, parameter in _parameters(owner or namespace.command).items():
+    for name, parameter in _list_parameters(owner or namespace.command).items():
         record = parameter.annotation
         if dataclasses.is_dataclass(record):
             values[name] = typing.cast(Any, record)(**collect_arguments(namespace, record))
@@ -197,14 +206,22 @@ def collect_arguments(namespace: argparse.Namespace, owner: Any = None) -> JsonO
     return values
 
 
-def _parameters(function: Any) -> Mapping[str, inspect.Parameter]:
+def _list_parameters(function: Any) -> Mapping[str, inspect.Parameter]:
+    """Return the parameters of a function or a record, with their types."""
     return inspect.signature(function, eval_str=True).parameters
 
 
 def _add_command(
     commands: Any, name: str, function: Callable[..., Any], description: str = ""
 ) -> Any:
-    """Add a parser for a function, with the options of its signature."""
+    """Add a parser for a function, with the options of its signature.
+
+    Args:
+        commands: argparse's subparsers.
+        name: of the command.
+        function: runs the command.
+        description: replaces the function's own, for a group of commands.
+    """
     head, argument_help, epilog = _parse_docstring(function)
     head, _, details = (description or head).partition("\n\n")
     parser = commands.add_parser(
@@ -218,16 +235,24 @@ def _add_command(
     _add_options(parser, function, argument_help)
     if hasattr(function, "plugin"):
         _add_options(parser, _PluginOption, argument_help)
+    # The annotation is a text or a type, possibly of an optional report.
     if "CommandReport" in str(function.__annotations__.get("return")):
         _add_options(parser, _JsonOption, argument_help)
     return parser
 
 
-_ArgumentHelp = Mapping[str, tuple[str, str]]
+_ArgumentHelp = Mapping[str, tuple[str, str]]  # metavar and help by the name of the parameter
 
 
 def _add_options(parser: Any, function: Any, argument_help: _ArgumentHelp) -> None:
-    for parameter in _parameters(function).values():
+    """Add an argument for each parameter of a function or a record that has none yet.
+
+    Args:
+        parser: where to add them.
+        function: the function or record.
+        argument_help: metavar and help by the name of the parameter.
+    """
+    for parameter in _list_parameters(function).values():
         record: Any = parameter.annotation
         if dataclasses.is_dataclass(record):
             docs = (_parse_docstring(cls)[1].items() for cls in record.__mro__)  # type: ignore[union-attr]
@@ -239,6 +264,14 @@ def _add_options(parser: Any, function: Any, argument_help: _ArgumentHelp) -> No
 
 
 def _add_option(parser: Any, parameter: inspect.Parameter, metavar: str, help_text: str) -> None:
+    """Add the argument of one parameter, from its type, its default and its kind.
+
+    Args:
+        parser: where to add it.
+        parameter: the parameter.
+        metavar: its placeholder from the docstring, or ''.
+        help_text: its help from the docstring, or ''.
+    """
     kind = parameter.annotation
     option = Option()
     while (origin := typing.get_origin(kind)) in (Annotated, types.UnionType, typing.Union):
@@ -297,8 +330,8 @@ def _parse_docstring(function: Any) -> tuple[str, dict[str, tuple[str, str]], st
 
 LINE_WIDTH = 100  # characters
 BAR_WIDTH = 24  # cells of a bar of progress
-REDRAW_SECONDS = 0.1  # seconds between redraws on a terminal
-REPEAT_SECONDS = 10.0  # seconds between plain lines elsewhere
+REDRAW_SECONDS = 0.1  # between redraws of a bar on a terminal
+REPEAT_SECONDS = 10.0  # between plain lines elsewhere
 
 
 class Printable:
@@ -316,7 +349,7 @@ class Printable:
 
 
 def write_json(value: Any) -> None:
-    """Write one JSON document to standard output, in ASCII, so that any terminal shows it alike."""
+    """Write one JSON document to standard output, in ASCII, which every terminal can show."""
     json.dump(value, sys.stdout, indent=2, allow_nan=False)
     sys.stdout.write("\n")
 
@@ -349,6 +382,7 @@ def format_document_table(
     """
 
     def cell(value: Any) -> str:
+        """Return a value as a cell; empty and missing values are a dash."""
         if isinstance(value, bool):
             return "yes" if value else "no"
         return f"{value:,}" if isinstance(value, int) else value or "-"
@@ -358,12 +392,18 @@ def format_document_table(
 
 
 def has_packages(*packages: str) -> bool:
-    """Return whether these packages of the lab exist; the others work without them."""
+    """Return whether these packages of dpmc_lab are installed; the lab works without them."""
     return all(find_spec(f"dpmc_lab.{package}") for package in packages)
 
 
 def paragraph(text: str, indent: str = "", first: str | None = None) -> str:
-    """Return text wrapped to a readable width; `first` replaces the first line's indent."""
+    """Return text wrapped to a readable width; `first` replaces the first line's indent.
+
+    Args:
+        text: the text.
+        indent: before every line.
+        first: before the first line (default: as before the others).
+    """
     first = indent if first is None else first
     return textwrap.fill(
         text, LINE_WIDTH, initial_indent=first, subsequent_indent=indent, break_long_words=False
@@ -371,7 +411,7 @@ def paragraph(text: str, indent: str = "", first: str | None = None) -> str:
 
 
 def format_facts(entries: Iterable[tuple[str, str]]) -> str:
-    """Return named facts, each a paragraph beside its name."""
+    """Return (name, text) pairs as paragraphs, with the names in a column at the left."""
     return "\n".join(paragraph(text, " " * 13, f"  {name:<10} ") for name, text in entries if text)
 
 
@@ -439,10 +479,12 @@ class Progress:
         self._task = ""
 
     def _write(self, text: str) -> None:
+        """Write text to standard error at once."""
         self._stream.write(text)
         self._stream.flush()
 
 
 def _format_seconds(seconds: float) -> str:
+    """Return a duration as minutes and seconds, '1:05', or in hours from one hour on."""
     rounded = round(seconds)
     return f"{rounded // 60}:{rounded % 60:02d}" if rounded < 3600 else f"{seconds / 3600:.1f} h"

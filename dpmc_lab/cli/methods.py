@@ -65,12 +65,12 @@ TRUST = {"curator": Trust.CURATOR, "nobody": Trust.LOCAL}
 
 @accept_plugins
 def list_methods(mechanism: Method | None = None) -> CommandReport:
-    """The methods, or the settings of one.
+    """List the mechanisms, or the settings of one.
 
-    The methods with their ids, or the settings of one with their limits.
+    List all mechanisms with their ids, or the settings of one mechanism with their limits.
 
     Args:
-        mechanism: show its settings
+        mechanism: list the settings of this mechanism
     """
     for sentence in registry.MECHANISMS.broken:
         print(f"dpmc: {sentence}", file=sys.stderr)
@@ -100,6 +100,7 @@ def describe_method(cls: type[Mechanism]) -> JsonObject:
 
 
 def _format_method(cls: type[Mechanism]) -> Iterator[str]:
+    """Yield the facts and the settings of a method as blocks of text."""
     yield (
         f"{cls.id}: {cls.name}\n{describe_method(cls)['summary']}\n"
         f"predicts: {cls.task.value}; without privacy: {cls.nonprivate_counterpart}; floor:"
@@ -116,7 +117,7 @@ class HeldOutOrTest(HeldOutOptions):
     """Options for held-out ratings, or a file to test on.
 
     Args:
-        test (FILE): official test ratings
+        test (FILE): file of test ratings to use instead of held-out ones
     """
 
     test: Path | None = None
@@ -136,14 +137,14 @@ def fit(
     seed: Seed = DEFAULT_SEED,
     json: Json = False,
 ) -> CommandReport:
-    """Train one mechanism and measure it.
+    """Train one mechanism and measure its accuracy.
 
-    Train a mechanism; show its metrics beside guessing and no privacy, and what its privacy claim
-    covers.
+    Show the metrics of the mechanism, of the baseline and without privacy, and what its privacy
+    claim covers.
 
     Args:
-        cluster (ADDRESS): DATA, a folder of Parquet files with all ratings of a user in one of
-            them, stays on the workers of a Dask scheduler, tcp://HOST:PORT
+        cluster (ADDRESS): train on the workers of a Dask scheduler, tcp://HOST:PORT; DATA is then a
+            folder of Parquet files, and all ratings of a user are in one file
         json: one JSON object instead of the report
 
     examples:
@@ -151,9 +152,10 @@ def fit(
       dpmc fit u1.base objective --epsilon 1 --test u1.test --set link=probit --json
       dpmc fit ratings.csv clear --range 1:5 --prepare binarise=4 --holdout 0.1
 
-    `dpmc list` names the mechanisms, `dpmc list MECHANISM` their settings, `dpmc data` the samples.
+    `dpmc list` lists the mechanisms, `dpmc list MECHANISM` the settings of one, `dpmc data` the
+    samples.
     """
-    # Mistakes are told before a file is read.
+    # Mistakes in the options are reported before a file is read.
     built_mechanism = budget.mechanism(mechanism, as_published)
     parsed_steps = options.parse_steps(reading.prepare(prepare, mechanism))
     problem_options: JsonObject = {"steps": parsed_steps, "seed": seed}
@@ -226,13 +228,13 @@ def recommend_command(
     task: Predicted = None,
     reading: ReadingOptions,
 ) -> CommandReport:
-    """One certified method for a promise, and why.
+    """Recommend one mechanism with a proved guarantee, and say why.
 
-    Which method to take for a unit, a trust and a task. The rule was fixed on generated data and
-    sees the public sizes alone, no rating.
+    Recommend a mechanism for a privacy unit, a trust model and a task. The rule was fixed on
+    generated data. It looks only at public sizes, never at a rating.
 
     Args:
-        unit: what is protected
+        unit: the privacy unit
         trust: who may see raw ratings
     """
     dataset = reading.load(data, task)
@@ -265,16 +267,16 @@ def recommend_command(
 
 
 HEADS_NOTE = (
-    "claimed and certified count the unit that the mechanism protects; the last three columns are"
-    " certified too. per rating: one rating has another value. user: empty: everything of one"
-    " person disappears. user: other: it becomes somebody else's, which never costs less."
-    " Numbers of different columns cannot be compared: per rating may stand above user: empty,"
-    " because a rating that changes is an exchange and not a disappearance."
+    "Claimed and proved count the unit that the mechanism protects. The last three columns are"
+    " proved too. “per rating”: one rating gets another value. “user: empty”: everything about one"
+    " person disappears. “user: other”: other data replace it, which never costs less. Numbers of"
+    " different columns cannot be compared. “per rating” may be larger than “user: empty”, because"
+    " a rating is replaced and does not disappear."
 )
 MEASURED_NOTE = (
-    "measured: a lower bound that an audit of the default settings found on small data (`dpmc audit"
-    " MECHANISM` runs it); above claimed it refutes the claim, below it confirms nothing. -: none"
-    " at these settings."
+    "Measured is a lower bound that an audit found on small data at default settings (`dpmc audit"
+    " MECHANISM` runs it). Above the claim it refutes the claim; below, it proves nothing. “-”:"
+    " there is none at these settings."
 )
 
 
@@ -290,20 +292,19 @@ def compare_guarantees(
     measured: bool = False,
     reading: ReadingOptions,
 ) -> CommandReport:
-    """Claimed and certified epsilon of every mechanism.
+    """Compare the claimed and the proved epsilon of every mechanism.
 
-    What each mechanism claims and what its releases prove, from public facts alone (default: those
-    of movie-night).
+    Compare what each mechanism claims with what its noise proves. Only public facts are used
+    (default: those of movie-night).
 
     Args:
-        epsilon: claimed budget
-        delta: probability of failure, where one is used
-        data: take the public facts of a sample's id, a downloaded set's name, a file, or a folder
-            of a known set
+        epsilon: claimed privacy budget
+        delta: delta of the claim, for mechanisms that use one
+        data: use the public facts of a sample, a downloaded set, a file, or a folder of a known set
         users (M): number of users
         items (N): number of items
-        cap (K): enforced cap on ratings per user
-        measured: also what an audit measured at default settings (dpmc audit measures others)
+        cap (K): largest number of ratings per user, which the data must respect
+        measured: also show what an audit measured at default settings (dpmc audit runs others)
     """
     if data is not None and (users is not None or items is not None):
         raise InvalidSetting("--data", "left out where --users or --items is given", data)
@@ -362,12 +363,12 @@ def compare_guarantees(
                 else "-",
             )
         rows.append(texts)
-        notes.append(f"{id}: {row.reason or 'certified as claimed'}")
+        notes.append(f"{id}: {row.reason or 'proved as claimed'}")
     if not document:
         raise next(iter(refused.values()))
-    notes += [f"{id}: has no card here: {reason}" for id, reason in refused.items()]
+    notes += [f"{id}: no guarantee for these facts: {reason}" for id, reason in refused.items()]
     limit = f", at most {public.cap} ratings per user" if public.cap else ""
-    head = ["mechanism", "protects", "trust", "claimed", "certified", *["measured"] * measured]
+    head = ["mechanism", "protects", "trust", "claimed", "proved", *["measured"] * measured]
     text = [
         f"{public.users:,} users x {public.items:,} items{limit}, epsilon {epsilon:g}",
         format_table([[*head, "per rating", "user: empty", "user: other"], *rows]),

@@ -45,27 +45,29 @@ UNITS = {
     "user": USER_EMPTIED,
     "user-replaced": USER_REPLACED,
 }
-# Options of reading that are text whatever they look like; a column's number is one, 007 a name.
+# Options of --read whose value stays text. A column's value is its number, such as 1, or its name,
+# such as 007.
 _TEXTS = ("separator", "encoding")
 _COLUMNS = ("user", "item", "rating", "time")
 
 
 def _parse_range(text: str) -> tuple[float, float]:
+    """Parse LO:HI."""
     low, high = map(float, text.split(":"))
     return low, high
 
 
-DATA = "a sample's id, a downloaded set's name, a file, or a folder: a known set or Parquet files"
+DATA = "a sample, a downloaded set, a file, or a folder with a known set or Parquet files"
 Data = Annotated[str, Option("DATA", DATA)]
-Method = Annotated[str, Option("MECHANISM", "a method's id")]
-Epsilon = Annotated[float, Option("E", "privacy budget, > 0")]
-Delta = Annotated[float, Option("D", "probability of failure, in 0..1")]
+Method = Annotated[str, Option("MECHANISM", "the id of a mechanism, see dpmc list")]
+Epsilon = Annotated[float, Option("E", "privacy budget, above 0")]
+Delta = Annotated[float, Option("D", "delta of the guarantee, from 0 to 1")]
 SettingTexts = Annotated[tuple[str, ...], Option("NAME=VALUE", "a setting (repeatable)")]
 SettingListTexts = Annotated[
     tuple[str, ...],
     Option(
         "NAME=VALUE,...",
-        "a setting's values, for all mechanisms that have it or as MECHANISM.NAME (repeatable)",
+        "values of a setting, for all mechanisms that have it or as MECHANISM.NAME (repeatable)",
     ),
 ]
 Steps = Annotated[
@@ -78,14 +80,14 @@ Steps = Annotated[
     ),
 ]
 Published = Annotated[
-    bool, Option(help="every setting as in the method's paper; what --set gives stays")
+    bool, Option(help="use the settings of the mechanism's paper; --set overrides them")
 ]
 Predicted = Annotated[
     Task | None,
-    Option(help="what is predicted (default: ratings, or ranking where all are clicks)"),
+    Option(help="what to predict (default: ratings; ranking if all data are clicks)"),
 ]
 Unit = Annotated[Change, Option(choices=UNITS)]
-Seed = Annotated[int, Option("N", f"repeat a run exactly (default {DEFAULT_SEED}, as in the app)")]
+Seed = Annotated[int, Option("N", f"seed of every draw (default {DEFAULT_SEED}, as in the app)")]
 Seeds = Annotated[list[str] | None, Option("N")]
 
 
@@ -94,13 +96,15 @@ class ReadingOptions:
     """Options for reading ratings.
 
     Args:
-        range (LO:HI): public rating range, known before any rating is read
-        user (COL): the column that names the person, by its name or its number
-        read (NAME=VALUE): how a file is read: user, item, rating, time = a column's name or number
+        range (LO:HI): lowest and highest possible rating, known without reading any
+        user (COL): name or number of the column that identifies the person
+        read (NAME=VALUE): how to read a file: user, item, rating, time = a column's name or number
             (rating or time = none), duplicates = last|mean, bad_rows = leave-out, header = yes|no,
-            layout = rows|wide, separator, encoding (repeatable)
-        items (FILE): what is publicly known of the items, CSV or Parquet: a row an item, one column
-            its id; methods use all of it, or what --prepare features=NAME,... names
+            layout = rows|wide|transposed|adjacency, values = WORD:NUMBER,... or a scale, missing =
+            what stands for "not rated", event = COLUMN:VALUE, separator, encoding (repeatable)
+        items (FILE): public facts about items, as CSV or Parquet with one row per item and its id
+            in one column; mechanisms use all columns, or those that --prepare features=NAME,...
+            names
     """
 
     range: Annotated[
@@ -146,17 +150,24 @@ class ReadingOptions:
     def load(self, data: str, task: Task | None = None, steps: Iterable[str] = ()) -> Dataset:
         """Read the data with these options.
 
+        Args:
+            data: as typed.
+            task: what the data are for, if it was given.
+            steps: their preparation, as text.
+
         Raises:
             DpmcError: the data cannot be read.
         """
         return datasets.load(data, **self.load_options(data, task, steps))
 
     def prepare(self, steps: Sequence[str], *ids: str) -> tuple[str, ...]:
-        """Return the preparation as text; every method that can use an item table uses it.
+        """Return the preparation as text, with the step `features` if an item table is given.
+
+        Methods that cannot use the table are named on standard error.
 
         Args:
             steps: what --prepare gives.
-            ids: the methods.
+            *ids: ids of the methods.
         """
         table = self.items is not None or any(text.startswith("items=") for text in self.read)
         if not table or registry.has_features_step(steps):
@@ -168,7 +179,7 @@ class ReadingOptions:
 
 
 def print_columns(ratings: Ratings, json: bool) -> None:
-    """Print the columns of a file that were used; beside JSON on standard error."""
+    """Print which columns of a file were used, to standard error if JSON is printed."""
     if columns := [f"{role} = {name}" for role, name in label_columns(ratings.columns).items()]:
         print("columns:", ", ".join(columns), file=sys.stderr if json else sys.stdout, flush=True)
 
@@ -183,8 +194,8 @@ def check_user_column(ratings: Ratings, data: str) -> None:
         names = dict(ratings.columns.names)
         hint = "--read layout=wide" if names.get("item") == OTHERS else "--user COLUMN"
         raise BadRatings(
-            f"{data}: the column of users is guessed ({names['user']}), and a promise to a person"
-            f" rests on it: say which column names the person ({hint})"
+            f"{data}: the program guessed the column of users ({names['user']}). A promise to a"
+            f" person depends on this column, so name it yourself ({hint})"
         )
 
 
@@ -193,10 +204,10 @@ class HeldOutOptions(ExclusiveOptions):
     """Options for holding out ratings.
 
     Args:
-        holdout (SHARE): random share to test on (default 0.2)
-        holdout_per_user (SHARE): the same share of every user
-        leave_last: test on the latest rating of every user, without times on a random one (default
-            for ranking)
+        holdout (SHARE): share of the ratings that is held out at random (default 0.2)
+        holdout_per_user (SHARE): share of every user's ratings that is held out
+        leave_last: hold out the latest rating of every user, or a random one if there are no times
+            (default for ranking)
     """
 
     holdout: float | None = None
@@ -226,7 +237,10 @@ class BudgetOptions:
     set: SettingTexts = ()
 
     def parse_given(self, id: str) -> JsonObject:
-        """Return the settings that --set gives.
+        """Return the values of the settings that --set gives, by name.
+
+        Args:
+            id: of the mechanism.
 
         Raises:
             InvalidSetting: one is not valid.
@@ -234,6 +248,7 @@ class BudgetOptions:
         cls = registry.get_mechanism(id)
 
         def hint(_: str) -> str:
+            """Return the settings of the mechanism, for an error."""
             known_settings = format_settings_table(cls)
             return (
                 f"{id} has these:\n{known_settings}" if known_settings else f"{id} has no settings"
@@ -243,6 +258,10 @@ class BudgetOptions:
 
     def mechanism(self, id: str, as_published: bool = False) -> Mechanism:
         """Create the mechanism with these options.
+
+        Args:
+            id: of the mechanism.
+            as_published: whether settings that are not given are those of its paper.
 
         Raises:
             InvalidSetting: one is not valid.
@@ -304,7 +323,7 @@ def parse_frequency(option: str, text: str) -> int:
 
 
 def parse_steps(texts: Iterable[str]) -> list[Transform]:
-    """Parse the preparation.
+    """Return the steps of a preparation from their command-line texts.
 
     Raises:
         InvalidSetting: a step is not valid.
@@ -339,7 +358,15 @@ def _parse_assignment(
 
 
 def parse_setting_lists(texts: Iterable[str], *options: str) -> dict[str, list[str]]:
-    """Return the texts of --set NAME=VALUE,... by name; `options` have their own settings."""
+    """Return the values of --set NAME=VALUE,... as texts by name.
+
+    Args:
+        texts: what was typed.
+        *options: options with a setting of their own, such as --epsilons.
+
+    Raises:
+        InvalidSetting: a text is no such list, or names a setting of these options.
+    """
     values_by_name: dict[str, list[str]] = {}
     for text in texts:
         name, values = _parse_assignment("--set", text, options)
@@ -361,9 +388,9 @@ def parse_settings(
     Args:
         texts: what was typed.
         options: options with a setting of their own.
-        owner: returns the class that has a setting, by its name.
-        owners: who may have one, in words.
-        hint: returns which names there are, from the message of the owner's class.
+        owner: returns the class that has the setting of a name.
+        owners: which mechanisms or flows have settings here, in words.
+        hint: turns the known names of the class into a hint for the error.
 
     Raises:
         InvalidSetting: there is no such setting, or no such value of it.

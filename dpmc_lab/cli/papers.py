@@ -1,4 +1,4 @@
-"""Show every figure and table of five papers, printed beside ours, with verdicts: `dpmc papers`."""
+"""Show every figure and table of five papers, printed beside ours: `dpmc papers`."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from dpmc_lab.cli.interface import (
 )
 from dpmc_lab.cli.options import Seeds
 from dpmc_lab.cli.sweep import open_local_pool, run_plan, watch_progress
-from dpmc_lab.papers import engine, verdicts, views
-from dpmc_lab.papers.engine import Experiment, GridRecipe, Made, Paper, TrialRecipe
+from dpmc_lab.papers import engine, views
+from dpmc_lab.papers.engine import CurveSet, Experiment, GridRecipe, Paper, TrialRecipe
 from dpmc_lab.store import Store
 
 
@@ -36,13 +36,15 @@ class PaperView(ExclusiveOptions):
     """Options for what is shown or done.
 
     Args:
-        run: make the experiment, or all; what is done already is kept
-        theory: a paper's theorems beside measurements
-        bibtex: how to cite the papers
-        report (FILE): all papers as one HTML page
+        run: run the experiment, or all; finished runs are kept
+        check: check that the stored rows still support the verdicts
+        theory: compare the theorems of a paper with measurements
+        bibtex: print the citations of the papers
+        report (FILE): write all papers as one HTML page
     """
 
     run: bool = False
+    check: bool = False
     theory: bool = False
     bibtex: bool = False
     report: Path | None = None
@@ -53,10 +55,10 @@ class MakeOptions:
     """Options for making an experiment.
 
     Args:
-        seeds: with --run: other seeds, 1,2,3 or FIRST:LAST; printed: as many as the paper has
-        jobs (N): with --run of a grid: processes (default: one per core)
+        seeds: with --run: seeds 1,2,3 or FIRST:LAST; printed: as many as in the paper
+        jobs (N): with --run of a grid: number of processes (default: one per core)
         store (FILE): with --run of a grid: result store (default: the shared one)
-        write (FOLDER): with --run: where the result goes (default: with your other results)
+        write (FOLDER): with --run: folder for the result (default: with your other results)
     """
 
     seeds: Seeds = None
@@ -72,23 +74,23 @@ def show(
     making: MakeOptions,
     json: Json = False,
 ) -> CommandReport | None:
-    """The experiments of five papers, printed beside ours.
+    """Compare the experiments of five papers with our own.
 
-    Every figure and table of the five papers: what is printed beside what is measured here, and
-    what becomes of accuracy and of privacy.
+    Compare every figure and table of five papers with what this program measures, and state a
+    verdict. A verdict whose rows have changed is marked "check again".
 
     Args:
         name: a paper (lwhm22) or an experiment (lwhm22-1b)
-        json: one JSON document; with --run progress as JSON lines, of which the last one names the
-            result
+        json: one JSON document; with --run, progress as JSON lines whose last line names the result
 
     examples:
-      dpmc papers                         every figure and table, with two verdicts
-      dpmc papers lwhm22                  those of one paper; --theory: its theorems, measured
-      dpmc papers lwhm22-1b               one: what is printed beside ours, and what the paper says
-      dpmc papers lwhm22-1b --run         make it; after Ctrl-C the same command goes on
-      dpmc papers --run --seeds printed   all whose data is there and that are not there yet
-      dpmc papers --report papers.html    all of it as one page that needs no server
+      dpmc papers                         every figure and table, with its verdict
+      dpmc papers lwhm22                  one paper; add --theory for its theorems
+      dpmc papers lwhm22-1b               one experiment: the paper's figure and ours
+      dpmc papers lwhm22-1b --run         run it; after Ctrl-C the same command continues
+      dpmc papers --run --seeds printed   run all that have data and no result yet
+      dpmc papers --check                 check that stored rows still support the verdicts
+      dpmc papers --report papers.html    write everything as one HTML page
     """
     paper, experiment = _find_named(name)
     chosen = (paper,) if paper else tuple(papers.PAPERS.values())
@@ -106,7 +108,7 @@ def show(
         if value is not None:
             raise InvalidSetting(f"--{option}", "left out without --run", str(value))
     if view.report:
-        text = views.html(views.all_looks(papers.PAPERS.values()))
+        text = views.render_report(views.load_views(papers.PAPERS.values()))
         with paths.write_atomically(view.report) as partial_path:
             partial_path.write_text(text, encoding="utf-8")
         print(f"the report is in {view.report}")
@@ -115,62 +117,89 @@ def show(
         cited = {entry.key: entry.bibtex for entry in chosen}
         return CommandReport(cited, cited.values())
     if view.theory:
-        tables = {entry.key: views.theory_table(entry) for entry in chosen}
+        tables = {entry.key: views.tabulate_theorems(entry) for entry in chosen}
         return CommandReport(tables, _format_theory(chosen, tables))
     comparisons = (
-        [views.look(paper, experiment)] if paper and experiment else views.all_looks(chosen)
+        [views.load_view(paper, experiment)] if paper and experiment else views.load_views(chosen)
     )
+    if view.check:
+        return _check_verdicts(comparisons)
     if experiment:
-        return CommandReport(views.as_dict(comparisons[0]), _format_experiment(comparisons[0]))
+        return CommandReport(views.convert_view(comparisons[0]), _format_experiment(comparisons[0]))
     return CommandReport(
-        [views.as_dict(entry) for entry in comparisons], _format_overview(chosen, comparisons)
+        [views.convert_view(entry) for entry in comparisons], _format_overview(chosen, comparisons)
     )
 
 
 def _find_named(name: str | None) -> tuple[Paper | None, Experiment | None]:
+    """Return the paper with this name, or an experiment with its paper; nothing for None."""
     if name is None:
         return None, None
     if name.upper() in papers.PAPERS:
         return papers.PAPERS[name.upper()], None
-    return papers.find(name)
+    return papers.find_experiment(name)
 
 
-def _format_overview(chosen: Sequence[Paper], comparisons: list[views.Look]) -> Iterator[str]:
-    yield paragraph(views.opening(comparisons))
-    if len(chosen) > 1:
-        yield format_table(views.standing(comparisons), "  ")
-    columns = views.overview(comparisons)
-    order = ("preset", "place", "accuracy", "privacy", "run time", "what it shows")
+def _format_overview(
+    chosen: Sequence[Paper], comparisons: list[views.ExperimentView]
+) -> Iterator[str]:
+    """Yield the experiments of the chosen papers with their verdicts, as blocks of text."""
+    for paper in chosen:
+        of_paper = [comparison for comparison in comparisons if comparison.paper is paper]
+        summary = f"{paper.summary} {views.summarise_statements(of_paper)}"
+        yield f"{paper.key}: {paper.label}\n{paragraph(summary, '  ', '  ')}"
+    columns = views.tabulate_overview(comparisons)
+    order = ("preset", "place", "verdict", "privacy", "run time", "what it shows")
     yield format_table({name: columns[name] for name in order})
-    yield views.count(comparisons)
-    meanings = verdicts.meanings(comparison.judged.verdict for comparison in comparisons)
-    yield "\n".join(paragraph(text, "    ", "  ") for text in meanings)
-    if len(chosen) == 1:
-        paper = chosen[0]
-        head = f"{', '.join(paper.authors)}: {paper.title}, {paper.venue} {paper.year}"
-        yield "\n".join(filter(None, (head, paper.unjudged)))
+    labels = views.describe_labels(comparisons)
+    yield "\n".join(paragraph(text, "    ", "  ") for text in labels)
+    yield views.summarise_statements(comparisons)
     yield "One of them: dpmc papers NAME; make it: dpmc papers NAME --run"
 
 
-def _format_experiment(comparison: views.Look) -> Iterator[str]:
-    experiment = comparison.experiment
-    verdict = comparison.judged
+def _format_experiment(comparison: views.ExperimentView) -> Iterator[str]:
+    """Yield one experiment with its verdicts and tables, as blocks of text."""
+    experiment, assessment = comparison.experiment, comparison.assessment
     yield (
         f"{experiment.id}: {comparison.paper.key},"
         f" {experiment.place}\n{paragraph(experiment.title)}"
     )
-    accuracy = "accuracy", f"{verdict.verdict.value}: {verdict.reason}"
-    yield format_facts([accuracy, ("privacy", comparison.privacy), *views.facts(comparison)])
+    verdict = "verdict", f"{assessment.label}: {assessment.sentence}"
+    privacy = "privacy", ", ".join(text for text, _ in comparison.promise_counts)
+    yield format_facts([verdict, privacy, *views.list_facts(comparison)])
     for columns in (
-        views.numbers(comparison),
-        views.statements(comparison),
-        views.promises_table(comparison),
+        views.tabulate_numbers(comparison),
+        views.tabulate_statements(comparison),
+        views.tabulate_promises(comparison),
     ):
         if columns and any(columns.values()):
             yield format_table(columns, "  ")
 
 
+def _check_verdicts(comparisons: Sequence[views.ExperimentView]) -> CommandReport:
+    """Check that stored rows still support the verdicts.
+
+    Raises:
+        DpmcError: a verdict is to be checked again.
+    """
+    doubts = {c.experiment.id: c.assessment.doubts for c in comparisons if c.assessment.doubts}
+    if doubts:
+        texts = (f"{id}: {'; '.join(reasons)}" for id, reasons in doubts.items())
+        raise DpmcError("check again: " + "; ".join(texts))
+    n_verdicts = sum(comparison.experiment.verdict is not None for comparison in comparisons)
+    return CommandReport(
+        {"verdicts": n_verdicts, "check again": []},
+        [f"The stored rows support all {n_verdicts} verdicts."],
+    )
+
+
 def _format_theory(chosen: Sequence[Paper], tables: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the theorems of each chosen paper beside measurements, as blocks of text.
+
+    Args:
+        chosen: the papers.
+        tables: the table of theorems, by the key of the paper.
+    """
     for paper in chosen:
         columns = {k: v for k, v in tables[paper.key].items() if k != "instance"}
         # That is too wide for a line; a contradiction names its own below.
@@ -178,61 +207,68 @@ def _format_theory(chosen: Sequence[Paper], tables: Mapping[str, Any]) -> Iterat
         if not columns["theorem"]:
             yield f"{head}\n  No theorem of it is known here."
             continue
-        notes = (paragraph(note, "    ", "  ") for note in views.theory_notes(paper))
+        notes = (paragraph(note, "    ", "  ") for note in views.list_theorem_notes(paper))
         yield "\n".join([head, format_table(columns, "  "), *notes])
 
 
 def _make_experiment(
     experiment: Experiment, making: MakeOptions, json: bool, again: bool = True
-) -> views.Look | None:
+) -> views.ExperimentView | None:
     """Make an experiment and return its view; `again` also remakes one with the same seeds."""
     experiment = experiment.fullest
     seeds: Sequence[int] = range(1, experiment.draws + 1)
     if making.seeds != ["printed"]:
         seeds = core.parse_seeds(making.seeds) if making.seeds else ()
-    recipe = engine.recipe_of(experiment, seeds)
+    recipe = engine.choose_recipe(experiment, seeds)
     if not again:
-        if engine.there(experiment, recipe, making.write):
+        if engine.has_result(experiment, recipe, making.write):
             return None
         print(f"dpmc: {experiment.id}: {experiment.title}", file=sys.stderr)
     processes = core.resolve_jobs(making.jobs, "--jobs")
-    folder = making.write or engine.own_folder()
-    engine.ready(folder)
+    folder = making.write or engine.get_own_folder()
+    engine.prepare_folder(folder)
     if isinstance(recipe, GridRecipe):
         core.warm_up()
         with Store(making.store) as store:
-            plan = engine.planned(recipe)
+            plan = engine.plan_grid(recipe)
             run_plan(plan, store, partial(open_local_pool, plan, processes), json)
-            result = engine.of_rows(experiment, recipe, plan, store)
+            result = engine.build_grid_result(experiment, recipe, plan, store)
     else:
         result = _run_trials(experiment, recipe, json)
-    path = engine.write(result, folder)
-    comparison = views.look(papers.find(experiment.id)[0], experiment, result)
-    summary = {"accuracy": comparison.judged.verdict.value, "reason": comparison.judged.reason}
+    path = engine.write_result(result, folder)
+    comparison = views.load_view(papers.find_experiment(experiment.id)[0], experiment, result)
+    assessment = comparison.assessment
+    summary = {"accuracy": assessment.label, "reason": assessment.sentence}
+    summary |= {"check again": "; ".join(assessment.doubts)}
     print(plain_json.dumps({"result": str(path)} | summary) if json else f"the result is in {path}")
     return comparison
 
 
 def _make_all(chosen: Sequence[Paper], making: MakeOptions, json: bool) -> None:
-    """Make what does not exist yet, and say what lacks its data.
+    """Make the experiments of some papers that have no result yet, and say which lack their data.
+
+    Args:
+        chosen: the papers.
+        making: the options.
+        json: whether to print for programs.
 
     Raises:
         DpmcError: an experiment failed.
     """
     failures = []
-    all_experiments = papers.experiments(settings=True)
+    all_experiments = papers.list_experiments(with_settings=True)
     experiments = [
         experiment.fullest
         for paper, experiment in all_experiments
         if paper in chosen and experiment.recipe
     ]
-    for experiment in sorted(
-        experiments, key=lambda experiment: not experiment.absent
-    ):  # what is left out is told first
+    # Experiments that lack their data come first, so that they are reported before long runs.
+    for experiment in sorted(experiments, key=lambda experiment: not experiment.download_commands):
         try:
-            if experiment.absent:
+            if experiment.download_commands:
                 print(
-                    f"dpmc: {experiment.id} is left out: first {experiment.absent}", file=sys.stderr
+                    f"dpmc: {experiment.id} is left out: first {experiment.download_commands}",
+                    file=sys.stderr,
                 )
             else:
                 _make_experiment(experiment, making, json, again=False)
@@ -243,11 +279,11 @@ def _make_all(chosen: Sequence[Paper], making: MakeOptions, json: bool) -> None:
     print("dpmc: all whose data is here is made", file=sys.stderr)
 
 
-def _run_trials(experiment: Experiment, recipe: TrialRecipe, as_json: bool) -> Made:
+def _run_trials(experiment: Experiment, recipe: TrialRecipe, as_json: bool) -> CurveSet:
     with watch_progress(as_json) as (tell, stop):
-        progress_reports: list[engine.Way] = []
+        progress_reports: list[engine.TrialProgress] = []
 
-        def report_progress(progress: engine.Way) -> None:
+        def report_progress(progress: engine.TrialProgress) -> None:
             progress_reports.append(progress)
             n_before = progress_reports[0].done
             tell(
@@ -257,7 +293,7 @@ def _run_trials(experiment: Experiment, recipe: TrialRecipe, as_json: bool) -> M
             )
 
         try:
-            return engine.of_pieces(experiment, recipe, tell=report_progress, stop=stop)
+            return engine.run_trials(experiment, recipe, report=report_progress, stop=stop)
         except Stopped:
             note = f"{progress_reports[-1].done:,} of {progress_reports[-1].total:,} parts are kept"
             print(f"dpmc: {note}; the same command goes on from there", file=sys.stderr)

@@ -97,7 +97,7 @@ from dpmc_lab.study.verify import (
 from dpmc_lab.study.verify import verify_release as verify_file
 from dpmc_lab.sweep.presets import EPSILONS
 
-_PROVISIONAL_SECONDS = 10.0  # seconds after which a provisional answer is worth its lines
+_PROVISIONAL_SECONDS = 10.0  # a provisional answer is printed only if it took longer than this
 OFTEN = ", ".join(answers.FREQUENCY_LABELS.values())
 
 
@@ -113,7 +113,7 @@ class AnswerFormat(ExclusiveOptions):
 
     Args:
         json: one JSON document
-        progress: for programs: progress as JSON lines, no answer
+        progress: print progress as JSON lines for programs, and no answer
     """
 
     json: bool = False
@@ -140,28 +140,30 @@ def answer_question(
     reading: ReadingOptions,
     show: AnswerFormat,
 ) -> None:
-    """What a promise costs on your ratings, and whether it is affordable.
+    """Say what privacy costs on your ratings, and whether you can afford it.
 
-    Run the recommended method beside the private floor and the reference without privacy, user by
-    user, and say whether the loss is affordable; then the whole curve.
+    Run the recommended mechanism, its baseline and the best method without privacy, and compare
+    them user by user. Then say whether the loss is affordable, and compute the curve over epsilon.
 
     Args:
-        protect: person: all of a person, server trusted (default); rating: each rating, even from
-            the server
-        keep (SHARE): share of what personalisation adds that must be left (default 80%)
-        reference (VALUE): what your own model reaches on the same split: share of users whose
-            held-out item is among ten of all unseen ones, RMSE, or share of likes told right
-        facts: use what is publicly known of the items
-        seeds: splits and noise: 1,2,3 or FIRST:LAST
-        no_curve: the epsilon asked about alone
-        store (FILE): keep the runs there, to go on from
+        protect: person: everything about a person, with a trusted server (default); rating: each
+            rating, even against the server
+        keep (SHARE): share of the benefit of personal recommendations that you must keep (default
+            80%)
+        reference (VALUE): accuracy of your own model on the same split: share of users whose
+            held-out item is among ten suggestions, RMSE, or share of likes predicted right
+        facts: use public facts about the items
+        seeds: seeds of splits and noise: 1,2,3 or FIRST:LAST
+        no_curve: compute only the given epsilon, not the curve
+        store (FILE): store of the runs, to continue from
 
     examples:
       dpmc answer bookshop-clicks
       dpmc answer ratings.csv --range 1:5 --epsilon 2 --often weekly --keep 80%
       dpmc answer clicks.csv --protect rating --reference 0.31 --json
 
-    Ctrl-C ends it with what is there. With --store, runs are kept and never computed twice.
+    Ctrl-C ends the command and prints what is known so far. With --store, runs are kept and never
+    computed twice.
     """
     chosen_seeds = inquiry.SEEDS if seeds is None else sweep.parse_seeds(seeds)
     times = parse_frequency("--often", often)
@@ -186,12 +188,12 @@ def answer_question(
         curve_seeds = chosen_seeds[: inquiry.N_CURVE_SEEDS]
         plans.append(sweep.build_plan(grid(seeds=curve_seeds, epsilons=EPSILONS), [source]))
     total = len({u.key for plan in plans for u in plan.units})
-    jobs = sweep.default_jobs()
+    jobs = sweep.count_cores()
     work = _InterruptibleWork(total, show.progress)
     document = dict[str, Any]()
 
     def answer_blocks(rows: Store, score_cache: inquiry.UserScoreCache) -> Iterator[list[str]]:
-        """The answer as it is found: in blocks of lines, and in the document."""
+        """Yield blocks of lines of the answer as they are found, and fill the document."""
         distinguishable = inquiry.count_distinguishable_items(advice.mechanism, ratings)
         if distinguishable is not None:
             document["told_from_noise"] = {
@@ -245,7 +247,8 @@ def answer_question(
             document["curve_seeds"] = len(curve_seeds)
 
     def tell_curve(report: sweep.SweepReport) -> None:
-        n_other = total - report.total  # of seeds that the curve has not
+        """Report the progress of the curve, counting all units of the answer."""
+        n_other = total - report.total  # units of seeds that are not part of the curve
         work.report_progress("curve", n_other + report.skipped + report.n_ended, total)
 
     previous_handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -275,6 +278,7 @@ def answer_question(
 
 
 def _wrap_sentences(*sentences: str) -> list[str]:
+    """Return each sentence that is not empty as a wrapped paragraph without marks of bold."""
     return [paragraph(answers.strip_bold(text)) for text in sentences if text]
 
 
@@ -289,7 +293,7 @@ class _InterruptibleWork:
         self._done_counts: list[int] = []
 
     def run(self, work: Callable[[], object]) -> None:
-        """Do a part of the work, unless Ctrl-C ends it."""
+        """Do a part of the work; Ctrl-C ends it and sets `stopped`."""
         with self._progress:
             try:
                 work()
@@ -308,8 +312,8 @@ class _InterruptibleWork:
 
 
 FROM_DATA = "from-data"
-_SLOW_SECONDS = 20.0  # seconds of drawing that are worth a word
-CatalogueLists = tuple[Sequence[str], Sequence[str] | int]  # items; users, or how many
+_SLOW_SECONDS = 20.0  # if drawing noise takes longer, the time is announced
+CatalogueLists = tuple[Sequence[str], Sequence[str] | int]  # ids of items; ids or number of users
 DeploymentCard = Annotated[
     Path | None,
     Option(
@@ -334,36 +338,37 @@ def make_release(
     deployment_card: DeploymentCard = None,
     json: Json = False,
 ) -> CommandReport:
-    """Train with exact noise and write what may be published.
+    """Train with exact noise and write a file that may be published.
 
-    Train on all ratings with exact noise from operating-system entropy, and write what the
-    mechanism's card says is published, with that card.
+    Train on all ratings with exact noise from operating-system entropy. Write the arrays that the
+    mechanism publishes, together with its privacy card.
 
     Args:
-        out (FILE.npz): a new file
-        catalogue (FILE|from-data): all items there are, one id a line; from-data: those with
-            ratings, which tells what somebody rated
-        users (N|FILE): with a catalogue: how many users there are, or a file of their ids
-        outside: ratings of users or items that a catalogue lacks: an error (default), or left out
-        json: the card as one JSON object instead of the report
+        out (FILE.npz): the file to write; it must not exist
+        catalogue (FILE|from-data): list of all items, one id per line; from-data: the items with
+            ratings, which reveals that somebody rated them
+        users (N|FILE): with a catalogue: the number of users, or a file with their ids
+        outside: what to do with ratings of users or items outside the catalogue: stop with an error
+            (default), or leave them out
+        json: print the card as one JSON object instead of the report
 
     examples:
       dpmc release movie-night input-flip --epsilon 1 --prepare binarise=3.5 --out signs.npz
       dpmc release jokes private-item-mean --epsilon 1 --delta 1e-6 --out items.npz
 
-    All ratings are used and none held out: nothing measured on them would be private. The file has
-    the published arrays and the card (`card`, as JSON); numpy.load reads it. Refused, with the
-    reason: preparation that reads the ratings (binarise=mean, top-items), noise without an exact
-    sampler, and what has no finite certified epsilon. Needs the package opendp.
+    The command uses all ratings and holds none out, because a measurement on them would not be
+    private. The file contains the published arrays and the card (`card`, as JSON); numpy.load reads
+    it. The command refuses preparation that reads the ratings (binarise=mean, top-items), noise
+    without an exact sampler, and mechanisms without a proved epsilon. It needs the package opendp.
 
-    The shape of a release tells which users and items there are, so this must be known without the
-    ratings. Of samples and public sets it is. For a file of yours give --catalogue items.txt (one
-    id a line) with --users N or users.txt, or say --catalogue from-data: then they are read off the
-    ratings, and the card tells readers so. `dpmc verify FILE.npz` checks what was written.
+    The shape of a release reveals which users and items exist, so this must be known without the
+    ratings. For samples and public sets it is known. For your own file, give --catalogue items.txt
+    (one id per line) with --users N or users.txt. With --catalogue from-data, users and items come
+    from the ratings, and the card says so. `dpmc verify FILE.npz` checks the file.
     """
     built_mechanism = budget.mechanism(mechanism)
     steps = parse_steps(reading.prepare(prepare, mechanism))
-    check_output_path(out)  # mistakes are told before a large file is read
+    check_output_path(out)  # reports mistakes before a large file is read
     if deployment_card is not None:
         check_new_file(deployment_card)
     catalogue_lists = _read_catalogue(catalogue, users, outside)
@@ -380,13 +385,15 @@ def make_release(
         listed_ratings = attach_features(listed_ratings, item_features, with_digest=True)
     if not uses_features(
         built_mechanism,
-        prepare_public_facts(listed_ratings.public, built_mechanism.task, _rating_steps(steps)),
+        prepare_public_facts(
+            listed_ratings.public, built_mechanism.task, _select_rating_steps(steps)
+        ),
     ):
-        if len(_rating_steps(steps)) < len(steps):
+        if len(_select_rating_steps(steps)) < len(steps):
             print("what is published uses no item features: they are left out", file=sys.stderr)
-        steps = _rating_steps(steps)
+        steps = _select_rating_steps(steps)
     ratings, prepared = prepare_all_ratings(listed_ratings, built_mechanism.task, steps)
-    # Noise that nobody can sample exactly is told first.
+    # Noise without an exact sampler is refused before anything else is loaded.
     check_releasable(built_mechanism, ratings, prepared)
     exact_noise.load_opendp()
     print_columns(loaded.ratings, json)
@@ -420,7 +427,7 @@ def make_release(
 
 
 def _write_deployment_card(path: Path | None, released: Export | VerifiedRelease) -> None:
-    """Write a card as JSON, whole or not at all.
+    """Write a release's deployment card as JSON; nothing without a path.
 
     Raises:
         DpmcError: the file exists already.
@@ -436,7 +443,12 @@ def _write_deployment_card(path: Path | None, released: Export | VerifiedRelease
 def _read_catalogue(
     catalogue: str | None, users: str | None, outside_rule: OutsideRatings
 ) -> CatalogueLists | str | None:
-    """Read the catalogue that --catalogue and --users ask for.
+    """Read the lists of a catalogue; without a file of items, return `catalogue` as it was typed.
+
+    Args:
+        catalogue: what --catalogue gives: a file of items, FROM_DATA, or None.
+        users: what --users gives: how many there are, or a file of their ids.
+        outside_rule: what --outside gives.
 
     Raises:
         DpmcError: a file cannot be used.
@@ -458,8 +470,8 @@ def _read_catalogue(
     ) if users.isdecimal() else read_ids(users)
 
 
-def _rating_steps(steps: Sequence[Transform]) -> list[Transform]:
-    """Return the steps that change ratings; the others choose item features."""
+def _select_rating_steps(steps: Sequence[Transform]) -> list[Transform]:
+    """Return the steps that change ratings, without those that choose item features."""
     return [step for step in steps if not isinstance(step, UseItemFeatures)]
 
 
@@ -470,7 +482,15 @@ def _apply_catalogue(
     steps: Sequence[Transform],
     outside_rule: OutsideRatings,
 ) -> Ratings:
-    """Return the ratings over the catalogue; standard error says what is left out."""
+    """Return the ratings over the given catalogue, and print what is left out.
+
+    Args:
+        catalogue: the lists of a catalogue, FROM_DATA, or None for that of the ratings.
+        ratings: the ratings.
+        mechanism: the mechanism, whose guarantee decides whether users are shuffled.
+        steps: the preparation.
+        outside_rule: what happens to ratings of other users and items.
+    """
     if catalogue is None:
         return ratings
     if isinstance(catalogue, str):
@@ -479,9 +499,10 @@ def _apply_catalogue(
     count = users if isinstance(users, int) else len(users)
     public_facts = dataclasses.replace(ratings.public, users=count, items=len(items))
     change = mechanism.guarantee(
-        prepare_public_facts(public_facts, mechanism.task, _rating_steps(steps))
+        prepare_public_facts(public_facts, mechanism.task, _select_rating_steps(steps))
     ).change
-    # Only their number is known: who is where must not tell who has ratings.
+    # Users without ratings are known by number only. If the existence of ratings is protected, the
+    # order of users must not reveal who has some.
     shuffle = random.SystemRandom() if change.covers_existence else None
     restricted, left_out = align_to_catalogue(ratings, items, users, outside_rule, shuffle)
     if left_out:
@@ -496,15 +517,15 @@ def check_release_file(
     allowed_signers: Path | None = None,
     signer: str | None = None,
 ) -> CommandReport:
-    """Check a released file against its own card.
+    """Check a released file against its own privacy card.
 
-    Compute the certificate of a file that `dpmc release` wrote from its card alone, check its
+    Check a file that `dpmc release` wrote: compute its guarantee again from its card, compare its
     arrays, and say what it promises.
 
     Args:
         file (FILE.npz): a file that `dpmc release` wrote
-        allowed_signers (FILE): whose signature counts (ssh-keygen)
-        signer (NAME): who of them has to have signed (default: any)
+        allowed_signers (FILE): file of allowed signers for ssh-keygen
+        signer (NAME): the required signer (default: any of them)
         json: one JSON object instead of the report
 
     examples:
@@ -512,10 +533,10 @@ def check_release_file(
       dpmc verify items.npz --deployment-card card.json
       dpmc verify items.npz --allowed-signers allowed_signers
 
-    Needs no ratings. From the mechanism, its settings and the public facts on the card it makes the
-    file again but for the numbers, and refuses what is more, less or worded otherwise. It says what
-    it cannot notice. With --allowed-signers the signature beside the file, FILE.npz.sig, is checked
-    first, by ssh-keygen: a digest notices an accident, only a key a forger.
+    The command needs no ratings. It derives everything but the numbers from the mechanism, its
+    settings and the public facts on the card, and refuses any difference. It lists what it cannot
+    notice. With --allowed-signers, ssh-keygen first checks the signature FILE.npz.sig: a digest
+    detects an accident, but only a key detects a forger.
     """
     if deployment_card is not None:
         check_new_file(deployment_card)
@@ -561,4 +582,5 @@ def check_release_file(
 
 
 def _format_item(text: str) -> str:
+    """Return a sentence as an entry of a list."""
     return paragraph(format_sentence(text), " " * 4, "  - ")

@@ -39,10 +39,10 @@ class PlayOptions:
     """Options of a run.
 
     Args:
-        epsilon: budget per rating, federated: per solve
-        mechanism (ID): federated: the variant (default dpimf-optimal)
-        watch (ITEM): keep this item's messages (counted from 0)
-        attack: attack the watched item (default: the busiest)
+        epsilon: privacy budget per rating; in the federated flow, per solve
+        mechanism (ID): variant of the federated flow (default dpimf-optimal)
+        watch (ITEM): show the messages about this item (items count from 0)
+        attack: run the attacks on the watched item (default: the item with most ratings)
     """
 
     epsilon: Epsilon = 1.0
@@ -67,18 +67,18 @@ def play_protocol(
     *,
     play_options: PlayOptions,
 ) -> CommandReport:
-    """Factorization with an untrusted recommender, message by message.
+    """Run a protocol without a trusted server, message by message.
 
-    Play scenario 2 or 3 of private matrix factorization, or the federated flow of its implicit
-    kind: count the messages, measure the result, look at one item's messages, attack the scenarios.
+    Run scenario 2 or 3 of private matrix factorization, or the federated flow for clicks. The
+    report counts messages, measures the accuracy and can attack the scenarios.
 
     Args:
         json: one JSON object instead of the report
 
     scenarios:
-      2  a third party adds up masked gradients of the same users in every round
-      3  the noise is made once and handed out in pieces to whoever is online
-      federated  parties send noisy profiles of implicit factorization, a server averages them
+      2  in every round, a third party adds up masked gradients of the same users
+      3  users may leave; the hidden noise is drawn once and sent in pieces to those online
+      federated  parties send noisy profiles, and a server averages them
 
     examples:
       dpmc protocol 2 movie-night --epsilon 1
@@ -98,7 +98,8 @@ def play_protocol(
 
 
 def _play_scenario(scenario: str, data: str | None, play_options: PlayOptions) -> CommandReport:
-    settings = scenario_from_options(scenario, play_options)
+    """Play scenario 2 or 3, and report it."""
+    settings = build_scenario(scenario, play_options)
     problem = _build_problem(data or "movie-night", Task.RATINGS, play_options)
     watch = play_options.watch
     if play_options.attack and watch is None:
@@ -133,9 +134,10 @@ def _play_scenario(scenario: str, data: str | None, play_options: PlayOptions) -
 
 
 def _play_federation(scenario: str, data: str | None, play_options: PlayOptions) -> CommandReport:
+    """Play the federated flow, and report it."""
     if play_options.attack:
         raise InvalidSetting("--attack", "left out: it belongs to scenarios 2 and 3", "given")
-    flow = federation_from_options(play_options)
+    flow = build_flow(play_options)
     problem = _build_problem(data or "bookshop-clicks", Task.RANKING, play_options)
     public = problem.train.public
     if play_options.watch is not None:
@@ -166,10 +168,12 @@ def _play_federation(scenario: str, data: str | None, play_options: PlayOptions)
 
 
 def _build_problem(data: str, task: Task, play_options: PlayOptions) -> Problem:
+    """Build the problem of a protocol from its data, with the task's own preparation and split."""
     return build_problem(play_options.reading.load(data), task, seed=play_options.seed)
 
 
 def _format_size(document: JsonObject) -> str:
+    """Return the name and size of a report's data, ending with the number of ratings."""
     data = document["data"]
     users = data["users"]
     items = data["items"]
@@ -177,8 +181,8 @@ def _format_size(document: JsonObject) -> str:
     return f"{data['name']}: {users:,} users x {items:,} items, {ratings:,}"
 
 
-def scenario_from_options(scenario: str, play_options: PlayOptions) -> Scenario:
-    """Return the scenario's settings.
+def build_scenario(scenario: str, play_options: PlayOptions) -> Scenario:
+    """Build the settings of scenario 2 or 3 from the options.
 
     Raises:
         InvalidSetting: an option is not valid.
@@ -196,8 +200,10 @@ def scenario_from_options(scenario: str, play_options: PlayOptions) -> Scenario:
     return cls(epsilon=play_options.epsilon, **settings)
 
 
-def federation_from_options(play_options: PlayOptions) -> Federation:
-    """Return the federated flow; `rounds` is its own setting.
+def build_flow(play_options: PlayOptions) -> Federation:
+    """Build the settings of the federated flow from the options.
+
+    The setting `rounds`, which the mechanism has too, is that of the flow.
 
     Raises:
         InvalidSetting: an option is not valid.
@@ -228,7 +234,13 @@ def _format_traffic(traffic: JsonObject) -> str:
 
 
 def _add_messages(document: JsonObject, text: list[str], transcript: Transcript) -> CommandReport:
-    """Return the report with the first messages of the watched item or profile."""
+    """Return the report, with the messages of the watched item or profile if there are any.
+
+    Args:
+        document: the report as JSON values, which gets the messages.
+        text: the report as blocks of text, which get the first messages.
+        transcript: of the run.
+    """
     if len(transcript):
         messages = document["transcript"] = [message.as_dict() for message in transcript]
         lines = [
@@ -243,6 +255,7 @@ def _add_messages(document: JsonObject, text: list[str], transcript: Transcript)
 
 
 def _format_attacks(attacks: JsonObject) -> str:
+    """Return the results of all attacks, one line each."""
     d = attacks["difference"]
     a = attacks["attendance"]
     passive = "too few rounds" if attacks["passive"] is None else f"{attacks['passive']:.2g}"

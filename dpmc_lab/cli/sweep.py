@@ -45,19 +45,19 @@ from dpmc_lab.cli.options import (
 from dpmc_lab.store import Store
 from dpmc_lab.sweep import presets
 
-_END_SIGNAL = 0  # no number of a signal: nothing more to listen to
+_END_SIGNAL = 0  # is no signal's number; it ends the thread that listens for signals
 
 
 def _load_paper_presets() -> Mapping[str, presets.Preset]:
-    """Load the grids behind the papers' experiments.
+    """Load the grids behind the papers' experiments by name.
 
-    There are none where their package is missing, or that of the protocol, which they import.
+    There are none if the package papers is missing, or the package protocol, which it imports.
     """
     if not has_packages("papers", "protocol"):
         return {}
     from dpmc_lab import papers
 
-    return papers.presets()
+    return papers.list_presets()
 
 
 PRESETS: Mapping[str, presets.Preset] = {**presets.PRESETS, **_load_paper_presets()}
@@ -68,7 +68,7 @@ class HeldOutOrTests(HeldOutOptions):
     """Options for held-out ratings, or files to test on.
 
     Args:
-        test (FILE): official test ratings, one file per DATA
+        test (FILE): files of test ratings, one for each DATA
     """
 
     test: list[str] | None = None
@@ -79,10 +79,10 @@ class GridOptions:
     """Options for what is combined, as `Grid.argv` writes them.
 
     Args:
-        preset (NAME): a named grid; other options replace its parts
-        mechanisms (ID): methods, separated by commas or spaces
-        epsilons (E): budgets: 0.5,1,2 or LO:HI:COUNT, evenly spaced in the logarithm
-        seeds: seeds: 1,2,3 or FIRST:LAST (default 1:5)
+        preset (NAME): name of a grid; other options override it
+        mechanisms (ID): ids of mechanisms, separated by commas or spaces
+        epsilons (E): privacy budgets: 0.5,1,2 or LO:HI:COUNT, spaced evenly on a logarithmic scale
+        seeds: 1,2,3 or FIRST:LAST (default 1:5)
         prepare: preparation, as for dpmc fit (repeatable, in order)
     """
 
@@ -152,14 +152,14 @@ def run_sweep(
 ) -> None:
     """Run a grid of mechanisms, epsilons and seeds.
 
-    Run every combination of data, mechanism, settings, epsilon and seed, with the floor and the
-    method without privacy beside them, and store each result.
+    Run every combination of data, mechanism, settings, epsilon and seed, and store each result. The
+    baselines and the runs without privacy are included.
 
     Args:
-        jobs (N): processes (default: one per core)
-        cluster (ADDRESS): a Dask scheduler instead, tcp://HOST:PORT
+        jobs (N): number of processes (default: one per core)
+        cluster (ADDRESS): use a Dask scheduler instead, tcp://HOST:PORT
         store (FILE): result store (default: the shared one)
-        skip_shipped: leave out the runs that ship with the samples
+        skip_shipped: skip the runs that ship with the samples
         json: progress as JSON lines on standard output
 
     examples:
@@ -167,13 +167,13 @@ def run_sweep(
       dpmc sweep --data u1.base --test u1.test --mechanisms output --epsilons 1 4 --set bound=0.1,1
       dpmc sweep --preset lwhm22-3b --jobs 2
 
-    Every finished run is a row of the store at once. Ctrl-C, a crash or a power cut lose none of
-    them: the same command goes on where it stopped. Two sweeps on one store share their work. Rows
-    do not depend on --jobs, --cluster or the order.
+    The store keeps every finished run at once. After Ctrl-C, a crash or a power cut, the same
+    command continues where it stopped. Two sweeps on one store share their work. Results do not
+    depend on --jobs, --cluster or the order.
 
     presets:
     """
-    grid = grid_options.grid()  # a wrong word is told before anything is read or started
+    grid = grid_options.grid()  # reports mistakes before anything is read or started
     processes = core.resolve_jobs(jobs, "--jobs")
     if cluster is None:
         core.warm_up()
@@ -187,11 +187,12 @@ def run_sweep(
     with Store(store) as rows:
         plan = core.build_plan(grid)
         if skip_shipped:
-            plan = _without_shipped(plan)
+            plan = _drop_shipped(plan)
         for source in plan.sources.values():
             print_columns(core.load_training_ratings(source), json)
 
         def open_pool() -> core.Pool:
+            """Open the workers: those of the given cluster, or else processes of this machine."""
             if cluster is not None:
                 print(f"dpmc: connecting to {cluster} ...", file=sys.stderr, flush=True)
                 return clusters.ClusterPool(cluster, plan.sources)
@@ -208,11 +209,11 @@ run_sweep.__doc__ = "\n".join(
 )
 
 
-def _without_shipped(plan: core.Plan) -> core.Plan:
-    """Leave out the units whose rows ship with the samples.
+def _drop_shipped(plan: core.Plan) -> core.Plan:
+    """Return the plan without the units whose rows ship with the samples.
 
-    With a curve that is not shipped, the reference of the first seed runs again: the lists of new
-    curves are compared with its lists, which are in no shipped file.
+    If the plan has a curve that is not shipped, the nonprivate reference still runs with the first
+    seed: recommendation lists of new curves are compared with its lists, which are not shipped.
     """
     sources_and_tasks = {(unit.name, unit.mechanism.task) for unit in plan.units}
     keys = {
@@ -230,7 +231,7 @@ def _without_shipped(plan: core.Plan) -> core.Plan:
 
 
 def open_local_pool(plan: core.Plan, processes: int) -> core.LocalPool:
-    """Open the processes for a plan."""
+    """Open processes for a plan, no more than it has units."""
     return core.LocalPool(plan.sources, min(processes, max(len(plan.units), 1)))
 
 
@@ -240,7 +241,13 @@ def run_plan(
     open_pool: Callable[[], core.Pool],
     as_json: bool,
 ) -> None:
-    """Run a plan and say what was done.
+    """Run a plan, and print how many rows there are or which units failed.
+
+    Args:
+        plan: the plan.
+        store: receives the rows.
+        open_pool: opens the workers.
+        as_json: whether progress is written as JSON lines for programs.
 
     Raises:
         KeyboardInterrupt: it was stopped.
@@ -280,9 +287,8 @@ class _ProgressBar:
         self.close = self._progress.close
 
     def __call__(self, report: core.SweepReport) -> None:
-        if (
-            self._skipped_at_start is None
-        ):  # one more comes with every row of another sweep on the store
+        # Later, `skipped` also counts the rows of other sweeps on the store.
+        if self._skipped_at_start is None:
             self._skipped_at_start = report.skipped
         n_done = report.n_ended
         total = report.total - report.skipped
@@ -300,7 +306,7 @@ class _ProgressBar:
             self._progress.update(task, n_done, total)
 
 
-_MIN_SAMPLE = 5  # units, or seconds, before which nobody can tell how long the others take
+_MIN_SAMPLE = 5  # finished units, or seconds, before the remaining time is estimated
 
 
 class ProgressLines:
@@ -330,10 +336,13 @@ class ProgressLines:
 
 @contextmanager
 def watch_progress(as_json: bool) -> Iterator[tuple[_ProgressBar | ProgressLines, StopCheck]]:
-    """Show the progress of long work, and report whether it should stop.
+    """Show the progress of long work while Ctrl-C and SIGTERM ask it to stop.
 
     Args:
         as_json: whether to write JSON lines to standard output, for programs.
+
+    Yields:
+        A function that shows a report, and one that returns whether to stop.
     """
     show = ProgressLines() if as_json else _ProgressBar()
     try:
@@ -361,6 +370,7 @@ def _handle_stop_signals(show: _ProgressBar | ProgressLines) -> Iterator[StopChe
     sender.setblocking(False)
 
     def listen_for_signals() -> None:
+        """Ask to stop at the first signal, and end the process at the second."""
         while (signum := receiver.recv(1)[0]) != _END_SIGNAL:
             if signum not in signals:
                 continue
@@ -369,7 +379,7 @@ def _handle_stop_signals(show: _ProgressBar | ProgressLines) -> Iterator[StopChe
                 print(f"dpmc: {ENDED}", file=sys.stderr, flush=True)
                 for worker in multiprocessing.active_children():
                     worker.kill()
-                os._exit(INTERRUPTED)  # its claims end with it
+                os._exit(INTERRUPTED)  # which also releases its claims on units
             pressed.set()
             print(f"dpmc: {STOPPING}", file=sys.stderr, flush=True)
 

@@ -1,4 +1,4 @@
-"""Word the answer to an inquiry; a sentence whose number no run has computed is left out."""
+"""Put the answer to an inquiry into sentences; those without a computed number are left out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dpmc_core.model import Task
 from dpmc_core.problem import format_split
 from dpmc_lab.curves import cards, numbers
 from dpmc_lab.curves.cards import format_delta, format_epsilon
-from dpmc_lab.curves.lines import CurveChart, Interval, format_baseline_name
+from dpmc_lab.curves.lines import CurveChart, Interval, format_baseline_name, refer_to_baseline
 from dpmc_lab.curves.text import Table, build_table, format_count
 from dpmc_lab.study.advice import PrivacyUnit
 from dpmc_lab.study.answer import (
@@ -58,6 +58,16 @@ class AnswerSentences(NamedTuple):
     """A finding in sentences, with bold marked in Markdown.
 
     A sentence is empty where the finding has no number for it.
+
+    Attributes:
+        verdict: whether privacy is affordable at the limit.
+        found: the metric of the mechanism, the reference and the baseline, and the share kept.
+        unit: what is protected, and what one release and a year of them cost.
+        attacker: how often the best attacker is right.
+        against: whom the promise protects from, and whom not.
+        pays: which groups lose most.
+        caution: that the test used raw data.
+        tested: the mechanism, the held-out ratings, and how many users and seeds.
     """
 
     verdict: str
@@ -71,7 +81,7 @@ class AnswerSentences(NamedTuple):
 
 
 def format_answer(finding: Finding) -> AnswerSentences:
-    """Return every sentence that can be said about a finding."""
+    """Return the sentences that word a finding."""
     question = finding.question
     attack = finding.attack
     payer_text = "; ".join(map(_format_payer, finding.payers))
@@ -96,7 +106,13 @@ def format_answer(finding: Finding) -> AnswerSentences:
 def format_distinguishable_items(
     distinguishable: DistinguishableItems, question: Inquiry, is_own_data: bool = True
 ) -> str:
-    """Return a sentence on how many items can be told from noise, before any model is fitted."""
+    """Return a sentence on how many items have a count that clearly exceeds the noise.
+
+    Args:
+        distinguishable: the numbers of items.
+        question: the inquiry.
+        is_own_data: whether the reader owns the data.
+    """
     possessive = "your" if is_own_data else "the"
     count = (
         f"{distinguishable.n_distinguishable:,}" if distinguishable.n_distinguishable else "none"
@@ -108,7 +124,7 @@ def format_distinguishable_items(
 
 
 def explain_distinguishable_items(task: Task, protect: PrivacyUnit) -> str:
-    """Return what it means that an item can be told from noise."""
+    """Return what it means that an item's count clearly exceeds the noise."""
     signs = task is Task.BINARY and protect is PrivacyUnit.RATING
     quantity = "surplus of likes or dislikes" if signs else "count"
     return (
@@ -157,9 +173,12 @@ def _format_metrics(finding: Finding) -> str:
 
 
 def _format_kept_share(finding: Finding) -> str:
+    """Return a sentence on the share of the gain that is kept; empty without a gain."""
     if finding.gain_share is None:
         return ""
-    unclear = f": {numbers.UNCLEAR.format(format_baseline_name(finding.baseline_id))}"
+    unclear = (
+        f": {numbers.UNCLEAR.format(refer_to_baseline(format_baseline_name(finding.baseline_id)))}"
+    )
     caveat = "" if finding.gain_share.low > 0 else unclear
     return (
         f"You keep **{_format_percent_interval(finding.gain_share)}** of what personalisation"
@@ -168,6 +187,7 @@ def _format_kept_share(finding: Finding) -> str:
 
 
 def _format_percent_interval(share: IntervalEstimate) -> str:
+    """Return '79 % (71-86)', or that an end is unknown."""
     value, low, high = (100 * bound for bound in share)
     if not math.isfinite(low + high):
         ends = "no bound on one side"
@@ -181,6 +201,14 @@ def _format_percent_interval(share: IntervalEstimate) -> str:
 def _format_interval(
     interval: IntervalEstimate, number_format: str, factor: float, *, value_only: bool
 ) -> str:
+    """Return '0.912 (0.905-0.919)', without the interval if it is unknown or not asked for.
+
+    Args:
+        interval: the value with its interval.
+        number_format: format of the numbers.
+        factor: what they are multiplied by.
+        value_only: whether to leave the interval out.
+    """
     value, low, high = (f"{factor * max(bound, 0):{number_format}}" for bound in interval)
     if value_only or not math.isfinite(interval.high - interval.low):
         return value
@@ -188,6 +216,7 @@ def _format_interval(
 
 
 def _format_unit(finding: Finding) -> str:
+    """Return what is protected, at which epsilon, and what a year of releases costs."""
     question = finding.question
     cost = finding.cost
     epsilon = f"epsilon {format_epsilon(cost.certified.epsilon)}"
@@ -209,6 +238,7 @@ def _format_unit(finding: Finding) -> str:
 
 
 def _format_payer(payer: Payer) -> str:
+    """Return the name of a group that pays most."""
     if payer.by == "users":
         return f"users under {payer.limit:,} ratings"
     return f"items outside the top {payer.limit:,}"
@@ -222,7 +252,7 @@ class GainAtEpsilon(NamedTuple):
         value: mean of the metric over seeds.
         share: share of the gain by the means over seeds, or None where there is no gain.
         said: the share in words.
-        clear: whether the seeds distinguish the gain from none, as `format_answer` says.
+        clear: whether the seeds distinguish the gain from none.
     """
 
     epsilon: float
@@ -235,7 +265,16 @@ class GainAtEpsilon(NamedTuple):
 def list_gains_by_epsilon(
     chart: CurveChart, mechanism: str, reference: float | None = None
 ) -> list[GainAtEpsilon]:
-    """Return what each computed epsilon keeps; empty without a baseline or a reference."""
+    """Return the share of the gain at each computed epsilon of a mechanism's curve.
+
+    Args:
+        chart: the chart with the curve, its baseline and the nonprivate reference.
+        mechanism: id of the mechanism.
+        reference: metric of the user's own reference, which replaces that of the chart.
+
+    Returns:
+        Empty without the curve, a baseline or a reference.
+    """
     line = next((candidate for candidate in chart.lines if candidate.mechanism == mechanism), None)
     if line is None:
         return []
@@ -257,9 +296,13 @@ def list_gains_by_epsilon(
 
 
 def describe_gains(gains: list[GainAtEpsilon], keep: float) -> str:
-    """Return from which epsilon on the limit is kept by the means over seeds.
+    """Describe from which epsilon on enough of the gain is kept, by the means over seeds.
 
     The text is empty where the curve has fewer than two points.
+
+    Args:
+        gains: the share of the gain at each epsilon.
+        keep: the share that must be left.
     """
     if len(gains) < 2:
         return ""
@@ -365,8 +408,10 @@ def strip_bold(text: str) -> str:
 
 
 def _serialise_interval(interval: IntervalEstimate) -> dict[str, float | None]:
+    """Return an interval as plain JSON values, with null for infinite ends."""
     return {name: _finite_or_none(value) for name, value in interval._asdict().items()}
 
 
 def _finite_or_none(value: float | None) -> float | None:
+    """Return a number, or None if it is infinite or missing."""
     return value if value is not None and math.isfinite(value) else None

@@ -19,7 +19,7 @@ class PublishedComparison(NamedTuple):
     """A mechanism with the user's settings and with those of its paper.
 
     Attributes:
-        changes: the value before and after, by name, of each setting that differs.
+        changes: by the name of each setting that differs, the user's value and the paper's.
         overridden: settings of the paper that the user gave another value, which therefore stay.
         before: guarantee with the user's settings.
         after: guarantee with the settings of the paper.
@@ -34,7 +34,10 @@ class PublishedComparison(NamedTuple):
 
     @property
     def certified(self) -> tuple[Certified, Certified]:
-        """Return what is certified before and after, in the unit of each claim."""
+        """Return what is certified with the user's settings, and with those of the paper.
+
+        Each is certified for the change of its own claim.
+        """
         return self.before.certified(), self.after.certified()
 
 
@@ -48,11 +51,18 @@ def compare_with_published(
 ) -> PublishedComparison:
     """Compare a method with the user's settings to the same method with its paper's settings.
 
+    Args:
+        id: of the mechanism.
+        user_settings: settings that the user gave, by name.
+        public: public facts of the ratings.
+        epsilon, delta: the budget, which is the same for both.
+
     Raises:
         DpmcError: the settings are not valid.
     """
 
     def build(settings: JsonObject) -> tuple[JsonObject, Guarantee]:
+        """Return all settings of the mechanism with these ones, and its guarantee."""
         mechanism = registry.create(id, epsilon=epsilon, delta=delta, **settings)
         return serialise_settings(mechanism), mechanism.guarantee(public)
 
@@ -101,6 +111,7 @@ def describe_published_changes(comparison: PublishedComparison) -> tuple[str, ..
 
 
 def _describe_certified_change(comparison: PublishedComparison) -> str:
+    """Return a sentence on what is certified with both settings."""
     before, after = comparison.certified
     if (before.finite, before.epsilon) == (after.finite, after.epsilon):
         return f"what is certified stays, {_format_bound(after)}"
@@ -115,6 +126,7 @@ def _format_bound(proved: Certified) -> str:
 
 
 def _format_setting(value: Any) -> str:
+    """Return a setting's value as text, a float with at most six digits."""
     if isinstance(value, float):
         return f"{value:g}"
     return format_setting(value)

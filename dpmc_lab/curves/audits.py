@@ -20,26 +20,29 @@ from dpmc_lab.curves.measurements import METHOD_LABELS
 from dpmc_lab.curves.text import Table, build_table
 from dpmc_lab.measured import AuditMethod, Refuted
 
-NO_BOUND_YET = "Not yet a bound."
+NO_BOUND_YET = "This attack has measured nothing yet."
 
 
 def describe_audit(report: AuditReport) -> str:
     """Summarise all findings of an audit in one sentence."""
     excess = ""
     bound_text = cards.format_epsilon(report.measured, round_down=True)
-    for limit, word in ((report.claimed, "claimed"), (report.certified.epsilon, "certified")):
+    for limit, word in ((report.claimed, "claimed"), (report.certified.epsilon, "proved")):
         if limit is not None and report.measured > limit * ROUNDING_FACTOR:
-            excess = f" least {bound_text} where {cards.format_epsilon(limit)} is {word}"
+            excess = f"at least {bound_text} where epsilon {cards.format_epsilon(limit)} is {word}"
     if report.refuted is Refuted.NOTHING:
         if not report.valid:
             return NO_BOUND_YET
         if excess:
-            return f"At{excess}; chance does that in 1 of 20 audits: try other seeds."
-        return f"No contradiction found (at least {bound_text}); privacy is not confirmed by this."
+            return (
+                f"The attack measured {excess}. Chance does that in 1 of 20 attacks; try another"
+                " seed."
+            )
+        return f"The attack measured at least {bound_text}. It refutes nothing, and proves nothing."
     if excess:
-        return f"Refuted: at{excess}."
+        return f"Refuted: the attack measured {excess}."
     (first, *remaining) = [
-        f"'{release.name}' moves by {release.measured:.4g} where the card allows"
+        f"one change moves '{release.name}' by {release.measured:.4g}, and the proof allows"
         f" {release.allowed:.4g}"
         for finding in report.findings
         if finding.refuted is Refuted.CERTIFICATE
@@ -57,8 +60,8 @@ def describe_finding(result: AuditFinding, change: Change) -> str:
     text = f"At least {cards.format_epsilon(result.epsilon, round_down=True)} {change.label}"
     if result.method is AuditMethod.CANARIES:
         text += (
-            f" ({100 * (result.confidence or 0):g} %): {result.right} of {result.guesses} guesses"
-            f" right, {result.canaries} canaries"
+            f" (confidence {100 * (result.confidence or 0):g} %): {result.right} of"
+            f" {result.guesses} guesses were right, about {result.canaries} planted ratings"
         )
     elif result.pair is not None:
         text += f", exact: {describe_changed_row(result.pair)}"
@@ -88,6 +91,7 @@ def describe_changed_row(changed_row: ChangedRow) -> str:
 
 
 def _format_rating(value: float | None) -> str:
+    """Return a rating as text, or that it is missing."""
     return "missing" if value is None else f"{value:g}"
 
 
@@ -104,10 +108,10 @@ def tabulate_audit(report: AuditReport) -> Table:
         for finding in report.findings
         for release in finding.releases
     ]
-    return build_table(("method", "release", "moves", "card allows", "norm"), rows)
+    return build_table(("method", "release", "largest change", "the proof allows", "norm"), rows)
 
 
-_MIN_COUNTED_CHANGE = 1e-3  # of the bound: a cell that moves by less is not counted
+_MIN_COUNTED_CHANGE = 1e-3  # as a share of the bound; cells that move by less are not counted
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +153,12 @@ def build_known_instance(epsilon: float = 1.0) -> tuple[Output, Ratings, int]:
 
 
 def measure_rating_influence(mechanism: Output, ratings: Ratings, position: int) -> RatingInfluence:
-    """Measure what the rating at a position of `ratings` moves, by two solves.
+    """Measure how far each cell moves when one rating changes its sign, by two solves.
+
+    Args:
+        mechanism: the output perturbation.
+        ratings: signs, -1 or 1.
+        position: index of the rating among all ratings.
 
     Raises:
         InvalidSetting: no rating has this position.

@@ -32,10 +32,10 @@ from dpmc_core.ratings import ColumnRoles
 from dpmc_lab.curves.text import Table, build_table, format_count
 
 _TRUST_PHRASES = {
-    Trust.CURATOR: "from whoever sees what is published; the server itself sees raw ratings",
-    Trust.LOCAL: "from everyone, the server included",
-    Trust.AGGREGATOR: "from the recommender, as long as the third party does not side with it",
-    Trust.FEDERATED: "from the server; each party sees the raw ratings of its own users",
+    Trust.CURATOR: "against everyone who sees only what is published; the server sees raw ratings",
+    Trust.LOCAL: "against everyone, including the server",
+    Trust.AGGREGATOR: "against the recommender, unless the third party works with it",
+    Trust.FEDERATED: "against the server; each party sees the raw ratings of its own users",
 }
 _NOISE_NAMES = {
     Laplace: "Laplace",
@@ -47,10 +47,10 @@ _NOISE_NAMES = {
 
 
 TYPICAL_RATINGS = 20  # ratings of the person whose values together are counted
-PER_RATING = "per rating: other value, certified"
-PER_PERSON = f"one person's {TYPICAL_RATINGS} ratings, certified"
-PER_USER = "per user: empty row, certified"
-PER_USER_OTHER = "per user: any other row, certified"
+PER_RATING = "proved per rating: another value"
+PER_PERSON = f"proved for {TYPICAL_RATINGS} ratings of one person"
+PER_USER = "proved per user: empty row"
+PER_USER_OTHER = "proved per user: any other row"
 _SLACK = 1 + 1e-9  # rounding in sums of epsilons
 
 
@@ -93,14 +93,21 @@ class LedgerRow(NamedTuple):
     scale: str
     answers: str
     times: int
-    sensitivity: float  # for the change asked about, in the norm of the noise
+    sensitivity: float  # for the ledger's change, in the norm of the noise
     epsilon: float
 
 
 def build_guarantee_row(
     name: str, guarantee: Guarantee, *, refuted: bool = False, measured: float | None = None
 ) -> GuaranteeRow:
-    """Return a mechanism's row: its claim beside what its releases prove in three units."""
+    """Return a mechanism's row: its claim, and what its releases prove per rating and per user.
+
+    Args:
+        name: of the mechanism.
+        guarantee: its guarantee.
+        refuted: whether an audit found more than is claimed.
+        measured: the lower bound on epsilon that an audit measured, if any.
+    """
     proved = guarantee.certified()
     proved_per_user = guarantee.certified(USER_EMPTIED)
     claimed = guarantee.claimed.epsilon if guarantee.claimed else None
@@ -109,9 +116,9 @@ def build_guarantee_row(
         reasons.append(proved.reason)
     elif claimed is not None and proved.epsilon > claimed * _SLACK:
         factor = format_epsilon(proved.epsilon / claimed)
-        reasons.append(f"the releases prove only {factor} times the claim")
+        reasons.append(f"the noise proves only {factor} times the claimed epsilon")
     elif claimed is not None and proved.epsilon * _SLACK < claimed:
-        reasons.append("the releases prove a smaller epsilon than is claimed")
+        reasons.append("the noise proves a smaller epsilon than the claim")
     if proved.finite and not proved_per_user.finite:
         reasons.append(proved_per_user.reason)
     return GuaranteeRow(
@@ -156,7 +163,7 @@ def build_ledger(guarantee: Guarantee, change: Change | None = None) -> tuple[Le
                 answers=size or "one number",
                 times=release.times,
                 sensitivity=sensitivity,
-                epsilon=release.loss(sensitivity).epsilon_at(_claimed_delta(guarantee)),
+                epsilon=release.loss(sensitivity).epsilon_at(_get_claimed_delta(guarantee)),
             )
         )
     for access in guarantee.unaccounted:
@@ -165,14 +172,12 @@ def build_ledger(guarantee: Guarantee, change: Change | None = None) -> tuple[Le
 
 
 def tabulate_guarantees(rows: list[GuaranteeRow]) -> Table:
-    """Return claims and proofs as columns of text.
+    """Return claims and proofs as columns of text; those that fit on a phone come first.
 
-    A filled mark is certified, a hollow one claimed.
-
-    The columns that fit on a phone come first.
+    In the column of the status, a filled mark stands for proved and an open one for claimed.
     """
-    names = ("mechanism", "claimed", "certified", "measured", PER_USER, "delta", "status")
-    counts = ("claimed and certified count", PER_RATING, PER_PERSON, PER_USER_OTHER)
+    names = ("mechanism", "claimed", "proved", "measured", PER_USER, "delta", "status")
+    counts = ("claimed and proved count", PER_RATING, PER_PERSON, PER_USER_OTHER)
     return build_table(
         (*names, *counts, "notion", "trust", "publishes"),
         (
@@ -183,7 +188,7 @@ def tabulate_guarantees(rows: list[GuaranteeRow]) -> Table:
                 if row.measured is None
                 else f"≥ {format_epsilon(row.measured, round_down=True)}",
                 format_epsilon(row.per_user),
-                format_delta(_claimed_delta(guarantee)),
+                format_delta(_get_claimed_delta(guarantee)),
                 row.state.value,
                 _format_change(guarantee),
                 format_epsilon(row.per_rating),
@@ -202,9 +207,9 @@ def tabulate_guarantees(rows: list[GuaranteeRow]) -> Table:
 
 def tabulate_ledger(rows: tuple[LedgerRow, ...]) -> Table:
     """Return the ledger as columns of text."""
-    names = ("asked of the data", "noise", "its size", "numbers released", "times")
+    names = ("question to the data", "noise", "noise scale", "numbers released", "times")
     return build_table(
-        (*names, "one change moves it by", "epsilon"),
+        (*names, "largest change by one unit", "epsilon"),
         (
             (
                 *row[:4],
@@ -218,7 +223,13 @@ def tabulate_ledger(rows: tuple[LedgerRow, ...]) -> Table:
 
 
 class PrivacyCard(NamedTuple):
-    """A guarantee for people: a sentence, whether the claim is upheld, and named details."""
+    """A guarantee for people.
+
+    Attributes:
+        protects: what is protected and from whom, in a sentence.
+        upheld: whether the claim is certified.
+        details: further texts, each with its name.
+    """
 
     protects: str
     upheld: bool
@@ -243,12 +254,12 @@ def build_privacy_card(
     claimed = f"{claim_text} ({guarantee.source})" if claim else claim_text
     details = [
         ("claimed", claimed),
-        ("certified", format_certified(proved) + ", as sampled" * sampled),
+        ("proved", format_certified(proved) + ", for the noise as it is sampled" * sampled),
     ]
     if proved.finite:
         details.append(("one person", describe_person_guarantee(guarantee)))
         if not guarantee.certified(USER_EMPTIED).finite:
-            details.append(("not protected", "which items somebody rated: no epsilon covers it"))
+            details.append(("not protected", "which items somebody rated; no epsilon covers that"))
     details.append(("attacker", describe_attacker(guarantee)))
     if columns is not None and columns.names:
         details.append(
@@ -282,38 +293,33 @@ def format_certified(proved: Certified) -> str:
     return f"no bound {proved.change.label}: {proved.reason}"
 
 
-def _claimed_delta(guarantee: Guarantee) -> float:
+def _get_claimed_delta(guarantee: Guarantee) -> float:
     """Return the delta of the claim, which applies to everything certified."""
     return guarantee.claimed.delta if guarantee.claimed else 0.0
 
 
 def _format_change(guarantee: Guarantee) -> str:
+    """Return the change that a guarantee is about: its label and its definition."""
     return f"{guarantee.change.label}: {guarantee.change.relation}"
 
 
-def describe_guarantees(rows: list[GuaranteeRow]) -> str:
-    """Describe claims and proofs in words."""
-    return "; ".join(
-        f"{row.mechanism}: claimed epsilon {format_epsilon(row.claimed)}, certified"
-        f" {format_epsilon(row.certified)} {_format_change(row.guarantee)}"
-        for row in rows
-    )
-
-
 def describe_protection(guarantee: Guarantee) -> str:
-    """Return what is protected and from whom; a claim that is not upheld is called a claim."""
+    """Return a sentence on what is protected and from whom.
+
+    It reads 'Claims to protect ...' unless the claim is upheld (`is_upheld`).
+    """
     if guarantee.notion is Notion.NONE:
         return "Protects nothing: it reads the raw ratings and adds no noise."
     verb = "Protects" if is_upheld(guarantee) else "Claims to protect"
     joint = (
-        "; each person's own recommendations go only to them"
+        "; each person alone sees their own recommendations"
         if guarantee.notion is Notion.JOINT
         else ""
     )
-    return f"{verb} {guarantee.change.protects}, {_TRUST_PHRASES[guarantee.trust]}{joint}."
+    return f"{verb} {guarantee.change.protects} {_TRUST_PHRASES[guarantee.trust]}{joint}."
 
 
-# What an attacker asks, who knows everything else and holds both answers for equally likely.
+# Questions of an attacker who knows everything else and thinks both answers equally likely.
 _SETS_QUESTION = "Which of two sets of {} is this person's?"
 _QUESTIONS = {
     RATING: "Is this rating high or low?",
@@ -326,7 +332,7 @@ _CLICK_QUESTIONS = {
     CELL: "Did this person click this item?",
     USER_REPLACED: _SETS_QUESTION.format("clicks"),
 }
-MAX_INFORMATIVE_RATE = 0.999  # right more often: a limit that limits nothing
+MAX_INFORMATIVE_RATE = 0.999  # a limit above this success rate says nothing
 LIMIT_SENTENCE = "An attacker who asks “{}” {} of the time; a coin flip gets 50 %."
 
 
@@ -336,7 +342,13 @@ def format_attacker_question(change: Change, *, clicks: bool = False) -> str:
 
 
 def describe_attacker_limit(question: str, success_rate: float, *, proved: bool = True) -> str:
-    """Return how often an attacker with this question is right, compared with a coin flip."""
+    """Return how often an attacker with this question is right, compared with a coin flip.
+
+    Args:
+        question: what the attacker asks.
+        success_rate: how often the attacker is right at most, in 0..1.
+        proved: whether any limit is proved.
+    """
     if not proved:
         return f"No limit is proved for an attacker who asks “{question}”"
     return LIMIT_SENTENCE.format(question, format_success_rate(success_rate))
@@ -406,10 +418,9 @@ def describe_person_guarantee(guarantee: Guarantee) -> str:
         if not proved.finite:
             return format_certified(proved)
         return (
-            f"epsilon {format_epsilon(guarantee.certified(USER_EMPTIED).epsilon)} where a row"
-            " becomes"
-            f" empty, {format_budget(replaced.epsilon, replaced.delta)} where it becomes any"
-            " other row"
+            f"epsilon {format_epsilon(guarantee.certified(USER_EMPTIED).epsilon)} if all the"
+            f" person's data disappear, {format_budget(replaced.epsilon, replaced.delta)} if other"
+            " data replace them"
         )
     cap = guarantee.public.cap
     items = guarantee.public.items
@@ -419,23 +430,26 @@ def describe_person_guarantee(guarantee: Guarantee) -> str:
     if not row_bound.finite:
         return format_certified(row_bound)
     if row_bound.epsilon <= guarantee.certified().epsilon * _SLACK and ratings > 1:
-        return "all ratings together: the same, for one may already move all that is published"
+        return "all ratings together: the same, because one rating can already change everything"
     text = (
         f"{format_count(ratings, 'rating')} together:"
         f" {format_spent_budget(cap_guarantee(guarantee, ratings), ROW_VALUES)}"
     )
     max_epsilon = certify_ratings(guarantee, max_ratings).epsilon
     if max_epsilon > row_bound.epsilon * _SLACK:
-        limit = "up to the cap of" if cap else "without a cap up to"
+        limit = "the cap" if cap else "one for every item"
         text += (
-            f"; it grows with each, {limit} {max_ratings:,} ratings: epsilon"
-            f" {format_epsilon(max_epsilon)}"
+            f"; more ratings cost more, up to epsilon {format_epsilon(max_epsilon)} for"
+            f" {max_ratings:,} ratings ({limit})"
         )
     return text
 
 
 def format_spent_budget(guarantee: Guarantee, change: Change) -> str:
-    """Return 'epsilon 20 (or 15.1, delta 1e-6)': certified for a change, and composed exactly."""
+    """Return 'epsilon 20 (or 15.1, delta 1e-6)', which a guarantee certifies for a change.
+
+    The second number, at the default delta, appears where it is clearly smaller.
+    """
     proved = guarantee.certified(change)
     composed = guarantee.certified(change, DEFAULT_DELTA).epsilon
     text = f"epsilon {format_budget(proved.epsilon, proved.delta)}"

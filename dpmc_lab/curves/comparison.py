@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -18,19 +19,17 @@ from dpmc_lab.curves.lines import (
     format_short_number,
 )
 from dpmc_lab.curves.numbers import MIN_SEEDS, find_complete_seeds
-from dpmc_lab.curves.text import Table, build_table
 
 COMPARISON_NOTE = (
-    "Pairs are compared seed by seed: in each seed all mechanisms train and are tested on the same"
-    " split. A winner is named only where the 95 % interval of the difference leaves out zero, at"
-    " all epsilons together."
+    "Each seed gives all mechanisms the same split. One is clearly better where the 95 % interval"
+    " of the difference excludes zero, for all epsilons together."
 )
-TOO_FEW = "Choose two mechanisms or more to see which is better where."
+TOO_FEW = "Choose two mechanisms or more to compare them."
 NOT_COMPARABLE = (
-    "Nothing here can be compared: the epsilons count different things or do not overlap, or there"
-    " are fewer than three seeds."
+    "These curves cannot be compared: their epsilons count different things or do not overlap, or"
+    " there are fewer than three seeds."
 )
-_SLACK = 1 + 1e-9  # of epsilons
+_SLACK = 1 + 1e-9  # factor by which equal epsilons may differ
 
 
 # --- who is better, and where ------------------------------------------------------------
@@ -55,7 +54,7 @@ class PairComparison(NamedTuple):
 
 
 def compare_pairs(plotted_lines: Sequence[PlottedLine]) -> list[PairComparison]:
-    """Compare every pair of lines whose epsilons count the same change; units are never mixed."""
+    """Compare every pair of lines with the same metric whose epsilons count the same change."""
     return [
         compare_pair(a, b)
         for a, b in itertools.combinations(plotted_lines, 2)
@@ -88,7 +87,7 @@ class LineComparison(NamedTuple):
 def compare_lines(
     plotted_lines: Sequence[PlottedLine], pair_comparisons: Sequence[PairComparison]
 ) -> list[LineComparison]:
-    """Compare every line with the others; lines that count the same change come side by side.
+    """Compare every line with the others, and group the lines by the change that they count.
 
     Args:
         plotted_lines: the lines.
@@ -120,33 +119,6 @@ def compare_lines(
     return line_comparisons
 
 
-def describe_line_comparison(comparison: LineComparison, index: int) -> str:
-    """Describe how a line compares at the epsilon of this index."""
-    if not comparison.rivals[index]:
-        return "nothing to compare with"
-    if comparison.best[index]:
-        return "clearly better than all others"
-    if comparison.behind[index]:
-        return f"clearly worse than {', '.join(comparison.behind[index])}"
-    return "nothing is clearly better"
-
-
-def tabulate_line_comparisons(comparisons: Sequence[LineComparison]) -> Table:
-    """Return every epsilon of every line with what is clearly better and worse there."""
-    rows = [
-        (
-            comparison.plotted.line.label,
-            float(f"{x:.4g}"),
-            comparison.plotted.unit,
-            describe_line_comparison(comparison, index),
-            ", ".join(comparison.ahead[index]),
-        )
-        for comparison in comparisons
-        for index, x in enumerate(comparison.plotted.x)
-    ]
-    return build_table(("mechanism", "epsilon", "counts", "stands", "clearly better than"), rows)
-
-
 def describe_leader(comparisons: Sequence[LineComparison]) -> str:
     """Return which of several lines is clearly best, and where; empty where nothing can be said."""
     if not any(rivals for comparison in comparisons for rivals in comparison.rivals):
@@ -160,11 +132,11 @@ def describe_leader(comparisons: Sequence[LineComparison]) -> str:
     sole = (leading or unbeaten)[0] if len(leading or unbeaten) == 1 else None
     claimed = AS_CLAIMED if sole is not None and not sole.plotted.is_certified else ""
     if not leading and len(unbeaten) == 1:
-        text = f"{unbeaten[0].plotted.line.label} is never clearly beaten"
+        text = f"{unbeaten[0].plotted.line.label} is never clearly worse than another"
     elif not leading and not unbeaten:
-        text = "Each is clearly beaten somewhere"
+        text = "Each mechanism is clearly worse than another somewhere"
     elif not leading:
-        text = f"{len(unbeaten)} of {len(comparisons)} are never clearly beaten"
+        text = f"{len(unbeaten)} of {len(comparisons)} are never clearly worse than another"
     elif len(leading) == 1:
         (comparison,) = leading
         positions = np.flatnonzero(comparison.best)
@@ -179,9 +151,39 @@ def describe_leader(comparisons: Sequence[LineComparison]) -> str:
             f" {'' if unbroken else 'in places '}{location}"
         )
     else:
-        text = f"{len(leading)} are each clearly best somewhere"
+        text = f"{len(leading)} mechanisms are each clearly best somewhere"
     mixes_units = len({comparison.plotted.unit for comparison in comparisons}) > 1
     return text + claimed + (", among those counted alike" if mixes_units else "")
+
+
+def subtract_best(
+    plotted_lines: Sequence[PlottedLine],
+) -> tuple[list[PlottedLine], dict[float, float]]:
+    """Return lines as differences to the best at each epsilon, seed by seed; better is higher.
+
+    Returns:
+        The lines, and the best mean by epsilon. Shares are in percentage points.
+    """
+    candidates: dict[float, list[dict[int, float]]] = {}
+    for plotted in plotted_lines:
+        for x, row in zip(plotted.x.tolist(), plotted.line.values, strict=True):
+            values = dict(zip(plotted.line.seeds.tolist(), row.tolist(), strict=True))
+            candidates.setdefault(x, []).append(values)
+    sign, factor = 1.0, 1.0
+    if plotted_lines:
+        metric = plotted_lines[0].line.metric
+        sign, factor = metric.sign, 100.0 if metric.is_share else 1.0
+    best = {
+        x: max(rows, key=lambda row: sign * float(np.nanmean([*row.values()])))
+        for x, rows in candidates.items()
+    }
+    differences = []
+    for plotted in plotted_lines:
+        seeds = plotted.line.seeds.tolist()
+        best_values = [[best[x].get(seed, np.nan) for seed in seeds] for x in plotted.x.tolist()]
+        values = factor * sign * (plotted.line.values - np.array(best_values))
+        differences.append(plotted._replace(line=replace(plotted.line, values=values)))
+    return differences, {x: float(np.nanmean([*row.values()])) for x, row in best.items()}
 
 
 def compare_pair(a: PlottedLine, b: PlottedLine) -> PairComparison:
@@ -209,10 +211,14 @@ def compare_pair(a: PlottedLine, b: PlottedLine) -> PairComparison:
 
 
 def _compute_differences(a: PlottedLine, b: PlottedLine, x: Floats) -> tuple[Floats, int]:
-    """Return a - b in the direction of better at x, for the seeds that both lines have everywhere.
+    """Return by how much line a is better than b, for the seeds that both have at every epsilon.
+
+    Args:
+        a, b: the lines.
+        x: array of shape (n_x,), epsilons of the axis, between which values are interpolated.
 
     Returns:
-        Array of shape (n_x, n_seeds), and the number of seeds.
+        Array of shape (n_x, n_seeds), negative where a is worse; and the number of seeds.
     """
     by_line = []
     common = set(a.line.seeds[find_complete_seeds(a.line.values)].tolist())

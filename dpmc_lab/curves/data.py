@@ -22,7 +22,13 @@ def format_item_title(ratings: Ratings, item: int) -> str:
 
 
 def describe_anonymous_user(n_rated: int, data: str, *, clicks: bool) -> str:
-    """Describe a user of a data set by the number of ratings, never by a row number."""
+    """Describe a user of a data set by the number of ratings, never by a row number.
+
+    Args:
+        n_rated: number of the user's ratings.
+        data: name of the data set.
+        clicks: whether the ratings are clicks.
+    """
     items = SAMPLES[data].items if data in SAMPLES else "titles"
     return f"somebody who {'clicked' if clicks else 'rated'} {n_rated} {items}"
 
@@ -36,7 +42,16 @@ def format_user_name(ratings: Ratings, user: int) -> str:
 
 
 def locate_ratings(ratings: Ratings, users: Ints, items: Ints) -> tuple[Ints, Ints, Ints]:
-    """Return the row, the column and the index of each rating among some users and items."""
+    """Locate ratings in the block of some users and some items.
+
+    Args:
+        ratings: the ratings.
+        users: indices of the block's rows.
+        items: indices of the block's columns.
+
+    Returns:
+        Row and column in the block, and index among all ratings, of each rating in the block.
+    """
     column_of = np.full(ratings.public.items, -1)
     column_of[items] = np.arange(len(items))
     rating_index = np.concatenate(
@@ -104,7 +119,11 @@ class Tail(NamedTuple):
 
 
 def compute_histogram(ratings: Ratings, bins: int = 40) -> Histogram:
-    """Return one bar per value where there are few values, else `bins` equal bins of the range."""
+    """Return the histogram of the rating values.
+
+    It has one bar per value if there are at most `bins` values, else `bins` equal bars over the
+    public range.
+    """
     values, counts = np.unique(ratings.values, return_counts=True)
     if len(values) <= bins:
         gaps = np.diff(values)
@@ -116,7 +135,12 @@ def compute_histogram(ratings: Ratings, bins: int = 40) -> Histogram:
 
 
 def compute_tails(ratings: Ratings, points: int = 400) -> tuple[Tail, Tail]:
-    """Return the ratings per user and per item by rank, thinned to `points` log-spaced ranks."""
+    """Return the number of ratings of each user by rank, and of each item.
+
+    Args:
+        ratings: the ratings.
+        points: how many ranks to keep at most, evenly spaced in the logarithm.
+    """
     users, items = (_compute_tail(n_ratings, points) for n_ratings in count_ratings(ratings))
     return users, items
 
@@ -154,5 +178,6 @@ def count_ratings(ratings: Ratings) -> tuple[Ints, Ints]:
 
 
 def _compute_tail(counts: Ints, points: int) -> Tail:
+    """Return the largest counts by rank, at `points` log-spaced ranks at most."""
     rank = np.unique(np.geomspace(1, len(counts), points).round().astype(np.int64))
     return Tail(rank, np.sort(counts)[::-1][rank - 1].astype(np.int64))

@@ -55,7 +55,7 @@ class MechanismChoice(NamedTuple):
         predicts: what its task predicts, in words.
         publishes: what leaves the trusted side, in words.
         state: state of its claim.
-        recommended: the epsilons for which the rule recommends it, in words; empty where for none.
+        recommended: at which epsilons it is recommended, in words; empty if at none.
     """
 
     id: str
@@ -87,7 +87,13 @@ class MechanismGroup(NamedTuple):
 def build_guarantees(
     ids: Iterable[str], public: PublicFacts, epsilon: float = 1.0
 ) -> tuple[dict[str, Guarantee], tuple[DpmcError, ...]]:
-    """Return guarantees on public facts, and the problems of the other mechanisms, each once."""
+    """Return guarantees of mechanisms by id, and why the others have none on these public facts.
+
+    Args:
+        ids: ids of the mechanisms.
+        public: public facts of the ratings before preparation.
+        epsilon: setting of all mechanisms.
+    """
     guarantees: dict[str, Guarantee] = {}
     problems: dict[str, DpmcError] = {}
     for id in ids:
@@ -116,9 +122,9 @@ def group_mechanisms(
     order = {protects: k for k, protects in enumerate(dict.fromkeys(_CHANGE_LABELS.values()))}
     for id, guarantee in guarantees.items():
         cls = registry.get_mechanism(id)
-        query = cls.task, guarantee.change, guarantee.public
+        request = cls.task, guarantee.change, guarantee.public
         recommended_epsilons = [
-            e for e in EPSILONS if find_recommended_id(*query, e, guarantee.trust) == id
+            e for e in EPSILONS if find_recommended_id(*request, e, guarantee.trust) == id
         ]
         recommended = "recommended" if recommended_epsilons else ""
         if recommended_epsilons and recommended_epsilons[-1] < EPSILONS[-1]:

@@ -31,7 +31,7 @@ from dpmc_lab.store import Claim, CurveInfo, Store, list_curves, load_claims, lo
 Curve = TypeVar("Curve", "Line", "FlatLine")
 
 LEVEL = 0.95
-MAX_SEEDS = 200  # drawn of a curve, where the caller does not say which
+MAX_SEEDS = 200  # seeds that are loaded for each epsilon of a curve, by default
 _SLACK = 1 + 1e-9  # claimed and certified may differ in the last digits
 
 
@@ -127,10 +127,7 @@ class Line:
         return Band(self.epsilon, mean, mean - half, mean + half, seeds.astype(int))
 
     def interval_at(self, epsilon: float) -> Interval | None:
-        """Return the interval at a computed epsilon.
-
-        Values are never interpolated, so None elsewhere.
-        """
+        """Return the interval at a computed epsilon; None at others, as nothing is interpolated."""
         matches = np.flatnonzero(np.abs(self.epsilon - epsilon) <= 1e-9 * epsilon)
         return self.intervals[matches[0]] if len(matches) else None
 
@@ -168,9 +165,9 @@ class FlatLine:
 
 
 NO_PRIVACY = "no privacy"
-BASELINE = "guessing"
+BASELINE = "baseline"
 WITHOUT_OTHERS = "public facts alone"
-POPULAR_LIST = "a popular list"  # what guessing is where lists are made
+POPULAR_LIST = "a popular list"  # the baseline where lists are made
 _BASELINE_LABELS = {
     "private-constant": "one number for all",
     "private-own-mean": "own averages",
@@ -240,6 +237,11 @@ class CurveChart(NamedTuple):
         ]
 
 
+def refer_to_baseline(name: str) -> str:
+    """Return the name of a baseline as it stands in a sentence."""
+    return "the baseline" if name == BASELINE else name
+
+
 def format_baseline_name(id: str) -> str:
     """Return what a baseline stands for, in words."""
     default_name = POPULAR_LIST if registry.get_mechanism(id).task is Task.RANKING else BASELINE
@@ -261,7 +263,7 @@ class CurveRows(NamedTuple):
     claims: Mapping[float | None, Claim]
 
     def merge(self, other: CurveRows | None) -> CurveRows:
-        """Fill what is missing with the rows of the same curve from elsewhere."""
+        """Return these rows, completed by rows of the same curve from another store."""
         if other is None:
             return self
         points = {
@@ -270,7 +272,7 @@ class CurveRows(NamedTuple):
         return CurveRows(self.info, points, {**other.claims, **self.claims})
 
     def select_seeds(self, seeds: Collection[int] | None) -> CurveRows:
-        """Keep only the values of these seeds."""
+        """Return only the values of these seeds; all if None."""
         if seeds is None:
             return self
         selected = {
@@ -374,6 +376,7 @@ def build_curve_chart(
     counterparts = {cls.nonprivate_counterpart for cls in classes} - references
 
     def select_by_mechanism(ids: Collection[str], curves: Iterable[Curve]) -> tuple[Curve, ...]:
+        """Return the curves of these mechanisms, in their order."""
         return tuple(curve for curve in curves if curve.mechanism in ids)
 
     return CurveChart(
@@ -461,6 +464,7 @@ def load_shipped_charts(
     metrics = list_plotted_metrics(registry.get_mechanism(mechanism).task)
 
     def build_charts(uses_features: bool) -> tuple[CurveChart, ...]:
+        """Return the charts of the rows with, or without, public item features, one per metric."""
         selected_rows = {
             key: entry.select_seeds(seeds)
             for key, entry in rows.items()
@@ -484,6 +488,7 @@ def has_item_features(curve: CurveRows | Line) -> bool:
 
 
 def _build_line(rows: CurveRows, metric: Metric) -> Line | None:
+    """Return the line of a curve by epsilon; None without values at an epsilon."""
     measured = {
         epsilon_and_seed: v
         for epsilon_and_seed, v in rows.points[metric.name].items()
@@ -517,6 +522,7 @@ def _build_line(rows: CurveRows, metric: Metric) -> Line | None:
 
 
 def _build_flat_line(rows: CurveRows, metric: Metric) -> FlatLine | None:
+    """Return the flat line of a method without epsilon; None without such values."""
     measured = rows.points[metric.name]
     info = rows.info
     values = [
@@ -545,7 +551,7 @@ def format_curve_label(info: CurveInfo) -> str:
 
 
 def compute_interval(values: Floats | Sequence[float], level: float = LEVEL) -> Interval:
-    """Return the mean and the half width of the t interval of the values that are not NaN."""
+    """Return the mean of the values that are not NaN, with its t interval at a confidence level."""
     observed = np.asarray(values, dtype=float)
     observed = observed[~np.isnan(observed)]
     mean = float(np.mean(observed))
@@ -557,7 +563,12 @@ def compute_interval(values: Floats | Sequence[float], level: float = LEVEL) -> 
 
 
 def is_clearly_better(metric: Metric, first: Interval, second: Interval) -> bool:
-    """Return whether the first interval lies beyond the second in the better direction."""
+    """Return whether the first interval lies beyond the second in the better direction.
+
+    Args:
+        metric: the metric, which says whether lower is better.
+        first, second: means with their intervals.
+    """
     return metric.sign * (first.mean - second.mean) > first.half_width + second.half_width
 
 
@@ -582,7 +593,8 @@ class EpsilonUnit(enum.Enum):
     USER = "same unit: per user"
 
 
-AS_CLAIMED = ", as claimed"  # after the unit of a line that has nothing finite in the one asked for
+# Follows the unit of a line that has no finite certified epsilon in the unit of the axis.
+AS_CLAIMED = ", as claimed"
 
 
 class PlottedLine(NamedTuple):
@@ -620,10 +632,10 @@ def place_on_axis(line: Line, epsilon_unit: EpsilonUnit) -> PlottedLine:
         certified_epsilons = line.certified[line.change.value]
         reason = ""
         if not np.isfinite(certified_epsilons).all():
-            reason = f"claimed, not certified: {line.reasons.get(line.change.value, '')}"
+            reason = f"its claim is not certified: {line.reasons.get(line.change.value, '')}"
         elif not (certified_epsilons <= claimed_epsilons * _SLACK).all():
             factor = format_short_number(float(np.max(certified_epsilons / claimed_epsilons)), 3)
-            reason = f"certified is up to {factor} times what is claimed {line.change.label}"
+            reason = f"its certified epsilon is up to {factor} times its claim {line.change.label}"
         return PlottedLine(line, claimed_epsilons, line.change.label, not reason, reason)
     change = {EpsilonUnit.RATING: RATING, EpsilonUnit.USER: USER_EMPTIED}[epsilon_unit]
     x = line.certified[change.value]
@@ -675,7 +687,8 @@ def describe_crossings(chart: CurveChart) -> list[str]:
         for rivals, finding in (
             (
                 private_baselines,
-                f"{format_baseline_name(chart.baseline_id(line))} {_WORSE_THAN_BASELINE}",
+                f"{refer_to_baseline(format_baseline_name(chart.baseline_id(line)))}"
+                f" {_WORSE_THAN_BASELINE}",
             ),
             (without_others, _WORSE_THAN_WITHOUT_OTHERS),
         ):
@@ -686,12 +699,10 @@ def describe_crossings(chart: CurveChart) -> list[str]:
     ]
 
 
-_BEYOND_NONPRIVATE = (
-    "the line without privacy in places: what that method believes fits less well here"
-)
-_WORSE_THAN_BASELINE = "in places: noise is taken for taste"
+_BEYOND_NONPRIVATE = "the line without privacy in places: that method fits these data less well"
+_WORSE_THAN_BASELINE = "in places: the model fits the noise"
 _WORSE_THAN_WITHOUT_OTHERS = (
-    "public facts and one's own ratings alone in places: others' add nothing there"
+    "public facts and own ratings alone in places: other people's ratings add nothing there"
 )
 
 
@@ -711,9 +722,8 @@ def format_caption(plotted_lines: Sequence[PlottedLine]) -> str:
     bands = "; ".join(sorted({describe_band(plotted.band) for plotted in plotted_lines}))
     versions = ", ".join(sorted({plotted.line.version for plotted in plotted_lines}))
     return bands and (
-        f"{format_sentence(bands)} Filled: certified; hollow: only claimed; a tick: measured at"
-        " 1. Version"
-        f" {versions}."
+        f"{format_sentence(bands)} Filled marker: proved. Open marker: claimed only. Short bar:"
+        f" measured at epsilon 1. Version {versions}."
     )
 
 
@@ -766,21 +776,6 @@ def tabulate_chart(plotted_lines: Sequence[PlottedLine], *, numbers_only: bool =
     return build_table(("mechanism", "epsilon", "counts", "certified", *heads), rows)
 
 
-def tabulate_means(plotted_lines: Sequence[PlottedLine]) -> Table:
-    """Return means by the epsilon of the runs; names are short and settings stay."""
-    means_by_epsilon = {
-        "mechanism": [format_short_label(plotted.line) for plotted in plotted_lines]
-    }
-    for epsilon in sorted({float(e) for plotted in plotted_lines for e in plotted.line.epsilon}):
-        means_by_epsilon[f"{epsilon:g}"] = [
-            ""
-            if (interval := plotted.line.interval_at(epsilon)) is None
-            else plotted.line.metric.format_value(interval.mean)
-            for plotted in plotted_lines
-        ]
-    return means_by_epsilon
-
-
 def format_curve_ends(line: Line, x: Floats | None = None) -> str:
     """Return the ends of a curve: '51.0 % at epsilon 0.1, 76.5 % at epsilon 10'.
 
@@ -801,18 +796,18 @@ def format_short_label(line: Line) -> str:
     return line.label.replace(name, registry.get_short_name(line.mechanism), 1)
 
 
-# --- one line, looked at from one epsilon ------------------------------------------------
+# --- one line ----------------------------------------------------------------------------
 
 
 def describe_measurement(chart: CurveChart) -> list[str]:
     """Return how the first line was measured, and what is unexpected about it."""
     line = chart.lines[0]
     measured = (
-        f"{format_sentence(EVALUATION_ONLY)} {format_sentence(describe_band(line.band))} Tested on"
-        f" {format_split(line.info.split)}. Filled is certified, hollow only claimed, a tick"
-        f" measured at 1. Version {line.version}, default settings."
+        f"{format_sentence(EVALUATION_ONLY)} Tested on {format_split(line.info.split)}."
+        f" {format_sentence(describe_band(line.band))} Filled circles are proved, open ones only"
+        f" claimed. Version {line.version}, default settings."
     )
-    return [measured, *describe_crossings(chart)]
+    return [measured, *describe_crossings(chart._replace(lines=chart.lines[:1]))]
 
 
 def tabulate_line(line: Line) -> Table:
@@ -843,16 +838,6 @@ def describe_bars(methods: Mapping[str, Mapping[str, float]]) -> str:
         for name, values in select_ranking_metrics(methods).items()
     ]
     return "; ".join(phrases) + "."
-
-
-def describe_panels(panels: Sequence[CurveChart]) -> str:
-    """Describe the panels of one mechanism in words, by the ends of each metric."""
-    return (
-        "; ".join(
-            f"{panel.metric.panel_title}: {format_curve_ends(panel.lines[0])}" for panel in panels
-        )
-        + "."
-    )
 
 
 def tabulate_panels(panels: Sequence[CurveChart]) -> Table:

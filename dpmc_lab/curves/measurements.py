@@ -11,8 +11,8 @@ from dpmc_lab.curves.lines import Line
 from dpmc_lab.measured import AuditMethod, MeasuredBound, Refuted, find_measured_bound
 
 METHOD_LABELS = {
-    AuditMethod.PROBE: "One change traced",
-    AuditMethod.CANARIES: "Planted ratings",
+    AuditMethod.PROBE: "Tracing one change",
+    AuditMethod.CANARIES: "Guessing planted ratings",
 }
 
 
@@ -30,11 +30,11 @@ def is_refuted(bound: MeasuredBound | None) -> bool:
 
 def describe_counterexample(bound: MeasuredBound) -> str:
     """Return how much an attack found, and the command that shows it."""
-    promised = "certified" if bound.refuted == Refuted.CERTIFICATE.value else "claimed"
+    promised = "proved" if bound.refuted == Refuted.CERTIFICATE.value else "claimed"
     return (
-        "an attack found an epsilon of at least"
+        "an attack measured an epsilon of at least"
         f" {cards.format_epsilon(bound.measured, round_down=True)}"
-        f" where {bound.epsilon:g} is {promised}: dpmc audit {bound.mechanism}"
+        f" where {bound.epsilon:g} is {promised}; repeat it with dpmc audit {bound.mechanism}"
         f" --epsilon {bound.epsilon:g} --seed {bound.seed}"
     )
 
@@ -68,7 +68,7 @@ def find_measured_point(line: Line) -> MeasuredPoint | None:
 
 def build_measured_point(bound: MeasuredBound) -> MeasuredPoint:
     """Return the point of a measured bound."""
-    label = f"set to {bound.epsilon:g}, measured {format_measured_bound(bound)}"
+    label = f"measured at epsilon {bound.epsilon:g}: {format_measured_bound(bound)}"
     return MeasuredPoint(bound.epsilon, bound.measured, bound.change.label, label)
 
 

@@ -44,7 +44,7 @@ from dpmc_lab.curves.text import Table, build_table, format_count
 
 
 def find_main_release(guarantee: Guarantee) -> Release | None:
-    """Return the release with the most values, which is worth a picture; None without releases."""
+    """Return the release with the most values, which pictures show; None without releases."""
     releases = [release for _, release in guarantee.releases]
     return max(releases, key=lambda r: (len(r.shape), r.times), default=None)
 
@@ -84,18 +84,6 @@ def name_binary_values(task: Task) -> tuple[str, str] | None:
 _BINARY_NAMES = {Task.BINARY: ("dislike", "like"), Task.RANKING: ("not clicked", "clicked")}
 
 
-class DensityAxes(NamedTuple):
-    """The axes of a density, which are the same for every epsilon.
-
-    Attributes:
-        reach: the noise axis goes from -reach to reach, in the unit of the release.
-        top: the density axis goes from 0 to top.
-    """
-
-    reach: float
-    top: float
-
-
 class Density(NamedTuple):
     """Additive noise of one coordinate: its exact density and a histogram of draws.
 
@@ -107,9 +95,7 @@ class Density(NamedTuple):
             form.
         bar_centers: array of shape (n_bars,), centres of the histogram's bars.
         bar_heights: array of shape (n_bars,), histogram as a density.
-        axes: the axes on which it is drawn.
         median_size: half of the noise is at most this large in absolute value.
-        share_outside: share of the draws beyond the axes.
     """
 
     query: str
@@ -118,12 +104,10 @@ class Density(NamedTuple):
     density: Floats | None
     bar_centers: Floats
     bar_heights: Floats
-    axes: DensityAxes
     median_size: float
-    share_outside: float
 
 
-_AXIS_HEADROOM = 5.25  # how much higher than the density at epsilon 1 a frame reaches
+_REACH = 6  # noise scales from the middle of the axis to its ends
 _N_BARS = 48
 
 
@@ -131,82 +115,84 @@ def compute_density(
     release: Additive | ModifiedLaplace,
     seed: int = 0,
     draws: int = 5_000,
-    axes: DensityAxes | None = None,
+    reach: float | None = None,
 ) -> Density:
-    """Return the exact density within the axes (default: its own), and `draws` fresh samples."""
+    """Return the exact density from -reach to reach, and `draws` fresh samples as a histogram."""
     noise = release
-    if isinstance(noise, ModifiedLaplace):  # the noise on a reported value, on its own
+    if isinstance(noise, ModifiedLaplace):  # only the Laplace noise on a reported value
         noise = Laplace(query=noise.query, shape=(None,), sensitivity={}, scale=noise.scale)
-    reach = axes.reach if axes else 6 * noise.scale
+    reach = reach or _REACH * noise.scale
     # A narrow density needs a finer grid near zero.
-    fine_grid = np.linspace(-6 * noise.scale, 6 * noise.scale, 201)
+    fine_grid = np.linspace(-_REACH * noise.scale, _REACH * noise.scale, 201)
     x = np.linspace(-reach, reach, 401)
     x = np.union1d(x, fine_grid[np.abs(fine_grid) <= reach])
     sample = noise.sample(draws, np.random.default_rng(seed))
     bar_counts, edges = np.histogram(sample, bins=_N_BARS, range=(-reach, reach))
-    heights = bar_counts / (len(sample) * (edges[1] - edges[0]))
-    exact = _exact_density(noise, x)
-    size = np.abs(sample)
     return Density(
         query=release.query,
         scale=release.scale,
         x=x,
-        density=exact,
+        density=_compute_exact_density(noise, x),
         bar_centers=(edges[:-1] + edges[1:]) / 2,
-        bar_heights=heights,
-        axes=axes or DensityAxes(reach, 1.1 * float((heights if exact is None else exact).max())),
-        median_size=_median_noise(noise, size),
-        share_outside=float((size > reach).mean()),
+        bar_heights=bar_counts / (len(sample) * (edges[1] - edges[0])),
+        median_size=_compute_median_noise(noise, np.abs(sample)),
     )
 
 
-def choose_axes(release: Additive | ModifiedLaplace) -> DensityAxes:
-    """Return the axes for a release at every epsilon, given the release at epsilon 1."""
-    unframed = compute_density(release)
-    return DensityAxes(unframed.axes.reach, _AXIS_HEADROOM * unframed.axes.top / 1.1)
-
-
-def _exact_density(noise: Additive, x: Floats) -> Floats | None:
+def _compute_exact_density(noise: Additive, x: Floats) -> Floats | None:
+    """Return the density of the noise at `x`; None where there is no formula for it."""
     try:
         return noise.density(x)
     except NotImplementedError:
         return None
 
 
-def _median_noise(noise: Additive, size: Floats) -> float:
-    """Return the median size of the noise, by its density or else by the draws."""
+def _compute_median_noise(noise: Additive, size: Floats) -> float:
+    """Return the median absolute value of noise, by its density or else by draws.
+
+    Args:
+        noise: the release with the noise.
+        size: absolute values of the draws.
+    """
     x = np.linspace(0, 8 * noise.scale, 2001)
-    exact = _exact_density(noise, x)
+    exact = _compute_exact_density(noise, x)
     if exact is None:
         return float(np.median(size))
     cumulative = np.concatenate([[0.0], np.cumsum((exact[1:] + exact[:-1]) * np.diff(x))])
     return float(np.interp(0.5, cumulative, x))
 
 
-def compute_noise_view(
-    release: Release, default_release: Release, public: PublicFacts
-) -> Density | ChannelChances:
-    """Return the noise of a release, on axes that are the same for every epsilon.
+def compute_noise_views(
+    releases: Mapping[float, Release], public: PublicFacts
+) -> dict[float, Density | ChannelChances]:
+    """Return the noise of one release by epsilon; densities share the axis of the widest.
 
     Args:
-        release: the release.
-        default_release: the same release at epsilon 1.
+        releases: the release at each epsilon.
         public: public facts of the ratings.
 
     Raises:
         DpmcError: the noise has no picture.
     """
-    if isinstance(release, RandomizedResponse | SymbolChannel):
-        return sample_channel(release, list_symbols(release, public))
-    if isinstance(release, Additive | ModifiedLaplace) and isinstance(
-        default_release, type(release)
-    ):
-        return compute_density(release, axes=choose_axes(default_release))
-    raise DpmcError(f"'{release.query}' has no noise to draw")
+    reach = _REACH * max(getattr(release, "scale", 0.0) for release in releases.values())
+    views: dict[float, Density | ChannelChances] = {}
+    for epsilon, release in releases.items():
+        if isinstance(release, RandomizedResponse | SymbolChannel):
+            symbols = list_symbols(release, public)
+            views[epsilon] = ChannelChances(release.query, symbols, release.matrix)
+        elif isinstance(release, Additive | ModifiedLaplace):
+            views[epsilon] = compute_density(release, reach=reach)
+        else:
+            raise DpmcError(f"'{release.query}' has no noise to draw")
+    return views
 
 
 def tabulate_noise_shape(views: Mapping[float, Density | ChannelChances]) -> Table:
-    """Return the noise of a release at one or two epsilons as columns."""
+    """Return the noise of a release as columns.
+
+    Args:
+        views: the noise at one or two epsilons, by epsilon.
+    """
     table: Table = {}
     for epsilon, noise_view in views.items():
         if isinstance(noise_view, ChannelChances):
@@ -233,7 +219,7 @@ class SensitivityRuler(NamedTuple):
 
 
 def measure_sensitivity(release: Release, public: PublicFacts) -> SensitivityRuler | None:
-    """Return how far one rating moves a release, in its own unit; None where no bound is known.
+    """Return how far a rating or a person can move a release; None where no bound is known.
 
     For a collected rating it is one point of the range. Otherwise it is the release's sensitivity
     to the smallest change that it names; a matrix counts all its cells together.
@@ -262,9 +248,9 @@ _CHANGE_SUBJECTS = {
 def describe_noise_shape(views: Mapping[float, Density | ChannelChances]) -> str:
     """Describe the noise of a release at one epsilon, or how it differs at another.
 
-    The first epsilon is the chosen one, the second the pinned one.
+    The first epsilon is the chosen one.
     """
-    epsilon, *pinned = views
+    epsilon, *second = views
     chosen = views[epsilon]
     if isinstance(chosen, ChannelChances):
         text = f"At epsilon {epsilon:g}, {_format_flip_chance(chosen)} of the answers are changed"
@@ -273,15 +259,15 @@ def describe_noise_shape(views: Mapping[float, Density | ChannelChances]) -> str
             f"At epsilon {epsilon:g}, half of the noise is within"
             f" ±{format_short_number(chosen.median_size, 3)}"
         )
-    for pinned_epsilon in pinned:
-        pinned_view = views[pinned_epsilon]
-        if isinstance(pinned_view, ChannelChances):
-            text += f"; at epsilon {pinned_epsilon:g}, {_format_flip_chance(pinned_view)}"
+    for second_epsilon in second:
+        second_view = views[second_epsilon]
+        if isinstance(second_view, ChannelChances):
+            text += f"; at epsilon {second_epsilon:g}, {_format_flip_chance(second_view)}"
         elif isinstance(chosen, Density):
-            ratio = pinned_view.median_size / chosen.median_size
+            ratio = second_view.median_size / chosen.median_size
             text += (
-                f"; at epsilon {pinned_epsilon:g}, within"
-                f" ±{format_short_number(pinned_view.median_size, 3)}:"
+                f". At epsilon {second_epsilon:g}, half of it is within"
+                f" ±{format_short_number(second_view.median_size, 3)}, which is"
                 f" {format_short_number(max(ratio, 1 / ratio), 3)} times"
                 f" {'larger' if ratio > 1 else 'smaller'}"
             )
@@ -289,6 +275,7 @@ def describe_noise_shape(views: Mapping[float, Density | ChannelChances]) -> str
 
 
 def _format_flip_chance(view: ChannelChances) -> str:
+    """Return the largest chance that an answer is changed."""
     return f"{format_limit_percent(float(1 - view.matrix.diagonal().min()))} %"
 
 
@@ -306,72 +293,40 @@ def list_symbols(release: RandomizedResponse | SymbolChannel, public: PublicFact
 
 
 class ChannelChances(NamedTuple):
-    """The chance of each output of a channel for each input, and the shares among draws.
+    """The exact chance of each output of a channel for each input.
 
     Attributes:
         query: of the release.
         symbols: names of the inputs and outputs.
-        matrix: array of shape (n_symbols, n_symbols), exact chances; rows are inputs.
-        sampled: array of the same shape, shares among draws.
+        matrix: array of shape (n_symbols, n_symbols); rows are inputs.
     """
 
     query: str
     symbols: Sequence[str]
     matrix: Floats
-    sampled: Floats
-
-
-def sample_channel(
-    release: RandomizedResponse | SymbolChannel,
-    symbols: Sequence[str] = (),
-    seed: int = 0,
-    draws: int = 1_000,
-) -> ChannelChances:
-    """Return the channel matrix and the shares of `draws` fresh outputs for each input."""
-    rng = np.random.default_rng(seed)
-    sampled = np.empty_like(release.matrix)
-    for symbol in range(len(sampled)):
-        outputs = _draw_outputs(release, symbol, draws, rng)
-        sampled[symbol] = np.bincount(outputs, minlength=sampled.shape[1]) / draws
-    return ChannelChances(release.query, symbols, release.matrix, sampled)
-
-
-def _draw_outputs(
-    release: RandomizedResponse | SymbolChannel, symbol: int, draws: int, rng: np.random.Generator
-) -> NDArray[np.integer]:
-    """Draw fresh outputs for one input; symbol 0 of a symbol channel is a missing cell."""
-    if isinstance(release, RandomizedResponse):
-        flat_release = dataclasses.replace(release, shape=(None,), sensitivity={})
-        return flat_release.publish(np.full(draws, symbol), rng)
-    from scipy.sparse import csr_array
-
-    row_release = dataclasses.replace(release, shape=(1, draws), sensitivity={})
-    entries = (np.full(draws, float(symbol)), np.arange(draws), [0, draws])
-    true_values = csr_array(entries, shape=(1, draws)) if symbol else csr_array((1, draws))
-    reported = row_release.publish(true_values, rng).data.astype(np.int64)
-    return np.concatenate([reported, np.zeros(draws - len(reported), dtype=np.int64)])
 
 
 def tabulate_channel(view: ChannelChances) -> Table:
-    """Return every chance of the channel as a row: input, output, exact chance, share of draws."""
-    _, names, *matrices = view
+    """Return every chance of the channel as a row: input, output, exact chance."""
     rows = [
-        (names[true], names[answer], *(round(float(v[true, answer]), 5) for v in matrices))
+        (view.symbols[true], view.symbols[answer], round(float(view.matrix[true, answer]), 5))
         for true, answer in np.ndindex(view.matrix.shape)
     ]
-    return build_table(("true value", "answer", "chance", "share of draws"), rows)
+    return build_table(("true value", "answer", "chance"), rows)
 
 
 class NoiseScale(NamedTuple):
     """Noise of one release by epsilon.
 
     Attributes:
-        query: of the release.
+        name: of the release.
+        query: what it releases, in words.
         unit: what is measured, in words.
         epsilon: array of shape (n_epsilons,).
         scale: array of shape (n_epsilons,), size of the noise.
     """
 
+    name: str
     query: str
     unit: str
     epsilon: Floats
@@ -379,12 +334,7 @@ class NoiseScale(NamedTuple):
 
 
 def compute_noise_scales(
-    id: str,
-    epsilons: Sequence[float],
-    public: PublicFacts,
-    settings: dict[str, Any],
-    *,
-    main: bool = False,
+    id: str, epsilons: Sequence[float], public: PublicFacts, settings: dict[str, Any]
 ) -> tuple[NoiseScale, ...]:
     """Compute the noise of each release of a mechanism on a grid of epsilons, all else fixed.
 
@@ -393,26 +343,21 @@ def compute_noise_scales(
         epsilons: the grid.
         public: public facts of the ratings.
         settings: settings of the mechanism, without epsilon.
-        main: whether to keep only the release with the most values.
     """
     scales_by_release: dict[str, tuple[str, str, list[tuple[float, float]]]] = {}
     for epsilon in epsilons:
         guarantee = registry.create(id, epsilon=epsilon, **settings).guarantee(public)
-        main_only = find_main_release(guarantee) if main else None
         for name, release in guarantee.releases:
-            if main_only is None or release is main_only:
-                unit, size = _measure_noise(release)
-                scales_by_release.setdefault(name, (release.query, unit, []))[2].append(
-                    (epsilon, size)
-                )
+            unit, size = _measure_noise(release)
+            scales_by_release.setdefault(name, (release.query, unit, []))[2].append((epsilon, size))
     return tuple(
-        NoiseScale(query, unit, *np.array(points).T)
-        for query, unit, points in scales_by_release.values()
+        NoiseScale(name.replace("_", " "), query, unit, *np.array(points).T)
+        for name, (query, unit, points) in scales_by_release.items()
     )
 
 
 def _measure_noise(release: Release) -> tuple[str, float]:
-    """Return what is measured by epsilon, and how large it is."""
+    """Return what measures the noise of a release, in words, and its value."""
     if isinstance(release, Additive | ModifiedLaplace):
         return "noise scale", release.scale
     if isinstance(release, RandomizedResponse):
@@ -423,43 +368,24 @@ def _measure_noise(release: Release) -> tuple[str, float]:
     raise DpmcError(f"'{release.query}' has no single noise scale to draw")
 
 
-def describe_noise_scales(views: Sequence[tuple[str, str, NoiseScale]], epsilon: float) -> str:
-    """Describe the noise by epsilon in words; each view is (id, name, scale)."""
+def describe_noise_scales(scales: Sequence[NoiseScale], epsilon: float) -> str:
+    """Describe the noise of releases at an epsilon in words."""
     phrases = []
-    for _, name, view in views:
-        nearest = int(np.argmin(np.abs(view.epsilon - epsilon)))
+    for release in scales:
+        nearest = int(np.argmin(np.abs(release.epsilon - epsilon)))
         phrases.append(
-            f"{name}: {view.unit} {view.scale[nearest]:.3g} at epsilon {view.epsilon[nearest]:g}"
+            f"{release.name}: {release.unit} {release.scale[nearest]:.3g} at epsilon"
+            f" {release.epsilon[nearest]:g}"
         )
     return "; ".join(phrases) + "."
 
 
-def tabulate_noise_scales(views: Sequence[tuple[str, str, NoiseScale]]) -> Table:
+def tabulate_noise_scales(scales: Sequence[NoiseScale]) -> Table:
     """Return the noise by epsilon as columns, one per release."""
-    table: Table = {"epsilon": views[0][2].epsilon.tolist()} if views else {}
-    return table | {
-        f"{name}: {view.query}": [float(f"{s:.4g}") for s in view.scale] for _, name, view in views
+    return {"epsilon": scales[0].epsilon.tolist()} | {
+        f"{release.name}: {release.query}": [float(f"{size:.4g}") for size in release.scale]
+        for release in scales
     }
-
-
-def describe_scale_chart(ids: set[str], unscaled: Sequence[str], unit: str) -> str:
-    """Return what the chart of noise scales shows.
-
-    Args:
-        ids: ids of the plotted mechanisms.
-        unscaled: names of mechanisms whose noise is measured otherwise.
-        unit: what the chosen epsilon counts.
-    """
-    sentences = [f"The rule is the chosen epsilon, counted {unit}."]
-    if len(ids) > 1:
-        sentences.insert(
-            0,
-            "Bold: each release of the chosen mechanism; of the others the main one. A scale counts"
-            " in the units of what it is added to, so compare slopes, not heights.",
-        )
-    if unscaled:
-        sentences.append(f"Measured otherwise, so not drawn here: {', '.join(unscaled)}.")
-    return " ".join(sentences)
 
 
 class BeforeAfter(NamedTuple):
@@ -483,7 +409,13 @@ class BeforeAfter(NamedTuple):
 
 
 def select_block(ratings: Ratings, users: int = 24, items: int = 36) -> Ratings:
-    """Return the busiest users and the most rated items as ratings with indices of their own."""
+    """Return the busiest users and the most rated items as ratings with indices of their own.
+
+    Args:
+        ratings: the ratings.
+        users: number of users at most.
+        items: number of items at most.
+    """
     by_user, by_item = count_ratings(ratings)
     chosen_users = rank_by_count(by_user, users)
     chosen_items = rank_by_count(by_item, items)
@@ -517,8 +449,8 @@ def run_on_block(mechanism: Mechanism, corner: Ratings) -> tuple[BeforeAfter, ..
     for publication in collect_publications(mechanism, corner, queries):
         if publication.release.query in pictures or publication.release.query in foreign:
             continue
-        before = _as_block(publication.private, corner)
-        after = _as_block(publication.published, corner)
+        before = _extract_answer_block(publication.private, corner)
+        after = _extract_answer_block(publication.published, corner)
         if before is not None and after is not None:
             items = tuple(corner.item_ids or ())
             row_kind = "users"
@@ -537,7 +469,10 @@ def run_on_block(mechanism: Mechanism, corner: Ratings) -> tuple[BeforeAfter, ..
 
 
 def _find_foreign_queries(mechanism: Mechanism, public: PublicFacts) -> set[str]:
-    """Find queries of releases whose size is items x items by chance, by adding one item."""
+    """Find queries whose answer is an items x items matrix only by chance.
+
+    With one more item, these answers keep their size.
+    """
     n = public.items
     larger_releases = mechanism.guarantee(dataclasses.replace(public, items=n + 1)).releases
     grown = {r.query for _, r in larger_releases if r.shape == (n + 1, n + 1)}
@@ -548,7 +483,8 @@ def _find_foreign_queries(mechanism: Mechanism, public: PublicFacts) -> set[str]
     }
 
 
-def _as_block(values: NDArray[Any], ratings: Ratings) -> Floats | None:
+def _extract_answer_block(values: NDArray[Any], ratings: Ratings) -> Floats | None:
+    """Return an answer of a release as a matrix with one column per item; None if it is none."""
     selection = extract_block(values, ratings, *map(np.arange, ratings.shape))
     items = ratings.public.items
     if selection is None and values.shape in ((items,), (items, items)):
@@ -562,21 +498,34 @@ def find_value_names(view: BeforeAfter, task: Task) -> tuple[str, str] | None:
     return name_binary_values(task) if np.isin(observed, (0, 1)).all() else None
 
 
-def find_value_range(view: BeforeAfter, release: Release) -> tuple[float, float] | None:
-    """Return the range in which a block is drawn at every epsilon.
+def tabulate_first_value(views: Mapping[float, BeforeAfter], task: Task) -> Table:
+    """Return the first value of a block, before and after the noise at each epsilon, as columns."""
+    rows = []
+    for epsilon, view in views.items():
+        column = _find_first_column(view)
+        names = dict(enumerate(name_binary_values(task) or ())) if view.rows == "users" else {}
+        texts = []
+        for value in (float(side[0, column]) for side in (view.before, view.after)):
+            number = "not reported" if np.isnan(value) else format_short_number(value, 3)
+            texts.append(f"{number} ({names[int(value)]})" if value in names else number)
+        rows.append((f"{epsilon:g}", *texts))
+    return build_table(("epsilon", "before", "after"), rows)
 
-    None where its values are two names.
 
-    Args:
-        view: the block at epsilon 1.
-        release: its release at epsilon 1, since a later release may depend on earlier ones.
-    """
-    if isinstance(release, SymbolChannel):
-        return 0.5, len(release.matrix) - 0.5
-    if not isinstance(release, Additive | ModifiedLaplace):
-        return None
-    room = 4 * release.scale
-    return float(np.nanmin(view.before)) - room, float(np.nanmax(view.before)) + room
+def describe_first_value(view: BeforeAfter) -> str:
+    """Return what the first value of a block is."""
+    owner = "One person's" if view.rows == "users" else "All users'"
+    return f"{owner} value for “{view.items[_find_first_column(view)]}”"
+
+
+def get_first_noise(view: BeforeAfter) -> float:
+    """Return the noise on the first value of a block; NaN where it is not reported."""
+    column = _find_first_column(view)
+    return float(view.after[0, column] - view.before[0, column])
+
+
+def _find_first_column(view: BeforeAfter) -> int:
+    return int(np.argmax(~np.isnan(view.before[0])))
 
 
 def format_row_title(view: BeforeAfter, row: int = 0) -> str:
@@ -586,34 +535,6 @@ def format_row_title(view: BeforeAfter, row: int = 0) -> str:
     if view.rows == "items":
         return f"Row {row + 1} of {len(view.users)}: {view.users[row]} with each item"
     return "One value for each item, of all users together"
-
-
-def describe_block_colours(view: BeforeAfter) -> str:
-    """Describe what the colours of the block mean."""
-    empty = bool(np.isnan(view.before).any() or np.isnan(view.after).any())
-    return "Both halves share their colours" + ("; grey cells hold no value." if empty else ".")
-
-
-def describe_block(view: BeforeAfter) -> str:
-    """Describe the block in words."""
-    return (
-        f"{len(view.users)} x {format_count(len(view.items), 'item')} ({view.rows}), before and"
-        " after:"
-        f" values of size {np.nanmean(np.abs(view.before)):.2g} change by"
-        f" {np.nanmean(np.abs(view.after - view.before)):.2g} on average."
-    )
-
-
-def tabulate_block(view: BeforeAfter) -> Table:
-    """Return the mean change of each row of the block as columns."""
-    change = np.abs(view.after - view.before)
-    return {
-        view.rows: list(view.users),
-        "released values": (~np.isnan(view.before)).sum(axis=1).tolist(),
-        "mean change": [
-            round(float(np.nanmean(row)), 4) if not np.isnan(row).all() else None for row in change
-        ],
-    }
 
 
 def describe_row(view: BeforeAfter, user: int = 0) -> str:
@@ -631,6 +552,8 @@ def describe_row(view: BeforeAfter, user: int = 0) -> str:
             " reported with noise"
             f" {len(differences)}; cells without a rating that report one: {n_invented}."
         )
+    if not len(differences):
+        return "This row has no value."
     return (
         f"{format_count(int(is_present.sum()), 'released value')} of one row, before and after"
         " the noise:"

@@ -42,13 +42,13 @@ from dpmc_lab.curves.lines import (
     format_short_number,
     is_clearly_better,
     place_on_axis,
+    refer_to_baseline,
 )
 from dpmc_lab.curves.text import Table, build_table, format_count
 
 N_RESAMPLES = 2_000
-MIN_SEEDS = 3  # seeds: from two alone an interval is too wide to say anything
+MIN_SEEDS = 3  # with fewer seeds an interval is too wide to say anything
 UNCLEAR = "not clearly better than {}"
-NEARLY_FULL_SHARE = 0.9  # share of the gain from which on there is little left to gain
 _SINGLE_SEED = "(one seed: no interval)"
 
 # --- readings and their intervals --------------------------------------------------------
@@ -58,8 +58,8 @@ class Estimate(NamedTuple):
     """An epsilon with its 95 % interval from resampled and stretched means over seeds.
 
     Attributes:
-        value: the epsilon; inf where it is not reached within the epsilons computed, the smallest
-            of them where that is enough.
+        value: the epsilon that reaches a target; inf where no epsilon computed reaches it, and the
+            smallest one computed where that one already does.
         low, high: ends of the interval.
         seeds: number of seeds behind it; with a single one the interval is the value itself.
     """
@@ -103,7 +103,15 @@ def resample_means(values: Floats, resampled_seeds: Ints) -> Floats:
 
 
 def compute_estimate(value: float, resampled: Floats, seeds: int) -> Estimate:
-    """Return the percentile interval of resampled values; infinite values are ordered as such."""
+    """Return an epsilon with the percentile interval of its resamples, widened to contain it.
+
+    The ends are resamples, never interpolated ones, because a resample may be infinite.
+
+    Args:
+        value: the epsilon.
+        resampled: array of shape (n_resamples,), the epsilon of each resample.
+        seeds: number of seeds behind it.
+    """
     tail = (1 - LEVEL) / 2
     ordered = np.sort(resampled)
     low = ordered[int(np.floor(tail * (len(ordered) - 1)))]
@@ -112,7 +120,12 @@ def compute_estimate(value: float, resampled: Floats, seeds: int) -> Estimate:
 
 
 def format_estimate(estimate: Estimate, first: float, last: float) -> str:
-    """Return '1.4 (95 % bootstrap interval over 5 seeds, widened as a t interval: 1.2 to 1.7)'."""
+    """Return '1.4 (95 % bootstrap interval over 5 seeds, widened as a t interval: 1.2 to 1.7)'.
+
+    Args:
+        estimate: the estimate.
+        first, last: the ends of the computed epsilons.
+    """
     value = format_short_number(estimate.value, 2)
     if estimate.seeds < 2:
         return f"{value} {_SINGLE_SEED}"
@@ -121,13 +134,24 @@ def format_estimate(estimate: Estimate, first: float, last: float) -> str:
 
 
 def format_estimate_interval(estimate: Estimate, first: float, last: float) -> str:
-    """Return '1.2 to 1.7', or beyond which end of the computed epsilons the interval goes."""
+    """Return '1.2 to 1.7'; an end beyond the computed epsilons, first to last, is named so.
+
+    Args:
+        estimate: the estimate.
+        first, last: ends of the computed epsilons.
+    """
     return " to ".join(
         _format_interval_end(value, first, last) for value in (estimate.low, estimate.high)
     )
 
 
 def _format_interval_end(value: float, first: float, last: float) -> str:
+    """Return an end of an interval, or that it lies beyond the computed epsilons, first to last.
+
+    Args:
+        value: the end.
+        first, last: ends of the computed epsilons.
+    """
     if value < first:
         return f"below {format_short_number(first)}"
     return f"beyond {format_short_number(last)}" if value > last else format_short_number(value, 2)
@@ -140,7 +164,7 @@ def format_margin(metric: Metric, interval: Interval) -> str:
     return f"± {metric.format_with_unit(interval.half_width)} over {interval.seeds} seeds"
 
 
-# --- the budget for a wanted quality -----------------------------------------------------
+# --- the epsilon for a target quality ----------------------------------------------------
 
 
 class RequiredEpsilon(NamedTuple):
@@ -162,10 +186,11 @@ class RequiredEpsilon(NamedTuple):
 
 
 def find_required_epsilons(plotted: PlottedLine, targets: Sequence[float]) -> list[RequiredEpsilon]:
-    """Invert the monotone fit of the means: more epsilon cannot make a mechanism worse.
+    """Return the epsilon that each target value needs on a line.
 
-    The fit is isotonic least squares on the means over seeds, linear in log epsilon between the
-    epsilons computed; it is never extended beyond them.
+    It is read off a monotone fit, since more epsilon cannot make a mechanism worse. The fit is
+    isotonic least squares on the means over seeds, linear in log epsilon between the epsilons
+    computed; it is never extended beyond them.
 
     Args:
         plotted: the line.
@@ -325,13 +350,41 @@ def describe_cost(
         first.epsilon.high < answer.epsilon.low for answer in rivals
     ):
         return f"{name} needs least for {goal}: epsilon {smallest}"
-    count_text = f"{len(proved)} of {len(answers)} mechanisms"
-    if len(proved) < len(reached):
-        count_text = f"{len(proved)} certified mechanisms of {len(answers)}"
-    return f"{capitalise(goal)} takes {span} with {count_text}"
+    if equal := find_equal_costs(answers):
+        ends = (format_required_epsilon(answer) for answer in (equal[0], equal[-1]))
+        span = " to ".join(dict.fromkeys(ends))
+        number = dict(enumerate(_NUMBER_WORDS, 2)).get(len(equal), str(len(equal)))
+        return f"These {number} cost the same here: epsilon {span} for {goal}"
+    return (
+        f"{capitalise(goal)} takes {span} with {len(proved)} certified mechanisms of {len(answers)}"
+    )
 
 
-# --- the slider of wanted values -----------------------------------------------------------
+_NUMBER_WORDS = ("two", "three", "four", "five", "six")
+
+
+def find_equal_costs(answers: Sequence[RequiredEpsilon]) -> list[RequiredEpsilon]:
+    """Return the cheapest certified answers that cannot be told apart, if there are several.
+
+    Their epsilons are within 10 % of each other, in one unit and within the epsilons computed, and
+    all their intervals have an epsilon in common.
+    """
+    equal: list[RequiredEpsilon] = []
+    for answer in sorted(answers, key=lambda answer: answer.epsilon.value):
+        members = [*equal, answer]
+        if (
+            answer.plotted.is_certified
+            and answer.plotted.unit == members[0].plotted.unit
+            and answer.epsilon.seeds >= MIN_SEEDS
+            and answer.plotted.x[0] < answer.epsilon.value < math.inf
+            and answer.epsilon.value <= 1.1 * members[0].epsilon.value
+            and max(m.epsilon.low for m in members) <= min(m.epsilon.high for m in members)
+        ):
+            equal = members
+    return equal if len(equal) > 1 else []
+
+
+# --- the slider of targets -----------------------------------------------------------------
 
 
 def choose_target_range(values: Sequence[float]) -> tuple[float, float, float]:
@@ -409,17 +462,25 @@ class GainShare(NamedTuple):
         share: by the means alone.
         is_clear: whether the seeds distinguish the line from the baseline, and the gain from zero.
         label: the share in words, or why it is not clear.
+        half_width: of the interval of the share, where it is clear.
     """
 
     share: float
     is_clear: bool
     label: str
+    half_width: float = math.nan
 
 
 def find_gain_ends(
     chart: CurveChart, line: Line, epsilon: float
 ) -> tuple[Interval | None, Interval | None]:
-    """Return what the line's baseline and the nonprivate reference reach at an epsilon."""
+    """Return the intervals of the line's baseline and of the nonprivate reference at an epsilon.
+
+    Args:
+        chart: the chart with the baselines and the nonprivate reference.
+        line: the line.
+        epsilon: a computed epsilon.
+    """
     baseline_id = chart.baseline_id(line)
     curves: tuple[Line | FlatLine, ...] = (*chart.baselines, *chart.private_baselines, *chart.lines)
     baselines = (
@@ -456,13 +517,20 @@ def compute_gain_share(
         metric.sign * (current.mean - baseline.mean) / total_gain if total_gain > 0 else math.nan
     )
     baseline_name = format_baseline_name(chart.baseline_id(line))
-    unclear = UNCLEAR.format(baseline_name)
+    unclear = UNCLEAR.format(refer_to_baseline(baseline_name))
     if min(current.seeds, baseline.seeds) < MIN_SEEDS:
         label = ""
     elif not is_clearly_better(metric, best, baseline):
         label = f"nothing to keep: no privacy is {unclear} either"
     elif is_clearly_better(metric, current, baseline):
-        return GainShare(share, True, format_gain_share(share, baseline_name))
+        # To first order, as if the three means were independent.
+        errors = (
+            current.half_width,
+            (1 - share) * baseline.half_width,
+            share * best.half_width,
+        )
+        half_width = math.hypot(*errors) / total_gain
+        return GainShare(share, True, format_gain_share(share, baseline_name), half_width)
     elif is_clearly_better(metric, best, current):
         label = unclear
     else:
@@ -471,16 +539,16 @@ def compute_gain_share(
 
 
 def format_gain_share(share: float, baseline_name: str = BASELINE) -> str:
-    """Return 'keeps 79 % of the gain over guessing'."""
-    return f"keeps {100 * share:.0f} % of the gain over {baseline_name}"
+    """Return 'keeps 79 % of the gain over the baseline'."""
+    return f"keeps {100 * share:.0f} % of the gain over {refer_to_baseline(baseline_name)}"
 
 
 def find_clear_epsilon(chart: CurveChart, line: Line) -> float | None:
     """Return the smallest epsilon at which a line is clearly better than its baseline.
 
-    Inf for none.
-
-    The result is None where it is not known: without a baseline, or with too few seeds.
+    Returns:
+        The epsilon; inf if there is none; None if it is not known, without a baseline or with too
+        few seeds.
     """
     points = [
         (e, line.interval_at(e), find_gain_ends(chart, line, e)[0]) for e in line.epsilon.tolist()
@@ -512,27 +580,13 @@ def describe_baseline_limit(chart: CurveChart) -> str:
     known_starts = [start for start in starts if start is not None]
     if not known_starts or len(known_starts) < len(starts):
         return ""
-    caveat = UNCLEAR.format(format_baseline_name(chart.baseline_id(rivals[0])))
+    name = format_baseline_name(chart.baseline_id(rivals[0]))
+    caveat = UNCLEAR.format(refer_to_baseline(name))
     if math.isinf(min(known_starts)):
         return f"{capitalise(caveat)} at any epsilon"
     if min(known_starts) <= min(float(line.epsilon[0]) for line in rivals):
         return ""
     return f"Below epsilon {format_short_number(min(known_starts))} {caveat}"
-
-
-def describe_curve(chart: CurveChart, line: Line) -> str:
-    """Summarise a curve in a sentence; empty where nothing is certain."""
-    sentences = [describe_baseline_limit(chart._replace(lines=(line,)))]
-    gain_shares = [compute_gain_share(chart, line, epsilon) for epsilon in line.epsilon.tolist()]
-    is_nearly_full = [
-        gain_share is not None and gain_share.is_clear and gain_share.share >= NEARLY_FULL_SHARE
-        for gain_share in gain_shares
-    ]
-    first_epsilon = find_lasting_epsilon(line.epsilon.tolist(), is_nearly_full)
-    if first_epsilon is not None:
-        even = "" if first_epsilon > line.epsilon[0] else "even "
-        sentences.append(f"{even}epsilon {first_epsilon:g} keeps 90 % of the gain")
-    return capitalise("; ".join(filter(None, sentences)))
 
 
 def find_lasting_epsilon(epsilons: Sequence[float], holds: Sequence[bool]) -> float | None:
@@ -573,7 +627,7 @@ def describe_chart_at(chart: CurveChart, epsilon: float) -> str:
     return "; ".join(filter(None, (*phrases, describe_at_epsilon(chart, epsilon)))) + "."
 
 
-# --- the epsilon that a wanted quality takes ---------------------------------------------
+# --- targets on the slider ---------------------------------------------------------------
 
 
 class SliderTarget(NamedTuple):
@@ -596,12 +650,21 @@ class SliderTarget(NamedTuple):
 def locate_targets(
     line: Line, slider_epsilons: Sequence[float], targets: Sequence[float]
 ) -> list[SliderTarget]:
-    """Return the epsilon that Compare states for each target, with its position on the slider."""
+    """Return the epsilon that each target needs, with its position on the slider.
+
+    It is the epsilon that the page Compare states.
+
+    Args:
+        line: the line.
+        slider_epsilons: the epsilons of the slider.
+        targets: target values of the metric.
+    """
     plotted = place_on_axis(line, EpsilonUnit.PAPER)
     metric = line.metric
     first, last = plotted.x[[0, -1]].tolist()
 
     def locate(epsilon: float) -> float | None:
+        """Return the position of an epsilon on the slider; None beyond the last computed one."""
         if epsilon > last:
             return None
         return float(
@@ -617,7 +680,7 @@ def locate_targets(
         if math.isinf(epsilon.value):
             text = f"{goal} is not reached up to epsilon {format_short_number(last)}."
         else:
-            status = "certified" if plotted.is_certified else "claimed, not certified"
+            status = "proved" if plotted.is_certified else "only claimed"
             interval_text = slider_note = ""
             if epsilon.value > first:
                 slider_epsilon = next(

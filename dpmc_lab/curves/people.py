@@ -43,10 +43,10 @@ from dpmc_lab.curves.noise import find_main_release
 from dpmc_lab.store import Store, list_curves, load_top_lists
 from dpmc_lab.sweep import LISTS_SEED, toplists
 
-YOU = "you"  # the visitor, where people stand by their numbers
+YOU = "you"  # the visitor's name in lists of people
 QUANTILES = (0.5, 0.25, 0.75, 0.1, 0.9)  # of the number of ratings: the first person has the median
-_RANKS = (0.0, 0.03, 0.1, 0.3)  # of the items by number of ratings, whose numbers are shown
-_N_RATED, _N_MISSING = 6, 2  # cells of a person that are shown
+_GOLDEN_RATIO = 0.618034  # its multiples spread evenly
+_N_RATED, _N_MISSING = 6, 2  # displayed cells of a person, with and without a rating
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Person:
         rated: number of ratings in training.
         cells: title and rating of some items, then titles without a rating (None).
         plain: items of the recommendation list without privacy.
-        place: index among the users whose lists are kept.
+        place: index among `toplists.sample_users`, whose lists are stored.
     """
 
     name: str
@@ -76,7 +76,7 @@ class People:
         people: the users.
         titles: titles by item index.
         popular: how many items of the popularity list are also in a user's list without privacy, as
-            a mean over all users whose lists are kept.
+            a mean over all users whose lists are stored.
     """
 
     people: tuple[Person, ...]
@@ -91,7 +91,7 @@ class TopLists:
     Attributes:
         items: the list of each person.
         shared: how many items of each list are also in that person's list without privacy.
-        everyone: mean of the same number over all users whose lists are kept.
+        everyone: mean of the same number over all users whose lists are stored.
     """
 
     items: tuple[tuple[int, ...], ...]
@@ -99,7 +99,7 @@ class TopLists:
     everyone: float
 
 
-PeopleWithLists = tuple[People, Mapping[float, TopLists]]  # lists by epsilon
+PeopleWithLists = tuple[People, Mapping[float, TopLists]]  # the second part is by epsilon
 
 
 def select_people(train: Ratings, plain: Sequence[Sequence[int]], items: Collection[int]) -> People:
@@ -122,7 +122,7 @@ def select_people(train: Ratings, plain: Sequence[Sequence[int]], items: Collect
         row = slice(train.indptr[user], train.indptr[user + 1])
         items_of = train.items[row]
         values = train.values[row]
-        # the best known items that somebody rated, and some without a rating
+        # The most rated items that the user rated, and popular ones without the user's rating.
         best = np.argsort(-item_counts[items_of], kind="stable")[:_N_RATED]
         rated = [(format_item_title(train, int(items_of[n])), float(values[n])) for n in best]
         cells = (
@@ -140,12 +140,11 @@ def select_people(train: Ratings, plain: Sequence[Sequence[int]], items: Collect
         )
     listed_items = {*items, *(item for person in selected for item in person.plain)}
     titles = {item: format_item_title(train, item) for item in sorted(listed_items)}
-    return People(
-        tuple(selected), titles, _rounded_mean(toplists.count_shared_items(popular, plain))
-    )
+    return People(tuple(selected), titles, _round_mean(toplists.count_shared_items(popular, plain)))
 
 
-def _rounded_mean(values: Sequence[int]) -> float:
+def _round_mean(values: Sequence[int]) -> float:
+    """Return the mean with three decimals, as in files that ship; 0 without values."""
     return round(float(np.mean(values)), 3) if values else 0.0
 
 
@@ -164,7 +163,7 @@ def load_people_from_store(
         train: training ratings of the first seed.
 
     Returns:
-        None where no lists were kept.
+        None where no lists are stored.
     """
     ids = {info.key: info.id for info in list_curves(store, keys={*keys, reference}, count=False)}
     plain = load_top_lists(store, ids[reference]).get(None) if reference in ids else None
@@ -183,7 +182,7 @@ def load_people_from_store(
                 lists_by_curve.setdefault(key, {})[epsilon] = TopLists(
                     tuple(tuple(lists[k]) for k in positions),
                     tuple(common[k] for k in positions),
-                    _rounded_mean(common),
+                    _round_mean(common),
                 )
     listed_items = {
         i
@@ -201,12 +200,14 @@ def write_people(
     visitor_lists: Mapping[str, VisitorLists],
     stream: IO[str],
 ) -> None:
-    """Write the file that ships beside the curves of a data set and task.
+    """Write the JSON file of people and lists that ships beside a sample's curves for a task.
 
     Args:
-        people: the people.
-        lists_by_curve: their lists by the key of the curve and epsilon.
-        visitor_lists: lists for a visitor by the key of the curve.
+        people: the users that are shown, with their lists without privacy.
+        lists_by_curve: the recommendation lists of these users, by the key of the curve and by
+            epsilon.
+        visitor_lists: what a visitor's own lists are computed from, by the key of the curve; empty
+            if visitors get none.
         stream: where to write.
     """
     document = {
@@ -223,7 +224,16 @@ def write_people(
 
 
 def load_people(data: str, task: Task, key: str) -> PeopleWithLists | None:
-    """Load the people that ship with the samples for a curve; None where there are none."""
+    """Load the people that ship with a sample, and their lists on a curve by epsilon.
+
+    Args:
+        data: id of the sample.
+        task: the task.
+        key: key of the curve.
+
+    Returns:
+        None where there are none.
+    """
     document = _read_people_file(data, task, key)
     if document is None:
         return None
@@ -243,6 +253,7 @@ def load_people(data: str, task: Task, key: str) -> PeopleWithLists | None:
 
 
 def _read_people_file(data: str, task: Task, key: str) -> Any:
+    """Return the JSON document that `write_people` wrote for a curve; None where there is none."""
     names = (
         shipped.build_curve_file_name(data, task, with_item_features=with_item_features)
         for with_item_features in (False, True)
@@ -253,7 +264,13 @@ def _read_people_file(data: str, task: Task, key: str) -> Any:
 
 
 def load_visitor_lists(data: str, task: Task, key: str) -> VisitorLists | None:
-    """Load what ships with the samples for a visitor's lists; None where there is nothing."""
+    """Load what a visitor's lists on a curve are computed from; None if a sample has none.
+
+    Args:
+        data: id of the sample.
+        task: the task.
+        key: key of the curve.
+    """
     document = _read_people_file(data, task, key)
     if document is None or key not in document.get("yours", ()):
         return None
@@ -279,10 +296,15 @@ class ServerView(NamedTuple):
 def draw_server_view(
     mechanism: Mechanism, person: Person, public: PublicFacts
 ) -> ServerView | None:
-    """Draw one release of a local mechanism; None for a mechanism that trusts the server.
+    """Draw what the server gets of a person's cells; None for a mechanism that trusts the server.
 
     Every epsilon uses the same random numbers, so a report that was unchanged stays unchanged as
     epsilon grows.
+
+    Args:
+        mechanism: the mechanism.
+        person: whose cells are reported.
+        public: public facts of the prepared ratings.
     """
     guarantee = mechanism.guarantee(public)
     release = find_main_release(guarantee)
@@ -296,7 +318,7 @@ def draw_server_view(
     )
     unchanged = (reported == true_values) | (np.isnan(reported) & np.isnan(true_values))
     if isinstance(release, RandomizedResponse) and mechanism.task is Task.BINARY:
-        # Which ratings exist is public: nothing is told of the others.
+        # Which ratings exist is public, and cells without a rating send nothing.
         is_rated = ~np.isnan(true_values)
         reported = reported[is_rated]
         unchanged = unchanged[is_rated]
@@ -304,7 +326,14 @@ def draw_server_view(
 
 
 def _randomise_cell(release: Release, value: float, uniforms: Floats, public: PublicFacts) -> float:
-    """Return the release of one cell from two random numbers; NaN is no rating, or no report."""
+    """Return what is reported of one cell, in rating points; NaN for no report.
+
+    Args:
+        release: the release of a local mechanism.
+        value: the true rating; NaN for none.
+        uniforms: two uniform random numbers in 0..1.
+        public: public facts of the ratings.
+    """
     missing = math.isnan(value)
     unit = 0.0 if missing else (value - public.middle) / public.half_width
     if isinstance(release, ModifiedLaplace):
@@ -328,7 +357,16 @@ def _randomise_cell(release: Release, value: float, uniforms: Floats, public: Pu
 
 
 def _pass_channel(row: Floats, true_symbol: int, uniforms: Floats) -> int:
-    """Return the output of a channel: the true symbol comes first, then the others in order."""
+    """Return the output of a channel from two uniform random numbers.
+
+    The first number decides whether the true symbol stays, the second which other one replaces it.
+    So a report that is true stays true at a larger epsilon.
+
+    Args:
+        row: chances of the outputs for the true symbol.
+        true_symbol: the input.
+        uniforms: the two numbers.
+    """
     if uniforms[0] < row[true_symbol]:
         return true_symbol
     other_symbols = np.delete(np.arange(len(row)), true_symbol)
@@ -342,80 +380,48 @@ def _pass_channel(row: Floats, true_symbol: int, uniforms: Floats) -> int:
     )
 
 
-class ReleasedScores(NamedTuple):
-    """A number per item that leaves a trusted server.
+def count_outcomes(guarantee: Guarantee, value: float, public: PublicFacts) -> list[int]:
+    """Return how many of 100 reports of a rating are true, changed or empty.
 
-    Attributes:
-        title: of the item.
-        query: of the release.
-        before: the number before noise.
-        after: the number after noise at each epsilon of the slider.
+    The chances are evenly spaced, so the counts are those of the channel, rounded. A number with
+    noise counts as true within an eighth of the range of ratings.
     """
-
-    title: str
-    query: str
-    before: float
-    after: tuple[float, ...]
-
-
-def release_item_scores(
-    mechanisms: Sequence[Mechanism], train: Ratings
-) -> tuple[ReleasedScores, ...]:
-    """Return the first number per item that a method releases, for items of different popularity.
-
-    All epsilons use the same draw, at their own scales.
-
-    Args:
-        mechanisms: the method at every epsilon of the slider.
-        train: training ratings.
-
-    Returns:
-        Empty where the method releases nothing item by item.
-    """
-    per_item = [mechanism.guarantee(train.public).per_item_release for mechanism in mechanisms]
-    releases = [release for release in per_item if release is not None]
-    if len(releases) < len(mechanisms):
-        return ()
-    items = train.public.items
-    query = releases[0].query
-    publication = experiment.collect_publications(mechanisms[0], train, {query})[-1]
-    standard_noise = (publication.published - publication.private) / releases[0].scale
-    order = np.argsort(-count_ratings(train)[1], kind="stable")
-    chosen = dict.fromkeys(int(order[int(rank * (items - 1))]) for rank in _RANKS)
-    return tuple(
-        ReleasedScores(
-            format_item_title(train, item),
-            query,
-            float(publication.private[item]),
-            tuple(
-                float(publication.private[item] + release.scale * standard_noise[item])
-                for release in releases
-            ),
-        )
-        for item in chosen
-    )
+    release = find_main_release(guarantee)
+    assert release is not None
+    tolerance = (public.high - public.low) / 8 * isinstance(release, ModifiedLaplace)
+    chances = (np.arange(100) + 0.5) / 100
+    uniforms = np.column_stack([chances, np.modf(100 * chances * _GOLDEN_RATIO)[0]])
+    reports = np.array([_randomise_cell(release, value, pair, public) for pair in uniforms])
+    missing = int(np.isnan(reports).sum())
+    changed = int((np.abs(reports - value) > tolerance).sum())
+    return [100 - missing - changed, changed, missing]
 
 
-# --- somebody, and a visitor -------------------------------------------------------------------
+# --- a visitor ---------------------------------------------------------------------------------
 #
-# A visitor is a user whom no run has seen. Before any answer the scores are the mean user's;
-# answers move them along the directions in which users differ, by ridge regression with the users'
-# own spread for a prior. Which titles are asked for is a matter of public facts alone.
+# A visitor is a user whose ratings no run has used. Before any answer the visitor's scores are
+# those of the mean user. Answers move them along the directions in which users differ, by ridge
+# regression whose prior is how far users differ. Which titles a visitor is asked about depends on
+# public facts alone.
 
 _N_PROMPTS = 6
-_N_WELL_KNOWN, _N_LISTED = 60, 300  # most rated items to choose from: to ask for, and for lists
-_N_FOLDS = 3  # of the users: each judges lists made without it
-# Fewest ratings of somebody who judges beside the six, and fewest judges.
-_MIN_OTHER_RATINGS, _MIN_JUDGES = (
-    10,
-    30,
-)
-_N_REPORTS = 3  # reports of each of them
+_N_WELL_KNOWN, _N_LISTED = 60, 300  # most rated items that prompts, and lists, are chosen from
+_N_FOLDS = 3  # groups of users; each judges lists of runs without its ratings
+_MIN_OTHER_RATINGS = 10  # ratings of a judge besides those of the six prompts
+_MIN_JUDGES = 30
+_N_REPORTS = 3  # times that each judge's answers are randomised anew
 _MIN_VARIANCE = 0.05  # variance of a sign about its score
 
 
 class Prompt(NamedTuple):
-    """A title that a visitor may like or not, with the number of its ratings."""
+    """A title that a visitor is asked about.
+
+    Attributes:
+        item: index of the item.
+        kind: its categories.
+        line: its title, after 'such as'.
+        rated: number of its ratings.
+    """
 
     item: int
     kind: str
@@ -436,7 +442,13 @@ class PeopleDescription(NamedTuple):
 
 
 def describe_people(people: People, data: Dataset, mechanism: Mechanism) -> PeopleDescription:
-    """Describe the people of a data set anonymously, and return what a visitor may be asked."""
+    """Describe the people of a data set anonymously, and return what a visitor may be asked.
+
+    Args:
+        people: the people.
+        data: the data set.
+        mechanism: the method whose lists are displayed.
+    """
     ratings, (names, categories) = data.ratings, _load_categories(data)
     descriptions = []
     for person in people.people:
@@ -457,7 +469,10 @@ def describe_people(people: People, data: Dataset, mechanism: Mechanism) -> Peop
 
 
 def _load_categories(data: Dataset) -> tuple[Sequence[str], Floats]:
-    """Return the categories of items and which item is in which; empty where none are known."""
+    """Return the names of item categories, and which item is in which; empty if none are known.
+
+    The second part is an array of shape (n_items, n_categories).
+    """
     for feature in data.item_features:
         if feature.columns is not None and feature.names:
             return feature.names, feature.columns
@@ -465,11 +480,11 @@ def _load_categories(data: Dataset) -> tuple[Sequence[str], Floats]:
 
 
 def choose_prompts(mechanism: Mechanism, data: Dataset) -> tuple[Prompt, ...]:
-    """Choose six well-known titles of kinds that are as different as possible.
+    """Choose six well-known titles whose categories are as different as possible.
 
-    The result is empty where the visitor's answers would not be reported sign by sign and then
-    folded into item factors, and where no kinds are known, since nobody likes an invented title for
-    its name.
+    The result is empty if the mechanism does not report sign by sign and then fit item factors,
+    since a visitor's answers could not be folded in, and if no categories are known, since the
+    titles are invented and say nothing on their own.
     """
     guarantee = mechanism.guarantee(prepare_public_facts(data.ratings.public, mechanism.task))
     signs = (
@@ -492,7 +507,7 @@ def choose_prompts(mechanism: Mechanism, data: Dataset) -> tuple[Prompt, ...]:
 
 
 def _choose_dissimilar_items(items: Ints, categories: Floats) -> Ints:
-    """Choose six items: the first, then each the least similar to those before.
+    """Choose six items: the first, then always the one that is least similar to those chosen.
 
     Args:
         items: indices, the best known first, which breaks ties.
@@ -558,7 +573,7 @@ class VisitorModel(NamedTuple):
 
 
 class ListQuality(NamedTuple):
-    """Share of the first five titles of a list that people like, among the titles they rated.
+    """How many of a list's first five titles judges like, as a share of titles that they rated.
 
     Attributes:
         n_people: number of judges.
@@ -598,10 +613,12 @@ class ListQuality(NamedTuple):
 
 
 class VisitorLists(NamedTuple):
-    """What a browser needs to fold in answers, at each epsilon and finally without privacy.
+    """What a browser needs to compute a visitor's lists from answers.
+
+    Sequences by epsilon have a last entry for the nonprivate reference.
 
     Attributes:
-        titles: of the best known items.
+        titles: of the most rated items, which lists are made of.
         places: positions of the six prompts among them.
         numbers: base64 of 16-bit integers in `unit`: the score of each item before any answer, and
             its products with the six prompts.
@@ -621,9 +638,10 @@ class VisitorLists(NamedTuple):
 def build_visitor_lists(
     mechanisms: Sequence[Mechanism], data: Dataset, report_progress: Callable[[int, int, str], None]
 ) -> VisitorLists:
-    """Run the first seed of the curve for a visitor, and let judges rate its lists.
+    """Build what a visitor's lists are computed from, and measure how good such lists are.
 
-    Each third of the users judges runs that were made without it.
+    The runs have the first seed of the curve. Users stand in for visitors: each third of them
+    judges the lists of runs without its ratings.
 
     Args:
         mechanisms: the method at every epsilon of the slider.
@@ -643,9 +661,9 @@ def build_visitor_lists(
     users = np.arange(problem.train.public.users)
     score_tables: list[Floats] = []
     residual_variances: list[float] = []
-    liked: list[list[Floats]] = [[] for _ in methods]
+    liked: list[list[Floats]] = [[] for _ in methods]  # by method: the three shares of each judge
     for fold in range(_N_FOLDS + 1):
-        held_out_users = users[users % _N_FOLDS == fold - 1]  # nobody at first
+        held_out_users = users[users % _N_FOLDS == fold - 1]  # nobody in fold 0
         train = problem.train.select(~np.isin(problem.train.users, held_out_users))
         judges = [
             _Judge.from_ratings(prepared, user, listed, _load_categories(data)[1])
@@ -726,7 +744,14 @@ class FlipChances(NamedTuple):
 
 
 class _Judge(NamedTuple):
-    """A user who answers prompts about six rated items and judges lists of the others."""
+    """A user who answers prompts about six rated items and judges lists of the other rated ones.
+
+    Attributes:
+        prompt_items: array of shape (6,), indices of the six items.
+        signs: array of shape (6,), their ratings.
+        other_items: indices of the other rated items.
+        truth: their ratings.
+    """
 
     prompt_items: Ints
     signs: Floats
@@ -737,7 +762,14 @@ class _Judge(NamedTuple):
     def from_ratings(
         cls, ratings: Ratings, user: int, listed: Ints, categories: Floats
     ) -> _Judge | None:
-        """Choose six items for a user and keep the other rated ones; None if they are too few."""
+        """Choose six of a user's rated items for the prompts; None if too few others remain.
+
+        Args:
+            ratings: all ratings, as signs.
+            user: index of the user.
+            listed: the items that lists are made of, the most rated first.
+            categories: array of shape (n_items, n_categories).
+        """
         row = slice(ratings.indptr[user], ratings.indptr[user + 1])
         signs = np.zeros(len(categories))
         signs[ratings.items[row]] = ratings.values[row]
@@ -754,14 +786,27 @@ class _Judge(NamedTuple):
     def share_liked(
         self, visitor: VisitorModel, counts: Ints, flips: FlipChances, rng: Rng
     ) -> Floats:
-        """Return the liked share of three lists: from reports, common to all, and most rated."""
+        """Return which share of three lists the judge likes.
+
+        Args:
+            visitor: the model that makes lists from reports.
+            counts: array of shape (n_items,), number of ratings of each item.
+            flips: how reports are randomised.
+            rng: random numbers of the reports.
+
+        Returns:
+            Array of shape (3,): for lists from reports of the six answers, for the list common to
+            all, and for the most rated items.
+        """
         no, yes, debias_factor, noise = flips
 
         def share(scores: Floats | Ints) -> float:
+            """Return the liked share of the list that these scores of the other items give."""
             best = np.argsort(-scores, kind="stable")[: toplists.LIST_LENGTH]
             return float(np.mean(self.truth[best] > 0))
 
         def share_with_answers(chance: Floats) -> float:
+            """Return the liked share of the list from reports, flipped by these random numbers."""
             flipped = chance < np.where(self.signs > 0, yes, no)
             values = (np.where(flipped, -self.signs, self.signs) + yes - no) / debias_factor
             return share(visitor.score_items(self.other_items, self.prompt_items, values, noise))

@@ -61,12 +61,12 @@ from dpmc_lab.protocol.simulate import SCENARIOS, Gap, MeanWithError
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MessagePlay:
-    """Messages to step through: who sends each one, what it says and who receives it.
+    """A finished run of a protocol, as messages to step through.
 
     Attributes:
         messages: the messages in order.
         parties: names of the parties.
-        opening: who is present before the first message.
+        opening: who is present before the first message, in words.
         meanings: one sentence for each message.
         units: what the numbers in the messages are.
         ending: why the protocol was aborted, where it was.
@@ -83,12 +83,12 @@ class MessagePlay:
 def format_position(play: MessagePlay, position: int) -> str:
     """Return where the play is after `position` messages."""
     if position == 0:
-        return f"{play.opening}: no message yet"
+        return f"{play.opening}. Press Next to see the first of {len(play.messages)} messages."
     message = play.messages[position - 1]
     when = "set-up" if message.round == 0 else f"round {message.round}"
     return (
-        f"Message {position} of {len(play.messages)}, {when}: {message.kind}, {message.sender}"
-        f" to {message.receiver}"
+        f"Message {position} of {len(play.messages)} ({when}): {message.kind}, from"
+        f" {message.sender} to {message.receiver}"
     )
 
 
@@ -109,31 +109,33 @@ def format_bytes(count: float) -> str:
 
 # --- scenarios 2 and 3 ---------------------------------------------------------------------------
 
-USERS_SHOWN = 4  # what fits on a phone
-ITEMS_SHOWN = 12  # to choose from
-ROUNDS, RANK = 3, 2  # in a phase of the play
-LEAVING_ROUND = 2
-ATTENDED_ROUNDS = 12  # of the longer run in which each user misses one round
-PICKED_ROUNDS = 40  # of the longer run in which the recommender picks users
+USERS_SHOWN = 4  # users in a play, as many as fit on a phone
+ITEMS_SHOWN = 12  # items that a visitor can choose from
+ROUNDS, RANK = 3, 2  # of a phase of the play
+LEAVING_ROUND = 2  # in which a user may leave
+ATTENDED_ROUNDS = 12  # of the attacked run in which each user misses one round
+PICKED_ROUNDS = 40  # of the attacked run in which the recommender picks users
 NO_RHO = (
-    "The paper has each user add a small fresh noise rho(t) in every round as well. It is left out:"
-    " our source, a summary, does not say how large it is, and it would help nobody. Where user"
-    " factors are public, the sums of all rounds follow from one noisy vector per item, so nothing"
-    " is left to hide. Where users fit them, A is left to hide, and a recommender that sends long"
-    " vectors drowns any noise of a fixed size."
+    "In the paper, each user also adds a small fresh noise rho(t) in every round. We leave it out,"
+    " because our source, a summary, does not state its size, and because it would not help. If"
+    " user factors are public, one noisy vector per item already determines all sums. If users fit"
+    " their factors, the recommender can send vectors so long that any fixed noise is negligible."
 )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ScenarioPlay(MessagePlay):
-    """A scenario as a play, with its run and the ratings of its users."""
+    """A run of scenario 2 or 3 as messages to step through, with the ratings of its users."""
 
     run: ScenarioRun
     ratings: Ratings
 
 
 def find_small_items(ratings: Ratings) -> dict[int, str]:
-    """Find items whose raters fit on a screen, with their titles by index.
+    """Find items with about as many raters as fit on a screen.
+
+    Returns:
+        The title of each item with its number of raters, by the item's index.
 
     Raises:
         BadRatings: no item has two raters, or all ratings are equal.
@@ -215,11 +217,9 @@ def play_scenario(
     return ScenarioPlay(
         messages=tuple(run.transcript),
         parties=(RECOMMENDER, THIRD_PARTY, *users),
-        opening=f"{format_count(len(users), 'user')} who rated"
-        f" {format_item_title(ratings, item)}, a recommender and a"
-        " third party",
+        opening=f"Here {format_count(len(users), 'user')} rated {format_item_title(ratings, item)}",
         meanings=tuple(meanings[message.kind] for message in run.transcript),
-        units=f"P is 2 to the {settings.modulus_bits}.",
+        units=f"Numbers count up to P = 2^{settings.modulus_bits} and start again at 0 (mod P).",
         ending=aborted,
         run=run,
         ratings=player_ratings,
@@ -227,44 +227,46 @@ def play_scenario(
 
 
 def _explain_messages(settings: Scenario) -> dict[str, str]:
-    """Return in one sentence what each kind of message is for."""
+    """Return what each kind of message is for, in a sentence by kind."""
     dynamic = isinstance(settings, DynamicUsers)
     masked = dynamic or (isinstance(settings, StaticUsers) and settings.masks)
-    mixing = ", and the random H that sets its size" if settings.shares is Shares.GAUSSIAN else ""
-    mask = ", with a fresh mask" if masked else ""
+    mixing = (
+        ", and a random number H that sets its size" if settings.shares is Shares.GAUSSIAN else ""
+    )
+    mask = ", a fresh mask" if dynamic else " and a fresh mask" * masked
     noise_note = " and a piece of the hidden noise" if dynamic else ""
-    noise_phrase = "the piece of the hidden noise" if dynamic else "the own share of noise"
-    hidden = noise_phrase + (" and the mask" if masked else ", unmasked,")
-    secret = ", takes off its secret" if dynamic else ""
+    noise_phrase = "the piece of the hidden noise" if dynamic else "a share of the noise"
+    hidden = noise_phrase + (" and the mask" if masked else ", but no mask")
+    secret = ", subtracts its secret" if dynamic else ""
     return {
-        SETUP: f"The recommender tells each user how many share an item's noise{mixing}.",
-        MODEL: f"The recommender sends the item's factors as they stand{mask}{noise_note}.",
-        ANSWER: f"The user computes the own gradient, adds {hidden} and sends it to the third"
-        " party.",
-        SUM: f"The third party adds up all answers mod P{secret} and passes on nothing but the"
-        " sum.",
+        SETUP: f"The recommender tells each user how many users share the noise{mixing}.",
+        MODEL: f"The recommender sends the item's current factors (v){mask}{noise_note}.",
+        ANSWER: f"The user computes a correction of the factors (the gradient) and adds {hidden} to"
+        " it.",
+        SUM: f"The third party adds up all answers{secret} and passes on only the sum.",
         HIDDEN_SHARE: "The user draws a share of the noise and hides it behind the mask.",
-        HIDDEN_NOISE: "The third party sends the shares' sum plus a secret: nobody holds the"
-        " noise.",
-        PUBLISHED: "The phase is over: its item factors are public. Each user fits the own factors"
-        " to them and the own ratings, on the own device; nothing goes back.",
-        ONLINE: "The user says that it is there for this round.",
-        RESTART: "An answer is missing: the third party drops the others and asks for a second"
-        " try.",
+        HIDDEN_NOISE: "The third party adds a secret to the sum of shares. Nobody knows the noise.",
+        PUBLISHED: "The phase is over, and its item factors are public. Each user fits own factors"
+        " at home and sends nothing back.",
+        ONLINE: "The user reports being online in this round.",
+        RESTART: "An answer is missing. The third party drops the others and asks again.",
     }
 
 
 def tabulate_difference_attack(play: ScenarioPlay) -> Table:
-    """Return the third party's difference attack on every user; empty without two rounds."""
+    """Return the result of the third party's difference attack on every user, as columns.
+
+    The table is empty without two rounds.
+    """
     return _tabulate_attack(attacks.run_difference_attack(play.run), "true difference of gradients")
 
 
 def tabulate_attendance_attack(play: ScenarioPlay) -> Table:
-    """Return the recommender's attendance attack on every user of scenario 3, as columns.
+    """Return the result of the recommender's attendance attack on every user, as columns.
 
     The attack uses a longer run of the same users in one phase, in which each user leaves in one
     round, or the recommender picks some in each. The table is empty in scenario 2, where everybody
-    is in every sum, and where too few users remain without one.
+    is in every sum, and where an item loses too many users if one is missing.
     """
     settings = play.run.settings
     item = play.run.wire.watch
@@ -286,6 +288,7 @@ def tabulate_attendance_attack(play: ScenarioPlay) -> Table:
 
 
 def _tabulate_attack(recovered: Sequence[attacks.RecoveredGradient], truth: str) -> Table:
+    """Return the attacked users as columns; `truth` heads the column of true vectors."""
     rows = (
         (
             attack.user,
@@ -303,6 +306,12 @@ def tabulate_scenario_traffic(
     """Return by formula what both scenarios send in a whole run on these ratings, as columns.
 
     Everybody is online, the rank is 3, and each phase has 20 rounds.
+
+    Args:
+        ratings: the ratings.
+        shares: how users share the noise.
+        phases: number of phases.
+        picked: how many raters the recommender of scenario 3 picks in a round; 0 for all.
     """
     _, raters = count_ratings(ratings)
     rows = []
@@ -322,25 +331,25 @@ def describe_gap(gap: Gap) -> str:
         gap.refit.mean + gap.split.mean, gap.distributed.error + gap.trusted.error
     )
     phases_text = "one phase" if gap.phases == 1 else f"{gap.phases} phases"
-    causes = "gradient steps end, user factors being held"
+    causes = "the gradient steps end early, with fixed user factors"
     if not gap.held:
         causes = "users fit their factors to published item factors, each alone"
         causes += (
             f", and {_format_spread(gap.split)} because epsilon is divided over {phases_text}"
             if gap.phases > 1
-            else ", nothing because epsilon is divided: there is one phase"
+            else ", and nothing because epsilon is divided: there is one phase"
         )
     return (
-        f"Test RMSE {_format_spread(gap.distributed)} in {phases_text}, everybody online; a"
-        " trusted server with"
-        f" the same form of noise (scenario 1) has {_format_spread(gap.trusted)}. That is"
-        f" {_format_spread(total_gap)} more: {_format_spread(gap.refit)} of it because {causes}."
-        f" Means of {gap.draws}"
-        " draws of start and noise, ± twice the standard error."
+        f"The test RMSE is {_format_spread(gap.distributed)} in {phases_text} with everybody"
+        " online. A trusted server with the same form of noise (scenario 1) reaches"
+        f" {_format_spread(gap.trusted)}. The difference is {_format_spread(total_gap)}:"
+        f" {_format_spread(gap.refit)} because {causes}. These are means of {gap.draws} draws of"
+        " start and noise, ± twice the standard error."
     )
 
 
 def _format_spread(value: MeanWithError) -> str:
+    """Return a mean with twice its standard error: '0.912 ± 0.003'."""
     return f"{value.mean:.3f} ± {value.error:.3f}"
 
 
@@ -353,25 +362,23 @@ def describe_picking(ratings: Ratings, settings: DynamicUsers) -> str:
     n_asked = np.minimum(raters, picked)
     share = raters.sum() / n_asked.sum()
     return (
-        f"With {picked} picked of each item's raters, a round asks for {n_asked.sum():,} of"
-        f" {raters.sum():,} gradients, so the same way takes about {share:.3g} times as many"
-        " rounds. The noise is as large as before and the sums are smaller: for the most rated item"
-        f" it counts {max_raters / min(max_raters, picked):.3g} times as much beside the"
-        " gradients. At least"
-        f" {min_group_size(settings.colluding)} must be picked, or masks hide nothing and noise is"
-        " not shared. And other people are summed in every round, which the attendance attack lives"
-        " on."
+        f"If {picked} raters of each item are picked, a round asks for {n_asked.sum():,} of"
+        f" {raters.sum():,} gradients. The same progress takes about {share:.3g} times as many"
+        " rounds. The noise stays as large while the sums shrink. For the most rated item it"
+        f" weighs {max_raters / min(max_raters, picked):.3g} times as much. At least"
+        f" {min_group_size(settings.colluding)} must be picked, or masks hide nothing and nobody"
+        " shares the noise. Each round sums up other people, which the attendance attack uses."
     )
 
 
 # --- the federated flow --------------------------------------------------------------------------
 
-CORNER_SHAPE = 400, 200  # of the corner that plays: every move of a slider plays it anew
+CORNER_SHAPE = 400, 200  # users and items of the play, which every move of a slider runs anew
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FederatedPlay(MessagePlay):
-    """The federated flow as a play, with the name of the watched profile."""
+    """A run of the federated flow as messages to step through, with the watched profile's name."""
 
     run: FederatedRun
     name: str
@@ -385,7 +392,13 @@ def select_busiest_corner(ratings: Ratings) -> Ratings:
 def play_federation(
     flow: Federation, ratings: Ratings, *, watched: int = 0, seed: int = 0
 ) -> FederatedPlay:
-    """Play the federated flow on the data, or on a part of them.
+    """Play the federated flow on some ratings.
+
+    Args:
+        flow: the settings.
+        ratings: the clicks.
+        watched: index of the profile that the messages show.
+        seed: of the run.
 
     Raises:
         InvalidSetting: there are too many parties.
@@ -409,8 +422,8 @@ def play_federation(
     return FederatedPlay(
         messages=tuple(messages),
         parties=(SERVER, *(party.name for party in run.parties)),
-        opening=f"a server and {format_count(flow.parties, 'party')} with {users_text}"
-        f" {flow.owned_axis.value} each",
+        opening=f"Here a server works with {format_count(flow.parties, 'party')}, each with"
+        f" {users_text} {flow.owned_axis.value}",
         meanings=tuple(
             _explain_federated_message(flow, sent_message.kind, sent_message.round)
             for sent_message in messages
@@ -438,13 +451,16 @@ def describe_traffic(run: FederatedRun) -> str:
 
 
 def list_budget_rows(budget: FederatedBudget) -> dict[str, float]:
-    """Return the budget from what is claimed to what is certified; infinite where nothing is."""
+    """Return the epsilons of a budget by what they count, from the claimed to the certified one.
+
+    An epsilon is infinite where nothing is certified.
+    """
     return {
         "claimed, per solve": budget.claimed,
         "one click, one solve": budget.cell,
         "one click, all solves": budget.cell_composed,
         "one user, all solves": budget.user_composed,
-        "certified for one user": budget.user_composed if budget.certified else math.inf,
+        "proved for one user": budget.user_composed if budget.certified else math.inf,
     }
 
 
@@ -470,26 +486,25 @@ def explain_missing_user_bound(flow: Federation, public: PublicFacts) -> tuple[s
     )
     sentences = [
         "The noise of one solve hides one click: whether one user chose one item.",
-        f"A user with k clicks moves {changed_phrase}, and any other row moves as many again: the"
-        " budget"
-        f" counts up to {cells:,.0f} times ({limit}).",
+        f"A user with k clicks changes {changed_phrase}, and a replaced row changes as many again."
+        f" So the budget counts up to {cells:,.0f} times ({limit}).",
     ]
     if budget.solves > 1:
         sentences += [
             f"Each party solves {budget.solves:,} times on the same clicks, so the budgets of all"
-            " solves add up. Parties work side by side: every click is with one party only.",
-            "Even these sums take a party's own factors for public. They are refitted to the same"
-            " clicks between two solves, and no noise covers that: beyond one solve nothing is"
-            " certified.",
+            " solves add up. Every click belongs to one party only.",
+            "Even these sums assume that a party's own factors are public. The party fits them to"
+            " the same clicks between two solves without noise. Beyond one solve nothing is"
+            " proved.",
         ]
     if flow.mechanism.profiles is Profiles.USERS:
         sentences.append(
             "Each party fits its item factors to all users' raw clicks, and everybody's scores use"
-            " them without noise: nothing is certified, not even for one solve."
+            " them without noise. So nothing is proved, not even for one solve."
         )
     if math.isinf(budget.cell):
         sentences.append(
-            "The largest factor is read off the data to set the noise: nothing is certified."
+            "The noise is set by the largest factor in the data, so nothing is proved."
         )
     return tuple(sentences)
 
@@ -505,6 +520,7 @@ def tabulate_federation_traffic(flow: Federation, public: PublicFacts) -> Table:
 
 
 def _explain_federated_message(flow: Federation, kind: str, round: int) -> str:
+    """Return what a message of this kind is for in a round, in words."""
     private_kind = flow.owned_axis.value[:-1]
     shared_kind = flow.mechanism.profiles.value[:-1]
     times = "once" if flow.local == 1 else f"{flow.local} times in turn"
@@ -512,8 +528,8 @@ def _explain_federated_message(flow: Federation, kind: str, round: int) -> str:
         first = f"starts from random {private_kind} factors"
         start = first if round == 1 else f"refits its {private_kind} factors to the average"
         return (
-            f"The party {start}, then solves the {shared_kind} profiles with noise on their loss"
-            f" ({times}). Only the last profiles leave; clicks and {private_kind} factors stay."
+            f"The party {start}. It then computes noisy {shared_kind} profiles ({times}) and sends"
+            f" the last ones. Clicks and {private_kind} factors stay."
         )
     assert kind == AVERAGE_PROFILES
     last = (
@@ -522,4 +538,4 @@ def _explain_federated_message(flow: Federation, kind: str, round: int) -> str:
         if round == flow.rounds
         else ""
     )
-    return f"The server averages what all parties sent, and sees no click.{last}"
+    return f"The server averages the profiles of all parties. It never sees a click.{last}"

@@ -19,7 +19,7 @@ from dpmc_core.model import Mechanism, Model
 from dpmc_core.problem import Split, format_command_options, format_split
 from dpmc_core.settings import list_settings, serialise_setting
 from dpmc_lab.curves import cards, numbers
-from dpmc_lab.curves.lines import NO_PRIVACY, CurveChart, format_baseline_name
+from dpmc_lab.curves.lines import NO_PRIVACY, CurveChart, format_baseline_name, refer_to_baseline
 from dpmc_lab.curves.text import Table
 from dpmc_lab.curves.training import RunRecording, TopItem, list_top_items
 
@@ -37,7 +37,7 @@ class FinishedRun:
         data: name of the data set, as `datasets.load` takes it.
         title: of the data.
         split: how ratings were held out.
-        fresh: whether the seed came from the operating system, in which case it is never shown.
+        fresh: whether the seed came from the operating system; such a seed is never shown.
         reading: options of `datasets.load`.
         nonprivate_model: model of the nonprivate reference, where it was trained.
         recording: the run round by round.
@@ -71,14 +71,14 @@ def collect_metrics(result: Result) -> dict[str, Mapping[str, float]]:
 
 
 def find_run_metric(result: Result) -> Metric:
-    """Return the metric that stands for a run where there is room for one number."""
+    """Return the headline metric of a run's task, in units of the data."""
     return choose_headline_metric(result.mechanism.task).in_units_of(result.problem.train.public)
 
 
 def describe_run(result: Result) -> str:
-    """Return what a run found as a title.
+    """Return a title with the headline metric of a run, compared with baseline and reference.
 
-    One split and one draw of noise do not tell the share of the gain, so it is not stated.
+    One split and one draw of noise do not determine the share of the gain, so it is not stated.
     """
     metric = find_run_metric(result)
     baseline_name = format_baseline_name(result.baseline_id)
@@ -94,7 +94,7 @@ def describe_run(result: Result) -> str:
     elif baseline is not None and (
         metric.is_reached(baseline, value) or not metric.format_difference(value - baseline)
     ):
-        phrases.append(f"no better than {baseline_name}")
+        phrases.append(f"no better than {refer_to_baseline(baseline_name)}")
     elif reference is not None and metric.is_reached(value, reference):
         phrases.append("as good as without privacy")
     ends = zip(names, (baseline, reference), strict=True)
@@ -103,10 +103,10 @@ def describe_run(result: Result) -> str:
 
 
 def describe_on_curve(run: FinishedRun, charts: Sequence[CurveChart] | None) -> str:
-    """Return where the curve of a run is at the run's epsilon.
+    """Describe the curve of a run's method at the run's epsilon, over many seeds.
 
-    The curve has the run's method, settings and preparation; the text is empty where there is no
-    such curve among the charts.
+    The curve has the same data, preparation, split and settings as the run. The text is empty if
+    the first chart has no such curve.
     """
     result = run.result
     settings = serialise_settings(result.mechanism)
@@ -157,15 +157,15 @@ class RememberedRun:
 
     @property
     def top(self) -> tuple[TopItem, ...]:
-        """Return the list of the recording's person, with privacy."""
+        """Return the private model's recommendation list for the person of the recording."""
         return self.recording.frames[-1].top
 
 
 def remember_run(run: FinishedRun, data_key: str) -> RememberedRun:
-    """Summarise a run; see `RememberedRun` for `data_key`."""
+    """Return the summary of a run that has a recording; see `RememberedRun` for `data_key`."""
     result = run.result
     recording = run.recording
-    assert recording is not None  # it was watched
+    assert recording is not None
     mechanism = result.mechanism
     problem = result.problem
     details = {
@@ -192,9 +192,8 @@ def remember_run(run: FinishedRun, data_key: str) -> RememberedRun:
         mechanism=mechanism.id,
         metric=recording.metric,
         metrics=result.metrics,
-        recording=replace(
-            recording, reference=reference_metrics.get(recording.metric.name)
-        ),  # none that others reached
+        # The reference of this run, since the recording may have that of an earlier one.
+        recording=replace(recording, reference=reference_metrics.get(recording.metric.name)),
         nonprivate_list=list_top_items(run.nonprivate_model, problem.train, person)
         if run.nonprivate_model
         else None,
@@ -202,6 +201,12 @@ def remember_run(run: FinishedRun, data_key: str) -> RememberedRun:
         default_details=frozenset(defaults),
         stopped=result.stopped,
     )
+
+
+def format_run_epsilon(run: RememberedRun) -> str:
+    """Return ' · epsilon 1', or nothing for a run without epsilon."""
+    epsilon = run.details.get("epsilon")
+    return "" if epsilon is None else f" · epsilon {epsilon}"
 
 
 def _format_settings(mechanism: Mechanism) -> dict[str, str]:
@@ -215,9 +220,9 @@ def _format_settings(mechanism: Mechanism) -> dict[str, str]:
 
 
 def tabulate_differences(first: RememberedRun, second: RememberedRun) -> Table:
-    """Return what decided two runs and differs between them, as columns.
+    """Return the details in which two runs differ, such as settings and data, as columns.
 
-    A setting that only one of the mechanisms has does not count while it has its default.
+    A setting that only one of the mechanisms has is left out if it has its default.
     """
     names = [
         name
@@ -264,7 +269,7 @@ def compare_runs(first: RememberedRun, second: RememberedRun) -> str:
         values = " and ".join(
             dict.fromkeys(first.metric.format_with_unit(run.value) for run in (first, second))
         )
-        return f"{names.capitalize()} are about equally good: {first.metric.label} {values}"
+        return f"{names.capitalize()} are equally good: {first.metric.label} {values}"
     better, worse = (first, second)
     if first.metric.sign * (first.value - second.value) < 0:
         better, worse = worse, better

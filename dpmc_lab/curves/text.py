@@ -11,8 +11,8 @@ from dpmc_core.errors import make_printable
 
 Table = dict[str, list[Any]]  # columns by their heads
 
-# Readers of Markdown look for addresses, emoji and arrows once more in what they have read, where
-# a backslash no longer helps: what must not be found then is parted by something unseen.
+# Markdown renderers look for addresses, emoji and arrows a second time, in rendered text, where a
+# backslash no longer helps. Something invisible in their middle hides them from this.
 _SEPARATOR = "\0"
 _PARSED_LATER = re.compile(r"@|:(?=//|material|[\w+-]+:)|www(?=\.)", re.IGNORECASE)
 _ARROW = re.compile(r"(?<![^\s\0])(?:<->|->|<-|--|>=|<=|~=)(?![^\s\0])")
@@ -37,7 +37,7 @@ def escape_markdown(text: str, invisible: str = "<!-- -->") -> str:
 
 
 def build_table(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
-    """Return a table by columns from its rows."""
+    """Return the columns of a table by name, from its rows."""
     row_list = list(rows)
     return {name: [row[index] for row in row_list] for index, name in enumerate(names)}
 

@@ -54,14 +54,14 @@ from dpmc_lab.store import restore_mechanism
 
 
 class QuestionScope(enum.Enum):
-    """What the attacker asks about."""
+    """What the attacker asks about: one rating, or everything of a person."""
 
     RATING = "this rating"
     PERSON = "her whole row"
 
 
 class Relation(enum.Enum):
-    """What may have happened to it instead."""
+    """What the attacker compares the true data with: other data, or their absence."""
 
     REPLACED = "replaced"
     REMOVED = "removed"
@@ -80,7 +80,7 @@ class BoundState(enum.Enum):
     BOUND = "at most"
     USELESS = "no limit below 99.9 %"  # a finite one beyond the axis
     NONE = "no limit is proved"
-    RAW = "sees it raw"
+    RAW = "sees the raw rating"
 
 
 class AttackerQuestion(NamedTuple):
@@ -89,7 +89,7 @@ class AttackerQuestion(NamedTuple):
     Attributes:
         short: its label on a switch.
         text: the question.
-        answers: the labels of the two answers: that it is so, and that it is not.
+        answers: labels of the two possible answers.
         change: how the two data sets differ.
         rated: number of ratings of a person, all of which are in question at once; None for a
             smaller question.
@@ -110,7 +110,10 @@ class AttackerQuestion(NamedTuple):
         return math.isfinite(self.guarantee_for(guarantee).loss(self.change).epsilon)
 
     def describe_answer(self, guarantee: Guarantee) -> str:
-        """Return how often the attacker is right, and the epsilon if it is not the card's own."""
+        """Return in a sentence how often the attacker is right.
+
+        The epsilon of the question follows if it is not that of the guarantee's own change.
+        """
         if not self.is_bounded(guarantee):
             return format_sentence(cards.describe_attacker_limit(self.text, 1.0, proved=False))
         text = cards.describe_attacker_limit(self.text, self.success_rate(guarantee))
@@ -123,7 +126,11 @@ class AttackerQuestion(NamedTuple):
         )
 
     def guarantee_for(self, guarantee: Guarantee) -> Guarantee:
-        """Return the guarantee for a person with this many ratings, where all are in question."""
+        """Return the guarantee that the question is about.
+
+        If the question is about all ratings of a person, it holds for people with at most `rated`
+        ratings.
+        """
         return guarantee if self.rated is None else cap_guarantee(guarantee, self.rated)
 
 
@@ -170,7 +177,9 @@ class QuestionSwitches(NamedTuple):
 def list_questions(
     guarantee: Guarantee, task: Task, rated: int
 ) -> tuple[AttackerQuestion, AttackerQuestion]:
-    """Return two questions about a person: one about something small, one about everything.
+    """Return two questions: about the guarantee's own unit, and about everything of a person.
+
+    Where a guarantee protects persons, the first asks whether the person is in the data.
 
     Args:
         guarantee: the guarantee.
@@ -195,10 +204,10 @@ class TradePoint(NamedTuple):
         epsilon: the setting.
         value: the metric with its interval over seeds.
         state: kind of limit on the attacker.
-        success_rate: how often the attacker is right at most.
-        certificate_rate: the same by epsilon and delta of the certificate alone.
-        claimed_rate: the same by epsilon and delta of the paper; None where it claims nothing about
-            this.
+        success_rate: how often the attacker is right at most, by the noise of the releases.
+        certificate_rate: the same limit by the certified epsilon and delta alone.
+        claimed_rate: the same limit by the claimed epsilon and delta; None where the claim does not
+            cover the question.
         delta: of the certificate.
     """
 
@@ -218,7 +227,7 @@ class TradeLine(NamedTuple):
         line: its curve.
         points: one for each epsilon.
         measured_point: what an audit measured, if anything.
-        min_success_rate: no proof can put the line left of this.
+        min_success_rate: the success rate that the audit proves possible; no limit can be lower.
     """
 
     line: Line
@@ -242,12 +251,17 @@ class TradeChart(NamedTuple):
 
 
 def log_odds(success_rate: float) -> float:
-    """Return the log odds of a success rate, its position on the axis; a coin is at 0."""
+    """Return the log odds of a success rate, which is its position on the axis; 0.5 is at 0."""
     return math.log(success_rate / (1 - success_rate))
 
 
 def build_trade_chart(chart: CurveChart, task: Task, switches: QuestionSwitches) -> TradeChart:
     """Return the lines of a chart under the question of three switches.
+
+    Args:
+        chart: the curves.
+        task: of the mechanisms.
+        switches: select the attacker's question and position.
 
     Raises:
         DpmcError: a mechanism cannot be restored from its stored settings.
@@ -264,7 +278,16 @@ def build_trade_chart(chart: CurveChart, task: Task, switches: QuestionSwitches)
 def _build_trade_line(
     line: Line, question: AttackerQuestion, position: AttackerPosition
 ) -> TradeLine:
+    """Return a line of the chart for a curve, with what an audit measured.
+
+    Args:
+        line: the curve.
+        question: what the attacker asks.
+        position: where the attacker sits.
+    """
+
     def build_guarantee(epsilon: float) -> Guarantee:
+        """Return the guarantee of the curve's method at an epsilon."""
         settings = {**line.info.settings, "epsilon": epsilon}
         return restore_mechanism(line.mechanism, settings).guarantee(line.info.public)
 
@@ -276,7 +299,7 @@ def _build_trade_line(
     )
     raw = any(point.state is BoundState.RAW for point in points)
     return TradeLine(
-        line, points, *(() if raw else _measured_success_rate(line, question, build_guarantee))
+        line, points, *(() if raw else _find_measured_rate(line, question, build_guarantee))
     )
 
 
@@ -287,16 +310,25 @@ def _build_trade_point(
     question: AttackerQuestion,
     position: AttackerPosition,
 ) -> TradePoint:
+    """Return the point of a method at an epsilon: the metric, and the limit on the attacker.
+
+    Args:
+        epsilon: the setting.
+        value: the metric with its interval.
+        guarantee: the guarantee that the question is about.
+        question: what the attacker asks.
+        position: where the attacker sits.
+    """
     proved = guarantee.certified(question.change)
     is_reader = position is AttackerPosition.READER
     if not is_reader and guarantee.trust is Trust.CURATOR:
         return TradePoint(epsilon, value, BoundState.RAW, 1.0, 1.0, None)
-    # A recommender that sees shares is held off only while the third party does not side with it,
-    # and by the paper's Gaussian shares not even then. Of a federation the server gets what the
-    # releases cover; each party, which sees its own users' ratings, is not the server.
+    # No limit is proved for the recommender of distributed protocols: it must not collude with the
+    # third party, and with Gaussian shares it knows the size of the noise. The server of a
+    # federation sees only what the releases cover; the parties are not the server.
     if not proved.finite or not (is_reader or guarantee.trust is not Trust.AGGREGATOR):
         return TradePoint(
-            epsilon, value, BoundState.NONE, 1.0, 1.0, _claimed_success_rate(guarantee, question)
+            epsilon, value, BoundState.NONE, 1.0, 1.0, _compute_claimed_rate(guarantee, question)
         )
     success_rate = guarantee.attacker_accuracy(question.change)
     state = BoundState.BOUND if success_rate <= MAX_INFORMATIVE_RATE else BoundState.USELESS
@@ -307,25 +339,34 @@ def _build_trade_point(
         state,
         success_rate,
         certificate_rate,
-        _claimed_success_rate(guarantee, question),
+        _compute_claimed_rate(guarantee, question),
         proved.delta,
     )
 
 
-def _claimed_success_rate(guarantee: Guarantee, question: AttackerQuestion) -> float | None:
-    """Return the rate by the paper's claim alone; None where it covers less than is asked."""
+def _compute_claimed_rate(guarantee: Guarantee, question: AttackerQuestion) -> float | None:
+    """Return the attacker's limit by the claimed epsilon and delta alone.
+
+    The result is None where nothing is claimed, or the question is about more than the claim.
+    """
     steps = sensitivity_at({guarantee.change: 1.0}, question.change, guarantee.public)
     if guarantee.claimed is None or steps > 1:
         return None
     return attacker_certainty(guarantee.claimed.epsilon, guarantee.claimed.delta)
 
 
-def _measured_success_rate(
+def _find_measured_rate(
     line: Line, question: AttackerQuestion, build_guarantee: Callable[[float], Guarantee]
 ) -> tuple[MeasuredPoint, float] | tuple[()]:
-    """Return what an audit found, where the change it made is within the question.
+    """Return an audit's measured point and the success rate that it proves possible.
 
-    The rate is that of the method itself with the most noise that the audit allows.
+    The result is empty without an audit, or if the audit's change goes beyond the question. The
+    rate is that of the method with as much noise as the measured epsilon allows.
+
+    Args:
+        line: the curve.
+        question: what the attacker asks.
+        build_guarantee: returns the guarantee of the method at an epsilon.
     """
     bound = find_default_measured_bound(line.mechanism)
     point = find_measured_point(line)
@@ -335,15 +376,15 @@ def _measured_success_rate(
     if sensitivity_at({question.change: 1.0}, bound.change, public_facts) > 1:
         return ()
     success_rate = attacker_certainty(bound.measured, bound.delta)
-    with suppress(InvalidSetting):  # nothing is certified, so the law of the noise tells nothing
+    with suppress(InvalidSetting):  # raised if nothing is certified: then epsilon alone counts
         setting = calibrate(build_guarantee, Budget(bound.measured, bound.delta), bound.change)
         success_rate = build_guarantee(setting).attacker_accuracy(bound.change)
     return point, success_rate
 
 
 LEGEND = (
-    "Filled: by what is certified; hollow: where its paper puts it; a tick: measured at 1, with a"
-    " bar to where a proof is missing."
+    "Filled marker: proved. Open marker: what its paper claims. Short bar: measured at epsilon 1; a"
+    " wide band leads from there to where a proof is missing."
 )
 
 
@@ -358,7 +399,7 @@ def format_success(point: TradePoint) -> str:
 
 
 def describe_trade(trade: TradeChart, epsilon: float) -> list[str]:
-    """Return the question, what it counts, and how much each method reveals at an epsilon."""
+    """Return sentences on the question, then on each method's metric and attacker at an epsilon."""
     question = trade.question
     metric = trade.chart.metric
     counts = f"{question.change.protects}: {question.change.relation}"
@@ -376,9 +417,11 @@ def describe_trade(trade: TradeChart, epsilon: float) -> list[str]:
         )
     states = {point.state for trade_line in trade.lines for point in trade_line.points}
     if states & {BoundState.NONE, BoundState.USELESS}:
-        text_lines.append("No bound is a proof that is missing, not an attacker who is right.")
+        text_lines.append(
+            "“No limit” means that a proof is missing, not that an attacker is right."
+        )
     if BoundState.RAW in states:
-        text_lines.append("A server that is trusted with raw ratings need not guess.")
+        text_lines.append("A trusted server has the raw ratings, so it need not guess.")
     return text_lines
 
 
@@ -428,7 +471,8 @@ def tabulate_trade(trade: TradeChart) -> Table:
 def build_guessing_game(guarantee: Guarantee, question: AttackerQuestion) -> dict[str, Any] | None:
     """Return what an attacker sees under each answer to a question, for a game in a browser.
 
-    The releases are those of the guarantee; a number stands for the most informative view.
+    A single channel is played as it is. Additive noise is played as one number that is as
+    informative as all releases together.
 
     Returns:
         {"symbols": names, "no": chances, "yes": chances}, or {"shift": shift of a number with noise

@@ -32,7 +32,7 @@ from dpmc_lab.sweep import toplists
 _N_TOP_ITEMS = 10  # items shown of a user
 CORNER_SIZE = 25  # users and items of the corner; odd, so that one of the users is the middle one
 MAX_FRAMES = 60  # kept of a run, however long it is
-_MAX_RELEASE_SIZE = 5_000_000  # numbers of a release that is looked at while it is published
+_MAX_RELEASE_SIZE = 5_000_000  # numbers; a larger release is not recorded
 
 
 class ErrorCdf(NamedTuple):
@@ -63,6 +63,12 @@ def find_link(mechanism: Mechanism) -> Link:
 def compute_errors(model: Model, task: Task, test: Ratings, link: Link = LOGISTIC) -> Floats:
     """Compute the absolute error of each held-out rating.
 
+    Args:
+        model: the model.
+        task: what it predicts.
+        test: the held-out ratings.
+        link: turns scores into chances of +1, for BINARY.
+
     Returns:
         Array of shape (n_ratings,): |prediction - truth| in rating points, or for BINARY |P(+1) -
         1{Y=+1}|.
@@ -80,7 +86,13 @@ def compute_error_cdf(model: Model, task: Task, test: Ratings, link: Link = LOGI
 
 
 def list_top_items(model: Model, train: Ratings, user: int) -> tuple[TopItem, ...]:
-    """Return the ten highest-scored items not rated in training; ties take the lower index."""
+    """Return the ten highest-scored items not rated in training; ties take the lower index.
+
+    Args:
+        model: the model.
+        train: the training ratings.
+        user: index of the user.
+    """
     ranked = zip(*toplists.rank_items(model, train, user, _N_TOP_ITEMS), strict=True)
     return tuple(
         TopItem(int(i), format_item_title(train, int(i)), float(score)) for i, score in ranked
@@ -89,11 +101,16 @@ def list_top_items(model: Model, train: Ratings, user: int) -> tuple[TopItem, ..
 
 def describe_error_cdf(private: ErrorCdf, nonprivate: ErrorCdf | None) -> str:
     """Describe the error CDF in words."""
-    text = f"Half of the held-out ratings have an error of at most {_median_error(private):.2g}"
-    return text + (f", without privacy {_median_error(nonprivate):.2g}." if nonprivate else ".")
+    text = (
+        f"Half of the held-out ratings have an error of at most {_find_median_error(private):.2g}"
+    )
+    return text + (
+        f", without privacy {_find_median_error(nonprivate):.2g}." if nonprivate else "."
+    )
 
 
-def _median_error(view: ErrorCdf) -> float:
+def _find_median_error(view: ErrorCdf) -> float:
+    """Return the smallest error of the grid that half of the ratings do not exceed."""
     return float(view.error[np.argmax(view.share >= 0.5)])
 
 
@@ -132,7 +149,7 @@ class RecordedRound(NamedTuple):
         predicted: array of the corner's shape, predictions as positions in the range. For RANKING a
             prediction is the item's position in the user's order of the corner's items.
         metric: the headline metric, or None where it was not measured.
-        top: list of the person in the middle row.
+        top: recommendation list of the person in the middle row.
     """
 
     round: int
@@ -143,9 +160,9 @@ class RecordedRound(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RunRecording:
-    """A run to watch, of at most MAX_FRAMES rounds, evenly thinned.
+    """A run as it trained, in at most MAX_FRAMES rounds, evenly thinned.
 
-    It holds no ratings but those of the corner.
+    Of the ratings it holds only those of the corner.
 
     Attributes:
         id: of the run.
@@ -182,7 +199,22 @@ class RunRecording:
 
 
 class RunRecorder:
-    """Records a run while it trains."""
+    """Records a run while it trains.
+
+    Args:
+        mechanism: the mechanism that trains.
+        problem: what it trains on.
+        id: of the run.
+        baseline, reference: metrics of the baseline and the nonprivate reference, if known yet.
+        best: name of the reference.
+        data: id of the data set.
+        baseline_id: id of the baseline (default: that of the mechanism).
+
+    Attributes:
+        recording: the recording so far.
+        witnesses: whether the mechanism may release something per rating, which
+            `add_publications` records.
+    """
 
     def __init__(
         self,
@@ -216,7 +248,7 @@ class RunRecorder:
         shapes = [r.shape for _, r in mechanism.guarantee(problem.train.public).releases]
         sizes = {(None,): len(problem.train), problem.train.shape: math.prod(problem.train.shape)}
         self.witnesses = 0 < sum(sizes.get(shape, 0) for shape in shapes) <= _MAX_RELEASE_SIZE
-        if self.witnesses:  # there will be something to show
+        if self.witnesses:  # the corner appears empty before the release
             self.update_recording(released=np.full(self.recording.corner.rated.shape, np.nan))
 
     def needs_round(self, step: Step) -> bool:
@@ -227,12 +259,18 @@ class RunRecorder:
         )
 
     def add_round(self, round: int, model: Model, metric: float | None) -> None:
-        """Add a round, replacing one with the same number."""
+        """Add a round, replacing one with the same number.
+
+        Args:
+            round: number of the round.
+            model: the model after it.
+            metric: the headline metric, if it was measured.
+        """
         recording = self.recording
         train = self._problem.train
         predictions = predict_corner(self._mechanism, model, recording.corner, train.public)
         top = list_top_items(model, train, recording.corner.person)
-        if not recording.query:  # whatever was released, it was not the ratings
+        if not recording.query:  # no publication before the first round held the ratings
             self.update_recording(released=None)
         earlier = [f for f in recording.frames if f.round < round]
         if len(earlier) == MAX_FRAMES:
@@ -242,7 +280,7 @@ class RunRecorder:
         self.update_recording(frames=tuple(frames))
 
     def add_publications(self, publications: Iterable[Publication]) -> None:
-        """Keep what the first release per rating says about the corner."""
+        """Record the corner of the first publication that has a value per rating."""
         if self.recording.query:
             return
         for publication in publications:
@@ -261,9 +299,14 @@ class RunRecorder:
 def choose_metric_axis(
     metric: Metric, baseline: float | None, reference: float | None
 ) -> tuple[float, float]:
-    """Return a range from the baseline to the reference, with room for worse values.
+    """Return the range in which a metric is drawn: from baseline to reference, with some room.
 
-    Where one of them is not known, the limit of the metric stands for it.
+    There is more room on the side of worse values. The best or worst possible value stands for a
+    reference or baseline that is not known.
+
+    Args:
+        metric: the metric.
+        baseline, reference: what these reach, if it is known.
     """
     best, worst = (0.0, 1.0) if metric.lower_is_better else (1.0, 0.0)
     start = worst if baseline is None else baseline
@@ -277,7 +320,13 @@ def choose_metric_axis(
 
 
 def select_corner(task: Task, problem: Problem, data: str = "") -> MatrixCorner:
-    """Select the displayed users and items from all ratings, so that no split changes them."""
+    """Select the displayed users and items from all ratings, so that no split changes them.
+
+    Args:
+        task: of the mechanism.
+        problem: training and held-out ratings.
+        data: name of the data set, for the description of a person.
+    """
     train = problem.train
     by_user, by_item = map(np.add, count_ratings(train), count_ratings(problem.test))
     active_users = rank_by_count(by_user, int(np.count_nonzero(by_user)))
@@ -292,7 +341,7 @@ def select_corner(task: Task, problem: Problem, data: str = "") -> MatrixCorner:
     rated = extract_block(
         np.ones_like(scaled_values) if task is Task.RANKING else scaled_values, train, users, items
     )
-    assert rated is not None  # a value per rating
+    assert rated is not None  # since there is one value per rating
     return MatrixCorner(
         users,
         items,
@@ -306,7 +355,14 @@ def select_corner(task: Task, problem: Problem, data: str = "") -> MatrixCorner:
 def predict_corner(
     mechanism: Mechanism, model: Model, corner: MatrixCorner, public: PublicFacts
 ) -> Floats:
-    """Return predictions for the corner in 0..1, see `RecordedRound`; for BINARY chances of +1."""
+    """Return predictions for the corner in 0..1, see `RecordedRound`; for BINARY chances of +1.
+
+    Args:
+        mechanism: the mechanism.
+        model: its model.
+        corner: the displayed users and items.
+        public: public facts of the ratings.
+    """
     scores = model.predict(corner.users[:, None], corner.items[None, :])
     if mechanism.task is Task.BINARY:
         return np.asarray(find_link(mechanism).probability(scores))
@@ -319,10 +375,16 @@ def predict_corner(
 def extract_released_corner(
     publication: Publication, corner: MatrixCorner, train: Ratings
 ) -> Floats | None:
-    """Return a publication's corner in the units of its ratings; None where it holds no ratings.
+    """Return the corner of what is released, on the scale of the corner's ratings.
 
-    Methods represent a rating in many ways (0 and 1, a symbol, scaled to -1..1). Whatever was a
-    linear function of the rating before noise is returned on the scale of the ratings.
+    Methods represent a rating in many ways (0 and 1, a symbol, scaled to -1..1). The result is None
+    if the answer before noise is no linear function of the ratings; the inverse of that function
+    converts the released values.
+
+    Args:
+        publication: what was released.
+        corner: the displayed users and items, with their ratings.
+        train: the training ratings.
     """
     before, after = (
         extract_block(values, train, corner.users, corner.items)

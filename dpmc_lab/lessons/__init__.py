@@ -75,6 +75,7 @@ _FORMATTER = _TextFormatter()
 
 
 def _fill_text(text: str, current_values: Table) -> str:
+    """Return a text with the values that it names filled in."""
     return _FORMATTER.vformat(text, (), current_values)
 
 
@@ -84,7 +85,8 @@ def _resolve_value(value: Any, current_values: Table) -> Any:
 
 
 @cache
-def _parameter_names(name: str) -> tuple[str, ...]:
+def _list_parameter_names(name: str) -> tuple[str, ...]:
+    """Return the names of the numbers and controls that a number is computed from."""
     return tuple(signature(NUMBERS[name]).parameters)
 
 
@@ -102,7 +104,7 @@ class LessonValues(dict[str, Any]):
             text = phrase if isinstance(phrase, str) else phrase[self[phrase["by"]]]
             return _fill_text(text, self)
         number = NUMBERS[name]
-        parameters = _parameter_names(name)
+        parameters = _list_parameter_names(name)
         self[name] = number(
             **{
                 parameter: self[parameter]
@@ -154,12 +156,12 @@ _CONTROLS: Mapping[str, Table] = {
 
 
 class Reveal(NamedTuple):
-    """What a slide reveals: sentences, the first of which is the finding, and a picture.
+    """What a slide reveals.
 
     Attributes:
-        sentences: the sentences.
+        sentences: the sentences, the first of which is the finding.
         picture: the picture, if any.
-        note: what the picture shows, where this needs saying ("Simulated: ...").
+        note: what the picture shows, if it needs a note ("Simulated: ...").
     """
 
     sentences: tuple[str, ...]
@@ -194,12 +196,12 @@ class SlideTemplate:
         control: Control | None = None,
         stop_values: tuple[Table, ...] = (),
     ) -> Reveal:
-        """Fill in numbers.
+        """Return what a slide reveals at the current values of its controls.
 
         Args:
-            current_values: the numbers.
-            control: the control over whose values a curve is drawn.
-            stop_values: the numbers at every value of that control.
+            current_values: controls, phrases and numbers that texts may name.
+            control: the control whose values are the horizontal axis of a curve, if any.
+            stop_values: `current_values` with each value of that control in turn.
         """
         sentences = tuple(_fill_text(template, current_values) for template in self.says)
         return Reveal(
@@ -211,10 +213,12 @@ class SlideTemplate:
     def _build_picture(
         self, current_values: Table, control: Control | None, stop_values: tuple[Table, ...]
     ) -> Picture | None:
+        """Return the picture that the template specifies; see `build_reveal` for the arguments."""
         spec = self.picture
         scale = math.log10 if spec.get("log") else float
 
         def fill_keys(texts: str) -> dict[str, Any]:
+            """Return a table of the specification with values filled into its keys."""
             return {
                 _fill_text(text, current_values): content
                 for text, content in spec.get(texts, {}).items()
@@ -284,7 +288,7 @@ class Predict:
     numbers: tuple[str | float, ...] = ()
     form: str = "{:g}"
 
-    def with_numbers(self, current_values: Table) -> Predict:
+    def fill_in_numbers(self, current_values: Table) -> Predict:
         """Return the question with its numbers filled in."""
         resolved = [_resolve_value(entry, current_values) for entry in self.numbers]
         options = [_fill_text(entry, current_values) for entry in self.options]
@@ -361,7 +365,10 @@ class Slide:
         return LessonValues({**self.given, **control_values, **names}, self.phrases)
 
     def reveal(self, control_values: ControlValues) -> Reveal:
-        """Return what the slide reveals for the values of its controls."""
+        """Return what the slide reveals at these values of its controls.
+
+        A curve ('bend') shows a number at every value of one control, while the others stay.
+        """
         control_key = self.shows.picture.get("over", "epsilon")
         stop_control = next((control for control in self.move if control.key == control_key), None)
         stops = (
@@ -374,15 +381,15 @@ class Slide:
             self.compute_values(control_values), stop_control, stop_values
         )
 
-    def at_start(self) -> Slide:
-        """Return the slide with its texts filled in for the first values."""
+    def fill_in_texts(self) -> Slide:
+        """Return the slide with its texts filled in for the first values of its controls."""
         current_values = self.compute_values(self.start)
         after = self.after
         return replace(
             self,
             said=_fill_text(self.said, current_values),
             teacher=_fill_text(self.teacher, current_values),
-            predict=self.predict and self.predict.with_numbers(current_values),
+            predict=self.predict and self.predict.fill_in_numbers(current_values),
             after=after
             and replace(
                 after,
@@ -429,6 +436,7 @@ class Lesson:
         return {slide.key: slide for slide in self.slides}[key]
 
     def _build_slide(self, table: Table) -> Slide:
+        """Return the slide of a TOML table, with the controls that it moves."""
         control_tables = {**_CONTROLS, **self.controls}
         move = []
         for move_table in table["move"]:
@@ -437,10 +445,11 @@ class Lesson:
             first_option = next(iter(control_tables[name].get("options", [0])))
             move.append({"key": name, "start": first_option, **control_tables[name], **overrides})
         slide_table = {**table, "move": move, "phrases": self.phrases}
-        return build_from_table(Slide, slide_table, f"lesson {self.id}").at_start()
+        return build_from_table(Slide, slide_table, f"lesson {self.id}").fill_in_texts()
 
 
 def _load_lesson(file: str) -> Lesson:
+    """Load a lesson from a file of this folder."""
     table = load_toml(__name__, file)
     id = file.removesuffix(".toml")
     return build_from_table(Lesson, {"id": id, "written": table.pop("slides")} | table, file)

@@ -56,7 +56,7 @@ def render_worksheet() -> str:
     """Render every question with space to write, and no answer."""
     sections = ['<div class="name"><span>Name</span><span>Date</span></div>']
     for lesson in LESSONS.values():
-        sections += [_lesson_heading(lesson), *map(_render_question, lesson.slides)]
+        sections += [_render_lesson_heading(lesson), *map(_render_question, lesson.slides)]
         sections.append(f"<section><h3>To take home, in my own words</h3>{_LINES}</section>")
     return text.render_page("Differential privacy: worksheet", sections, _STYLE)
 
@@ -64,11 +64,13 @@ def render_worksheet() -> str:
 _LINES = '<div class="lines"><div></div><div></div></div>'
 
 
-def _lesson_heading(lesson: Lesson) -> str:
+def _render_lesson_heading(lesson: Lesson) -> str:
+    """Render the number and title of a lesson as HTML."""
     return f'<h2 class="lesson">{lesson.number}. {escape(lesson.title)}</h2>'
 
 
 def _render_question(slide: Slide) -> str:
+    """Render a slide's text and question as HTML, with lines for an answer."""
     blocks = [f"<h3>{escape(slide.title)}</h3>", text.render_paragraphs(slide.said)]
     if slide.predict is not None:
         options = "".join(f"<li>{escape(option)}</li>" for option in slide.predict.options)
@@ -87,8 +89,8 @@ def render_answer_key() -> str:
     """Render the right options, what slides reveal at first, and the teacher's lines."""
     blocks = [
         text.render_paragraphs(
-            "Text and pictures are those before anything has been moved. Where a button throws,"
-            " every visitor sees another throw than the one printed here."
+            "Texts and pictures show each step before anything is changed. A button that throws a"
+            " coin gives every visitor another throw than the one printed here."
         )
     ]
     for lesson in LESSONS.values():
@@ -97,17 +99,18 @@ def render_answer_key() -> str:
         sections = [
             f"<section>{section_html}</section>" for section_html in (*slides, last + take_home)
         ]
-        blocks += [_lesson_heading(lesson), *sections]
+        blocks += [_render_lesson_heading(lesson), *sections]
     return text.render_page(
         "Differential privacy: answer key", blocks, _STYLE + pictures.STYLE_SHEET
     )
 
 
 def _render_answer(slide: Slide) -> str:
+    """Render a slide's question with the right option, and what it reveals at first, as HTML."""
     blocks = [f"<h3>{escape(slide.title)}</h3>"]
     question = slide.predict
     if question is not None:
-        right = "there is no right answer; a reason counts."
+        right = "There is no right answer, but give a reason."
         right = right if question.right is None else question.options[question.right]
         blocks.append(f"<p>{escape(question.question)} <b>{escape(right)}</b></p>")
     reveal = slide.reveal(slide.start)
@@ -154,6 +157,7 @@ class PlanPart:
 
 
 def _load_plans() -> dict[int, tuple[PlanPart, ...]]:
+    """Return the parts of each plan by its number of minutes."""
     named_parts = load_toml("dpmc_lab.classroom", "plans.toml")
     plans = named_parts.pop("plans")
     return {
@@ -185,14 +189,14 @@ def render_plan(minutes: int) -> str:
             )
             left_lessons.append(f"{lesson.title}{detail}")
     instructions = [
-        "Before: start the server with make class, print a worksheet for everybody and the answer"
-        " key for yourself, and open the page Learn with Projector on. Try one phone in the network"
-        " of the room. If it does not arrive, let the class throw a real coin and count hands: the"
-        " page Class says how.",
-        "Ask nothing that you would not ask by show of hands.",
+        "Before the lesson, start the server with make class. Print a worksheet for everybody and"
+        " the answer key for yourself. Open the page Learn with Projector on. Try one phone in the"
+        " network of the room. If it does not arrive, let the class throw a real coin and count"
+        " hands; the page Class says how.",
+        "Do not ask what you would not ask by show of hands.",
     ]
     if left_lessons:
-        instructions.append(f"Left for home, alone on the page Learn: {'; '.join(left_lessons)}.")
+        instructions.append(f"For homework, alone on the page Learn: {'; '.join(left_lessons)}.")
     rows = [(f"{turn.start}-{turn.end}", *turn[2:]) for turn in schedule_turns(minutes)]
     columns = zip(("Minute", "Step", "Teacher", "Class"), zip(*rows, strict=True), strict=True)
     blocks = [text.render_paragraphs(*instructions), text.render_table(dict(columns))]
@@ -243,19 +247,19 @@ def schedule_turns(minutes: int) -> Iterator[Turn]:
             for slide in plan_part.slides
         ]
         sees_reports = locked and any(slide.in_class for slide in plan_part.slides)
-        report_text = "looks at its own reports, " if sees_reports else ""
+        report_text = "look at your own reports, " if sees_reports else ""
         yield Turn(
             start,
             end,
             f"{lesson.number}. {lesson.title}",
-            f"On the page Learn. {'; '.join(slide_steps)}. Reads aloud: {lesson.take_home}",
-            f"Predicts by show of hands, {report_text}moves, writes.",
+            f"On the page Learn: {'; '.join(slide_steps)}. Read aloud: {lesson.take_home}",
+            f"Predict by show of hands, {report_text}change something, write.",
         )
 
 
 # --- to click on ---------------------------------------------------------------------------------
 
-N_THROWS = 5  # of every button, where nothing can be drawn anew
+N_THROWS = 5  # simulations of every button, since the page cannot compute others
 _HTML_BOUNDARIES = re.compile(r"(?<=>)(?=<(?:div|i class=.yes))")
 
 
@@ -269,13 +273,17 @@ def render_lessons_page() -> str:
     index_by_text: dict[Any, int] = {}
 
     def store_once(element: Any) -> int:
+        """Return the index under which a text is stored, storing it if it is new."""
         return index_by_text.setdefault(element, len(index_by_text))
 
     def encode_reveals(
         slide: Slide, stops: list[list[Any]]
     ) -> Iterator[tuple[tuple[int, ...], list[int]]]:
-        """The picture, the note and each sentence, at all stops of those controls that change it:
-        how many those are, 1 for the others, and what is held there, the last control first."""
+        """Yield the picture, the note and each sentence at all combinations of the controls' stops.
+
+        Each is a shape and the indices of its texts in that shape. The shape has a length for each
+        control, which is 1 if the control does not change it.
+        """
         rows = []
         for stop in product(*stops):
             reveal = slide.reveal(dict(zip(slide.start, stop, strict=True)))
@@ -290,6 +298,7 @@ def render_lessons_page() -> str:
             yield grid.shape, grid.ravel().tolist()
 
     def encode_slide(slide: Slide) -> dict[str, Any]:
+        """Return a slide, its controls and all that they can reveal, as plain JSON values."""
         stops = [
             [*(control.values or control.options or range(N_THROWS))] for control in slide.move
         ]

@@ -1,10 +1,10 @@
-"""A paper's figures and tables as data: what is printed, what is said of it, what makes ours.
+"""Describe a paper's figures and tables as data: what is printed, what is claimed, what makes ours.
 
 Every figure and table of a paper is an `Experiment`, also one that cannot be made here. What a
-paper prints and says stands in its TOML file; `dpmc_lab.papers` reads it. An experiment is
-made from rows of the store or piece by piece: what is done is kept, and the same call goes on from
-there. Results hold metrics alone, a small file each. Shipped ones are made by
-`dpmc papers ID --run --write sample_data/papers`; one's own lie below DPMC_HOME.
+paper prints and says is in its TOML file; `dpmc_lab.papers` reads it. An experiment is made from
+rows of the store or from trials: finished work is kept, and the same call continues from there.
+Results hold metrics alone, a small file each. Shipped results are made by
+`dpmc papers ID --run --write sample_data/papers`; a user's own results are below DPMC_HOME.
 """
 
 from __future__ import annotations
@@ -41,21 +41,20 @@ from dpmc_lab.citation import CitedPaper
 from dpmc_lab.curves.lines import compute_interval
 from dpmc_lab.store import Store, digest_values
 from dpmc_lab.sweep import Grid, Plan, Unit, format_seeds
-from dpmc_lab.sweep.engine import shared_solve
+from dpmc_lab.sweep.engine import share_solve
 
 FOLDER = Path(__file__).resolve().parents[2] / "sample_data" / "papers"  # also in a wheel
-ROUNDED = 1e-6  # of a value: files hold seven digits of it
-AT = " | "  # between a setting's name and a curve's label
+ROUNDING = 1e-6  # relative: files hold seven digits of a value
+SETTING_SEPARATOR = " | "  # between the name of a setting and the label of a curve
 _DIGITS = 7
-_ROUNDING = 1 + 1e-9  # where a bound is met exactly
+_TOLERANCE = 1 + 1e-9  # where a bound is met exactly
 
 
 @dataclass(frozen=True)
 class Axis:
-    """What an axis shows, with its unit. log: on a logarithmic scale. better: 1 where more is, -1
-    where less is.
+    """An axis of a figure; `better` is 1 where more is better, -1 where less is.
 
-    names: of the places 0, 1, ... where it holds no numbers; what stands on it is then a table.
+    An axis with `names` has them at 0, 1, ... in place of numbers, and the figure is a table.
     """
 
     title: str = ""
@@ -65,8 +64,9 @@ class Axis:
 
 
 class Point(NamedTuple):
-    """An interval that knows what it rests on. seeds: 0 where nothing is drawn; one seed alone has
-    no interval. draws: the value of each seed, in their order; empty where that is not known.
+    """A mean with its 95 % interval, over `seeds` seeds: 0 where nothing is random, 1 without one.
+
+    `draws` has the value of each seed, in the order of the seeds; it is empty where unknown.
     """
 
     mean: float
@@ -75,19 +75,14 @@ class Point(NamedTuple):
     draws: tuple[float, ...] = ()
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Point:
-        """From the value of each seed, in an order that all curves of a result share."""
-        return cls(*compute_interval(values), tuple(map(float, values)))
+    def from_draws(cls, draws: Sequence[float]) -> Point:
+        """Build from the value of each seed, in an order that all curves of a result share."""
+        return cls(*compute_interval(draws), tuple(map(float, draws)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """A curve: the mean over seeds at each x, within its 95 % interval.
-
-    mechanism: its id, None where it is none's. seeds: how many each mean rests on, 0 where nothing
-    is drawn. level: one value, whatever x is. draws: at each x the value of each seed, in their
-    order; empty where that is not known.
-    """
+    """A curve of points (see `Point`), by columns; a `level` is the same at every x."""
 
     label: str
     mechanism: str | None = None
@@ -100,50 +95,52 @@ class Series:
     draws: tuple[tuple[float, ...], ...] = ()
 
     @classmethod
-    def of(
+    def from_points(
         cls,
         label: str,
         points: Mapping[float, Point],
         mechanism: str | None = None,
         level: bool = False,
     ) -> Series:
-        """From the interval at each x."""
+        """Build from the point at each x."""
         x = tuple(sorted(points))
-        mean, half, seeds, draws = zip(*(points[at] for at in x), strict=True)
-        low, high = (tuple(np.add(mean, np.multiply(sign, half)).tolist()) for sign in (-1, 1))
-        known = draws if all(draws) else ()
-        columns = {"x": x, "mean": mean, "low": low, "high": high, "seeds": seeds, "draws": known}
-        return cls(label=label, mechanism=mechanism, level=level, **columns)
+        mean, half_width, seeds, draws = zip(*(points[value] for value in x), strict=True)
+        low, high = (
+            tuple(np.add(mean, np.multiply(sign, half_width)).tolist()) for sign in (-1, 1)
+        )
+        columns = {"x": x, "mean": mean, "low": low, "high": high, "seeds": seeds}
+        draws = draws if all(draws) else ()
+        return cls(label=label, mechanism=mechanism, level=level, draws=draws, **columns)
 
-    def at(self, x: float) -> Point | None:
-        """The interval at an x, or at an end for -inf and inf; None where there is none: values are
-        never interpolated."""
+    def get_point(self, x: float) -> Point | None:
+        """Return the point at an x (-inf, inf: at an end), None without one: no interpolation."""
         x = min(max(x, self.x[0]), self.x[-1]) if math.isinf(x) else x
-        for k, here in enumerate(self.x):
-            if self.level or abs(here - x) <= 1e-9 * max(abs(x), 1.0):
-                draws = self.draws[k] if self.draws else ()
-                return Point(self.mean[k], (self.high[k] - self.low[k]) / 2, self.seeds[k], draws)
+        for index, value in enumerate(self.x):
+            if self.level or abs(value - x) <= 1e-9 * max(abs(x), 1.0):
+                half_width = (self.high[index] - self.low[index]) / 2
+                draws = self.draws[index] if self.draws else ()
+                return Point(self.mean[index], half_width, self.seeds[index], draws)
         return None
 
 
-def curves(values: Mapping[tuple[str, str | None], Mapping[float | None, Point]]) -> list[Series]:
-    """Curves by label and mechanism from the interval at each x; at None: whatever x is."""
-    places = [x for points in values.values() for x in points if x is not None]
-    ends = min(places, default=0.0), max(places, default=1.0)
+def build_series(
+    points: Mapping[tuple[str, str | None], Mapping[float | None, Point]],
+) -> list[Series]:
+    """Build curves by label and mechanism from the point at each x; at None: at every x."""
+    all_x = [x for curve in points.values() for x in curve if x is not None]
+    ends = min(all_x, default=0.0), max(all_x, default=1.0)
     return [
-        Series.of(label, dict.fromkeys(ends, points[None]), id, level=True)
-        if None in points
-        else Series.of(label, {x: one for x, one in points.items() if x is not None}, id)
-        for (label, id), points in values.items()
+        Series.from_points(label, dict.fromkeys(ends, curve[None]), id, level=True)
+        if None in curve
+        else Series.from_points(
+            label, {x: point for x, point in curve.items() if x is not None}, id
+        )
+        for (label, id), curve in points.items()
     ]
 
 
 class Stamp(NamedTuple):
-    """How a result was made. command: what makes it again; seeds: as typed.
-
-    settings: of each curve, by its label; revisions: of each mechanism, by its id; seconds: of
-    computing, all runs together.
-    """
+    """How a result was made: settings by curve, revisions by mechanism, seconds of computing."""
 
     version: str
     command: str
@@ -154,43 +151,38 @@ class Stamp(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Made:
+class CurveSet:
     """Our result of an experiment."""
 
     id: str
     series: tuple[Series, ...]
     stamp: Stamp
 
-    def get(self, label: str) -> Series | None:
-        """The curve of that label."""
-        return next((one for one in self.series if one.label == label), None)
+    def get_series(self, label: str) -> Series | None:
+        """Return the curve with that label."""
+        return next((series for series in self.series if series.label == label), None)
 
-    def at(self, label: str | float, x: float) -> Point | None:
-        """A curve's interval at an x, None where there is none; a number's is itself."""
+    def get_point(self, label: str | float, x: float) -> Point | None:
+        """Return a curve's point at an x, None where there is none; a number is its own point."""
         if not isinstance(label, str):
             return Point(label)
-        found = self.get(label)
-        return None if found is None else found.at(x)
+        series = self.get_series(label)
+        return None if series is None else series.get_point(x)
 
     @property
-    def mark(self) -> str:
-        """Eight digits for what made it: version, settings, seeds and revisions."""
-        return digest_values(self.stamp._replace(seconds=0.0)._asdict())[:8]
-
-    @property
-    def current(self) -> bool:
-        """Whether this program would make the same: no mechanism has been revised since."""
-        known = registry.MECHANISMS
+    def is_current(self) -> bool:
+        """Return whether no mechanism has been revised since."""
+        mechanisms = registry.MECHANISMS
         return all(
-            id in known and known[id].revision == one for id, one in self.stamp.revisions.items()
+            id in mechanisms and mechanisms[id].revision == revision
+            for id, revision in self.stamp.revisions.items()
         )
 
 
 class Printed(NamedTuple):
-    """A printed number. series: the label of our curve that it stands beside.
+    """A printed number, compared with our curve `series`.
 
-    error: how far off it may be read from a plot, or half a unit of its last printed digit. place:
-    where it stands in the paper.
+    `error` is that of reading it from a plot, or half a unit of its last printed digit.
     """
 
     series: str
@@ -201,23 +193,40 @@ class Printed(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """What the paper says, in our words. holds: of our result; None where it cannot tell.
+    """What the paper says, in our words, which say how a word such as "close" is read.
 
-    A word such as "close" is read without a number of ours where that can be, and the words say
-    how it is read.
+    `checks` are comparisons of our rows that are true where it holds, each a name and arguments
+    (`verdicts`); there are none where rows alone do not decide.
     """
 
-    words: str
+    text: str
     place: str
-    holds: Callable[[Made], bool | None]
+    checks: tuple[Sequence[Any], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conclusion:
+    """What was concluded about an experiment, as data, and what it rests on.
+
+    Attributes:
+        label: one of `verdicts.LABELS`.
+        statements: whether each statement of the paper holds, in their order.
+        rows: the digest of the rows that it was concluded from.
+        commit: of this program when it was concluded.
+    """
+
+    label: str
+    sentence: str
+    statements: tuple[str, ...] = ()
+    rows: str
+    commit: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Promise:
-    """What an experiment's method promises, by the paper.
+    """What a method promises, by the paper, for the unit `change`; a note says what remains true.
 
-    change: the unit that the paper protects; settings: where they differ from those published;
-    note: what is true of it where that is not.
+    `settings` are those that differ from the published ones.
     """
 
     mechanism: str
@@ -231,12 +240,13 @@ class Promise:
 
 @dataclass(frozen=True, kw_only=True)
 class GridRecipe:
-    """A grid of runs, whose rows become curves; `dpmc sweep --preset ID` runs it too.
+    """A grid of runs whose rows become curves; `dpmc sweep --preset ID` runs it too.
 
-    metric: by its name; a mean is over the seeds. curves: the label of a mechanism's runs by its
-    id, or by 'ID SETTING=VALUE ...' of those runs alone that have these settings; others are left
-    out. by_epsilon: each epsilon is a curve of its own. x: 'OPTION' of the generated data that the
-    curves are over, 'SHARE * OPTION'; empty: epsilon.
+    Attributes:
+        curves: the label of a mechanism's runs by its id, or by 'ID SETTING=VALUE ...' of the runs
+            with these settings; other runs are left out.
+        by_epsilon: whether each epsilon is a curve of its own.
+        x: 'OPTION' of the generated data on the x axis, or 'SHARE * OPTION'; empty: epsilon.
     """
 
     grid: Grid
@@ -244,41 +254,42 @@ class GridRecipe:
     curves: Mapping[str, str]
     by_epsilon: bool = False
     x: str = ""
-    drawn = True
+    is_random = True
 
     @property
     def seeds(self) -> tuple[int, ...]:
         return tuple(self.grid.seeds)
 
-    def label(self, unit: Unit) -> str | None:
-        """Of the curve that a run belongs to, None to leave it out."""
+    def label_unit(self, unit: Unit) -> str | None:
+        """Return the label of the curve that a run belongs to, None to leave it out."""
         settings = {name: format_setting(value) for name, value in unit.settings.items()}
         for rule, label in self.curves.items():
-            id, *wanted = rule.split()
+            id, *conditions = rule.split()
             if (
                 id == unit.mechanism.id
-                and dict(w.split("=") for w in wanted).items() <= settings.items()
+                and dict(text.split("=") for text in conditions).items() <= settings.items()
             ):
                 split = self.by_epsilon and unit.epsilon is not None
                 return f"{label}, epsilon {unit.epsilon:g}" if split else label
         return None
 
-    def place(self, unit: Unit) -> float | None:
-        """The x of a run, None for one that holds at every x."""
+    def locate_unit(self, unit: Unit) -> float | None:
+        """Return the x of a run, None for one that holds at every x."""
         if not self.x:
             return unit.epsilon
         share, _, option = self.x.rpartition(" * ")
-        options = dict(part.split("=", 1) for part in unit.name.partition(":")[2].split(","))
+        options = dict(text.split("=", 1) for text in unit.name.partition(":")[2].split(","))
         return round(float(share or 1) * float(options[option]), 6)
 
 
 class Trial(NamedTuple):
-    """The runs behind a point of a curve: work whose results (plain JSON values) are kept.
+    """The runs behind a point of a curve, whose outputs (plain JSON values) are kept.
 
-    x: None where it holds at every x. key: tells its runs from others; trials may share them. make:
-    a run by its seed, without one where nothing is drawn; it may check whether it is cancelled
-    (`stopping.check_cancelled`). value: of a result, or at each x. level: whether it is the same at
-    every x.
+    Attributes:
+        x: None where it holds at every x.
+        key: distinguishes its runs from others; trials may share runs.
+        make: a run by its seed, without one where nothing is random.
+        value: of an output, or at each x.
     """
 
     label: str
@@ -292,93 +303,105 @@ class Trial(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class TrialRecipe:
-    """Curves of what is no row of the store, in the order of their trials.
+    """Curves that are no rows of the store, in the order of their trials.
 
-    less: whose value of the same seed is taken off each. settings: everything that results depend
-    on beside the seeds, as plain JSON values; mechanisms: whose revisions do. drawn: whether each
-    trial is run once a seed. pool: of experiments that keep their pieces in common, in the file
-    that its first word names; all that their results depend on is in the rest of it and in their
-    keys.
+    Attributes:
+        baseline: the trial whose value of the same seed is subtracted from each.
+        settings, mechanisms: all that outputs depend on beside the seeds, and on whose revisions.
+        is_random: whether each trial is run once per seed.
+        pool: of experiments that share their outputs: the file, and what outputs depend on.
     """
 
     trials: Sequence[Trial]
-    less: Trial | None = None
+    baseline: Trial | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     mechanisms: tuple[str, ...] = ()
     seeds: tuple[int, ...] = (1,)
-    drawn: bool = True
+    is_random: bool = True
     pool: tuple[Any, ...] = ()
 
-    def _runs(self, trial: Trial) -> dict[str, tuple[int, ...]]:
-        if not self.drawn:
+    def _list_runs(self, trial: Trial) -> dict[str, tuple[int, ...]]:
+        if not self.is_random:
             return {trial.key: ()}
         return {f"{trial.key} seed {seed}": (seed,) for seed in self.seeds}
 
-    def pieces(self) -> dict[str, Callable[[], Any]]:
-        """The work by its key, seed by seed."""
-        trials = self.trials if self.less is None else [self.less, *self.trials]
-        found = {key: (one.make, of) for one in trials for key, of in self._runs(one).items()}
-        in_order = sorted(found.items(), key=lambda piece: piece[1][1])
+    def list_runs(self) -> dict[str, Callable[[], Any]]:
+        """Return the runs by their keys, seed by seed."""
+        trials = self.trials if self.baseline is None else [self.baseline, *self.trials]
+        runs = {
+            key: (trial.make, seeds)
+            for trial in trials
+            for key, seeds in self._list_runs(trial).items()
+        }
+        in_order = sorted(runs.items(), key=lambda run: run[1][1])
         return {key: partial(make, *seeds) for key, (make, seeds) in in_order}
 
-    def series(self, found: Mapping[str, Any]) -> tuple[Series, ...]:
-        """Curves of results by key; what is not there yet is left out."""
-        values: Any = defaultdict(lambda: defaultdict(list))
-        base: Any = repeat(0.0)
-        if self.less is not None:
-            base = [self.less.value(found[key]) for key in self._runs(self.less)]
+    def build_series(self, outputs: Mapping[str, Any]) -> tuple[Series, ...]:
+        """Build curves from outputs by key; what is missing is left out."""
+        draws: Any = defaultdict(lambda: defaultdict(list))
+        baselines: Any = repeat(0.0)
+        if self.baseline is not None:
+            baselines = [
+                self.baseline.value(outputs[key]) for key in self._list_runs(self.baseline)
+            ]
         for trial in self.trials:
-            runs = [found[key] for key in self._runs(trial) if key in found]
-            for result, less in zip(runs, base, strict=False):
-                told = trial.value(result)
-                for x, y in (told if isinstance(told, Mapping) else {trial.x: told}).items():
-                    values[trial.label, trial.mechanism][x].append(y - less)
-        point = Point.of if self.drawn else lambda one: Point(*one)
-        drawn = curves({of: {x: point(v) for x, v in one.items()} for of, one in values.items()})
+            available = [outputs[key] for key in self._list_runs(trial) if key in outputs]
+            for output, baseline in zip(available, baselines, strict=False):
+                value = trial.value(output)
+                by_x = value if isinstance(value, Mapping) else {trial.x: value}
+                for x, y in by_x.items():
+                    draws[trial.label, trial.mechanism][x].append(y - baseline)
+        build = Point.from_draws if self.is_random else lambda values: Point(*values)
+        curves = build_series(
+            {name: {x: build(values) for x, values in c.items()} for name, c in draws.items()}
+        )
         levels = {trial.label for trial in self.trials if trial.level}
-        return tuple(replace(one, level=one.level or one.label in levels) for one in drawn)
+        return tuple(replace(c, level=c.level or c.label in levels) for c in curves)
 
 
 Recipe = GridRecipe | TrialRecipe
 
 
-def exact(
+def make_exact_recipe(
     make: Callable[[], Mapping[str, tuple[Iterable[float], Iterable[float]]]],
-    of: Mapping[str, str | None],
-    **more: Any,
+    mechanisms_by_label: Mapping[str, str | None],
+    **options: Any,
 ) -> TrialRecipe:
-    """Curves that rest on no draw, made at once: x and y by label. of: the mechanism, by label."""
+    """Return the recipe of curves without randomness, made at once: x and y by label."""
 
-    def curve(label: str, found: Mapping[str, Any]) -> Mapping[float, float]:
-        return dict(zip(*found[label], strict=True))
+    def get_curve(label: str, output: Mapping[str, Any]) -> Mapping[float, float]:
+        return dict(zip(*output[label], strict=True))
 
     trials = [
-        Trial(label, id, None, "curves", make, partial(curve, label)) for label, id in of.items()
+        Trial(label, id, None, "curves", make, partial(get_curve, label))
+        for label, id in mechanisms_by_label.items()
     ]
-    return TrialRecipe(trials=trials, drawn=False, **more)
+    return TrialRecipe(trials=trials, is_random=False, **options)
 
 
-def counted(sets: Mapping[str, str], columns: Sequence[str], clicks: bool = False) -> TrialRecipe:
-    """A table of the sizes of data sets. sets: labels by data; clicks: read for ranking."""
+def count_data(
+    sets: Mapping[str, str], columns: Sequence[str], clicks: bool = False
+) -> TrialRecipe:
+    """Return the recipe of a table of the sizes of data sets, whose labels are `sets`."""
 
-    def sizes(data: str) -> list[float]:
+    def count_set(data: str) -> list[float]:
         ratings = datasets.load(data, for_ranking=clicks).ratings
-        (users, items), many, values = ratings.shape, len(ratings), ratings.values
-        found = {
+        (users, items), n_ratings, values = ratings.shape, len(ratings), ratings.values
+        counts = {
             "users": users,
             "items": items,
-            "density": 100 * many / (users * items),
-            "four fifths": 80 * many / (users * items),
+            "density": 100 * n_ratings / (users * items),
+            "four fifths": 80 * n_ratings / (users * items),
             "lowest": float(values.min()),
             "highest": float(values.max()),
-            "per user": many / users,
-            "per item": many / items,
+            "per user": n_ratings / users,
+            "per item": n_ratings / items,
         }
-        return [found[name] for name in columns]
+        return [counts[name] for name in columns]
 
-    places = range(len(columns))
-    return exact(
-        lambda: {label: (places, sizes(data)) for data, label in sets.items()},
+    positions = range(len(columns))
+    return make_exact_recipe(
+        lambda: {label: (positions, count_set(data)) for data, label in sets.items()},
         dict.fromkeys(sets.values()),
     )
 
@@ -387,19 +410,19 @@ def counted(sets: Mapping[str, str], columns: Sequence[str], clicks: bool = Fals
 class Experiment:
     """A figure or a table of a paper.
 
-    id: such as lwhm22-1b; place: such as 'figure 1b'. title: what it shows. x, y: the paper's axes.
-    printed: numbers; statements: what the paper says of it. found: why ours differ, each with what
-    shows it, an experiment's id or a command; why: what is supposed beside that. changed: what we
-    changed; unknown: what we could not know: a sentence each. cut: whether what we changed is less
-    work than the paper's, or other data, so that a difference does not speak against the paper; the
-    labels of such curves, where others have the paper's size. promises: what its methods promise.
-    not_run: why it cannot be made here; recipe: what makes it. methods: the id of the method behind
-    a curve's label, which gives a curve that is only printed its colour. guesses: labels of what is
-    no method and looks at no rating, with its value where that is exact and the same at every x;
-    nan for a curve of the result. tried: settings that are not printed, others than ours: why each
-    is reasonable, by its name; sweep: what makes the curves at all of them. draws: how many the
-    paper averages over, 0 where it prints no number. needs: public sets that it reads; at_size:
-    the same on the paper's own set, where another stands in for it.
+    Attributes:
+        found, why: why ours differ, with the evidence (an id, a command), and what is supposed.
+        changed, unknown: what we changed, and settings the paper does not state.
+        cut: whether what we changed is less work, or other data, so that a difference does not
+            speak against the paper; or the labels of such curves.
+        not_run: why it cannot be made here, where it has no recipe.
+        methods: the mechanism behind a curve's label, for its colour.
+        guesses: labels of what looks at no rating; its value, or nan for a curve of the result.
+        tried: why other settings that are not printed are reasonable, by name.
+        sweep: what makes the curves at all of them.
+        draws: how many the paper averages over, 0 where it does not say.
+        needs: public sets that it reads.
+        at_size: the same on the paper's own set, where another stands in for it.
     """
 
     id: str
@@ -424,6 +447,7 @@ class Experiment:
     draws: int = 0
     needs: tuple[str, ...] = ()
     at_size: Experiment | None = None
+    verdict: Conclusion | None = None
 
     def __post_init__(self) -> None:
         if (self.recipe is None) != bool(self.not_run):
@@ -431,65 +455,68 @@ class Experiment:
         if self.cut and not self.changed:
             raise ValueError(f"{self.id} is cut down: say what was changed")
 
-    def makes(self, made: Made) -> bool:
-        """Whether its recipe has the settings of a result still; of a grid its rows tell."""
-        one = self.recipe
-        return not isinstance(one, TrialRecipe) or digest_values(one.settings) == digest_values(
-            made.stamp.settings
-        )
+    def makes(self, result: CurveSet) -> bool:
+        """Return whether its recipe still has a result's settings; a grid's rows have their own."""
+        recipe = self.recipe
+        return not isinstance(recipe, TrialRecipe) or digest_values(
+            recipe.settings
+        ) == digest_values(result.stamp.settings)
 
     @property
-    def absent(self) -> str:
-        """What brings the data that is not here, empty where all is."""
-        there = public_sets.is_downloaded
-        return ", ".join(f"dpmc data get {name}" for name in self.needs if not there(name))
+    def download_commands(self) -> str:
+        """Return what downloads the data that is missing, empty where nothing is."""
+        is_here = public_sets.is_downloaded
+        return ", ".join(f"dpmc data get {name}" for name in self.needs if not is_here(name))
 
     @property
     def fullest(self) -> Experiment:
-        """At its size where the data for that is there."""
-        return self.at_size if self.at_size and not self.at_size.absent else self
+        """Return it at its size where the data for that is here."""
+        return self.at_size if self.at_size and not self.at_size.download_commands else self
 
-    def of(self, made: Made | None) -> Experiment:
-        """At the size that a result has."""
-        return self.at_size if self.at_size and made and self.at_size.makes(made) else self
+    def match_size(self, result: CurveSet | None) -> Experiment:
+        """Return it at the size that a result has."""
+        return self.at_size if self.at_size and result and self.at_size.makes(result) else self
 
-    def with_guesses(self, made: Made) -> Made:
-        """A result, and before its curves what needs no run."""
-        across = {x for one in made.series for x in one.x}
+    def add_guesses(self, result: CurveSet) -> CurveSet:
+        """Return a result with what needs no run before its curves."""
+        x = {value for series in result.series for value in series.x}
         levels = (
-            Series.of(label, dict.fromkeys(across, Point(value)), level=True)
+            Series.from_points(label, dict.fromkeys(x, Point(value)), level=True)
             for label, value in self.guesses.items()
             if not math.isnan(value)
         )
-        return replace(made, series=(*levels, *made.series))
+        return replace(result, series=(*levels, *result.series))
 
     @property
     def at_settings(self) -> Experiment:
-        """What makes its curves at the settings tried."""
+        """Return what makes its curves at the settings tried."""
         id, title = f"{self.id}-settings", f"{self.title}, at settings that are not printed"
-        return replace(self, id=id, title=title, recipe=self.sweep, tried={}, printed=())
+        return replace(
+            self, id=id, title=title, recipe=self.sweep, tried={}, printed=(), verdict=None
+        )
 
     @property
-    def runs(self) -> frozenset[str]:
-        """Ids of the methods that it runs."""
-        made = self.recipe.grid if isinstance(self.recipe, GridRecipe) else self.recipe
-        return frozenset(made.mechanisms if made else ())
+    def mechanisms(self) -> tuple[str, ...]:
+        """Return the ids of the mechanisms that it runs."""
+        recipe = self.recipe.grid if isinstance(self.recipe, GridRecipe) else self.recipe
+        return tuple(recipe.mechanisms if recipe else ())
 
     @property
     def command(self) -> str:
-        """What makes it."""
+        """Return what makes it."""
         return f"dpmc papers {self.id} --run"
 
 
 @dataclass(frozen=True, kw_only=True)
 class TheoryRow:
-    """One statement beside one measurement.
+    """A printed theorem beside one measurement of a quantity at a setting.
 
-    quantity: what is bounded, with its unit; setting: the instance. bound: the statement as we
-    prove it, or as printed where we have none; printed: the paper's own, where that differs.
-    open_constant: what is printed leaves a constant open, which is taken as 1. spread: standard
-    error of `measured`, 0 where that is exact. trivial: what holds without any theorem. note: what
-    is wrong with what is printed, as we read it, and why.
+    Attributes:
+        bound, printed: as we prove it (or as printed where we have none), and the paper's own.
+        open_constant: whether what is printed leaves a constant open, which is taken as 1.
+        spread: the standard error of `measured`, 0 where that is exact.
+        trivial: what holds without any theorem.
+        note: what is wrong with what is printed, as we read it, and why.
     """
 
     theorem: str
@@ -505,18 +532,18 @@ class TheoryRow:
 
     @property
     def factor(self) -> float:
-        """How many times what was measured the bound is; infinite where that is not above 0."""
+        """Return the bound over what was measured; infinite where that is not above 0."""
         return self.bound / self.measured if self.measured > 0 else math.inf
 
     @property
-    def counterexample(self) -> bool:
-        """Whether what was measured contradicts what is printed, whatever its constants."""
+    def is_contradicted(self) -> bool:
+        """Return whether the measurement contradicts what is printed, whatever its constants."""
         printed = self.bound if self.printed is None else self.printed
-        return not self.open_constant and self.measured > printed * _ROUNDING + 4 * self.spread
+        return not self.open_constant and self.measured > printed * _TOLERANCE + 4 * self.spread
 
     @property
-    def silence(self) -> str:
-        """A sentence where the bound says nothing, else empty."""
+    def triviality(self) -> str:
+        """Return a sentence where the bound says nothing, else nothing."""
         if self.bound < self.trivial:
             return ""
         return f"The bound says nothing here: {self.trivial:.3g} holds without it."
@@ -524,18 +551,21 @@ class TheoryRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Paper(CitedPaper):
-    """theorems: its statements beside measurements on small generated instances; tests/theory
-    computes the numbers again. unjudged: why there is no verdict on its accuracy, where there is
-    none.
+    """A paper with its experiments, what we found in two sentences, and a sample to try it on.
+
+    Theorems are beside measurements on small generated instances; tests/theory computes them again.
+    `unjudged` says why there is no verdict on its accuracy, where there is none.
     """
 
     experiments: tuple[Experiment, ...]
+    summary: str
+    sample: str
     theorems: tuple[TheoryRow, ...] = ()
     unjudged: str = ""
 
 
-def parsed(mechanism: str, texts: Mapping[str, str]) -> dict[str, Any]:
-    """Settings of a mechanism from their texts, those that it has not left out."""
+def parse_texts(mechanism: str, texts: Mapping[str, str]) -> dict[str, Any]:
+    """Return a mechanism's settings from their texts, those that it has."""
     cls = registry.get_mechanism(mechanism)
     return {
         name: parse_setting(cls, name, text)
@@ -547,15 +577,15 @@ def parsed(mechanism: str, texts: Mapping[str, str]) -> dict[str, Any]:
 # --- making it ---------------------------------------------------------------------------------
 
 
-class Way(NamedTuple):
-    """How far the making of an experiment is, in runs or pieces."""
+class TrialProgress(NamedTuple):
+    """How many runs of an experiment are done."""
 
     done: int
     total: int
 
 
-def recipe_of(experiment: Experiment, seeds: Sequence[int] = ()) -> Recipe:
-    """Its recipe, with other seeds where they are given. Raises DpmcError where it has none."""
+def choose_recipe(experiment: Experiment, seeds: Sequence[int] = ()) -> Recipe:
+    """Return its recipe, with other seeds if given; raises DpmcError where it has none."""
     recipe = experiment.recipe
     if recipe is None:
         raise DpmcError(f"{experiment.id} cannot be made here: {experiment.not_run}")
@@ -566,34 +596,34 @@ def recipe_of(experiment: Experiment, seeds: Sequence[int] = ()) -> Recipe:
     return replace(recipe, seeds=tuple(seeds))
 
 
-def _made(
+def _build_result(
     experiment: Experiment,
     recipe: Recipe,
     series: Iterable[Series],
     settings: Mapping[str, Any],
     revisions: Mapping[str, int],
     seconds: float,
-) -> Made:
-    usual = experiment.recipe and experiment.recipe.seeds == recipe.seeds
-    typed = format_seeds(recipe.seeds)
-    command = experiment.command + ("" if usual else f" --seeds {typed}")
-    stamp = Stamp(paths.get_version(), command, settings, typed, revisions, round(seconds, 1))
-    return Made(id=experiment.id, series=tuple(series), stamp=stamp)
+) -> CurveSet:
+    has_default_seeds = experiment.recipe and experiment.recipe.seeds == recipe.seeds
+    seeds = format_seeds(recipe.seeds)
+    command = experiment.command + ("" if has_default_seeds else f" --seeds {seeds}")
+    stamp = Stamp(paths.get_version(), command, settings, seeds, revisions, round(seconds, 1))
+    return CurveSet(id=experiment.id, series=tuple(series), stamp=stamp)
 
 
-def planned(recipe: GridRecipe) -> Plan:
-    """The runs behind curves. Raises DpmcError where the data cannot be read, OSError."""
+def plan_grid(recipe: GridRecipe) -> Plan:
+    """Return the runs behind curves; raises DpmcError, OSError where data cannot be read."""
     plan = sweep.build_plan(recipe.grid)
-    units = (unit for unit in plan.units if recipe.label(unit) is not None)
+    units = (unit for unit in plan.units if recipe.label_unit(unit) is not None)
     return plan._replace(units=tuple(units))
 
 
-def fitted(mechanism: Mechanism, problem: Problem, seed: int) -> Model:
-    """What a run ends with."""
-    return core.run(mechanism, problem, seed, with_baselines=False, solve=shared_solve).model
+def fit_model(mechanism: Mechanism, problem: Problem, seed: int) -> Model:
+    """Return what a run ends with."""
+    return core.run(mechanism, problem, seed, with_baselines=False, solve=share_solve).model
 
 
-def at_setting(
+def make_setting_recipe(
     recipe: GridRecipe,
     fits: object,
     *,
@@ -603,33 +633,34 @@ def at_setting(
     settings: Mapping[str, Sequence[str]] = MappingProxyType({}),
     fit: str = "",
 ) -> TrialRecipe:
-    """A grid's curves of some methods with other settings, a piece a seed. fit: what of `fits` fits
-    them in place of the method alone."""
+    """Return the recipe of a grid's curves of some methods with other settings, a run per seed.
+
+    They are fitted by the function `fit` of `fits`, where there is one.
+    """
     grid = replace(recipe.grid, epsilons=epsilons, settings={**recipe.grid.settings, **settings})
-    how: Callable[[Mechanism, Problem, int], Model] = getattr(fits, fit, fitted)
+    fit_unit: Callable[[Mechanism, Problem, int], Model] = getattr(fits, fit, fit_model)
 
     def make(seed: int) -> list[tuple[Any, ...]]:
-        plan, found = planned(replace(recipe, grid=replace(grid, seeds=(seed,)))), []
+        plan, rows = plan_grid(replace(recipe, grid=replace(grid, seeds=(seed,)))), []
         for unit in plan.units:
             if unit.mechanism.id in only:
                 problem = sweep.build_unit_problem(unit, plan.sources[unit.source])
-                model = how(unit.mechanism, problem, seed)
+                model = fit_unit(unit.mechanism, problem, seed)
                 metrics = core.measure_model(unit.mechanism, model, problem, seed)
-                found.append((recipe.label(unit), recipe.place(unit), metrics[recipe.metric]))
-        return found
+                x = recipe.locate_unit(unit)
+                rows.append((recipe.label_unit(unit), x, metrics[recipe.metric]))
+        return rows
 
-    def told(label: str, found: Iterable[tuple[str, Any, float]]) -> Mapping[Any, float]:
-        return {x: value for name, x, value in found if name == label}
+    def get_curve(label: str, rows: Iterable[tuple[str, Any, float]]) -> Mapping[Any, float]:
+        return {x: value for name, x, value in rows if name == label}
 
     key = {"fit": fit, "only": [*only], "epsilons": [*epsilons], "settings": dict(grid.settings)}
-    mark, known = (
-        digest_values(key),
-        [(rule.split()[0], label) for rule, label in recipe.curves.items()],
-    )
+    digest = digest_values(key)
+    labels = [(rule.split()[0], label) for rule, label in recipe.curves.items()]
     return TrialRecipe(
         trials=[
-            Trial(label, id, None, mark, make, partial(told, label))
-            for id, label in known
+            Trial(label, id, None, digest, make, partial(get_curve, label))
+            for id, label in labels
             if id in only
         ],
         settings=key,
@@ -638,12 +669,12 @@ def at_setting(
     )
 
 
-def joined(recipes: Mapping[str, TrialRecipe]) -> TrialRecipe:
-    """The curves at several settings, each with its setting's name."""
+def join_setting_recipes(recipes: Mapping[str, TrialRecipe]) -> TrialRecipe:
+    """Return the recipe of the curves at several settings, each with its setting's name."""
     trials = [
-        one._replace(label=f"{name}{AT}{one.label}")
+        trial._replace(label=f"{name}{SETTING_SEPARATOR}{trial.label}")
         for name, recipe in recipes.items()
-        for one in recipe.trials
+        for trial in recipe.trials
     ]
     ids = dict.fromkeys(id for recipe in recipes.values() for id in recipe.mechanisms)
     settings = {name: recipe.settings for name, recipe in recipes.items()}
@@ -651,123 +682,126 @@ def joined(recipes: Mapping[str, TrialRecipe]) -> TrialRecipe:
     return replace(first, trials=trials, settings=settings, mechanisms=tuple(ids))
 
 
-def of_rows(experiment: Experiment, recipe: GridRecipe, plan: Plan, opened: Store) -> Made:
-    """The curves of a plan's rows, as far as they are there. Raises DpmcError where none is."""
+def build_grid_result(
+    experiment: Experiment, recipe: GridRecipe, plan: Plan, opened: Store
+) -> CurveSet:
+    """Build a result from the rows of a plan that are there; raises DpmcError without any."""
     ids = [info.id for info in store.list_curves(opened, keys=plan.keys.curves, count=False)]
     rows = {row["key"]: row for row in store.iterate_records(opened, ids)}
     values: Any = defaultdict(lambda: defaultdict(dict))
-    lines: dict[tuple[str, float | None], str] = {}
+    curve_keys: dict[tuple[str, float | None], str] = {}
     settings: dict[str, Any] = {}
     revisions: dict[str, int] = {}
     seconds = 0.0
     for unit in plan.units:
-        label, row = recipe.label(unit), rows.get(unit.key)
+        label, row = recipe.label_unit(unit), rows.get(unit.key)
         if label is None or row is None or row["metrics"].get(recipe.metric) is None:
             continue
-        id, x = unit.mechanism.id, recipe.place(unit)
-        if lines.setdefault((label, x), unit.curve_key) != unit.curve_key:
+        id, x = unit.mechanism.id, recipe.locate_unit(unit)
+        if curve_keys.setdefault((label, x), unit.curve_key) != unit.curve_key:
             if registry.adds_noise(type(unit.mechanism)):
                 raise DpmcError(f"{label} of {experiment.id} stands for more than one setting")
             continue  # what two methods share without privacy: as the first of them has it
         values[label, id][x][unit.seed] = float(row["metrics"][recipe.metric])
         settings[label] = {
-            name: format_setting(one) for name, one in unit.settings.items() if name != "epsilon"
+            name: format_setting(value)
+            for name, value in unit.settings.items()
+            if name != "epsilon"
         }
         revisions[id] = unit.mechanism.revision
         seconds += float(row["seconds"])
     if not values:
         raise DpmcError(f"there is no row of {experiment.id} yet: {experiment.command} makes them")
 
-    def point(found: Mapping[int, float]) -> Point:
-        """Paired with those of other curves only where no seed is missing."""
-        one = Point.of([found[seed] for seed in recipe.seeds if seed in found])
-        return one if one.seeds == len(recipe.seeds) else one._replace(draws=())
+    def build_point(by_seed: Mapping[int, float]) -> Point:
+        """Pair it with those of other curves only where no seed is missing."""
+        point = Point.from_draws([by_seed[seed] for seed in recipe.seeds if seed in by_seed])
+        return point if point.seeds == len(recipe.seeds) else point._replace(draws=())
 
-    drawn = curves({of: {x: point(v) for x, v in one.items()} for of, one in values.items()})
-    order = {id: place for place, id in enumerate(recipe.grid.mechanisms)}
-    drawn.sort(key=lambda one: order.get(one.mechanism or "", -1))
-    return _made(experiment, recipe, drawn, settings, revisions, seconds)
+    curves = build_series(
+        {name: {x: build_point(v) for x, v in curve.items()} for name, curve in values.items()}
+    )
+    order = {id: index for index, id in enumerate(recipe.grid.mechanisms)}
+    curves.sort(key=lambda series: order.get(series.mechanism or "", -1))
+    return _build_result(experiment, recipe, curves, settings, revisions, seconds)
 
 
-def of_pieces(
+def run_trials(
     experiment: Experiment,
     recipe: TrialRecipe,
     *,
     folder: Path | None = None,
-    tell: Callable[[Way], None] = lambda _: None,
+    report: Callable[[TrialProgress], None] = lambda _: None,
     stop: StopCheck | None = None,
-) -> Made:
-    """Do the pieces that are not done yet, then make the curves of all.
+) -> CurveSet:
+    """Do the runs that are missing, then build the curves of all; outputs are kept in a folder.
 
-    folder: where pieces are kept (default: one's own). Raises Stopped, DpmcError where another
-    process makes the same, OSError.
+    Raises:
+        Stopped: finished runs are kept.
+        DpmcError: another process makes the same.
     """
     revisions = {id: registry.get_mechanism(id).revision for id in recipe.mechanisms}
-    # Pieces of other seeds have other keys: they stay beside these.
-    usual = recipe if experiment.recipe is None else experiment.recipe
-    name, *rest = recipe.pool or (experiment.id, recipe.settings, list(usual.seeds), revisions)
-    path = (folder or own_folder()) / f"{name}.pieces.jsonl"
-    pieces = recipe.pieces()
-    with _kept(path, digest_values(name, *rest)[:16]) as kept, stop_when(stop):
-        tell(Way(len(pieces.keys() & kept), len(pieces)))
-        for key, make in pieces.items():
-            if key in kept:
+    # Outputs of other seeds have other keys: they stay beside these.
+    default = recipe if experiment.recipe is None else experiment.recipe
+    name, *rest = recipe.pool or (experiment.id, recipe.settings, list(default.seeds), revisions)
+    path = (folder or get_own_folder()) / f"{name}.pieces.jsonl"
+    runs = recipe.list_runs()
+    with _open_outputs(path, digest_values(name, *rest)[:16]) as outputs, stop_when(stop):
+        report(TrialProgress(len(runs.keys() & outputs), len(runs)))
+        for key, make in runs.items():
+            if key in outputs:
                 continue
             if stop is not None and stop():
                 raise Stopped("stopped: finished pieces are kept")
             start = time.process_time()
-            result = json.dumps(make(), default=lambda of: np.asarray(of).tolist())
-            kept[key] = json.loads(result), time.process_time() - start
+            output = json.dumps(make(), default=lambda array: np.asarray(array).tolist())
+            outputs[key] = json.loads(output), time.process_time() - start
             with path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps([key, *kept[key]]) + "\n")
-            tell(Way(len(pieces.keys() & kept), len(pieces)))
-    series = recipe.series({key: kept[key][0] for key in pieces})
-    seconds = sum(kept[key][1] for key in pieces)
-    return _made(experiment, recipe, series, dict(recipe.settings), revisions, seconds)
+                file.write(json.dumps([key, *outputs[key]]) + "\n")
+            report(TrialProgress(len(runs.keys() & outputs), len(runs)))
+    series = recipe.build_series({key: outputs[key][0] for key in runs})
+    seconds = sum(outputs[key][1] for key in runs)
+    return _build_result(experiment, recipe, series, dict(recipe.settings), revisions, seconds)
 
 
 @contextmanager
-def _kept(path: Path, mark: str) -> Iterator[dict[str, tuple[Any, float]]]:
-    """Results and seconds of the pieces in a file that begins with a mark, by key; of a file with
-    another mark none: it was made with other settings."""
+def _open_outputs(path: Path, digest: str) -> Iterator[dict[str, tuple[Any, float]]]:
+    """Yield outputs and seconds of runs by key; none of a file that begins with another digest."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = locks.acquire_lock(path.with_suffix(".lock"))
     if lock is None:
         raise DpmcError(f"{path.stem.partition('.')[0]} is being made by another process already")
     with lock:
         first, *lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else [""]
-        found, whole = {}, [mark]
-        for line in lines if first == mark else ():
+        outputs, complete_lines = {}, [digest]
+        for line in lines if first == digest else ():
             with suppress(ValueError):  # cut off while it was written
-                key, result, spent = json.loads(line)
-                found[key] = result, spent
-                whole.append(line)
-        path.write_text("".join(f"{line}\n" for line in whole), encoding="utf-8")
-        yield found
+                key, output, seconds = json.loads(line)
+                outputs[key] = output, seconds
+                complete_lines.append(line)
+        path.write_text("".join(f"{line}\n" for line in complete_lines), encoding="utf-8")
+        yield outputs
 
 
 # --- files -------------------------------------------------------------------------------------
 
 
-def own_folder() -> Path:
-    """Where one's own results lie."""
+def get_own_folder() -> Path:
+    """Return the folder of the user's own results."""
     return paths.find_home_folder() / "papers"
 
 
-def as_dict(made: Made) -> dict[str, Any]:
-    """As plain JSON values."""
+def convert_result(result: CurveSet) -> dict[str, Any]:
+    """Return a result as plain JSON values."""
     return {
-        "id": made.id,
-        "stamp": made.stamp._asdict(),
-        "series": [asdict(one) for one in made.series],
+        "id": result.id,
+        "stamp": result.stamp._asdict(),
+        "series": [asdict(series) for series in result.series],
     }
 
 
-def ready(folder: Path) -> None:
-    """Make a folder for results where there is none: told before the work.
-
-    Raises DpmcError, OSError.
-    """
+def prepare_folder(folder: Path) -> None:
+    """Make a folder for results; raises DpmcError, OSError where it cannot hold any."""
     if folder.exists() and not folder.is_dir():
         raise DpmcError(f"{folder} is a file: name a folder for the result")
     folder.mkdir(parents=True, exist_ok=True)
@@ -775,72 +809,83 @@ def ready(folder: Path) -> None:
         raise DpmcError(f"{folder} cannot be written to: name another folder for the result")
 
 
-def write(made: Made, folder: Path) -> Path:
-    """A file for a result, whole or not at all. Raises DpmcError, OSError."""
-    ready(folder)
-    path = folder / f"{made.id}.json"
-    id, stamp, series = as_dict(made).values()
-    lines = ",\n".join(f"  {json.dumps(_short(one))}" for one in series)
+def write_result(result: CurveSet, folder: Path) -> Path:
+    """Write a result's file, complete or not at all; raises as `prepare_folder`."""
+    prepare_folder(folder)
+    path = folder / f"{result.id}.json"
+    id, stamp, series = convert_result(result).values()
+    lines = ",\n".join(f"  {json.dumps(_round_numbers(curve))}" for curve in series)
     text = (
         f'{{\n "id": {json.dumps(id)},\n "stamp": {json.dumps(stamp)},\n'
         f' "series": [\n{lines}\n ]\n}}\n'
     )
-    with paths.write_atomically(path) as part:
-        part.write_text(text, encoding="utf-8")
+    with paths.write_atomically(path) as partial_path:
+        partial_path.write_text(text, encoding="utf-8")
     return path
 
 
-def _short(value: Any) -> Any:
-    """Numbers with the digits that matter."""
+def _round_numbers(value: Any, digits: int = _DIGITS) -> Any:
     if isinstance(value, dict):
-        return {name: _short(one) for name, one in value.items()}
+        return {name: _round_numbers(item, digits) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_short(one) for one in value]
-    return float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value
+        return [_round_numbers(item, digits) for item in value]
+    return float(f"{value:.{digits}g}") if isinstance(value, float) else value
 
 
-def read(path: Path) -> Made:
-    """The result in a file. Raises BadRatings where it is not one of ours, OSError."""
+def digest_rows(*results: CurveSet | None) -> str:
+    """Return eight digits for the numbers of results, whenever and by whichever version made."""
+    series = [asdict(series) for result in results if result for series in result.series]
+    return digest_values(_round_numbers(series, 4))[:8]
+
+
+def read_result(path: Path) -> CurveSet:
+    """Read a result's file; raises BadRatings where it is not one of ours, OSError."""
     try:
-        found = parse_json(path.read_text(encoding="utf-8"))
-        series = tuple(map(_series, found["series"]))
-        return Made(id=found["id"], series=series, stamp=Stamp(**found["stamp"]))
+        table = parse_json(path.read_text(encoding="utf-8"))
+        series = tuple(map(_parse_series, table["series"]))
+        return CurveSet(id=table["id"], series=series, stamp=Stamp(**table["stamp"]))
     except (ValueError, KeyError, TypeError, AttributeError):
         raise BadRatings(
             f"{path} is no result of a paper's experiment, or damaged: remove it, or make it again"
         ) from None
 
 
-def _series(found: Mapping[str, Any]) -> Series:
-    one = facts.build_from_table(Series, found, "a curve")
-    seeds = [len(draws) for draws in one.draws] or list(one.seeds)
-    columns = (one.x, one.mean, one.low, one.high, seeds)
-    if not one.x or {len(column) for column in columns} != {len(seeds)} or seeds != [*one.seeds]:
-        raise ValueError(f"{one.label} has no place, or not one number and draw for each")
-    return one
+def _parse_series(table: Mapping[str, Any]) -> Series:
+    series = facts.build_from_table(Series, table, "a curve")
+    seeds = [len(draws) for draws in series.draws] or list(series.seeds)
+    columns = (series.x, series.mean, series.low, series.high, seeds)
+    lengths = {len(column) for column in columns}
+    if not series.x or lengths != {len(seeds)} or seeds != [*series.seeds]:
+        raise ValueError(f"{series.label} has no x, or not one number and draw for each")
+    return series
 
 
-def shipped(id: str) -> Made | None:
-    """The result that came with the program."""
-    return _there(FOLDER / f"{id}.json")
+def load_shipped_result(id: str) -> CurveSet | None:
+    """Return the result that came with the program."""
+    return _read_if_there(FOLDER / f"{id}.json")
 
 
-def own(id: str) -> Made | None:
-    """The result of one's own run."""
-    return _there(own_folder() / f"{id}.json")
+def load_own_result(id: str) -> CurveSet | None:
+    """Return the result of the user's own run."""
+    return _read_if_there(get_own_folder() / f"{id}.json")
 
 
-def there(experiment: Experiment, recipe: Recipe, folder: Path | None) -> bool:
-    """Whether a recipe would make a result once more: one in a folder, one's own or the shipped."""
+def has_result(experiment: Experiment, recipe: Recipe, folder: Path | None) -> bool:
+    """Return whether a recipe would only repeat a result: in a folder, one's own or shipped."""
     id, seeds = experiment.id, format_seeds(recipe.seeds)
-    made = _there(folder / f"{id}.json") if folder else own(id) or shipped(id)
-    return bool(made and made.stamp.seeds == seeds and made.current and experiment.makes(made))
+    if folder:
+        result = _read_if_there(folder / f"{id}.json")
+    else:
+        result = load_own_result(id) or load_shipped_result(id)
+    return bool(
+        result and result.stamp.seeds == seeds and result.is_current and experiment.makes(result)
+    )
 
 
-def forget(id: str) -> None:
-    """Remove one's own result; its rows, or pieces, are kept. Raises OSError."""
-    (own_folder() / f"{id}.json").unlink(missing_ok=True)
+def remove_own_result(id: str) -> None:
+    """Remove the user's own result; its rows and outputs are kept. Raises OSError."""
+    (get_own_folder() / f"{id}.json").unlink(missing_ok=True)
 
 
-def _there(path: Path) -> Made | None:
-    return read(path) if path.is_file() else None
+def _read_if_there(path: Path) -> CurveSet | None:
+    return read_result(path) if path.is_file() else None

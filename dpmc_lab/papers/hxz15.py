@@ -18,7 +18,7 @@ from dpmc_core.problem import Problem, build_problem, create_generator
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.rows import factors_with_offsets
 from dpmc_core.stopping import check_cancelled
-from dpmc_lab.papers.engine import Trial, TrialRecipe, exact, parsed
+from dpmc_lab.papers.engine import Trial, TrialRecipe, make_exact_recipe, parse_texts
 from dpmc_lab.protocol import Traffic, simulate
 from dpmc_lab.protocol.scenarios import DynamicUsers, Scenario, ScenarioRun, StaticUsers
 from dpmc_lab.sweep import open_source
@@ -40,91 +40,103 @@ SCENARIOS: Mapping[str, Scenario] = {
 
 
 @lru_cache(maxsize=1)
-def _problem() -> Problem:
+def _load_problem() -> Problem:
     """The official split u1 of MovieLens 100K. Raises DpmcError, OSError."""
     return build_problem(open_source(_DATA).for_seed(0), Task.RATINGS)
 
 
-def errors(model: Model, problem: Problem) -> dict[str, Any]:
+def measure_errors(model: Model, problem: Problem) -> dict[str, Any]:
     """Mean absolute error of the predictions, and the shares of them up to each size."""
     test, public = problem.test, problem.train.public
     predicted = np.clip(model.predict(test.users, test.items), public.low, public.high)
-    off = np.abs(predicted - test.values)
-    return {"mae": float(off.mean()), "shares": metrics.error_cdf(off, _SIZES).tolist()}
+    absolute_errors = np.abs(predicted - test.values)
+    return {
+        "mae": float(absolute_errors.mean()),
+        "shares": metrics.error_cdf(absolute_errors, _SIZES).tolist(),
+    }
 
 
-def _fitted(id: str, seed: int, **settings: Any) -> dict[str, Any]:
-    problem = _problem()
+def _measure_fit(id: str, seed: int, **settings: Any) -> dict[str, Any]:
+    problem = _load_problem()
     rng = create_generator(seed, f"{id} on {problem.train.fingerprint}")
     *_, last = registry.create(id, **settings).fit(problem.train, rng)
     assert last.model is not None
-    return errors(last.model, problem)
+    return measure_errors(last.model, problem)
 
 
-def _in_phases(epsilon: float, seed: int) -> dict[str, Any]:
+def _measure_phases(epsilon: float, seed: int) -> dict[str, Any]:
     """Scenario 2 by its law, without messages."""
-    problem, settings = _problem(), StaticUsers(epsilon=epsilon, shrink=False)
+    problem, settings = _load_problem(), StaticUsers(epsilon=epsilon, shrink=False)
     public, mechanism = problem.train.public, settings.mechanism
-    sides = mechanism.build_matrices(problem.train)
+    matrices = mechanism.build_matrices(problem.train)
     rng = create_generator(seed, f"scenario 2 on {problem.train.fingerprint}")
     items = simulate.simulate_phases(
-        settings, settings.phase_mechanisms(public.users), sides, public, rng
+        settings, settings.phase_mechanisms(public.users), matrices, public, rng
     )
-    users = mechanism.fit_users(sides, items)
-    return errors(factors_with_offsets(users, items, public.middle), problem)
+    users = mechanism.fit_users(matrices, items)
+    return measure_errors(factors_with_offsets(users, items, public.middle), problem)
 
 
-def _free(label: str, value: Any) -> Trial:
-    return Trial(label, _FREE[label], None, label, partial(_fitted, _FREE[label]), value)
+def _build_nonprivate_trial(label: str, value: Any) -> Trial:
+    return Trial(label, _FREE[label], None, label, partial(_measure_fit, _FREE[label]), value)
 
 
-def _private(form: str, texts: Mapping[str, str], epsilon: float) -> Trial:
+def _build_private_trial(form: str, texts: Mapping[str, str], epsilon: float) -> Trial:
     """texts: settings of the method."""
-    make = partial(_fitted, "dpmf", **parsed("dpmf", texts), epsilon=epsilon)
+    make = partial(_measure_fit, "dpmf", **parse_texts("dpmf", texts), epsilon=epsilon)
     return Trial(form, "dpmf", epsilon, f"{form} epsilon {epsilon:g}", make, itemgetter("mae"))
 
 
-def _recipe(trials: Sequence[Trial], forms: Sequence[str], **more: Any) -> TrialRecipe:
-    settings = {"data": _DATA, "epsilons": _EPSILONS, "forms": forms, **more.pop("settings", {})}
+def _build_recipe(trials: Sequence[Trial], forms: Sequence[str], **options: Any) -> TrialRecipe:
+    settings = {"data": _DATA, "epsilons": _EPSILONS, "forms": forms, **options.pop("settings", {})}
     mechanisms = ("dpmf", *_FREE.values())
     return TrialRecipe(
-        trials=trials, settings=settings, mechanisms=mechanisms, seeds=(1, 2, 3), **more
+        trials=trials, settings=settings, mechanisms=mechanisms, seeds=(1, 2, 3), **options
     )
 
 
-def shares(forms: Forms) -> TrialRecipe:
+def share_errors(forms: Forms) -> TrialRecipe:
     """How large the errors are, at each epsilon."""
 
-    def value(found: Mapping[str, Any]) -> Mapping[float, float]:
-        return dict(zip(_SIZES, found["shares"], strict=True))
+    def value(output: Mapping[str, Any]) -> Mapping[float, float]:
+        return dict(zip(_SIZES, output["shares"], strict=True))
 
     private = [
-        _private(form, texts, e)._replace(label=f"epsilon {e:g}", value=value)
+        _build_private_trial(form, texts, e)._replace(label=f"epsilon {e:g}", value=value)
         for form, texts in forms.items()
         for e in _EPSILONS
     ]
-    return _recipe([*(_free(label, value) for label in _FREE), *private], list(forms))
+    return _build_recipe(
+        [*(_build_nonprivate_trial(label, value) for label in _FREE), *private], list(forms)
+    )
 
 
-def increases(forms: Forms) -> TrialRecipe:
-    """How much more the mean error is than without noise, over epsilon."""
+def increase_errors(forms: Forms) -> TrialRecipe:
+    """How much larger the mean error is than without noise, over epsilon."""
     mae, budgets = itemgetter("mae"), {}
-    trials = [_free("mean rating", mae)]
-    trials += [_private(form, texts, e) for form, texts in forms.items() for e in _EPSILONS]
+    trials = [_build_nonprivate_trial("mean rating", mae)]
+    trials += [
+        _build_private_trial(form, texts, e) for form, texts in forms.items() for e in _EPSILONS
+    ]
     for e in _EPSILONS:
-        key, make = f"{_IN_PHASES} epsilon {e:g}", partial(_in_phases, e)
+        key, make = f"{_IN_PHASES} epsilon {e:g}", partial(_measure_phases, e)
         trials.append(Trial(_IN_PHASES, "dpmf", e, key, make, mae))
         budgets[f"{e:g}"] = [
-            part.epsilon for part in StaticUsers(epsilon=e).phase_mechanisms(_USERS)
+            phase.epsilon for phase in StaticUsers(epsilon=e).phase_mechanisms(_USERS)
         ]
     settings = {"parts of epsilon by phase": budgets}
-    return _recipe(trials, [*forms, _IN_PHASES], less=_free("PMF", mae), settings=settings)
+    return _build_recipe(
+        trials,
+        [*forms, _IN_PHASES],
+        baseline=_build_nonprivate_trial("PMF", mae),
+        settings=settings,
+    )
 
 
 # --- bytes --------------------------------------------------------------------------------------
 
 
-def bytes_counted(settings: Scenario, users: int) -> int:
+def count_bytes_of_run(settings: Scenario, users: int) -> int:
     """Bytes of a run in which so many users rated one item, every message counted."""
     public = PublicFacts(users=users, items=1, low=1, high=5)
     values = np.ones(users) * public.middle
@@ -135,21 +147,18 @@ def bytes_counted(settings: Scenario, users: int) -> int:
     return run.transcript.total.bytes
 
 
-def bytes_by_formula(settings: Scenario, users: int) -> int:
+def compute_bytes(settings: Scenario, users: int) -> int:
     """The same without a run."""
     return Traffic.total(settings.predict_traffic(np.array([users]), users).values()).bytes
 
 
-def traffic(counted: Sequence[int], by_formula: Sequence[int]) -> TrialRecipe:
+def count_bytes(counted: Sequence[int], by_formula: Sequence[int]) -> TrialRecipe:
     """Bytes over users, whose noise no size knows of."""
-    ways = {
-        "by formula": (by_formula, bytes_by_formula),
-        "counted": (counted, bytes_counted),
-    }
+    ways = {"by formula": (by_formula, compute_bytes), "counted": (counted, count_bytes_of_run)}
     lines = {f"{name}, {way}": (name, *ways[way]) for name in SCENARIOS for way in ways}
-    return exact(
+    return make_exact_recipe(
         lambda: {
-            label: (users, [size(SCENARIOS[name], many) for many in users])
+            label: (users, [size(SCENARIOS[name], n_users) for n_users in users])
             for label, (name, users, size) in lines.items()
         },
         dict.fromkeys(lines),

@@ -19,23 +19,14 @@ import numpy as np
 from dpmc_core import experiment, registry
 from dpmc_core.data import datasets
 from dpmc_core.data.transforms import parse_step
-from dpmc_core.mechanisms.cleansing import (
-    CleansingMeans,
-    CleansingStatistics,
-    SvdAfterCleansing,
-)
+from dpmc_core.mechanisms.cleansing import CleansingMeans, CleansingStatistics, SvdAfterCleansing
 from dpmc_core.mechanisms.per_user import effective_cap
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import USER_EMPTIED, Gaussian, Guarantee
 from dpmc_core.problem import Problem, RandomShare, build_problem
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.settings import format_setting
-from dpmc_lab.papers.engine import (
-    Trial,
-    TrialRecipe,
-    exact,
-    parsed,
-)
+from dpmc_lab.papers.engine import Trial, TrialRecipe, make_exact_recipe, parse_texts
 
 FW, FREE, GUESS = "private-frank-wolfe", "frank-wolfe", "user-mean"
 _OWN = "the matrix's own"
@@ -91,44 +82,44 @@ class ByRating(SvdAfterCleansing):
     """
 
     def guarantee(self, public: PublicFacts) -> Guarantee[CleansingStatistics]:
-        card, k = super().guarantee(public), effective_cap(self.cap, public)
-        found, mu, root = card.releases, self.budget().mu, math.sqrt(k)
+        guarantee, k = super().guarantee(public), effective_cap(self.cap, public)
+        releases, mu, root = guarantee.releases, self.budget().mu, math.sqrt(k)
         rating = self.epsilon / _RATINGS / math.sqrt(2 * math.log(2 / self.delta))
 
-        def counted(release: Gaussian, fewer: float) -> Gaussian:
-            """fewer: how many times less a rating moves it than a row does."""
-            moved = release.sensitivity[USER_EMPTIED]
-            share = (moved / release.scale / mu) ** 2
-            return replace(release, scale=moved / fewer / (rating * share))
+        def count_by_rating(release: Gaussian, divisor: float) -> Gaussian:
+            """divisor: how many times less a rating moves it than a row does."""
+            sensitivity = release.sensitivity[USER_EMPTIED]
+            share = (sensitivity / release.scale / mu) ** 2
+            return replace(release, scale=sensitivity / divisor / (rating * share))
 
-        means = vars(found.means).items()
-        mean = {name: counted(one, root if one.shape else k) for name, one in means}
-        pairs = (counted(one, root / math.sqrt(2)) for one in (found.products, found.weights))
-        changed = CleansingStatistics(CleansingMeans(**mean), *pairs)
-        return replace(card, releases=changed)
+        means = vars(releases.means).items()
+        mean = {
+            name: count_by_rating(release, root if release.shape else k) for name, release in means
+        }
+        pairs = (
+            count_by_rating(release, root / math.sqrt(2))
+            for release in (releases.products, releases.weights)
+        )
+        per_rating = CleansingStatistics(CleansingMeans(**mean), *pairs)
+        return replace(guarantee, releases=per_rating)
 
 
 # --- what is no grid: a matrix too large for a store's row with lists, and that baseline ----------
 
 
 @lru_cache(maxsize=1)
-def _drawn(data: str, step: str, seed: int) -> Problem:
+def _load_problem(data: str, step: str, seed: int) -> Problem:
     """A draw, split; the one before is let go."""
-    made = datasets.load(f"{data},seed={seed}" if ":" in data else data)
+    dataset = datasets.load(f"{data},seed={seed}" if ":" in data else data)
     steps = [parse_step(step)] if step else []
-    return build_problem(made, Task.RATINGS, steps=steps, split=RandomShare(0.01), seed=seed)
+    return build_problem(dataset, Task.RATINGS, steps=steps, split=RandomShare(0.01), seed=seed)
 
 
 def run(
-    data: str,
-    step: str,
-    settings: Mapping[str, str],
-    method: str,
-    epsilon: float | None,
-    seed: int,
+    data: str, step: str, settings: Mapping[str, str], method: str, epsilon: float | None, seed: int
 ) -> float:
     """RMSE of one run."""
-    problem, id = _drawn(data, step, seed), method.split()[0]
+    problem, id = _load_problem(data, step, seed), method.split()[0]
     texts = {
         name: text
         for full, text in settings.items()
@@ -140,15 +131,19 @@ def run(
         left, right = problem.truth.left, problem.truth.right  # of rank one
         nuclear = np.linalg.norm(left) * np.linalg.norm(right)
         texts["radius"] = f"{nuclear / math.sqrt(len(left) * len(right)):.3g}"
-    given = {**registry.get_published_settings(id).settings, **parsed(id, texts), "delta": 1e-6}
+    chosen = {
+        **registry.get_published_settings(id).settings,
+        **parse_texts(id, texts),
+        "delta": 1e-6,
+    }
     create: Callable[..., Mechanism] = partial(registry.create, id)
     if method == BY_RATING:
         create = ByRating
-    mechanism = create(epsilon=epsilon, **given)
+    mechanism = create(epsilon=epsilon, **chosen)
     return experiment.run(mechanism, problem, seed, with_baselines=False).metrics["rmse"]
 
 
-def compared(
+def compare_methods(
     data: str,
     epsilons: Sequence[float],
     names: Mapping[str, str],
@@ -168,8 +163,8 @@ def compared(
             method if epsilon is None else f"{method} {epsilon:g}",
             partial(run, data, step, settings, method, epsilon),
         )
-        for these, at in (((GUESS, FREE), [None]), (methods, epsilons))
-        for method, epsilon in product(these, at)
+        for group, grid in (((GUESS, FREE), [None]), (methods, epsilons))
+        for method, epsilon in product(group, grid)
         if method in labels
     ]
     ids = tuple(method for method in methods if method != BY_RATING)
@@ -209,15 +204,17 @@ def low_rank_error(users: float, items: float) -> float:
     return math.sqrt(users * items * best_empirical_risk(size))
 
 
-def powers(theorem: str) -> TrialRecipe:
+def compare_powers(theorem: str) -> TrialRecipe:
     """The powers in the row of private Frank-Wolfe of Table 1 or 2, as our versions give them."""
     tables = {
         "Remark 3 and Table 1": lambda: [users_needed()],
         "Table 2, Private Frank-Wolfe": lambda: list(growth(low_rank_error)),
     }
 
-    def measured() -> dict[str, tuple[range, list[float]]]:
-        found = tables[theorem]()
-        return {"Private FW": (range(len(found)), found)}
+    def compute() -> dict[str, tuple[range, list[float]]]:
+        powers = tables[theorem]()
+        return {"Private FW": (range(len(powers)), powers)}
 
-    return exact(measured, {"Private FW": FW}, settings={"row of the theory table": theorem})
+    return make_exact_recipe(
+        compute, {"Private FW": FW}, settings={"row of the theory table": theorem}
+    )

@@ -14,12 +14,12 @@ from dpmc_core.mechanisms.one_bit import Gradient
 from dpmc_core.model import Factors, Mechanism, Model
 from dpmc_core.problem import Problem, create_generator
 from dpmc_core.solvers.one_bit import build_feasible_set, likelihood_loss, positive_labels
-from dpmc_lab.papers.engine import fitted
+from dpmc_lab.papers.engine import fit_model
 
 
 def cut(mechanism: Mechanism, problem: Problem, seed: int) -> Factors:
     """What a run ends with, without the singular values beyond the first."""
-    matrix = fitted(mechanism, problem, seed).predict(*np.indices(problem.train.shape))
+    matrix = fit_model(mechanism, problem, seed).predict(*np.indices(problem.train.shape))
     left, values, right = np.linalg.svd(matrix, full_matrices=False)
     return Factors(left[:, :1] * values[0], right[:1].T)
 
@@ -32,7 +32,7 @@ def one_round(step: float, mechanism: Gradient, problem: Problem, seed: int) -> 
     _, gradient = likelihood_loss(mechanism.link, positive_labels(ratings))(start.observed)
     clamped = np.clip(gradient, -mechanism.clamp, mechanism.clamp)
     noisy = mechanism.guarantee(ratings.public).releases.gradient.publish(clamped, rng)
-    found: Model = feasible.project(start, step, noisy, 1e-4).model()
+    found: Model = feasible.project(start, step, noisy, 1e-4).build_model()
     return found
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import product
 from operator import itemgetter
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,18 +21,14 @@ from dpmc_core.data import datasets
 from dpmc_core.errors import check_number
 from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.model import Factors, Model, Task
+from dpmc_core.privacy import Change
 from dpmc_core.privacy.accounting import bisect
 from dpmc_core.privacy.sampled import importance_weights
 from dpmc_core.problem import LeaveLast, Problem, build_problem, create_generator
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import format_setting
 from dpmc_core.stopping import check_cancelled
-from dpmc_lab.papers.engine import (
-    Trial,
-    TrialRecipe,
-    exact,
-    parsed,
-)
+from dpmc_lab.papers.engine import Trial, TrialRecipe, make_exact_recipe, parse_texts
 from dpmc_lab.protocol import federated
 from dpmc_lab.protocol.simulate import evaluate_with_baselines
 
@@ -45,13 +42,13 @@ USERS, RANK = 2000, 20
 _ROUNDS = 5  # of the fit behind figure 6: the norms hardly move after it
 
 
-def figure_5_settings(id: str) -> dict[str, float]:
+def get_figure_5_settings(id: str) -> dict[str, float]:
     """What figure 5 sets of a variant, by name."""
     cls = registry.get_mechanism(id)
     return {name: value for name, value in FIGURE_5.items() if registry.has_setting(cls, name)}
 
 
-def figure_5(public: PublicFacts) -> dict[str, tuple[Floats, Floats]]:
+def compute_figure_5(public: PublicFacts) -> dict[str, tuple[Floats, Floats]]:
     """The noise in one number of the second moment, exactly, from each variant's releases.
 
     Returns a grid, which reaches six scales of the second-largest noise, and the density on it, by
@@ -59,18 +56,18 @@ def figure_5(public: PublicFacts) -> dict[str, tuple[Floats, Floats]]:
     """
     releases: dict[str, Any] = {}
     for id in NOISY_VARIANTS:
-        mechanism = registry.create(id, epsilon=FIGURE_5_EPSILON, **figure_5_settings(id))
+        mechanism = registry.create(id, epsilon=FIGURE_5_EPSILON, **get_figure_5_settings(id))
         releases[id] = dict(mechanism.guarantee(public).releases)["second"]
     _, middle, _ = sorted(release.scale for release in releases.values())
     x = np.linspace(-6 * middle, 6 * middle, 401)
     return {id: (x, release.density(x)) for id, release in releases.items()}
 
 
-def user_factors(ratings: Ratings) -> Floats:
+def fit_user_factors(ratings: Ratings) -> Floats:
     """Factors of the first 2000 users, fitted without privacy: users x 20, for looking at only."""
-    part = ratings.select(ratings.users < USERS)
-    twin = registry.create("ials", rank=RANK, rounds=_ROUNDS)
-    *_, last = twin.fit(part, np.random.default_rng(0))
+    chosen = ratings.select(ratings.users < USERS)
+    nonprivate = registry.create("ials", rank=RANK, rounds=_ROUNDS)
+    *_, last = nonprivate.fit(chosen, np.random.default_rng(0))
     assert isinstance(last.model, Factors)
     return np.asarray(last.model.left[:USERS], dtype=float)
 
@@ -108,7 +105,7 @@ def utility_weights(norms: Floats, sample: float) -> Floats:
         return np.maximum(1.0, high / norms)
 
 
-def figure_6(factors: Floats, sample: float) -> tuple[Floats, dict[str, Floats]]:
+def compute_figure_6(factors: Floats, sample: float) -> tuple[Floats, dict[str, Floats]]:
     """Sampling weights of one item's first-order terms at an expected sample size.
 
     factors: users x d. A term's loss at weight 1 is its l1 norm over the longest; importance
@@ -141,17 +138,17 @@ NAMES = {  # as the paper calls them
     "popularity": "most popular",
 }
 PARTIES = federated.PAPER_SETTINGS["parties"]
-LOOKS = (1, 3, 10, 30, 100)  # rounds after which the ranking is measured
+MEASURED_ROUNDS = (1, 3, 10, 30, 100)  # rounds after which the ranking is measured
 NO_NOISE = 1e6  # an epsilon at which noise is no longer seen
 # What a run depends on beside its key: every figure and table takes a run that another one made.
-_POOL = ("ryhh24", PARTIES, FIGURE_5, LOOKS)
+_POOL = ("ryhh24", PARTIES, FIGURE_5, MEASURED_ROUNDS)
 
 
 @lru_cache(maxsize=2)
-def problem_of(data: str, seed: int) -> Problem:
+def load_problem(data: str, seed: int) -> Problem:
     """Clicks of a data set, everybody's last held out. Raises DpmcError."""
-    found = datasets.load(data, for_ranking=True)
-    return build_problem(found, Task.RANKING, split=LeaveLast(), seed=seed)
+    dataset = datasets.load(data, for_ranking=True)
+    return build_problem(dataset, Task.RANKING, split=LeaveLast(), seed=seed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,23 +185,23 @@ class Ranking:
             f" rank {self.rank} rounds {rounds} x {local}{among} {revision}"
         )
 
-    def make(self, seed: int) -> dict[str, Any]:
+    def run(self, seed: int) -> dict[str, Any]:
         """Ranking metrics, among parties also on the way. Raises DpmcError."""
-        problem = problem_of(self.data, seed)
+        problem = load_problem(self.data, seed)
         if not self.alone:
-            return self.among_parties(problem, seed)
-        settings = parsed(self.id, self.settings)
+            return self.run_federation(problem, seed)
+        settings = parse_texts(self.id, self.settings)
         mechanism = registry.create(self.id, epsilon=self.epsilon, **settings)
         rng = create_generator(seed, f"{self.id} on {problem.train.fingerprint}")
         *_, last = mechanism.fit(problem.train, rng)
         assert last.model is not None
-        return _metrics(last.model, problem, seed)
+        return _measure_ranking(last.model, problem, seed)
 
-    def among_parties(self, problem: Problem, seed: int) -> dict[str, Any]:
-        """Ranking metrics of a variant that parties learn, the norms read off the data.
+    def run_federation(self, problem: Problem, seed: int) -> dict[str, Any]:
+        """Return ranking metrics of a variant that parties learn, the norms read off the data.
 
-        Beside them `after`: the same after each of LOOKS rounds, by number. Raises InvalidSetting,
-        also where the factors shrink to zero.
+        `after` has them after each of MEASURED_ROUNDS. Raises InvalidSetting, also where the
+        factors shrink to zero.
         """
         rounds, local = self.size
         assert self.epsilon is not None
@@ -219,53 +216,60 @@ class Ranking:
             rank=self.rank,
             regularisation=self.ridge,
             # Alpha and the shares of the budget are printed for that figure only.
-            **figure_5_settings(self.id),
+            **get_figure_5_settings(self.id),
         )
         run = federated.start_federated_run(flow, problem, seed)
         after = {}
         for round in run.play():
             check_cancelled()
-            if round in LOOKS or round == rounds:
-                after[str(round)] = _metrics(run.build_model(), problem, seed)
+            if round in MEASURED_ROUNDS or round == rounds:
+                after[str(round)] = _measure_ranking(run.build_model(), problem, seed)
         return {**after[str(rounds)], "after": after}
 
 
-def _metrics(model: Model, problem: Problem, seed: int) -> dict[str, float]:
+def _measure_ranking(model: Model, problem: Problem, seed: int) -> dict[str, float]:
     report = evaluate_with_baselines(Task.RANKING, model, problem, seed, ())
     return {name: float(value) for name, value in report["metrics"].items()}
 
 
-def ranked(
+def rank_items(
     metric: str,
     runs: Sequence[Mapping[str, Any]],
     profiles: str,
     over_solves: bool = False,
-    **usual: Any,
+    **defaults: Any,
 ) -> TrialRecipe:
     """Curves of one metric; the pieces hold all metrics and are the same for each of them.
 
-    runs: `methods` at `epsilons`, and what of their runs is not `usual`; `published`: at the
+    runs: `methods` at `epsilons`, and what of their runs is not `defaults`; `published`: at the
     paper's settings but for those given. over_solves: curves over the noisy solves of a party,
     every point of one from the same runs.
     """
 
-    def over(local: int, found: Mapping[str, Any]) -> Mapping[float, float]:
-        return {float(at) * local: one[metric] for at, one in found["after"].items()}
+    def get_curve(local: int, output: Mapping[str, Any]) -> Mapping[float, float]:
+        return {float(at) * local: metrics[metric] for at, metrics in output["after"].items()}
 
     trials = []
-    for own in runs:
-        named = {"epsilons", "methods", "suffix", "published"}
-        more = {**usual, **{name: one for name, one in own.items() if name not in named}}
-        for id, epsilon in product(own["methods"], own.get("epsilons", [None])):
-            paper = registry.get_published_settings(id).settings if "published" in own else {}
-            texts = {n: own["published"].get(n, format_setting(v)) for n, v in paper.items()}
+    for run_table in runs:
+        own_names = {"epsilons", "methods", "suffix", "published"}
+        options = {
+            **defaults,
+            **{name: value for name, value in run_table.items() if name not in own_names},
+        }
+        for id, epsilon in product(run_table["methods"], run_table.get("epsilons", [None])):
+            published = (
+                registry.get_published_settings(id).settings if "published" in run_table else {}
+            )
+            texts = {
+                n: run_table["published"].get(n, format_setting(v)) for n, v in published.items()
+            }
             run = Ranking(
-                id=id, epsilon=epsilon, profiles=Profiles(profiles), settings=texts, **more
+                id=id, epsilon=epsilon, profiles=Profiles(profiles), settings=texts, **options
             )
             x = None if epsilon is None or epsilon >= NO_NOISE else epsilon
-            value = partial(over, run.size[1]) if over_solves else itemgetter(metric)
-            label = NAMES[id] + own.get("suffix", "")
-            trials.append(Trial(label, id, x, run.key, run.make, value))
+            value = partial(get_curve, run.size[1]) if over_solves else itemgetter(metric)
+            label = NAMES[id] + run_table.get("suffix", "")
+            trials.append(Trial(label, id, x, run.key, run.run, value))
     return TrialRecipe(
         trials=trials,
         settings={"runs": [trial.key for trial in trials]},
@@ -275,12 +279,12 @@ def ranked(
     )
 
 
-def noise(public: Mapping[str, Any]) -> TrialRecipe:
+def plot_noise(public: Mapping[str, Any]) -> TrialRecipe:
     """Figure 5: densities of the noise on the second moment."""
-    return exact(
+    return make_exact_recipe(
         lambda: {
             NAMES[id]: (x[::5].tolist(), density[::5].tolist())
-            for id, (x, density) in figure_5(PublicFacts(**public)).items()
+            for id, (x, density) in compute_figure_5(PublicFacts(**public)).items()
         },
         {NAMES[id]: id for id in NOISY_VARIANTS},
         settings={"epsilon": FIGURE_5_EPSILON, **FIGURE_5},
@@ -288,20 +292,50 @@ def noise(public: Mapping[str, Any]) -> TrialRecipe:
     )
 
 
-def weights(sample: int, groups: int) -> TrialRecipe:
+def weigh_samples(sample: int, groups: int) -> TrialRecipe:
     """Figure 6: sampling weights, as means of groups of users with factors of like length."""
 
     def means(values: Floats) -> list[float]:
         """Of groups: no single person's factor is in a result."""
         return [float(group.mean()) for group in np.array_split(values, groups)]
 
-    def drawn() -> dict[str, tuple[list[float], list[float]]]:
-        norm, found = figure_6(user_factors(problem_of("ml-100k", 1).train), float(sample))
-        return {name: (means(norm), means(w)) for name, w in found.items()}
+    def compute() -> dict[str, tuple[list[float], list[float]]]:
+        norm, samples = compute_figure_6(
+            fit_user_factors(load_problem("ml-100k", 1).train), float(sample)
+        )
+        return {name: (means(norm), means(w)) for name, w in samples.items()}
 
-    return exact(
-        drawn,
+    return make_exact_recipe(
+        compute,
         dict.fromkeys(("importance", "utility-optimal", "uniform")),
         settings={"users": USERS, "rank": RANK, "sample": sample, "groups": groups},
         mechanisms=("ials",),
+    )
+
+
+UNITS = (Change.RATING, Change.CELL, Change.USER_EMPTIED)
+
+
+def certify_units(methods: Mapping[str, Mapping[str, Any]]) -> TrialRecipe:
+    """Return the recipe of table I: whether epsilon 1 is proved for each unit, and with delta 0."""
+
+    def certify(
+        id: str,
+        public: Mapping[str, Any],
+        delta: float | None = None,
+        settings: Mapping[str, str] = MappingProxyType({}),
+    ) -> list[float]:
+        chosen = {**registry.get_published_settings(id).settings, **parse_texts(id, settings)}
+        mechanism = registry.create(id, epsilon=1.0, delta=delta, **chosen)
+        guarantee = mechanism.guarantee(PublicFacts(**public))
+        proved = [guarantee.certified(unit, delta or 0.0).epsilon for unit in UNITS]
+        is_pure = guarantee.certified(Change.RATING, 0.0).finite
+        return [*(float(epsilon <= 1 + 1e-9) for epsilon in proved), float(is_pure)]
+
+    ids = {label: str(method["id"]) for label, method in methods.items()}
+    return make_exact_recipe(
+        lambda: {label: (range(4), certify(**method)) for label, method in methods.items()},
+        ids,
+        settings={"methods": {label: dict(method) for label, method in methods.items()}},
+        mechanisms=tuple(ids.values()),
     )

@@ -20,7 +20,7 @@ from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.collection import Collection
 from dpmc_core.model import Factors
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers.recovery import Regress, Rule, on_unit_scale
+from dpmc_core.solvers.recovery import Regress, Rule, scale_to_unit_range
 from dpmc_lab.papers.engine import Trial, TrialRecipe
 
 NAMES = {"modified-laplace": "modified Laplace", "randomised-response": "randomised response"}
@@ -59,7 +59,7 @@ class RecoveryBounds(NamedTuple):
     size: Floats
 
 
-def _known(rng: np.random.Generator) -> tuple[Ratings, Floats, float]:
+def _draw_ratings(rng: np.random.Generator) -> tuple[Ratings, Floats, float]:
     """Draw whole-numbered ratings 1..5 of a low-rank matrix of opinions, with noise of one point.
 
     Of 300 users and 200 items, 30 % of the cells are rated. The opinions are a mean of 3.3 and
@@ -75,8 +75,8 @@ def _known(rng: np.random.Generator) -> tuple[Ratings, Floats, float]:
     noisy = Factors(left, right).predict(u, i) + rng.normal(size=len(u))
     public = PublicFacts(users=users, items=items, low=1, high=5)
     ratings = Ratings.build(u, i, np.clip(np.rint(noisy), 1, 5), public)
-    scaled = on_unit_scale(left @ right.T, public)
-    given = on_unit_scale(ratings.values, ratings.public)
+    scaled = scale_to_unit_range(left @ right.T, public)
+    given = scale_to_unit_range(ratings.values, ratings.public)
     return ratings, scaled, metrics.rmse(given, scaled[ratings.users, ratings.items])
 
 
@@ -89,7 +89,7 @@ def _collection(id: str, **settings: Any) -> Collection:
 def bounds(id: str, epsilons: Sequence[float], seed: int = 0) -> RecoveryBounds:
     """Collect, measure, recover at each epsilon. Raises InvalidSetting for another mechanism."""
     rng = np.random.default_rng(seed)
-    ratings, scaled, misfit = _known(rng)
+    ratings, scaled, misfit = _draw_ratings(rng)
     public, norm = ratings.public, np.linalg.norm
     rows = []
     for epsilon in epsilons:
@@ -107,11 +107,13 @@ def bounds(id: str, epsilons: Sequence[float], seed: int = 0) -> RecoveryBounds:
             solver = create(recovery=recovery, rule=rule)
             *_, last = solver.recover(reports._replace(rho=rho), public, rng, raw=False)
             assert isinstance(last.model, Factors)
-            completed = on_unit_scale(last.model.left @ last.model.right.T, public)
+            completed = scale_to_unit_range(last.model.left @ last.model.right.T, public)
             errors.append(norm(completed - scaled))
-        limits = (mechanism.rho(public, len(ratings), tight=tight) for tight in (False, True))
+        limits = (
+            mechanism.bound_residual(public, len(ratings), tight=tight) for tight in (False, True)
+        )
         allowed = recovery_error(rho, out.nnz / scaled.size)
-        row = (epsilon, rho, *limits, reports.residual(1.0), *errors, allowed)
+        row = (epsilon, rho, *limits, reports.estimate_residual(1.0), *errors, allowed)
         rows.append((*row, norm(reports.values), norm(scaled)))
     return RecoveryBounds(*np.array(rows, dtype=float).T)
 
@@ -120,7 +122,7 @@ def bounds(id: str, epsilons: Sequence[float], seed: int = 0) -> RecoveryBounds:
 
 _EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
 _ZERO = "the zero matrix"
-_WHATS = {
+_QUANTITIES = {
     "measured": "rho",
     "Theorem 3": "theorem",
     "norm of the reports": "reported",
@@ -130,22 +132,22 @@ _WHATS = {
 }
 
 
-def recovered(whats: Sequence[str]) -> TrialRecipe:
-    """What is recovered of both mechanisms' reports. whats: the curves of each."""
+def recover_ratings(quantities: Sequence[str]) -> TrialRecipe:
+    """What is recovered of both mechanisms' reports. quantities: the curves of each."""
     first, *_ = NAMES
     trials = [
         Trial(
-            what if what == _ZERO else f"{name}, {what}",
-            None if what == _ZERO else id,
+            quantity if quantity == _ZERO else f"{name}, {quantity}",
+            None if quantity == _ZERO else id,
             epsilon,
             f"{id} {epsilon:g}",
-            partial(_recovered, id, epsilon),
-            itemgetter(what),
-            level=what == _ZERO,
+            partial(_measure_recovery, id, epsilon),
+            itemgetter(quantity),
+            level=quantity == _ZERO,
         )
         for id, name in NAMES.items()
-        for what in whats
-        if what != _ZERO or id == first  # it is the same whatever is reported
+        for quantity in quantities
+        if quantity != _ZERO or id == first  # it is the same whatever is reported
         for epsilon in _EPSILONS
     ]
     return TrialRecipe(
@@ -160,6 +162,6 @@ def recovered(whats: Sequence[str]) -> TrialRecipe:
     )
 
 
-def _recovered(id: str, epsilon: float, seed: int) -> dict[str, float]:
-    found = bounds(id, [epsilon], seed)
-    return {what: float(getattr(found, name)[0]) for what, name in _WHATS.items()}
+def _measure_recovery(id: str, epsilon: float, seed: int) -> dict[str, float]:
+    result = bounds(id, [epsilon], seed)
+    return {quantity: float(getattr(result, name)[0]) for quantity, name in _QUANTITIES.items()}

@@ -191,10 +191,7 @@ class FixedPoint:
 
     @property
     def step(self) -> float:
-        """Return the distance of two neighbouring numbers.
-
-        Rounding moves a number by at most half of it.
-        """
+        """Return the distance between neighbouring numbers; rounding errs by at most half of it."""
         return 2.0**-self.fraction_bits
 
     @property
@@ -203,11 +200,11 @@ class FixedPoint:
         return 2.0 ** (self.modulus_bits - 1 - self.fraction_bits)
 
     def encode(self, values: ArrayLike, addends: ArrayLike, value_name: str) -> Uint64s:
-        """Encode values as integers mod P, of which `addends` are to be summed.
+        """Encode values as integers mod P whose sums do not wrap around.
 
         Args:
             values: numbers.
-            addends: how many such numbers are summed; broadcasts with `values`.
+            addends: how many such numbers are going to be summed; broadcasts with `values`.
             value_name: what the values are, for the error.
 
         Raises:

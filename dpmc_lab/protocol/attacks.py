@@ -82,14 +82,19 @@ def run_difference_attack(run: ScenarioRun) -> list[RecoveredGradient]:
 def run_attendance_attack(run: ScenarioRun, item: int) -> list[RecoveredGradient]:
     """Recover single gradients for an item as a recommender that only listens, in scenario 3.
 
-    The recommender knows the factors v(t) that it sent, whom a sum is over (it removes their
-    masks), and the sums s(t) = sum over those present of (W_u v(t) + w_u) + eta, with W_u = 2 u u',
-    w_u = -2 r u and the same eta in every round. These are linear equations in all W_u, w_u and
-    eta, solved by least squares. Users with the same attendance cannot be distinguished and are
-    left out. Where every sum has the same number of users, w_u + c and eta - k c fit as well, so
-    only the differences of gradients are found. The attack uses only the last phase, since eta and
-    u are different in other phases. An estimate succeeds if it is wrong by at most one part in a
-    hundred. The result is empty where everybody was always present.
+    A user has the factors u and the rating r; t counts rounds. The recommender knows the factors
+    v(t) that it sent, whom a sum is over (it removes their masks), and the sums s(t) = sum over
+    those present of (W_u v(t) + w_u) + eta, with W_u = 2 u u', w_u = -2 r u and the same noise eta
+    in every round. These are linear equations in all W_u, w_u and eta, solved by least squares.
+    Users with the same attendance cannot be distinguished and are left out. Where every sum has the
+    same number k of users, w_u + c and eta - k c fit as well for any vector c, so only the
+    differences of gradients are found. The attack uses only the last phase, since eta and u are
+    different in other phases. An estimate succeeds if it is wrong by at most one part in a hundred.
+    The result is empty where everybody was always present.
+
+    Args:
+        run: a run of scenario 3.
+        item: index of the attacked item.
     """
     item_pairs = np.flatnonzero(run.item_of_pair == item)
     phase = run.phase
@@ -106,7 +111,7 @@ def run_attendance_attack(run: ScenarioRun, item: int) -> list[RecoveredGradient
     centre = models.mean(axis=0)
     deviation = float(np.abs(models - centre).max()) or 1.0
     # Rounds x d x unknowns.
-    terms = np.array([_affine_terms((v - centre) / deviation) for v in models])
+    terms = np.array([_build_affine_terms((v - centre) / deviation) for v in models])
     eta = np.broadcast_to(np.eye(len(centre)), (len(rounds), len(centre), len(centre)))
     blocks = [terms * column[:, None, None] for column in patterns.T]
     system = np.concatenate([*blocks, eta], axis=2).reshape(len(rounds) * len(centre), -1)
@@ -134,11 +139,16 @@ def run_attendance_attack(run: ScenarioRun, item: int) -> list[RecoveredGradient
     ]
 
 
-def _affine_terms(v: Floats) -> Floats:
-    """Return the matrix of v -> W v + w, with W symmetric, on the entries of W and w.
+def _build_affine_terms(v: Floats) -> Floats:
+    """Return the matrix that gives W v + w when multiplied by the entries of W and w.
+
+    W is symmetric, so only its upper triangle counts.
+
+    Args:
+        v: array of shape (d,).
 
     Returns:
-        Array of shape (d, d (d + 1)/2 + d).
+        Array of shape (d, d (d + 1)/2 + d), for the upper triangle of W and then w.
     """
     d = len(v)
     rows, columns = np.triu_indices(d)
@@ -176,7 +186,7 @@ def run_sum_attacks(run: ScenarioRun) -> SumErrors:
         passive_estimate = recover_squares_passively(models[: len(sums)], sums)
         passive = float(np.abs(passive_estimate - truth).max())
     active_estimate = recover_squares_actively(
-        build_sum_query(run, item), len(truth), longest_reach(run, item)
+        build_sum_query(run, item), len(truth), compute_longest_reach(run, item)
     )
     return SumErrors(
         passive, float(np.abs(active_estimate - truth).max()), float(np.abs(truth).max())
@@ -184,14 +194,15 @@ def run_sum_attacks(run: ScenarioRun) -> SumErrors:
 
 
 def recover_squares_passively(models: Sequence[Floats], sums: Sequence[Floats]) -> Floats:
-    """Recover A_j from the item factors v(t) and the noisy sums of a run.
+    """Recover A_j, the sum of u u' over the raters of an item, from what the recommender sees.
 
-    The sums are s(t) = 2 A_j v(t) - 2 b_j + eta. Differences cancel b and eta: 2 A_j (v(t) - v(t'))
-    = s(t) - s(t'), which is solved by least squares.
+    With item factors v(t) in round t, the noisy sums are s(t) = 2 A_j v(t) - 2 b_j + eta, where b_j
+    is the sum of r u over the ratings r. Differences cancel b_j and the noise eta:
+    2 A_j (v(t) - v(t')) = s(t) - s(t'), which is solved by least squares.
 
     Args:
-        models: item factors, arrays of shape (rank,).
-        sums: noisy sums, arrays of shape (rank,).
+        models: the item's factors in each round, arrays of shape (rank,).
+        sums: the noisy sum of each round, arrays of shape (rank,).
 
     Returns:
         Array of shape (rank, rank).
@@ -204,10 +215,10 @@ def recover_squares_passively(models: Sequence[Floats], sums: Sequence[Floats]) 
 def recover_squares_actively(
     query_sum: Callable[[Floats], Floats], rank: int, reach: float
 ) -> Floats:
-    """Recover A_j as a recommender that sends v = 0 and `reach` times each unit vector.
+    """Recover A_j, the sum of u u' over the raters of an item, with chosen item factors v.
 
-    Fixed-point rounding in the answers is divided by 2 reach, so a long v gives A_j to any
-    accuracy.
+    The recommender sends v = 0 and `reach` times each unit vector. Fixed-point rounding in the
+    answers is divided by 2 reach, so a long v gives A_j to any accuracy.
 
     Args:
         query_sum: returns the noisy sum for a chosen v, through the protocol.
@@ -232,6 +243,7 @@ def build_sum_query(run: ScenarioRun, item: int) -> Callable[[Floats], Floats]:
     group = run.item_of_pair[pairs]
 
     def query_sum(v: Floats) -> Floats:
+        """Return the item's noisy sum at the factors v, array of shape (rank,)."""
         sent_factors = np.broadcast_to(v, (len(pairs), len(v)))
         masks = run.recommender.draw_masks(len(pairs))
         masked_total = run.third_party.add_answers(
@@ -244,13 +256,17 @@ def build_sum_query(run: ScenarioRun, item: int) -> Callable[[Floats], Floats]:
 
 
 def compute_true_squares(run: ScenarioRun, item: int) -> Floats:
-    """Compute A_j = sum u_i u_i' over the raters of an item, which no party should learn."""
+    """Compute A_j, the sum of u u' over the raters of an item, which no party should learn.
+
+    Returns:
+        Array of shape (rank, rank).
+    """
     rater_factors = run.users.factors[run.item_of_pair == item]
     squares: Floats = rater_factors.T @ rater_factors
     return squares
 
 
-def longest_reach(run: ScenarioRun, item: int) -> float:
+def compute_longest_reach(run: ScenarioRun, item: int) -> float:
     """Return the longest v, a power of two, that passes every user's range check with a margin."""
     fixed_point = run.settings.fixed_point
     k = int(run.raters[item])

@@ -84,11 +84,12 @@ class Federation:
     def account_budget(self, public: PublicFacts) -> FederatedBudget:
         """Return what is claimed for one solve, and what the solves of all rounds add up to.
 
-        Every cell is with one party, so the parties run side by side, and the solves of a party add
-        up. The sum takes the fixed factors as public in every solve. As they are refitted from the
-        same rows, not even that is certified once there is more than one solve. User profiles are
-        never certified: each party's item factors are fitted to all users' raw rows, and every
-        user's scores use them. A user is what the mechanism's own guarantee protects.
+        Every cell belongs to one party, so the budgets of different parties do not add up; those of
+        a party's solves do. The sum is what holds if the factors that a solve keeps fixed were
+        public. As they are refitted from the same rows, the sum of several solves is not certified.
+        User profiles are never certified: each party's item factors are fitted to all users' raw
+        rows, and every user's scores use them. For a whole row, the sum counts the change of the
+        mechanism's own guarantee.
         """
         solves = self.rounds * self.local
         guarantee = dataclasses.replace(self.mechanism, rounds=solves).guarantee(public)
@@ -128,7 +129,7 @@ class FederatedRun:
         flow: the settings.
         ratings: the clicks.
         rng: random numbers of all parties.
-        watch: index of the profile in the summary of messages; if given, messages are kept.
+        watch: index of the profile that messages show in words; messages are kept only if given.
 
     Raises:
         InvalidSetting: there are too many parties.
@@ -180,9 +181,10 @@ class FederatedRun:
             yield round
 
     def build_model(self) -> Factors:
-        """Return all refined local factors with the shared profiles, after at least one round.
+        """Return the refined local factors of all parties, with the shared profiles.
 
-        The model is only for evaluation; no party holds it.
+        There must be at least one finished round. The model is only for evaluation; no party holds
+        it.
         """
         assert self.shared is not None
         local_factors = np.zeros(
@@ -198,6 +200,7 @@ class FederatedRun:
         )
 
     def _send(self, sender: str, receiver: str, kind: str, profiles: Floats, round: int) -> None:
+        """Count a message with profiles, and keep it if a profile is watched."""
         n_bytes = WORD_BYTES * profiles.size
         self.transcript.count_messages(kind, Traffic(1, n_bytes))
         if self.watch is not None:
@@ -260,7 +263,14 @@ class _Party:
         self.factors = self.rng.random((len(self.owned_indices), self.mechanism.rank))
 
     def update(self, shared: Floats | None, releases: Coefficients, local: int) -> Floats:
-        """Run local rounds of factors and noisy profiles, and return the last profiles."""
+        """Fit factors and noisy profiles in turn `local` times, and return the last profiles.
+
+        Args:
+            shared: array of shape (n_profiles, rank), the server's average; None in the first
+                round.
+            releases: the releases of the profiles' coefficients.
+            local: number of noisy solves.
+        """
         profiles = shared
         for _ in range(local):
             if profiles is not None:
@@ -303,6 +313,12 @@ def start_federated_run(
 ) -> FederatedRun:
     """Return a run on the training ratings, before its first message.
 
+    Args:
+        flow: the settings.
+        problem: the training and test ratings.
+        seed: of the run.
+        watch: index of the profile that messages show in words, if any.
+
     Raises:
         DpmcError: the ratings do not fit the flow.
     """
@@ -314,6 +330,11 @@ def report_federated_run(run: FederatedRun, problem: Problem, seed: int) -> Json
     """Report a run as plain JSON values.
 
     Everything about raw ratings is for evaluation only.
+
+    Args:
+        run: a finished run.
+        problem: what it ran on.
+        seed: of the run.
     """
     mechanism = run.flow.mechanism
     public = run.public

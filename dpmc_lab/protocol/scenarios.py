@@ -1,7 +1,8 @@
 """Factorize a matrix without a trusted recommender: scenarios 2 and 3 of HXZ15.
 
-HXZ15: Hua, Xia, Zhong, "Differentially Private Matrix Factorization" (2015). In scenario 2 the same
-users take part in every round. In scenario 3 users come and go.
+HXZ15: Hua, Xia, Zhong, "Differentially Private Matrix Factorization" (2015). Scenario 1 is the
+mechanism `DPMF`, with a trusted recommender. In scenario 2 the same users take part in every round.
+In scenario 3 users come and go.
 
 What is promised. Hold the user factors u of a phase constant, each of length at most 1. One rating
 then moves, whatever u is, one item's linear term -2 sum r u by at most 2 width in l2, and by
@@ -72,13 +73,19 @@ PUBLISHED = "published factors"
 MAX_PHASES = 14  # phases by the rule
 _ONE_PHASE_LIMIT = 1270.0  # epsilon x users / sqrt(rank) up to which one phase is best
 _PHASES_PER_DOUBLING = 2.0  # phases for each doubling of it
-GROWTH = 1.3  # of a phase's part of epsilon over that of the one before
+GROWTH = 1.3  # a phase's share of epsilon, times that of the phase before
 
 
 def choose_phase_count(epsilon: float, users: int, rank: int) -> int:
-    """Return over how many phases a budget per rating is best split.
+    """Return over how many phases the epsilon of a rating is best split, by a rule of thumb.
 
-    An item's noise grows with sqrt(rank) / epsilon, and at most all users share it.
+    Noise on an item's factors grows with sqrt(rank) / epsilon and counts less the more users rate
+    the item, so the number of phases grows with epsilon * users / sqrt(rank).
+
+    Args:
+        epsilon: budget of one rating.
+        users: number of users.
+        rank: number of factors.
     """
     doublings = math.log2(epsilon * users / (_ONE_PHASE_LIMIT * math.sqrt(rank)))
     return min(max(1 + round(_PHASES_PER_DOUBLING * doublings), 1), MAX_PHASES)
@@ -120,6 +127,12 @@ class HeldUserFactors:
     ) -> Floats:
         """Load or fit the factors.
 
+        Args:
+            mechanism: scenario 1, which fits the factors of 'pmf'.
+            rating_matrices: the ratings to fit.
+            public: public facts of the ratings.
+            rng: random numbers of the fit.
+
         Returns:
             Array of shape (n_users, rank), with rows of length at most 1.
 
@@ -158,7 +171,9 @@ class Users:
         self.linear = -2 * self.deviations[:, None] * self.factors
 
     def gradient(self, pairs: Ints, items: Floats) -> Floats:
-        """Return the gradient 2 (u'v - r) u of each pair, plus any noise in it.
+        """Return the gradient 2 (u'v - r) u of each pair, with the user's share of noise if drawn.
+
+        Here u are the user's factors, v the item's, and r is the rating's deviation.
 
         Args:
             pairs: array of shape (n,), indices of the pairs.
@@ -174,7 +189,17 @@ class Users:
     def answer_gradients(
         self, pairs: Ints, items: Floats, addends: Ints, *masks: Uint64s
     ) -> Uint64s:
-        """Return the gradients in fixed point plus masks or pieces of the noise, mod P."""
+        """Return the gradients in fixed point plus masks or pieces of the noise, mod P.
+
+        Args:
+            pairs: array of shape (n,), indices of the pairs.
+            items: array of shape (n, rank), the item factors sent.
+            addends: array of shape (n,), how many numbers each pair's item sums.
+            *masks: arrays of shape (n, rank), integers mod P that the recommender sent.
+
+        Raises:
+            InvalidSetting: a sum could wrap around.
+        """
         message = self.fixed_point.encode(
             self.gradient(pairs, items), addends[:, None], "a user's gradient"
         )
@@ -209,7 +234,14 @@ class Recommender:
         return self.fixed_point.draw_uniform((count, self.items.shape[1]), self.rng)
 
     def split_noise(self, groups: Ints) -> Uint64s:
-        """Split the hidden noise of each item at random among the users in `groups`."""
+        """Split the hidden noise of each item into random pieces that add up to it mod P.
+
+        Args:
+            groups: array of shape (n,), the item of each user who gets a piece.
+
+        Returns:
+            Array of shape (n, rank).
+        """
         assert self.noise is not None
         shares = self.draw_masks(len(groups))
         present, first = np.unique(groups, return_index=True)
@@ -219,13 +251,26 @@ class Recommender:
         return shares
 
     def unmask(self, sums: Uint64s, masks: Uint64s, groups: Ints) -> Uint64s:
-        """Return sums (one row per item) without the masks that this party sent to the users."""
+        """Return the sums without the masks that this party sent to the users, mod P.
+
+        Args:
+            sums: array of shape (n_items, rank).
+            masks: array of shape (n, rank), the mask of each user in the sums.
+            groups: array of shape (n,), the item of each of these users.
+        """
         return self.fixed_point.reduce(
             sums - self.fixed_point.sum_groups(masks, groups, len(self.items))
         )
 
     def step(self, gradients: Floats, indices: Ints) -> None:
-        """Make a gradient step on the items in `indices`; 2 (k + penalty) bounds the curvature."""
+        """Make a gradient step on some items.
+
+        The step size is 1 over 2 (k + penalty), which bounds the curvature for k raters.
+
+        Args:
+            gradients: array of shape (n, rank), without the term of the penalty.
+            indices: array of shape (n,), the items.
+        """
         factors = self.items[indices]
         gradient = gradients + 2 * self.penalty * factors
         self.items[indices] = (
@@ -248,7 +293,15 @@ class ThirdParty:
     rng: Rng
 
     def add_answers(self, integers: Uint64s, groups: Ints) -> Uint64s:
-        """Return the sum of each group, mod P."""
+        """Return the sum of the users' answers for each item, mod P.
+
+        Args:
+            integers: array of shape (n, rank), the answers.
+            groups: array of shape (n,), the item of each answer.
+
+        Returns:
+            Array of shape (n_items, rank).
+        """
         return self.fixed_point.sum_groups(integers, groups, len(self.secret))
 
 
@@ -353,7 +406,10 @@ class Scenario:
 
     @property
     def mechanism(self) -> DPMF:
-        """Return scenario 1 in its coordinate form with all of epsilon, which a run imitates."""
+        """Return the mechanism of scenario 1 that a run imitates.
+
+        It has noise on each coordinate and all of epsilon.
+        """
         return DPMF(
             epsilon=self.epsilon,
             rank=self.rank,
@@ -364,15 +420,15 @@ class Scenario:
             user_factors=None if self.user_factors is None else self.user_factors.public,
         )
 
-    def phase_count(self, users: int) -> int:
-        """Return the number of phases."""
+    def count_phases(self, users: int) -> int:
+        """Return the number of phases: the setting, or else by the rule of `choose_phase_count`."""
         if self.user_factors is not None:
             return 1
         return self.phases or choose_phase_count(self.epsilon, users, self.rank)
 
     def phase_mechanisms(self, users: int) -> tuple[DPMF, ...]:
-        """Return scenario 1 with each phase's share of epsilon."""
-        weights = (self.growth**k for k in range(self.phase_count(users)))
+        """Return the mechanism of scenario 1 for each phase, with the phase's share of epsilon."""
+        weights = (self.growth**k for k in range(self.count_phases(users)))
         budgets = Loss(self.epsilon).split(*weights)
         return tuple(
             dataclasses.replace(self.mechanism, epsilon=budget.epsilon) for budget in budgets
@@ -409,7 +465,7 @@ class Scenario:
         )
 
     def releases(self, public: PublicFacts) -> tuple[SharedLaplace, ...]:
-        """Return scenario 1's Laplace release in every phase, drawn by the users."""
+        """Return each phase's release: the one of `DPMF`, but users draw its Laplace noise."""
         base_terms = [
             phase_mechanism.guarantee(public).releases.linear_term
             for phase_mechanism in self.phase_mechanisms(public.users)
@@ -456,26 +512,55 @@ class Scenario:
             yield t
 
     def _make_noise(self, run: ScenarioRun) -> Ints:
-        """Set up a phase, and return the pairs that take part in its rounds."""
+        """Let the users draw the noise of a phase, and return the pairs that take part in it."""
         raise NotImplementedError
 
     def _select_attending(self, run: ScenarioRun, t: int, pairs: Ints) -> Ints:  # noqa: ARG002
-        """Return the pairs that are queried in a round."""
+        """Return the pairs that are queried in a round.
+
+        Args:
+            run: the run.
+            t: number of the round.
+            pairs: indices of the pairs that take part in the phase.
+        """
         return pairs
 
     def _iterate_attempts(
         self, run: ScenarioRun, pairs: Ints, t: int
     ) -> Iterator[tuple[Ints, Bools, Bools]]:
-        """Yield the queried pairs, which of them leave and which are summed, until all is in."""
+        """Yield, for each attempt of a round, the queried pairs, who leaves, and who is summed.
+
+        Args:
+            run: the run.
+            pairs: indices of the pairs to query.
+            t: number of the round; 0 for the set-up.
+
+        Yields:
+            Indices of pairs; for each, whether its user leaves; and whether its answer is summed.
+        """
         is_gone = run.find_leaving(pairs, t)
         yield pairs, is_gone, ~is_gone
 
     def _draw_hiding_payload(self, run: ScenarioRun, groups: Ints) -> dict[str, Uint64s]:
-        """Draw what users get to hide their gradients, one row each."""
+        """Draw what users add to their gradients to hide them, by name.
+
+        Args:
+            run: the run.
+            groups: array of shape (n,), the item of each user.
+
+        Returns:
+            Arrays of shape (n, rank).
+        """
         raise NotImplementedError
 
     def _handle_departures(self, run: ScenarioRun, t: int, pairs: Ints) -> None:
-        """Handle that the users of these pairs left in the middle of a round."""
+        """React to users who left in the middle of a round; here nothing happens.
+
+        Args:
+            run: the run.
+            t: number of the round; 0 for the set-up.
+            pairs: indices of the pairs whose users left.
+        """
 
     def predict_traffic(self, raters: Ints, users: int) -> dict[str, Traffic]:
         """Return the traffic of a whole run by kind of message, with everybody always present.
@@ -488,11 +573,11 @@ class Scenario:
         pairs = int(shared_raters.sum())
         n_queried = int(self.count_queried(shared_raters).sum())
         items = len(shared_raters)
-        p = self.phase_count(users)
+        p = self.count_phases(users)
         d = self.rank
         t = p * self.iterations
         mixing = d if self.shares is Shares.GAUSSIAN else 0
-        setup, model = self._message_sizes()
+        setup, model = self._count_message_numbers()
         return {
             SETUP: Traffic.from_messages(p * n_queried, setup + mixing),
             MODEL: Traffic.from_messages(t * n_queried, model),
@@ -505,8 +590,11 @@ class Scenario:
         """Return how many of each item's raters are queried in a round where all are online."""
         return raters
 
-    def _message_sizes(self) -> tuple[int, int]:
-        """Return the numbers in a set-up message, without H, and in one with item factors."""
+    def _count_message_numbers(self) -> tuple[int, int]:
+        """Return how many numbers two kinds of messages hold.
+
+        These are a set-up message, without the mixing variables H, and one with item factors.
+        """
         raise NotImplementedError
 
     @property
@@ -535,9 +623,18 @@ _A_CAVEAT = (
 
 
 def _describe_cost(guarantee: Guarantee, terms: tuple[SharedLaplace, ...]) -> tuple[str, ...]:
-    """Return what the phases cost, each and together, where the guarantee itself proves nothing."""
+    """Return a sentence on the epsilon of the phases, each and together, for the card.
+
+    It is the epsilon with user factors held constant, which the guarantee itself does not certify
+    where they are refitted. The result is empty where there is one phase and a proof.
+
+    Args:
+        guarantee: the guarantee of the whole run.
+        terms: the release of each phase.
+    """
 
     def certify_releases(*releases: SharedLaplace) -> float:
+        """Return the certified epsilon of some phases, with user factors held constant."""
         partial_guarantee = dataclasses.replace(
             guarantee, unaccounted=(), releases=LinearTerms(releases)
         )
@@ -693,7 +790,11 @@ class ScenarioRun:
         return np.unique(np.concatenate([phase.active for phase in self.phases]))
 
     def play(self) -> Iterator[int]:
-        """Exchange the messages, yielding the number of each finished round."""
+        """Exchange the messages of all phases, yielding the number of each finished round.
+
+        Users fit their factors before a phase and hold them constant in it; after it the
+        recommender sends the published item factors to them.
+        """
         all_pairs = np.arange(len(self.user_of_pair))
         for k in range(len(self.phase_mechanisms)):
             if k:
@@ -709,7 +810,7 @@ class ScenarioRun:
         return factors
 
     def refit_users(self, items: Floats) -> Floats:
-        """Return the user factors, fitted to published item factors and each user's ratings."""
+        """Return the user factors: those passed in, or else fitted to published item factors."""
         return (
             self._held_factors
             if self._held_factors is not None
@@ -724,14 +825,30 @@ class ScenarioRun:
         )
 
     def find_leaving(self, pairs: Ints, t: int) -> Bools:
-        """Return which pairs leave in a round, or in the set-up (0) of the first phase."""
+        """Return which pairs leave in a round.
+
+        Args:
+            pairs: array of shape (n,), indices of the pairs.
+            t: number of the round; 0 for the set-up, which users leave only in the first phase.
+
+        Returns:
+            Array of shape (n,).
+        """
         leaving_users = [user for round, user in self.settings.leaves.departures if round == t]
         return np.isin(
             self.user_of_pair[pairs], leaving_users if t or not self.phase.n_prior_rounds else []
         )
 
     def set_up(self, pairs: Ints, payload: dict[str, NDArray[Any]]) -> Floats | None:
-        """Tell the users how many share an item's noise, and send H for Gaussian shares."""
+        """Send each user the number of users who share the item's noise, and draw and send H.
+
+        Args:
+            pairs: indices of the pairs that draw shares of noise.
+            payload: what else the messages hold, by name.
+
+        Returns:
+            The mixing variables H, array of shape (n_items, rank); None for Gamma shares.
+        """
         group = self.item_of_pair[pairs]
         sizes = np.bincount(group, minlength=len(self.items))[group]
         content: dict[str, NDArray[Any]] = {"users": sizes[:, None]}
@@ -747,6 +864,16 @@ class ScenarioRun:
         """Send item factors and masks to the queried users, and return their answers.
 
         Users who are gone compute an answer but do not send it.
+
+        Args:
+            t: number of the round.
+            queried: array of shape (n,), indices of the queried pairs.
+            is_gone: array of shape (n,), whether each pair's user leaves before answering.
+            addends: array of shape (n,), how many numbers the sum of each pair's item has.
+            payload: masks and pieces of the noise by name, arrays of shape (n, rank).
+
+        Returns:
+            Array of shape (n, rank), integers mod P.
         """
         items = self.items[self.item_of_pair[queried]]
         self.wire.send(MODEL, RECOMMENDER, USERS, {"v": items, **payload}, queried, t)
@@ -759,7 +886,15 @@ class ScenarioRun:
     def add_up(
         self, kind: str, t: int, group: Ints, integers: Uint64s, masks: Uint64s, secret: Uint64s
     ) -> Uint64s:
-        """Sum the answers by item with the third party's secret, and remove the masks.
+        """Sum integers of users by item with the third party's secret, and remove the masks.
+
+        Args:
+            kind: of the messages with the sums.
+            t: number of the round; 0 for the set-up.
+            group: array of shape (n,), the item of each user.
+            integers: array of shape (n, rank), what the users sent.
+            masks: array of shape (n, rank), the masks in them.
+            secret: array of shape (n_items, rank), what the third party adds.
 
         Returns:
             Array of shape (n_items, rank), 0 where nothing was summed.
@@ -776,11 +911,16 @@ class ScenarioRun:
         return sums
 
     def finish_round(self, sums: Floats, pairs: Ints) -> None:
-        """Let the recommender make its step, and record the round."""
+        """Let the recommender make its gradient step, and record the round.
+
+        Args:
+            sums: array of shape (n_items, rank), the decoded sums of the round.
+            pairs: indices of the pairs in these sums.
+        """
         steps = self.phase.steps
         summed_items = np.unique(self.item_of_pair[pairs])
         if steps and np.array_equal(steps[-1][0], pairs):
-            pairs, summed_items = steps[-1]  # held once
+            pairs, summed_items = steps[-1]  # the same arrays once more, instead of copies
         steps.append((pairs, summed_items))
         self.phase.sums.append(sums)
         self.recommender.step(sums[summed_items], summed_items)
@@ -821,10 +961,12 @@ class StaticUsers(Scenario):
     title = "untrusted recommender, static users"
     masks: bool = setting(True, "hide each gradient from the third party by a mask")
 
-    def _message_sizes(self) -> tuple[int, int]:
+    def _count_message_numbers(self) -> tuple[int, int]:
+        """Return how many numbers a set-up message and one with item factors hold."""
         return 1, self.rank * (1 + self.masks)
 
     def _make_noise(self, run: ScenarioRun) -> Ints:
+        """Add a share of noise to the gradient of every pair, and return all pairs."""
         pairs = np.arange(len(run.user_of_pair))
         phase = run.phase
         mixing = run.set_up(pairs, {})
@@ -835,6 +977,7 @@ class StaticUsers(Scenario):
         return pairs
 
     def _draw_hiding_payload(self, run: ScenarioRun, groups: Ints) -> dict[str, Uint64s]:
+        """Draw fresh masks; nothing if users send their gradients without masks."""
         return {"mask": run.recommender.draw_masks(len(groups))} if self.masks else {}
 
     def _handle_departures(self, run: ScenarioRun, t: int, pairs: Ints) -> None:
@@ -913,7 +1056,8 @@ class DynamicUsers(Scenario):
         """Return how many of each item's raters the recommender picks."""
         return np.minimum(raters, self.picked) if self.picked else raters
 
-    def _message_sizes(self) -> tuple[int, int]:
+    def _count_message_numbers(self) -> tuple[int, int]:
+        """Return how many numbers a set-up message and one with item factors hold."""
         return 1 + self.rank, 3 * self.rank
 
     def predict_traffic(self, raters: Ints, users: int) -> dict[str, Traffic]:
@@ -943,11 +1087,13 @@ class DynamicUsers(Scenario):
         )
 
     def _select_attending(self, run: ScenarioRun, t: int, pairs: Ints) -> Ints:
+        """Return the pairs that are online in a round and that the recommender picks."""
         online = self._select_online(run, pairs)
         run.wire.send(ONLINE, USERS, RECOMMENDER, {}, online, t)
         return self._pick_raters(run, online)
 
     def _draw_hiding_payload(self, run: ScenarioRun, groups: Ints) -> dict[str, Uint64s]:
+        """Draw fresh masks and pieces of the hidden noise."""
         recommender = run.recommender
         return {
             "mask": recommender.draw_masks(len(groups)),
@@ -989,7 +1135,7 @@ class DynamicUsers(Scenario):
     def _iterate_attempts(
         self, run: ScenarioRun, pairs: Ints, t: int
     ) -> Iterator[tuple[Ints, Bools, Bools]]:
-        """Yield the queried pairs, which of them leave, and which are of items that lose nobody.
+        """Yield, for each attempt, the queried pairs, who leaves, and whose item loses nobody.
 
         Where somebody leaves, the third party forgets what it received for the item. The remaining
         users are queried again, for fresh shares of noise or with fresh masks and pieces of it.
@@ -1013,7 +1159,7 @@ class DynamicUsers(Scenario):
         return self._drop_small_items(run, pairs)
 
     def _pick_raters(self, run: ScenarioRun, pairs: Ints) -> Ints:
-        """Return those pairs whose user the recommender picks for the item."""
+        """Return at most `picked` pairs of each item, which the recommender picks at random."""
         if not self.picked:
             return pairs
         order = pairs[np.lexsort((run.recommender.rng.random(len(pairs)), run.item_of_pair[pairs]))]
@@ -1022,6 +1168,6 @@ class DynamicUsers(Scenario):
         return np.sort(order[rank < self.picked])
 
     def _drop_small_items(self, run: ScenarioRun, pairs: Ints) -> Ints:
-        """Drop items with too few users to hide behind one another."""
+        """Return the pairs without those of items that have too few users to hide one another."""
         sizes = np.bincount(run.item_of_pair[pairs], minlength=len(run.items))
         return pairs[sizes[run.item_of_pair[pairs]] >= run.phase.release.min_sharing_users]

@@ -35,6 +35,12 @@ def start_scenario_run(
 ) -> ScenarioRun:
     """Return a run on the training ratings, before its first message.
 
+    Args:
+        settings: of the scenario.
+        problem: the training and test ratings.
+        seed: of the run.
+        watch: index of the item whose messages are kept, if any.
+
     Raises:
         DpmcError: the ratings do not fit the scenario.
     """
@@ -114,7 +120,7 @@ def run_attacks(run: ScenarioRun) -> JsonObject:
 
 
 def describe_problem_data(problem: Problem) -> JsonObject:
-    """Return the data of a report."""
+    """Return the name, size and fingerprint of the training ratings, for a report."""
     train = problem.train
     return {
         "name": problem.name,
@@ -137,9 +143,21 @@ def collect_settings(*sources: Any) -> JsonObject:
 def evaluate_with_baselines(
     task: Task, model: Model, problem: Problem, seed: int, baselines: Iterable[Mechanism]
 ) -> JsonObject:
-    """Evaluate a model and its baselines on the test ratings."""
+    """Evaluate a model, and baselines that are fitted here, on the test ratings.
+
+    Args:
+        task: what is predicted.
+        model: the model.
+        problem: the training and test ratings.
+        seed: of the baselines and the evaluation.
+        baselines: the baselines to fit.
+
+    Returns:
+        The metrics of the model, and of each baseline by its id, as plain JSON values.
+    """
 
     def evaluate(model: Model) -> dict[str, float]:
+        """Return the metrics of a model; every model gets the same random numbers."""
         rng = create_generator(seed, f"evaluate on {problem.test.fingerprint}")
         return metrics.evaluate(task, model, problem.train, problem.test, rng)
 
@@ -156,16 +174,21 @@ def evaluate_with_baselines(
 
 
 def report_communication(transcript: Transcript, expected: Traffic | None) -> JsonObject:
-    """Return counted messages and bytes, by kind and in total, with those by formula."""
+    """Return counted messages and bytes, by kind and in total, as plain JSON values.
+
+    Args:
+        transcript: of the run.
+        expected: the total traffic by formula, reported beside the count; None without one.
+    """
     return transcript.total._asdict() | {
         "by kind": {kind: sent._asdict() for kind, sent in transcript.traffic.items()},
         "by formula": None if expected is None else expected._asdict(),
     }
 
 
-# --- beside a trusted server ----------------------------------------------------------------------
+# --- comparison with a trusted server -------------------------------------------------------------
 
-N_DRAWS = 5  # of start and noise
+N_DRAWS = 5  # of a run's noise
 
 
 class MeanWithError(NamedTuple):
@@ -243,6 +266,7 @@ def measure_gap(
         *_, (fitted, _) = mechanism.alternate(rating_matrices, start_rng)
 
     def measure_rmse(items: Floats) -> float:
+        """Return the test RMSE of item factors with user factors fitted to them."""
         model = factors_with_offsets(
             mechanism.fit_users(rating_matrices, items), items, public.middle
         )
@@ -259,6 +283,7 @@ def measure_gap(
             rating_matrices, fitted, public, create_generator(seed, key)
         )
         errors[0, k] = measure_rmse(items)
+        # A single phase spends all of epsilon, so one simulation fills the rows of both plans.
         for row, plan in enumerate(plans, 1):
             rng = create_generator(seed, key)
             errors[row:, k] = measure_rmse(
@@ -292,10 +317,10 @@ def simulate_phases(
 
     Args:
         settings: of the scenario.
-        plan: the mechanism of each phase, whose epsilon it spends.
+        plan: for each phase, the mechanism with the epsilon that the phase spends.
         rating_matrices: the ratings.
         public: public facts of the ratings.
-        rng: random numbers of start and noise.
+        rng: random numbers of the first item factors and of the noise.
         held_factors: array of shape (n_users, rank), user factors held throughout, if any.
 
     Returns:

@@ -35,12 +35,12 @@ class PrivacyUnit(enum.Enum):
     @classmethod
     def from_guarantee(cls, guarantee: Guarantee) -> PrivacyUnit | None:
         """Return the unit that a guarantee protects; None where it protects neither."""
-        query = guarantee.trust, guarantee.change.per_user
+        promise = guarantee.trust, guarantee.change.per_user
         return next(
             (
                 privacy_unit
                 for privacy_unit in cls
-                if (privacy_unit.trust, privacy_unit is cls.PERSON) == query
+                if (privacy_unit.trust, privacy_unit is cls.PERSON) == promise
             ),
             None,
         )
@@ -58,16 +58,16 @@ class PrivacyUnit(enum.Enum):
         return self is PrivacyUnit.RATING or task is not Task.BINARY
 
     def change(self, task: Task) -> Change:
-        """Return the change that the epsilon counts."""
+        """Return how neighbouring data sets differ: the change that epsilon protects for a task."""
         if self is PrivacyUnit.PERSON:
             return USER_EMPTIED
         return RATING if task is Task.BINARY else CELL
 
 
 # --- which method ------------------------------------------------------------------------
-# Each class says in `recommended` where it is the one to take. That was fixed on generated data of
-# several sizes; `python benchmarks/recommend.py` prints what it rests on. The rule knows the public
-# sizes and epsilon, and sees no rating.
+# Each mechanism says in `recommendation_reason` for which requests it is the best choice. These
+# rules were fixed on generated data of several sizes; `python benchmarks/recommend.py` prints the
+# comparison behind them. They use public sizes and epsilon, and no rating.
 
 
 class Advice(NamedTuple):
@@ -94,11 +94,11 @@ def recommend_method(
     delta: float = DEFAULT_DELTA,
     trust: Trust = Trust.CURATOR,
 ) -> Advice:
-    """Return the recommended mechanism, certified at (epsilon, delta) for the change.
+    """Return the recommended mechanism, calibrated to (epsilon, delta) for the change.
 
     Args:
         task: what is predicted.
-        change: how the data sets differ.
+        change: how neighbouring data sets differ.
         public: public facts of the prepared ratings.
         epsilon: the requested epsilon.
         delta: the requested delta.
@@ -112,9 +112,11 @@ def recommend_method(
     id, reason = _choose_method(task, change, public, epsilon, trust)
 
     def create_at(epsilon_setting: float) -> Mechanism:
+        """Create the recommended mechanism at an epsilon setting."""
         return registry.create(id, epsilon=epsilon_setting, delta=delta)
 
     def guarantee_at(epsilon_setting: float) -> Guarantee:
+        """Return the guarantee of the recommended mechanism at an epsilon setting."""
         return create_at(epsilon_setting).guarantee(public)
 
     if not registry.has_setting(registry.get_mechanism(id), "delta"):
@@ -129,7 +131,17 @@ def recommend_method(
 def find_recommended_id(
     task: Task, change: Change, public: PublicFacts, epsilon: float, trust: Trust
 ) -> str | None:
-    """Return the mechanism's id without calibration; None where no mechanism certifies it."""
+    """Return the id of the recommended mechanism; None where no mechanism certifies the request.
+
+    Unlike `recommend_method`, it calibrates nothing.
+
+    Args:
+        task: what is predicted.
+        change: how neighbouring data sets differ.
+        public: public facts of the prepared ratings.
+        epsilon: the requested epsilon.
+        trust: whom users trust.
+    """
     try:
         return _choose_method(task, change, public, epsilon, trust)[0]
     except InvalidSetting:
@@ -139,11 +151,18 @@ def find_recommended_id(
 def _choose_method(
     task: Task, change: Change, public: PublicFacts, epsilon: float, trust: Trust
 ) -> tuple[str, str]:
-    query = PrivacyRequest(change, epsilon, trust, public)
+    """Return the id of the recommended mechanism, and the reason in a sentence.
+
+    It is the last registered mechanism of the task that has a reason for this request.
+
+    Raises:
+        InvalidSetting: no mechanism has one.
+    """
+    request = PrivacyRequest(change, epsilon, trust, public)
     for id in reversed(registry.list_private_mechanisms(task)):
         reason = getattr(
             registry.get_mechanism(id), "recommendation_reason", Mechanism.recommendation_reason
-        )(query)
+        )(request)
         if reason:
             return id, reason
     if task is Task.BINARY:

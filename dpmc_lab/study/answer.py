@@ -59,16 +59,16 @@ from dpmc_lab.sweep.engine import POLL_SECONDS
 
 SEEDS = (1, 2, 3, 4, 5)
 N_CURVE_SEEDS = 3  # the first of them, over all epsilons
-MIN_NOISE_DEVIATIONS = 2.0  # standard deviations of the noise that a count told from it must exceed
-FEW_RATINGS = 10  # ratings of a user who gave few
-N_HEAD_ITEMS = 100  # most rated items, of many
-_MIN_GROUP_SHARE = 0.05  # share of held-out ratings below which a group says nothing
-_N_GROUPS = 2  # questions asked of one set of runs: who pays most, users or items
+MIN_NOISE_DEVIATIONS = 2.0  # a distinguishable count exceeds this many standard deviations of noise
+FEW_RATINGS = 10  # a user with fewer ratings counts as one who gave few
+N_HEAD_ITEMS = 100  # how many items count as the most rated, unless there are few items
+_MIN_GROUP_SHARE = 0.05  # of the held-out ratings; smaller groups are too small to compare
+_N_GROUPS = 2  # comparisons made on the same runs: users with few ratings, and less rated items
 
 
 @dataclass(frozen=True, kw_only=True)
 class Inquiry:
-    """What the user asks.
+    """What the user asks: whether privacy of this kind is affordable on the user's ratings.
 
     Attributes:
         task: what is predicted.
@@ -76,8 +76,8 @@ class Inquiry:
         epsilon, delta: the requested budget of one publication.
         times: number of publications in a year.
         keep: share of the gain from personalisation that must be left, in 0..1.
-        reference: what the user's own model reaches on the same split, in the task's counted
-            metric.
+        reference: what the user's own model without privacy reaches on the same split, as a value
+            of `metric`; None to run the nonprivate reference of the task.
         with_item_features: whether public item features are used.
     """
 
@@ -101,20 +101,21 @@ class Inquiry:
 
     @property
     def metric(self) -> Metric:
-        """Return the metric that is counted per held-out rating."""
+        """Return the task's metric to which each held-out rating contributes on its own."""
         return metrics.choose_per_rating_metric(self.task)
 
     @property
     def _reference_label(self) -> str:
+        """Return what errors call the user's own reference."""
         return f"reference ({self.metric.label})"
 
     @property
     def change(self) -> Change:
-        """Return the change that the epsilon counts."""
+        """Return how neighbouring data sets differ: the change that epsilon protects."""
         return self.privacy_unit.change(self.task)
 
     def prepare_public_facts(self, public: PublicFacts) -> PublicFacts:
-        """Return the public facts of the ratings as the runs see them."""
+        """Return the public facts that ratings with these facts have once they are prepared."""
         return prepare_public_facts(
             public, self.task, [UseItemFeatures()] * self.with_item_features
         )
@@ -151,9 +152,16 @@ class Inquiry:
         epsilons: Sequence[float] = (),
         seeds: Sequence[int] = SEEDS,
     ) -> Grid:
-        """Build the grid of runs at the requested epsilon, or over a curve.
+        """Build the grid of runs that answer the inquiry.
 
-        Its rows serve What if and Compare too.
+        Its rows serve the pages What if and Compare too.
+
+        Args:
+            advice: the recommended mechanism.
+            data: the data set, as it is typed.
+            split: how ratings are held out (default: as the task does it).
+            epsilons: of a curve; if empty, the one at which the mechanism was advised.
+            seeds: of the splits and the noise.
         """
         method = advice.mechanism
         has_own_delta = self.delta != DEFAULT_DELTA and registry.has_setting(type(method), "delta")
@@ -171,7 +179,14 @@ class Inquiry:
 def build_child_command(
     question: Inquiry, data: str, store: Path, *, curve: bool = True
 ) -> list[str]:
-    """Return the command line of a child process that runs what an answer needs into a store."""
+    """Return the command of a child process that answers an inquiry and stores the rows of runs.
+
+    Args:
+        question: the inquiry.
+        data: the data set, as it is typed.
+        store: path of the store.
+        curve: whether other epsilons are run as well, for the curve.
+    """
     arguments = [
         sys.executable,
         "-m",
@@ -222,9 +237,9 @@ class DistinguishableItems(NamedTuple):
     """How many items have a count that the noise does not hide.
 
     Attributes:
-        n_distinguishable: number of items whose count exceeds the noise.
+        n_distinguishable: number of items whose count clearly exceeds the noise.
         n_items: number of all items.
-        query: of the release with the noise.
+        query: the query of the release whose noise is meant.
         median_std: median over items of the noise's standard deviation.
     """
 
@@ -261,28 +276,41 @@ def count_distinguishable_items(
             if_rated = release.reported_if_rated
             return _count_above_noise(
                 rated,
-                _estimated_count_std(ratings.public.users, if_missing, if_rated - if_missing),
+                _compute_count_std(ratings.public.users, if_missing, if_rated - if_missing),
                 release,
             )
         if isinstance(release, RandomizedResponse) and len(release.channel) == 2:
             flip = release.channel[0][1]
             if release.shape == ratings.public.shape:
                 return _count_above_noise(
-                    rated, _estimated_count_std(ratings.public.users, flip, 1 - 2 * flip), release
+                    rated, _compute_count_std(ratings.public.users, flip, 1 - 2 * flip), release
                 )
             balance = np.bincount(ratings.items, ratings.values, minlength=items)
             return _count_above_noise(
-                np.abs(balance), 2 * _estimated_count_std(rated, flip, 1 - 2 * flip), release
+                np.abs(balance), 2 * _compute_count_std(rated, flip, 1 - 2 * flip), release
             )
     return None
 
 
-def _estimated_count_std(n_reports: Floats | int, chance: float, debias_factor: float) -> Floats:
-    """Return the standard deviation of a count estimated from this many randomised reports."""
+def _compute_count_std(n_reports: Floats | int, chance: float, debias_factor: float) -> Floats:
+    """Return the standard deviation of a count that is estimated from randomised reports.
+
+    Args:
+        n_reports: number of reports about an item, as a number or an array of shape (n_items,).
+        chance: probability of one of a report's two values.
+        debias_factor: what the sum of the reports is divided by.
+    """
     return np.sqrt(np.asarray(n_reports) * chance * (1 - chance)) / debias_factor
 
 
 def _count_above_noise(counts: Floats, noise_std: Floats, release: Release) -> DistinguishableItems:
+    """Count the items whose count exceeds MIN_NOISE_DEVIATIONS standard deviations of its noise.
+
+    Args:
+        counts: array of shape (n_items,).
+        noise_std: standard deviation of the noise on each count, broadcast to the counts.
+        release: the release with the noise.
+    """
     noise_std = np.broadcast_to(noise_std, counts.shape)
     n_clear = int(np.count_nonzero(counts > MIN_NOISE_DEVIATIONS * noise_std))
     return DistinguishableItems(n_clear, len(counts), release.query, float(np.median(noise_std)))
@@ -305,7 +333,7 @@ class UserScores:
 
     @classmethod
     def from_result(cls, result: Result) -> UserScores:
-        """Score the held-out ratings of a run."""
+        """Return the scores of a run's held-out ratings."""
         problem = result.problem
         train = problem.train
         test = problem.test
@@ -345,14 +373,14 @@ class UserScoreCache:
         return cls(store.with_name(f"{store.stem}-users"))
 
     def get(self, key: str) -> UserScores | None:
-        """Return the scores of a unit; None where there are none."""
+        """Return the scores of the unit with this key; None where there are none."""
         if key not in self._found and self._folder is not None:
             with suppress(archives.BadArchive, TypeError):  # or it holds other arrays
                 self._found[key] = UserScores(**archives.read_npz(self._folder / f"{key}.npz"))
         return self._found.get(key)
 
     def save(self, key: str, scores: UserScores) -> None:
-        """Keep the scores of a unit.
+        """Keep the scores of the unit with this key, in the folder too if there is one.
 
         Raises:
             DpmcError: the folder cannot be written.
@@ -402,11 +430,13 @@ def run_missing_units(
     """
 
     def list_missing() -> list[Unit]:
+        """Return the units whose scores are not in the cache yet."""
         return [unit for unit in units if cache.get(unit.key) is None]
 
     report_progress(len(units) - len(list_missing()), len(units))
-    for at_once in (jobs, 1) if jobs else (0,):  # where one is killed, again with nothing beside it
-        runs = _run_units(list_missing(), source, at_once)
+    # If a process is killed, its unit runs again in a single process: it may lack memory.
+    for n_processes in (jobs, 1) if jobs else (0,):
+        runs = _run_units(list_missing(), source, n_processes)
         with stop_when(stop), suppress(BrokenExecutor), closing(runs):
             for unit, record, scores in runs:
                 cache.save(unit.key, scores)
@@ -424,6 +454,11 @@ def _run_units(
     units: Sequence[Unit], source: SweepData, jobs: int
 ) -> Generator[tuple[Unit, Record, UserScores]]:
     """Yield each unit with its record and scores as it finishes.
+
+    Args:
+        units: the units.
+        source: the data they run on.
+        jobs: number of processes; 0 to run one unit after the other in this process.
 
     Raises:
         BrokenExecutor: a process was killed.
@@ -448,7 +483,7 @@ def _run_units(
                 if isinstance(outcome, str):
                     raise DpmcError(outcome)
                 record = dict(outcome)
-                yield unit, record, record.pop("also")
+                yield unit, record, record.pop("also")  # the scores, see `run_unit`
     finally:
         pool.close(at_once=bool(running))
 
@@ -465,10 +500,10 @@ class Verdict(enum.Enum):
 
 
 class Cost(NamedTuple):
-    """What is certified for the publications.
+    """The epsilons that are certified for one publication, and for a year of them.
 
     Attributes:
-        certified: of one publication.
+        certified: what is certified for one publication.
         replaced: epsilon of one publication where a row becomes any other; None where the unit is
             not a row.
         year: epsilon of all publications in a year, at the requested delta.
@@ -495,13 +530,13 @@ class Attack(NamedTuple):
 
 
 class Payer(NamedTuple):
-    """A group that loses more than all others.
+    """A group of users or items that loses clearly more accuracy than all others.
 
     Attributes:
         by: 'users' or 'items'.
-        limit: the group has fewer training ratings than this, or is outside this many most rated
-            items.
-        loss: how much worse the metric of the group becomes, with its interval.
+        limit: for users, the group has fewer training ratings than this; for items, the group is
+            all but this many most rated ones.
+        loss: how much worse the metric of the group becomes through privacy, with its interval.
         others: the same for all others.
     """
 
@@ -589,7 +624,7 @@ def compute_finding(
         scores_by_method for scores_by_method in seeds.values() if len(scores_by_method) == len(ids)
     ]
     errors = {
-        id: _mean_error([scores_by_method[id] for scores_by_method in complete])
+        id: _compute_mean_error([scores_by_method[id] for scores_by_method in complete])
         for id in baselines
         if complete
     }
@@ -642,10 +677,10 @@ def compute_finding(
     )
 
 
-def _mean_error(runs: Sequence[UserScores]) -> float:
-    """Return the mean contribution of held-out ratings to the metric.
+def _compute_mean_error(runs: Sequence[UserScores]) -> float:
+    """Return the mean over held-out ratings of what each adds to the metric.
 
-    For RATINGS the squared error.
+    This is the mean squared error for the task RATINGS.
     """
     total = sum(float(run.counts.sum()) for run in runs)
     return sum(float(run.totals.sum()) for run in runs) / max(total, 1.0)
@@ -671,7 +706,15 @@ def decide_verdict(gain_share: IntervalEstimate | None, limit: float, *, beaten:
 def _find_payers(
     runs: Sequence[Sequence[UserScores]], question: Inquiry, public: PublicFacts
 ) -> tuple[Payer, ...]:
-    """Find groups that lose clearly more than the others, with one level shared by all groups."""
+    """Find groups that lose clearly more than the others do.
+
+    The groups share one error probability of 5 %, by the Bonferroni correction.
+
+    Args:
+        runs: for each seed, the scores of the mechanism, the baseline and the reference.
+        question: the inquiry.
+        public: public facts of the ratings.
+    """
     n_training = np.array([run[0].given for run in runs])  # seeds x users
     n_tested = np.array([run[0].counts for run in runs])  # seeds x users x (head, tail)
     few = FEW_RATINGS
@@ -718,10 +761,18 @@ def _find_payers(
 
 
 def _is_substantial(group_total: float, total: float) -> bool:
+    """Return whether a group and the remainder each have enough of the held-out ratings."""
     return _MIN_GROUP_SHARE <= group_total / max(total, 1.0) <= 1 - _MIN_GROUP_SHARE
 
 
 def _compute_cost(question: Inquiry, advice: Advice, guarantee: Guarantee) -> Cost:
+    """Certify one publication by the advised mechanism, and a year of publications.
+
+    Args:
+        question: the inquiry.
+        advice: the advised mechanism.
+        guarantee: its guarantee.
+    """
     change = question.change
     delta = question.delta
     replaced = guarantee.certified(USER_REPLACED, delta).epsilon if change.per_user else None
@@ -730,6 +781,7 @@ def _compute_cost(question: Inquiry, advice: Advice, guarantee: Guarantee) -> Co
         return Cost(advice.certified, replaced, single_epsilon, single_epsilon)
 
     def guarantee_at(setting: float) -> Guarantee:
+        """Return the guarantee of the advised mechanism at another epsilon setting."""
         method = registry.create(advice.mechanism.id, epsilon=setting, delta=delta)
         return method.guarantee(guarantee.public)
 
@@ -744,8 +796,8 @@ class Repeats(NamedTuple):
     """Certified epsilons of repeated publications.
 
     Attributes:
-        total: of all publications.
-        per_release: what one may spend so that all together cost the target.
+        total: of all publications together.
+        per_release: of one publication that spends so little that all together meet the target.
     """
 
     total: float
@@ -759,13 +811,16 @@ def certify_repeats(
     target: Budget,
     change: Change | None = None,
 ) -> Repeats:
-    """Certify `times` publications of the same ratings, each with fresh noise.
+    """Certify `times` publications of the same ratings, each with fresh noise, in two ways.
+
+    What they cost together if each has the given setting, at the target's delta; and what one of
+    them costs, at the delta of its claim, if they share the target.
 
     Args:
         guarantee_at: returns the guarantee at a setting of epsilon.
-        setting: the setting of each publication.
+        setting: the setting of epsilon of each publication, for the first.
         times: number of publications.
-        target: the budget of all publications together.
+        target: the budget of all publications together, for the second.
         change: how the data sets differ (default: as in the claim).
 
     Raises:
@@ -779,6 +834,7 @@ def certify_repeats(
 
 
 def _compute_attack(question: Inquiry, guarantee: Guarantee) -> Attack:
+    """Return the accuracy of the best attacker; it is exact for one randomised bit or no loss."""
     (_, first), *remaining = guarantee.releases
     is_single_bit = (
         not remaining and isinstance(first, RandomizedResponse) and len(first.channel) == 2
@@ -788,5 +844,6 @@ def _compute_attack(question: Inquiry, guarantee: Guarantee) -> Attack:
 
 
 def _read_epsilon(method: Mechanism) -> float:
-    epsilon: float = method.epsilon  # type: ignore[attr-defined]  # every private method has one
+    """Return the epsilon setting of a private mechanism, which every such mechanism has."""
+    epsilon: float = method.epsilon  # type: ignore[attr-defined]
     return epsilon

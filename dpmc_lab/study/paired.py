@@ -21,7 +21,7 @@ from scipy.special import stdtrit
 from dpmc_core.arrays import Floats
 
 LEVEL = 0.95
-_MAX_SHARE = 1e6  # a share beyond is no share
+_MAX_SHARE = 1e6  # an end of a share's interval that is further away counts as infinite
 
 
 class IntervalEstimate(NamedTuple):
@@ -92,7 +92,7 @@ class PairedMetrics:
         return cls(values.mean(axis=0), by_user, by_seed, by_both, users, seeds)
 
     def with_constant(self, value: float) -> PairedMetrics:
-        """Add a method whose metric is known and does not vary."""
+        """Return the metrics with one more method, whose metric is known and does not vary."""
         user, seed, interaction = (
             np.pad(matrix, ((0, 1), (0, 1)))
             for matrix in (self.by_user, self.by_seed, self.by_both)
@@ -102,7 +102,7 @@ class PairedMetrics:
         )
 
     def estimate_interval(self, weights: Floats, level: float = LEVEL) -> IntervalEstimate:
-        """Estimate a weighted sum of the metrics.
+        """Estimate a weighted sum of the metrics, with its interval.
 
         Args:
             weights: array of shape (n_methods,).
@@ -113,9 +113,9 @@ class PairedMetrics:
         return IntervalEstimate(value, value - half, value + half)
 
     def estimate_share(self, numerator: Floats, denominator: Floats) -> IntervalEstimate | None:
-        """Estimate the ratio of two weighted sums.
+        """Estimate the ratio of two weighted sums of the metrics, with its interval.
 
-        None where the denominator is not clearly above 0.
+        The result is None where the denominator is not clearly above 0.
 
         Args:
             numerator, denominator: arrays of shape (n_methods,), weights of the metrics.
@@ -126,6 +126,7 @@ class PairedMetrics:
         share = float(numerator @ self.mean) / total.value
 
         def possible(r: float) -> bool:
+            """Return whether the share may be r, so that numerator - r denominator may be 0."""
             weights = numerator - r * denominator
             return abs(float(weights @ self.mean)) <= self._half_width(weights, LEVEL)
 
@@ -136,9 +137,13 @@ class PairedMetrics:
         )
 
     def _half_width(self, weights: Floats, level: float) -> float:
-        """Return half the width of an interval: t times the standard error.
+        """Return half the width of the interval of a weighted sum: t times its standard error.
 
         The degrees of freedom follow Satterthwaite.
+
+        Args:
+            weights: array of shape (n_methods,).
+            level: confidence level of the interval.
         """
         if self.seeds < 2 or self.users < 2:
             return math.inf
@@ -154,7 +159,16 @@ class PairedMetrics:
 
 
 def _find_interval_end(possible: Callable[[float], bool], start: float, sign: float) -> float:
-    """Return how far a condition that is true at the start stays true in one direction."""
+    """Return the last number, going up or down from `start`, at which a condition still holds.
+
+    Args:
+        possible: the condition, which holds at the start.
+        start: where the search starts.
+        sign: 1 to go up, -1 to go down.
+
+    Returns:
+        The number; infinite if it is further than _MAX_SHARE from the start.
+    """
     lower, upper = 0.0, 1e-6
     while possible(start + sign * upper):
         lower, upper = upper, 2 * upper

@@ -59,7 +59,7 @@ ADDITIVE = (Laplace, Gaussian, SampledLaplace)
 CHANNELS = (RandomizedResponse, SymbolChannel)
 
 MAX_DRAWS = 100_000_000  # draws of exact noise
-SECONDS_PER_DRAW = 15e-6  # that one draw takes, roughly
+SECONDS_PER_DRAW = 15e-6  # roughly
 _MAX_CHANNEL_CELLS = 10_000_000_000  # cells, at 8 random bytes each
 
 LIMITS = (
@@ -81,9 +81,9 @@ _MODEL_NAMES = {
 }
 
 _CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-PACKAGES = ("opendp", "numpy", "scipy")  # whose versions the card has besides its own
+PACKAGES = ("opendp", "numpy", "scipy")  # their versions are on the card, besides the program's
 _NO_FACTORS = "with these settings {} has no factors that could be written"
-_MAX_FACTORS = 20  # of a completed matrix, however small: ten of the pattern, taste and effects
+_MAX_FACTORS = 20  # a completed matrix may always have so many, even if it is smaller
 _MAX_NAME_LENGTH = 100  # characters of a feature or column
 ID_ARRAYS = ("item_ids", "user_ids")
 FEATURES_ARRAY = "item_features"
@@ -116,6 +116,7 @@ def secure_guarantee(guarantee: Guarantee, observed: int) -> Guarantee:
     """
 
     def secure_release(release: Release) -> Release:
+        """Return a release with every sensitivity raised by the cost of exact sampling."""
         count = count_coordinates(release, observed)
         table = release.sensitivity
         raised = {
@@ -127,13 +128,22 @@ def secure_guarantee(guarantee: Guarantee, observed: int) -> Guarantee:
 
 
 def _raise_sensitivity(release: Release, count: int, sensitivity: float) -> float:
+    """Return the sensitivity at which the release's own formula gives the exact sampler's loss.
+
+    Args:
+        release: a release of a type in ADDITIVE or CHANNELS.
+        count: numbers in one publication.
+        sensitivity: of the query, in the norm of the noise.
+    """
     if type(release) is Laplace:
         return release.scale * exact_noise.discrete_laplace_epsilon(
             release.scale, count, sensitivity
         )
     if type(release) is SampledLaplace:
-        # A drawn term is rounded with the sum: its e^{aw} grows by e^r at most, and so does
-        # 1 + q (e^{aw} - 1). One grid step more than the rounding itself pays for the floats here.
+        # In the notation of `SampledLaplace`, a drawn term is rounded together with the sum. If
+        # rounding costs r, its e^{aw} grows at most by the factor e^r, and so does
+        # 1 + q (e^{aw} - 1). A whole grid step is more than rounding moves a term; the surplus
+        # covers the errors of the floats here.
         step = 2.0 ** exact_noise.grid_exponent(release.scale, count)
         rounding = exact_noise.discrete_laplace_epsilon(release.scale, count, step)
         return sensitivity * (1 + rounding / release.term_epsilon)
@@ -147,7 +157,16 @@ def _raise_sensitivity(release: Release, count: int, sensitivity: float) -> floa
 
 
 def count_draws(guarantee: Guarantee, observed: int) -> Counter[tuple[str, float, int]]:
-    """Return what a `SecureSource` may draw under the guarantee, counted as its `draw_counts`."""
+    """Return how often a `SecureSource` may draw each kind of noise, as its `draw_counts`.
+
+    Args:
+        guarantee: whose releases are drawn.
+        observed: number of ratings.
+
+    Returns:
+        Counts by (kind, scale, number of coordinates); channels and coins, with scale 0, count
+        symbol by symbol.
+    """
     draws: Counter[tuple[str, float, int]] = Counter()
     for _, release in guarantee.releases:
         count = count_coordinates(release, observed)
@@ -174,7 +193,7 @@ class Export:
 
     Attributes:
         arrays: what is published, by name.
-        release_card: plain JSON values.
+        release_card: the card, as plain JSON values.
         guarantee: the guarantee as sampled, its sensitivities raised by the cost of rounding.
     """
 
@@ -250,6 +269,11 @@ def uses_features(mechanism: Mechanism, public: PublicFacts) -> bool:
 def check_public_facts(mechanism: Mechanism, public: PublicFacts, steps: Sequence[str]) -> None:
     """Check that the public facts follow from the preparation and that item features are used.
 
+    Args:
+        mechanism: the mechanism.
+        public: public facts of the prepared ratings.
+        steps: the preparation, as command-line text.
+
     Raises:
         CannotRelease: a public fact differs, or the item features are not usable.
     """
@@ -259,6 +283,7 @@ def check_public_facts(mechanism: Mechanism, public: PublicFacts, steps: Sequenc
     follows = dataclasses.replace(public, cap=min(caps, default=None))
     for step in shaping:
         follows = step.transform_facts(follows)
+    # The facts are those of prepared ratings, so preparing them once more must change nothing.
     for expected in (follows, prepare_public_facts(follows, mechanism.task)):
         for name, value in expected.as_dict().items():
             if getattr(public, name) != value:
@@ -285,16 +310,16 @@ def check_public_facts(mechanism: Mechanism, public: PublicFacts, steps: Sequenc
 
 
 def split_features(public: PublicFacts, columns: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """Return the columns of each item feature by name."""
+    """Return the columns of each item feature by name, from an array with those of all features."""
     ends = np.cumsum([count for _, count in public.features])[:-1]
     blocks = np.split(columns, ends, axis=1) if public.features else []
     return {n: block for (n, _), block in zip(public.features, blocks, strict=True)}
 
 
 def find_coding_fault(public: PublicFacts, columns: NDArray[Any]) -> str:
-    """Return why some columns are not item features; empty where all are.
+    """Return why some columns are not encoded item features; empty where all are.
 
-    Columns that `features.coded` would not make could hold anything.
+    Other numbers in their place could reveal anything about the ratings.
     """
     bad = [name for name, block in split_features(public, columns).items() if not is_encoded(block)]
     return f"the item feature {bad[0]} is neither a number nor categories" if bad else ""
@@ -303,9 +328,15 @@ def find_coding_fault(public: PublicFacts, columns: NDArray[Any]) -> str:
 def canonicalise_steps(
     steps: Sequence[str], public: PublicFacts, columns: NDArray[Any]
 ) -> tuple[list[str], str]:
-    """Return the preparation with canonical item features, and the condition of the certificate.
+    """Return the preparation in its canonical text, and the condition of the certificate.
 
-    The step names the item features and their digest.
+    The canonical step names the item features and their digest; the condition states in a sentence
+    that these features are public.
+
+    Args:
+        steps: the preparation, as command-line text, with item features.
+        public: public facts of the prepared ratings.
+        columns: array of shape (n_items, n_columns), the columns of all item features.
     """
     features = split_features(public, columns)
     step = str(UseItemFeatures(tuple(features), mark := hash_features(features)))
@@ -319,7 +350,11 @@ def canonicalise_steps(
 
 
 def check_steps(reads: Iterable[str], guarantee: Guarantee) -> None:
-    """Check that the guarantee covers everything that the preparation reads, given in words.
+    """Check that the guarantee covers everything that the preparation reads off the ratings.
+
+    Args:
+        reads: what the steps read, in words, as `list_reads` returns it.
+        guarantee: the guarantee.
 
     Raises:
         CannotRelease: no noise covers a step.
@@ -422,7 +457,7 @@ def export_release(
 def specify_arrays(
     mechanism: Mechanism, plain: Guarantee, catalogue: Catalogue, observed: int, arrays: Arrays
 ) -> tuple[ArraySpecs, str]:
-    """Return the arrays of a release, and the formula of a user's own predictions.
+    """Specify the arrays of a release by name, and the formula of a user's own predictions.
 
     Args:
         mechanism: the mechanism.
@@ -487,6 +522,7 @@ def specify_arrays(
 
 
 def _find_own_side(mechanism: Mechanism, public: PublicFacts, columns: int) -> OwnSide:
+    """Return how users compute their predictions from item factors with this many columns."""
     no_formula = "the method gives no formula for the own predictions"
     build_own_side = getattr(
         mechanism, "own_side", lambda *_: OwnSide(no_formula, range(1, public.items + 1))
@@ -496,11 +532,17 @@ def _find_own_side(mechanism: Mechanism, public: PublicFacts, columns: int) -> O
 
 
 def _specify_reports(mechanism: Mechanism, plain: Guarantee, observed: int) -> dict[str, ArraySpec]:
-    """Return the reports of users; local mechanisms publish exactly these."""
+    """Specify the arrays of users' reports, which are all that a local mechanism publishes.
+
+    Args:
+        mechanism: the mechanism.
+        plain: its guarantee with ideal noise.
+        observed: number of ratings.
+    """
     ((_, release),) = plain.releases
     public = plain.public
     count: int | str = observed if None in release.shape else "n"
-    first, last = 1, 1  # of bits, ones are reported
+    first, last = 1, 1  # of bits, only those that are 1 are written
     if isinstance(release, SymbolChannel):
         cells = "of each reported cell"
         last = len(release.levels)
@@ -522,7 +564,7 @@ def _specify_reports(mechanism: Mechanism, plain: Guarantee, observed: int) -> d
 
 
 def find_array_faults(specs: ArraySpecs, arrays: Arrays) -> list[str]:
-    """Return how arrays differ from their specification: names first, else each array's fault."""
+    """Return how arrays differ from their specification: in their names, or else each by itself."""
     faults = [
         f"arrays.{name} is in the file and does not belong there" for name in arrays.keys() - specs
     ]
@@ -547,6 +589,8 @@ def _find_array_fault(spec: ArraySpec, array: NDArray[Any], sizes: dict[str, int
         array: the array.
         sizes: sizes of the named dimensions found so far; this call adds to them.
     """
+    # The expected shape, with the array's own sizes in named dimensions. Where the array has too
+    # few dimensions, the names themselves fill up, and the shapes differ.
     shape = tuple(
         sizes.setdefault(n, min(size, spec.max_size)) if isinstance(n, str) else n
         for n, size in zip(spec.shape, (*array.shape, *spec.shape), strict=False)
@@ -574,7 +618,7 @@ def _find_array_fault(spec: ArraySpec, array: NDArray[Any], sizes: dict[str, int
 
 
 def _extract_reports(ratings: Ratings, outputs: Sequence[Publication]) -> dict[str, NDArray[Any]]:
-    """Return what users reported."""
+    """Return the arrays of users' reports (see `_specify_reports`) from the only publication."""
     (publication,) = outputs
     release = publication.release
     published = publication.published
@@ -602,7 +646,13 @@ def _extract_reports(ratings: Ratings, outputs: Sequence[Publication]) -> dict[s
 def _extract_model_arrays(
     mechanism: Mechanism, guarantee: Guarantee, model: Model | None
 ) -> dict[str, NDArray[Any]]:
-    """Return the published arrays of a model: user factors only with a completed matrix."""
+    """Return the published arrays of a model: user factors only with a completed matrix.
+
+    Args:
+        mechanism: the mechanism.
+        guarantee: its guarantee, which says what is published.
+        model: the fitted model.
+    """
     is_matrix = guarantee.publishes is Publishes.MATRIX
     if isinstance(model, Dense) and is_matrix:
         return {"matrix": model.matrix}
@@ -617,7 +667,7 @@ def _extract_model_arrays(
 
 
 def find_direct_release(guarantee: Guarantee, name: str) -> Additive | None:
-    """Return the release whose noisy answer an array is, unchanged.
+    """Return the release of which the array with this name is the unchanged noisy answer.
 
     The result is None where the array is computed from noisy answers.
     """
@@ -633,7 +683,7 @@ def find_direct_release(guarantee: Guarantee, name: str) -> Additive | None:
 
 def is_on_grid(release: Additive, array: NDArray[Any]) -> bool:
     """Return whether all numbers are multiples of the step on which exact noise is drawn."""
-    with np.errstate(over="ignore"):  # what is beyond the floats is a multiple, too
+    with np.errstate(over="ignore"):  # infinite quotients count as multiples
         steps = array / 2.0 ** exact_noise.grid_exponent(release.scale, array.size)
     return bool(np.array_equal(steps, np.rint(steps)))
 
@@ -715,7 +765,13 @@ def digest_release_card(release_card: Mapping[str, Any]) -> str:
 def _describe_row_order(
     catalogue: Catalogue, arrays: Collection[str], existence: bool
 ) -> dict[str, str]:
-    """Return the order of the published rows of users and of items."""
+    """Describe in which order the published rows of users and of items stand.
+
+    Args:
+        catalogue: which users and items there are, and how that is known.
+        arrays: names of the published arrays.
+        existence: whether the guarantee protects which ratings exist.
+    """
     sorted_ids = "by id: as numbers where all are whole numbers, else as text"
     order = {
         Origin.DECLARED: "by the index that came with the ratings",
@@ -729,7 +785,7 @@ def _describe_row_order(
             order = "in the order of user_ids"
         elif catalogue.origin is Origin.LISTED:
             order = f"{sorted_ids}, then the others"
-            if existence:  # see `on_catalogue`
+            if existence:
                 order = "at places drawn at random, which nobody kept"
         row_orders["users"] = order
     return row_orders
@@ -738,7 +794,15 @@ def _describe_row_order(
 def _describe_release(
     name: str, plain: Release, exact: Release, guarantee: Guarantee, observed: int
 ) -> JsonObject:
-    """Return the entry of a release: its noise as sampled, and its cost in the claim's unit."""
+    """Return the card's entry of a release: its noise as sampled, and what it costs.
+
+    Args:
+        name: of the release.
+        plain: the release with ideal noise.
+        exact: the same release, its sensitivity raised by the cost of rounding.
+        guarantee: the guarantee, whose change the cost refers to.
+        observed: number of ratings.
+    """
     change = guarantee.change
     public = guarantee.public
     count = count_coordinates(plain, observed)
@@ -768,7 +832,7 @@ def _describe_release(
 
 
 def check_output_path(path: Path) -> None:
-    """Check before the work that an export can be written there.
+    """Check, before a release is computed, that it can be written to a path.
 
     Raises:
         InvalidSetting: the name of the file does not end in .npz.
@@ -782,7 +846,7 @@ def check_output_path(path: Path) -> None:
 def write_release(exported: Export, path: Path) -> None:
     """Write the arrays and the card, as JSON text, into an .npz file without pickles.
 
-    Whole or not at all.
+    The file appears only once it is complete.
 
     Row k of an array belongs to the k-th entry of `item_ids` or `user_ids`, where these are
     written; otherwise the card states the order of rows. `numpy.load(path)` reads the file, and

@@ -51,10 +51,10 @@ from dpmc_lab.study.release import (
     specify_arrays,
 )
 
-NAMESPACE = "dpmc-release"  # of signatures: one for something else is none for a release
+NAMESPACE = "dpmc-release"  # of signatures, so that one for another purpose is not accepted
 _TOLERANCE = 1e-9  # relative: another release of SciPy may calibrate the last digits otherwise
 _MAX_FAULT_LENGTH = 400  # characters of a fault
-_NEGLIGIBLE_CHANCE = 2.0**-45  # a chance
+_NEGLIGIBLE_CHANCE = 2.0**-45  # less likely numbers of reports are refused
 COLUMN_ROLES = {"user", "item", "rating", "time"}  # of a file's columns
 _VERSION = re.compile(  # in JSON
     r'"\d{1,6}(\.\d{1,6}){0,3}((a|b|rc)\d{1,4})?(\.post\d{1,4})?(\.dev\d{1,6})?'
@@ -109,10 +109,7 @@ def verify_release(path: str | Path) -> VerifiedRelease:
 
 
 def list_unverifiable(verified: VerifiedRelease) -> tuple[str, ...]:
-    """Return in sentences what cannot be seen from a file.
-
-    The first does not apply to a signed file.
-    """
+    """Return sentences on what verification cannot show; the first is void for a signed file."""
     arrays = verified.release_card["arrays"]
     guarantee = verified.guarantee
     only_answers = all(name in ID_ARRAYS or find_direct_release(guarantee, name) for name in arrays)
@@ -183,7 +180,14 @@ def verify_signature(path: Path, allowed: Path, signer: str | None = None) -> st
 def _run_ssh_keygen(
     command: str, signature: Path, allowed: Path, *options: str, signed_file: Path | None = None
 ) -> tuple[int, str]:
-    """Return the exit status and the output of ssh-keygen.
+    """Run ssh-keygen -Y, and return its exit status and its output.
+
+    Args:
+        command: what it does with signatures.
+        signature: the file with the signature.
+        allowed: the list of allowed signers.
+        *options: further options.
+        signed_file: the file to send to its standard input, if any.
 
     Raises:
         DpmcError: it does not run.
@@ -203,6 +207,11 @@ def _run_ssh_keygen(
 
 
 def _read_release(path: Path) -> tuple[dict[str, Any], Arrays]:
+    """Return the card and the arrays of a released file.
+
+    Raises:
+        DpmcError: the file is not a release.
+    """
     if not path.is_file():
         raise DpmcError(f"there is no file {path}")
     wrong = f"{path} is no file that 'dpmc release' wrote: it has no card to verify"
@@ -224,7 +233,7 @@ def _read_release(path: Path) -> tuple[dict[str, Any], Arrays]:
 def _check_card(
     release_card: Mapping[str, Any], arrays: Arrays
 ) -> tuple[Mechanism, Guarantee, list[str]]:
-    """Return the mechanism and guarantee of a card, and every fault that was found.
+    """Compute a card again, and return its mechanism, its guarantee and every fault found.
 
     Raises:
         NotVerified: nothing can be computed.
@@ -260,7 +269,7 @@ def _check_card(
     guarantee, expected = _parse_field(
         "releases", lambda: build_release_card(mechanism, public, observed, *card_inputs)
     )
-    # Of the versions any is right that can be one.
+    # Nothing shows which versions wrote the file, so any text that can be a version is accepted.
     claimed_versions = release_card.get("versions")
     versions_by_name = claimed_versions if isinstance(claimed_versions, dict) else {}
     expected["versions"] = {
@@ -287,7 +296,7 @@ def _check_card(
 
 
 def _escape(text: str) -> str:
-    """Return text from a stranger with its control characters escaped and its length cut."""
+    """Return a stranger's text with its control characters escaped, cut if it is long."""
     plain = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:_MAX_FAULT_LENGTH])
     return plain if len(text) <= _MAX_FAULT_LENGTH else f"{plain}..."
 
@@ -311,6 +320,12 @@ def _parse_field(field: str, parse: Any) -> Any:
 
 
 def _parse_mechanism(release_card: Mapping[str, Any]) -> Mechanism:
+    """Create the mechanism that a card names, with the card's settings.
+
+    Raises:
+        NotVerified: this version computes another revision of the mechanism.
+        InvalidSetting: a setting is missing or not valid.
+    """
     cls = registry.get_mechanism(str(release_card["mechanism"]))
     if release_card["revision"] != cls.revision:
         writer_version = format_value(
@@ -339,6 +354,7 @@ def _parse_mechanism(release_card: Mapping[str, Any]) -> Mechanism:
 
 
 def _parse_public_facts(data: Mapping[str, Any]) -> PublicFacts:
+    """Return the public facts of a card, with the numbers of users and items checked."""
     for name in ("users", "items"):
         check_number(name, data[name], at_least=1, at_most=MAX_USERS, integer=True)
     fields = {name: data[name] for name in ("users", "items", "low", "high", "cap")}
@@ -351,6 +367,11 @@ def _parse_steps(data: Mapping[str, Any]) -> list[str]:
 
 
 def _parse_catalogue(record: Mapping[str, Any], public: PublicFacts) -> Catalogue:
+    """Return the catalogue of a card.
+
+    Raises:
+        DpmcError: it was read off the ratings, or does not fit the public set that it names.
+    """
     origin, source, listed = (record[name] for name in ("origin", "source", "users_listed"))
     catalogue = Catalogue(Origin(origin), source, listed)
     if catalogue.origin is Origin.READ:
@@ -360,6 +381,7 @@ def _parse_catalogue(record: Mapping[str, Any], public: PublicFacts) -> Catalogu
     sources = list_public_sources() if catalogue.origin is Origin.PUBLIC else {"": None}
     if source not in sources:
         raise DpmcError(f"source is {format_value(source)}, which names no such set")
+    # Without a public set, or with one of unknown size, there is nothing to compare.
     if any(
         count > max_count
         for count, max_count in zip(public.shape, sources[source] or (), strict=False)
@@ -371,7 +393,10 @@ def _parse_catalogue(record: Mapping[str, Any], public: PublicFacts) -> Catalogu
 
 
 def _count_observed(release_card: Mapping[str, Any], plain: Guarantee, arrays: Arrays) -> int:
-    """Return the number of ratings where a release's shape shows it; otherwise 1, which will do."""
+    """Return the number of ratings if a release's shape depends on it.
+
+    It is 1 otherwise, since then nothing on the card depends on it.
+    """
     for (_, release), line in zip(plain.releases, release_card["releases"], strict=True):
         if None in release.shape:
             count = len(arrays["symbols"]) if "symbols" in arrays else line["coordinates"]
@@ -383,7 +408,13 @@ def _count_observed(release_card: Mapping[str, Any], plain: Guarantee, arrays: A
 
 
 def _find_differences(claimed: Any, expected: Any, location: str) -> Iterator[str]:
-    """Yield each field that differs from what it should be."""
+    """Yield a sentence on each field of the claimed card that differs from the expected one.
+
+    Args:
+        claimed: the value on the card.
+        expected: the value that was computed again.
+        location: path of the field.
+    """
     if isinstance(expected, dict) and isinstance(claimed, dict):
         for name in [*expected, *(name for name in claimed if name not in expected)]:
             field_path = f"{location}.{name}" if location else str(name)
@@ -413,10 +444,10 @@ def _is_same_value(claimed: Any, expected: Any) -> bool:
 
 
 def _find_feature_faults(public: PublicFacts, arrays: Arrays) -> Iterator[str]:
-    """Find why the item features are not valid, or not those behind the item factors.
+    """Yield why the item features are not valid, or not those behind the item factors.
 
-    Item factors made from the features have at least as many columns that are sums of the features
-    and a constant.
+    Item factors that were made from k feature columns have at least k columns which are linear
+    combinations of these and a constant.
     """
     if fault := find_coding_fault(public, arrays[FEATURES_ARRAY]):
         yield f"arrays.{FEATURES_ARRAY}: {fault}"
@@ -430,7 +461,10 @@ def _find_feature_faults(public: PublicFacts, arrays: Arrays) -> Iterator[str]:
 
 
 def _find_report_faults(plain: Guarantee, arrays: Arrays) -> Iterator[str]:
-    """Check reports under local privacy: cells must be in order, and their number possible."""
+    """Yield what is wrong with reports under local privacy.
+
+    Cells must be in order without repetition, and their number must be plausible.
+    """
     ((_, release),) = plain.releases
     users, items = plain.public.shape
     cells = arrays["users"].astype(np.int64) * items + arrays["items"]
@@ -444,7 +478,7 @@ def _find_report_faults(plain: Guarantee, arrays: Arrays) -> Iterator[str]:
                 f" {plain.public.cap}"
             )
     elif isinstance(release, MatrixChannel):
-        # Each cell reports on its own, whatever is in it, with a chance between these.
+        # Cells report independently, each with a chance between the smallest and largest of these.
         from scipy.stats import binom
 
         chances = [math.fsum(row[1:]) for row in release.channel]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # a name loads its module when it is asked for: pages need no engine
+if TYPE_CHECKING:  # `__getattr__` loads a name when it is used, since pages need no engine
     from dpmc_lab.sweep.engine import (
         LocalPool,
         Pool,
         SweepReport,
         build_unit_problem,
-        default_jobs,
+        count_cores,
         resolve_jobs,
         run,
         run_unit_locally,
@@ -56,7 +56,7 @@ __all__ = [
     "build_plan",
     "build_sweep_command",
     "build_unit_problem",
-    "default_jobs",
+    "count_cores",
     "drop_names",
     "format_seeds",
     "load_training_ratings",
@@ -72,6 +72,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    """Load a public name from its module when it is used first."""
     if name in __all__:
         for home in ("grid", "sources", "toplists", "engine"):
             module = import_module(f"{__name__}.{home}")

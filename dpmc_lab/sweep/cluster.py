@@ -77,7 +77,7 @@ def connect_to_cluster(address: str) -> Any:
     try:
         client.__init__(address, timeout=CONNECT_TIMEOUT, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
-        client.status = "closed"  # else it says goodbye for 20 s when it is collected
+        client.status = "closed"  # otherwise it takes 20 s to disconnect when it is collected
         advice = "start it with 'dask scheduler' and 'dask worker', or leave --cluster out"
         raise DpmcError(f"the cluster at {address} cannot be reached ({error}): {advice}") from None
     try:
@@ -89,7 +89,18 @@ def connect_to_cluster(address: str) -> Any:
 
 
 class ClusterPool:
-    """The workers of a running Dask scheduler."""
+    """The workers of a running Dask scheduler, which run units (see `engine.Pool`).
+
+    Args:
+        address: of the scheduler.
+        sources: the data of the units by fingerprint, sent to every worker at once.
+
+    Attributes:
+        size: how many units run at the same time.
+
+    Raises:
+        DpmcError: the cluster cannot be used.
+    """
 
     def __init__(self, address: str, sources: Mapping[str, SweepData]) -> None:
         self._client = connect_to_cluster(address)
@@ -110,17 +121,18 @@ class ClusterPool:
         future: Future[Record | str] = Future()
 
         def finish(task: Any) -> None:
+            """Pass the result of a Dask task on to the future that the sweep waits for."""
             self._running.pop(future, None)
             try:
                 if task.status == "error":
                     future.set_exception(task.exception(timeout=CONNECT_TIMEOUT))
                 else:
                     future.set_result(task.result(timeout=CONNECT_TIMEOUT))
-            except Exception:  # cancelled, or no longer to be had
+            except Exception:  # cancelled, or the result was lost with its worker
                 future.set_exception(CancelledError())
 
         task = self._client.submit(run_unit, unit, self._data[unit.source], True, pure=False)
-        if self._client.status != "running":  # looking for its scheduler; this one got lost
+        if self._client.status != "running":  # it tries to reconnect, and this task is lost
             raise BrokenExecutor("the connection to the cluster was lost")
         self._running[future] = task
         task.add_done_callback(finish)
@@ -139,6 +151,11 @@ class ClusterPool:
 
 
 def _check_workers(client: Any, address: str) -> None:
+    """Check that the cluster has workers, and that all of it runs this version of the program.
+
+    Raises:
+        DpmcError: it has none, or another version.
+    """
     try:
         client.wait_for_workers(1, timeout=CONNECT_TIMEOUT)
     except TimeoutError:
@@ -190,8 +207,8 @@ class PartitionedUsers(UserData):
         return np.zeros((self.public.items, 0))
 
     def map_users(self, function: Callable[..., Any], *state: Any) -> PartitionedUsers:
-        """Apply a function to the users of each partition."""
-        # State is a task of its own: it travels once, and is there again where a worker is lost.
+        """Return the results of `function(partition, *state)`, which stay on the workers."""
+        # State is a task of its own: it travels once, and comes back when a worker is lost.
         call = _submit(self.client, pickle.loads, pickle.dumps((function, state)))
         return replace(
             self,
@@ -202,8 +219,9 @@ class PartitionedUsers(UserData):
         )
 
     def sum_over_users(self, function: Callable[..., Any], *state: Any) -> Any:
-        """Sum a function's results over all partitions."""
-        # In pairs, always the same ones: each partition counts once, in whatever order they end.
+        """Return the sum of `function(partition, *state)` over all partitions."""
+        # Always the same pairs are added, so the sum does not depend on the order in which tasks
+        # end.
         sums = self.map_users(function, *state).partitions
         while len(sums) > 1:
             pairs = (sums[k : k + 2] for k in range(0, len(sums), 2))
@@ -211,12 +229,12 @@ class PartitionedUsers(UserData):
         return _wait_for_result(sums[0])
 
     def build_model(self, function: Callable[..., Any], *state: Any) -> Any:
-        """Return a model whose user part is computed in each partition."""
+        """Return a model of which each partition computes the part of its users."""
         return PartitionedModel(self, function, state)
 
 
 class PartitionedModel(NamedTuple):
-    """A model of which each partition computes that of its users: function(partition, *state)."""
+    """A model in parts: `function(partition, *state)` is the model of a partition's users."""
 
     partitions: PartitionedUsers
     function: Callable[..., Any]
@@ -224,7 +242,7 @@ class PartitionedModel(NamedTuple):
     factors: None = None
 
     def predict(self, *_: Any) -> Floats:
-        """Refuse to predict, since the model of users stays in their partition.
+        """Refuse to predict, since the models of users stay in their partitions.
 
         Raises:
             DpmcError: always.
@@ -239,6 +257,11 @@ class PartitionedProblem(Problem):
         """Check nothing, since ratings stay in their partitions."""
 
     def evaluate(self, task: Task, model: Any, rng: Rng) -> dict[str, float]:  # noqa: ARG002
+        """Return the task's metric that is a mean over test ratings, by its name.
+
+        Raises:
+            BadRatings: there are no test ratings.
+        """
         test: Any = self.test
         pairs = zip(model.partitions.partitions, test.partitions, strict=True)
         paired_users = replace(
@@ -267,6 +290,14 @@ def open_partitioned_problem(
     """Open a folder of Parquet files as partitions of whole users, each read by a worker.
 
     Only ids of users and items, and sums, leave the workers.
+
+    Args:
+        address: of the Dask scheduler.
+        data: path of the folder.
+        mechanism: the mechanism, which must support partitions.
+        reading: how the files are read.
+        split: how ratings are held out (default: as the task does it).
+        seed: of the split.
 
     Raises:
         DpmcError: the data or the cluster cannot be used.
@@ -299,7 +330,16 @@ def open_partitioned_problem(
 def load_partitions(
     client: Any, files: Sequence[Path], task: Task, reading: Mapping[str, Any]
 ) -> PartitionedUsers:
-    """Load the ratings of some files with common user and item indices, prepared for the task."""
+    """Load the ratings of files, one partition each, prepared for the task.
+
+    Users and items get the same indices in all partitions.
+
+    Args:
+        client: the Dask client.
+        files: Parquet files, each with all ratings of its users.
+        task: what the ratings are prepared for.
+        reading: how the files are read, as arguments of `ReadOptions`.
+    """
     options = ReadOptions(**reading)
     loaded = [
         _submit(
@@ -313,7 +353,7 @@ def load_partitions(
             [_submit(client, partitions.CATALOGUE, partition) for partition in loaded],
         )
     )
-    users, items = partitions.join_ratings(files, summaries)
+    users, items = partitions.index_all_names(files, summaries)
     _, _, first_facts, columns = summaries[0]
     indexed_partitions = []
     for partition, (user_names, item_names, *_) in zip(loaded, summaries, strict=True):
@@ -337,6 +377,7 @@ def load_partitions(
 
 
 def _submit(client: Any, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return the future of a call on a worker; an equal call is a task of its own."""
     return client.submit(function, *arguments, pure=False)
 
 
@@ -362,7 +403,14 @@ def _wait_for_result(future: Any) -> Any:
 def build_partitioned_problem(
     all_ratings: PartitionedUsers, name: str, task: Task, split: Split | None, seed: int
 ) -> PartitionedProblem:
-    """Split all ratings into those to train on and those to test on.
+    """Build a problem by splitting the ratings of every user, which stay in their partitions.
+
+    Args:
+        all_ratings: the prepared ratings.
+        name: of the data.
+        task: what is predicted.
+        split: how ratings are held out (default: as the task does it).
+        seed: of the split.
 
     Raises:
         InvalidSetting: the share of test ratings is not between 0 and 1.
@@ -379,6 +427,7 @@ def build_partitioned_problem(
     )
     halves = all_ratings.map_users(partitions.split_ratings, share, key)
     train, test = (attach_rating_count(halves.map_users(itemgetter(k))) for k in (0, 1))
+    # The test side keeps (training, test) pairs, since measures need both.
     ratings, held_out = cast("Any", (train, replace(halves, count=test.count)))
     steps = (str(Implicit()),) if task is Task.RANKING else ()
     return PartitionedProblem(ratings, held_out, name, steps, description)

@@ -49,8 +49,8 @@ from dpmc_lab.store import (
     StoreError,
     StoreLocked,
     digest_values,
+    drop_epsilon,
     list_certified_units,
-    without_epsilon,
 )
 from dpmc_lab.sweep import toplists
 from dpmc_lab.sweep.grid import Unit
@@ -60,7 +60,7 @@ T = TypeVar("T")
 
 # --- what a worker does --------------------------------------------------------------------------
 
-_LARGE = 2_000_000  # ratings from which on a process keeps one split: 32 MB
+_LARGE = 2_000_000  # with more ratings (32 MB), a process caches a single split
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
@@ -73,10 +73,10 @@ class RecentCache:
         self._cached: OrderedDict[Hashable, Any] = OrderedDict()
 
     def get(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """Return the value of a key, computing it where it is not cached."""
+        """Return the value of a key, computing it if it is not cached."""
         with self._lock:
             if key not in self._cached:
-                while len(self._cached) >= self.size:  # before the new one takes its room
+                while len(self._cached) >= self.size:  # freed before the new value is computed
                     self._cached.popitem(last=False)
                 self._cached[key] = compute()
             self._cached.move_to_end(key)
@@ -113,17 +113,24 @@ class SharedSources:
 def initialise_worker(
     sources: SharedSources, lifeline: Connection, files: Mapping[str, bytes]
 ) -> None:
-    """Prepare a process that lives only as long as the other end of its lifeline is open."""
+    """Prepare a worker process that lives only as long as its parent.
+
+    Args:
+        sources: the data of the units.
+        lifeline: a pipe; the process ends when the parent's end of it is closed.
+        files: source texts of the loaded plugins, by path.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches everybody; the parent decides
 
     def watch_lifeline() -> None:
+        """End this process when the parent's end of the pipe is closed."""
         with suppress(EOFError, OSError):
             lifeline.recv_bytes()
         os._exit(1)
 
     threading.Thread(target=watch_lifeline, daemon=True).start()
     _sources.update(sources.open())
-    for path, source in files.items():  # the same text in every worker, whatever is on disk by now
+    for path, source in files.items():  # the parent's text, even if the file has changed since
         plugins.run_plugin(path, source)
 
 
@@ -150,7 +157,7 @@ def run_unit(
         return str(error)
     except MemoryError:
         return "not enough memory; take smaller data or another method"
-    except Exception as error:  # a fault of ours must not end a sweep of a thousand units
+    except Exception as error:  # a fault of this program must not end a sweep of a thousand units
         return f"unexpected {type(error).__name__}: {error}"
 
 
@@ -166,7 +173,7 @@ def run_unit_locally(unit: Unit, source: SweepData) -> tuple[Result, Record]:
     if len(problem.train) > _LARGE:
         _problems.size = 1  # units come seed by seed, and a split is as large as its data
     result = experiment.run(
-        unit.mechanism, problem, unit.seed, with_baselines=False, solve=shared_solve
+        unit.mechanism, problem, unit.seed, with_baselines=False, solve=share_solve
     )
     record = result.as_dict()
     del record["baselines"], record["evaluation"], record["raw"]
@@ -185,7 +192,7 @@ def run_unit_locally(unit: Unit, source: SweepData) -> tuple[Result, Record]:
 
 
 def build_unit_problem(unit: Unit, source: SweepData) -> Problem:
-    """Return what a unit is trained and tested on."""
+    """Return the training and test ratings of a unit, prepared and split as it asks."""
     steps = [parse_step(step) for step in unit.steps]
     return build_problem(
         source.for_seed(unit.seed),
@@ -197,14 +204,15 @@ def build_unit_problem(unit: Unit, source: SweepData) -> Problem:
     )
 
 
-def shared_solve(mechanism: Any, ratings: Ratings) -> Rounds:
-    """Return a mechanism's solve before noise, shared by all epsilons and seeds."""
-    settings = without_epsilon(serialise_settings(mechanism))
+def share_solve(mechanism: Any, ratings: Ratings) -> Rounds:
+    """Return the rounds of a mechanism's solve before noise, computed once for all epsilons."""
+    settings = drop_epsilon(serialise_settings(mechanism))
     key = digest_values(mechanism.id, mechanism.revision, settings, ratings.fingerprint)
     return _solves.get(key, lambda: tuple(mechanism.solve_without_noise(ratings)))
 
 
 def _limit_threads() -> None:
+    """Hold linear algebra in this process to one thread, unless the environment does already."""
     if all(os.environ.get(name) == "1" for name in THREADS[:2]):
         return
     with suppress(ImportError):
@@ -217,7 +225,7 @@ def _limit_threads() -> None:
 # --- where units run -----------------------------------------------------------------------------
 
 
-def default_jobs() -> int:
+def count_cores() -> int:
     """Return how many processor cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
@@ -235,7 +243,7 @@ def resolve_jobs(jobs: int | None, name: str = "jobs") -> int:
         InvalidSetting: it is not between 1 and 1024.
     """
     if jobs is None:
-        return default_jobs()
+        return count_cores()
     check_number(name, jobs, at_least=1, at_most=1024, integer=True)
     return jobs
 
@@ -252,8 +260,11 @@ class Pool(Protocol):
     def submit(self, unit: Unit) -> Future[Record | str]:
         """Hand a unit to a worker.
 
+        Returns:
+            The future record of the unit, or a sentence that says why there is none.
+
         Raises:
-            BrokenExecutor: the pool is lost.
+            BrokenExecutor: the pool is lost; the future may raise it too.
         """
 
     def close(self, *, at_once: bool) -> None:
@@ -272,7 +283,7 @@ class LocalPool:
 
     def __init__(self, sources: Mapping[str, SweepData], jobs: int | None = None) -> None:
         self.size = resolve_jobs(jobs)
-        context = _process_context()
+        context = _get_process_context()
         self._reader, self._lifeline = context.Pipe(duplex=False)
         arguments = (
             SharedSources(sources, context),
@@ -287,6 +298,10 @@ class LocalPool:
         self, unit: Unit, also: Callable[[Result], Any] | None = None
     ) -> Future[Record | str]:
         """Hand a unit to a worker.
+
+        Args:
+            unit: the unit.
+            also: computes a further value from the result, see `run_unit`.
 
         Raises:
             BrokenExecutor: no process can be started.
@@ -308,14 +323,15 @@ class LocalPool:
 
 def warm_up() -> None:
     """Start loading the library, in the background, in the process that workers are forked from."""
-    if _process_context().get_start_method() == "forkserver":
+    if _get_process_context().get_start_method() == "forkserver":
         from multiprocessing import forkserver
 
         with _prepare_children():
             forkserver.ensure_running()
 
 
-def _process_context() -> Any:
+def _get_process_context() -> Any:
+    """Return how this system starts worker processes."""
     # Never a fork of this process: it may hold locks and threads. A fork server has loaded the
     # library once and hands out copies in milliseconds; elsewhere each worker loads it anew.
     if sys.platform != "linux":
@@ -327,7 +343,7 @@ def _process_context() -> Any:
 
 @contextmanager
 def _prepare_children() -> Iterator[None]:
-    """Start processes inside the block with one thread of linear algebra and without Ctrl-C."""
+    """Let processes that the block starts have one thread of linear algebra, and no Ctrl-C."""
     if os.name == "posix":
         resource_tracker.ensure_running()  # first, because its start lets Ctrl-C through again
     previous = {name: os.environ.get(name) for name in THREADS}
@@ -350,13 +366,13 @@ def _prepare_children() -> Iterator[None]:
 
 # --- running all of them -------------------------------------------------------------------------
 
-POLL_SECONDS = 0.2  # seconds between two looks at the stop button
-MAX_LOSSES_TOGETHER = 2  # times a unit may lose its worker beside others, before it runs on its own
-MAX_LOSSES_ALONE = 2  # times it may on its own, before it is given up
+POLL_SECONDS = 0.2  # between two checks whether to stop
+MAX_LOSSES_TOGETHER = 2  # after so many lost workers, a unit runs without other units beside it
+MAX_LOSSES_ALONE = 2  # after so many more, it is reported as failed
 MAX_BREAKS = 8  # broken pools in a row without one finished unit
-POLL_PAUSE_FACTOR = (
-    10  # how long the looks for others' rows rest, in their own times: there may be 100,000
-)
+# Looking for the rows of other sweeps takes long with 100,000 units: the pause after it is so many
+# times as long.
+POLL_PAUSE_FACTOR = 10
 PATIENCE = 60.0  # seconds to go on trying a locked store once everything else is done
 ELSEWHERE_NOTE = (
     "what is left is being computed by another sweep on this store; waiting for its rows"
@@ -459,10 +475,15 @@ def run(
 class _Sweep:
     """The units that are left, and rows on their way to the store.
 
-    Rows that a locked store cannot take wait here. A unit stays claimed until its row is written.
+    A unit stays claimed until its row is written.
 
     Attributes:
+        _todo: units without a row that are not running.
+        _losses: how often the worker of a unit was lost, by the unit's key.
         _suspects: units that were running when a pool broke.
+        _waiting: rows that a locked store could not take yet.
+        _next_write, _next_poll: when to write, and to look for other sweeps' rows, at the earliest.
+        _last_stamp: the store's stamp at the last look.
     """
 
     _todo: deque[Unit]
@@ -489,15 +510,19 @@ class _Sweep:
         self._on_progress(self._report)
 
     def drain(self, pool: Pool) -> bool:
-        """Work until nothing is left, the user stops or the pool breaks; return if it broke."""
+        """Run units until none is left, the user stops or the pool breaks.
+
+        Returns:
+            Whether the pool broke.
+        """
         todo, report = self._todo, self._report
         running: dict[Future[Record | str], Unit] = {}
         broken = False
         while running or (todo and not broken):
             report.stopped = bool(self._stop())
             try:
-                for _ in range(0 if report.stopped else len(todo)):  # one look at each
-                    # A unit that was there twice when a worker died runs with no other beside it.
+                for _ in range(0 if report.stopped else len(todo)):  # each unit at most once
+                    # A unit that has lost its worker twice runs with no other beside it.
                     candidates = (todo[0], *running.values())
                     fragile = (
                         running
@@ -513,7 +538,7 @@ class _Sweep:
                     stored = set[str]()
                     with suppress(StoreLocked):  # at worst it is computed twice
                         stored = self._store.find_stored_keys([todo[0].key])
-                    if stored:  # looked up once nobody else can write it
+                    if stored:  # another sweep wrote it before it was claimed here
                         self._claims.drop(todo[0].key)
                         report.skipped += 1
                     else:
@@ -532,11 +557,11 @@ class _Sweep:
                 unit = running.pop(future)
                 try:
                     outcome = future.result()
-                except BrokenExecutor:  # all that run are told so, one after the other
+                except BrokenExecutor:  # every running unit gets this, one after the other
                     broken = True
                     self._suspects.append(unit)
                     continue
-                except CancelledError:  # a cluster lost the data, or is gone: connecting will tell
+                except CancelledError:  # a cluster lost the data or is gone; opening a pool shows
                     broken = cut_off = True
                     todo.appendleft(unit)
                     continue
@@ -547,21 +572,21 @@ class _Sweep:
                     self._record_failure(unit, outcome)
                 else:
                     self._waiting.append(outcome)
-            if cut_off:  # one handed over meanwhile would never answer
+            if cut_off:  # units submitted since then would never answer
                 todo.extendleft(running.values())
                 running.clear()
             self._write_waiting()
             if not self._waiting:
                 report.note = ELSEWHERE_NOTE if elsewhere else ""
             self.report_progress()
-            if report.stopped:  # unless that was the last of it
+            if report.stopped:  # it does not count as stopped if everything is done
                 todo.extendleft(running.values())
                 report.stopped = bool(todo)
                 break
         return broken
 
     def requeue_suspects(self) -> None:
-        """Requeue units whose pool broke at the front, unless they break it on their own."""
+        """Put the units whose pool broke first in the queue; too many losses are a failure."""
         while self._suspects:
             unit = self._suspects.pop()
             self._losses[unit.key] += 1
@@ -597,13 +622,15 @@ class _Sweep:
             time.sleep(POLL_SECONDS)
 
     def _record_failure(self, unit: Unit, reason: str) -> None:
+        """Report a unit as failed, and release its claim."""
         self._report.failed[unit] = reason
         self._claims.drop(unit.key)
 
     def _count_other_rows(self, *, at_once: bool) -> None:
-        """Count the rows that other sweeps have written since.
+        """Take units off the queue whose rows another sweep has written, and count them as skipped.
 
-        So nothing runs twice, and the count agrees with the store.
+        Args:
+            at_once: whether to look even before the pause since the last look is over.
         """
         start = time.monotonic()
         if start < self._next_poll and not at_once:
@@ -621,10 +648,10 @@ class _Sweep:
         self._next_poll = start + POLL_PAUSE_FACTOR * (time.monotonic() - start)
 
     def _write_waiting(self) -> None:
-        """Write the waiting rows.
+        """Write the waiting rows; a locked store is tried again later.
 
         Raises:
-            StoreError: unless the store is merely locked.
+            StoreError: they cannot be written for another reason.
         """
         if not self._waiting or time.monotonic() < self._next_write:
             return
@@ -647,4 +674,5 @@ class _Sweep:
 
 
 def _format_row_count(waiting: Sequence[Record]) -> str:
+    """Return the number of finished rows with its noun."""
     return f"{len(waiting)} finished row{'' if len(waiting) == 1 else 's'}"

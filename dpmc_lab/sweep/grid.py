@@ -33,15 +33,15 @@ from dpmc_core.problem import (
 )
 from dpmc_core.registry import has_features_step
 from dpmc_core.settings import format_setting, list_settings, parse_setting
-from dpmc_lab.store import digest_values, unit_key, without_epsilon
+from dpmc_lab.store import digest_values, drop_epsilon, unit_key
 from dpmc_lab.sweep.sources import SweepData, open_source
 
 MAX_UNITS = 200_000
-MAX_VALUES = 10_000  # of a list that is typed in
-_MAX_TRIES = 5
+MAX_VALUES = 10_000  # that a typed range can stand for
+_MAX_TRIES = 5  # seeds whose split is tried
 NUMBERS_LIMIT = "numbers > 0 separated by commas, or LO:HI:COUNT"
 INTEGERS_LIMIT = "integers separated by commas, or {}"
-MAX_SEED = 2**63 - 1  # what a database column holds
+MAX_SEED = 2**63 - 1  # the largest integer of a database column
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,6 +135,15 @@ class Grid:
         ]
 
     def _check_setting(self, name: str, texts: Sequence[str]) -> None:
+        """Check that one of the mechanisms has a setting, and that there are values to try.
+
+        Args:
+            name: 'setting' or 'MECHANISM.setting'.
+            texts: its values.
+
+        Raises:
+            InvalidSetting: no mechanism has it, or there is no value.
+        """
         mechanism_id, _, setting_name = name.rpartition(".")
         if mechanism_id and mechanism_id not in self.mechanisms:
             raise unknown_name_error("mechanism of a setting", mechanism_id, self.mechanisms)
@@ -150,7 +159,10 @@ class Grid:
             raise InvalidSetting(name, "given at least one value", "none")
 
     def parse_values(self, id: str) -> dict[str, list[Any]]:
-        """Return the values to try of a mechanism's settings: its own, else those given for all."""
+        """Return the values to try for each setting of a mechanism.
+
+        Values for 'MECHANISM.setting' replace those for 'setting', which are for all mechanisms.
+        """
         values = {}
         for name, texts in self.settings.items():
             mechanism_id, _, setting_name = name.rpartition(".")
@@ -163,7 +175,7 @@ class Grid:
         return values
 
     def create_variants(self, id: str) -> Iterator[Mechanism]:
-        """Yield a mechanism at every epsilon, if it has one, with all combinations of settings."""
+        """Yield a mechanism with all combinations of settings, and of epsilons if it adds noise."""
         values = self.parse_values(id)
         epsilons: Sequence[float | None] = list(self.epsilons) if _adds_noise(id) else [None]
         for epsilon, *combination in itertools.product(epsilons, *values.values()):
@@ -174,7 +186,7 @@ class Grid:
 
 @dataclass(frozen=True, eq=False)
 class Unit:
-    """What a worker needs to know beside the data.
+    """One run of a sweep: everything that a worker needs besides the data.
 
     Attributes:
         source: fingerprint of the data.
@@ -205,7 +217,7 @@ class Unit:
     @cached_property
     def curve_key(self) -> str:
         """Return the key of the unit's curve: the same hash without epsilon and seed."""
-        return unit_key(*self._key_columns, without_epsilon(self.settings))
+        return unit_key(*self._key_columns, drop_epsilon(self.settings))
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -219,6 +231,7 @@ class Unit:
 
     @property
     def _key_columns(self) -> tuple[str, list[str], str, str, int]:
+        """Return what the keys of the unit and of its curve have in common."""
         mechanism = self.mechanism
         return self.source, list(self.steps), self.split_text, mechanism.id, mechanism.revision
 
@@ -228,7 +241,7 @@ class Unit:
 
 
 class PlanKeys(NamedTuple):
-    """The keys of a plan in a result store.
+    """The keys under which a result store has the rows of a plan.
 
     Attributes:
         name: key of the whole plan.
@@ -282,6 +295,7 @@ def build_plan(grid: Grid, data: Sequence[SweepData] | None = None) -> Plan:
     def try_preparation(
         fingerprint: str, task: Task, takes_item_features: bool
     ) -> tuple[tuple[str, ...], Split | None, str]:
+        """Return the preparation of a task on a source, tried only once for each combination."""
         return _try_preparation(grid, source_by_fingerprint[fingerprint], task, takes_item_features)
 
     units: dict[str, Unit] = {}
@@ -332,6 +346,7 @@ def _try_preparation(
 
 
 def _has_setting(name: str, id: str) -> bool:
+    """Return whether a mechanism has the setting that 'setting' or 'MECHANISM.setting' names."""
     mechanism_id, _, setting_name = name.rpartition(".")
     if setting_name == "epsilon" or mechanism_id not in ("", id):
         return False
@@ -339,11 +354,15 @@ def _has_setting(name: str, id: str) -> bool:
 
 
 def _adds_noise(id: str) -> bool:
+    """Return whether the mechanism with this id adds noise, and so has an epsilon."""
     return registry.adds_noise(registry.get_mechanism(id))
 
 
 def _order_methods(methods: Sequence[Mechanism], grid: Grid) -> Iterator[Mechanism]:
-    """Yield methods without epsilon, then others from coarse to fine, each after its baseline."""
+    """Yield the methods in the order in which they run, each after its baselines.
+
+    Methods without noise come first, then the others by epsilon, from coarse to fine.
+    """
     by_epsilon: dict[float, list[Mechanism]] = {}
     for method in itertools.chain.from_iterable(
         (*build_baselines(method, grid.steps), method) for method in methods
@@ -352,12 +371,12 @@ def _order_methods(methods: Sequence[Mechanism], grid: Grid) -> Iterator[Mechani
             yield method
         else:
             by_epsilon.setdefault(method.epsilon, []).append(method)  # type: ignore[attr-defined]
-    for epsilon in coarse_to_fine(grid.epsilons):
+    for epsilon in order_coarse_to_fine(grid.epsilons):
         yield from by_epsilon.pop(float(epsilon), [])
 
 
-def coarse_to_fine(values: Sequence[float]) -> Iterator[float]:
-    """Yield both ends, then the middle of every gap, repeatedly; each value once."""
+def order_coarse_to_fine(values: Sequence[float]) -> Iterator[float]:
+    """Yield each value once: the smallest and the largest, then the middle of every gap so far."""
     ordered = sorted(dict.fromkeys(values))
     gaps = [(0, len(ordered) - 1)]
     yield from dict.fromkeys(ordered[:1] + ordered[-1:])
@@ -370,9 +389,10 @@ def coarse_to_fine(values: Sequence[float]) -> Iterator[float]:
 
 
 def parse_epsilons(texts: Sequence[str], name: str = "--epsilons") -> tuple[float, ...]:
-    """Parse 0.5,1,2 or LO:HI:COUNT.
+    """Parse 0.5,1,2 or LO:HI:COUNT, and return the epsilons in increasing order.
 
-    The second form is spaced evenly in the logarithm and rounded to 3 digits.
+    The second form stands for COUNT numbers that are evenly spaced in the logarithm and rounded to
+    3 digits.
 
     Args:
         texts: what was typed.
@@ -384,7 +404,7 @@ def parse_epsilons(texts: Sequence[str], name: str = "--epsilons") -> tuple[floa
     epsilons: list[float] = []
     for word in split_values(texts):
         if ":" in word:
-            epsilons += _log_spaced(word, name)
+            epsilons += _parse_log_range(word, name)
         else:
             epsilons.append(parse_number(float, word, name, NUMBERS_LIMIT))
             check_number("epsilon", epsilons[-1], above=0)
@@ -420,7 +440,8 @@ def split_values(texts: Sequence[str]) -> list[str]:
     return [value for text in texts for value in text.replace(",", " ").split()]
 
 
-def _log_spaced(word: str, name: str) -> list[float]:
+def _parse_log_range(word: str, name: str) -> list[float]:
+    """Parse LO:HI:COUNT, see `parse_epsilons`."""
     texts = word.split(":")
     if len(texts) != 3:
         raise InvalidSetting(name, "numbers or LO:HI:COUNT, for example 0.1:10:11", word)
@@ -443,7 +464,13 @@ def format_seeds(seeds: Sequence[int]) -> str:
 def build_sweep_command(
     grid: Grid, *, store: Path | None = None, jobs: int | None = None
 ) -> list[str]:
-    """Return the command of a child process that sweeps a grid and reports on standard output."""
+    """Return the command of a child process that sweeps a grid and prints its progress as JSON.
+
+    Args:
+        grid: the grid.
+        store: path of the result store (default: the user's).
+        jobs: number of processes (default: one per core).
+    """
     options = {"--store": store, "--jobs": jobs}
     arguments = (
         word for name, value in options.items() if value is not None for word in (name, str(value))

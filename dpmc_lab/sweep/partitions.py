@@ -25,13 +25,18 @@ from dpmc_core.model import Task
 from dpmc_core.problem import prepare_all_ratings
 from dpmc_core.ratings import Ratings, hash_cells, rank_within_user
 
-CATALOGUE = attrgetter("user_ids", "item_ids", "public", "columns")  # of one file's ratings
+# Returns these of one file's ratings, as a tuple.
+CATALOGUE = attrgetter("user_ids", "item_ids", "public", "columns")
 
 
-def join_ratings(
+def index_all_names(
     files: Sequence[Path], catalogues: Sequence[tuple[Any, ...]]
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the index of each user and of each item among those of all files.
+    """Return the index of each user's name, and of each item's, among those of all files.
+
+    Args:
+        files: the files.
+        catalogues: what CATALOGUE returns for each of them.
 
     Raises:
         BadRatings: ranges differ, or a user is in two files.
@@ -60,7 +65,7 @@ def index_in_order(names: Sequence[str]) -> dict[str, int]:
 
 
 def read_file_stamp(path: Path) -> tuple[int, int]:
-    """Return the size and the modification time of a file."""
+    """Return the size and the modification time of a file, which show whether it has changed."""
     status = path.stat()
     return status.st_size, status.st_mtime_ns
 
@@ -68,12 +73,16 @@ def read_file_stamp(path: Path) -> tuple[int, int]:
 def read_file(path: str, options: ReadOptions, expected_stamp: tuple[int, int]) -> Ratings:
     """Read the ratings of a file.
 
+    Args:
+        path: of the file.
+        options: how it is read.
+        expected_stamp: its size and modification time when the fit began.
+
     Raises:
         BadRatings: its stamp is no longer the expected one.
     """
-    if (
-        Path(path).is_file() and read_file_stamp(Path(path)) != expected_stamp
-    ):  # read again, in the middle of a fit
+    # Dask reads a file again, in the middle of a fit, when a worker is lost.
+    if Path(path).is_file() and read_file_stamp(Path(path)) != expected_stamp:
         raise BadRatings(f"{Path(path).name} has changed while it was used: run the command again")
     return clean(options, read_table(Source.from_file(path), options))[0][0]
 
@@ -104,6 +113,11 @@ def split_ratings(
 
     The test ratings are each user's latest, or a share that always leaves every user one rating.
     The split is by a hash, so it is the same in any partition.
+
+    Args:
+        ratings: of a partition.
+        share: share of test ratings; None to hold out the latest rating of each user.
+        key: of the hash.
     """
     number = hash_cells(ratings, key)
     if share is None:
@@ -116,7 +130,10 @@ def split_ratings(
 
 
 def summarise_content(ratings: Ratings | None) -> tuple[int, Any]:
-    """Return the number of ratings, and a sum over them that differs for other ratings."""
+    """Return the number of ratings, and the sum of a hash of each, which identifies them.
+
+    Both can be summed over partitions.
+    """
     if ratings is None:
         return 0, np.zeros(1, dtype=np.uint64)
     marks = hash_cells(ratings, 0) * ratings.values.view(np.uint64) + hash_cells(ratings, 1)
@@ -129,7 +146,13 @@ def sum_test_measures(
     function: Callable[..., Any],
     state: tuple[Any, ...],
 ) -> tuple[float, int]:
-    """Return the sum of the measures of the test ratings that have one, and their number."""
+    """Return the sum of what test ratings add to the task's metric, and the number of these.
+
+    Args:
+        paired: what the model needs of a partition, and its training and test ratings.
+        task: what is predicted.
+        function, state: `function(partition, *state)` is the model of the partition's users.
+    """
     partition, (train, test) = paired
     if test is None:
         return 0.0, 0
@@ -151,5 +174,5 @@ def add_results(first: Any, *remaining: Any) -> Any:
 
 
 def pair_partitions(*values: Any) -> tuple[Any, ...]:
-    """Return the values that two partitions hold for the same users as a tuple."""
+    """Return what several futures hold for the users of one partition, as a tuple."""
     return values

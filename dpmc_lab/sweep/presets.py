@@ -15,7 +15,7 @@ from dpmc_lab.sweep.grid import Grid
 
 # After a change run `make rows`: until then the shipped curves have no point at a new epsilon.
 EPSILONS = (0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0)
-# For mechanisms that have two estimators.
+# The setting that runs both estimators of mechanisms that have two.
 BOTH_ESTIMATORS = {"estimator": tuple(estimator.value for estimator in Estimator)}
 
 

@@ -102,7 +102,7 @@ class GeneratedSource:
 
     @property
     def name(self) -> str:
-        """Return the data as they are typed."""
+        """Return the name under which these data are typed, see `open_source`."""
         options_text = "".join(f",{name}={value}" for name, value in self.options.items())
         return f"{self.sample}:seed={EACH_SEED}{options_text}"
 
@@ -124,9 +124,9 @@ class GeneratedSource:
         return datasets.load(self.sample, seed=seed, **self.options)
 
 
-# Where the ratings of a unit come from; small enough to travel to a worker process. fingerprint:
-# content hash of everything that results can depend on. per_seed: whether the ratings, before any
-# split, depend on the seed. at(seed): a data set to split, or (training, test) ratings.
+# Where the ratings of a unit come from. `fingerprint` is a hash of everything that results can
+# depend on, `per_seed` is whether the ratings themselves, before any split, depend on the seed, and
+# `for_seed` returns a data set to split, or (training, test) ratings.
 SweepData = SplitSource | PairSource | GeneratedSource
 
 
@@ -166,7 +166,7 @@ def open_source(data: str, test: str | None = None, **options: Any) -> SweepData
         if sample_options.get("seed") == EACH_SEED:
             del sample_options["seed"]
             source = GeneratedSource(sample, sample_options)
-            source.for_seed(0)  # a wrong option is told now
+            source.for_seed(0)  # raises an error now if an option is wrong
             return source
         options_text = ",".join(f"{name}={value}" for name, value in sample_options.items())
         dataset = datasets.load(sample, **sample_options)
@@ -181,10 +181,10 @@ def open_source(data: str, test: str | None = None, **options: Any) -> SweepData
 def drop_names(source: SplitSource | PairSource) -> SplitSource | PairSource:
     """Return the same source without names of users and items, on which no result depends."""
     if isinstance(source, PairSource):
-        train = _without_names(source.train)
-        return PairSource(train, _without_names(source.test), source.name, source.title)
+        train = _remove_names(source.train)
+        return PairSource(train, _remove_names(source.test), source.name, source.title)
     return SplitSource(
-        dataclasses.replace(source.dataset, ratings=_without_names(source.dataset.ratings))
+        dataclasses.replace(source.dataset, ratings=_remove_names(source.dataset.ratings))
     )
 
 
@@ -232,7 +232,7 @@ def read_snapshot(path: Path) -> Dataset:
 
 
 def _find_fold(data: str) -> tuple[Path, Path] | None:
-    """Return the two files of an official split, where `data` is their common stem."""
+    """Return the training and test files of an official split whose common stem `data` is."""
     path = _locate_file(data)
     if not path.exists():
         for train in (path.with_name(f"{path.name}.{end}") for end in ("base", "train")):
@@ -243,22 +243,25 @@ def _find_fold(data: str) -> tuple[Path, Path] | None:
 
 
 def _locate_file(data: str) -> Path:
-    """Return the path, or the file in the folder of a downloaded set that its first part names."""
+    """Return the path of a file; its first part may name a downloaded set instead of a folder."""
     path = Path(data)
     if path.parent.exists() or path.parts[0] not in public_sets.ARCHIVES:
         return path
     return public_sets.find_downloaded_folder(path.parts[0]).joinpath(*path.parts[1:])
 
 
-def _without_names(ratings: Ratings) -> Ratings:
+def _remove_names(ratings: Ratings) -> Ratings:
+    """Return ratings without ids of users and items, and without titles."""
     return dataclasses.replace(ratings, user_ids=None, item_ids=None, titles=None)
 
 
 def _hash_content(ratings: Ratings) -> list[str | None]:
+    """Return the fingerprint of ratings and a hash of their times, which it does not cover."""
     return [ratings.fingerprint, None if ratings.times is None else _hash_array(ratings.times)]
 
 
 def _hash_array(array: np.ndarray[Any, Any]) -> str:
+    """Return the SHA-256 of an array's bytes."""
     return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
 
 
@@ -302,30 +305,33 @@ class PrivateFolder:
                     and _FOLDER_PATTERN.fullmatch(path.name)
                     and _belongs_to_user(path)
                 ):
-                    folder._lock = locks.acquire_lock(_owner_lock_path(path))
+                    folder._lock = locks.acquire_lock(_get_owner_lock_path(path))
             if folder._lock is not None:
                 folders.append(folder)
         return folders
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return the variables of the child, whose home and temporary files are in the folder."""
+        """Return the child's environment, whose home and temporary files are in the folder."""
         folder = str(self.path)
         names = (locks.FOLDER_VARIABLE, "DPMC_HOME", "TMPDIR", "TEMP", "TMP")
         return {**os.environ, **dict.fromkeys(names, folder)}
 
     def write(self) -> None:
-        """Write the ratings into the folder, unless they are there: folders 0700, files 0600.
+        """Create the folder (mode 0700) with the ratings, and start its watcher.
+
+        Nothing happens where the folder was written before or claimed as an orphan.
 
         Raises:
             OSError: the folder cannot be written.
         """
         if self._lock is not None or self.dataset is None:
             return
-        staging = self.path.with_name(f".{self.path.name}")  # no orphan before it is locked
+        # `claim_orphans` does not find a folder of this name, which nobody has locked yet.
+        staging = self.path.with_name(f".{self.path.name}")
         staging.mkdir(mode=0o700)
         try:
-            self._lock = locks.acquire_lock(_owner_lock_path(staging))
+            self._lock = locks.acquire_lock(_get_owner_lock_path(staging))
             staging.rename(self.path)
             write_snapshot(self.dataset, self.data)
             self.store.touch(mode=0o600, exist_ok=False)  # SQLite's other files take its mode
@@ -339,7 +345,7 @@ class PrivateFolder:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                start_new_session=True,  # a closed terminal ends the server alone
+                start_new_session=True,  # a closed terminal ends the server, not its watcher
             )
 
     def close(self) -> None:
@@ -354,10 +360,12 @@ class PrivateFolder:
             self._watcher.wait()
 
 
-def _owner_lock_path(folder: Path) -> Path:
+def _get_owner_lock_path(folder: Path) -> Path:
+    """Return the path of the lock that the owner of a private folder holds."""
     return folder / locks.OWNER_LOCK
 
 
 def _belongs_to_user(folder: Path) -> bool:
+    """Return whether a path is a folder, and no link, of this user."""
     status = folder.lstat()
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()

@@ -11,15 +11,21 @@ from dpmc_core.model import Model
 from dpmc_core.ratings import Ratings
 from dpmc_core.stopping import check_cancelled
 
-LISTS_SEED = 1  # the seed whose lists are kept
-LIST_LENGTH = 5  # items of a list that is kept
-MAX_USERS = 300  # whose lists are kept
+LISTS_SEED = 1  # the seed whose recommendation lists are stored
+LIST_LENGTH = 5  # items of a stored list
+MAX_USERS = 300  # users whose lists are stored
 
 
 def rank_items(model: Model, train: Ratings, user: int, length: int) -> tuple[Ints, Floats]:
     """Return the highest-scored items that a user did not rate in training, and their scores.
 
     The best come first; of equal scores, the lower index comes first.
+
+    Args:
+        model: the model.
+        train: the training ratings.
+        user: index of the user.
+        length: number of items at most.
     """
     items = np.arange(train.public.items)
     scores = np.array(model.predict(np.full(len(items), user), items), dtype=float)
@@ -28,13 +34,13 @@ def rank_items(model: Model, train: Ratings, user: int, length: int) -> tuple[In
 
 
 def sample_users(train: Ratings) -> Ints:
-    """Return the users whose lists are kept: at most 300 raters, spread evenly over all."""
+    """Return the users whose lists are stored: at most 300 users with ratings, evenly spaced."""
     raters = np.flatnonzero(np.diff(train.indptr))
     return raters[np.linspace(0, len(raters) - 1, min(MAX_USERS, len(raters))).astype(np.int64)]
 
 
 def list_recommendations(model: Model, train: Ratings) -> list[list[int]]:
-    """Return the lists of the sampled users, in their order."""
+    """Return a model's recommendation list for each user of `sample_users`, in this order."""
     lists = []
     for user in sample_users(train):
         check_cancelled()
@@ -43,7 +49,7 @@ def list_recommendations(model: Model, train: Ratings) -> list[list[int]]:
 
 
 def list_popular_items(train: Ratings) -> list[list[int]]:
-    """Return lists of the most rated items for the sampled users."""
+    """Return, for each user of `sample_users`, the most rated items that the user did not rate."""
     counts = np.bincount(train.items, minlength=train.public.items).astype(float)
     return [
         _rank_unrated(counts, train, int(user), LIST_LENGTH).tolist()
@@ -52,6 +58,7 @@ def list_popular_items(train: Ratings) -> list[list[int]]:
 
 
 def _rank_unrated(scores: Floats, train: Ratings, user: int, length: int) -> Ints:
+    """Return the `length` items with the highest scores that a user did not rate, best first."""
     scores = scores.copy()
     scores[train.items[train.indptr[user] : train.indptr[user + 1]]] = -np.inf
     ranked = np.argsort(-scores, kind="stable")[:length]

@@ -20,6 +20,7 @@ from plotly.basedatatypes import BaseFigure
 from dpmc_core.errors import DpmcError, capitalise, format_sentence
 from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.privacy import Guarantee
+from dpmc_lab import citation
 from dpmc_lab.curves import cards, lines, measurements
 from dpmc_lab.curves.lines import CurveChart, EpsilonUnit
 from dpmc_lab.measured import MeasuredBound
@@ -61,10 +62,15 @@ def show_error(error: Exception) -> None:
 
 
 def show_safely(section: str, body: Callable[..., Any], *args: Any) -> Any:
-    """Show one part of a page and return its result.
+    """Draw one part of a page by `body(*args)`, and return its result.
 
     If it fails, one sentence takes its place, the rest of the page continues, and the fault is
     logged once.
+
+    Args:
+        section: name of the part, for the sentence and the log.
+        body: draws the part.
+        *args: its arguments.
     """
     try:
         return body(*args)
@@ -107,7 +113,15 @@ def show_figure(
     config: Mapping[str, Any] = _PLOTLY_CONFIG,
     **options: Any,
 ) -> None:
-    """Show a chart alone, where its text and numbers are beside it."""
+    """Show a chart without its text and table, for pages that show these elsewhere.
+
+    Args:
+        fig: the chart.
+        alt: its text alternative.
+        key: a name of the chart that is unique on the page.
+        config: options of Plotly's toolbar.
+        **options: of Streamlit's chart.
+    """
     prebuilt = _PrebuiltFigure(fig.to_plotly(state.get_theme()))
     st.plotly_chart(prebuilt, theme=None, alt=alt, config=dict(config), key=key, **options)
 
@@ -139,9 +153,10 @@ def show_chart(
 def show_chart_numbers(
     alt: str, table: Mapping[str, Sequence[Any]] | None = None, key: str | None = None
 ) -> None:
-    """Show in an expander what one chart, or several together, say: the text and the table."""
+    """Show the text alternative and the table of one chart, or of several, in an expander."""
 
     def show_details() -> None:
+        """Show the text and the table."""
         st.text(alt)
         if table is not None:
             show_table(table, alt=f"Numbers of the chart: {alt}")
@@ -173,7 +188,7 @@ def show_expander(
 ) -> None:
     """Show an expander for what few people need.
 
-    With a key its content is made only when it is opened.
+    With a key its content is drawn only when it is opened.
 
     Args:
         label: its label.
@@ -205,7 +220,7 @@ def show_table(
 
 
 def show_guarantee(privacy_guarantee: Guarantee, id: str) -> None:
-    """Show a mechanism's guarantee: what is protected, claimed, certified and measured."""
+    """Show a mechanism's guarantee: what is protected, claimed, proved and measured."""
     description = cards.build_privacy_card(privacy_guarantee, columns=sources.get_column_roles())
     measurement = find_measurement(
         id, privacy_guarantee.claimed.epsilon if privacy_guarantee.claimed else 1.0
@@ -215,7 +230,7 @@ def show_guarantee(privacy_guarantee: Guarantee, id: str) -> None:
     unit = privacy_guarantee.change.label
     proved = cards.format_budget(certified_budget.epsilon, certified_budget.delta)
     if description.upheld:
-        st.badge(f"certified: epsilon {proved} {unit}", icon=":material/verified:", color="green")
+        st.badge(f"proved: epsilon {proved} {unit}", icon=":material/verified:", color="green")
     else:
         claimed = (
             cards.format_budget(*dataclasses.astuple(privacy_guarantee.claimed))
@@ -224,7 +239,7 @@ def show_guarantee(privacy_guarantee: Guarantee, id: str) -> None:
         )
         refuted = any(map(measurements.is_refuted, list_attacks(id)))
         st.badge(
-            f"{'refuted: ' * refuted}claimed {claimed}, certified {proved} {unit}",
+            f"{'refuted: ' * refuted}claimed {claimed}, proved {proved} {unit}",
             icon=":material/cancel:" if refuted else ":material/radio_button_unchecked:",
             color="red" if refuted else "orange",
         )
@@ -234,20 +249,32 @@ def show_guarantee(privacy_guarantee: Guarantee, id: str) -> None:
         st.caption(f"**{capitalise(name)}**: {escape(format_sentence(text))}")
     if measurement is not None:
         st.caption(
-            f"**Measured**: {escape(measurements.format_measured_bound(measurement))}, set to"
-            f" epsilon {measurement.epsilon:g}."
+            f"**Measured at epsilon {measurement.epsilon:g}**:"
+            f" {escape(measurements.format_measured_bound(measurement))}."
         )
+    show_paper_links(id)
+
+
+def show_paper_links(id: str) -> None:
+    """Link to what we found of the papers whose experiments run a mechanism."""
+    for paper in citation.find_papers_running([id]):
+        query = {"paper": paper.key.lower()}
+        st.page_link("pages/papers.py", label=f"Its paper: {paper.label}", query_params=query)
 
 
 def list_attacks(id: str) -> list[MeasuredBound]:
-    """Return what attacks found for a mechanism: the shipped bound, then those of this session."""
+    """Return the measured bounds of a mechanism: the shipped one, then those of this session."""
     session_attacks: dict[object, MeasuredBound] = st.session_state.get(ATTACKS, {})
     candidates = (measurements.find_default_measured_bound(id), *session_attacks.values())
     return [attack for attack in candidates if attack is not None and attack.mechanism == id]
 
 
 def find_measurement(id: str, epsilon: float) -> MeasuredBound | None:
-    """Return what the last attack found at an epsilon, or else the shipped bound at another."""
+    """Return the newest measured bound of a mechanism at an epsilon.
+
+    Without one, the result is the first bound at another epsilon, which is the shipped one if there
+    is one; None without any.
+    """
     matching_attacks = list_attacks(id)
     at_epsilon = [
         attack for attack in matching_attacks if attack.epsilon == epsilon
@@ -262,7 +289,7 @@ class File(NamedTuple):
         label: text of its button.
         name: of the file.
         mime: type of its content.
-        make: makes the content when it is asked for.
+        make: makes the content when the file is requested.
     """
 
     label: str
@@ -272,13 +299,14 @@ class File(NamedTuple):
 
 
 def show_download_button(file: File) -> None:
-    """Show the button that makes and saves a file, and why it failed if it does.
+    """Show the button that makes and saves a file, and the reason if that fails.
 
     The file is made in a thread without the session, while the page is drawn again for the click.
     """
     messages: SimpleQueue[str] = state.memoize(f"download {file.label}", None, SimpleQueue)
 
     def make() -> str | bytes:
+        """Make the file's content, and pass on why it failed, or an empty message."""
         message = "Something went wrong inside the program; the server's log has details."
         try:
             content = file.make()
@@ -353,7 +381,13 @@ def show_downloads(
 
 
 def show_start_and_stop_buttons(job: Job | None, now: Snapshot, label: str, icon: str) -> bool:
-    """Show the buttons of a job, and return whether it is to start."""
+    """Show the buttons that start and stop a job, and return whether Start was pressed.
+
+    Args:
+        job: the job, or None.
+        now: its snapshot.
+        label, icon: of the button that starts it.
+    """
     with st.container(horizontal=True):
         start = st.button(label, type="primary", icon=icon, disabled=now.active)
         show_stop_button(job, now)
@@ -380,7 +414,7 @@ def show_job_progress(now: Snapshot) -> None:
     if now.stopping:
         message = f"stopping … {label}".strip()
     elif now.state == "queued":
-        message = f"place {now.ahead + 1} in the queue: {MAX_RUNNING_JOBS} run at a time"
+        message = f"Place {now.ahead + 1} in the queue. Only {MAX_RUNNING_JOBS} jobs run at a time."
     elif now.paused:
         message = f"paused · {label}"
     else:
@@ -416,6 +450,7 @@ def poll_job(job: Job | None, first: Snapshot, draw: Callable[[Snapshot], None])
 
     @st.fragment(run_every=interval if running else None)
     def panel() -> None:
+        """Draw the job's current snapshot, or the whole page again if it has changed state."""
         now = job.snapshot()
         if running and (not now.active or (first.result is None and now.result is not None)):
             st.rerun()

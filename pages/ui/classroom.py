@@ -45,10 +45,9 @@ PHONE_VISIT = "about 10 kB"
 PAGE_VISIT = "0.2 MB and more"
 # Said on the phone and on the projector.
 PRIVACY_NOTICE = (
-    "Your answer is randomised before it is sent, provided this page runs the code shown; whoever "
-    "serves it, or alters plain HTTP on the way, could change that. The server sees your address "
-    "and that you took part. Each report moves anyone's odds at most e^epsilon-fold. Do not ask "
-    "what you would not ask by show of hands."
+    "This phone changes your answer at random before it sends it. That holds only if nobody on the "
+    "network or the server has changed this page. The server sees your address and that you took "
+    "part. Do not ask what you would not ask by show of hands."
 )
 _SECRET = re.compile(r"[A-Za-z0-9_-]{16,}", re.ASCII)
 _ALL_INTERFACES = (None, "", "0.0.0.0", "::")
@@ -62,7 +61,7 @@ class NotTheTeacher(DpmcError):
 
 
 class _ServerState:
-    """What this server keeps while it runs."""
+    """The state of this server: its room, and whether visitors may train."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -99,6 +98,11 @@ def open_room(
 ) -> Room:
     """Open a room, replacing the one before it.
 
+    Args:
+        questions: texts; empty ones are dropped.
+        epsilon: of one answer.
+        expected: number of phones expected.
+
     Raises:
         InvalidSetting: the questions, epsilon or the number of phones are not valid.
         NotTheTeacher: this session may not open one.
@@ -122,6 +126,7 @@ def close_room() -> None:
 
 
 def _set_room(room: Room | None) -> None:
+    """Replace the room of the server, or outside class mode that of the session."""
     if is_class_mode():
         _server.replace_room(room)
     else:
@@ -173,11 +178,17 @@ def get_worker_slots() -> jobs.WorkerSlots:
 
 
 def _require_teacher() -> None:
+    """Check that this session is the teacher's.
+
+    Raises:
+        NotTheTeacher: it is not.
+    """
     if not is_teacher():
         raise NotTheTeacher("Only the teacher may do this: open the link printed at the start.")
 
 
 def _matches_secret(text: object) -> bool:
+    """Return whether a text is the teacher's secret, in a time that does not reveal it."""
     return isinstance(text, str) and hmac.compare_digest(
         text.encode(), get_teacher_secret().encode()
     )
@@ -236,7 +247,7 @@ def _find_local_address() -> str:
 
 
 def _list_outgoing_addresses() -> list[str]:
-    """Return the address from which a packet would leave.
+    """Return a list with the address from which a packet would leave; empty without a network.
 
     Connecting a UDP socket sends nothing.
     """
@@ -249,6 +260,7 @@ def _list_outgoing_addresses() -> list[str]:
 
 
 def _list_hostname_addresses() -> list[str]:
+    """Return the addresses that this machine's host name stands for."""
     try:
         return socket.gethostbyname_ex(socket.gethostname())[2]
     except OSError:
@@ -259,7 +271,12 @@ def _list_hostname_addresses() -> list[str]:
 
 
 class RateLimit:
-    """Limit on the requests of one address: a burst, then a rate per second."""
+    """A limit on the requests of each address.
+
+    Args:
+        burst: number of requests that an address can make at once.
+        rate: number of requests per second after that.
+    """
 
     MAX_ADDRESSES = 4096  # addresses; the one that has been quiet for longest goes
 
@@ -312,9 +329,10 @@ RequestHandler = Callable[[Request], Awaitable[Response]]
 
 
 def _require_class(handler: RequestHandler) -> RequestHandler:
-    """Wrap a request handler so that whoever is refused gets a sentence that says why."""
+    """Wrap a request handler so that it runs only in class mode, and explains every refusal."""
 
     async def guarded_handler(request: Request) -> Response:
+        """Handle a request in class mode; answer with a sentence if it is refused."""
         from dpmc_lab.classroom.room import MalformedReport, PhoneWaiting, ReportRejected
 
         try:
@@ -344,10 +362,16 @@ def _check_rate(limit: RateLimit, request: Request) -> None:
 
 
 def _client_address(request: Request) -> str:
+    """Return the network address that a request came from."""
     return request.client.host if request.client else ""
 
 
 def _require_room() -> Room:
+    """Return the room of the server.
+
+    Raises:
+        NotServed: none is open.
+    """
     open_room = _server.room
     if open_room is None:
         raise NotServed(404, "No class is open here at the moment.")
@@ -355,11 +379,13 @@ def _require_room() -> Room:
 
 
 def _json_response(status: int, **fields: Any) -> Response:
+    """Return a JSON response that no browser stores."""
     return JSONResponse(fields, status, _HEADERS)
 
 
 @_require_class
 async def _serve_phone(request: Request) -> Response:
+    """Serve the page for phones."""
     _check_rate(_phone_limit, request)
     page, policy = build_phone_page()
     return HTMLResponse(page, headers=_HEADERS | {"Content-Security-Policy": policy})
@@ -367,7 +393,10 @@ async def _serve_phone(request: Request) -> Response:
 
 @cache
 def build_phone_page() -> tuple[str, str]:
-    """Return the phone's page, and a policy for its own code and this server alone."""
+    """Return the page for phones, and its content security policy.
+
+    The policy allows only the page's own code, and connections to this server.
+    """
     page = (Path(__file__).parent / "phone.html").read_text(encoding="utf-8")
     rules = ["default-src 'none'", "connect-src 'self'", "img-src data:", "base-uri 'none'"]
     rules += ["form-action 'none'", "frame-ancestors 'none'"]
@@ -382,7 +411,7 @@ async def _serve_question(request: Request) -> Response:
     """Serve the current question."""
     _check_rate(_phone_limit, request)
     room = _require_room()
-    room.visited(request.headers.get("phone", ""))
+    room.record_visit(request.headers.get("phone", ""))
     return _json_response(200, **room.view().describe_for_phones())
 
 
@@ -397,6 +426,11 @@ async def _receive_report(request: Request) -> Response:
 
 
 async def _read_report(request: Request) -> dict[str, Any]:
+    """Return the fields of a report, which `Room.report` checks.
+
+    Raises:
+        NotServed: the request holds no report.
+    """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":  # what a form of another site could send is none
         raise NotServed(415, "A report is sent as application/json.")

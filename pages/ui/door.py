@@ -68,6 +68,7 @@ def list_server_names() -> Iterator[str]:
 
 
 def _bracket_ipv6(text: str) -> str:
+    """Return an IPv6 address in brackets, as a Host header has it, and other text as it is."""
     return f"[{text}]" if isinstance(_parse_address(text), IPv6Address) else text
 
 
@@ -88,6 +89,7 @@ class HostGuard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_policy(message: Message) -> None:
+            """Send a message, with the content security policy if it starts a response."""
             if message["type"].endswith("http.response.start"):  # of a websocket too
                 message = {**message, "headers": [*message.get("headers", ()), POLICY]}
             await send(message)

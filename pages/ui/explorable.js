@@ -1,22 +1,13 @@
 // In a file of its own, in the instrument's module. Nothing is asked for, and nothing is written but
 // the hash of the address.
 
-// Plotly is packed, which halves the file. A browser that cannot unpack it keeps the plain picture.
-const unpackPlotly = async () => {
-  const text = atob(document.getElementById("plotly").textContent)
-  const packed = new Blob([Uint8Array.from(text, (one) => one.charCodeAt(0))])
-  const code = new Response(packed.stream().pipeThrough(new DecompressionStream("gzip"))).text()
-  make("script", "", document.head, await code)
-  return window.Plotly
-}
-drawing = unpackPlotly()
-
 const file = JSON.parse(document.getElementById("content").textContent)
 const dark = matchMedia("(prefers-color-scheme: dark)")
 const notes = [...document.querySelectorAll(".note")]
 const radios = [...document.querySelectorAll("input[name=view]")]
 const instrument = new Instrument(document.querySelector(".dpmc-what"))
 const at = { view: 0, ...file.stands }
+const TARGETS = [["wanted", "need"], ["limit", "limit"]] // with their names in the address
 
 // Junk is left out: what is not said stands as the file was made.
 const read = () => {
@@ -26,17 +17,18 @@ const read = () => {
   const stop = file.views[at.view].light.stops.findIndex((one) => one.epsilon === said.get("epsilon"))
   if (stop >= 0) at.stop = stop
   const people = file.views[at.view].light.people || []
-  for (const [name, most] of [["person", people.length], ["asked", 2]]) {
-    if (/^\d+$/.test(said.get(name)) && Number(said.get(name)) < most) at[name] = Number(said.get(name))
+  const person = said.get("person")
+  if (/^\d+$/.test(person) && Number(person) < people.length) at.person = Number(person)
+  for (const [name, key] of TARGETS) {
+    if (said.get(key) && Number.isFinite(Number(said.get(key)))) at[name] = Number(said.get(key))
   }
-  if (said.get("need") && Number.isFinite(Number(said.get("need")))) at.wanted = Number(said.get("need"))
 }
 
 const write = () => {
   const view = file.views[at.view]
   const said = new URLSearchParams({ mechanism: view.mechanism, epsilon: view.light.stops[at.stop].epsilon,
-    person: at.person, asked: at.asked })
-  if (at.wanted !== null) said.set("need", at.wanted)
+    person: at.person })
+  for (const [name, key] of TARGETS) if (at[name] !== null) said.set(key, at[name])
   history.replaceState(null, "", "#" + said)
 }
 

@@ -1,6 +1,6 @@
 """Write What if as one HTML file that works without a network.
 
-    python -m pages.ui.explorable DATA [MECHANISM ...]
+    python -m pages.ui.explorable DATA
 
 writes the file of a sample to standard output. `dpmc explorable` starts this, since the library
 knows neither the pages nor Plotly.
@@ -8,17 +8,14 @@ knows neither the pages nor Plotly.
 
 from __future__ import annotations
 
-import base64
 import functools
-import gzip
 import json
 import shlex
 import sys
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from html import escape
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -29,16 +26,16 @@ from dpmc_core.errors import DpmcError, capitalise, format_sentence
 from dpmc_core.privacy import Guarantee
 from dpmc_core.problem import prepare_public_facts
 from dpmc_lab.curves import cards, lines, text
-from dpmc_lab.curves.groups import PRIVACY_UNIT_LABELS
 from dpmc_lab.study.advice import PrivacyUnit, recommend_for_unit
 from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import scene
 from pages.ui.charts import DARK, LIGHT
 from pages.ui.scene import Scene
+from pages.ui.sentences import UNIT_LABELS
 
 _MODULE_PATH = Path(__file__)
 _CONFIG = _MODULE_PATH.parents[2] / ".streamlit" / "config.toml"
-INITIAL_STATE = {"stop": EPSILONS.index(1.0), "person": 0, "asked": 0, "wanted": None}
+INITIAL_STATE = {"stop": EPSILONS.index(1.0), "person": 0, "wanted": None, "limit": None}
 # Nothing may be asked for, from wherever: a picture that is saved is made in the browser.
 _CONTENT_POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline';"
@@ -47,18 +44,14 @@ _CONTENT_POLICY = (
 _REPEAT_WARNING = "On real data every run spends its epsilon again: publish none of it."
 
 
-def render_sample(data: str, ids: Sequence[str] = ()) -> str:
-    """Render the file of a sample.
-
-    Args:
-        data: id of the sample.
-        ids: mechanisms to show (default: the recommended one for each privacy unit).
+def render_sample(data: str) -> str:
+    """Render the file of a sample, with the recommended method for each privacy unit.
 
     Raises:
-        DpmcError: a curve is not shipped.
+        DpmcError: there is no curve of such a method.
         OSError: a file cannot be read.
     """
-    scenes = [_load_shipped_scene(data, id) for id in ids or _list_recommended(data)]
+    scenes = [_load_shipped_scene(data, id) for id in _list_recommended(data)]
     if not scenes:
         raise DpmcError(f"no curve of a recommended method came with '{data}'")
     return render_explorable(data, SAMPLES[data].title, scenes, INITIAL_STATE)
@@ -66,6 +59,9 @@ def render_sample(data: str, ids: Sequence[str] = ()) -> str:
 
 def load_other_scenes(data: str, displayed_scene: Scene) -> list[Scene]:
     """Load the shipped scenes of the methods recommended for other privacy units.
+
+    A scene is one method's curve with everything that What if shows beside it. There are none for
+    an upload.
 
     Raises:
         DpmcError: a curve is not shipped.
@@ -83,6 +79,11 @@ def load_other_scenes(data: str, displayed_scene: Scene) -> list[Scene]:
 
 
 def _load_shipped_scene(data: str, id: str) -> Scene:
+    """Load the shipped scene of a sample and a method.
+
+    Raises:
+        DpmcError: there is none.
+    """
     shipped_scene = scene.load_shipped_scene(data, id)
     if shipped_scene is None:
         raise DpmcError(f"no curve of '{id}' came with the sample '{data}'")
@@ -96,13 +97,13 @@ def _list_recommended(data: str) -> list[str]:
     tasks = registry.list_tasks(registry.list_suitable_mechanisms(clicks=sample.clicks))
     get_public_facts = functools.partial(prepare_public_facts, public)
     method_ids = (
-        recommend_for_unit(privacy_unit, tasks, get_public_facts)
-        for privacy_unit in PRIVACY_UNIT_LABELS
+        recommend_for_unit(privacy_unit, tasks, get_public_facts) for privacy_unit in UNIT_LABELS
     )
     return [id for id in dict.fromkeys(method_ids) if id and lines.load_shipped_charts(data, id)]
 
 
 def _get_privacy_unit(displayed_scene: Scene) -> PrivacyUnit | None:
+    """Return the privacy unit that a scene's mechanism protects; None for another unit."""
     return PrivacyUnit.from_guarantee(displayed_scene.cards()[0])
 
 
@@ -120,10 +121,10 @@ def render_explorable(
     """Render one HTML file with the first scene in its state, and the others behind a switch.
 
     Args:
-        data: as the command line takes them.
+        data: the data set, as it is typed on the command line.
         title: of the data.
         scenes: the scenes.
-        state: where the instrument is.
+        state: the instrument's state, by `instrument.STATES`.
         private: whether the data are an upload, whose file has no name to type.
     """
     content = {
@@ -138,23 +139,25 @@ def render_explorable(
     return _PAGE.format(
         head=escape(f"{question} {title}"),
         alone=_CONTENT_POLICY,
-        font=_render_font(),
         colors=_render_colors(),
         look=scene.STYLESHEET.read_text("utf-8"),
         frame=_MODULE_PATH.with_suffix(".css").read_text("utf-8"),
         asked=escape(question),
         title=escape(title),
-        switch=_render_switch(_label_scenes(scenes)),
+        switch=_render_switch(scenes),
         notes="\n".join(notes),
         content=json.dumps(content, allow_nan=False).replace("<", "\\u003c"),
-        plotly=_encode_base64(gzip.compress(scene.find_plotly_bundle().read_bytes(), mtime=0)),
         code=scene.read_javascript(),
         own=_MODULE_PATH.with_suffix(".js").read_text("utf-8"),
     )
 
 
 def _build_view(displayed_scene: Scene) -> dict[str, Any]:
-    """Return the instrument's view, what differs in dark mode, and the guarantees."""
+    """Return what the file shows of a scene, as JSON.
+
+    `light` is the instrument's view, `dark` has the values that differ in dark mode, and `cards`
+    the facts of the guarantee at each stop of the slider.
+    """
     light = scene.build_view(displayed_scene, LIGHT)
     dark = scene.build_view(displayed_scene, DARK)
     return {
@@ -166,7 +169,7 @@ def _build_view(displayed_scene: Scene) -> dict[str, Any]:
 
 
 def _list_guarantee_facts(guarantee: Guarantee) -> list[tuple[str, str]]:
-    """Return the sentence of a guarantee and its details."""
+    """Return what a guarantee promises, counts and details, as (name, sentence) pairs."""
     description = cards.build_privacy_card(guarantee)
     unit_text = f"{guarantee.change.label}: {guarantee.change.relation}"
     rows = [("the promise", description.protects), ("counts", unit_text), *description.details]
@@ -175,27 +178,27 @@ def _list_guarantee_facts(guarantee: Guarantee) -> list[tuple[str, str]]:
     return [(capitalise(name), format_sentence(text)) for name, text in rows]
 
 
-def _label_scenes(scenes: Iterable[Scene]) -> list[str]:
-    """Return the privacy unit of each scene where these differ, else the methods' names."""
-    scene_list = list(scenes)
-    privacy_units = [_get_privacy_unit(entry) for entry in scene_list]
-    if None in privacy_units or len(set(privacy_units)) < len(scene_list):
-        return [registry.get_mechanism(entry.id).name for entry in scene_list]
-    return [f"Protect {PRIVACY_UNIT_LABELS[entry]}" for entry in privacy_units if entry is not None]
-
-
-def _render_switch(names: Sequence[str]) -> str:
-    if len(names) < 2:
-        return "".join(f"<p>{escape(name)}</p>" for name in names)
+def _render_switch(scenes: Sequence[Scene]) -> str:
+    """Render the choice of a privacy unit, or the method's name where there is one scene."""
+    if len(scenes) < 2:
+        return f"<p>{escape(registry.get_mechanism(scenes[0].id).name)}</p>"
+    units = map(_get_privacy_unit, scenes)
     radios = (
-        f'<label><input type="radio" name="view" value="{k}"> {escape(name)}</label>'
-        for k, name in enumerate(names)
+        f'<label><input type="radio" name="view" value="{k}"> {UNIT_LABELS[unit]}</label>'
+        for k, unit in enumerate(units)
+        if unit is not None
     )
     return f"<fieldset><legend>Whom to protect</legend>{''.join(radios)}</fieldset>"
 
 
 def _render_note(displayed_scene: Scene, *, data: str, private: bool) -> str:
-    """Render the note below the instrument: how the numbers were made, and all of them."""
+    """Render the note below the instrument: how the numbers were made, and all of them.
+
+    Args:
+        displayed_scene: the scene.
+        data: the data set, as it is typed on the command line.
+        private: whether the data are an upload.
+    """
     picture = displayed_scene.picture
     line = picture.lines[0]
     seeds = line.seeds.tolist()
@@ -214,31 +217,6 @@ def _render_note(displayed_scene: Scene, *, data: str, private: bool) -> str:
     )
 
 
-def _render_font() -> str:
-    """Return a style with the app's own typeface, as Streamlit ships it, so that texts fit.
-
-    The font is Source Sans, SIL Open Font License 1.1. If Streamlit keeps it elsewhere, the browser
-    uses its own.
-    """
-    package_spec = find_spec("streamlit")
-    media = (
-        Path(package_spec.origin if package_spec and package_spec.origin else "").parent
-        / "static/static/media"
-    )
-    for file in media.glob("SourceSansVF-Upright.*.woff2"):
-        return (
-            "/* Source Sans, (c) Adobe, SIL Open Font License 1.1 */\n"
-            '@font-face { font-family: "Source Sans"; font-weight: 200 900;'
-            f" src: url(data:font/woff2;base64,{_encode_base64(file.read_bytes())})"
-            ' format("woff2"); }}'
-        )
-    return ""
-
-
-def _encode_base64(content: bytes) -> str:
-    return base64.b64encode(content).decode("ascii")
-
-
 def _render_colors() -> str:
     """Return the app's colours, light and dark, under the names that Streamlit gives them."""
     theme = tomllib.loads(_CONFIG.read_text("utf-8"))["theme"]
@@ -252,6 +230,7 @@ def _render_colors() -> str:
     }
 
     def format_declarations(kind: str) -> str:
+        """Return CSS variables with the colours of the light or the dark theme."""
         return " ".join(f"--st-{name}: {theme[kind][key]};" for name, key in names.items())
 
     fixed = f"--st-base-radius: {theme['baseRadius']};"
@@ -269,7 +248,6 @@ _PAGE = """<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{head}</title>
 <style>
-{font}
 {colors}
 {look}
 {frame}
@@ -277,14 +255,14 @@ _PAGE = """<!doctype html>
 </head>
 <body>
 <main>
-<header><h1>{asked}</h1><p>{title}</p></header>
-<div class="whom">{switch}<p>Drag the slider, and see who sees what.</p></div>
+<h1>{asked}</h1>
+<p class="dpmc-say" aria-live="polite"></p>
+<div class="whom"><strong>{title}</strong>{switch}</div>
 <noscript><p>This page draws with JavaScript, which is switched off here.</p></noscript>
 <div class="dpmc-what"></div>
 {notes}
 </main>
 <script type="application/json" id="content">{content}</script>
-<script type="application/gzip" id="plotly">{plotly}</script>
 <script type="module">
 {code}
 {own}
@@ -296,9 +274,9 @@ _PAGE = """<!doctype html>
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Write the file of a sample to standard output; return 1 if there is none."""
-    data, *ids = sys.argv[1:] if argv is None else argv
+    (data,) = sys.argv[1:] if argv is None else argv
     try:
-        file = render_sample(data, ids)
+        file = render_sample(data)
     except (DpmcError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 1

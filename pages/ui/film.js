@@ -142,35 +142,19 @@ function player(root) {
 
   function list(top) {
     const box = part("ol"), old = new Map([...box.children].map((li) => [li.dataset.item, li]))
-    top.forEach((item, rank) => {
-      let li = old.get(String(item))
-      old.delete(String(item))
-      if (!li) {
-        li = document.createElement("li")
-        li.dataset.item = item
-        li.append(document.createElement("i"), film.names[item])
-        li.title = film.names[item]
-        li.style.transform = `translateY(calc(${rank} * var(--line) + 12px))`
-        li.style.opacity = 0
-        box.append(li)
-        li.getBoundingClientRect() // so that it moves from there
-      }
-      li.firstChild.textContent = `${rank + 1}`
-      li.style.transform = `translateY(calc(${rank} * var(--line)))`
-      li.style.opacity = 1
-    })
-    for (const li of old.values()) li.remove()
-    // in the order that is read aloud
-    const rank = new Map(top.map((item, n) => [String(item), n]))
-    const order = [...box.children]
-    const sorted = [...order].sort((a, b) => rank.get(a.dataset.item) - rank.get(b.dataset.item))
-    if (!playing && sorted.some((li, n) => li !== order[n])) box.append(...sorted)
+    box.replaceChildren(...top.map((item) => {
+      if (old.has(String(item))) return old.get(String(item))
+      const li = document.createElement("li")
+      li.dataset.item = item
+      li.textContent = li.title = film.names[item]
+      return li
+    }))
   }
 
   function curve() {
     const box = part("svg"), wide = box.clientWidth, high = box.clientHeight
     if (!wide) return
-    const left = 50, right = wide - 12, top = 20, bottom = high - 24
+    const left = 50, right = wide - 122, top = 10, bottom = high - 24
     const [low, up] = film.axis, rounds = Math.max(film.live ? film.total : film.of, 1)
     const x = (n) => left + ((right - left) * n) / rounds
     const y = (v) => bottom - ((bottom - top) * (Math.min(up, Math.max(low, v)) - low)) / (up - low)
@@ -180,6 +164,7 @@ function player(root) {
       for (const [name, value] of Object.entries(values)) one.setAttribute(name, value)
       if (text !== undefined) one.textContent = text
       parts.push(one)
+      return one
     }
     for (const [at, text] of film.ticks) {
       add("line", { x1: left, x2: right, y1: y(at), y2: y(at), stroke: film.colors.grid })
@@ -191,19 +176,41 @@ function player(root) {
       const at = y(line.at)
       add("line", { x1: left, x2: right, y1: at, y2: at, stroke: line.color, "stroke-width": 1.6,
         "stroke-dasharray": line.dash })
-      add("text", { x: left + 4, y: line.above ? at - 5 : at + 15 }, line.text)
     }
     const seen = film.frames.slice(0, Math.floor(p)).filter((frame) => frame.value !== null)
     const points = seen.map((frame) => `${x(frame.round)},${y(frame.value)}`)
     add("polyline", { points: points.join(" "), fill: "none", stroke: film.colors.line,
       "stroke-width": 2.5 })
     const dot = seen.at(-1)
+    const names = film.lines.map(({ at, text, color }) => ({ y: y(at), text, color }))
     if (dot) {
-      const far = x(dot.round) > right - 70
       add("circle", { cx: x(dot.round), cy: y(dot.value), r: 5, fill: film.colors.line })
-      add("text", { x: x(dot.round) + (far ? -8 : 9), y: y(dot.value) + (dot.below ? 20 : -9),
-        "text-anchor": far ? "end" : "start", style: "font-weight: 700; font-size: 15px",
-        stroke: film.colors.paper, "stroke-width": 4, "paint-order": "stroke" }, dot.text)
+      names.push({ y: y(dot.value), text: `this model\n${dot.text}`, color: film.colors.line,
+        style: "font-weight: 700" })
+    }
+    // names beside the frame, near their lines and apart from each other
+    names.sort((one, two) => one.y - two.y)
+    let free = top - 8
+    for (const name of names) {
+      name.rows = name.text.split("\n")
+      name.top = free = Math.max(free, name.y - 8 * name.rows.length)
+      free += 16 * name.rows.length + 3
+    }
+    let end = bottom + 8
+    for (const name of names.reverse()) {
+      const size = 16 * name.rows.length
+      name.top = Math.min(name.top, end - size)
+      end = name.top - 3
+      add("line", { x1: right, x2: right + 10, y1: name.y, y2: name.top + size / 2,
+        stroke: name.color })
+      const text = add("text", { style: name.style ?? "" })
+      name.rows.forEach((row, k) => {
+        const span = document.createElementNS(SVG, "tspan")
+        span.setAttribute("x", right + 13)
+        span.setAttribute("y", name.top + 13 + 16 * k)
+        span.textContent = row
+        text.append(span)
+      })
     }
     box.replaceChildren(...parts)
     box.setAttribute("viewBox", `0 0 ${wide} ${high}`)

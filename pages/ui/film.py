@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -19,23 +20,24 @@ from dpmc_lab.curves.training import (
     tabulate_recording,
 )
 from pages.ui import blocks, state
-from pages.ui.charts import VALUE_COLORS, Theme, get_style
+from pages.ui.charts import VALUE_COLORS, Theme, apply_theme, get_style
 
 DURATION_MS = 3000  # milliseconds that a short run is shown for
 _MISSING = 255  # the byte of a cell without a value
+_CONTRAST = 0.6  # exponent of a cell's distance from the middle of the range
 _MODULE_PATH = Path(__file__)
 _HTML = """
 <div class="film">
   <div class="stage">
     <div><div class="panels"></div><div class="legend"></div></div>
     <div class="curve"><div class="name"></div><svg role="img"></svg></div>
-    <div class="list"><div class="name"></div><ol></ol></div>
   </div>
   <div class="bar">
     <button type="button">Skip</button>
     <input type="range" min="0" step="1" aria-label="Round" />
     <output aria-live="off"></output>
   </div>
+  <div class="list"><div class="name"></div><ol></ol></div>
 </div>
 """
 _player = st.components.v2.component(
@@ -60,7 +62,13 @@ def show_film(film: RunRecording, *, live: bool = False) -> None:
 
 
 def build_player_data(film: RunRecording, live: bool, theme: Theme) -> dict[str, Any]:
-    """Return everything that the player needs as plain JSON values."""
+    """Return everything that the player needs as plain JSON values.
+
+    Args:
+        film: the recorded run.
+        live: whether more rounds will follow.
+        theme: colours.
+    """
     metric = film.metric
     corner = film.corner
     frames = film.frames
@@ -111,55 +119,51 @@ def build_player_data(film: RunRecording, live: bool, theme: Theme) -> dict[str,
 
 
 def _build_frame(film: RunRecording, frame: RecordedRound) -> dict[str, Any]:
+    """Return what the player shows of a round, as plain JSON values."""
     value = frame.metric
-    levels = [level for level in (film.baseline, film.reference) if level is not None]
-    nearest_level = min(levels, key=lambda level: abs(level - (value or 0.0)), default=0.0)
     return {
         "round": frame.round,
         "cells": _encode_cells(frame.predicted),
         "value": value,
         "text": "" if value is None else film.metric.format_value(value),
-        "below": value is not None and value < nearest_level,  # its label keeps clear of the line
         "top": [item.item for item in frame.top],
     }
 
 
 def _encode_cells(cells: Floats) -> str:
-    """Encode positions in the range as one byte each."""
+    """Encode numbers in 0..1 as one byte each, in base64; NaN becomes the byte _MISSING."""
     scaled = np.clip(np.nan_to_num(cells), 0, 1) * (_MISSING - 1)
     codes = np.where(np.isnan(cells), _MISSING, scaled.round()).astype(np.uint8)
     return base64.b64encode(codes.tobytes()).decode("ascii")
 
 
-def _get_scale_ends(task: Task, theme: Theme) -> tuple[str, ...]:
+def _get_scale_colors(task: Task, theme: Theme) -> tuple[str, ...]:
     """Return the colours from the lowest position to the highest.
 
     For clicks the low end is neutral, since an item without a click is not disliked.
     """
-    return (
-        (theme.paper, VALUE_COLORS[1])
-        if task is Task.RANKING
-        else (VALUE_COLORS[0], theme.paper, VALUE_COLORS[1])
-    )
+    low, high = apply_theme(list(VALUE_COLORS), theme)
+    return (theme.neutral, high) if task is Task.RANKING else (low, theme.neutral, high)
 
 
 def _build_color_scale(task: Task, theme: Theme) -> list[str]:
-    """Return the colour of each byte."""
-    anchors = np.array(
-        [[int(color[k : k + 2], 16) for k in (1, 3, 5)] for color in _get_scale_ends(task, theme)]
-    )
-    positions = np.linspace(0, len(anchors) - 1, _MISSING)
-    interpolated = np.stack(
-        [np.interp(positions, np.arange(len(anchors)), channel) for channel in anchors.T], axis=1
-    )
+    """Return the colour of each byte; what lies near the middle differs visibly from it."""
+    colors = _get_scale_colors(task, theme)
+    anchors = np.array([[int(color[k : k + 2], 16) for k in (1, 3, 5)] for color in colors])
+    positions = np.linspace(-1, 1, _MISSING)
+    if task is not Task.RANKING:
+        positions = np.sign(positions) * np.abs(positions) ** _CONTRAST
+    knots = np.linspace(-1, 1, len(anchors))
+    interpolated = np.stack([np.interp(positions, knots, channel) for channel in anchors.T], axis=1)
     return [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in interpolated.round().astype(int)]
 
 
 def _build_legend(task: Task, theme: Theme) -> list[tuple[str, str]]:
+    """Return the entries of the legend, each a name and its colour."""
     low, high = name_binary_values(task) or ("lowest rating", "highest")
-    if task is Task.RANKING:
-        return [(high, VALUE_COLORS[1]), (low, theme.paper)]
-    return [(low, VALUE_COLORS[0]), (high, VALUE_COLORS[1]), ("no rating", theme.missing)]
+    colors = _get_scale_colors(task, theme)
+    entries = [(low, colors[0]), (high, colors[-1])]
+    return entries if task is Task.RANKING else [*entries, ("no rating", theme.missing)]
 
 
 def _choose_ticks(axis: tuple[float, float]) -> list[float]:
@@ -172,24 +176,18 @@ def _choose_ticks(axis: tuple[float, float]) -> list[float]:
 
 
 def _build_levels(film: RunRecording, theme: Theme) -> list[dict[str, Any]]:
-    """Return the lines of the baseline and of no privacy, each labelled on its outer side."""
-    baseline = film.baseline
-    reference = film.reference
-    baseline_above = baseline is not None and (
-        baseline > reference if reference is not None else film.metric.lower_is_better
-    )
+    """Return the lines of the baseline and of no privacy, with labels in short lines."""
     levels = (
-        (film.baseline_name, baseline, theme.muted, "2 4", baseline_above),
-        (film.best, reference, theme.ink, "7 5", not baseline_above),
+        (film.baseline_name, film.baseline, theme.muted, "2 4"),
+        (film.best, film.reference, theme.ink, "7 5"),
     )
     return [
         {
             "at": value,
-            "text": f"{name} {film.metric.format_value(value)}",
+            "text": "\n".join(textwrap.wrap(f"{name} {film.metric.format_value(value)}", 17)),
             "color": color,
             "dash": dash,
-            "above": above,
         }
-        for name, value, color, dash, above in levels
+        for name, value, color, dash in levels
         if value is not None
     ]

@@ -1,6 +1,5 @@
-// A slider that is the chart's own axis. Numbers come from the page, none between two stops.
+// One slider under two curves. Numbers come from the page, none between two stops.
 
-const NARROW = 620 // pixels of the component below which names leave the chart's margin
 const PLAY = 700 // milliseconds between two stops
 
 const make = (tag, name, parent, text) => {
@@ -17,30 +16,20 @@ const show = (node, yes) => {
   if (node.hidden === yes) node.hidden = !yes
 }
 const within = (value, low, high) => Math.max(low, Math.min(high, value))
-
-let drawing = null // Plotly, fetched once
-
-const plotly = (url) => {
-  if (window.Plotly) return Promise.resolve(window.Plotly)
-  return drawing ||= new Promise((done, fail) => {
-    const script = make("script", "", document.head)
-    script.onload = () => done(window.Plotly)
-    script.onerror = () => { drawing = null; fail() }
-    script.src = new URL(url, document.baseURI)
-  })
-}
+const set = (node, all) => Object.entries(all).forEach(([name, value]) => node.setAttribute(name, value))
+const narrow = matchMedia("(max-width: 800px)")
 
 class Instrument {
   constructor(root) {
     this.root = root
-    this.stop = this.person = this.asked = 0
-    this.wanted = null
+    this.stop = this.person = 0
+    this.wanted = this.limit = null
     this.told = {} // to the page, and not yet heard back
     this.heard = {} // from it
     this.score = [0, 0]
     this.build()
-    this.watch = new ResizeObserver(() => this.resized())
-    this.watch.observe(this.frame)
+    this.turned = () => { this.start(); this.refresh() }
+    narrow.addEventListener("change", this.turned)
   }
 
   build() {
@@ -53,81 +42,63 @@ class Instrument {
       node.onclick = act
       return node
     }
-    const choices = (name, parent, label) => {
-      const all = this[name] = make("div", "dpmc-switch", parent)
-      all.role = "group"
-      all.ariaLabel = label
-      return all
-    }
     const slider = (name, parent, label) => {
       const node = add("div", name, parent)
       node.tabIndex = 0
       node.role = "slider"
       node.ariaLabel = label
+      return node
     }
-    // the chart and its slider
+    // the chart and its sliders
     const chart = add("section", "chart", root)
-    const head = make("div", "dpmc-head", chart)
-    this.title = make("strong", "", head)
-    this.finding = make("span", "", head)
-    button(head, "Save picture", () => this.save(), "dpmc-save")
+    chart.ariaLabel = "Risk and usefulness"
+    const tools = make("div", "dpmc-tools", chart)
+    add("span", "answer", tools).ariaLive = "polite"
+    this.needs = button(tools, "Set a target", () => this.aim())
+    this.playing = button(tools, "\u25b6 Play", () => this.play())
+    button(tools, "Save picture", () => this.save())
     const frame = add("div", "frame", chart)
     add("div", "plot", frame)
-    slider("goal", frame, "the wanted quality")
-    this.goal.ariaOrientation = "vertical"
-    this.goalText = make("span", "", this.goal)
-    add("div", "need", frame)
-    slider("knob", add("div", "track", frame), "epsilon")
-    const sides = make("div", "dpmc-sides", chart)
+    slider("knob", add("div", "track", frame), "privacy budget epsilon")
+    for (const [name, label] of [["wanted", "wanted usefulness"], ["limit", "highest risk"]]) {
+      const goal = this[name + "Goal"] = slider("goal", frame, label)
+      goal.ariaOrientation = "vertical"
+      make("span", "", goal)
+    }
+    const sides = add("div", "sides", chart)
     make("span", "", sides, "\u2190 more private")
-    add("span", "legend", sides)
     this.axis = make("strong", "", sides)
     make("span", "", sides, "more accurate \u2192")
-    // the answer
-    const card = add("section", "card", root)
-    card.ariaLabel = "At this epsilon"
-    const number = add("div", "number", card)
-    for (const name of ["epsilon", "value", "half"]) add("span", name, number)
-    const rest = add("div", "rest", card)
-    add("p", "keeps", rest)
-    const attack = add("div", "attack", rest)
-    this.right = make("p", "", attack)
-    choices("asks", attack, "What the attacker asks")
-    this.choices = [0, 1].map((k) => button(this.asks, "", () => this.tell("asked", k)))
-    add("section", "lists", rest)
-    const list = (title) => {
-      const side = make("div", "", this.lists)
-      make("h2", "", side, title)
-      const all = make("ol", "", side)
-      return Array.from({ length: 5 }, () => make("li", "", all))
-    }
-    this.plain = list("without privacy")
-    this.kept = list("with privacy")
+    // what it means
+    const panel = add("section", "panel", root)
+    this.heading = make("h2", "", panel)
+    add("div", "flow", panel)
+    add("div", "cells", panel)
+    add("div", "dots", panel)
+    add("p", "text", panel)
+    add("span", "note", this.text)
+    this.guesses = button(this.text, "You guess", () => this.deal())
+    add("div", "game", panel)
+    this.you = new You(this, panel)
+    add("section", "lists", panel)
     this.common = make("p", "", this.lists)
-    add("div", "game", rest)
-    const promise = make("p", "dpmc-promise", rest)
-    this.method = make("strong", "", promise)
-    this.promise = make("span", "", promise)
-    add("p", "answer", rest).ariaLive = "polite"
-    const buttons = make("div", "dpmc-buttons", rest)
-    this.playing = button(buttons, "\u25b6 Play", () => this.play())
-    this.needs = button(buttons, "I need \u2026", () => this.want())
-    this.guesses = button(buttons, "Guess", () => this.deal())
-    // one person
-    const who = add("section", "who", root)
-    who.ariaLabel = "One person"
-    const name = make("div", "dpmc-name", who)
-    this.next = button(name, "", () =>
-      this.tell("person", this.person === "you" ? 0 : (this.person + 1) % this.view.people.length), "dpmc-link")
-    this.next.title = "Another person"
-    this.enter = button(name, "Add yourself", () => {
+    const list = () => {
+      const side = make("div", "", this.lists)
+      const title = make("h3", "", side)
+      const all = make("ol", "", side)
+      return { title, items: Array.from({ length: 5 }, () => make("li", "", all)) }
+    }
+    this.plain = list()
+    this.kept = list()
+    add("p", "who", panel)
+    const buttons = make("div", "dpmc-buttons", panel)
+    this.enter = button(buttons, "Try it with your taste", () => {
       this.you.anew()
       this.tell("person", "you")
       this.you.asks.firstChild.focus({ preventScroll: true })
     })
-    add("div", "cells", who)
-    add("div", "flips", who)
-    this.you = new You(this)
+    this.next = button(buttons, "Show another person", () =>
+      this.tell("person", this.person === "you" ? 0 : (this.person + 1) % this.view.people.length))
     this.drags()
   }
 
@@ -138,7 +109,7 @@ class Instrument {
     const known = this.view && this.view.id === view.id
     const first = !this.view
     this.view = view
-    for (const name of ["stop", "person", "asked", "wanted"]) {
+    for (const name of ["stop", "person", "wanted", "limit"]) {
       // an echo of what was told must not undo what was done since
       const told = this.told[name] ||= []
       const place = told.indexOf(view[name])
@@ -149,7 +120,7 @@ class Instrument {
     this.you.meet(view.six)
     if (this.person === "you" && !view.six.length) this.person = 0
     if (view.people && this.person !== "you") this.person = Math.min(this.person, view.people.length - 1)
-    if (!known) this.draw()
+    if (!known) this.start()
     this.refresh()
   }
 
@@ -164,150 +135,86 @@ class Instrument {
     this.send(name, this[name])
   }
 
-  // --- what never moves
+  // --- what does not move with the knob
 
-  draw() {
+  start() {
     const view = this.view
-    const { style } = this.root
-    for (const [name, value] of Object.entries(view.colors)) style.setProperty("--" + name, value)
     Object.assign(this.knob, { ariaValueMin: 0, ariaValueMax: this.last })
-    say(this.axis, "epsilon " + view.unit)
-    show(this.who, !!view.people)
+    say(this.axis, view.axis)
+    say(this.heading, view.panel.title)
     show(this.lists, !!view.people && !!view.lists)
-    show(this.needs, !!view.needed)
+    show(this.enter, !!view.six.length)
     this.fold()
-    say(this.method, view.method)
-    say(this.promise, " " + view.promise[0].toLowerCase() + view.promise.slice(1))
-    say(this.title, view.title)
-    say(this.finding, view.finding)
-    this.sides()
-    plotly(view.plotly).then((library) => this.plotted(library), () => {})
+    const picture = this.picture = view.pictures[narrow.matches ? "narrow" : "wide"]
+    this.plot.innerHTML = picture.svg
+    const [rule, ...marks] = this.plot.querySelectorAll(".moves")
+    Object.assign(this, { rule, marks })
+    const { style } = this.frame
+    style.setProperty("--track", this.down(picture.track))
+    style.setProperty("--left", this.across(picture.left))
+    style.setProperty("--right", this.across(picture.width - picture.right))
+    this.sides.style.padding = "0 " + this.across(picture.width - picture.right) + " 0 " + this.across(picture.left)
   }
 
-  // The same lines as a plain picture, until Plotly is there.
-  sketch() {
-    const path = ({ x, y }) => x.map((at, k) => this.at(at) + "," + this.height(y[k])).join(" ")
-    const lines = this.figure.data.filter((trace) => trace.mode.startsWith("lines") && trace.x.length)
-    this.plot.innerHTML = `<svg width="100%" height="100%" aria-hidden="true">${lines
-      .map((trace) => trace.fill
-        ? `<polygon points="${path(trace)}" fill="${trace.fillcolor}"/>`
-        : `<polyline points="${path(trace)}" fill="none" stroke="${trace.line.color}"
-             stroke-width="2" stroke-dasharray="${{ dash: "9 6", dot: "2 4" }[trace.line.dash] || ""}"/>`)
-      .join("")}</svg>`
-  }
-
-  plotted(library) {
-    const { data, layout } = JSON.parse(JSON.stringify(this.figure))
-    if (!this.library) this.plot.replaceChildren()
-    this.library = library
-    const names = layout.annotations || [] // none before the first point
-    const places = layout.meta?.[Math.floor(this.high / 20)]
-    for (const k in places) Object.assign(names[k], { y: places[k], yref: "y" })
-    if (this.narrow) {
-      layout.showlegend = false
-      layout.annotations = []
-      layout.xaxis.ticktext = layout.xaxis.ticktext.map((text, k) => (this.numbered(k) ? text : ""))
-    }
-    // on a phone the names of lines stand below the chart instead of beside it
-    say(this.legend, this.narrow ? names.map((one) => one.text.replaceAll("<br>", " ")).join(" \u00b7 ") : "")
-    Object.assign(layout, { margin: this.margin, width: this.width, height: this.high })
-    library.react(this.plot, data, layout, { displayModeBar: false, responsive: false })
-    this.drawn = null
-    this.moved()
-  }
-
-  // Whether a stop has its number, where there is no room for all: the last one has.
-  numbered(k) {
-    return !this.narrow || k === this.last || (k % 3 === 0 && k < this.last - 1)
-  }
-
-  // The picture in sight on a page of its own, with all that stands around it.
+  // The picture on a page of its own, with the sentence above it.
   save() {
-    if (!this.library) return
-    const { view, plot } = this
-    const { xaxis, yaxis, margin, ...rest } = { ...this.figure.layout, ...view.picture.stops[this.stop].layout }
-    const epsilon = "epsilon " + view.stops[this.stop].epsilon + " " + view.unit
-    const text = "<b>" + view.data + ": " + view.method + ", " + epsilon + "</b><br>" + this.title.textContent
-      + "<br><sup>" + view.told + "</sup>"
-    const layout = {
-      ...rest,
-      paper_bgcolor: view.colors.paper,
-      font: { family: "sans-serif" }, // the page's own is not in an image: names must be measured so
-      title: { text, x: 0.02, y: 0.94, yanchor: "top", font: { size: 20 } },
-      margin: { l: 80, r: 230, t: margin.t + 110, b: 70 },
-      xaxis: { ...xaxis, title: { text: this.axis.textContent } },
-      yaxis: { title: { text: view.title }, ...yaxis },
-    }
-    this.library.downloadImage({ data: plot.data, layout },
-      { format: "png", scale: 2, width: 1120, height: 630, filename: "dpmc-lab" })
+    const { view } = this
+    const { width, high } = { width: this.picture.width, high: this.picture.height }
+    const escaped = (text) => text.replace(/[&<>]/g, (c) => "&#" + c.charCodeAt() + ";")
+    const halves = this.sentence.match(/.{1,100}(\s|$)/g)
+    const head = halves.map((line, k) => `<tspan x="20" dy="${k ? 20 : 0}">${escaped(line)}</tspan>`).join("")
+    const top = 20 * halves.length + 20
+    const whole = `<svg xmlns="http://www.w3.org/2000/svg" class="dpmc-picture" font-family="sans-serif"
+      width="${width}" height="${top + high + 30}"><rect width="100%" height="100%" fill="var(--paper)"/>
+      <text class="bold" y="24">${head}</text>${this.plot.innerHTML.replace("<svg ", `<svg y="${top}" height="${high}" `)}
+      <text class="muted" x="20" y="${top + high + 18}">${escaped(view.name + "; " + view.axis)}</text></svg>`
+    const link = make("a")
+    link.href = "data:image/svg+xml;charset=utf-8,"
+      + encodeURIComponent(whole.replace(/var\(--(\w+)\)/g, (_, name) => view.colors[name]))
+    link.download = "dpmc-lab.svg"
+    link.click()
   }
 
-  sides() {
-    const { clientWidth, clientHeight } = this.frame
-    this.width = clientWidth
-    this.high = clientHeight
-    this.narrow = clientWidth < NARROW
-    this.margin = { ...this.figure.layout.margin }
-    if (this.narrow) this.margin.r = 12
-    this.root.style.setProperty("--left", this.margin.l + "px")
-    this.root.style.setProperty("--right", this.margin.r + "px")
-    if (this.library) this.plotted(this.library)
-    else this.sketch()
-  }
-
-  resized() {
-    const { clientWidth, clientHeight } = this.frame
-    if (!this.view || !clientWidth || (this.width === clientWidth && this.high === clientHeight)) return
-    this.sides()
-    this.refresh()
-  }
-
-  // --- places: of stops across, of values down the picture
-
-  get figure() {
-    return this.view.picture.figure
-  }
-
-  get ends() {
-    return this.figure.layout.yaxis.range
-  }
+  // --- places: of stops across, of chances and values down the picture
 
   get last() {
     return this.view.stops.length - 1
   }
 
-  // Pixels of a stop.
-  get step() {
-    return (this.width - this.margin.l - this.margin.r) / (this.last + 2 * this.view.room)
+  get ends() {
+    return [...this.view.range].sort((a, b) => a - b)
   }
 
-  at(place) {
-    return this.margin.l + (place + this.view.room) * this.step
+  across(x) {
+    return 100 * x / this.picture.width + "%"
   }
 
-  near(pixel) {
-    return within(Math.round((pixel - this.margin.l) / this.step - this.view.room), 0, this.last)
+  down(y) {
+    return 100 * y / this.picture.height + "%"
   }
 
-  // Pixels of a unit.
-  get scaled() {
-    const { t, b } = this.margin
-    return (this.frame.clientHeight - t - b) / (this.ends[1] - this.ends[0])
+  near({ clientX }) {
+    const { left, width } = this.frame.getBoundingClientRect()
+    const { at } = this.picture
+    const x = (clientX - left) / width * this.picture.width
+    return within(Math.round((x - at[0]) / (at[1] - at[0])), 0, this.last)
   }
 
-  level(pixel) {
-    return this.ends[1] - (pixel - this.margin.t) / this.scaled
+  // The axis of a target: its two ends, and the rows between which it lies.
+  scale(name) {
+    return name === "limit" ? [0.5, 1, ...this.picture.upper] : [...this.view.range, ...this.picture.lower]
   }
 
-  height(value) {
-    return this.margin.t + (this.ends[1] - value) * this.scaled
+  row(name, value) {
+    const [worst, best, top, bottom] = this.scale(name)
+    return bottom + (within(value, ...[worst, best].sort((a, b) => a - b)) - worst) / (best - worst) * (top - bottom)
   }
 
   // --- moving
 
   drags() {
     const move = (event) => {
-      const place = this.near(event.clientX - this.frame.getBoundingClientRect().left)
+      const place = this.near(event)
       if (place !== this.stop) this.go(place)
     }
     const held = (node, name, on) => {
@@ -320,15 +227,12 @@ class Instrument {
       }
       node.onlostpointercapture = () => {
         node.onpointermove = null
-        this.release(name)
+        this.release("stop")
+        if (name !== "stop") this.release(name)
       }
     }
     held(this.track, "stop", (event) => { move(event); this.knob.focus({ preventScroll: true }) })
-    const want = (event) => {
-      this.wanted = this.rounded(this.level(event.clientY - this.frame.getBoundingClientRect().top))
-      this.wish()
-    }
-    held(this.goal, "wanted", want)
+    held(this.plot, "stop", move)
     const steps = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -3, PageUp: 3,
       Home: -Infinity, End: Infinity }
     const keyed = (node, name, act) => {
@@ -339,27 +243,26 @@ class Instrument {
         this.pause()
         act(steps[event.key])
         clearTimeout(later)
-        later = setTimeout(() => this.release(name), 250)
+        later = setTimeout(() => {
+          this.release("stop")
+          if (name !== "stop") this.release(name)
+        }, 250)
       }
     }
     keyed(this.knob, "stop", (step) => this.go(within(this.stop + step, 0, this.last)))
-    keyed(this.goal, "wanted", (step) => {
-      this.wanted = this.rounded(this.wanted + step * this.view.needed.step)
-      this.wish()
-    })
-  }
-
-  // In steps, and on the axis.
-  rounded(value) {
-    const step = this.view.needed.step
-    const [low, high] = this.ends.map((end) => end / step)
-    return Math.round(within(Math.round(value / step), Math.ceil(low), Math.floor(high)) * step * 1e6) / 1e6
-  }
-
-  // Whether a quality is asked for that is on this axis.
-  wishes() {
-    const { wanted, ends } = this
-    return wanted !== null && !!this.view.needed && wanted === within(wanted, ...ends)
+    for (const name of ["wanted", "limit"]) {
+      const goal = this[name + "Goal"]
+      held(goal, name, ({ clientY }) => {
+        const { top, height } = this.frame.getBoundingClientRect()
+        const y = (clientY - top) / height * this.picture.height
+        const [worst, best, first, last] = this.scale(name)
+        this.want(name, worst + (last - y) / (last - first) * (best - worst))
+      })
+      keyed(goal, name, (step) => {
+        const [worst, best] = this.scale(name)
+        this.want(name, this[name] + step * (name === "limit" ? 0.01 : this.view.needed.step * Math.sign(best - worst)))
+      })
+    }
   }
 
   go(place) {
@@ -385,150 +288,204 @@ class Instrument {
     this.release("stop")
   }
 
-  get place() {
+  // --- a target on either curve
+
+  aim() {
+    const on = this.aims("wanted") || this.aims("limit")
+    const middle = this.view.needed && (this.ends[0] + this.ends[1]) / 2
+    this.wanted = on || middle === null ? null : this.rounded("wanted", middle)
+    this.limit = on ? null : 0.75
+    if (!on) this.want(this.view.needed ? "wanted" : "limit", this.view.needed ? this.wanted : this.limit)
+    else this.refresh()
+    for (const name of ["stop", "wanted", "limit"]) this.release(name)
+  }
+
+  // Whether there is a target on the axis.
+  aims(name) {
+    const value = this[name]
+    const ends = name === "limit" ? [0.5, 1] : this.view.needed && this.ends
+    return value !== null && !!ends && value === within(value, ...ends)
+  }
+
+  rounded(name, value) {
+    if (name === "limit") return Math.round(100 * within(value, 0.5, 1)) / 100
+    const { step, first, answers } = this.view.needed
+    return Math.round(within(Math.round(value / step), first, first + answers.length - 1) * step * 1e6) / 1e6
+  }
+
+  // The knob goes where the target is just met.
+  want(name, value) {
+    this[name] = this.rounded(name, value)
+    this.aimed = name
+    const place = this.meets(name)
+    if (place !== null) this.stop = place
+    this.refresh()
+  }
+
+  // The stop at which a target is met, or none: the most useful one of those that limit the risk.
+  meets(name) {
+    if (name === "limit") {
+      const place = this.view.risk.values.findLastIndex((value) => value !== null && value <= this.limit)
+      return place < 0 ? null : place
+    }
+    const { at } = this.answerTo()
+    return at === null ? null : Math.ceil(at - 1e-9)
+  }
+
+  answerTo() {
+    const { step, first, answers } = this.view.needed
+    return answers[Math.round(this.wanted / step) - first]
+  }
+
+  aimsNow() {
+    const on = { wanted: this.aims("wanted"), limit: this.aims("limit") }
+    this.needs.ariaPressed = on.wanted || on.limit
+    const words = { limit: "risk at most " + Math.round(100 * this.limit) + " %" }
+    if (on.wanted) words.wanted = this.answerTo().goal
+    for (const name in on) {
+      const goal = this[name + "Goal"]
+      show(goal, on[name])
+      if (!on[name]) continue
+      const [ariaValueMin, ariaValueMax] = name === "limit" ? [0.5, 1] : this.ends
+      goal.style.top = this.down(this.row(name, this[name]))
+      Object.assign(goal, { ariaValueMin, ariaValueMax, ariaValueNow: this[name], ariaValueText: words[name] })
+      say(goal.firstChild, "target: " + words[name])
+    }
+    const name = on[this.aimed] ? this.aimed : on.wanted ? "wanted" : on.limit ? "limit" : ""
+    const place = name && this.meets(name)
+    say(this.answer, name === "wanted" ? this.answerTo().words
+      : !name ? "" : place === null ? "No epsilon here keeps the risk that low."
+        : "The largest epsilon with a " + words.limit + " is " + this.view.stops[place].epsilon + ".")
+  }
+
+  // --- what moves with the knob
+
+  get shown() {
     return this.view.people && this.person !== "you" ? this.person : 0
   }
 
-  // --- what moves
+  get sentence() {
+    return this.view.sentences[this.stop].map(([text]) => text).join("")
+  }
 
   refresh() {
-    const view = this.view
-    const now = view.stops[this.stop]
-    this.track.style.setProperty("--x", this.at(this.stop) + "px")
-    this.knob.ariaValueNow = this.stop
-    this.knob.ariaValueText = "epsilon " + now.epsilon + ": " + now.text
-    say(this.epsilon, "epsilon " + now.epsilon + " " + view.unit)
-    say(this.value, now.text)
-    say(this.half, now.half)
-    say(this.keeps, now.kept)
-    if (view.people) this.shown()
-    this.attacked()
-    this.moved()
-    this.wish()
-  }
-
-  moved() {
-    if (!this.library || !this.plot.data || this.drawn === this.stop) return
-    this.drawn = this.stop
-    const { traces, data, layout } = this.view.picture.stops[this.stop]
-    this.library.update(this.plot, data, layout, traces)
-  }
-
-  shown() {
-    const view = this.view
-    const person = view.people[this.place]
-    const you = this.person === "you"
-    say(this.next, (you ? "You" : person.name) + " \u203a")
-    show(this.enter, !you && !!view.six.length)
-    show(this.you.box, you)
-    if (you) return this.you.shown()
-    const told = person.told[this.stop]
-    const pairs = person.cells.map((cell, k) => [cell.title, cell.text, told ? told.texts[k] : null,
-      told ? told.changed[k] : false])
-    const noisy = view.scores || []
-    for (const one of noisy) {
-      pairs.push([one.title, one.before, one.after[this.stop], null, one.query])
+    const { view, stop } = this
+    const now = view.stops[stop]
+    const risk = view.risk.texts[stop]
+    this.track.style.setProperty("--x", this.across(this.picture.at[stop]))
+    this.knob.ariaValueNow = stop
+    this.knob.ariaValueText = "epsilon " + now.epsilon + ": risk " + risk + ", usefulness " + (now.value === null ? now.half : now.text)
+    const top = document.querySelector(".dpmc-say") // which the server may have written anew
+    for (const [name, value] of Object.entries(view.colors)) {
+      for (const node of [this.root, top]) node?.style.setProperty("--" + name, value)
     }
-    this.tiles(pairs)
-    say(this.flips, told ? told.words : view.served)
+    if (top && top.textContent !== this.sentence) {
+      top.replaceChildren(...view.sentences[stop].map(([text, role]) => make("span", role, null, text)))
+    }
+    this.moved(now, risk)
+    this.aimsNow()
+    this.explain()
+    if (this.dealt && this.dealt.stop !== stop) this.fold()
+    show(this.guesses, !!view.games[stop] && !this.game.children.length && this.person !== "you")
+  }
+
+  moved(now, risk) {
+    const { view, stop, picture } = this
+    const x = picture.at[stop]
+    this.rule.setAttribute("d", `M${x} ${picture.upper[0]}V${picture.inside ? picture.lower[1] : picture.track}`)
+    const first = stop < 4
+    for (const [k, name, value, text] of [[0, "limit", view.risk.values[stop], risk], [1, "wanted", now.value, now.text]]) {
+      const [dot, number] = this.marks.slice(2 * k, 2 * k + 2)
+      for (const node of [dot, number]) node.style.display = value === null ? "none" : ""
+      if (value === null) continue
+      const y = this.row(name, value)
+      set(dot, { cx: x, cy: y })
+      set(number, { x: x + (first ? 11 : -11), y: Math.max(this.scale(name)[2] + 18, y - 10), "text-anchor": first ? "start" : "end" })
+      say(number, text)
+    }
+    say(this.marks[4], picture.inside ? "" : now.kept)
+  }
+
+  // The panel: from a rating to what leaves it, and what that does to recommendations.
+  explain() {
+    const { view, stop } = this
+    const you = this.person === "you"
+    const panel = view.panel.persons[this.shown]
+    for (const node of [this.flow, this.text]) show(node, !you)
+    show(this.dots, !you && !!panel.outcomes)
+    show(this.cells, you)
+    show(this.you.box, you)
+    show(this.enter, !!view.six.length && !you)
+    show(this.next, !!view.people)
+    say(this.next, you ? "Back to the others" : "Show another person")
+    show(this.who, !!view.people && !you)
+    if (view.people) say(this.who, view.people[this.shown].name)
+    if (you) return this.you.shown()
+    const last = panel.reports ? panel.reports[stop] : [panel.last, true]
+    this.flow.replaceChildren()
+    const box = ([big, small], name = "") => {
+      const node = make("div", "dpmc-box " + name, this.flow)
+      make("b", "", node, big)
+      make("small", "", node, small)
+    }
+    panel.boxes.forEach((texts, k) => {
+      if (k) make("span", "", this.flow, "\u2192")
+      box(texts)
+    })
+    make("span", "", this.flow, panel.reports ? "chance \u2192" : "noise \u2192")
+    box([last[0], panel.audience], last[1] ? "changed" : "")
+    if (panel.outcomes) {
+      const [kept, changed] = panel.outcomes[stop]
+      for (let k = this.dots.children.length; k < 100; k += 1) make("i", "", this.dots)
+      ;[...this.dots.children].forEach((dot, k) => {
+        const name = k < kept ? "" : k < kept + changed ? "changed" : "missing"
+        if (dot.className !== name) dot.className = name
+      })
+    }
+    say(this.note, panel.notes[stop] + " " + panel.together[stop])
     if (!view.lists) return
-    const lists = view.lists[this.stop]
+    const lists = view.lists[stop]
     const named = (items) => items.map((item) => view.titles[item])
-    this.listed(lists && named(person.plain), lists && named(lists.items[this.person]), lists
-      ? lists.shared[this.place] + " of 5 stay; people average " + lists.everyone.toFixed(1)
-        + ", a popular list " + view.popular.toFixed(1)
-      : "no lists at this epsilon")
+    this.listed(lists && named(view.people[this.shown].plain), lists && named(lists.items[this.person]), lists
+      ? "People keep " + lists.everyone.toFixed(1) + " of their 5 " + view.items + " on average; she keeps "
+        + lists.shared[this.shown] + ". One popular list for all keeps " + view.popular.toFixed(1) + "."
+      : "There are no lists at this epsilon.")
   }
 
   // Two lists, if there are any, and what is said of them.
   listed(plain, kept, words) {
     for (const side of this.lists.querySelectorAll("div")) show(side, !!plain)
     say(this.common, words)
-    const fill = (nodes, titles) => nodes.forEach((node, k) => {
+    if (!plain) return
+    const whose = this.person === "you" ? "Your " : "Her "
+    say(this.plain.title, whose + this.view.items + ", no privacy")
+    say(this.kept.title, "With privacy")
+    const fill = ({ items }, titles, others) => items.forEach((node, k) => {
       say(node, titles[k])
       node.title = titles[k]
-      node.classList.toggle("other", !plain.slice(0, 5).includes(titles[k]))
+      node.classList.toggle("other", !others.slice(0, 5).includes(titles[k]))
     })
-    if (!plain) return
-    fill(this.plain, plain)
-    fill(this.kept, kept)
+    fill(this.plain, plain, kept)
+    fill(this.kept, kept, plain)
   }
 
+  // Of a visitor: answers, and what is reported of them.
   tiles(pairs) {
-    while (this.cells.children.length > pairs.length) this.cells.lastChild.remove()
-    pairs.forEach(([title, own, told, changed, query], k) => {
-      let cell = this.cells.children[k]
-      if (!cell) {
-        cell = make("div", "dpmc-cell", this.cells)
-        for (const name of ["dpmc-tile", "dpmc-to", "dpmc-tile", "dpmc-what-title"]) make("span", name, cell)
-      }
-      const [left, arrow, right, name] = cell.children
-      say(left, own)
-      say(arrow, "\u2192")
-      say(right, told ?? "")
-      show(arrow, told !== null)
-      show(right, told !== null)
-      right.classList.toggle("changed", changed === true)
-      right.classList.toggle("noisy", changed === null)
-      cell.classList.toggle("leaves", !!query && !(pairs[k - 1] || [])[4])
-      say(name, title)
-      name.title = query ? title + ": " + query : title
-    })
+    this.cells.replaceChildren(...pairs.map(([title, own, told, changed]) => {
+      const cell = make("div", "dpmc-cell")
+      make("span", "dpmc-tile", cell, own)
+      make("span", "", cell, "\u2192")
+      make("span", "dpmc-tile" + (changed ? " changed" : ""), cell, told)
+      make("small", "", cell, title).title = title
+      return cell
+    }))
   }
 
-  attacked() {
-    const view = this.view
-    const asked = view.questions[this.place]
-    const right = this.person === "you" ? this.you.right(this.asked)
-      : view.right[this.place][this.asked][this.stop]
-    say(this.right, right)
-    this.choices.forEach((button, k) => {
-      say(button, k && this.person === "you" ? "all answers" : asked[k].short)
-      button.title = asked[k].text
-      button.ariaPressed = k === this.asked
-    })
-    show(this.guesses, !!view.games[this.asked][this.stop])
-    if (this.dealt && (this.dealt.stop !== this.stop || this.dealt.asked !== this.asked)) this.fold()
-  }
-
-  // --- I need ...
-
-  want() {
-    const stops = this.view.stops.filter((stop) => stop.value !== null)
-    const middle = stops[Math.floor(stops.length / 2)].value
-    this.tell("wanted", this.wishes() ? null : this.rounded(middle))
-    if (this.wishes()) this.goal.focus({ preventScroll: true })
-  }
-
-  wish() {
-    const view = this.view
-    const on = this.wishes()
-    show(this.goal, on)
-    show(this.need, on)
-    show(this.answer, on)
-    this.needs.ariaPressed = on
-    if (!on) return
-    const { step, first, answers } = view.needed
-    const wanted = this.rounded(this.wanted)
-    const { goal, words, at, low, high } = answers[Math.round(wanted / step) - first]
-    this.goal.style.top = this.height(wanted) + "px"
-    say(this.goalText, "I need " + goal)
-    const [ariaValueMin, ariaValueMax] = this.ends
-    Object.assign(this.goal, { ariaValueMin, ariaValueMax, ariaValueNow: wanted, ariaValueText: goal })
-    show(this.need, at !== null)
-    say(this.answer, words)
-    if (at === null) return
-    const from = this.at(low)
-    this.need.style.left = from + "px"
-    this.need.style.width = Math.max(2, this.at(high ?? this.last) - from) + "px"
-    this.need.style.setProperty("--here", this.at(at) - from + "px")
-  }
-
-  // --- Guess
+  // --- You guess
 
   deal() {
-    const { view, asked, stop } = this
-    const game = view.games[asked][stop]
+    const { view, stop } = this
+    const game = view.games[stop]
     const truth = Math.random() < 0.5
     let seen
     if (game.symbols) {
@@ -540,11 +497,11 @@ class Instrument {
     } else {
       const noise = game.law === "gaussian" ? gaussian() : laplace()
       const value = (truth ? game.shift : 0) + noise
-      seen = "The number that tells most is " + value.toFixed(1) + ": " + game.shift.toFixed(2)
-        + " if yes, 0 if no, plus noise of size 1."
+      seen = "You see the number " + value.toFixed(1) + ". It is " + game.shift.toFixed(2)
+        + " if yes and 0 if no, plus noise of size 1."
     }
-    this.dealt = { truth, stop, asked }
-    const { text, answers } = view.questions[this.place][asked]
+    this.dealt = { truth, stop }
+    const { text, answers } = view.question
     this.board(seen + " " + text, answers.map((name, k) => [name, () => this.judge(!k)]))
   }
 
@@ -554,6 +511,7 @@ class Instrument {
     make("p", "", this.game, words)
     const all = make("div", "dpmc-buttons", this.game)
     for (const [text, act] of acts) make("button", "", all, text).onclick = act
+    show(this.guesses, false)
     all.firstChild.focus({ preventScroll: true })
   }
 
@@ -561,8 +519,11 @@ class Instrument {
     const right = yes === this.dealt.truth
     this.score = [this.score[0] + right, this.score[1] + 1]
     this.board((right ? "Right" : "Wrong") + ". You: " + this.score.join(" of ") + ". "
-      + this.view.right[this.place][this.asked][this.stop],
-    [["Again", () => this.deal()], ["Close", () => this.fold()]])
+      + this.view.right[this.stop], [["Guess again", () => this.deal()], ["Stop guessing", () => {
+      this.fold()
+      this.refresh()
+      this.guesses.focus({ preventScroll: true })
+    }]])
   }
 
   fold() {
@@ -572,10 +533,9 @@ class Instrument {
   }
 
   end() {
-    this.watch.disconnect()
+    narrow.removeEventListener("change", this.turned)
     clearInterval(this.timer)
     this.send = () => {}
-    if (this.library && this.plot.data) this.library.purge(this.plot)
   }
 }
 

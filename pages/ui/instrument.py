@@ -14,7 +14,7 @@ import streamlit as st
 
 from pages.ui import scene
 
-STATES = ("stop", "person", "asked", "wanted")
+STATES = ("stop", "person", "wanted", "limit")
 
 
 _component = st.components.v2.component(
@@ -27,6 +27,12 @@ _component = st.components.v2.component(
 
 
 def show_instrument(view: Mapping[str, Any], *, key: str, on_change: Callable[[], None]) -> None:
-    """Show the instrument for a view; its state is in the session under the key, by `STATES`."""
+    """Show the instrument; its state is in the session under the key, with the names in STATES.
+
+    Args:
+        view: what `scene.build_view` returns.
+        key: of the component.
+        on_change: called when the visitor changes the state.
+    """
     callbacks = {f"on_{name}_change": on_change for name in STATES}
     _component(data=dict(view), key=key, **callbacks)

@@ -19,19 +19,21 @@ _MIN_PROGRESS = 3, 2.0  # units of work and seconds before there is ground for a
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What a page may know about a job at one moment.
+    """The state of a job at one moment.
+
+    A halt is a moment at which the work can wait, such as the end of a round.
 
     Attributes:
         state: queued, running, done, stopped or failed.
         ahead: number of jobs before it in the queue.
         done, total: finished and total units of the current work.
         label: what the job is doing.
-        points: what the work has reported, in order.
+        points: the points that the work has reported, in order.
         seconds: running time.
-        result: what it returned, or has so far.
-        display: what it shows of itself so far.
+        result: what it returned, or its result so far.
+        display: what a page shows of the work while it runs.
         message: why it failed or stopped, in a sentence.
-        stopping: whether it was asked to stop, which it does at its next report.
+        stopping: whether it was asked to stop; it stops at its next report.
         is_held: whether it was asked to wait at its next halt.
         paused: whether it is waiting there.
         work_start: seconds and units done when the work that `total` counts began.
@@ -79,8 +81,8 @@ Work = Callable[[ProgressReporter, Callable[[], bool]], Any]
 class WorkerSlots:
     """A number of slots for running work; further work waits in order of arrival.
 
-    Work that waits for a person leaves its slot to others. Otherwise a class that goes step by step
-    would stop the whole server.
+    Paused work leaves its slot to others. Otherwise a class that goes step by step would block the
+    whole server.
     """
 
     def __init__(self, n_slots: int = MAX_RUNNING_JOBS) -> None:
@@ -193,6 +195,7 @@ class Job:
             self._turn.wait_for(self._is_halted, seconds)
 
     def _is_halted(self) -> bool:
+        """Return whether the job is over, or waits for somebody to resume it."""
         return not self._now.active or (self._now.paused and not self._single_step)
 
     def wait(self, seconds: float) -> None:
@@ -213,6 +216,7 @@ class Job:
         return replace(now, stopping=now.active and stopping, is_held=now.active and is_held)
 
     def _update_snapshot(self, **values: Any) -> None:
+        """Replace fields of the snapshot."""
         self._now = replace(self._now, **values)
 
     def _report(
@@ -226,7 +230,16 @@ class Job:
         display: Any = None,
         halt: bool = False,
     ) -> None:
-        """Report progress and what there is so far; `halt` marks a good moment to wait."""
+        """Report progress, and wait at a halt if the job is paused.
+
+        Args:
+            n_done, total: finished and all units of the current work.
+            label: what the job is doing.
+            point: a value to add to the snapshot's points.
+            result: the result so far.
+            display: what a page shows of the work.
+            halt: whether the work can wait now.
+        """
         now = self._now
         if total != now.total or n_done < now.done:
             self._update_snapshot(work_start=(time.monotonic() - self._started, n_done))
@@ -269,6 +282,7 @@ class Job:
             self._work = None
 
     def _run_work(self) -> None:
+        """Do the work, and record how it ended."""
         self._started = time.monotonic()
         self._update_snapshot(state="running")
         try:
@@ -288,13 +302,14 @@ class Job:
         self._finish(state="failed", message=message)
 
     def _finish(self, **values: Any) -> None:
+        """Record the end of the job, with these values of its snapshot."""
         with self._turn:
             self._update_snapshot(seconds=time.monotonic() - self._started, **values)
             self._turn.notify_all()
 
 
 def get_snapshot(job: Job | None) -> Snapshot:
-    """Return the snapshot of a job from which a whole page is drawn; done, if there is no job."""
+    """Return a job's snapshot; that of a finished job without result if there is no job."""
     return Snapshot("done") if job is None else job.snapshot()
 
 

@@ -16,7 +16,11 @@ from pages.ui.report import Exhibit
 
 
 def build_exhibits(run: FinishedRun) -> list[Exhibit]:
-    """Return charts of what a model learned, on held-out ratings."""
+    """Return charts of how well a run's model predicts held-out ratings.
+
+    For the task RANKING it is how often the held-out item is among the first ten, otherwise the
+    distribution of errors.
+    """
     result = run.result
     id = run.result.mechanism.id
     name = run.result.mechanism.name
@@ -69,7 +73,7 @@ def build_exhibits(run: FinishedRun) -> list[Exhibit]:
 
 
 def render_run_report(run: FinishedRun) -> str:
-    """Render a run as one file, including charts and their library."""
+    """Render a run as one HTML file, with its metrics, its guarantee and its charts."""
     result = run.result
     description = cards.build_privacy_card(result.guarantee, columns=result.problem.train.columns)
     titled_figures = [

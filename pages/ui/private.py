@@ -53,5 +53,6 @@ def remove_orphans() -> None:
 
 
 def _remove_folder(folder: PrivateFolder) -> None:
+    """Stop the sweeps of a private folder at once, and remove it."""
     sweeps.cancel_folder_sweeps(folder.path / "sweeps", grace=0.0)  # its rows go too
     folder.close()

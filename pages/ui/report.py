@@ -46,7 +46,15 @@ def render_comparison(
     table: Mapping[str, Sequence[object]],
     command: str,
 ) -> str:
-    """Render a comparison as one file: titled charts, sentences, numbers and the command."""
+    """Render a comparison as one file: titled charts, sentences, numbers and the command.
+
+    Args:
+        title: plain text.
+        titled_figures: the charts, each with its title.
+        sentences: plain texts.
+        table: the numbers, as columns.
+        command: the command that repeats the result.
+    """
     sections = (
         text.render_paragraphs(*sentences),
         text.render_heading("Numbers"),
@@ -61,7 +69,7 @@ SAVE_HINT = "The camera above the chart saves it as a picture (SVG)."
 
 
 def render_picture_page(picture: CurveChart, command: str) -> str:
-    """Render the curves as a page, with what protects and what is measured below them."""
+    """Render curves as an HTML page, with what their methods promise and how they were measured."""
     from pages.ui.charts import compare  # a page that shows no such chart need not load it
 
     first = picture.lines[0]

@@ -66,7 +66,7 @@ class GridRows(NamedTuple):
     """The available rows of a grid.
 
     Attributes:
-        last: number that changes with every row of the store.
+        last: id of the store's newest row; 0 without a store.
         present: number of units with a row in the store.
         pictures: one chart for each requested metric.
         shipped: number of further units whose rows came with the app.
@@ -119,11 +119,15 @@ def plan_keys(grid: Grid, location: RunLocation) -> PlanKeys:
 
 @st.cache_resource(max_entries=20, show_spinner="Planning the runs")
 def _plan_shared_keys(name: str, _grid: Grid) -> PlanKeys:  # noqa: ARG001
+    """Return the keys of a grid on data that all sessions share, cached by its name."""
     return sweep.build_plan(_grid).keys
 
 
 def build_link(grid: Grid, location: RunLocation) -> dict[str, Any]:
-    """Return the parameters of a Compare address that opens a grid of seeds 1, 2, ..."""
+    """Return the parameters of an address that opens a grid on the page Compare.
+
+    The grid must have the seeds 1, 2, ...
+    """
     grid_name = next(
         (name for name, values in GRIDS.items() if values == grid.epsilons), CUSTOM_GRID
     )
@@ -142,7 +146,7 @@ def build_link(grid: Grid, location: RunLocation) -> dict[str, Any]:
 
 
 def to_terminal_grid(grid: Grid, location: RunLocation) -> Grid:
-    """Return the grid as one types it in a terminal, where an upload is read from its file."""
+    """Return the grid for a command in a terminal, in which an upload is the visitor's own file."""
     if not location.private:
         return grid
     return replace(grid, data=["YOUR_FILE"], reading=sources.get_dataset(location.name).reading)
@@ -150,6 +154,11 @@ def to_terminal_grid(grid: Grid, location: RunLocation) -> Grid:
 
 def start_runs(grid: Grid, location: RunLocation, grid_keys: PlanKeys) -> None:
     """Run in the background the units of a grid that neither the store nor the app has.
+
+    Args:
+        grid: the grid.
+        location: where to run it.
+        grid_keys: keys of the grid.
 
     Raises:
         DpmcError: the runs cannot be started.
@@ -164,6 +173,12 @@ def start_command(
     location: RunLocation, name: str, command: Sequence[str], description: Mapping[str, Any]
 ) -> None:
     """Run a command in the background on the data of a location.
+
+    Args:
+        location: where to run it.
+        name: of the sweep.
+        command: of the child process.
+        description: stored with the sweep.
 
     Raises:
         DpmcError: it cannot be started.
@@ -200,6 +215,13 @@ def read_grid_rows(
 
     They are read again only when a row has arrived.
 
+    Args:
+        location: where the runs are stored.
+        grid_keys: keys of the grid.
+        mechanisms: ids of the mechanisms.
+        metrics: one chart is built for each.
+        epsilons, seeds: the only ones to read.
+
     Raises:
         StoreError: the store cannot be read.
     """
@@ -207,6 +229,11 @@ def read_grid_rows(
     dependencies = (grid_keys.name, names, tuple(epsilons), tuple(seeds))
 
     def collect_rows(results_store: Store | None, last: int) -> GridRows:
+        """Read the stored and the shipped rows of the grid, and build a chart for each metric.
+
+        With a shipped curve of the grid come the shipped baselines and nonprivate methods that use
+        item features as the grid does, even if they are not in the grid.
+        """
         stored_curves: dict[str, lines.CurveRows] = {}
         shipped_curves: dict[str, lines.CurveRows] = {}
         present: Collection[str] = ()
@@ -243,9 +270,14 @@ def read_grid_rows(
 def memoize_from_store(
     name: str, path: Path | None, dependencies: object, make: Callable[[Store | None, int], T]
 ) -> T:
-    """Make a value from a store and its last row's number (None and 0 without a store).
+    """Return a value made from a store, made again only if the store or `dependencies` changed.
 
-    It is made again only if the store or `dependencies` changed.
+    Args:
+        name: of the value.
+        path: of the store's file, or None.
+        dependencies: what the value depends on besides the store.
+        make: makes the value from the store and the id of its newest row; from None and 0 if there
+            is no store.
 
     Raises:
         StoreError: the store cannot be read.
@@ -304,7 +336,15 @@ def is_running(location: RunLocation, name: str) -> bool:
 def show_run_buttons(
     location: RunLocation, grid: Grid, grid_keys: PlanKeys, grid_rows: GridRows, label: str
 ) -> bool:
-    """Show the button that stops, starts or continues a grid's runs; return whether they run."""
+    """Show the button that stops, starts or continues a grid's runs; return whether they run.
+
+    Args:
+        location: where the runs are computed.
+        grid: the grid.
+        grid_keys: its keys.
+        grid_rows: its available rows.
+        label: of the button that starts them.
+    """
     running = is_running(location, grid_keys.name)
     if running:
         if st.button("Stop", icon=":material/stop:"):
@@ -321,9 +361,17 @@ def show_run_buttons(
 
 
 def poll_runs(location: RunLocation, name: str, draw: Callable[[], None], *, running: bool) -> None:
-    """Draw a part of the page repeatedly while runs continue, and then the whole page again."""
+    """Draw a part of the page, again every second while runs continue, and at their end the page.
+
+    Args:
+        location: where they run.
+        name: of the sweep.
+        draw: draws the part.
+        running: whether the sweep is running now.
+    """
 
     def poll() -> None:
+        """Draw the part, or the whole page again once the runs have ended."""
         if running and not is_running(location, name):
             st.rerun()
         try:

@@ -63,13 +63,14 @@ def make_training_work(
         seed: of the run.
         number: of the run in its session.
         film: name of its recording (default: from the number).
-        reference: the headline metric without privacy and its name, where it is known before; it
-            decides the axis.
+        reference: the headline metric without privacy and its name, if they are known beforehand;
+            they decide the axis of the recording.
         **run_fields: further fields of `FinishedRun`.
     """
     metric = choose_headline_metric(mechanism.task).name
 
     def work(report: ProgressReporter, stopped: Callable[[], bool]) -> FinishedRun:
+        """Fit everything, report every round, and return the finished run."""
         report(0, 0, "preparing the data")
         with stop_when(stopped):
             problem = make()
@@ -103,7 +104,7 @@ def make_training_work(
         report(0, 0, f"{mechanism.name}: starting", display=camera.recording)
 
         def evaluate_round(step: Step, model: Model) -> float | None:
-            """The metric in this round, where there is time for it."""
+            """Return the metric in this round, or None if measuring has taken too long already."""
             nonlocal evaluation_seconds
             start = time.monotonic()
             last = step.final or step.index == step.total
@@ -118,6 +119,7 @@ def make_training_work(
             return method_metrics[metric]
 
         def on_step(method: Mechanism, step: Step) -> None:
+            """Report a round, record it in the film, and note what the run has spent."""
             if step.model is not None:
                 models[method.id] = step.model
             new_releases, publications[:] = tuple(publications), []
@@ -153,7 +155,7 @@ def make_training_work(
         nonprivate_id = registry.NONPRIVATE_REFERENCES[mechanism.task]
 
         def show(result: experiment.Result) -> None:
-            """The private model first; methods without privacy join it later."""
+            """Report the run with its private model, before nonprivate methods are fitted."""
             remaining = [
                 baseline.name for id, baseline in baselines.items() if id not in result.baselines
             ]
@@ -161,6 +163,7 @@ def make_training_work(
             report(0, 0, label, result=build_run(result), display=camera.recording)
 
         def build_run(result: experiment.Result) -> FinishedRun:
+            """Return the finished run, with a film that has the last round and the reference."""
             frames = camera.recording.frames
             if not frames or frames[-1].round < result.rounds or frames[-1].metric is None:
                 with stop_when(lambda: False):  # small, and there even where the run was stopped
@@ -194,6 +197,7 @@ def make_training_work(
     spent_messages = [f"{mechanism.name} had not begun and has spent nothing"]
 
     def work_with_budget_note(report: ProgressReporter, stopped: Callable[[], bool]) -> FinishedRun:
+        """Do the work; if it is stopped, add to the message what it has spent."""
         try:
             return work(report, stopped)
         except DpmcError as error:
@@ -219,6 +223,7 @@ def make_example_film(mechanism: Mechanism, ratings: Ratings, data: str = "") ->
     partial_runs: list[FinishedRun] = []
 
     def report(*_: Any, result: FinishedRun | None = None, **__: Any) -> None:
+        """Keep every result that the work reports."""
         partial_runs.extend([] if result is None else [result])
 
     def has_nonprivate_model() -> bool:
@@ -241,10 +246,19 @@ def make_example_film(mechanism: Mechanism, ratings: Ratings, data: str = "") ->
 
 
 def make_reading_work(content: bytes, name: str, options: Mapping[str, Any]) -> Work:
-    """Return the work that reads an upload: its ratings, or everything that is wrong with it."""
+    """Return the work that reads an upload; it results in a data set, or in the file's faults.
+
+    Args:
+        content: of the file.
+        name: of the file.
+        options: how it is read, see `datasets.load_upload`.
+    """
 
     def work(report: ProgressReporter, stopped: Callable[[], bool]) -> Dataset | Refused:
+        """Read the upload; return its faults if it is refused."""
+
         def tell(n_done: int, total: int) -> None:
+            """Report how much has been read."""
             label = "sorting the ids" if n_done >= total else f"{100 * n_done // total} % read"
             report(n_done, total, label)
 
@@ -262,7 +276,10 @@ def make_download_work(name: str) -> Work:
     """Return the work that downloads a public set, checks it and unpacks it."""
 
     def work(report: ProgressReporter, stopped: Callable[[], bool]) -> None:
+        """Download the set."""
+
         def progress(have: int, total: int | None) -> None:
+            """Report how much has arrived, and end the download if the job is stopped."""
             if stopped():
                 raise DpmcError("stopped; what arrived is dropped, and a new start begins anew")
             size = "" if total is None else f" of {total / 1e6:.1f}"

@@ -8,51 +8,45 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from functools import partial
-from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import plotly
-
 from dpmc_core import registry
 from dpmc_core.data import datasets
-from dpmc_core.model import Mechanism, Task
-from dpmc_core.privacy import Guarantee, Trust
-from dpmc_core.problem import build_problem, prepare_public_facts
-from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.data.synthetic import SAMPLES
+from dpmc_core.model import Mechanism
+from dpmc_core.privacy import Guarantee
+from dpmc_core.ratings import PublicFacts
 from dpmc_lab.curves import cards, lines, numbers, people, trade
 from dpmc_lab.curves.lines import CurveChart, Line
 from dpmc_lab.curves.people import (
     PeopleDescription,
     PeopleWithLists,
     Person,
-    ReleasedScores,
     VisitorLists,
 )
+from dpmc_lab.curves.trade import AttackerQuestion
 from dpmc_lab.sweep import Grid
 from dpmc_lab.sweep.presets import BOTH_ESTIMATORS, EPSILONS
-from pages.ui.charts import Figure, Theme
+from pages.ui import sentences
+from pages.ui.charts import Theme
 from pages.ui.charts import curve as charts_curve
-from pages.ui.text import escape_for_chart
+from pages.ui.charts.curve import Usefulness
 
 STYLESHEET = Path(__file__).with_name("instrument.css")
-PLOTLY = f"plotly-{metadata.version('plotly')}.min.js"  # where the server serves it
 _STEP = 0.005  # between two qualities that may be asked for
 
 
 class Scene(NamedTuple):
-    """One curve with everything that belongs to it.
+    """One method's curve, with everything that What if shows beside it.
 
     Attributes:
-        mechanisms: one at each stop of the slider.
+        mechanisms: the method at each stop of the slider.
         picture: the curve.
         public: public facts of the prepared ratings.
         displayed_people: people and their lists, where they may be shown.
-        scores: what leaves a trusted server.
         public_context: what public facts say about the people.
         yours: what a visitor's lists are made of.
     """
@@ -61,7 +55,6 @@ class Scene(NamedTuple):
     picture: CurveChart
     public: PublicFacts
     displayed_people: PeopleWithLists | None = None
-    scores: Sequence[ReleasedScores] = ()
     public_context: PeopleDescription = PeopleDescription()
     yours: VisitorLists | None = None
 
@@ -71,7 +64,7 @@ class Scene(NamedTuple):
         return self.mechanisms[0].id
 
     def cards(self) -> list[Guarantee]:
-        """Return the guarantee at each stop, given how the curve's ratings were prepared."""
+        """Return the guarantee at each stop of the slider, on ratings prepared as the curve's."""
         prepared = self.picture.lines[0].prepared if self.picture.lines else ()
         return [
             mechanism.guarantee(self.public).with_preparation(prepared)
@@ -96,11 +89,10 @@ def load_shipped_scene(data: str, id: str) -> Scene | None:
     if displayed_people is None:
         return curve_scene
     dataset = datasets.load(data)
-    scores = compute_released_scores(methods, dataset.ratings)
     public_context = people.describe_people(displayed_people[0], dataset, methods[0])
     yours = people.load_visitor_lists(data, methods[0].task, line.key)
     return curve_scene._replace(
-        displayed_people=displayed_people, scores=scores, public_context=public_context, yours=yours
+        displayed_people=displayed_people, public_context=public_context, yours=yours
     )
 
 
@@ -109,22 +101,17 @@ def create_mechanisms(id: str) -> tuple[Mechanism, ...]:
     return tuple(registry.create(id, epsilon=epsilon) for epsilon in EPSILONS)
 
 
-def compute_released_scores(
-    mechanisms: Sequence[Mechanism], ratings: Ratings
-) -> tuple[ReleasedScores, ...]:
-    """Return what leaves a server that is trusted with raw ratings."""
-    first = mechanisms[0]
-    if first.guarantee(prepare_public_facts(ratings.public, first.task)).trust is Trust.LOCAL:
-        return ()
-    return people.release_item_scores(
-        mechanisms, build_problem((ratings, ratings), first.task).train
-    )
-
-
 def build_curve_grid(data: str, id: str, seeds: Sequence[int], steps: Sequence[str] = ()) -> Grid:
-    """Return the grid of a curve, with each estimator of the same reports and certificate.
+    """Return the grid of a method's curve at the epsilons of the slider.
 
-    With preparation steps, such as public item features, it has the default estimator only.
+    A method with two estimators gets both, unless there are preparation steps such as public item
+    features.
+
+    Args:
+        data: the data set, as it is typed.
+        id: of the mechanism.
+        seeds: of the splits and the noise.
+        steps: preparation as command-line text.
     """
     with_estimators = registry.has_setting(registry.get_mechanism(id), "estimator") and not steps
     return Grid(
@@ -144,100 +131,91 @@ def read_javascript() -> str:
     )
 
 
-def find_plotly_bundle() -> Path:
-    """Return the path of Plotly's browser code in its Python package."""
-    return Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
-
-
-RAW_DATA_FLOW = {  # to whom raw ratings go
-    Trust.CURATOR: "raw to the server, noisy from it",
-    Trust.LOCAL: "",
-    Trust.AGGREGATOR: "noisy and masked to the server",
-    Trust.FEDERATED: "raw to the own party, noisy from it",
-}
-
-
 def build_view(scene: Scene, theme: Theme) -> dict[str, Any]:
     """Return everything that the instrument draws as JSON, except its state."""
-    mechanisms, picture, public, displayed_people, scores, public_context, yours = scene
+    mechanisms, picture, public, displayed_people, public_context, yours = scene
     first = mechanisms[0]
-    line = picture.lines[0] if picture.lines else None
     guarantees = [mechanism.guarantee(public) for mechanism in mechanisms]
     people_view, lists = displayed_people or (None, {})
-    curve = charts_curve.plot_instrument(
-        picture, EPSILONS, certified=cards.is_upheld(guarantees[0])
+    persons = people_view.people if people_view else (_invent_person(public),)
+    attacker_questions = [
+        trade.list_questions(guarantees[0], first.task, person.rated) for person in persons
+    ]
+    question = attacker_questions[0][0]
+    line = picture.lines[0] if picture.lines else None
+    usefulness = line and Usefulness.from_line(
+        picture, line, certified=cards.is_upheld(guarantees[0])
     )
-    rated = (
-        [person.rated for person in people_view.people] if people_view else [cards.TYPICAL_RATINGS]
-    )
-    attacker_questions = [trade.list_questions(guarantees[0], first.task, count) for count in rated]
-    stops = [_describe_stop(picture, epsilon) for epsilon in EPSILONS]
-    summary = (
-        numbers.describe_curve(picture, line) if line else "No point of this curve is there yet."
+    risk = [
+        question.success_rate(guarantee) if question.is_bounded(guarantee) else None
+        for guarantee in guarantees
+    ]
+    data_name = line.info.title if line else ""
+    name = registry.get_mechanism(first.id).name
+    alt = f"Risk and usefulness against epsilon, {name}" + f", {data_name}" * bool(data_name)
+    titles = (
+        sentences.write_risk_title(question, first.task),
+        sentences.write_usefulness_title(picture.metric),
     )
     body: dict[str, Any] = {
-        "plotly": PLOTLY,
-        "title": picture.metric.axis_title,
-        "finding": summary,
-        "picture": _split_by_stop(charts_curve.build_stop_figures(curve, stops), theme),
-        "room": charts_curve.EDGE_ROOM,
+        "name": alt,
+        "axis": f"privacy budget epsilon, {guarantees[0].change.label}",
         "colors": charts_curve.get_instrument_colors(theme, first.id),
-        "method": registry.get_mechanism(first.id).name,
-        "data": escape_for_chart(line.info.title) if line else "",
-        "promise": cards.describe_protection(guarantees[0]),
-        "told": "<br>".join(textwrap.wrap(cards.describe_protection(guarantees[0]), 110)),
-        "unit": guarantees[0].change.label,
-        "stops": stops,
-        "needed": None
-        if line is None
-        else _list_needed_epsilons(line, curve.layout["yaxis"]["range"]),
-        "questions": [
-            [
-                {
-                    **{name: getattr(entry, name) for name in ("short", "text", "answers")},
-                    "limit": cards.LIMIT_SENTENCE.format(entry.text, "{}"),
-                }
-                for entry in pair
-            ]
-            for pair in attacker_questions
+        "sentences": [
+            sentences.write_answer(picture, first, guarantee, epsilon)
+            for guarantee, epsilon in zip(guarantees, EPSILONS, strict=True)
         ],
-        "right": [
-            [[*map(entry.describe_answer, guarantees)] for entry in pair]
-            for pair in attacker_questions
-        ],
-        "games": [
-            [trade.build_guessing_game(guarantee, entry) for guarantee in guarantees]
-            for entry in attacker_questions[0]
-        ],
+        "pictures": {
+            kind: layout._asdict()
+            | {
+                "svg": charts_curve.draw_picture(layout, alt, titles, risk, usefulness, name),
+                "at": [*map(layout.locate, range(len(EPSILONS)))],
+            }
+            for kind, layout in charts_curve.LAYOUTS.items()
+        },
+        "risk": {
+            "values": risk,
+            "texts": [sentences.format_risk(question, guarantee) for guarantee in guarantees],
+        },
+        "range": usefulness and usefulness.axis,
+        "stops": [_describe_stop(picture, epsilon) for epsilon in EPSILONS],
+        "needed": line and usefulness and _list_needed_epsilons(line, sorted(usefulness.axis)),
+        "question": {
+            **sentences.write_guess(question, first.task),
+            "limit": cards.LIMIT_SENTENCE.format(question.text, "{}"),
+        },
+        "right": [*map(question.describe_answer, guarantees)],
+        "games": [trade.build_guessing_game(guarantee, question) for guarantee in guarantees],
+        "panel": {
+            "title": f"What this means for one {sentences.name_unit(guarantees[0], first.task)}",
+            "persons": [
+                _describe_panel(scene, guarantees, person, pair[1])
+                for person, pair in zip(persons, attacker_questions, strict=True)
+            ],
+        },
         "people": None,
         "lists": None,
-        "six": [guarantee._asdict() for guarantee in public_context.prompts],
+        "six": [prompt._asdict() for prompt in public_context.prompts] if yours else [],
         "flips": [
             people.FlipChances.from_guarantee(guarantee)._asdict() for guarantee in guarantees
-        ]
-        if public_context.prompts
-        else [],
+        ],
     }
     if people_view:
+        data = line.info.name if line else ""
+        items = SAMPLES[data].items if data in SAMPLES else "titles"
         body |= {
+            "items": items,
             "people": [
-                _describe_person(mechanisms, entry, name, public)
-                for entry, name in zip(people_view.people, public_context.descriptions, strict=True)
+                {"name": sentences.write_person(name, k), "plain": person.plain}
+                for k, (person, name) in enumerate(
+                    zip(people_view.people, public_context.descriptions, strict=True)
+                )
             ],
             "titles": {str(item): name for item, name in people_view.titles.items()},
             "popular": people_view.popular,
             "lists": [entry and asdict(entry) for entry in map(lists.get, EPSILONS)]
             if lists
             else None,
-            "served": RAW_DATA_FLOW[guarantees[0].trust],
-            "scores": [
-                entry._asdict()
-                | {
-                    "before": _format_score(entry.before),
-                    "after": [*map(_format_score, entry.after)],
-                }
-                for entry in scores
-            ],
         }
     text = json.dumps(body, sort_keys=True, allow_nan=False)
     id = hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -249,105 +227,83 @@ def build_view(scene: Scene, theme: Theme) -> dict[str, Any]:
     return body | {"id": id}
 
 
-_format_score = partial(lines.format_short_number, digits=3)
-
-
-def _split_by_stop(figures: Sequence[Figure], theme: Theme) -> dict[str, Any]:
-    """Return a figure, and what differs in it at each stop of the slider."""
-    plotly_figures = [fig.to_plotly(theme) for fig in figures]
-    first = plotly_figures[0]
-    traces = range(len(first["data"]))
-    trace_differences = {
-        k: {
-            name
-            for plotly_figure in plotly_figures
-            for name in _list_differing(first["data"][k], plotly_figure["data"][k])
-        }
-        for k in traces
-    }
-    names = set().union(*trace_differences.values())
-    moving_traces = [k for k in traces if trace_differences[k]]
-    layout_names = {
-        name
-        for plotly_figure in plotly_figures
-        for name in _list_differing(first["layout"], plotly_figure["layout"])
-    }
-    stops = [
-        {
-            "traces": moving_traces,
-            "data": {
-                name: [plotly_figure["data"][k].get(name) for k in moving_traces]
-                for name in sorted(names)
-            },
-            "layout": {
-                name: plotly_figure["layout"].get(name, []) for name in sorted(layout_names)
-            },
-        }
-        for plotly_figure in plotly_figures
-    ]
-    return {"figure": first, "stops": stops}
-
-
-def _list_differing(first: Mapping[str, Any], other: Mapping[str, Any]) -> set[str]:
-    return {name for name in {*first, *other} if first.get(name) != other.get(name)}
+def _invent_person(public: PublicFacts) -> Person:
+    """Return a person for data of which no person may be shown."""
+    return Person("", cards.TYPICAL_RATINGS, (("an invented item", public.high),), (), 0)
 
 
 def _describe_stop(picture: CurveChart, epsilon: float) -> dict[str, Any]:
+    """Return the metric of the first line and its kept share at an epsilon, as JSON."""
     line = picture.lines[0] if picture.lines else None
     point = line.interval_at(epsilon) if line else None
-    metric = picture.metric
     name = f"{epsilon:g}"
     if line is None or point is None:
         return {"epsilon": name, "text": "-", "half": "not computed", "kept": "", "value": None}
-    kept_share = numbers.compute_gain_share(picture, line, epsilon)
     return {
         "epsilon": name,
-        "text": metric.format_value(point.mean),
-        "half": numbers.format_margin(metric, point),
-        "kept": kept_share.label if kept_share else "",
+        "text": picture.metric.format_value(point.mean),
+        "half": numbers.format_margin(picture.metric, point),
+        "kept": sentences.write_benefit(numbers.compute_gain_share(picture, line, epsilon)),
         "value": point.mean,
     }
 
 
 def _list_needed_epsilons(line: Line, axis: Sequence[float]) -> dict[str, Any]:
-    """Return the epsilon that each quality on the axis needs, from its lowest step on."""
+    """Return the epsilon that each target on the metric's axis needs, as JSON.
+
+    Targets are the multiples of `step`, from `first` times the step on.
+    """
     first = math.ceil(axis[0] / _STEP - 1e-9)
     last = math.floor(axis[1] / _STEP + 1e-9)
     needed = numbers.locate_targets(line, EPSILONS, [k * _STEP for k in range(first, last + 1)])
     return {"step": _STEP, "first": first, "answers": [answer._asdict() for answer in needed]}
 
 
-def _describe_person(
-    mechanisms: Sequence[Mechanism], person: Person, name: str, public: PublicFacts
+# --- the panel about one rating or one person ----------------------------------------------------
+
+
+def _describe_panel(
+    scene: Scene,
+    guarantees: Sequence[Guarantee],
+    person: Person,
+    whole_row: AttackerQuestion,
 ) -> dict[str, Any]:
+    """Return the boxes from a rating to what leaves it, and what is hidden, at each stop."""
+    mechanisms, public = scene.mechanisms, scene.public
     task = mechanisms[0].task
+    rating = sentences.name_rating(task)
+    panel: dict[str, Any] = {
+        "together": [
+            sentences.write_whole_row(whole_row, guarantee, person.rated, task)
+            for guarantee in guarantees
+        ]
+    }
+    title, value = person.cells[0]
     served_reports = [
         people.draw_server_view(mechanism, person, public) for mechanism in mechanisms
     ]
-    rated = [cell for cell in person.cells if cell[1] is not None][:4]
-    # Of a server that is trusted.
-    cells = person.cells[: len(served_reports[0].values)] if served_reports[0] else rated
-    return {
-        "name": name,
-        "plain": person.plain,
-        "cells": [{"title": title, "text": _format_rating(value, task)} for title, value in cells],
-        "told": [
-            {
-                "texts": [_format_rating(value, task) for value in report.values],
-                "changed": report.changed,
-                "words": f"{sum(report.changed)} of {len(report.changed)} changed",
-            }
+    if served_reports[0] is None or value is None:
+        source, computation, audience = sentences.RAW_DATA_FLOW[guarantees[0].trust]
+        published = guarantees[0].publishes.value.partition(";")[0].partition(",")[0]
+        count = f"her {person.rated} {rating}s" if person.name else f"all {rating}s"
+        return panel | {
+            "boxes": [[count, source], [f"{public.users:,} people", computation]],
+            "last": published,
+            "audience": audience,
+            "notes": [sentences.write_protection(guarantee, task) for guarantee in guarantees],
+        }
+    outcomes = [people.count_outcomes(guarantee, value, public) for guarantee in guarantees]
+    return panel | {
+        "boxes": [[sentences.format_rating(value, task), f"her {rating} of {title}"]],
+        "audience": "what the server gets",
+        "reports": [
+            [sentences.format_rating(report.values[0], task), report.changed[0]]
             for report in served_reports
             if report
         ],
+        "outcomes": outcomes,
+        "notes": [
+            sentences.write_outcomes(people.find_main_release(guarantee), counts, task, public)
+            for guarantee, counts in zip(guarantees, outcomes, strict=True)
+        ],
     }
-
-
-def _format_rating(value: float | None, task: Task) -> str:
-    if value is None or value != value:
-        return "·"
-    if task is Task.BINARY:
-        return "+" if value > 0 else "\u2212"
-    if task is Task.RANKING:
-        return "●"
-    return f"{value:.2g}" if abs(value) < 100 else f"{value:.0f}"

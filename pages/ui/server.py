@@ -23,11 +23,11 @@ from pathlib import Path
 import streamlit as st
 from starlette.formparsers import MultiPartParser
 from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, RedirectResponse
+from starlette.responses import HTMLResponse, RedirectResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pages.ui import classroom, jobs, private, scene, shell, stage, sweeps
+from pages.ui import classroom, jobs, private, shell, stage, sweeps
 
 # What the first page imports, loaded before anybody visits.
 FIRST_PAGE = ("charts.curve", "instrument", "rows", "scene", "sources", "widgets")
@@ -102,22 +102,22 @@ def disable_send_delay() -> int:
 
 
 class ChartPreloader:
-    """Middleware that makes the browser fetch the drawing code together with the page.
+    """Middleware that makes the browser fetch Plotly together with a page that draws with it.
 
-    The start page draws with Plotly itself, other pages with Streamlit's copy. If Streamlit keeps
-    its code elsewhere, nothing is sent and nothing is lost.
+    The start page does not. If Streamlit keeps its code elsewhere, nothing is sent and nothing is
+    lost.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._start = f"<./{scene.PLOTLY}>; rel=preload; as=script".encode()
         links = (f"<./static/js/{file.name}>" for file in SCRIPTS.glob("PlotlyChart.*.js"))
-        self._other = ", ".join(f"{link}; rel=modulepreload" for link in links).encode()
+        self._link = ", ".join(f"{link}; rel=modulepreload" for link in links).encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        link = self._start if scope.get("path", "/").endswith("/") else self._other
+        link = b"" if scope.get("path", "/").endswith("/") else self._link
 
         async def send_with_link(message: Message) -> None:
+            """Send a message, with the link to the drawing code if it starts a page."""
             if message["type"] == "http.response.start":
                 headers = list(message.get("headers", ()))
                 names = dict(headers)
@@ -130,6 +130,7 @@ class ChartPreloader:
 
 
 async def _redirect_to_start(request: Request) -> RedirectResponse:
+    """Redirect to the bare address of the first page, keeping the query."""
     prefix = "../" if request.url.path.endswith("/") else "./"
     return RedirectResponse(prefix + (f"?{request.url.query}" if request.url.query else ""))
 
@@ -149,22 +150,16 @@ async def _serve_page(request: Request) -> HTMLResponse:
         if (answer.status === 403) document.documentElement.innerHTML = await answer.text();
       });"""
     html = html.replace("<head>", f"<head><script>{script}</script>", 1)
+    html = html.replace('<div id="root">', f'{shell.ACCESS}<div id="root">', 1)
     # Behind the styles that Streamlit adds to the head, which it overrides.
     html = html.replace("</body>", f"{shell.STYLESHEET}{stage.STYLESHEET}</body>", 1)
     return HTMLResponse(html, headers={"cache-control": "no-cache"})
-
-
-async def _serve_plotly(_: Request) -> FileResponse:
-    """Serve Plotly, whose address changes with its version."""
-    headers = {"cache-control": "public, max-age=31536000, immutable"}
-    return FileResponse(scene.find_plotly_bundle(), headers=headers)
 
 
 # The name of the first page's file leads to the bare address, links and all: every other page opens
 # under its file's name, and Streamlit calls this one not found.
 ROUTES = [
     Route(f"/{st.get_option('server.baseUrlPath').strip('/')}/".replace("//", "/"), _serve_page),
-    Route(f"/{{base:path}}{scene.PLOTLY}", _serve_plotly),
     *(Route(f"/{{base:path}}what_if{end}", _redirect_to_start) for end in ("", "/")),
     *(
         Route(f"{base}/{file.stem}", _serve_page)

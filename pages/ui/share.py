@@ -75,6 +75,6 @@ _component = st.components.v2.component("share", html=_HTML, css=_CSS, js=_JS)
 
 
 def show_share_button() -> None:
-    """Show the button, which works in the browser alone, since that knows the address."""
+    """Show the button Share, which offers the page's address to copy; it needs no server."""
     with st.container(key="share", width="content"):
         _component(key="the share control")

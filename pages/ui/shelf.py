@@ -12,8 +12,13 @@ if TYPE_CHECKING:  # every page has a shelf, only Train the machinery to fill it
 class RunHistory:
     """The runs that a session remembers, the oldest first, at most LIMIT.
 
-    A further run removes the oldest one that is not pinned. Two of them may be ticked to be
-    compared.
+    A further run removes the oldest one that is not pinned. Two ticked runs are compared.
+
+    Attributes:
+        runs: the runs.
+        pinned: numbers of runs that stay.
+        ticked: numbers of at most two ticked runs, the one ticked last at the end.
+        number: returns the number of the next run.
     """
 
     LIMIT = 8
@@ -73,6 +78,7 @@ class RunHistory:
         self._drop({run.number for run in self.runs if run.data_key == data})
 
     def _drop(self, numbers: set[int]) -> None:
+        """Forget the runs with these numbers."""
         self.runs = [run for run in self.runs if run.number not in numbers]
         self.pinned -= numbers
         self.ticked = [number for number in self.ticked if number not in numbers]

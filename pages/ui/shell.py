@@ -40,6 +40,29 @@ STYLESHEET = (
     " pointer-events: none; animation: further linear; animation-timeline: --across; }"
     "</style>"
 )
+# A keyboard reaches a page's main control at once, and a changed answer is read aloud.
+ACCESS = """<style>
+#skip { position: fixed; left: 1rem; top: -4rem; z-index: 999999; padding: .5rem 1rem;
+  background: #14161a; color: #fdfdfc; border-radius: .4rem; }
+#skip:focus { top: .6rem; }
+:is(a, button, input, select, textarea, summary, [role], [tabindex="0"]):focus-visible,
+:has(> * > input[type=range]:focus-visible) {
+  outline: 2px solid #6674e0 !important; outline-offset: 2px; }
+</style>
+<a id="skip" href="#">Skip to the main control</a>
+<script>{
+  const list = selector => [...document.querySelectorAll(`[data-testid="stMain"] ${selector}`)];
+  document.getElementById("skip").onclick = event => {
+    event.preventDefault();
+    const [heading] = list("h1");
+    if (heading) heading.tabIndex = -1;
+    const sliders = list(":is([role=slider], input[type=range]):not(:disabled)");
+    (sliders.find(slider => slider.checkVisibility()) ?? heading)?.focus();
+  };
+  new MutationObserver(() => {
+    for (const answer of list(".st-key-answer:not([aria-live])")) answer.ariaLive = "polite";
+  }).observe(document.body, { subtree: true, childList: true });
+}</script>"""
 # The accent must be light to be read as text on a dark surface; what is written on it is dark.
 _ON_ACCENT = (
     "<style>"

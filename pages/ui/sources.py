@@ -115,11 +115,12 @@ def get_column_roles() -> ColumnRoles:
 
 @st.cache_resource(max_entries=6, show_spinner="Reading the data")
 def _load_shared(id: str) -> Dataset:
+    """Load a data set that all sessions share."""
     return datasets.load(id)
 
 
 def keep_upload(dataset: Dataset) -> None:
-    """Make an upload this session's own data; nothing else ever holds it."""
+    """Store an upload in this session, in place of an earlier one, and select it."""
     forget_upload()
     st.session_state[UPLOAD] = dataset
     st.session_state["next data"] = UPLOAD
@@ -158,6 +159,7 @@ def compute_once(id: str, compute: Callable[[Ratings], Any], name: str = "") -> 
 
 @st.cache_resource(max_entries=250, show_spinner=False)
 def _compute_shared(id: str, name: str, _compute: Callable[[Ratings], Any]) -> Any:  # noqa: ARG001
+    """Compute a value from a shared data set, cached by the value's name."""
     return _compute(get_dataset(id).ratings)
 
 
@@ -187,9 +189,11 @@ def compute_before_after(id: str, mechanism: Mechanism) -> Any:
     task = mechanism.task
 
     def select_corner(ratings: Ratings) -> Ratings:
+        """Return the busiest users and most rated items, prepared for the task."""
         return noise.select_block(build_problem((ratings, ratings), task).train)
 
     def release_corner(_: Ratings) -> Any:
+        """Run the mechanism on the selected block."""
         return noise.run_on_block(
             mechanism, compute_once(id, select_corner, f"corner for {task.value}")
         )

@@ -9,12 +9,20 @@ from streamlit.delta_generator import DeltaGenerator
 
 # The figure takes 60 % of the window's height. On a phone everything lies one below the other, and
 # the page scrolls. The server sends this with the page, see `shell.STYLESHEET`.
+# The answer of What if has its style from the first moment on, so that nothing moves later.
 STYLESHEET = """<style>
 .stMainBlockContainer:has(.st-key-choices) { padding-inline: 2rem; padding-bottom: 2rem; }
 .st-key-choices h1 { font-size: 1.2rem; padding: .55rem 0; white-space: nowrap; }
-.st-key-quiet { position: absolute; width: 1px; height: 1px; overflow: hidden;
-  clip-path: inset(50%); }
-:has(> .st-key-quiet) { position: absolute; width: 1px !important; overflow: hidden; }
+.st-key-question { gap: 0; min-height: calc(1.6rem + 2 * 1.25 * clamp(18px, .6rem + 1vw, 36px)); }
+.st-key-question h1 { font-size: 1rem; line-height: 1.6; padding: 0; opacity: .7; }
+.st-key-question [data-testid="stMarkdownContainer"] { margin: 0; }
+.st-key-choices > :has(.st-key-download) { margin-left: auto; }
+.st-key-choices, .st-key-mechanisms, .st-key-layer { min-height: 2.5rem; }
+.dpmc-say.dpmc-say { margin: 0; font-size: clamp(18px, .6rem + 1vw, 36px); line-height: 1.25;
+  font-weight: 600; letter-spacing: -.01em; }
+.dpmc-say :is(.risk, .use, .coin) { white-space: nowrap; }
+.dpmc-say .risk { color: var(--risk, inherit); }
+.dpmc-say .use { border-bottom: 3px solid var(--method, transparent); }
 .st-key-choices > :has(> .stSelectbox) { flex: 0 0 14.5rem; }
 .st-key-choices > .st-key-scenario.st-key-scenario { flex: 0 1 26rem; max-width: 100%; }
 .st-key-figure { --high: 60vh; --least: 22rem; }
@@ -23,6 +31,9 @@ STYLESHEET = """<style>
   height: var(--high) !important; min-height: var(--least); }
 .st-key-drawn.st-key-drawn { border: 0; padding: 0;
   min-height: max(var(--high, 60vh), var(--least, 22rem)); }
+@media (min-width: 801px) {
+  :has(> * > .st-key-steering) .st-key-figure { --high: calc(55vh + 5rem); --least: 28rem; }
+}
 .st-key-stage { flex-wrap: nowrap; }
 .st-key-stage > :has(> .st-key-figure) { flex: 1 1 0; min-width: 0; }
 .st-key-stage > :has(> .st-key-panel) { flex: 0 0 20rem; margin-left: auto; }
@@ -32,6 +43,10 @@ STYLESHEET = """<style>
 @media (max-width: 800px) {
   .stMainBlockContainer:has(.st-key-choices) { padding-inline: 1rem; }
   .st-key-choices h1 { white-space: normal; }
+  .st-key-choices > :has(.st-key-download) { margin-left: 0; }
+  .st-key-question { min-height: calc(1.6rem + 112px); }
+  .dpmc-say.dpmc-say span { white-space: normal; }
+  .stMainBlockContainer:has(.st-key-question) .st-key-choices { min-height: 12.6rem; }
   .st-key-stage { flex-wrap: wrap; }
   .st-key-stage.st-key-stage > div { flex: 1 1 100%; }
   .st-key-figure { --high: 22rem; }
@@ -62,7 +77,11 @@ def lay_out_stage(title: str) -> Stage:
 
 
 def lay_out_body(choices: DeltaGenerator | None = None) -> Stage:
-    """Lay out what is below the line of choices, for a part of the page that updates itself."""
+    """Lay out figure, panel and details below a line of choices.
+
+    Args:
+        choices: the line; None in a part of the page that updates itself, which gets a line there.
+    """
     with st.container(horizontal=True, key="stage"):
         figure = st.container(key="figure")
         panel = st.container(key="panel", border=True)
@@ -70,18 +89,24 @@ def lay_out_body(choices: DeltaGenerator | None = None) -> Stage:
 
 
 def reserve_figure() -> DeltaGenerator:
-    """Return the place of a figure, which has its height before the figure is there."""
+    """Return a container for a figure that has the figure's height while it is still empty."""
     return st.container(border=True, key="drawn")  # without its border an empty one is left out
 
 
-def lay_out_choices(title: str, *, quiet: bool = False) -> DeltaGenerator:
-    """Lay out the line of choices alone, with the page's title.
-
-    Args:
-        title: of the page.
-        quiet: whether only screen readers get the title.
-    """
-    choices = st.container(horizontal=True, vertical_alignment="bottom", key="choices")
-    with choices.container(key="quiet") if quiet else choices:
-        st.title(title, anchor=False, width="content")
+def lay_out_choices(title: str = "") -> DeltaGenerator:
+    """Lay out the line of choices, with the page's title if it stands there."""
+    alignment = "bottom" if title else "center"
+    choices = st.container(horizontal=True, vertical_alignment=alignment, key="choices")
+    if title:
+        choices.title(title, anchor=False, width="content")
     return choices
+
+
+def ask_question(title: str) -> DeltaGenerator:
+    """Show a page's question as its title, and return the place of the answer below.
+
+    It is no empty place, which would lose the last answer before the next one is there.
+    """
+    question = st.container(key="question")
+    question.title(title, anchor=False)
+    return question

@@ -45,9 +45,10 @@ def get_theme() -> Theme:
 
 
 def apply_link_choice(key: str, description: str, names: Mapping[Any, str]) -> None:
-    """Prepare one or several bound choices before their widget.
+    """Turn what the address asks for into labels that a widget bound to it accepts.
 
-    Ids in the address are accepted; invalid values are noted and left out.
+    Call this before the widget. The address may name options by id; invalid values are noted and
+    left out.
 
     Args:
         key: of the widget.
@@ -67,7 +68,7 @@ def apply_link_choice(key: str, description: str, names: Mapping[Any, str]) -> N
         label = accepted_labels.get(text.lower()) or accepted_labels.get(bare_text.lower())
         if label is None:
             add_note(
-                f"The link asks for {description} “{text[:40]}”, which is not here; it is left out."
+                f"The link asks for {description} “{text[:40]}”, which this page does not have."
             )
         else:
             accepted.append(label)
@@ -77,7 +78,13 @@ def apply_link_choice(key: str, description: str, names: Mapping[Any, str]) -> N
 
 
 def reset_unavailable_choice(key: str, options: Collection[Any], default: Any) -> None:
-    """Forget a choice that is no longer available, since it was made for other data."""
+    """Forget a choice that is no longer available, since it was made for other data.
+
+    Args:
+        key: of the widget.
+        options: the options now.
+        default: the option that takes its place.
+    """
     if st.session_state.get(key, default) not in options:
         st.session_state[key] = default
 
@@ -85,7 +92,14 @@ def reset_unavailable_choice(key: str, options: Collection[Any], default: Any) -
 def substitute_choice(
     key: str, options: Collection[Any], nearest: Callable[[Any], Any]
 ) -> Any | None:
-    """Replace a choice that this page cannot show by its nearest option, until one leaves the page.
+    """Replace a choice that this page cannot show by its nearest option.
+
+    The choice comes back as soon as it is an option again, unless somebody chose another meanwhile.
+
+    Args:
+        key: of the widget.
+        options: the options of this page.
+        nearest: returns the option that is nearest to a choice.
 
     Returns:
         The choice that was just replaced, if any.
@@ -110,7 +124,7 @@ def substitute_choice(
 def check_link_value(key: str, description: str, is_possible: Callable[[str], bool]) -> None:
     """Note a value in the address that its widget will not accept, and remove it from there.
 
-    Streamlit would stop at an infinity where it wants an integer.
+    Streamlit itself would fail, for example at an infinity for an integer.
 
     Args:
         key: of the widget.
@@ -131,7 +145,7 @@ def note_impossible_value(key: str, description: str) -> None:
     """Note a value in the address that its widget will not accept."""
     requested = st.query_params[key][:40]
     add_note(
-        f"The link asks for {description} “{requested}”, which is not possible; using the default."
+        f"The link asks for {description} “{requested}”, which is impossible. The default is used."
     )
 
 
@@ -143,14 +157,17 @@ def note_removed(key: str, sentence: str) -> None:
 
 
 def record_page_change(page: str) -> None:
-    """Forget what another page wrote into the address when a page is opened."""
+    """When another page is opened, forget what the one before wrote into the address."""
     if st.session_state.get("page") != page:
         st.session_state["page"] = page
         st.session_state.pop(LAST_WRITTEN_PARAMS, None)
+        if st.session_state.pop(SUGGESTED_MECHANISM, "") == st.session_state.get("mechanism"):
+            st.session_state.pop("mechanism", None)
         if "mechanism" in st.query_params:  # a link inside the app that brings its own along
             st.session_state.pop("mechanism", None)
 
 
+SUGGESTED_MECHANISM = "suggested"  # what a page opened with; it ends with the visit of that page
 LAST_WRITTEN_PARAMS = "written"  # what a page without bound widgets has put into the address
 
 
@@ -167,7 +184,13 @@ def save_bound_choices() -> None:
 
 
 def memoize(name: str, dependencies: object, make: Callable[[], T]) -> T:
-    """Return the value last made under this name, or make it again if `dependencies` changed."""
+    """Return the value last made under this name in the session; make it if `dependencies` changed.
+
+    Args:
+        name: of the value.
+        dependencies: what the value depends on.
+        make: makes the value.
+    """
     cache: dict[str, tuple[object, T]] = st.session_state.setdefault("kept", {})
     last = cache.get(name)
     if last is None or last[0] != dependencies:

@@ -197,14 +197,17 @@ def cancel_folder_sweeps(folder: Path, grace: float = GRACE) -> None:
 
 
 def _open_for_writing(folder: Path, key: str, kind: str) -> IO[bytes]:
+    """Open one of a sweep's files, which only this user may read."""
     return open(_trace_path(folder, key, kind), "wb", opener=locks.open_private_file)
 
 
 def _is_running(folder: Path, key: str) -> bool:
+    """Return whether a sweep is running, which holds its lock."""
     return locks.is_held(_trace_path(folder, key, "lock"))
 
 
 def _wait_until_ended(folder: Path, key: str, seconds: float) -> None:
+    """Wait until a sweep has ended, for at most this many seconds."""
     end = time.monotonic() + seconds
     while _is_running(folder, key) and time.monotonic() < end:
         time.sleep(0.02)
@@ -218,7 +221,7 @@ def _read_start_ticks(process: int) -> str:
 
 
 def _read_counts(path: Path) -> dict[str, Any]:
-    """Return the last complete line of progress."""
+    """Return the last complete line of progress that a sweep wrote; empty if there is none."""
     for line in reversed(_read_tail(path).split("\n")[:-1]):
         with suppress(ValueError):
             counts = json.loads(line)
@@ -241,6 +244,7 @@ def _read_error_message(path: Path) -> str:
 
 
 def _read_tail(path: Path) -> str:
+    """Return the last _TAIL_BYTES of a file as text; empty if it cannot be read."""
     try:
         with path.open("rb") as file:
             file.seek(0, os.SEEK_END)
@@ -251,15 +255,18 @@ def _read_tail(path: Path) -> str:
 
 
 def _trace_path(folder: Path, key: str, kind: str) -> Path:
+    """Return the path of a sweep's file: 'json' (description), 'out', 'err' or 'lock'."""
     return folder / f"{key}.{kind}"
 
 
 def _reap(child: subprocess.Popen[bytes]) -> None:
+    """Wait for a child process to end, so that none stays as a zombie."""
     child.wait()
     _children.discard(child)
 
 
 def _kill_group(process: int) -> None:
+    """Kill a sweep's process and its workers, which are its process group."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process, signal.SIGKILL)
 
@@ -280,6 +287,7 @@ def terminate_children() -> None:
 
 @contextmanager
 def _explain_write_errors(folder: Path) -> Iterator[None]:
+    """Turn errors of the file system inside the block into one that says what to do."""
     try:
         yield
     except OSError as error:

@@ -73,6 +73,7 @@ def _show_choice(
     first: T,
     **options: Any,
 ) -> T:
+    """Show a choice by the widget that `make` draws, after checking what the address asks for."""
     if "bind" in options:
         state.apply_link_choice(key, description, names)
     state.reset_unavailable_choice(key, names, first)
@@ -91,9 +92,21 @@ def choose_number(
     kind: str = "number_input",
     **options: Any,
 ) -> Any:
-    """Show a number that is kept in the address; an impossible one is noted or reset."""
+    """Show a number that is kept in the address; an impossible one is noted or reset.
+
+    Args:
+        label: of the control.
+        description: what is chosen, for the note on an invalid link.
+        low, high: limits; None for no limit.
+        default: the number at first, or None.
+        key: of the control.
+        container: where to show it.
+        kind: name of the widget.
+        **options: of the control.
+    """
 
     def is_possible(value: Any) -> bool:
+        """Return whether a number is within the limits."""
         ends = -_MAX_NUMBER if low is None else low, _MAX_NUMBER if high is None else high
         return ends[0] <= float(value) <= ends[1]
 
@@ -113,7 +126,13 @@ choose_on_slider = partial(choose_number, kind="slider")
 
 
 def show_tabs(description: str, names: Sequence[str], key: str) -> Sequence[Any]:
-    """Show tabs, the open one of which is in the address; others need not be drawn."""
+    """Show tabs and return them; the address has the open one, and others need not be drawn.
+
+    Args:
+        description: what is chosen, for the note on an invalid link.
+        names: of the tabs.
+        key: of the tabs.
+    """
     labels = {name: blocks.escape(name) for name in names}
     state.apply_link_choice(key, description, labels)
     state.reset_unavailable_choice(key, labels.values(), labels[names[0]])
@@ -129,7 +148,16 @@ def choose_toggle(
     container: Any = st,
     **options: Any,
 ) -> bool:
-    """Show a switch that is kept in the address."""
+    """Show a switch that is kept in the address.
+
+    Args:
+        label: of the control.
+        description: what is switched, for the note on an invalid link.
+        key: of the control.
+        default: the state at first.
+        container: where to show it.
+        **options: of the control.
+    """
     state.check_link_value(key, description, lambda text: text.lower() in ("true", "false"))
     chosen: bool = container.toggle(label, default, key=key, bind="query-params", **options)
     return chosen
@@ -153,7 +181,12 @@ def choose_mechanism(data: str) -> str:
 
 
 def choose_by_guarantee(cards: Mapping[str, Guarantee], ready_ids: Collection[str] = ()) -> str:
-    """Show the choice of a mechanism, grouped by guarantee; `ready_ids` have a shipped curve."""
+    """Show the choice of a mechanism, grouped by what the mechanisms protect and whom they trust.
+
+    Args:
+        cards: guarantees by mechanism id.
+        ready_ids: ids of mechanisms whose curve is shipped.
+    """
     headings, choices = {}, {}
     for group in groups.group_mechanisms(cards):
         headings[len(choices) + 1] = group.title
@@ -166,11 +199,11 @@ def choose_by_guarantee(cards: Mapping[str, Guarantee], ready_ids: Collection[st
     displayed_name = names.get(st.session_state.get("mechanism"), requested)
     if unavailable in registry.MECHANISMS:
         state.add_note(
-            f"{registry.get_mechanism(unavailable).name} is not to be had here; {displayed_name}"
-            " stands in for it."
+            f"{registry.get_mechanism(unavailable).name} is not available here. The page shows"
+            f" {displayed_name} instead."
         )
     with st.popover(f"Mechanism: **{blocks.escape(displayed_name)}**"):
-        st.caption("● certified, ○ only claimed; what it predicts; what it publishes.")
+        st.caption("● proved, ○ claimed only, ⊗ refuted; then what it predicts and publishes.")
         st.html(_build_heading_style("mechanism", headings))
         chosen = st.radio(
             "Mechanism",
@@ -182,7 +215,9 @@ def choose_by_guarantee(cards: Mapping[str, Guarantee], ready_ids: Collection[st
             bind="query-params",
             label_visibility="collapsed",
         )
-    return chosen if chosen in names else first
+        chosen = chosen if chosen in names else first
+        blocks.show_paper_links(chosen)
+    return chosen
 
 
 def _find_nearest(id: str, cards: Mapping[str, Guarantee]) -> str:
@@ -196,6 +231,7 @@ def _find_nearest(id: str, cards: Mapping[str, Guarantee]) -> str:
     task = registry.get_mechanism(id).task
 
     def similarity(other: str) -> tuple[bool, bool, bool]:
+        """Return how much of another mechanism's promise and task is the same, for sorting."""
         guarantee = cards[other]
         same_task = registry.get_mechanism(other).task is task
         return (
@@ -208,6 +244,7 @@ def _find_nearest(id: str, cards: Mapping[str, Guarantee]) -> str:
 
 
 def _format_caption(choice: MechanismChoice, ready_ids: Collection[str]) -> str:
+    """Return what is shown beside a mechanism's name in the choice."""
     curve_state = ("curve ready" if choice.id in ready_ids else "no curve yet") if ready_ids else ""
     recommendation = choice.recommended and f"**{choice.recommended}**"
     return " · ".join(
@@ -337,6 +374,11 @@ def choose_item_features(data: str, ids: Collection[str]) -> tuple[str, ...]:
 
 
 def _choose_setting(cls: type[Mechanism], setting: Setting) -> Any:
+    """Show the control for a setting's type, and return the chosen value.
+
+    Raises:
+        DpmcError: the value is not valid.
+    """
     key = f"{cls.id}.{setting.name}"
     label = setting.name.replace("_", " ").capitalize()
     description = f"the setting {setting.name}"
@@ -377,6 +419,7 @@ def _choose_setting(cls: type[Mechanism], setting: Setting) -> Any:
 
 
 def _can_parse(cls: type[Mechanism], name: str, text: str) -> bool:
+    """Return whether a text is a valid value of a mechanism's setting."""
     try:
         parse_setting(cls, name, text)
     except DpmcError:
@@ -385,7 +428,13 @@ def _can_parse(cls: type[Mechanism], name: str, text: str) -> bool:
 
 
 def build_mechanism(id: str, epsilon: float, chosen: Mapping[str, Any] | None) -> Mechanism | None:
-    """Create the mechanism with its settings; show the error and return None if that fails."""
+    """Create the mechanism with its settings; show the error and return None if that fails.
+
+    Args:
+        id: of the mechanism.
+        epsilon: the setting.
+        chosen: further settings, or None if one of them is not valid.
+    """
     if chosen is None:
         return None
     try:

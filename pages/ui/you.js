@@ -35,9 +35,9 @@ const unpack = ({ numbers, unit, spread, titles }) => {
 const sign = (likes) => (likes ? "+" : "\u2212")
 
 class You {
-  constructor(stage) {
+  constructor(stage, parent) {
     this.stage = stage
-    this.box = make("div", "dpmc-you", stage.who)
+    this.box = make("div", "dpmc-you", parent)
     this.said = make("p", "", this.box)
     this.said.setAttribute("aria-live", "polite")
     const row = (acts) => {
@@ -54,7 +54,7 @@ class You {
       ["Send again (spends)", () => this.coins.push(this.draw())],
     ])
     const zoom = make("div", "dpmc-zoom", this.plays)
-    make("strong", "", zoom, "If likes are counted from such reports, the count is off by about")
+    make("strong", "", zoom, "A count of likes from such reports is off by about")
     this.bars = [1, 2, 3].map(() => ["span", "meter"].map((tag) => make(tag, "", zoom)))
   }
 
@@ -79,11 +79,11 @@ class You {
   }
 
   // In the words of the page.
-  right(all) {
+  right() {
     const { view, stop } = this.stage
-    const share = rightly(view.games[0][stop], this.coins.length * (all ? this.count : 1))
+    const share = rightly(view.games[stop], this.coins.length)
     const near = ["50", "100"].includes((100 * share).toFixed())
-    return view.questions[0][all].limit.replace("{}", share > 0.999 ? "may be right over 99.9 %"
+    return view.question.limit.replace("{}", share > 0.999 ? "may be right over 99.9 %"
       : "is right at most " + (100 * share).toFixed(near ? 1 : 0) + " %")
   }
 
@@ -95,29 +95,27 @@ class You {
     const told = answers.map((own, k) =>
       coins.map((coin) => coin[k] < (own > 0 ? yes : no) === own < 0))
     const likes = told.map((reports) => reports.filter(Boolean).length)
-    const game = view.games[0][stop]
+    const game = view.games[stop]
     const tiles = answers.map((own, k) => [six[k].kind, sign(own > 0),
       n > 1 ? likes[k] + "+ of " + n : sign(likes[k]),
       // of two as likely the first report decides
       own * (likely(game.yes, n, likes[k]) - likely(game.no, n, likes[k]) || told[k][0] - 0.5) < 0])
       .filter((_, k) => answers[k])
     stage.tiles(tiles)
-    say(stage.flips, tiles.filter((tile) => !tile[3]).length + " of " + tiles.length + " guessed right")
     const next = six[answers.length]
     const moves = !next && this.asks.contains(document.activeElement)
     show(this.asks, !!next)
     show(this.plays, !next)
     if (moves) this.plays.firstChild.focus()
     const spent = (times) => Number((times * view.stops[stop].epsilon).toFixed(2))
-    say(this.said, next ? answers.length + 1 + " of 6: " + next.kind + ", " + next.line
+    say(this.said, next ? "Do you like this kind? " + (answers.length + 1) + " of 6: " + next.kind + ", " + next.line
       : "Reports of each answer: " + n + ". Epsilon: " + spent(n) + " for each answer, "
-        + spent(n * this.count) + " in all. "
-        + (view.yours ? view.yours.said[stop] : ""))
+        + spent(n * this.count) + " in all. " + this.right() + " " + view.yours.said[stop])
     for (const [k, count] of [1, 30, six[0].rated].entries()) {
       const off = Math.sqrt(noise / n / count) / 2
       const [name, bar] = this.bars[k]
       bar.value = off
-      say(name, (100 * off).toFixed(1) + " in 100 for " + (k ? count + " people" : "you alone"))
+      say(name, (100 * off).toFixed(0) + " % for " + (k ? count + " people" : "you alone"))
     }
     this.listed(likes.map((count, k) => (answers[k] ? (2 * count / n - 1 + yes - no) / gain : NaN)), noise / n)
   }
@@ -126,7 +124,6 @@ class You {
   listed(values, noise) {
     const { stage } = this
     const { yours, stops } = stage.view
-    if (!yours) return stage.listed(null, null, "Your lists are being computed: see the bar above.")
     if (this.text !== yours.numbers) {
       this.text = yours.numbers
       this.rows = unpack(yours)
@@ -137,7 +134,8 @@ class You {
       return [...scores.keys()].sort((a, b) => scores[b] - scores[a]).map((k) => yours.titles[k])
     }
     stage.listed(list(stops.length, this.answers.map((own) => own || NaN), 0), list(stage.stop, values, noise),
-      "without privacy " + yours.names[stops.length] + ", with privacy " + yours.names[stage.stop])
+      "Without privacy this list is " + yours.names[stops.length] + "; with privacy it is "
+        + yours.names[stage.stop] + ".")
   }
 }
 

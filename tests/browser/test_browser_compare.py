@@ -164,7 +164,7 @@ def test_names_cover_nothing_and_none_is_cut(browser, server, width, link):
     tab = context.new_page()
     open_and_settle(tab, f"{server}compare?{link}")
     charts = tab.evaluate(NAMES)
-    assert len(charts) == 3
+    assert len(charts) == 2
     for chart in charts:
         names = sorted(chart["names"], key=lambda box: box[1])
         assert len(names) >= 6

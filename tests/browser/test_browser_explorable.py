@@ -16,7 +16,7 @@ from tests.browser_helpers import DOWNLOAD, open_and_settle, open_offline_tabs
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow_unless_planted]
 
-PLOTTED = ".dpmc-plot .scatterlayer .trace"
+PLOTTED = ".dpmc-picture"
 
 
 @pytest.fixture(scope="module")
@@ -47,16 +47,14 @@ def get_centre(box):
 
 
 def locate_epsilon(tab, epsilon):
-    ticks = tab.locator(".dpmc-plot .xtick text")
-    return get_centre(
-        next(t for t in ticks.all() if t.text_content() == f"{epsilon:g}").bounding_box()
-    )
+    tick = tab.locator(f"{PLOTTED} text", has_text=re.compile(f"^{epsilon:g}$"))
+    return get_centre(tick.bounding_box())
 
 
 def test_a_drag_moves_dot_number_tiles_and_lists(opened):
     tab = opened()
-    assert read_text(tab, "epsilon") == "epsilon 1 per rating"
-    names = ("value", "lists", "cells", "attack")
+    assert read_text(tab, "say").startswith("At epsilon 1, ")
+    names = ("say", "lists", "note")
     texts = [read_text(tab, name) for name in names]
     tab.mouse.move(*get_centre(tab.locator(".dpmc-knob").bounding_box()))
     tab.mouse.down()
@@ -64,7 +62,7 @@ def test_a_drag_moves_dot_number_tiles_and_lists(opened):
     tab.mouse.move(x, y, steps=6)
     tab.wait_for_timeout(100)
     assert all(a != read_text(tab, name) for a, name in zip(texts, names, strict=True))
-    for selector in (".dpmc-knob", f"{PLOTTED} .point >> nth=-1"):
+    for selector in (".dpmc-knob", f"{PLOTTED} circle.method"):
         assert get_centre(tab.locator(selector).bounding_box())[0] == pytest.approx(x, abs=1.5)
     tab.mouse.up()
     tab.wait_for_url(re.compile("epsilon=0.1&"))
@@ -74,10 +72,10 @@ def test_a_drag_moves_dot_number_tiles_and_lists(opened):
 def test_a_reload_and_a_copied_address_stand_where_one_stood(opened):
     tab = opened()
     tab.get_by_role("slider", name="epsilon").press("End")
-    tab.locator(".dpmc-link").click()
-    tab.get_by_role("button", name="I need").click()
-    tab.wait_for_url(re.compile("epsilon=10&.*need="))
-    names = ("number", "who", "answer")
+    tab.get_by_role("button", name="Show another person").click()
+    tab.get_by_role("button", name="Set a target").click()
+    tab.wait_for_url(re.compile("person=1&.*need="))
+    names = ("say", "who", "answer")
     texts = [read_text(tab, name) for name in names]
     tab.reload()
     tab.wait_for_selector(PLOTTED, state="attached")
@@ -92,19 +90,19 @@ def test_a_reload_and_a_copied_address_stand_where_one_stood(opened):
 )
 def test_a_junk_address_shows_the_file_as_it_was_made(opened, junk):
     tab = opened(junk)
-    assert read_text(tab, "epsilon") == "epsilon 1 per rating"
-    assert tab.locator(".dpmc-goal").is_hidden()
+    assert read_text(tab, "say").startswith("At epsilon 1, ")
+    assert not tab.locator(".dpmc-goal:visible").count()
 
 
 def test_the_switch_of_promises_changes_curve_people_and_note(opened):
     tab = opened()
     tab.get_by_label("the whole person", exact=False).check()
-    assert "RMSE" in tab.locator(".dpmc-head").inner_text()
-    assert "noisy" in read_text(tab, "flips")
+    assert "stars" in read_text(tab, "say")
+    assert "the server sees them" in read_text(tab, "flow")
     tab.get_by_text("What the promise covers").locator("visible=true").click()
     expect(tab.locator("dd:visible").first).to_contain_text("everything one person rated")
     tab.get_by_label("each rating", exact=False).check()
-    assert "Accuracy" in tab.locator(".dpmc-head").inner_text()
+    assert "Predictions are" in read_text(tab, "say")
 
 
 @pytest.mark.slow
@@ -122,7 +120,7 @@ def test_it_follows_the_surface(opened):
     background_script = "getComputedStyle(document.body).backgroundColor"
     night, line = (
         tab.evaluate(background_script),
-        "document.querySelector('.dpmc-plot .shapelayer path').style",
+        "getComputedStyle(document.querySelector('.dpmc-picture .rule'))",
     )
     ink = tab.evaluate(f"{line}.stroke")
     tab.emulate_media(color_scheme="light")
@@ -137,7 +135,7 @@ def test_the_button_of_the_page_saves_a_file_that_stands_where_the_slider_stands
 ):
     open_and_settle(page, server + "?data=one-bit-lab&epsilon=3")
     page.wait_for_selector(PLOTTED, state="attached")
-    number = read_text(page, "number")
+    number = read_text(page, "say")
     page.get_by_role("button", name=DOWNLOAD).click()
     with page.expect_download() as saved:
         page.get_by_role("button", name="This page").click()
@@ -145,7 +143,7 @@ def test_the_button_of_the_page_saves_a_file_that_stands_where_the_slider_stands
     path = tmp_path / "saved.html"
     saved.value.save_as(path)
     tab = opened_file(path.as_uri())
-    assert read_text(tab, "number") == number
+    assert read_text(tab, "say") == number
     assert "epsilon 3" in number
 
 
@@ -156,7 +154,7 @@ def test_nothing_in_it_keeps_people_out(opened, style):
     tab = opened(color_scheme=style)
     for fold in tab.locator("summary:visible").all():
         fold.click()
-    for name in ("I need", "Guess"):
+    for name in ("Set a target", "You guess"):
         tab.get_by_role("button", name=name).click()
     tab.evaluate((Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8"))
     violations = tab.evaluate("async () => (await axe.run(document)).violations")
@@ -166,7 +164,7 @@ def test_nothing_in_it_keeps_people_out(opened, style):
 def test_on_a_phone_nothing_is_wider_than_the_screen(opened):
     tab = opened(viewport={"width": 390, "height": 844}, has_touch=True)
     assert tab.evaluate("document.documentElement.scrollWidth") <= 390
-    tops = [tab.locator(f".dpmc-{n}").bounding_box()["y"] for n in ("number", "chart", "lists")]
+    tops = [tab.locator(f".dpmc-{n}").bounding_box()["y"] for n in ("say", "chart", "lists")]
     assert tops == sorted(tops)
     for fold in tab.locator("summary:visible").all():
         fold.click()
@@ -203,7 +201,7 @@ def test_a_visitor_joins_without_a_network(opened_file, tmp_path, style):
         assert not tab.evaluate("async () => (await axe.run(document)).violations")
         tab.get_by_role("button", name=name, exact=True).click()
     assert tab.locator(".dpmc-cell").count() == 5
-    assert tab.locator(".dpmc-lists p").inner_text().startswith("without privacy ")
+    assert tab.locator(".dpmc-lists p").inner_text().startswith("Without privacy ")
     assert tab.locator(".dpmc-lists li").first.inner_text()
     tab.get_by_role("button", name="Send again").click()
     assert "Epsilon: 2 for each answer, 10 in all" in tab.locator(".dpmc-you").inner_text()

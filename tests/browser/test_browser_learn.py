@@ -109,7 +109,7 @@ def test_arrows_turn_the_steps_and_so_does_a_clicker_in_front_of_a_class(page, s
     slides = LESSONS["coin"].slides
     open_and_settle(page, server + "learn?lesson=coin")
     press_key(page, "PageDown")  # scrolls
-    assert page.get_by_role("button", name="Show without predicting").is_visible()
+    assert page.get_by_role("button", name="Show the answer").is_visible()
     press_key(page, "ArrowRight")
     wait_for_focus(page, slides[0].predict.question)
     press_key(page, "ArrowRight")

@@ -113,7 +113,7 @@ def test_from_all_lessons_to_one_and_on_to_the_next(opened):
     tab.go_back()
     expect(tab.locator(".home")).to_be_visible()
     press_button(tab, "All lessons")
-    tab.get_by_role("button", name="Lesson 1 again").wait_for()
+    tab.get_by_role("button", name="Repeat lesson 1").wait_for()
 
 
 def test_arrows_turn_no_step_where_they_move_something(opened):
@@ -163,7 +163,7 @@ def test_the_projector_has_large_letters_and_nothing_for_the_teacher(opened):
     tab.get_by_label("Projector").check()
     assert teacher.is_hidden()
     assert tab.evaluate(size) == "22px"
-    press_button(tab, "Show without predicting")
+    press_button(tab, "Show the answer")
     for selector in (
         ".first",
         ".picture",
@@ -204,6 +204,6 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(opened):
         for slide in lesson.slides:
             assert tab.evaluate("document.documentElement.scrollWidth") <= 390
             if slide.predict is not None:
-                press_button(tab, "Show without predicting")
+                press_button(tab, "Show the answer")
             assert tab.evaluate("document.documentElement.scrollWidth") <= 390, slide.key
             press_button(tab, "Next")

@@ -29,7 +29,8 @@ def read_shared_choices(page, title):
     choices = {}
     if title == "What if":  # its method is in a list that opens, and its slider its own
         knob_text = page.locator(".dpmc-knob").get_attribute("aria-valuetext")
-        method = page.locator(".dpmc-promise strong").inner_text()
+        alt = page.locator(".dpmc-picture").get_attribute("aria-label")
+        method = alt.split(", ")[1]
         choices = {"epsilon": knob_text.split()[1].rstrip(":"), "mechanism": method}
     for key in [key for key in HAS.get(title, SHARED) if key not in choices]:
         if key == "epsilon":
@@ -153,7 +154,7 @@ def test_what_is_chosen_by_mouse_joins_the_address(page, server):
 def test_names_out_of_an_upload_are_in_no_address(page, server, tmp_path):
     upload_ratings(page, server, tmp_path)
     navigate_to(page, "Protocol")
-    page.get_by_role("heading", name="Can a recommender learn without seeing?").wait_for()
+    page.get_by_role("heading", name="Can a recommender learn without seeing ratings?").wait_for()
     settle(page)
     page.get_by_role("button", name="Rules").click()
     settle(page)
@@ -164,10 +165,10 @@ def test_names_out_of_an_upload_are_in_no_address(page, server, tmp_path):
     chosen = field.input_value()
     assert "item=" not in page.url
     navigate_to(page, "Noise")
-    page.get_by_role("heading", name="What the noise looks like").wait_for()
+    page.get_by_role("heading", name="Compare the noise at two epsilons").wait_for()
     settle(page)
     navigate_to(page, "Protocol")
-    page.get_by_role("heading", name="Can a recommender learn without seeing?").wait_for()
+    page.get_by_role("heading", name="Can a recommender learn without seeing ratings?").wait_for()
     settle(page)
     page.get_by_role("button", name="Rules").click()
     assert field.input_value() == chosen

@@ -54,38 +54,22 @@ def test_the_picker_shows_its_groups_and_what_is_picked_is_in_the_address(page, 
     assert selected_id in page.get_by_role("button", name="Mechanism").inner_text()
 
 
-def find_pinned(page):
-    return page.get_by_role("combobox", name="Pinned", exact=True)
-
-
 def test_the_noise_at_two_epsilons_is_compared_by_following_the_screen(page, server):
-    """Pin one, move the slider: the axes stay, a ghost is there, a sentence says by how much."""
-    open_and_settle(page, server + "noise?mechanism=objective&epsilon=1")
-    before = read_axes(page)
-    page.get_by_role("button", name="Pin this epsilon").click()
-    settle(page)
-    assert read_params(page)["pin"] == ["1"]
+    """Two epsilons are there at once; a sentence says by how much they differ."""
+    open_and_settle(page, server + "noise")
+    assert page.locator(".legendtext", has_text="epsilon 4").is_visible()
     slider = page.get_by_role("slider", name="epsilon")
-    for _ in range(5):
-        slider.press("ArrowRight")
+    for _ in range(2):
+        slider.press("ArrowLeft")
         settle(page)
-    assert read_params(page)["epsilon"] == ["5"]
-    sentence = page.get_by_text("At epsilon 5, half of the noise is within ±0.139; at epsilon 1")
-    assert "5 times larger" in sentence.inner_text()
-    assert page.locator(".legendtext", has_text="epsilon 1, pinned").is_visible()
-    assert read_axes(page) == before
-    address = page.url
+    assert read_params(page)["epsilon"] == ["0.5"]
+    assert "8 times smaller" in page.get_by_text("At epsilon 0.5, half of the").inner_text()
     second_page = page.context.new_page()
-    open_and_settle(second_page, address)
-    assert find_pinned(second_page).input_value() == "1"
-    assert second_page.locator(".legendtext", has_text="epsilon 1, pinned").is_visible()
+    open_and_settle(second_page, page.url + "&pin=2")
+    second_epsilon = second_page.get_by_role("combobox", name="Second epsilon", exact=True)
+    assert second_epsilon.input_value() == "2"
+    assert second_page.locator(".legendtext", has_text="epsilon 2").is_visible()
     second_page.close()
-
-
-def read_axes(page):
-    """Return the axes of every chart as Plotly has them."""
-    return page.evaluate("""() => [...document.querySelectorAll('.js-plotly-plot')].map(
-      e => [e._fullLayout.xaxis.range, e._fullLayout.yaxis.range])""")
 
 
 def measure_figure(tab):

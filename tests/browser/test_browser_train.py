@@ -38,7 +38,7 @@ def test_an_example_plays_and_can_be_scrubbed_without_the_server(page, server):
     open_and_settle(page, server + "train?data=one-bit-lab&mechanism=private-frank-wolfe")
     expect_end(page, 15)
     expect(page.get_by_role("button", name="Replay")).to_be_visible()
-    assert page.get_by_role("img", name=re.compile("^RMSE: .*guessing")).count() == 1
+    assert page.get_by_role("img", name=re.compile("^RMSE: .*no privacy")).count() == 1
     lines = page.locator(".film li")
     assert lines.count() == 10
     end = page.locator(".film canvas").last.evaluate("e => e.toDataURL()")
@@ -85,7 +85,7 @@ def test_step_pause_go_on_stop_and_reset(page, server):
         press_button(page, "Step")
         expect(page.get_by_text(f"paused · Private Frank-Wolfe: round {rounds} of")).to_be_visible()
         expect(locate_scrubber_text(page)).to_have_text(f"round {rounds} of 15")
-    press_button(page, "Go on")
+    press_button(page, "Resume")
     press_button(page, "Pause")
     expect(page.get_by_text("paused ·")).to_be_visible()
     press_button(page, "Stop")

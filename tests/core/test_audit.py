@@ -91,12 +91,6 @@ def test_the_bound_of_guesses_that_are_all_right_is_the_closed_form(guesses, con
     assert bound == pytest.approx(expected, abs=1e-6)
 
 
-def build_laplace(epsilon: float) -> Mechanism:
-    release = Laplace(query="bits", shape=(None,), sensitivity={RATING: 1}, scale=1 / epsilon)
-    # Outside [0, 1] every answer is equally telling: clipping keeps ties there.
-    return lambda bits, rng: np.clip(release.publish(bits, rng), 0, 1) - 0.5
-
-
 def build_gaussian(mu: float) -> Mechanism:
     release = Gaussian(query="bits", shape=(None,), sensitivity={RATING: 1}, scale=1 / mu)
     return lambda bits, rng: release.publish(bits, rng) - 0.5
@@ -123,16 +117,6 @@ def test_randomised_response_is_measured_nearly_in_full(epsilon: float) -> None:
     assert np.median(bounds) >= 0.8 * epsilon
 
 
-@pytest.mark.slow
-def test_certified_mechanisms_are_not_accused() -> None:
-    assert (simulate_bounds(build_laplace(1.0), 200, guesses=200) > 1.0).sum() <= 21
-    delta = 1e-5
-    epsilon = gaussian_epsilon(1.0, delta)
-    assert (
-        simulate_bounds(build_gaussian(1.0), 200, guesses=100, delta=delta) > epsilon
-    ).sum() <= 21
-
-
 # The bound for Gaussian releases
 
 
@@ -156,9 +140,6 @@ def test_the_gaussian_bound_shows_more_than_that_for_epsilon_and_delta() -> None
     right = count_right_guesses(build_gaussian(0.9)(planted, rng), planted, 500)
     sharp = gaussian_epsilon(gaussian_canary_bound(10_000, 500, right), 1e-5)
     assert sharp > 1.2 * canary_bound(10_000, 500, right, delta=1e-5)
-
-
-# The worst event of draws
 
 
 def test_clopper_pearson_is_the_interval_of_a_share() -> None:
@@ -216,26 +197,6 @@ def test_the_likelihood_of_a_channel_is_its_matrix_also_where_nothing_is_stored(
     )
 
 
-def scale_halved(bits: Bits, rng: np.random.Generator) -> Floats:
-    return build_laplace(2.0)(bits, rng)
-
-
-def one_round_without_noise(bits: Bits, rng: np.random.Generator) -> Floats:
-    rounds = bits + rng.laplace(0.0, 5.0, (5, len(bits)))
-    rounds[2] = bits
-    return rounds[2] - 0.5  # an attacker sees which round shows nothing but zeros and ones
-
-
-def one_draw_for_all(bits: Bits, rng: np.random.Generator) -> Floats:
-    published = bits + rng.laplace(0.0, 1.0)
-    return published - published.mean()
-
-
-def no_clip(bits: Bits, rng: np.random.Generator) -> Floats:
-    """A canary of size 4 where the noise covers 1."""
-    return 4 * bits + rng.laplace(0.0, 1.0, len(bits)) - 2
-
-
 def test_more_right_guesses_prove_more_and_chance_proves_nothing() -> None:
     bounds = [canary_bound(1000, 1000, v) for v in range(450, 1001, 10)]
     assert (np.diff(bounds) >= 0).all()
@@ -246,13 +207,6 @@ def test_more_right_guesses_prove_more_and_chance_proves_nothing() -> None:
     assert canary_bound(1000, 1000, 900, delta=0.1) == 0.0  # delta explains everything
     stricter = canary_bound(1000, 1000, 900, confidence=0.999)
     assert stricter < canary_bound(1000, 1000, 900)
-
-
-@pytest.mark.parametrize("bug", [scale_halved, one_draw_for_all, one_round_without_noise, no_clip])
-def test_planted_bugs_are_caught(bug: Mechanism) -> None:
-    """Each claims epsilon = 1; the sound mechanism's median bound stays below it."""
-    assert np.median(simulate_bounds(build_laplace(1.0), 21, guesses=300)) < 1.0
-    assert np.median(simulate_bounds(bug, 21, guesses=300)) > 1.0
 
 
 def test_the_gaussian_bound_starts_where_the_binomial_one_does() -> None:

@@ -1,7 +1,9 @@
 """One contract for every method of the registry, mechanisms and baselines alike."""
 
 import dataclasses
+import functools
 import random
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -138,6 +140,31 @@ def fit(mechanism, ratings, seed=0):
     return list(mechanism.fit(ratings, np.random.default_rng(seed)))
 
 
+class Run(NamedTuple):
+    """A fit on the ratings of its task, which several tests look at."""
+
+    ratings: Ratings
+    steps: list
+    published: list
+    is_early: bool  # whether a model was there before any release
+
+
+@functools.cache
+def run_once(id, seed=0, variant=0):
+    """Run a variant of a method: by its number in `VARIANTS`, 0 for the default settings."""
+    mechanism = make(id, **(VARIANTS[variant][1] if variant else {}))
+    ratings, steps, is_early = make_ratings(mechanism.task), [], False
+    with privacy.record_publications() as published:
+        for step in mechanism.fit(ratings, np.random.default_rng(seed)):
+            is_early |= step.model is not None and not published
+            steps.append(step)
+    return Run(ratings, steps, published, is_early)
+
+
+def run_variant(id, settings, seed=0):
+    return run_once(id, seed, VARIANTS.index((id, settings)) if settings else 0)
+
+
 def predict_all(steps):
     return steps[-1].model.predict(np.arange(USERS)[:, None], np.arange(ITEMS))
 
@@ -202,30 +229,27 @@ def test_settings_survive_their_text_form(id):
 
 
 def test_same_seed_same_result_and_global_randomness_untouched(id):
+    first = predict_all(run_once(id).steps)
     ratings = make_ratings(registry.get_mechanism(id).task)
     before_numpy, before_python = np.random.get_state()[1].copy(), random.getstate()  # noqa: NPY002
-    first, second = (predict_all(fit(make(id), ratings)) for _ in range(2))
-    assert np.array_equal(first, second)
+    assert np.array_equal(first, predict_all(fit(make(id), ratings)))
     assert np.array_equal(before_numpy, np.random.get_state()[1])  # noqa: NPY002
     assert before_python == random.getstate()
 
 
 def test_another_seed_gives_other_noise(private_id):
-    ratings = make_ratings(registry.get_mechanism(private_id).task)
-    first, second = (predict_all(fit(make(private_id), ratings, seed)) for seed in (1, 2))
+    first, second = (predict_all(run_once(private_id, seed).steps) for seed in (0, 1))
     assert not np.array_equal(first, second)
 
 
 def test_ratings_are_left_as_they_were(id):
-    ratings = make_ratings(registry.get_mechanism(id).task)
-    cells = [array.copy() for array in (ratings.users, ratings.items, ratings.values)]
-    fit(make(id), ratings)
-    for before, after in zip(cells, (ratings.users, ratings.items, ratings.values), strict=True):
-        assert np.array_equal(before, after)
+    after, before = run_once(id).ratings, make_ratings(registry.get_mechanism(id).task)
+    for name in ("users", "items", "values"):
+        assert np.array_equal(getattr(before, name), getattr(after, name))
 
 
 def test_steps_count_up_to_the_announced_total(id):
-    steps = fit(make(id), make_ratings(registry.get_mechanism(id).task))
+    steps = run_once(id).steps
     assert [s.index for s in steps] == list(range(1, len(steps) + 1))
     assert len({s.total for s in steps}) == 1
     assert steps[-1].final or steps[-1].index == steps[-1].total
@@ -234,7 +258,7 @@ def test_steps_count_up_to_the_announced_total(id):
 
 
 def test_the_last_model_predicts_finite_numbers_everywhere(id):
-    predictions = predict_all(fit(make(id), make_ratings(registry.get_mechanism(id).task)))
+    predictions = predict_all(run_once(id).steps)
     assert predictions.shape == (USERS, ITEMS)
     assert np.isfinite(predictions).all()
 
@@ -242,12 +266,9 @@ def test_the_last_model_predicts_finite_numbers_everywhere(id):
 @pytest.mark.parametrize(("id", "settings"), VARIANTS, ids=IDS)
 def test_what_is_published_are_the_records_of_the_card_as_often_as_they_say(id, settings):
     """Records in full: of another scale, table or channel, one is another record."""
-    mechanism = make(id, **settings)
-    ratings = make_ratings(mechanism.task)
-    releases = mechanism.guarantee(ratings.public).releases
+    ratings, _, published, _ = run_variant(id, settings)
+    releases = make(id, **settings).guarantee(ratings.public).releases
     expected = [release for _, release in releases for _ in range(release.times)]
-    with privacy.record_publications() as published:
-        fit(mechanism, ratings)
     for publication in published:
         assert publication.release in expected, (
             f"not on the card, or too often: {publication.release}"
@@ -274,12 +295,8 @@ def compute_least_distance(noise):
 @pytest.mark.parametrize(("id", "settings"), NOISY, ids=NOISY_IDS)
 def test_no_two_cells_rounds_or_runs_share_their_noise(id, settings):
     """At most 60,000 numbers: independent ones come so near with a chance below 2e-4."""
-    mechanism = make(id, **settings)
-    ratings = make_ratings(mechanism.task)
-    with privacy.record_publications() as publications:
-        for seed in (1, 2):
-            fit(mechanism, ratings, seed)
-    noise = standardise_noise(publications)
+    runs = [run_variant(id, settings, seed) for seed in (0, 1)]
+    noise = standardise_noise([p for run in runs for p in run.published])
     assert len(noise) <= 60_000
     assert compute_least_distance(noise) > 1e-13
 
@@ -294,10 +311,7 @@ def test_that_check_sees(planted):
 
 
 def test_no_model_is_yielded_before_the_first_release(private_id):
-    mechanism = make(private_id)
-    with privacy.record_publications() as published:
-        for step in mechanism.fit(make_ratings(mechanism.task), np.random.default_rng(0)):
-            assert step.model is None or published
+    assert not run_once(private_id).is_early
 
 
 def test_certified_is_finite_or_says_why(id):

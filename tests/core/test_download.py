@@ -150,12 +150,6 @@ def test_of_two_at_a_time_the_first_one_counts(server: Server, tmp_path: Path) -
     assert list_left_files(tmp_path) == ["ml-latest-small"]
 
 
-def test_a_wrong_checksum_unpacks_nothing(server: Server, tmp_path: Path) -> None:
-    with pytest.raises(DownloadError, match="checksum"):
-        public_sets.download_public_set(serve_small_set(server, md5="0" * 32), tmp_path)
-    assert list_left_files(tmp_path) == []
-
-
 @pytest.mark.parametrize("text", ["MD5 (ml-latest-small.zip) = {}\n", "{}  ml-latest-small.zip\n"])
 def test_the_checksum_is_read_beside_the_archive(server: Server, tmp_path: Path, text: str) -> None:
     small = serve_small_set(server, md5=None)
@@ -197,36 +191,46 @@ def test_another_address_is_asked_where_the_first_does_not_answer(
         public_sets.download_public_set(other, tmp_path / "third")
 
 
+def pack_link() -> bytes:
+    buffer, link = io.BytesIO(), zipfile.ZipInfo("ml-small/link")
+    link.external_attr = 0o120777 << 16
+    with zipfile.ZipFile(buffer, "w") as file:
+        file.writestr(link, "/etc/passwd")
+    return buffer.getvalue()
+
+
 @pytest.mark.parametrize(
-    "name", ["../evil.txt", "/etc/evil.txt", "a/../../evil.txt", "C:\\evil.txt"]
+    ("content", "md5", "message"),
+    [
+        (GOOD, "0" * 32, "checksum"),
+        (b"<html>login</html>", "", "not a readable ZIP"),
+        (pack_link(), "", "would land elsewhere"),
+        *(
+            (
+                pack_archive({"ml-small/ratings.csv": b"1", name: b"evil"}),
+                "",
+                "would land elsewhere",
+            )
+            for name in ("../evil.txt", "/etc/evil.txt", "a/../../evil.txt", "C:\\evil.txt")
+        ),
+    ],
 )
-def test_an_archive_cannot_write_elsewhere(server: Server, tmp_path: Path, name: str) -> None:
-    bad = serve_small_set(server, pack_archive({"ml-small/ratings.csv": b"1", name: b"evil"}))
-    with pytest.raises(DownloadError, match="would land elsewhere"):
-        public_sets.download_public_set(bad, tmp_path / "home")
+def test_a_bad_archive_is_a_sentence_and_writes_nothing(
+    server: Server, tmp_path: Path, content: bytes, md5: str, message: str
+) -> None:
+    with pytest.raises(DownloadError, match=message):
+        public_sets.download_public_set(serve_small_set(server, content, md5), tmp_path / "home")
     assert not list(tmp_path.rglob("evil*"))
     assert list_left_files(tmp_path / "home") == []
 
 
-def test_links_and_bombs_are_refused(
+def test_an_archive_that_unpacks_to_too_much_is_refused(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as file:
-        link = zipfile.ZipInfo("ml-small/link")
-        link.external_attr = 0o120777 << 16
-        file.writestr(link, "/etc/passwd")
-    with pytest.raises(DownloadError, match="would land elsewhere"):
-        public_sets.download_public_set(serve_small_set(server, buffer.getvalue()), tmp_path)
     monkeypatch.setattr(public_sets, "UNPACKED_LIMIT", 1000)
     with pytest.raises(DownloadError, match="would unpack to more"):
-        public_sets.download_public_set(serve_small_set(server), tmp_path / "other")
-    assert list_left_files(tmp_path) == list_left_files(tmp_path / "other") == []
-
-
-def test_not_a_zip(server: Server, tmp_path: Path) -> None:
-    with pytest.raises(DownloadError, match="not a readable ZIP"):
-        public_sets.download_public_set(serve_small_set(server, b"<html>login</html>"), tmp_path)
+        public_sets.download_public_set(serve_small_set(server), tmp_path)
+    assert list_left_files(tmp_path) == []
 
 
 def test_a_folder_that_cannot_be_written(server: Server, tmp_path: Path) -> None:
@@ -271,15 +275,14 @@ def test_other_contents_than_the_known_ones_are_not_kept(
     server: Server, tmp_path: Path, shared_data: Path
 ) -> None:
     ratings = (shared_data / "restaurant" / "rating_final.csv").read_bytes()
-    for content in (ratings[:-1], ratings.replace(b",2,2,1", b",1,2,1", 1)):
-        archive = serve_public_set(
-            server, "restaurant", pack_archive({"rating_final.csv": content})
-        )
+    for name, content in (
+        ("rating_final.csv", ratings[:-1]),
+        ("rating_final.csv", ratings.replace(b",2,2,1", b",1,2,1", 1)),
+        ("userprofile.csv", b"x"),
+    ):
+        archive = serve_public_set(server, "restaurant", pack_archive({name: content}))
         with pytest.raises(DownloadError, match="without the ratings this program knows"):
             public_sets.download_public_set(archive, tmp_path)
-    archive = serve_public_set(server, "restaurant", pack_archive({"userprofile.csv": b"x"}))
-    with pytest.raises(DownloadError, match="without the ratings this program knows"):
-        public_sets.download_public_set(archive, tmp_path)
     assert list_left_files(tmp_path) == []
 
 
@@ -331,13 +334,7 @@ def test_numbers_of_a_workbook_are_exact(tmp_path: Path) -> None:
 
 def test_a_broken_workbook_is_a_sentence(tmp_path: Path) -> None:
     workbook = build_workbook([[1.0, 2.0]] * 300)
-    for content in (
-        b"<html>",
-        workbook[:8],
-        workbook[:600],
-        workbook[:3000],
-        build_workbook([[1.0, 2.0], [3.0]]),
-    ):
+    for content in (b"<html>", workbook[:600], build_workbook([[1.0, 2.0], [3.0]])):
         (tmp_path / "x.xls").write_bytes(content)
         with pytest.raises(BadRatings, match=r"x\.xls cannot be read as an Excel workbook"):
             public_sets.unpack_workbook(tmp_path / "x.xls", tmp_path / "x.csv")

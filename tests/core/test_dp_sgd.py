@@ -11,6 +11,7 @@ from dpmc_core.metrics import rmse
 from dpmc_core.privacy import USER_EMPTIED
 from dpmc_core.ratings import PublicFacts, hash_cells
 from sample_data.generate import FILM_SITE_SLOPES, generate_long_tail
+from tests.replay import fit_model
 from tests.statistics_helpers import FALSE_ALARM, assert_drawn_from
 from tests.user_level_helpers import PUBLIC, build_ratings, make_rows
 
@@ -32,8 +33,7 @@ def split():
 
 
 def predict(mechanism, train, test, seed=0):
-    *_, last = mechanism.fit(train, np.random.default_rng(seed))
-    return last.model.predict(test.users, test.items)
+    return fit_model(mechanism, train, seed).predict(test.users, test.items)
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 10.0])
@@ -91,6 +91,7 @@ def test_unclipped_gradients_are_those_of_the_squared_error():
     assert sums[:-1].reshape(-1, 3) == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_at_a_huge_epsilon_only_the_noise_is_gone(split, monkeypatch):
     """It meets itself without any noise, and comes as near to the ratings as its counterpart."""
     train, test = split
@@ -107,13 +108,6 @@ def test_at_a_huge_epsilon_only_the_noise_is_gone(split, monkeypatch):
 
     monkeypatch.setattr(privacy.Gaussian, "publish", publish_without_noise)
     assert rmse(predict(mechanism, train, test), predicted) < 0.005
-
-
-def test_users_slopes_on_item_offsets_pay(split, monkeypatch):
-    train, test = split
-    with_slopes = rmse(predict(create(2.0), train, test), test.values)
-    monkeypatch.setattr("dpmc_core.mechanisms.dp_sgd._SLOPE_STD", 1e-6)
-    assert with_slopes < rmse(predict(create(2.0), train, test), test.values) - 0.003
 
 
 def test_the_rank_follows_from_public_facts_and_the_budget():

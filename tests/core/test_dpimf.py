@@ -6,16 +6,16 @@ import math
 
 import numpy as np
 import pytest
-from scipy import integrate
 
 from dpmc_core import registry
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.dpimf import Dpimf, FactorNorms, Profiles
 from dpmc_core.privacy import CELL, USER_EMPTIED, USER_REPLACED, Sums, record_publications
 from dpmc_core.privacy.sampled import importance_weights
-from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.ratings import PublicFacts
 from dpmc_core.solvers.factorization import binary_matrix
-from dpmc_lab.papers import ryhh24
+from tests.ratings_helpers import clicks
+from tests.replay import fit_model, predict_all
 from tests.statistics_helpers import assert_release_noise
 
 VARIANTS = ("strawman", "complementary", "symmetric", "optimal")
@@ -34,16 +34,10 @@ def draw_cells(seed: int = 0, density: float = 0.4) -> np.ndarray:
     return (np.random.default_rng(seed).random((USERS, ITEMS)) < density).astype(float)
 
 
-def make_ratings(cells: np.ndarray) -> Ratings:
-    u, i = np.nonzero(cells)
-    public = PublicFacts(users=cells.shape[0], items=cells.shape[1], low=0, high=1)
-    return Ratings.build(u, i, np.ones(len(u)), public)
-
-
 def record_private_terms(mechanism: Dpimf, cells: np.ndarray, factors: np.ndarray) -> dict:
     """What goes into each release of one solve, by query; factors are fixed."""
     rng = np.random.default_rng(0)
-    columns = binary_matrix(make_ratings(cells)).T.tocsr()
+    columns = binary_matrix(clicks(cells)).T.tocsr()
     releases = mechanism.build_releases(columns.shape[0])
     with record_publications() as publications:
         mechanism.solve_private_profiles(columns, factors, releases, rng)
@@ -90,7 +84,7 @@ def test_one_cell_moves_no_release_further_than_stated_and_reaches_it(variant: s
 def test_a_whole_row_is_bounded_by_the_group_of_its_cells(variant: str) -> None:
     rng = np.random.default_rng(2)
     mechanism = make(variant)
-    guarantee = mechanism.guarantee(make_ratings(draw_cells()).public)
+    guarantee = mechanism.guarantee(clicks(draw_cells()).public)
     for change in (USER_EMPTIED, USER_REPLACED):
         proved = guarantee.certified(change).epsilon
         assert proved == pytest.approx(1.3 * ITEMS)
@@ -173,9 +167,8 @@ def test_a_user_who_saw_everything_and_an_item_nobody_saw(variant: str, profiles
     cells[3], cells[:, 5] = 1, 0
     cells[7] = 0
     mechanism = make(variant, rounds=3, profiles=profiles)
-    steps = list(mechanism.fit(make_ratings(cells), np.random.default_rng(0)))
-    scores = steps[-1].model.predict(np.arange(USERS)[:, None], np.arange(ITEMS))
-    assert np.isfinite(scores).all()
+    model = fit_model(mechanism, clicks(cells))
+    assert np.isfinite(predict_all(model, (USERS, ITEMS))).all()
 
 
 # -- importance sampling -------------------------------------------------------------------------
@@ -193,30 +186,13 @@ def test_weights_solve_their_equation_and_short_terms_weigh_more() -> None:
     assert np.isfinite(large).all()
 
 
-@pytest.mark.slow
-def test_a_sampled_cell_loses_epsilon_and_not_more() -> None:
-    """The exact loss of 'add w 2p with chance 1/w, then Laplace' over all outputs, d = 1."""
-    epsilon, scale = 0.8, 1.0
-    for a in (0.1, 0.4, 0.79):
-        w = float(importance_weights([a], epsilon)[0])
-        outputs = np.linspace(-30, 60, 20001)
-        with_cell = (1 - 1 / w) * np.exp(-np.abs(outputs) / scale) + 1 / w * np.exp(
-            -np.abs(outputs - a * w * scale) / scale
-        )
-        loss = np.abs(np.log(with_cell) + np.abs(outputs) / scale)
-        assert loss.max() <= epsilon * (1 + 1e-9)
-        assert loss.max() >= 0.99 * epsilon
-        mass = integrate.trapezoid(with_cell, outputs) / (2 * scale)
-        assert mass == pytest.approx(1, abs=1e-3)
-
-
 def test_sampled_sums_are_unbiased() -> None:
     mechanism = make("sampled", epsilon=1.0)
     cells = draw_cells(8)
     factors = mechanism.clip_factors(
         np.abs(np.random.default_rng(9).normal(size=(USERS, RANK))) * 0.03
     )
-    columns = binary_matrix(make_ratings(cells)).T.tocsr()
+    columns = binary_matrix(clicks(cells)).T.tocsr()
     releases = mechanism.build_releases(ITEMS)
     rng = np.random.default_rng(10)
     sums = Sums(columns, 2 * factors)
@@ -240,45 +216,9 @@ def test_importance_weights_that_no_float_can_hold_are_infinite() -> None:
     )
 
 
-def test_parallel_composition_over_items_is_not_privacy_per_user() -> None:
-    """Ten lines: two items, one user who has both. Each item alone keeps the claim, the pair no."""
-    epsilon, p = 1.0, 0.5  # one user's public factor, d = 1
-    scale = 2 * p / epsilon  # as published: the sensitivity of one item's 2 sum p
-    sums = {"both": np.array([2 * p, 2 * p]), "neither": np.array([0.0, 0.0])}
-    output = np.array([2 * p, 2 * p])  # what the two published sums may come out as
-    loss = {user: np.abs(output - sums[user]) / scale for user in sums}
-    per_item = loss["neither"] - loss["both"]
-    assert per_item.max() <= epsilon  # "epsilon-DP for an arbitrary item"
-    assert per_item.sum() == pytest.approx(2 * epsilon)  # the same output shows both items
-    guarantee = make("optimal", epsilon=epsilon, rank=1, clip=p, clip_l2=p).guarantee(
-        PublicFacts(users=1, items=2, low=0, high=1)
-    )
-    assert guarantee.claimed is not None
-    assert guarantee.claimed.epsilon == epsilon
-    assert guarantee.certified().epsilon == pytest.approx(2 * epsilon)
-
-
-def test_planted_bug_a_clip_that_is_not_applied_is_caught(monkeypatch) -> None:
-    monkeypatch.setattr(Dpimf, "clip_factors", lambda self, factors: factors)  # noqa: ARG005
-    with pytest.raises(AssertionError):
-        test_one_cell_moves_no_release_further_than_stated_and_reaches_it("optimal")
-
-
 def test_symmetric_noise_needs_the_clip_of_the_second_norm() -> None:
     """One-hot rows have upper = full, so under an l1 clip alone mirrored noise is no smaller."""
     loose = make("symmetric", clip=0.2, clip_l2=0.2).public_norms()
     assert loose.upper == pytest.approx(loose.full)
     tight = make("symmetric", clip=0.2, clip_l2=0.08).public_norms()
     assert tight.upper < 0.65 * tight.full
-
-
-def test_importance_weights_of_a_given_sample_lie_near_the_utility_optimum() -> None:
-    """What figure 6 shows: close to utility-optimal sampling, far from uniform."""
-    rng = np.random.default_rng(12)
-    norms = np.abs(rng.normal(size=(2000, 20))).sum(axis=1) * rng.gamma(2.0, 0.1, 2000)
-    for sample in (20, 100):
-        private = ryhh24.weights_of_sample(norms, sample)
-        assert np.sum(1 / private) == pytest.approx(sample, rel=1e-3)
-        useful, uniform = ryhh24.utility_weights(norms, sample), np.full(2000, 2000 / sample)
-        cost = [float(np.sum(norms**2 * (w - 1))) for w in (useful, private, uniform)]
-        assert cost[0] <= cost[1] < cost[2]

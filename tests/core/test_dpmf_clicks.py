@@ -13,6 +13,7 @@ from dpmc_core.privacy import CELL, RATING, USER_EMPTIED, USER_REPLACED
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.solvers.factorization import PublicUserFactors
 from tests.ratings_helpers import clicks
+from tests.replay import fit_model, record_fit
 
 Floats = NDArray[np.float64]
 USERS, ITEMS = 30, 12
@@ -27,9 +28,7 @@ def draw_clicks(seed: int = 0, share: float = 0.3) -> NDArray[np.bool_]:
 
 def record_linear_term(mechanism: ClickDPMF, matrix: NDArray[np.bool_]) -> Floats:
     """What the noise is put on."""
-    with privacy.record_publications() as publications:
-        list(mechanism.fit(clicks(matrix), np.random.default_rng(0)))
-    (publication,) = publications
+    (publication,) = record_fit(mechanism, clicks(matrix))
     return np.asarray(publication.private)
 
 
@@ -85,8 +84,8 @@ def test_the_scale_does_not_follow_a_range_that_clicks_came_with() -> None:
 def test_an_item_that_nobody_chose_gets_noise_as_the_others_do() -> None:
     matrix = draw_clicks()
     matrix[:, 4] = False
-    *_, last = ClickDPMF(epsilon=1.0, rank=3).fit(clicks(matrix), np.random.default_rng(0))
-    assert np.abs(last.model.factors.right[4]).min() > 0
+    model = fit_model(ClickDPMF(epsilon=1.0, rank=3), clicks(matrix))
+    assert np.abs(model.factors.right[4]).min() > 0
 
 
 def test_the_two_half_steps_are_least_squares_over_every_cell() -> None:

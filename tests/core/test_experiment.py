@@ -77,19 +77,19 @@ def list_cells(ratings):
     return set(zip(ratings.users.tolist(), ratings.items.tolist(), strict=True))
 
 
-def test_a_cut_at_the_mean_is_learnt_on_the_training_part(stars):
-    problem = build_problem(stars, Task.BINARY, steps=[Binarise(ThresholdRule.MEAN)])
-    assert problem.steps == ("binarise=mean",)
-    assert set(np.unique(problem.train.values)) == {-1.0, 1.0}
-    # One threshold, learnt on the training part alone, for both parts.
-    raw_train, raw_test = (
-        build_problem(stars, Task.RATINGS).train,
-        build_problem(stars, Task.RATINGS).test,
-    )
-    mean = raw_train.values.mean()
-    assert np.array_equal(problem.train.values > 0, raw_train.values >= mean)
-    assert np.array_equal(problem.test.values > 0, raw_test.values >= mean)
-    assert any("mean" in step for step in problem.train.prepared)
+@pytest.mark.parametrize("rule", ["middle", "mean"])
+def test_signs_are_cut_above_the_middle_or_at_the_mean_of_the_training_part(stars, rule):
+    steps = [Binarise(ThresholdRule.MEAN)] if rule == "mean" else []  # the default
+    problem = build_problem(stars, Task.BINARY, steps=steps)
+    assert problem.steps == (f"binarise={rule}",)
+    raw = build_problem(stars, Task.RATINGS)
+    mean, middle = raw.train.values.mean(), raw.train.public.middle
+    for side in ("train", "test"):
+        values = getattr(raw, side).values
+        liked = values >= mean if rule == "mean" else values > middle
+        assert np.array_equal(getattr(problem, side).values, np.where(liked, 1.0, -1.0))
+    assert any("mean" in step for step in problem.train.prepared) == bool(steps)
+    assert bool(problem.train.prepared) == bool(steps)
 
 
 def test_named_steps_come_first_and_signs_are_made_once(stars):
@@ -166,6 +166,11 @@ def test_a_run_prepares_a_data_set_or_a_pair_itself(stars, flips):
     pair_result = run(flips, pair, seed=4)
     assert pair_result.metrics == run(flips, build_problem(pair, Task.BINARY), 4).metrics
     assert pair_result.problem.split == "the given test ratings"
+    pair_problem = build_problem(pair, Task.RATINGS, name="pair")
+    sizes = len(pair_problem.train), len(pair_problem.test)
+    assert (*sizes, pair_problem.name) == (200, 80, "pair")
+    with pytest.raises(InvalidSetting, match="split"):
+        build_problem(pair, Task.RATINGS, split=LeaveLast())
 
 
 def test_metrics_are_those_of_the_model(stars, flips):
@@ -315,21 +320,3 @@ def test_every_split_says_what_it_is(stars, split, description):
     problem = build_problem(stars, Task.RATINGS, split=split)
     assert problem.split == description
     assert len(problem.train) + len(problem.test) == len(stars.ratings)
-
-
-def test_binary_methods_cut_above_the_middle_by_default(stars):
-    problem = build_problem(stars, Task.BINARY)
-    raw = build_problem(stars, Task.RATINGS)
-    middle = raw.train.public.middle
-    assert problem.steps == ("binarise=middle",)
-    assert np.array_equal(problem.train.values > 0, raw.train.values > middle)
-    assert np.array_equal(problem.test.values > 0, raw.test.values > middle)
-    assert problem.train.prepared == ()
-
-
-def test_an_official_pair_is_not_split_again(stars):
-    pair = stars.ratings.select(np.arange(200)), stars.ratings.select(np.arange(200, 280))
-    problem = build_problem(pair, Task.RATINGS, name="pair")
-    assert (len(problem.train), len(problem.test), problem.name) == (200, 80, "pair")
-    with pytest.raises(InvalidSetting, match="split"):
-        build_problem(pair, Task.RATINGS, split=LeaveLast())

@@ -373,7 +373,7 @@ def test_what_facts_are_worth_is_what_its_definition_says():
         expected[k] = np.clip(np.subtract(*user_gains), -1, 1).sum()
     named_features = {str(k): feature for k, feature in enumerate(item_features)}
     ratings = clicks(cells).with_item_features(named_features).use_features(list(named_features))
-    gains = ranking_solver.facts_apart(ratings, counts)
+    gains = ranking_solver.sum_feature_gains(ratings, counts)
     assert gains == pytest.approx(expected, rel=1e-9)
 
 
@@ -413,7 +413,7 @@ def test_what_users_are_asked_follows_from_what_was_published(id, settings, monk
     for name in ("sum_over_users", "map_users", "build_model"):
         spy(UserData, name, 2)
     spy(ResidualRows, "select_columns", 1)
-    spy(ranking_solver, "uncorrelated", 1)
+    spy(ranking_solver, "decorrelate_columns", 1)
     histories, published = [], None
     for seed in (1, 9):
         if id in FAMILY:

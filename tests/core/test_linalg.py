@@ -30,15 +30,6 @@ def test_sampled_product_is_the_dense_one_on_the_cells(share):
     assert np.allclose(cells.sample_product(left, right), expected, atol=1e-12)
 
 
-def test_sparse_views_agree_with_the_dense_matrix():
-    cells = draw_pattern(30, 20, 0.3)
-    values = np.random.default_rng(2).normal(size=len(cells.users))
-    dense = np.zeros((30, 20))
-    dense[cells.users, cells.items] = values
-    assert np.array_equal(cells.build_matrix(values).toarray(), dense)
-    assert np.array_equal(cells.build_transpose(values).toarray(), dense.T)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_threshold_is_the_euclidean_projection_on_the_l1_ball(seed):

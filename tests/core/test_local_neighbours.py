@@ -12,14 +12,14 @@ from scipy.optimize import minimize
 
 from dpmc_core import registry
 from dpmc_core.errors import BadRatings, InvalidSetting
-from dpmc_core.mechanisms.plain import Similarity
 from dpmc_core.model import Estimator
 from dpmc_core.privacy import USER_EMPTIED, record_publications
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers import ranking as ranks
 from dpmc_core.solvers.factorization import binary_matrix
-from dpmc_core.solvers.ranking import FlippedPairs, ItemScores, nearest
+from dpmc_core.solvers.ranking import FlippedPairs, ItemScores, find_nearest_items
 from tests.ratings_helpers import clicks
+from tests.replay import fit_model, predict_all
 from tests.statistics_helpers import assert_channel
 
 USERS, ITEMS = 40, 12
@@ -77,18 +77,15 @@ def test_bits_that_are_hardly_ever_flipped_count_as_they_are(epsilon, iterations
     bits = (rng.random((60, 8)) < 0.3).astype(np.int64)
     bits[:, 1], bits[:, 2], bits[:, 3], bits[:, 4] = bits[:, 0], 1 - bits[:, 0], 0, 1
     flip = registry.create("ldpicf", epsilon=epsilon).bit_flip_probability
-    pair_counts, first_counts, second_counts = FlippedPairs(bits, flip).likeliest(
+    pair_counts, first_counts, second_counts = FlippedPairs(bits, flip).fit_pair_counts(
         np.arange(8), iterations
     )
     counts = bits.sum(axis=0).astype(float)
     off_diagonal = ~np.eye(8, dtype=bool)
     assert pair_counts[off_diagonal] == pytest.approx((bits.T @ bits)[off_diagonal], abs=1e-6)
-    assert first_counts[off_diagonal] == pytest.approx(
-        np.broadcast_to(counts[:, None], (8, 8))[off_diagonal], abs=1e-6
-    )
-    assert second_counts[off_diagonal] == pytest.approx(
-        np.broadcast_to(counts, (8, 8))[off_diagonal], abs=1e-6
-    )
+    for item_counts, exact in ((first_counts, counts[:, None]), (second_counts, counts)):
+        exact = np.broadcast_to(exact, (8, 8))
+        assert item_counts[off_diagonal] == pytest.approx(exact[off_diagonal], abs=1e-6)
 
 
 @pytest.mark.slow
@@ -99,7 +96,7 @@ def test_pair_counts_are_unbiased() -> None:
     runs = []
     for _ in range(4000):
         pairs = FlippedPairs(flip_bits(truth, flip, rng), flip)
-        runs.append(np.vstack([pairs.both(np.arange(6)), pairs.counts]))
+        runs.append(np.vstack([pairs.estimate_shared_users(np.arange(6)), pairs.counts]))
     pair_counts, mean, error = truth.T @ truth, np.mean(runs, axis=0), np.std(runs, axis=0)
     exact = np.vstack([pair_counts, truth.sum(axis=0)]).astype(float)
     off_diagonal = ~np.eye(6, dtype=bool)
@@ -118,7 +115,7 @@ def test_the_likeliest_shares_beat_a_general_solver() -> None:
     pairs = FlippedPairs(reports, flip)
     keep = np.array([[1 - flip, flip], [flip, 1 - flip]])
     channel = np.kron(keep, keep)
-    pair_counts, first, second = pairs.likeliest(np.arange(5), 3000)
+    pair_counts, first, second = pairs.fit_pair_counts(np.arange(5), 3000)
     n_outside = 0
     for i in range(5):
         for j in range(5):
@@ -146,23 +143,11 @@ def test_the_likeliest_shares_beat_a_general_solver() -> None:
     assert n_outside >= 3  # the constrained part was exercised
 
 
-@pytest.mark.parametrize(
-    ("id", "similarity"), [("dplcf", Similarity.JACCARD), ("ldpicf", Similarity.COSINE)]
-)
-def test_without_noise_the_similarities_are_the_plain_ones(id: str, similarity) -> None:
-    ratings = draw_ratings(5)
-    private = registry.create(id, epsilon=60.0, neighbours=4, estimator=Estimator.PUBLISHED)
-    plain = registry.create("item-knn", similarity=similarity, neighbours=4)
-    models = [[*m.fit(ratings, np.random.default_rng(0))][-1].model for m in (private, plain)]
-    grid = np.arange(USERS)[:, None], np.arange(ITEMS)
-    assert models[0].predict(*grid) == pytest.approx(models[1].predict(*grid), abs=1e-6)
-
-
 @pytest.mark.parametrize("block", [5, 2_000_000])
 def test_nearest_keeps_the_most_similar_others(block: int, monkeypatch) -> None:
     monkeypatch.setattr(ranks, "BLOCK", block)
     similarity = np.random.default_rng(6).normal(size=(ITEMS, ITEMS))
-    neighbours = nearest(ITEMS, 3, lambda rows: similarity[rows].copy()).toarray()
+    neighbours = find_nearest_items(ITEMS, 3, lambda rows: similarity[rows].copy()).toarray()
     for i, row in enumerate(similarity):
         expected = [j for j in np.argsort(-row) if j != i and row[j] > 0][:3]
         assert set(np.flatnonzero(neighbours[i])) == set(expected)
@@ -174,10 +159,12 @@ def test_scores_are_sums_over_own_items(block: int, monkeypatch) -> None:
     monkeypatch.setattr(ranks, "BLOCK", block)
     ratings = draw_ratings(7)
     rows = binary_matrix(ratings)
-    similar = nearest(ITEMS, 5, lambda b: np.random.default_rng(int(b[0])).random((len(b), ITEMS)))
+    similar = find_nearest_items(
+        ITEMS, 5, lambda b: np.random.default_rng(int(b[0])).random((len(b), ITEMS))
+    )
     model = ItemScores(rows, similar.T.tocsr())
     dense = rows.toarray() @ similar.toarray().T
-    assert model.predict(np.arange(USERS)[:, None], np.arange(ITEMS)) == pytest.approx(dense)
+    assert predict_all(model, (USERS, ITEMS)) == pytest.approx(dense)
     assert model.predict([3, 3, 1], [0, 5, 5]) == pytest.approx(dense[[3, 3, 1], [0, 5, 5]])
 
 
@@ -194,7 +181,5 @@ def test_limits_and_bad_settings_are_sentences() -> None:
     small = draw_ratings(8, users=5, items=3)  # k above the catalogue: every other item
     for id in ("dplcf", "ldpicf", "item-knn"):
         settings = {} if id == "item-knn" else {"estimator": Estimator.PUBLISHED}
-        *_, last = registry.create(id, epsilon=1.0, neighbours=100, **settings).fit(
-            small, np.random.default_rng(0)
-        )
-        assert np.isfinite(last.model.predict(np.arange(5)[:, None], np.arange(3))).all()
+        mechanism = registry.create(id, epsilon=1.0, neighbours=100, **settings)
+        assert np.isfinite(predict_all(fit_model(mechanism, small), (5, 3))).all()

@@ -10,6 +10,7 @@ from dpmc_core.privacy.releases import record_publications
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.solvers import sizes
 from sample_data import generate
+from tests.replay import fit_model
 
 pytestmark = pytest.mark.slow
 
@@ -28,9 +29,8 @@ def few(monkeypatch):
     monkeypatch.setattr(sizes, "GRAM_LIMIT", LIMIT)
 
 
-def fit_model(id, ratings, **settings):
-    *_, last = registry.create(id, epsilon=20.0, **settings).fit(ratings, np.random.default_rng(0))
-    return last.model
+def fit_at_20(id, ratings, **settings):
+    return fit_model(registry.create(id, epsilon=20.0, **settings), ratings)
 
 
 def measure_error(model, ratings):
@@ -53,28 +53,20 @@ def test_the_card_says_so_and_certifies_the_same(id):
 @pytest.mark.parametrize("id", IDS)
 def test_every_item_is_predicted_and_taste_is_that_of_items_with_large_released_counts(id, ratings):
     with record_publications() as publications:
-        model = fit_model(id, ratings)
-    assert measure_error(model, ratings) < measure_error(fit_user_means(ratings), ratings)
+        model = fit_at_20(id, ratings)
+    assert measure_error(model, ratings) < measure_error(fit_at_20("user-mean", ratings), ratings)
     (counts,) = [p for p in publications if p.release.query.startswith("ratings of each item")]
     popular = np.sort(np.argsort(-counts.published, kind="stable")[:LIMIT])
     largest = max(p.published.size for p in publications)
     assert largest == LIMIT**2
     unpopular = np.setdiff1d(np.arange(150), popular)
     # beside the kept items' taste a user's scores of the other items are user and item effects
-    scores = model.predict(np.arange(3_000)[:, None], unpopular)
-    unpopular_interaction = (
-        scores - scores.mean(axis=0) - scores.mean(axis=1)[:, None] + scores.mean()
-    )
-    scores = model.predict(np.arange(3_000)[:, None], popular)
-    popular_interaction = (
-        scores - scores.mean(axis=0) - scores.mean(axis=1)[:, None] + scores.mean()
-    )
-    assert np.std(unpopular_interaction) < 0.6 * np.std(popular_interaction)
-
-
-def fit_user_means(ratings):
-    *_, last = registry.create("user-mean").fit(ratings, np.random.default_rng(0))
-    return last.model
+    interactions = []
+    for items in (unpopular, popular):
+        scores = model.predict(np.arange(3_000)[:, None], items)
+        effects = scores.mean(axis=0) + scores.mean(axis=1)[:, None]
+        interactions.append(np.std(scores - effects))
+    assert interactions[0] < 0.6 * interactions[1]
 
 
 @pytest.mark.usefixtures("few")
@@ -86,6 +78,6 @@ def test_without_released_counts_nothing_says_which_items():
 
 @pytest.mark.parametrize("id", IDS)
 def test_all_items_are_held_where_they_fit(id, ratings, monkeypatch):
-    before = fit_model(id, ratings).predict(ratings.users, ratings.items)
+    before = fit_at_20(id, ratings).predict(ratings.users, ratings.items)
     monkeypatch.setattr(sizes, "GRAM_LIMIT", 150)
-    assert np.array_equal(before, fit_model(id, ratings).predict(ratings.users, ratings.items))
+    assert np.array_equal(before, fit_at_20(id, ratings).predict(ratings.users, ratings.items))

@@ -37,7 +37,6 @@ def draw_ratings(rng: np.random.Generator, users: int = 20, items: int = 30) -> 
     [
         ({"users": 0}, "users must be >= 1, got 0"),
         ({"items": 2.5}, "items must be an integer >= 1, got 2.5"),
-        ({"low": math.nan}, "low end of the rating range must be a finite number, got nan"),
         ({"high": math.inf}, "high end of the rating range must be a finite number, got inf"),
         ({"low": 5}, "rating range must be a low end below its high end, got '5:5'"),
         ({"cap": 0}, "cap on ratings per user must be >= 1, got 0"),
@@ -75,21 +74,13 @@ def test_cells_come_out_sorted_and_everything_moves_together() -> None:
     [
         (([], [], []), "there are no ratings"),
         (([0, 1], [0], [1, 2]), "three columns of one length"),
-        (([[0]], [[0]], [[1.0]]), "three columns of one length"),
         (([0, 3], [0, 0], [1, 2]), r"user index must lie in 0\.\.2, got 3"),
         (([0, 1], [-1, 0], [1, 2]), r"item index must lie in 0\.\.3, got -1"),
         (([0, 1], [0, 1], [1, 6]), r"1 ratings are outside 1\.\.5, first 6 of user 1, item 1"),
         (([0, 1], [0, 1], [1, math.nan]), "1 ratings are not finite, first nan of user 1, item 1"),
-        (([0, 1], [0, 1], [-math.inf, 2]), "1 ratings are not finite, first -inf of user 0"),
         (([0, 1], [0, 1], [1, "five"]), "ratings must be numbers"),
         (([0, 1.5], [0, 1], [1, 2]), "user indices must be integers, got float64 values"),
-        (([0, 1], ["a", "b"], [1, 2]), "item indices must be integers, got <U1 values"),
-        (([0, math.nan], [0, 1], [1, 2]), "user indices must be integers"),
-        (([0, 0, 1], [1, 1, 0], [1, 2, 3]), "1 user-item pairs appear more than once"),
-        (
-            ([2, 0, 2], [1, 0, 1], [1, 2, 3]),
-            "pairs appear more than once, first user 2",
-        ),
+        (([2, 0, 2], [1, 0, 1], [1, 2, 3]), "pairs appear more than once, first user 2"),
     ],
 )
 def test_bad_columns_are_sentences(columns: tuple[Any, Any, Any], sentence: str) -> None:

@@ -12,6 +12,7 @@ from dpmc_core import registry
 from dpmc_core.model import Task
 from dpmc_core.privacy import Additive, RandomizedResponse
 from dpmc_core.ratings import PublicFacts, Ratings
+from tests.replay import fit_model, predict_all
 
 USERS, ITEMS = 24, 16
 CERTIFIED = [
@@ -52,8 +53,7 @@ def deaf(monkeypatch):
 
 
 def fit_scores(mechanism, ratings):
-    *_, last = mechanism.fit(ratings, np.random.default_rng(1))
-    return last.model.predict(np.arange(USERS)[:, None], np.arange(ITEMS))
+    return predict_all(fit_model(mechanism, ratings, 1), (USERS, ITEMS))
 
 
 @pytest.mark.usefixtures("deaf")

@@ -9,12 +9,11 @@ import pytest
 from scipy.sparse import csr_array
 
 from dpmc_core import registry
-from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers import ranking
-from dpmc_core.solvers.ranking import ClickTaste, FlippedBits, _Edge
+from dpmc_core.solvers.ranking import ClickFactors, FlippedBits, _NoiseSpectrum
 from sample_data import generate
-from tests.ratings_helpers import clicks
-from tests.replay import replay_run
+from tests.ratings_helpers import clicks, with_values
+from tests.replay import fit_model, predict_all, replay_run
 
 
 def flip_clicks(truth: np.ndarray, flip: float, rng: np.random.Generator) -> FlippedBits:
@@ -35,20 +34,20 @@ def test_products_are_those_of_the_unbiased_rows(block, monkeypatch):
     monkeypatch.setattr(ranking, "_CELLS", block)
     rng = np.random.default_rng(0)
     reports = flip_clicks(rng.random((50, 30)) < 0.3, 0.2, rng)
-    unbiased = (reports.whole() - 0.2) / 0.6
+    unbiased = (reports.unpack_all() - 0.2) / 0.6
     right, left = rng.normal(size=(30, 4)), rng.normal(size=(50, 4))
-    assert reports.times(right) == pytest.approx(unbiased @ right, abs=1e-4)
-    assert reports.transposed(left) == pytest.approx(unbiased.T @ left, abs=1e-4)
+    assert reports.multiply(right) == pytest.approx(unbiased @ right, abs=1e-4)
+    assert reports.multiply_transposed(left) == pytest.approx(unbiased.T @ left, abs=1e-4)
     assert reports.shares == pytest.approx(unbiased.mean(axis=0))
 
 
 def test_with_equal_variances_the_edge_and_shrinkage_are_marchenko_and_pasturs():
     n, m, s2 = 300, 700, 2.5
-    edge, beta = _Edge(np.full(n, s2), m), n / m
+    edge, beta = _NoiseSpectrum(np.full(n, s2), m), n / m
     assert edge.height == pytest.approx(s2 * (1 + np.sqrt(beta)) ** 2)
     for y in (1.8, 2.5, 9.0):  # the spike's value over the noise, by the closed form
         signal = s2 * (y**2 - beta - 1 + np.sqrt((y**2 - beta - 1) ** 2 - 4 * beta)) / 2
-        assert edge.population(s2 * y**2) - s2 == pytest.approx(signal)
+        assert edge.invert_psi(s2 * y**2) - s2 == pytest.approx(signal)
 
 
 @pytest.mark.slow
@@ -59,7 +58,7 @@ def test_without_taste_hardly_any_direction_clears_the_noise():
         rng = np.random.default_rng(seed)
         active = rng.uniform(0.2, 2.0, 900)[:, None]
         truth = rng.random((900, 150)) < active * rng.uniform(0.02, 0.4, 150)
-        n_directions += ClickTaste.of(flip_clicks(truth, 0.2, rng)).loadings.shape[1]
+        n_directions += ClickFactors.from_reports(flip_clicks(truth, 0.2, rng)).loadings.shape[1]
     assert n_directions <= 3  # about 0.02 of an edge are left for its wobble
 
 
@@ -67,7 +66,7 @@ def test_without_taste_hardly_any_direction_clears_the_noise():
 def test_a_planted_taste_is_found_at_its_strength_and_ranks_the_own_half_first():
     rng = np.random.default_rng(2)
     truth = draw_two_crowds(rng)
-    low_rank = ClickTaste.of(flip_clicks(truth, 0.2, rng))
+    low_rank = ClickFactors.from_reports(flip_clicks(truth, 0.2, rng))
     assert low_rank.loadings.shape[1] == 1
     half = np.where(np.arange(120) < 60, 1, -1)
     planted = 0.7 * low_rank.expected * half
@@ -76,7 +75,7 @@ def test_a_planted_taste_is_found_at_its_strength_and_ranks_the_own_half_first()
     assert cosine > 0.85
     assert np.linalg.norm(loading) == pytest.approx(np.linalg.norm(planted), rel=0.15)
     profile = csr_array((np.arange(120) < 60).astype(float)[None, :])
-    scores = low_rank.scores(csr_array(profile)).predict(0, np.arange(120))
+    scores = low_rank.score_items(csr_array(profile)).predict(0, np.arange(120))
     assert scores[:60].mean() > 2 * scores[60:].mean()
 
 
@@ -87,9 +86,8 @@ def test_no_size_and_no_budget_breaks_it(epsilon, shape):
     truth = np.zeros(shape, dtype=bool)
     truth[0] = True  # every other row is empty
     for id in ("dplcf", "ldpicf", "local-popularity"):
-        *_, last = registry.create(id, epsilon=epsilon).fit(clicks(truth), np.random.default_rng(0))
-        scores = last.model.predict(np.arange(shape[0])[:, None], np.arange(shape[1]))
-        assert np.isfinite(scores).all()
+        model = fit_model(registry.create(id, epsilon=epsilon), clicks(truth))
+        assert np.isfinite(predict_all(model, shape)).all()
 
 
 def test_the_same_reports_give_both_methods_the_same_ranking_and_a_row_moves_its_own_scores_alone():
@@ -99,8 +97,7 @@ def test_the_same_reports_give_both_methods_the_same_ranking_and_a_row_moves_its
         list(registry.create(id, epsilon=2.0).fit(clicks(truth), np.random.default_rng(6)))[-1]
         for id in ("dplcf", "ldpicf")
     ]
-    grid = np.arange(400)[:, None], np.arange(60)
-    dplcf, ldpicf = (m.model.predict(*grid) for m in models)
+    dplcf, ldpicf = (predict_all(last.model, (400, 60)) for last in models)
     assert np.array_equal(dplcf, ldpicf)
     assert models[0].trace["tastes clear of the noise"] >= 1
     changed = truth.copy()
@@ -115,17 +112,12 @@ def test_the_same_reports_give_both_methods_the_same_ranking_and_a_row_moves_its
 @pytest.mark.slow
 def test_a_million_ratings_stay_below_400_megabytes():
     ratings = generate.generate_long_tail(0).ratings
-    ratings = Ratings.build(
-        ratings.users,
-        ratings.items,
-        np.ones(len(ratings)),
-        PublicFacts(users=6_000, items=3_700, low=0, high=1),
-    )
+    ratings = with_values(ratings, np.ones(len(ratings)), low=0, high=1)
     tracemalloc.start()
-    *_, last = registry.create("dplcf", epsilon=1.0).fit(ratings, np.random.default_rng(0))
+    model = fit_model(registry.create("dplcf", epsilon=1.0), ratings)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert last.model.factors is not None
+    assert model.factors is not None
     assert peak < 400e6
 
 
@@ -145,8 +137,10 @@ def test_items_that_share_users_are_the_nearest_of_all(similarity, count, monkey
         def similarities(block, truth=truth, counts=counts):
             return similarity(truth.T[block] @ truth, counts[block][:, None], counts)
 
-        exact = ranking.nearest(60, count, similarities).toarray()
-        assert np.array_equal(ranking.sharing(csr_array(truth), count, similarity).toarray(), exact)
+        exact = ranking.find_nearest_items(60, count, similarities).toarray()
+        assert np.array_equal(
+            ranking.find_items_sharing_users(csr_array(truth), count, similarity).toarray(), exact
+        )
 
 
 @pytest.mark.parametrize(("users", "items"), [(30, 80), (80, 30), (50, 50)])
@@ -159,13 +153,3 @@ def test_ease_regresses_every_item_on_all_others(users, items):
         exact = np.linalg.solve(square, x[:, rest_of_items].T @ x[:, item])
         assert np.allclose(weights[rest_of_items, item], exact)
     assert not weights.diagonal().any()
-
-
-def test_noise_of_unequal_columns_ends_at_its_edge():
-    rng = np.random.default_rng(1)
-    t = rng.uniform(0.2, 5.0, 200)
-    tops = []
-    for _ in range(20):
-        noise = rng.normal(size=(800, 200)) * np.sqrt(t)
-        tops.append(np.linalg.eigvalsh(noise.T @ noise / 800)[-1])
-    assert np.mean(tops) == pytest.approx(_Edge(t, 800).height, rel=0.02)

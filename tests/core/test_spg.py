@@ -44,7 +44,7 @@ def solve(loss, feasible, tolerance=1e-6, iterations=ITERATIONS):
 
 
 def predict_all(point, shape):
-    return point.model().predict(np.arange(shape[0])[:, None], np.arange(shape[1]))
+    return point.build_model().predict(np.arange(shape[0])[:, None], np.arange(shape[1]))
 
 
 def solve_with_cvxpy(ratings, link, radius, bound):

@@ -6,11 +6,7 @@ import numpy as np
 import pytest
 
 from dpmc_core.errors import BadRatings, InvalidSetting
-from dpmc_core.problem import (
-    LeaveLast,
-    RandomShare,
-    SharePerUser,
-)
+from dpmc_core.problem import LeaveLast, RandomShare, SharePerUser
 from dpmc_core.ratings import PublicFacts, Ratings
 
 
@@ -29,22 +25,11 @@ def draw_ratings(seed: int = 0, users: int = 40, items: int = 25, times: bool = 
 
 def list_rows(ratings: Ratings) -> list[tuple[float, ...]]:
     times = ratings.times if ratings.times is not None else np.zeros(len(ratings))
-    return sorted(
-        zip(
-            ratings.users.tolist(),
-            ratings.items.tolist(),
-            ratings.values.tolist(),
-            times.tolist(),
-            strict=True,
-        )
-    )
+    columns = (ratings.users, ratings.items, ratings.values, times)
+    return sorted(zip(*(column.tolist() for column in columns), strict=True))
 
 
-SPLITS = {
-    "random": RandomShare(0.2),
-    "per user": SharePerUser(0.2),
-    "leave last": LeaveLast(),
-}
+SPLITS = {"random": RandomShare(0.2), "per user": SharePerUser(0.2), "leave last": LeaveLast()}
 
 
 @pytest.mark.parametrize("split", SPLITS.values(), ids=SPLITS.keys())
@@ -107,11 +92,9 @@ def test_ties_in_time_and_missing_times_are_broken_uniformly() -> None:
         ratings = Ratings.build(*grid, np.ones(users * items), public, times=times)
         _, test = LeaveLast()(ratings, np.random.default_rng(0))
         counts = np.bincount(test.items, minlength=items)
-        expected = (
-            np.full(4, users / 4) if times is None else np.array([0, users / 2, users / 2, 0])
-        )
+        shares = [0.25] * 4 if times is None else [0, 0.5, 0.5, 0]
         # Five deviations of a binomial count: false alarm rate below 1e-5.
-        assert np.abs(counts - expected).max() < 5 * np.sqrt(users / 4)
+        assert np.abs(counts - users * np.array(shares)).max() < 5 * np.sqrt(users / 4)
 
 
 def test_bad_shares_and_too_little_data_are_sentences() -> None:

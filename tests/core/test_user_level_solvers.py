@@ -1,12 +1,12 @@
 """Frank-Wolfe, projected gradient, alternating least squares, Oja and their helpers."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from dpmc_core import privacy, registry
-from dpmc_core.data import datasets
 from dpmc_core.mechanisms.cleansing import Predictor, shrink_covariance
 from dpmc_core.mechanisms.frank_wolfe import (
     StepRule,
@@ -20,17 +20,14 @@ from dpmc_core.metrics import rmse
 from dpmc_core.model import Estimator
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.linalg import (
-    Pattern,
     eigenpairs_above,
     leading_eigenpairs,
     low_rank_plus_sparse,
 )
 from dpmc_core.solvers.rows import (
-    cap_ratings,
     centre_ratings,
     clip_dense_rows,
     clip_rows,
-    draw_cap_key,
     gram,
     gram_products,
     item_normal_equations,
@@ -41,13 +38,8 @@ from dpmc_core.solvers.rows import (
     row_sums,
     solve_ridge_rows,
 )
-from tests.ratings_helpers import random_stars
-
-
-def make_pattern(mask):
-    items = np.nonzero(mask)[1]
-    indptr = np.concatenate(([0], np.cumsum(mask.sum(axis=1))))
-    return Pattern(items.astype(np.int32), indptr, mask.shape)
+from tests.ratings_helpers import make_pattern, random_stars
+from tests.replay import fit_model, predict_all
 
 
 def draw_problem(m=40, n=15, rank=1, density=0.5, noise=0.0, seed=0):
@@ -154,14 +146,8 @@ def test_factors_and_observed_cells_stay_together_where_rows_are_scaled():
     def top_pair(*_):
         return rng.normal(size=shape[1]), 2.0, True
 
-    rounds = iterate_frank_wolfe(
-        *(cells, target, 3.0),
-        rounds=5,
-        step=StepRule.DECREASING,
-        top_pair=top_pair,
-        row_norm=norm,
-    )
-    for step in rounds:
+    options = {"rounds": 5, "step": StepRule.DECREASING, "top_pair": top_pair, "row_norm": norm}
+    for step in iterate_frank_wolfe(cells, target, 3.0, **options):
         v = step.factors.right[:, -1]
         before = matrix[mask] - target
         new = np.outer(fill_matrix(cells, before) @ v * (-3.0 / 2.0), v)
@@ -243,9 +229,8 @@ def test_rows_beyond_the_first_part_are_clipped_too():
 
 def test_rows_are_centred_on_their_own_mean_also_after_item_means():
     rng = np.random.default_rng(3)
-    users, items = np.nonzero(rng.random((20, 8)) < 0.4)
-    public = PublicFacts(users=21, items=8, low=1, high=5)
-    ratings = Ratings.build(users, items, rng.integers(1, 6, len(users)).astype(float), public)
+    ratings = random_stars(20, 8, 0.4, rng)
+    ratings = replace(ratings, public=replace(ratings.public, users=21))
     rows = centre_ratings(ratings)
     assert np.abs(row_sums(rows.entries, rows.values)).max() < 1e-9
     assert rows.base.predict(20, 0) == 3.0  # nothing rated: the middle of the range
@@ -300,13 +285,9 @@ def test_normal_equations_are_the_weighted_sums(rank):
     rng = np.random.default_rng(1)
     left, weights = rng.normal(size=(40, rank)), rng.random(len(values))
     w, x = fill_matrix(cells, weights), fill_matrix(cells, values)
+    weighted, transposed = cells.build_transpose(values * weights), cells.build_transpose(weights)
     for bound, (squares, moments) in (
-        (
-            math.inf,
-            normal_equations(
-                cells.build_transpose(values * weights), left, cells.build_transpose(weights)
-            ),
-        ),
+        (math.inf, normal_equations(weighted, left, transposed)),
         (math.inf, item_normal_equations(cells, values, left, weights)),
         (0.1, item_normal_equations(cells, values, left, weights, 0.1)),
     ):
@@ -326,10 +307,7 @@ def test_nearest_positive_is_the_projection():
         assert abs(np.sum((symmetric - projected) * projected)) < 1e-10
 
 
-# --- Oja ----------------------------------------------------------------------------------------
-
-
-# --- the rest -----------------------------------------------------------------------------------
+# --- Oja and the rest ---------------------------------------------------------------------------
 
 
 def test_cleansing_as_published_has_no_singular_system():
@@ -349,7 +327,7 @@ def test_cleansing_as_published_has_no_singular_system():
                                estimator=Estimator.PUBLISHED,
                                rank=int(rng.integers(1, n + 1)))  # fmt: skip
         (step,) = mechanism.fit(ratings, rng)
-        assert np.isfinite(step.model.predict(np.arange(m)[:, None], np.arange(n))).all()
+        assert np.isfinite(predict_all(step.model, (m, n))).all()
 
 
 def test_ojas_answers_are_those_of_the_residual_rows():
@@ -380,15 +358,6 @@ def draw_start(size, seed):
     rng.integers(2**63)
     v = rng.standard_normal(size)
     return v / np.linalg.norm(v)
-
-
-@pytest.mark.parametrize("radius", [0.5, 10.0, 1000.0])
-def test_frank_wolfe_never_fails_on_a_small_catalogue(radius):
-    for seed in range(3):
-        rng = np.random.default_rng(seed)
-        method = registry.create("frank-wolfe", radius=radius)
-        *_, last = method.fit(random_stars(12, 6, 0.6, rng), rng)
-        assert np.isfinite(last.model.predict(np.arange(12)[:, None], np.arange(6))).all()
 
 
 def test_it_stops_where_the_gap_is_small():
@@ -423,25 +392,6 @@ def test_ojas_vector_has_nearly_the_top_rayleigh_quotient():
     assert v @ square @ v >= (1 - 1e-2) * top
 
 
-@pytest.mark.slow
-def test_ojas_vector_on_jester_is_within_a_hundredth_of_the_eigenvectors_quotient(shared_data):
-    ratings = datasets.load(shared_data / "jester").ratings
-    mechanism = registry.create("private-frank-wolfe-oja", epsilon=1.0, rounds=1, item_share=0.0,
-                           estimator=Estimator.PUBLISHED, updates=20)  # fmt: skip
-    with privacy.record_publications() as publications:
-        (step,) = mechanism.fit(ratings, np.random.default_rng(0))
-    v = step.model.factors.right[:, 0]
-    rows = centre_ratings(
-        cap_ratings(ratings, mechanism.cap, draw_cap_key(np.random.default_rng(0)))
-    )
-    for share in (1.0, mechanism.residual):
-        clip_rows(rows.entries, rows.values, share * mechanism.row_norm(ratings.public))
-    square = gram(rows.entries.build_matrix(rows.values))
-    top = np.linalg.eigvalsh(square)[-1]
-    assert v @ square @ v >= (1 - 1e-2) * top
-    assert float(publications[-1].published) == pytest.approx(top, rel=0.05)
-
-
 def test_covariances_shrink_towards_their_average():
     rng = np.random.default_rng(0)
     products, weights = rng.normal(size=(6, 6)), 1 + rng.random((6, 6))
@@ -462,8 +412,8 @@ def test_cleansing_beats_the_means_on_structured_ratings(predictor):
     ratings = Ratings.build(users, items, values, public)
     train, test = ratings.select(~held_out), ratings.select(held_out)
 
-    def rmse(id, **settings):
-        step = list(registry.create(id, **settings).fit(train, np.random.default_rng(0)))[-1]
-        return math.sqrt(np.mean((step.model.predict(test.users, test.items) - test.values) ** 2))
+    def error(id, **settings):
+        model = fit_model(registry.create(id, **settings), train)
+        return rmse(model.predict(test.users, test.items), test.values)
 
-    assert rmse("cleansed-svd", predictor=predictor) < 0.9 * rmse("item-mean")
+    assert error("cleansed-svd", predictor=predictor) < 0.9 * error("item-mean")

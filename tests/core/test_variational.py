@@ -3,17 +3,8 @@
 import numpy as np
 import pytest
 
-from dpmc_core.problem import RandomShare
-from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.noisy_reports import effects_and_taste
-from sample_data import generate
-
-
-def make_pattern(mask):
-    """The pattern of a boolean matrix."""
-    items = np.nonzero(mask)[1]
-    indptr = np.concatenate(([0], np.cumsum(mask.sum(axis=1))))
-    return Pattern(items.astype(np.int32), indptr, mask.shape)
+from dpmc_core.solvers.noisy_reports import fit_effects_and_taste
+from tests.ratings_helpers import make_pattern
 
 
 def plant_low_rank(seed, m=120, n=80, share=0.4, low_rank=0.4, noise=0.4, rank=2):
@@ -28,7 +19,7 @@ def plant_low_rank(seed, m=120, n=80, share=0.4, low_rank=0.4, noise=0.4, rank=2
 
 
 def fit_last(pattern, values, **settings):
-    *_, fitted = effects_and_taste(pattern, values, **settings)
+    *_, fitted = fit_effects_and_taste(pattern, values, **settings)
     return fitted
 
 
@@ -103,17 +94,6 @@ def test_of_noise_alone_no_taste_is_learnt():
     assert n_with_directions <= 8  # binomial (12, 1/4): more in one of 2,500 runs of other seeds
 
 
-def test_the_unit_of_the_values_does_not_matter():
-    pattern, values, _ = plant_low_rank(10)
-    for settings in ({"users_differ": True}, {"noise": 0.16}):
-        small = predict_all(fit_last(pattern, values, **settings))
-        in_points = {"spread": (0.02 * 25, 0.02 * 25), "pseudo": 0.01 * 25}
-        if "noise" in settings:
-            in_points["noise"] = 0.16 * 25
-        large = predict_all(fit_last(pattern, 5 * values, **settings | in_points))
-        assert np.allclose(5 * small, large, atol=1e-7)
-
-
 @pytest.mark.slow
 def test_people_who_are_hard_to_predict_teach_less():
     """Half of the users answer with five times the noise of the others."""
@@ -121,7 +101,7 @@ def test_people_who_are_hard_to_predict_teach_less():
     rng = np.random.default_rng(12)
     noise_std = np.where(np.arange(120) % 2 == 0, 0.2, 1.0)
     noisy = values + noise_std[pattern.users] * rng.normal(size=len(values))
-    weighted = fit_last(pattern, noisy, users_differ=True)
+    weighted = fit_last(pattern, noisy, noise_by_user=True)
     unweighted = fit_last(pattern, noisy)
     predictable = np.arange(120) % 2 == 0
     assert measure_row_error(weighted, truth, predictable) < 0.75 * measure_row_error(
@@ -136,29 +116,7 @@ def measure_row_error(fitted, truth, rows):
     return float(np.sqrt(np.mean((predict_all(fitted) - truth)[rows] ** 2)))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("make", ["films", "restaurants", "small_tail"])
-def test_taste_never_costs_more_than_it_is_worth(make, seed):
-    """On generated ratings it may miss by two thousandths of effects alone, never by more."""
-    if make == "small_tail":
-        ratings = generate.generate_long_tail(seed, users=600, items=800, ratings=25_000).ratings
-    else:
-        ratings = getattr(generate, f"generate_{make}")(seed).ratings
-    train, test = RandomShare()(ratings, np.random.default_rng(seed))
-    values = (train.values - train.values.mean()) / train.public.half_width
-    held_out = (test.values - train.values.mean()) / train.public.half_width
-    cells, other = Pattern.from_ratings(train), Pattern.from_ratings(test)
-
-    def error(**settings):
-        fitted = fit_last(cells, values, **settings)
-        return np.sqrt(np.mean((fitted.predict(other) - held_out) ** 2))
-
-    effects_error = error(rank=0, users_differ=True)
-    assert error(rank=10, users_differ=True) < 1.002 * effects_error
-
-
-@pytest.mark.parametrize("users_differ", [False, True])
+@pytest.mark.parametrize("noise_by_user", [False, True])
 @pytest.mark.parametrize(
     "mask",
     [
@@ -172,7 +130,7 @@ def test_taste_never_costs_more_than_it_is_worth(make, seed):
     ids=["cell", "user", "item", "square", "diagonal", "empty rows and columns"],
 )
 @pytest.mark.parametrize("kind", ["constant", "zero", "random"])
-def test_whatever_the_shape_numbers_are_finite_and_within_reason(mask, kind, users_differ):
+def test_whatever_the_shape_numbers_are_finite_and_within_reason(mask, kind, noise_by_user):
     pattern = make_pattern(mask)
     count = int(mask.sum())
     values = {
@@ -180,7 +138,7 @@ def test_whatever_the_shape_numbers_are_finite_and_within_reason(mask, kind, use
         "zero": np.zeros(count),
         "random": np.random.default_rng(1).uniform(-1, 1, count),
     }[kind]
-    steps = list(effects_and_taste(pattern, values, users_differ=users_differ, rank=10))
+    steps = list(fit_effects_and_taste(pattern, values, noise_by_user=noise_by_user, rank=10))
     assert steps[-1].final
     assert not any(step.final for step in steps[:-1])
     assert np.isfinite(predict_all(steps[-1])).all()
@@ -196,43 +154,3 @@ def test_a_weight_is_as_many_observations():
     heavy = fit_last(pattern, values, weights=np.full(len(values), 4.0), noise=0.64)
     plain = fit_last(pattern, values, noise=0.16)
     assert np.allclose(predict_all(heavy), predict_all(plain), atol=1e-9)
-
-
-def test_cells_that_are_known_badly_count_for_little():
-    pattern, values, truth = plant_low_rank(6)
-    rng = np.random.default_rng(7)
-    bad = rng.random(len(values)) < 0.4
-    spoilt = values + bad * 3.0 * rng.normal(size=len(values))
-    weights = np.where(bad, 0.16 / 9.16, 1.0)
-    aware = measure_error(fit_last(pattern, spoilt, weights=weights, noise=0.16), truth)
-    blind = measure_error(fit_last(pattern, spoilt), truth)
-    without = Pattern(
-        pattern.items[~bad],
-        np.concatenate(([0], np.cumsum(np.bincount(pattern.users[~bad], minlength=120)))),
-        pattern.shape,
-    )
-    assert aware < 0.7 * blind
-    assert aware < 1.02 * measure_error(fit_last(without, values[~bad], noise=0.16), truth)
-
-
-def test_people_who_are_alike_keep_one_noise():
-    """The spread of residuals over users beyond chance is none here: little is lost by asking."""
-    for seed in range(4):
-        pattern, values, truth = plant_low_rank(seed)
-        weighted, unweighted = (
-            fit_last(pattern, values, users_differ=True),
-            fit_last(pattern, values),
-        )
-        assert measure_error(weighted, truth) < 1.01 * measure_error(unweighted, truth)
-
-
-def test_unseen_users_and_items_get_what_is_common():
-    pattern, values, _ = plant_low_rank(13)
-    m, n = pattern.shape
-    extended = Pattern(
-        pattern.items,
-        np.append(pattern.indptr, pattern.indptr[-1]),
-        (m + 1, n + 1),
-    )
-    fitted = fit_last(extended, values + 0.5)
-    assert predict_all(fitted)[-1, -1] == pytest.approx(0.5, abs=0.1)

@@ -121,8 +121,8 @@ ONE_BIT = family_of(
 ) + family_of(
     "one_bit", "solvers/one_bit.py",
     ("output: the solver's trace is not marked raw", OTHER,
-     "published_trace, model = () if raw else trace, iterate.point.model()",
-     "published_trace, model = trace, iterate.point.model()", named("coins", _TRACES)),
+     "published_trace, model = () if raw else trace, iterate.point.build_model()",
+     "published_trace, model = trace, iterate.point.build_model()", named("coins", _TRACES)),
 )
 
 _PER_CELL = "test_certified_is_claimed_per_cell_and_n_times_that_per_user"
@@ -478,8 +478,8 @@ USER_RANKING = family_of(
      "releases.counts.publish(ratings.sum_over_users(self._count_users), rng)",
      "ratings.sum_over_users(self._count_users)", records("private-popularity")),
     ("what facts are worth to rankings without noise", SKIPPED,
-     "release.publish(ratings.sum_over_users(facts_apart, posterior_counts), rng)",
-     "ratings.sum_over_users(facts_apart, posterior_counts)",
+     "release.publish(ratings.sum_over_users(sum_feature_gains, posterior_counts), rng)",
+     "ratings.sum_over_users(sum_feature_gains, posterior_counts)",
      named("features", f"{_ON_CARD}[private-popularity]")),
     ("taste: moments without noise", SKIPPED,
      "(releases.moments.publish(exact_moments, rng) - moments)", "(exact_moments - moments)",

@@ -7,6 +7,7 @@ from tests.faults.base import CLIP, OTHER, UNIT, family_of, named
 _EXACT_IDS = "test_ids_that_a_float_no_longer_tells_apart_are_refused_with_its_type"
 _ANY_LENGTH = "test_ids_of_any_length_keep_their_order_and_are_never_one"
 _ASKED_CLICKS = "test_with_a_range_a_file_is_read_as_clicks_only_if_asked"
+_SURVEY = "test_a_survey_is_read_where_it_names_the_person_and_asked_about_elsewhere"
 _BY_HAND = named("reading_fuzz", "test_by_hand")
 
 # fmt: off
@@ -89,6 +90,47 @@ READING = (
         ("of a repeated pair the first is kept for the last", OTHER,
          "last = np.append(np.diff(cells) != 0, True)[: len(cells)]",
          "last = np.append(True, np.diff(cells) != 0)[: len(cells)]", _BY_HAND),
+    )
+    + family_of(
+        "reading", "data/text.py",
+        ("what stands beside a named user is left aside unasked", UNIT,
+         'or ("user" in named and not aside)', 'or "user" in named',
+         named("layouts", _SURVEY)),
+        ("of a transposed matrix the people are not offered", UNIT,
+         'if "user" in named or not others:', "if others:",
+         named("layouts", "test_a_transposed_matrix_is_asked_about")),
+        ("the lines under an unnamed corner are people, unasked", UNIT,
+         "if sure and corner and options.header is Header.GUESS:", "if False:",
+         named("layouts", "test_a_matrix_with_an_unnamed_corner_is_asked_about")),
+        ("the number above a block is the person, unasked", UNIT,
+         'if written == "blocks" and not', "if False and not",
+         named("layouts", "test_blocks_ask_what_their_numbers_name")),
+        ("a column of numbers is the item", UNIT, 'if header and "item" in missing:', "if False:",
+         named("layouts", "test_no_column_of_numbers_is_an_item_where_another_is_not")),
+        ("a date that could be of two forms is one", OTHER,
+         "any(other != found[0] for other in found)", "False",
+         named("layouts", "test_dates_are_of_one_form_alone")),
+    )
+    + family_of(
+        "reading", "data/reading.py",
+        ("a mark for 'not rated' is a rating", CLIP,
+         "chosen &= ~np.array([*is_mark, False])[table.written.codes]", "chosen &= True",
+         named("layouts", "test_a_mark_for_not_rated_is_asked_about")),
+        ("rows of all events are read", OTHER,
+         "is_value = [name == value for name in table.event.names]",
+         "is_value = [True for _ in table.event.names]",
+         named("layouts", "test_one_kind_of_event_is_read_where_that_is_said")),
+        ("a total is a person", UNIT,
+         "if table.layout.is_matrix or table.lines[mine].min() >= last:", "if False:",
+         named("layouts", "test_a_total_is_no_person_and_no_item")),
+    )
+    + family_of(
+        "reading", "data/datasets.py",
+        ("columns that nobody chose are advice", UNIT,
+         "if is_sure and not is_chosen else None", "if is_sure else None",
+         named("layouts", "test_columns_that_a_person_must_choose_are_no_advice")),
+        ("what leaves much out is advice", OTHER, "_DOUBTFUL_SHARE = 0.1", "_DOUBTFUL_SHARE = 1.0",
+         named("layouts", "test_what_leaves_much_out_is_no_advice")),
     )
     + family_of(
         "reading", "pages/data.py",

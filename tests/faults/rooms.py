@@ -36,13 +36,13 @@ ROOM = family_of(
      named("room", "test_asking_again_spends_again_and_makes_the_attacker_surer")),
     ("unanimous reports make a class certain", CLIP,
      "(\n"
-     "        min(_min_count(side_groups, tail), _min_supported_count(side_groups))\n"
-     "        for side_groups in", "(_min_count(side_groups, tail) for side_groups in",
+     "        min(_find_min_count(side_groups, tail), _find_min_supported_count(side_groups))\n"
+     "        for side_groups in", "(_find_min_count(side_groups, tail) for side_groups in",
      named("room", _UNANIMOUS)),
     ("unanimous reports make a population certain", CLIP,
-     "low = min(low, _min_supported_share(groups))", "low = low", named("room", _UNANIMOUS)),
+     "low = min(low, _find_min_supported_share(groups))", "low = low", named("room", _UNANIMOUS)),
     ("the likelihood-ratio interval of no yes is forgotten", OTHER,
-     "max(high, 1 - _min_supported_share(mirrored))", "high", named("room", _UNANIMOUS)),
+     "max(high, 1 - _find_min_supported_share(mirrored))", "high", named("room", _UNANIMOUS)),
     ("a share is shown past its end", CLIP, "return min(max(self.share, 0.0), 1.0)",
      "return self.share", named("room", _UNANIMOUS)),
     ("rounding errors of a transform are taken for likelihoods", OTHER,
@@ -75,7 +75,7 @@ ROOM = family_of(
      "            else:\n"
      "                self._update_view(current_number=rounds[-1].number, guess_poll_number=0)",
      "            else:\n"
-     "                self._open_view()\n"
+     "                self._get_open_view()\n"
      "                self._update_view(current_number=rounds[-1].number, guess_poll_number=0)",
      named("room", "test_after_the_end_every_question_that_was_asked_can_be_reached")),
 )

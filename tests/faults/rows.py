@@ -11,7 +11,7 @@ STORE = (
     family_of(
         "store", "dpmc_lab/store.py",
         ("every epsilon is a curve of its own", OTHER,
-         "curve_settings = without_epsilon(settings)", "curve_settings = settings",
+         "curve_settings = drop_epsilon(settings)", "curve_settings = settings",
          named("store", "test_curves_collect_what_differs_in_epsilon_and_seed_only")),
         ("seeds share a row", OTHER, "mechanism, revision, settings, *seed)",
          "mechanism, revision, settings)",

@@ -68,9 +68,9 @@ VIEWS += family_of(
 
 VIEWS += family_of(
     "pages", "pages/ui/charts/compare.py",
-    ("the filled bead stands where the paper's claim does", OTHER,
-     "_attacker_position(bead.success_rate)",
-     "_attacker_position(bead.claimed_rate or bead.success_rate)",
+    ("the filled marker stands where the paper's claim does", OTHER,
+     "_attacker_position(point.success_rate)",
+     "_attacker_position(point.claimed_rate or point.success_rate)",
      named("trade", "test_hollow_where_the_paper_puts_it_and_filled_where_the_releases_do")),
 )
 
@@ -124,7 +124,7 @@ PAGES = (
          "split=None if split == choose_default_split(task) else split", "split=None",
          named("pages_compare", "test_the_hold_out_is_the_one_chosen_for_every_task")),
         ("the unit that was chosen is not the one drawn", UNIT,
-         "[lines.place_on_axis(line, count) for line in side]",
+         "[lines.place_on_axis(line, unit) for line in side]",
          "[lines.place_on_axis(line, EpsilonUnit.PAPER) for line in side]",
          named("pages_compare", "test_the_same_unit_uses_certified_values_and_drops_nothing")),
     )

@@ -173,13 +173,11 @@ def test_a_command_without_standard_output_says_so(monkeypatch, capsys):
     "argv",
     [
         "fit café.csv input-flip --range 1e400:2",
-        "fit café.csv input-flip --range -1e300:1e300",
         "fit café.csv input-flip --range 1:5 --prepare cap=1e400",
         "fit café.csv input-flip --range 1:5 --read user=1e400",
         "guarantees --range 1:1e300",
         "sweep --data one-bit-lab --mechanisms input-flip --epsilons 1:inf:5",
         "sweep --data one-bit-lab --mechanisms input-flip --epsilons 1e-320:1e308:5",
-        "sweep --data one-bit-lab --mechanisms input-flip --epsilons 1 --seeds 1:1e9",
         "sweep --data one-bit-lab --mechanisms input-flip --epsilons 1 --seeds 1:999999999",
     ],
 )

@@ -18,13 +18,13 @@ from dpmc_core.privacy import (
     NormLaplace,
     SampledLaplace,
     Trust,
-    record_publications,
 )
 from dpmc_core.problem import prepare_public_facts
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import format_setting, parse_setting
 from dpmc_lab.curves import as_published
 from dpmc_lab.sweep import Grid
+from tests.replay import record_fit
 
 RATED = PublicFacts(users=943, items=200, low=1, high=5)
 OF_PAPERS = [id for id in registry.MECHANISMS if registry.get_published_settings(id).settings]
@@ -140,18 +140,6 @@ def test_fit_lists_the_settings(dpmc) -> None:
     assert f"{sentence} none → 10." in " ".join(out.split())
 
 
-@pytest.mark.slow
-def test_sweep_takes_it(dpmc, tmp_path) -> None:
-    argv = ("sweep", "--data", "one-bit-lab", "--mechanisms", "gradient", "--epsilons", "4",
-             "--seeds", "1", "--jobs", "1", "--store", str(tmp_path / "s.db"))  # fmt: skip
-    assert dpmc(*argv, "--as-published")[0] == 0
-    options = ("--set", "rounds=10", "--set", "radius=1", "--set", "bound=1")
-    options += ("--set", "estimator=published")
-    status, out, _ = dpmc(*argv, *options)
-    assert status == 0
-    assert "(0 new)" in out  # the same runs: nothing but the settings tells them apart
-
-
 def draw_small_ratings(id: str) -> Ratings:
     """Draw ratings for the method's task."""
     rng = np.random.default_rng(1)
@@ -172,11 +160,9 @@ def assert_noise_of_the_card(method: Mechanism, guarantee: Guarantee, ratings: R
     Each is off by 6 sd with chance 2e-9, and there are less than 500. What a run publishes is on
     the card; but a norm that is read off the data sets another scale than the card can know.
     """
-    with record_publications() as publications:
-        list(method.fit(ratings, np.random.default_rng(1)))
     records = {release.query: release for _, release in guarantee.releases}
     large = 0
-    for publication in publications:
+    for publication in record_fit(method, ratings, 1):
         record = publication.release
         assert record.query in records
         if getattr(method, "clip", 0.0) is not None and isinstance(record, Additive):

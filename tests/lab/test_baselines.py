@@ -8,6 +8,7 @@ import pytest
 
 from dpmc_core import experiment, privacy, registry
 from dpmc_core.data import datasets
+from dpmc_core.metrics import rmse
 from dpmc_core.model import Task
 from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -60,13 +61,11 @@ def test_no_constant_beats_the_baseline_on_a_long_tail(median, person):
     train, test = draw_ratings(counts, median, person=person)
     for epsilon in (0.1, 1.0):
         method = registry.create("private-effects", epsilon=epsilon)
-        scores = {
-            baseline.id: experiment.run(baseline, (train, test), with_baselines=False).metrics[
-                "rmse"
-            ]
-            for baseline in experiment.build_baselines(method)
-            if baseline.id not in registry.NONPRIVATE_REFERENCES.values()
-        }
+        scores = {}
+        for baseline in experiment.build_baselines(method):
+            if baseline.id not in registry.NONPRIVATE_REFERENCES.values():
+                result = experiment.run(baseline, (train, test), with_baselines=False)
+                scores[baseline.id] = result.metrics["rmse"]
         chosen = registry.choose_baseline(type(method), [], scores)
         assert scores[chosen] <= float(test.values.std()) + 0.005
 
@@ -99,16 +98,10 @@ def test_features_are_used_by_one_baseline_alone():
             for ratings in (train, without_features)
         )
         assert np.array_equal(a, b)
-    rmse = {
-        id: float(
-            np.sqrt(
-                np.mean((fit_model(id, train).predict(test.users, test.items) - test.values) ** 2)
-            )
-        )
-        for id in ("private-own-mean", "private-alone")
-    }
-    assert rmse["private-alone"] < rmse["private-own-mean"] - 0.02
-    a, b = (fit_model(id, without_features).predict(test.users, test.items) for id in rmse)
+    ids = ("private-own-mean", "private-alone")
+    errors = [rmse(fit_model(id, train).predict(test.users, test.items), test.values) for id in ids]
+    assert errors[1] < errors[0] - 0.02
+    a, b = (fit_model(id, without_features).predict(test.users, test.items) for id in ids)
     assert np.allclose(a, b)
 
 
@@ -141,9 +134,8 @@ def test_the_released_mean_has_the_noise_of_its_card(id):
 @pytest.mark.parametrize("id", FAMILY)
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
 def test_the_card_charges_the_released_mean_with_all_of_the_budget(id, epsilon):
-    guarantee = registry.create(id, epsilon=epsilon).guarantee(
-        PublicFacts(users=50, items=9, low=1, high=5)
-    )
+    public = PublicFacts(users=50, items=9, low=1, high=5)
+    guarantee = registry.create(id, epsilon=epsilon).guarantee(public)
     assert 0.999 * epsilon <= guarantee.certified(USER_EMPTIED, 1e-6).epsilon <= epsilon
     assert not guarantee.unaccounted
     assert len(list(guarantee.releases)) == 1
@@ -202,14 +194,10 @@ def test_the_kind_is_the_best_one_without_noise():
 @pytest.mark.parametrize("data", ["movie-night", "restaurants", "long-tail", "jokes"])
 def test_every_shipped_curve_per_user_has_one_baseline_and_names_it(data):
     """Every line is measured against the same kind at every epsilon, and words name it."""
-    ids = [
-        id
-        for id in shipped.list_shipped_mechanisms(data, Task.RATINGS)
-        if registry.get_mechanism(id).baseline in FAMILY
-    ]
-    (picture,) = {
-        p.metric.name: p for id in ids for p in lines.load_shipped_charts(data, id)
-    }.values()
+    ids = shipped.list_shipped_mechanisms(data, Task.RATINGS)
+    ids = [id for id in ids if registry.get_mechanism(id).baseline in FAMILY]
+    charts = [chart for id in ids for chart in lines.load_shipped_charts(data, id)]
+    (picture,) = {chart.metric.name: chart for chart in charts}.values()
     for id in set(ids) - {*FAMILY}:
         (chart,) = lines.load_shipped_charts(data, id)
         (line, *_) = chart.lines
@@ -238,12 +226,8 @@ def test_a_run_and_its_data_have_the_same_baseline_at_every_epsilon():
 def test_the_answer_counts_from_the_best_kind_of_the_data(person, kind):
     """Where people rate alike one number is the better baseline, else each one's own average."""
     train, test = draw_ratings([3] * 600, person=person)
-    combined = [
-        np.concatenate(pair)
-        for pair in zip(
-            *((split.users, split.items, split.values) for split in (train, test)), strict=True
-        )
-    ]
+    columns = ("users", "items", "values")
+    combined = [np.concatenate([getattr(s, name) for s in (train, test)]) for name in columns]
     ratings = Ratings.build(*combined, train.public)
     source = sweep.SplitSource(datasets.Dataset(ratings, "drawn", "", "", "", ()))
     baseline_ids = []

@@ -12,7 +12,6 @@ from dpmc_core import registry
 from dpmc_core.data import (
     OutsideRatings,
     align_to_catalogue,
-    declare_catalogue_public,
     load,
     parse_step,
     read_ids,
@@ -89,18 +88,6 @@ def test_every_listed_user_and_item_has_a_row_in_the_order_of_the_lists(file):
     assert aligned.catalogue == Catalogue(Origin.LISTED)
     assert np.diff(aligned.indptr).tolist() == [0, 0, *[4] * 8, 0, 0]
     assert not np.isin(aligned.items, [0, 5]).any()  # nobody rated these two
-
-
-def test_two_files_that_differ_by_one_item_have_one_shape(tmp_path):
-    extended_rows = [*draw_rows(), (USERS[3], ITEMS[5], 4)]  # the only rating of that item
-    without, with_it = (
-        read_ratings(write_csv(tmp_path / f"{k}.csv", table_rows))
-        for k, table_rows in enumerate((draw_rows(), extended_rows))
-    )
-    assert without.shape != with_it.shape
-    for users in (USERS, 12):
-        first, second = (align_to_catalogue(r, ITEMS, users)[0] for r in (without, with_it))
-        assert first.public == second.public
 
 
 def test_without_names_of_users_places_are_drawn_and_rows_stay_whole(file):
@@ -357,14 +344,6 @@ def test_a_public_set_has_a_public_catalogue_and_says_whether_the_file_is_its_ow
     assert catalogue.origin is Origin.PUBLIC
     assert "MovieLens 100K" in catalogue.condition
     assert "may have been changed" in catalogue.condition
-
-
-def test_where_the_lists_come_from_is_known_of_everything_that_is_read(file):
-    assert read_ratings(file).catalogue.origin is Origin.READ
-    assert declare_catalogue_public(read_ratings(file)).catalogue.origin is Origin.FROM_DATA
-    assert load("one-bit-lab").ratings.catalogue.origin is Origin.PUBLIC
-    public = PublicFacts(users=2, items=2, low=1, high=5)
-    assert Ratings.build([0], [1], [3], public).catalogue.origin is Origin.DECLARED
 
 
 def test_what_is_left_out_is_told_at_the_terminal_alone(dpmc, file, lists):

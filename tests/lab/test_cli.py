@@ -47,42 +47,19 @@ def fit(dpmc, stars):
     return run
 
 
-def test_list_json_tells_what_a_script_needs(dpmc):
-    _, out, _ = dpmc("list", "--json")
-    methods = {m["id"]: m for m in json.loads(out)}
-    assert set(methods) == set(registry.MECHANISMS)
-    flip = methods["input-flip"]
-    assert (flip["task"], flip["twin"], flip["floor"], flip["private"]) == (
-        "binary",
-        "clear",
-        "private-majority",
-        True,
-    )
-    assert next(s for s in flip["settings"] if s["name"] == "epsilon")["required"]
-    assert all(s["help"] for m in methods.values() for s in m["settings"])
-
-
 @pytest.mark.parametrize(
-    "argv",
+    "command",
     [
-        ("fit", "restaurants", "dpals", "--epsilon", "1", "--set", "epsilon=100"),
-        ("fit", "restaurants", "dpals", "--epsilon", "1", "--set", "delta=0.1"),
-        ("release", "restaurants", "dpals", "--epsilon=1", "--set=epsilon=9", "--out", "x.npz"),
-        ("protocol", "2", "restaurants", "--epsilon", "1", "--set", "epsilon=100"),
-        ("protocol", "federated", "--set", "epsilon=100"),
-        ("sweep", "--data=restaurants", "--mechanisms=dpals", "--epsilons=1", "--set=epsilon=9"),
-        (
-            "sweep",
-            "--data=restaurants",
-            "--mechanisms=dpals",
-            "--epsilons=1",
-            "--set=dpals.epsilon=9",
-        ),
+        "fit restaurants dpals --epsilon 1 --set epsilon=100",
+        "fit restaurants dpals --epsilon 1 --set delta=0.1",
+        "release restaurants dpals --epsilon=1 --set=epsilon=9 --out x.npz",
+        "protocol 2 restaurants --epsilon 1 --set epsilon=100",
+        "sweep --data=restaurants --mechanisms=dpals --epsilons=1 --set=dpals.epsilon=9",
     ],
 )
-def test_no_setting_overrides_the_budget_in_silence(dpmc, argv):
-    status, _, err = dpmc(*argv)
-    name = "delta" if "delta=0.1" in argv else "epsilon"
+def test_no_setting_overrides_the_budget_in_silence(dpmc, command):
+    status, _, err = dpmc(*command.split())
+    name = "delta" if "delta=0.1" in command else "epsilon"
     assert status == 1
     assert f"{name} is given with --{name}" in err
 
@@ -94,9 +71,8 @@ def test_fit_reads_an_official_pair(dpmc, tmp_path):
     test_lines = [line for line in spare if tuple(line.split("\t")[:2]) not in cells]
     test = tmp_path / "test.tsv"
     test.write_text("\n".join(test_lines) + "\n")
-    status, out, err = dpmc(
-        "fit", train, "clear", "--range", "1:5", "--test", test, "--json", "--set", "iterations=5"
-    )
+    argv = ("fit", train, "clear", "--range", "1:5", "--test", test, "--set", "iterations=5")
+    status, out, err = dpmc(*argv, "--json")
     assert status == 0, err
     data = json.loads(out)["data"]
     assert (data["ratings"], data["test_ratings"]) == (len(cells), len(test_lines))
@@ -127,19 +103,13 @@ def test_fit_options_reach_their_place(fit):
     ("options", "sentence"),
     [
         (["input-flip"], "epsilon must be given"),
-        (["input-flip", "--epsilon", "0"], "epsilon must be > 0"),
-        (["input-flip", "--epsilon", "-1"], "epsilon must be > 0"),
-        (["input-flip", "--epsilon", "nan"], "epsilon must be"),
         (["clear", "--epsilon", "0"], "epsilon must be > 0"),
         (["input-flip", "--epsilon", "1", "--delta", "1"], "delta must be >= 0 and < 1"),
         (["input-flap", "--epsilon", "1"], "did you mean input-flip"),
         (["clear", "--prepare", "binarize=3"], "preparation step must be one of binarise"),
-        (["clear", "--prepare", "binarise=high"], "binarise must be a number"),
         (["clear", "--prepare", "binarise=9"], "only one class"),
         (["clear", "--set", "radius"], "--set must be NAME=VALUE"),
-        (["clear", "--set", "radius=wide"], "radius must be a number"),
         (["clear", "--set", "radius=-1"], "radius must be > 0"),
-        (["clear", "--set", "link=cauchy"], "link must be one of logistic"),
         (["clear", "--holdout", "1.5"], "share of test ratings must be"),
         (["clear", "--seed", "-1"], "seed must be >= 0"),
         (["clear", "--range", "5:1"], "rating range must be a low end below its high end"),
@@ -155,19 +125,17 @@ def test_a_mistake_gets_one_sentence_and_status_1(dpmc, stars, options, sentence
 
 
 @pytest.mark.parametrize(
-    "argv",
+    "command",
     [
-        [],
-        ["fit"],
-        ["fitt"],
-        ["fit", "movie-night", "clear", "--epsilon", "much"],
-        ["fit", "movie-night", "clear", "--range", "1-5"],
-        ["fit", "movie-night", "clear", "--holdout", "0.1", "--leave-last"],
-        ["list", "--jsonn"],
+        "",
+        "fitt",
+        "fit movie-night clear --epsilon much",
+        "fit movie-night clear --range 1-5",
+        "fit movie-night clear --holdout 0.1 --leave-last",
     ],
 )
-def test_wrong_usage_has_status_2(dpmc, argv):
-    status, out, err = dpmc(*argv)
+def test_wrong_usage_has_status_2(dpmc, command):
+    status, out, err = dpmc(*command.split())
     assert (status, out) == (2, "")
     assert "usage: dpmc" in err
 
@@ -223,13 +191,6 @@ def spawn(*argv, **options):
         text=True,
         **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options,
     )
-
-
-def test_module_and_command_are_the_same_program():
-    with spawn("list", "--json") as child:
-        out, err = child.communicate(timeout=200)
-    assert (child.returncode, err) == (0, "")
-    assert len(json.loads(out)) == len(registry.MECHANISMS)
 
 
 def test_a_reader_that_leaves_early_sees_no_traceback():
@@ -296,19 +257,11 @@ def test_guarantees_leave_out_what_the_facts_do_not_suit_and_say_why(dpmc):
     argv = ("guarantees", "--users", 100, "--items", 2, "--range", "1:5")
     status, out, _ = dpmc(*argv)
     assert status == 0
-    assert "dpals: has no card here: rank must be <= items = 2, got 3" in " ".join(out.split())
+    assert "dpals: no guarantee for these facts: rank must be <= items = 2, got 3" in " ".join(
+        out.split()
+    )
     _, out, _ = dpmc(*argv, "--json")
     assert "dpals" not in {entry["mechanism"] for entry in json.loads(out)}
-
-
-def test_equal_ratings_of_a_file_are_told_too(dpmc, tmp_path):
-    path = tmp_path / "same.csv"
-    path.write_text(
-        "u,i,r\n" + "".join(f"u{u},i{13 * u + i},3\n" for u in range(9) for i in range(20))
-    )
-    status, _, err = dpmc("fit", path, "item-mean", "--range", "1:5")
-    assert (status, "every rating to learn from is 3" in err) == (1, True)
-    assert dpmc("fit", path, "popularity", "--range", "1:5")[0] == 0
 
 
 @pytest.mark.parametrize(

@@ -17,21 +17,8 @@ def run_command(capsys, *argv):
 def test_audit_says_what_it_found_and_that_it_confirms_nothing(capsys):
     status, out, _ = run_command(capsys, "audit", "input-flip", "--epsilon", "1")
     assert status == 0
-    assert "No contradiction found (at least 0.8" in out
+    assert "The attack measured at least 0.8" in out
     assert "privacy is not confirmed by this" in out
-
-
-@pytest.mark.slow
-def test_audit_refutes_output_perturbation(capsys):
-    status, out, _ = run_command(
-        capsys, *["audit", "output", "--epsilon", "1", "--method", "probe", "--runs", "2", "--json"]
-    )
-    report = json.loads(out)
-    assert status == 0
-    assert report["refuted"] == "claim"
-    assert report["measured"] > 3 * report["claimed"]
-    pair = report["findings"][0]["pair"]
-    assert len(pair["items"]) == len(pair["before"]) == len(pair["after"]) == 1
 
 
 @pytest.mark.slow

@@ -43,7 +43,7 @@ METHODS = [
     ("private-taste", {"epsilon": 1e4, "rank": 3}),  # where taste is heard
 ]
 IDS = [f"{id}-{k}" for k, (id, _) in enumerate(METHODS)]
-COUNTS = (1, 2, 3, 7)
+COUNTS, COLUMNS = (1, 2, 3, 7), ("user", "item", "rating")
 
 
 class Immediate:
@@ -87,10 +87,8 @@ def write_partitions(folder, rows, count, assign=lambda _, row: int(row[0]) * 7 
     folder.mkdir(parents=True)
     for k in range(count):
         file_rows = [row for number, row in enumerate(rows) if assign(number, row) % count == k]
-        columns = dict(
-            zip(("user", "item", "rating"), map(list, zip(*file_rows, strict=True)), strict=True)
-        )
-        parquet.write_table(pa.table(columns), folder / f"part-{k}.parquet")
+        table = pa.table([list(column) for column in zip(*file_rows, strict=True)], COLUMNS)
+        parquet.write_table(table, folder / f"part-{k}.parquet")
     return folder
 
 
@@ -125,27 +123,19 @@ def test_sums_over_partitions_are_those_of_one_machine(id, settings, folders):
         partitions = load_partitions(folder, mechanism.task)
         assert len(partitions.partitions) == count
         assert partitions.public == full_ratings.public
-        assert (
-            mechanism.guarantee(partitions.public).as_dict()
-            == mechanism.guarantee(full_ratings.public).as_dict()
-        )
+        guarantees = (mechanism.guarantee(r.public).as_dict() for r in (partitions, full_ratings))
+        assert next(guarantees) == next(guarantees)
         # Under one history of answers the private sums are equal before noise ...
         publications, _ = fit_recorded(mechanism, partitions, answers=expected)
         assert len(publications) == len(expected) == sum(release.times for release in releases)
-        for publication, expected_publication in zip(publications, expected, strict=True):
-            distance = np.linalg.norm(publication.private - expected_publication.private)
-            assert distance <= 1e-12 * np.linalg.norm(expected_publication.private), (
-                count,
-                expected_publication.release.query,
-            )
+        for p, q in zip(publications, expected, strict=True):
+            distance = np.linalg.norm(p.private - q.private)
+            assert distance <= 1e-12 * np.linalg.norm(q.private), (count, q.release.query)
         # ... and with one seed so is what comes of it, the noise being drawn once.
         publications, last = fit_recorded(mechanism, partitions)
-        for publication, expected_publication in zip(publications, expected, strict=True):
-            distance = np.linalg.norm(publication.published - expected_publication.published)
-            assert distance <= 1e-9 * np.linalg.norm(expected_publication.published), (
-                count,
-                expected_publication.release.query,
-            )
+        for p, q in zip(publications, expected, strict=True):
+            distance = np.linalg.norm(p.published - q.published)
+            assert distance <= 1e-9 * np.linalg.norm(q.published), (count, q.release.query)
         model, left = step.model.factors, np.full(step.model.factors.left.shape, np.nan)
         for future, ratings in zip(
             last.model.partitions.partitions, partitions.partitions, strict=True
@@ -156,6 +146,12 @@ def test_sums_over_partitions_are_those_of_one_machine(id, settings, folders):
         assert np.allclose(left, model.left, rtol=1e-7, atol=1e-8)
 
 
+def assert_published_alike(publications, expected):
+    for p, q in zip(publications, expected, strict=True):
+        assert np.array_equal(p.private, q.private)
+        assert np.array_equal(p.published, q.published)
+
+
 @pytest.mark.parametrize(("id", "settings"), METHODS, ids=IDS)
 def test_what_is_run_again_changes_nothing_and_draws_nothing(id, settings, folders):
     mechanism = create_mechanism(id, settings)
@@ -164,9 +160,7 @@ def test_what_is_run_again_changes_nothing_and_draws_nothing(id, settings, folde
         for times in (1, 2)
     )
     assert len(first) == len(repeated_run)
-    for publication, repeated in zip(first, repeated_run, strict=True):
-        assert np.array_equal(publication.private, repeated.private)
-        assert np.array_equal(publication.published, repeated.published)
+    assert_published_alike(first, repeated_run)
 
 
 @pytest.mark.parametrize("task", [Task.RATINGS, Task.RANKING])
@@ -184,9 +178,8 @@ def test_what_is_held_out_and_the_fingerprint_do_not_depend_on_partitions(task, 
                 assert np.bincount(held_out.users, minlength=1).max() == 1
         if task is Task.RATINGS:
             assert 0.15 < len(test) / len(partitions) < 0.25
-        metric = problem.evaluate(
-            task, train.build_model(_build_item_model), np.random.default_rng(0)
-        )
+        model = train.build_model(_build_item_model)
+        metric = problem.evaluate(task, model, np.random.default_rng(0))
         fingerprints.add((train.fingerprint, len(test), *(round(v, 12) for v in metric.values())))
     assert len(fingerprints) == 1
 
@@ -210,12 +203,10 @@ def _build_item_model(ratings):
 
 
 def test_the_error_of_partitions_is_that_of_all_their_test_ratings(folders):
-    problem = clusters.build_partitioned_problem(
-        load_partitions(folders[7], Task.RATINGS), "here", Task.RATINGS, None, 3
-    )
-    metrics = problem.evaluate(
-        Task.RATINGS, problem.train.build_model(_build_item_model), np.random.default_rng(0)
-    )
+    users = load_partitions(folders[7], Task.RATINGS)
+    problem = clusters.build_partitioned_problem(users, "here", Task.RATINGS, None, 3)
+    model = problem.train.build_model(_build_item_model)
+    metrics = problem.evaluate(Task.RATINGS, model, np.random.default_rng(0))
     test_sets = [partition.result()[1] for partition in problem.test.partitions]
     errors = np.concatenate(
         [1 + test_set.items % 5 - test_set.values for test_set in test_sets if test_set is not None]
@@ -227,11 +218,9 @@ def test_another_rating_is_another_fingerprint(folders, tmp_path):
     rows = draw_rows()
     user, item, rating = rows[5]
     changed = [*rows[:5], (user, item, 6 - rating if rating != 3 else 4.0), *rows[6:]]
-    ratings = load_partitions(folders[3], Task.RATINGS)
-    changed_partitions = load_partitions(
-        write_partitions(tmp_path / "changed", changed, 3), Task.RATINGS
-    )
-    assert ratings.fingerprint != changed_partitions.fingerprint
+    folder = write_partitions(tmp_path / "changed", changed, 3)
+    changed_partitions = load_partitions(folder, Task.RATINGS)
+    assert load_partitions(folders[3], Task.RATINGS).fingerprint != changed_partitions.fingerprint
 
 
 def test_a_user_of_two_files_is_refused_on_a_cluster_alone(tmp_path):
@@ -253,10 +242,9 @@ def test_files_with_other_ranges_are_refused_by_name(other, folders, monkeypatch
         return honest(path, replace(options, low=low, high=high), stamp)
 
     monkeypatch.setattr(partitions, "read_file", read)
+    files = sorted(folders[2].glob("*.parquet"))
     with pytest.raises(BadRatings, match=r"part-0\.parquet and part-1\.parquet .* ranges"):
-        clusters.load_partitions(
-            Immediate(), sorted(folders[2].glob("*.parquet")), Task.RATINGS, {}
-        )
+        clusters.load_partitions(Immediate(), files, Task.RATINGS, {})
 
 
 def test_a_folder_is_read_as_one_file_would_be(tmp_path, folders, capsys):
@@ -290,9 +278,8 @@ def test_files_with_other_columns_are_refused_by_name(tmp_path):
     folder = write_partitions(tmp_path / "columns", draw_rows(), 2)
     table = pa.table({"user": ["a"], "item": ["x"], "stars": [1.0]})
     parquet.write_table(table, folder / "part-2.parquet")
-    with pytest.raises(
-        BadRatings, match=r"part-2\.parquet and part-0\.parquet .* different columns"
-    ):
+    message = r"part-2\.parquet and part-0\.parquet .* different columns"
+    with pytest.raises(BadRatings, match=message):
         load(folder, low=1, high=5, for_ranking=True)
 
 
@@ -306,10 +293,8 @@ def test_files_with_other_columns_are_refused_by_name(tmp_path):
 def test_what_a_cluster_does_not_do_is_told_before_it_is_reached(data, id, message, folders):
     mechanism = registry.create(id, epsilon=1)
     arguments = data or str(folders[3]), mechanism, {"low": 1, "high": 5}, None, 1
-    with (
-        pytest.raises(InvalidSetting, match=message),
-        open_partitioned_problem("tcp://127.0.0.1:9", *arguments),
-    ):
+    opening = open_partitioned_problem("tcp://127.0.0.1:9", *arguments)
+    with pytest.raises(InvalidSetting, match=message), opening:
         pass
 
 
@@ -387,9 +372,7 @@ def test_a_killed_worker_changes_nothing_of_what_is_published(id, cluster, tmp_p
     assert all((tmp_path / str(k)).exists() for k in range(1, Deadly.asked + 1))
     releases = [release for _, release in mechanism.guarantee(partitions.public).releases]
     assert len(publications) == len(expected) == sum(release.times for release in releases)
-    for publication, expected_publication in zip(publications, expected, strict=True):
-        assert np.array_equal(publication.private, expected_publication.private)
-        assert np.array_equal(publication.published, expected_publication.published)
+    assert_published_alike(publications, expected)
 
 
 @pytest.mark.slow

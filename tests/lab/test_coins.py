@@ -5,10 +5,10 @@ are a release's own, and what they certify is checked against the exact densitie
 Distribution tests raise a false alarm once in a million runs.
 """
 
-import dataclasses
 import itertools
 import math
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -42,7 +42,7 @@ from dpmc_lab.study.release import (
     secure_guarantee,
 )
 from tests.ratings_helpers import clicks
-from tests.replay import replay_run
+from tests.replay import record_fit, replay_run
 from tests.statistics_helpers import assert_frequencies
 from tests.user_level_helpers import (
     COLLECTED,
@@ -121,15 +121,12 @@ EXACT = [  # at epsilon 50 a flip is too rare to be sampled
 @needs_opendp
 @pytest.mark.parametrize(("id", "settings"), EXACT, ids=str)
 def test_with_a_secure_source_no_fit_draws_plainly_and_only_whole_users_are_capped(id, settings):
-    mechanism = (
-        create_mechanism(id, **settings)
-        if (id, settings) in VARIANTS
-        else registry.create(id, **{"epsilon": 2.0} | settings)
+    create = (
+        create_mechanism if (id, settings) in VARIANTS else partial(registry.create, epsilon=2.0)
     )
-    task = mechanism.task
-    ratings = draw_signs() if task is Task.BINARY else build_ratings(make_rows())
-    if task is Task.RANKING:
-        ratings = draw_clicks()
+    mechanism = create(id, **settings)
+    drawn = {Task.BINARY: draw_signs, Task.RANKING: draw_clicks}
+    ratings = drawn.get(mechanism.task, lambda: build_ratings(make_rows()))()
     guarantee, source = mechanism.guarantee(ratings.public), SecureSource()
     if any(type(release) not in (*ADDITIVE, *CHANNELS) for _, release in guarantee.releases):
         pytest.skip("has no exact sampler")
@@ -146,13 +143,9 @@ def test_with_a_secure_source_no_fit_draws_plainly_and_only_whole_users_are_capp
 @pytest.mark.parametrize("seed", range(3))
 def test_a_coins_chance_is_never_above_one_over_its_weight(seed):
     rng = np.random.default_rng(seed)
-    weights = np.concatenate(
-        [
-            [1.0, np.nextafter(1.0, 2.0), 2.0, 3.0, 2.0**62, 1e19, 1e300, math.inf],
-            1 + rng.exponential(size=500),
-            np.exp(rng.uniform(0, 43, 500)),
-        ]
-    )
+    ends = [1.0, np.nextafter(1.0, 2.0), 2.0, 3.0, 2.0**62, 1e19, 1e300, math.inf]
+    drawn = 1 + rng.exponential(size=500), np.exp(rng.uniform(0, 43, 500))
+    weights = np.concatenate([ends, *drawn])
     quantised = exact_noise.quantise_inclusions(weights)
     assert int(quantised[0]) == 2**62  # always drawn
     assert int(quantised[7]) == 0  # never
@@ -221,10 +214,8 @@ def compute_density(release, rows, terms, outputs):
 
 def compute_losses(release, first, second, terms, outputs):
     """Compute ln of the likelihood ratio, with outputs in every sign."""
-    ratio = compute_density(release, first, terms, outputs) / compute_density(
-        release, second, terms, outputs
-    )
-    return np.log(ratio)
+    densities = (compute_density(release, rows, terms, outputs) for rows in (first, second))
+    return np.log(next(densities) / next(densities))
 
 
 def build_output_grid(count, rows, d, reach=60.0):
@@ -259,24 +250,6 @@ def test_no_cell_that_comes_or_goes_spends_more_than_the_record_says(kind):
             max_loss = max(max_loss, np.abs(loss).max())
             assert np.abs(loss).max() <= allowed * (1 + 1e-9)
     assert max_loss >= 0.999 * allowed
-
-
-def test_a_cell_that_comes_and_one_that_goes_are_both_within_the_record():
-    """One user alone: a cell that comes reaches the record; one that goes stays below where it is
-    sampled, and reaches it only where it is always counted."""
-    release, outputs = build_sampled_laplace(), build_output_grid(401, 1, 1)
-    without_cell, with_cell = np.array([[0]]), np.array([[1]])
-    for length in (0.6, 0.3, 0.05):
-        terms = np.array([[length]])
-        w = float(release.weights(np.array([length]))[0])
-        a = length / release.scale
-        comes = compute_losses(release, with_cell, without_cell, terms, outputs).max()
-        removal_loss = compute_losses(release, without_cell, with_cell, terms, outputs).max()
-        assert comes == pytest.approx(math.log1p(math.expm1(a * w) / w))
-        assert comes == pytest.approx(release.term_epsilon)
-        assert removal_loss == pytest.approx(-math.log1p(math.expm1(-a * w) / w))
-        assert removal_loss <= comes * (1 + 1e-12)
-        assert (w == 1) == (removal_loss == pytest.approx(comes))
 
 
 def test_a_row_of_several_cells_adds_up():
@@ -315,10 +288,9 @@ def test_the_record_computes_its_loss_from_scale_length_and_budget(scale, budget
 
 
 def test_losses_at_the_ends_of_weights_and_lengths():
+    losses, weights = [0.7, 0.0, 1e-310, 0.0, 800.0, 1e-9], [1, 1, math.inf, 9, 2, 1e9]
     with np.errstate(all="raise", under="ignore"):
-        computed = amplified_losses(
-            [0.7, 0.0, 1e-310, 0.0, 800.0, 1e-9], [1, 1, math.inf, 9, 2, 1e9]
-        )
+        computed = amplified_losses(losses, weights)
     assert computed[:4].tolist() == pytest.approx([0.7, 0.0, 0.0, 0.0])
     assert computed[4] == pytest.approx(1600 - math.log(2))
     assert computed[5] == pytest.approx(math.expm1(1.0) * 1e-9, rel=1e-12)  # no digits are lost
@@ -345,11 +317,8 @@ def test_weights_that_let_a_term_spend_more_are_refused_or_stand_on_the_card(mon
     with pytest.raises(InvalidSetting, match="length of a term of 'sums'"):
         release.publish(Sums(rows, 2 * terms), rng)
     with monkeypatch.context() as fault:
-        fault.setattr(
-            SampledLaplace,
-            "weights",
-            lambda self, s: halve_losses(s / self.scale, self.budget),
-        )
+        wrong = lambda self, s: halve_losses(s / self.scale, self.budget)  # noqa: E731
+        fault.setattr(SampledLaplace, "weights", wrong)
         with pytest.raises(InvalidSetting, match="length of a term of 'sums'"):
             release.publish(Sums(rows, terms), rng)
     monkeypatch.setattr(sampled, "importance_weights", halve_losses)
@@ -370,8 +339,7 @@ def record_weights(mechanism, ratings, monkeypatch):
 
     honest = noise.flip_coins
     monkeypatch.setattr(noise, "flip_coins", coins)
-    with privacy.record_publications() as publications:
-        list(mechanism.fit(ratings, np.random.default_rng(5)))
+    publications = record_fit(mechanism, ratings, 5)
     return inclusion_weights[0], publications[0]
 
 
@@ -394,22 +362,6 @@ def test_the_mechanism_weighs_each_cell_by_twice_its_factor(monkeypatch):
     guarantee = mechanism.guarantee(ratings.public)
     assert guarantee.certified(CELL).epsilon == pytest.approx(0.9)
     assert guarantee.certified(USER_EMPTIED).epsilon == pytest.approx(0.9 * ITEMS)
-
-
-def test_one_user_of_the_mechanism_spends_epsilon_a_cell_and_not_more():
-    """The whole first round by enumeration, rank 1: the release that it makes is the one above."""
-    mechanism = registry.create(
-        "dpimf-sampled", epsilon=0.7, rounds=1, rank=1, clip=0.15, clip_l2=1.0
-    )
-    public = PublicFacts(users=3, items=1, low=0, high=1)
-    release = mechanism.guarantee(public).releases.first
-    terms = 2 * mechanism.clip_factors(np.array([[0.9], [0.06], [0.01]]))
-    first, second = np.array([[1, 1, 1]]), np.array([[1, 1, 0]])
-    loss = np.abs(
-        compute_losses(release, first, second, terms, build_output_grid(101, 1, 1, reach=20.0))
-    )
-    certified = mechanism.guarantee(public).certified(CELL).epsilon
-    assert 0.999 * certified <= loss.max() <= certified * (1 + 1e-9)
 
 
 # A release of it
@@ -440,10 +392,8 @@ def test_the_rounding_of_a_sampled_sum_is_counted(epsilon):
     public = draw_clicks().public
     plain = mechanism.guarantee(public)
     exact = secure_guarantee(plain, 100)
-    release = plain.releases.first
-    rounding = (
-        ITEMS * 8 * 2.0 ** exact_noise.grid_exponent(release.scale, ITEMS * 8) / release.scale
-    )
+    scale, count = plain.releases.first.scale, ITEMS * 8
+    rounding = count * 2.0 ** exact_noise.grid_exponent(scale, count) / scale
     before, after = (guarantee.certified(CELL).epsilon for guarantee in (plain, exact))
     assert before + rounding <= after <= before + 1.1 * rounding
     cells = exact.certified(USER_EMPTIED).epsilon
@@ -454,12 +404,14 @@ def test_the_rounding_of_a_sampled_sum_is_counted(epsilon):
 
 
 def replay_answers(mechanism, ratings, other_ratings, seed=0):
-    """Return the steps on two data sets, the second answered as the first was."""
-    with privacy.record_publications() as publications:
-        first = list(mechanism.fit(ratings, np.random.default_rng(seed)))
-    with privacy.record_publications(replayed=publications) as queries:
-        second = list(mechanism.fit(other_ratings, np.random.default_rng(seed)))
-    return first, second, [p.release for p in publications], [p.release for p in queries]
+    """Return the steps on two data sets, the second answered as the first was, and the releases."""
+    runs, releases, answers = [], [], None
+    for data in (ratings, other_ratings):
+        with privacy.record_publications(replayed=answers) as publications:
+            runs.append(list(mechanism.fit(data, np.random.default_rng(seed))))
+        answers = answers or publications
+        releases.append([p.release for p in publications])
+    return *runs, *releases
 
 
 SIGN_SETTINGS = {
@@ -473,9 +425,8 @@ def test_what_a_trace_of_signs_does_not_mark_as_raw_follows_from_the_answers(id,
     mechanism = registry.create(id, **{"epsilon": 2.0} | SIGN_SETTINGS.get(id, {}) | settings)
     first, second, _, _ = replay_answers(mechanism, draw_signs(1), draw_signs(2))
     raw = set()
-    for publication, other in zip(
-        first, second, strict=False
-    ):  # rounds of output tell of raw signs, too
+    pairs = zip(first, second, strict=False)  # how many rounds output takes tells of raw signs, too
+    for publication, other in pairs:
         assert publication.raw == other.raw
         for name, value in publication.trace.items():
             if name in publication.raw:
@@ -506,10 +457,11 @@ def test_what_is_asked_next_follows_from_answers_and_not_from_raw_counts(
     )
     assert len(first) == len(second)
     assert queries == repeated_queries
-    for a, b in zip(first, second, strict=True):
-        assert {k: v for k, v in a.trace.items() if k not in a.raw} == {
-            k: v for k, v in b.trace.items() if k not in b.raw
-        }
+    traces = [
+        [{k: v for k, v in step.trace.items() if k not in step.raw} for step in steps]
+        for steps in (first, second)
+    ]
+    assert traces[0] == traces[1]
     if id in {"private-taste", "private-popularity"}:
         right = [step.model.factors.right for step in (first[-1], second[-1])]
         assert np.array_equal(*right)
@@ -535,16 +487,3 @@ def test_two_coordinates_count_by_their_sum():
     first, second = np.array([[1, 1]]), np.array([[0, 1]])
     loss = np.abs(compute_losses(release, first, second, terms, build_output_grid(31, 1, 2))).max()
     assert 0.999 * release.term_epsilon <= loss <= release.term_epsilon * (1 + 1e-9)
-
-
-def test_the_check_sees_a_trace_that_is_not_marked(monkeypatch):
-    cls = registry.get_mechanism("gradient")
-    honest = cls.fit
-
-    def unmarked(self, ratings, rng):
-        for step in honest(self, ratings, rng):
-            yield dataclasses.replace(step, raw=frozenset())
-
-    monkeypatch.setattr(cls, "fit", unmarked)
-    with pytest.raises(AssertionError, match="objective"):
-        test_what_a_trace_of_signs_does_not_mark_as_raw_follows_from_the_answers("gradient", {})

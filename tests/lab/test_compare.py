@@ -26,20 +26,8 @@ def find_smallest_epsilon(plotted, target):
 def build_info(key):
     """Build a curve of input perturbation."""
     public_facts = PublicFacts(users=40, items=30, low=-1, high=1)
-    return CurveInfo(
-        1,
-        key,
-        "5" * 16,
-        "stars",
-        "Stars",
-        public_facts,
-        (),
-        "a fifth",
-        "input-flip",
-        1,
-        {},
-        "binary",
-    )
+    data = ("5" * 16, "stars", "Stars", public_facts, (), "a fifth")
+    return CurveInfo(1, key, *data, "input-flip", 1, {}, "binary")
 
 
 def build_line(truth, seeds=6, std=0.004, key="a", metric="accuracy", common=None, **changes):
@@ -100,36 +88,25 @@ def test_the_band_is_the_t_interval_of_each_row():
 
 def test_lines_come_from_the_store_with_what_they_certify(tmp_path):
     with Store(tmp_path / "results.sqlite") as opened:
-        opened.add(
-            [make_record(epsilon=e, seed=s, accuracy=e + s) for e in (2.0, 1.0) for s in (1, 2)]
-        )
-        opened.add([make_record(epsilon=4.0, seed=2, accuracy=6.0)])
-        baseline = [
-            make_record("private-majority", e, s, 0.5 + s) for e in (1.0, 4.0) for s in (1, 2)
-        ]
-        opened.add(baseline)
+        keys = [(2.0, 1), (2.0, 2), (1.0, 1), (1.0, 2), (4.0, 2)]
+        opened.add([make_record(epsilon=e, seed=s, accuracy=e + s) for e, s in keys])
+        keys = itertools.product((1.0, 4.0), (1, 2))
+        opened.add([make_record("private-majority", e, s, 0.5 + s) for e, s in keys])
         for id, level in (("clear", 0.7), ("reference-binary", 0.8)):
             opened.add([make_record(id, None, seed=s, accuracy=level + s) for s in (1, 2)])
         opened.add([make_record("majority", None, seed=1)])  # beside methods without noise alone
-        picture = lines.load_curve_chart(opened, ["input-flip"], METRICS["accuracy"])
-        less = lines.load_curve_chart(
-            opened, ["input-flip"], METRICS["accuracy"], epsilons=[2.0], seeds=[2]
-        )
-        assert not any(lines.load_curve_chart(opened, ["input-flip"], METRICS["rmse"])[1:])
-        assert not any(lines.load_curve_chart(opened, ["output"], METRICS["accuracy"]).lines)
-        assert not any(
-            lines.load_curve_chart(opened, ["input-flip"], METRICS["accuracy"], keys=["x"])[1:]
-        )
-        plain = lines.load_curve_chart(opened, ["clear"], METRICS["accuracy"])
+        ids, accuracy = ["input-flip"], METRICS["accuracy"]
+        picture = lines.load_curve_chart(opened, ids, accuracy)
+        less = lines.load_curve_chart(opened, ids, accuracy, epsilons=[2.0], seeds=[2])
+        assert not any(lines.load_curve_chart(opened, ids, METRICS["rmse"])[1:])
+        assert not any(lines.load_curve_chart(opened, ["output"], accuracy).lines)
+        assert not any(lines.load_curve_chart(opened, ids, accuracy, keys=["x"])[1:])
+        plain = lines.load_curve_chart(opened, ["clear"], accuracy)
     (curve,), (baseline,), (fewer,) = picture.lines, picture.private_baselines, less.lines
     assert picture.baselines == ()
-    assert [level.mechanism for level in picture.nonprivate_counterparts] == [
-        "reference-binary",
-        "clear",
-    ]
-    assert [level.interval.mean for level in picture.nonprivate_counterparts] == pytest.approx(
-        [2.3, 2.2]
-    )
+    levels = {level.mechanism: level.interval.mean for level in picture.nonprivate_counterparts}
+    assert list(levels) == ["reference-binary", "clear"]
+    assert list(levels.values()) == pytest.approx([2.3, 2.2])
     assert [level.mechanism for level in plain.baselines] == ["majority"]
     assert not any(plain.private_baselines)
     assert curve.epsilon.tolist() == [1.0, 2.0, 4.0]
@@ -159,11 +136,11 @@ def test_a_claim_that_is_not_upheld_is_hollow_and_stays_at_its_claim():
     view = place_line(loose)
     assert not view.is_certified
     assert view.x.tolist() == GRID.tolist()
-    assert "3 times what is claimed" in view.reason
+    assert "3 times its claim" in view.reason
     refuted = build_line(
         rising, certified={"value": np.full(7, math.inf)}, reasons={"value": "no noise on it"}
     )
-    assert place_line(refuted).reason == "claimed, not certified: no noise on it"
+    assert place_line(refuted).reason == "its claim is not certified: no noise on it"
 
 
 @pytest.mark.parametrize("relation", [USER_EMPTIED, USER_REPLACED])
@@ -172,25 +149,19 @@ def test_a_claim_per_user_is_held_against_its_own_relation(relation):
     proved = {"user_empty": GRID, "user_replace": 2 * GRID}
     view = place_line(build_line(rising, change=relation, certified=proved))
     assert view.is_certified == (relation is USER_EMPTIED)
-    assert ("2 times what is claimed" in view.reason) == (relation is USER_REPLACED)
+    assert ("2 times its claim" in view.reason) == (relation is USER_REPLACED)
 
 
 def test_the_same_unit_moves_each_line_to_its_certified_value():
     loose = build_line(rising, certified={"value": 3 * GRID, "user_empty": 30 * GRID})
-    rating, user = (
-        lines.place_on_axis(loose, count) for count in (EpsilonUnit.RATING, EpsilonUnit.USER)
-    )
-    assert (rating.is_certified, rating.unit, rating.x.tolist()) == (
-        True,
-        "per rating",
-        (3 * GRID).tolist(),
-    )
-    assert (user.is_certified, user.unit, user.x.tolist()) == (
-        True,
-        "per user",
-        (30 * GRID).tolist(),
-    )
-    assert lines.format_curve_ends(loose, user.x).endswith(f"at epsilon {30 * GRID[-1]:.3g}")
+    for unit, label, factor in (
+        (EpsilonUnit.RATING, "per rating", 3),
+        (EpsilonUnit.USER, "per user", 30),
+    ):
+        view = lines.place_on_axis(loose, unit)
+        assert (view.is_certified, view.unit) == (True, label)
+        assert view.x.tolist() == (factor * GRID).tolist()
+    assert lines.format_curve_ends(loose, view.x).endswith(f"at epsilon {30 * GRID[-1]:.3g}")
 
 
 def test_without_a_finite_value_in_the_unit_a_line_is_hollow_and_not_dropped():
@@ -206,12 +177,6 @@ def test_without_a_finite_value_in_the_unit_a_line_is_hollow_and_not_dropped():
 
 def compare_signs(first, second):
     return comparison.compare_pair(place_line(first), place_line(second)).signs
-
-
-def test_a_line_above_the_other_is_better_everywhere():
-    assert compare_signs(build_line(lambda x: rising(x) + 0.05), build_line(rising, key="b")) == (
-        1,
-    ) * len(GRID)
 
 
 def test_equal_lines_cannot_be_told_apart():
@@ -240,11 +205,8 @@ def test_only_seeds_that_both_have_everywhere_are_compared():
     partial_values = build_line(steep).values.copy()
     partial_values[:, 4:] = np.nan
     partial_values[3, 3] = np.nan
-    pair = comparison.compare_pair(
-        place_line(build_line(steep, values=partial_values)),
-        place_line(build_line(rising, key="b")),
-    )
-    assert pair.seeds == 3
+    first, second = build_line(steep, values=partial_values), build_line(rising, key="b")
+    assert comparison.compare_pair(place_line(first), place_line(second)).seeds == 3
 
 
 def test_lines_in_different_units_are_never_compared():
@@ -316,9 +278,8 @@ def test_stretched_means_of_five_seeds_cover_the_truth():
 
 
 def test_a_percentile_interval_holds_95_percent_of_what_is_drawn():
-    estimate = numbers.compute_estimate(
-        500.0, np.random.default_rng(0).permutation(np.arange(1001.0)), 5
-    )
+    draws = np.random.default_rng(0).permutation(np.arange(1001.0))
+    estimate = numbers.compute_estimate(500.0, draws, 5)
     assert (estimate.low, estimate.high) == (25.0, 975.0)
 
 
@@ -367,69 +328,76 @@ def test_each_line_stands_at_each_epsilon_as_the_duels_say():
     assert third.best == (*[False] * 6, True)
     assert third.behind[0] == ("A", "B")
     assert {rivals for result in results for rivals in result.rivals} == {2}
-    assert comparison.describe_leader(results) == "2 are each clearly best somewhere"
-    sentences = [comparison.describe_line_comparison(first, k) for k in (0, 3, 6)]
-    assert sentences == [
-        "nothing is clearly better",
-        "clearly better than all others",
-        "clearly worse than C",
-    ]
-    assert comparison.describe_line_comparison(third, 0) == "clearly worse than A, B"
-    table = comparison.tabulate_line_comparisons(results)
-    assert len(table["mechanism"]) == 3 * len(GRID)
-    assert table["clearly better than"][3] == "B, C"
+    assert comparison.describe_leader(results) == "2 mechanisms are each clearly best somewhere"
 
 
 def test_the_leader_is_told_with_its_epsilons_and_only_where_something_was_decided():
+    def leader(*plotted):
+        return comparison.describe_leader(compare_lines(*plotted))
+
     a, b = build_shifted_line("a", [0, 0, 0, 0.1, 0.1, 0, 0]), build_shifted_line("b", [0] * 7)
-    assert (
-        comparison.describe_leader(compare_lines(a, b)) == "A is clearly best from epsilon 1 to 2"
-    )
-    hollow = comparison.describe_leader(compare_lines(a._replace(is_certified=False), b))
+    assert leader(a, b) == "A is clearly best from epsilon 1 to 2"
+    hollow = leader(a._replace(is_certified=False), b)
     assert hollow == "A is clearly best from epsilon 1 to 2, as claimed"
     gap = build_shifted_line("a", [0, 0.1, 0, 0.1, 0.1, 0, 0])
-    assert "best in places from epsilon 0.2 to 2" in comparison.describe_leader(
-        compare_lines(gap, b)
-    )
+    assert "best in places from epsilon 0.2 to 2" in leader(gap, b)
     better_once = build_shifted_line("a", [0, 0, 0, 0.1, 0, 0, 0])
-    assert (
-        comparison.describe_leader(compare_lines(better_once, b))
-        == "A is clearly best at epsilon 1"
-    )
+    assert leader(better_once, b) == "A is clearly best at epsilon 1"
     equal = build_shifted_line("c", [0] * 7)
-    assert comparison.describe_leader(compare_lines(b, equal)) == "2 of 2 are never clearly beaten"
+    assert leader(b, equal) == "2 of 2 are never clearly worse than another"
     worse = build_shifted_line("d", [-0.1, 0, 0, 0, 0, 0, 0])
-    assert (
-        comparison.describe_leader(compare_lines(b, worse, equal))
-        == "2 of 3 are never clearly beaten"
-    )
+    assert leader(b, worse, equal) == "2 of 3 are never clearly worse than another"
     worse_once = build_shifted_line("e", [0, -0.1, 0, 0, 0, 0, 0])
-    first = comparison.describe_leader(
-        compare_lines(b._replace(is_certified=False), worse_once, worse)
-    )
-    assert first == "B is never clearly beaten, as claimed"
+    hollow = leader(b._replace(is_certified=False), worse_once, worse)
+    assert hollow == "B is never clearly worse than another, as claimed"
     turns = [
         build_shifted_line(key, [0.1 if (k + j) % 3 else 0 for k in range(7)])
         for j, key in enumerate("abc")
     ]
-    assert comparison.describe_leader(compare_lines(*turns)) == "Each is clearly beaten somewhere"
-    assert comparison.describe_leader(compare_lines(a)) == ""
+    assert leader(*turns) == "Each mechanism is clearly worse than another somewhere"
+    assert leader(a) == ""
     few = [place_line(build_line(rising, 2, key=key)) for key in "ab"]
-    assert comparison.describe_leader(compare_lines(*few)) == ""  # two seeds decide nothing
+    assert leader(*few) == ""  # two seeds decide nothing
+
+
+def test_differences_to_the_best_are_taken_seed_by_seed_and_the_best_is_at_zero():
+    values = rising(GRID)[:, None] + np.array([0.0, 0.1, 0.2])  # seeds differ more than lines
+    first = place_line(build_line(rising, 3, key="a", values=values))
+    second = place_line(build_line(rising, 3, key="b", values=values - 0.02))
+    differences, best = comparison.subtract_best([first, second])
+    assert np.allclose(differences[0].line.values, 0)
+    factor = 100 if first.line.metric.is_share else 1
+    assert np.allclose(np.abs(differences[1].line.values), 0.02 * factor)
+    assert [*best] == GRID.tolist()
+    spread = differences[1].band.high - differences[1].band.low
+    assert np.allclose(spread, 0, atol=1e-9)
+
+
+def test_mechanisms_cost_the_same_only_while_their_intervals_overlap():
+    same = [
+        place_line(build_line(rising, 3, key=key, values=rising(GRID)[:, None] + shift))
+        for key, shift in (
+            ("a", np.array([-0.01, 0.0, 0.01])),
+            ("b", np.array([-0.011, 0.001, 0.01])),
+            ("c", np.array([-0.201, -0.2, -0.199])),
+        )
+    ]
+    answers = [numbers.find_required_epsilons(entry, [float(rising(GRID)[3])])[0] for entry in same]
+    equal = numbers.find_equal_costs(answers)
+    assert [answer.plotted.line.label for answer in equal] == ["A", "B"]
+    assert numbers.describe_cost(answers).startswith("These two cost the same here: epsilon ")
+    claimed = [answers[0], answers[1]._replace(plotted=same[1]._replace(is_certified=False))]
+    assert not numbers.find_equal_costs(claimed)
+    assert not numbers.find_equal_costs(answers[1:])
 
 
 def test_lines_stand_only_among_those_whose_epsilons_count_the_same():
     units = {"change": USER_REPLACED, "certified": {"user_replace": GRID}}
-    rating, user, other = (
-        build_shifted_line("a", [0] * 7),
-        build_shifted_line("b", [0.1] * 7, **units),
-        build_shifted_line("c", [0.1] * 7),
-    )
-    results = compare_lines(rating, user, other)
+    rating, user = build_shifted_line("a", [0] * 7), build_shifted_line("b", [0.1] * 7, **units)
+    results = compare_lines(rating, user, build_shifted_line("c", [0.1] * 7))
     assert [result.plotted.line.label for result in results] == ["A", "C", "B"]  # side by side
     assert results[2].rivals == (0,) * 7
     assert not any(results[2].best)
-    assert comparison.describe_line_comparison(results[2], 0) == "nothing to compare with"
     assert comparison.describe_leader(results) == (
         "C is clearly best from epsilon 0.1 to 10, among those counted alike"
     )
@@ -444,28 +412,19 @@ def describe_cost(target, *plotted, without=None):
 
 
 def test_the_title_names_what_a_wanted_quality_costs():
-    a, low = (
-        build_shifted_line("a", [0] * 7),
-        place_line(build_line(lambda x: 0.55 + 0 * x, key="b")),
-    )
+    a, low = build_shifted_line("a", [0] * 7), build_shifted_line("b", 0.55 - rising(GRID))
     assert describe_cost(0.65, a) == "A needs epsilon 1 for accuracy 65.0 %"
     assert describe_cost(0.65, a, low).endswith("for accuracy 65.0 %; nothing else gets there")
     claimed = place_line(build_line(rising, key="c"))._replace(is_certified=False)
     assert describe_cost(0.65, a, claimed).endswith("; others only claim to get there")
-    assert (
-        describe_cost(0.65, claimed, low) == "Only claims that are not proved reach accuracy 65.0 %"
-    )
+    finding = describe_cost(0.65, claimed, low)
+    assert finding == "Only claims that are not proved reach accuracy 65.0 %"
     elsewhere = claimed._replace(unit="per rating" + lines.AS_CLAIMED)
-    assert (
-        describe_cost(0.65, elsewhere, low)
-        == "Nothing certified in this unit reaches accuracy 65.0 %"
-    )
-    finding = describe_cost(0.4, a, low, claimed)
-    assert finding == "Accuracy 40.0 % takes epsilon 0.1 or less with 2 certified mechanisms of 3"
-    assert (
-        describe_cost(0.4, a, low)
-        == "Accuracy 40.0 % takes epsilon 0.1 or less with 2 of 2 mechanisms"
-    )
+    finding = describe_cost(0.65, elsewhere, low)
+    assert finding == "Nothing certified in this unit reaches accuracy 65.0 %"
+    start = "Accuracy 40.0 % takes epsilon 0.1 or less with 2 "
+    assert describe_cost(0.4, a, low, claimed) == start + "certified mechanisms of 3"
+    assert describe_cost(0.4, a, low) == start + "certified mechanisms of 2"
     assert numbers.describe_cost([]) == ""
     # One seed finds nothing.
     assert describe_cost(0.65, place_line(build_line(rising, seeds=1))) == ""
@@ -510,10 +469,9 @@ def test_rows_of_ones_own_and_rows_that_came_are_one_line():
     assert [baseline.mechanism for baseline in joined.private_baselines] == ["private-majority"]
     assert np.array_equal(lines.build_curve_chart({}, ids, metric, shipped).lines[0].values, values)
     many_rows, few = (build_rows("clear", [[0.7] * n], [None], range(n), claim) for n in (5, 1))
-    for local_rows, shipped_rows in ((many_rows, few), (few, many_rows)):
-        (level,) = lines.build_curve_chart(
-            {"clear": local_rows}, ids, metric, {"clear": shipped_rows}
-        ).nonprivate_counterparts
+    for local, came in ((many_rows, few), (few, many_rows)):
+        chart = lines.build_curve_chart({"clear": local}, ids, metric, {"clear": came})
+        (level,) = chart.nonprivate_counterparts
         assert len(level.values) == 5
 
 
@@ -540,12 +498,10 @@ def test_an_interval_that_leaves_the_grid_is_open():
 def test_the_title_ranks_only_what_the_intervals_tell_apart_in_one_unit():
     fast = build_shifted_line("a", [0, 0, 0.1, 0.1, 0.1, 0.1, 0.1])
     slow, close = build_shifted_line("b", [0] * 7), build_shifted_line("c", [1e-6] * 7)
-    assert describe_cost(0.65, fast, slow).startswith(
-        "A needs least for accuracy 65.0 %: epsilon 0."
-    )
-    assert (
-        describe_cost(0.65, slow, close) == "Accuracy 65.0 % takes epsilon 1 with 2 of 2 mechanisms"
-    )
+    text = describe_cost(0.65, fast, slow)
+    assert text.startswith("A needs least for accuracy 65.0 %: epsilon 0.")
+    text = describe_cost(0.65, slow, close)
+    assert text == "These two cost the same here: epsilon 1 for accuracy 65.0 %"
     units = {"change": USER_REPLACED, "certified": {"user_replace": GRID}}
     other = build_shifted_line("d", [0.02] * 7, **units)
     text = describe_cost(0.65, slow, other)
@@ -554,42 +510,21 @@ def test_the_title_ranks_only_what_the_intervals_tell_apart_in_one_unit():
 
 
 def test_below_which_epsilon_nothing_beats_guessing():
-    metric = METRICS["accuracy"]
-    late_line = build_line(rising, values=build_shifted_line("a", [0] * 7).line.values)
-    picture = lines.CurveChart(metric, (late_line,), private_baselines=(build_baseline(0.64),))
+    def limit(curves, *baselines):
+        chart = lines.CurveChart(METRICS["accuracy"], curves, private_baselines=baselines)
+        return numbers.describe_baseline_limit(chart)
+
+    late = build_line(rising, values=build_shifted_line("a", [0] * 7).line.values)
+    early = build_shifted_line("b", [0.07] * 7).line
+    guess, below = build_baseline(0.64), "Below epsilon {} not clearly better than the baseline"
+    assert limit((late,), guess) == below.format(1)
+    assert limit((late, guess)) == below.format(1)  # drawn like any other
+    assert limit((late, early), guess) == below.format(0.2)
     assert (
-        numbers.describe_baseline_limit(picture)
-        == "Below epsilon 1 not clearly better than guessing"
+        limit((late,), build_baseline(0.9)) == "Not clearly better than the baseline at any epsilon"
     )
-    chosen = lines.CurveChart(metric, (late_line, build_baseline(0.64)))  # drawn like any other
-    assert numbers.describe_baseline_limit(chosen) == numbers.describe_baseline_limit(picture)
-    unreachable = picture._replace(private_baselines=(build_baseline(0.9),))
-    assert (
-        numbers.describe_baseline_limit(unreachable)
-        == "Not clearly better than guessing at any epsilon"
-    )
-    # Always better.
-    assert (
-        numbers.describe_baseline_limit(picture._replace(private_baselines=(build_baseline(0.3),)))
-        == ""
-    )
-    assert numbers.describe_baseline_limit(picture._replace(private_baselines=())) == ""
-    early_line = build_shifted_line("b", [0.02] * 7).line
-    assert "Below epsilon 1 " in numbers.describe_baseline_limit(picture)
-    sooner = picture._replace(
-        lines=(late_line, replace(early_line, values=early_line.values + 0.05))
-    )
-    assert (
-        numbers.describe_baseline_limit(sooner)
-        == "Below epsilon 0.2 not clearly better than guessing"
-    )
-    two = build_line(rising, seeds=2)
-    assert (
-        numbers.describe_baseline_limit(
-            lines.CurveChart(metric, (two,), private_baselines=(build_baseline(0.64),))
-        )
-        == ""
-    )
+    assert limit((late,), build_baseline(0.3)) == limit((late,)) == ""
+    assert limit((build_line(rising, seeds=2),), guess) == ""
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "rmse"])

@@ -52,10 +52,8 @@ def compute_report_pmfs(epsilon, times):
 
 
 def compute_success(epsilon, times=1, before=0.5):
-    return sum(
-        max(before * y, (1 - before) * n)
-        for y, n in zip(*compute_report_pmfs(epsilon, times), strict=True)
-    )
+    pairs = zip(*compute_report_pmfs(epsilon, times), strict=True)
+    return sum(max(before * y, (1 - before) * n) for y, n in pairs)
 
 
 def compute_certainty(before, epsilon, answer="yes"):
@@ -75,17 +73,11 @@ def tail(yes, reports, share):
     """Return the chance of so many yes and more."""
     if not 0 < share < 1:
         return float(share == 1 or yes == 0)
-    log_count = math.lgamma(reports + 1)
-    return math.fsum(
-        math.exp(
-            log_count
-            - math.lgamma(k + 1)
-            - math.lgamma(reports - k + 1)
-            + k * math.log(share)
-            + (reports - k) * math.log1p(-share)
-        )
-        for k in range(yes, reports + 1)
-    )
+    terms = []
+    for k in range(yes, reports + 1):
+        ways = math.lgamma(reports + 1) - math.lgamma(k + 1) - math.lgamma(reports - k + 1)
+        terms.append(math.exp(ways + k * math.log(share) + (reports - k) * math.log1p(-share)))
+    return math.fsum(terms)
 
 
 @cache
@@ -118,10 +110,8 @@ def estimate_class(yes, reports, f):
         pmf = [1.0]
         for k in range(reports):
             chance = 1 - f if k < true else f
-            pmf = [
-                (pmf[j] if j < len(pmf) else 0) * (1 - chance) + (pmf[j - 1] * chance if j else 0)
-                for j in range(len(pmf) + 1)
-            ]
+            stay, rise = ([p * c for p in pmf] for c in (1 - chance, chance))
+            pmf = [a + b for a, b in zip([*stay, 0.0], [0.0, *rise], strict=True)]
         if sum(pmf[yes:]) > 0.025 and sum(pmf[: yes + 1]) > 0.025:
             fit.append(true / reports)
     return min(fit), max(fit)
@@ -151,18 +141,16 @@ def read_scores(file, metric):
 def read_range_scores(mechanism, epsilon):
     """Return a mechanism's scores, those of its baseline, and those without privacy."""
     if mechanism == "private-effects":
-        by_mechanism = read_scores("movie-night-ratings.csv", "rmse")
+        scores = read_scores("movie-night-ratings.csv", "rmse")
         baseline, nonprivate = (
-            by_mechanism["private-own-mean", epsilon],
-            by_mechanism["reference-ratings", None],
+            scores["private-own-mean", epsilon],
+            scores["reference-ratings", None],
         )
     else:
-        by_mechanism = read_scores("movie-night.csv", "accuracy")
-        baseline = max(
-            by_mechanism["majority", None], by_mechanism["private-majority", epsilon], key=mean
-        )
-        nonprivate = by_mechanism["reference-binary", None]
-    return by_mechanism[mechanism, epsilon], baseline, nonprivate
+        scores = read_scores("movie-night.csv", "accuracy")
+        baseline = max(scores["majority", None], scores["private-majority", epsilon], key=mean)
+        nonprivate = scores["reference-binary", None]
+    return scores[mechanism, epsilon], baseline, nonprivate
 
 
 def compute_gain_share(mechanism, epsilon):
@@ -209,9 +197,8 @@ def compute_score_changes(target):
         values = preferences[items]
         values[user] *= sign
         public_facts = PublicFacts(users=40, items=400, low=-1, high=1)
-        fitted.append(
-            record_history(method, Ratings.build(users, items, values, public_facts), 0)[0].private
-        )
+        ratings = Ratings.build(users, items, values, public_facts)
+        fitted.append(record_history(method, ratings, 0)[0].private)
     changes = sorted(np.abs(fitted[0] - fitted[1]).ravel().tolist(), reverse=True)
     return changes, sum(changes) / 2, int(observed.sum(axis=1).max())
 
@@ -237,7 +224,7 @@ def check_two_coins(epsilon, displayed):
     last = 10.0 ** -len(displayed[3].partition(".")[2])
     assert two == pytest.approx(100 - 2 * flip)
     assert abs(two - 100 * (1 - 2 * lie(epsilon))) < last
-    return [two, 100, 2, 100 * lie(epsilon), 100]
+    return [two, 100, 2, 100 * lie(epsilon)]
 
 
 def coin(key, m, dots, displayed):
@@ -245,19 +232,15 @@ def coin(key, m, dots, displayed):
     f = lie(e)
     if key == "throw":
         assert dots.reports == tuple(1 - turned for turned in dots.flipped)
-        return [100, 2, *to_percent(lie(2), 0.5, 1 - lie(2))], [
-            100 * f,
-            100,
-            sum(dots.flipped),
-            100,
-        ]
+        before = [100, 2, *to_percent(lie(2), 0.5, 1 - lie(2))]
+        return before, [100 * f, 100, sum(dots.flipped), 100]
     if key == "deny":
-        expected = [100 * (1 - f), 100, 100 * f, 100, *check_two_coins(e, displayed[4:9]), 100]
+        expected = [100 * (1 - f), 100, 100 * f, 100, *check_two_coins(e, displayed[4:8]), 100]
         return [], expected, [], {"You tapped yes": (1 - f, f), "You tapped no": (f, 1 - f)}
     if key == "evidence":
         other = {"yes": "no", "no": "yes"}[m["sent"]]
         world = {f"Tapped {m['sent']}": (1 - f,), f"Tapped {other}": (f,)}
-        expected = [math.exp(e), 100 * (1 - f), 100 * f, e, 100]
+        expected = [math.exp(e), 100 * (1 - f), 100, 100 * f, 100, e, 100]
         return [2, 2, 4, math.exp(2)], expected, [], world
     flip_chances = tuple(map(lie, STOPS))
     expected = [e, 100 * f, 100, 0.1, 100 * flip_chances[0], 10, 100 * flip_chances[-1]]
@@ -284,15 +267,8 @@ def crowd(key, m, dots, displayed):
         return [], expected, [5, 100], rows
     n_people = int(m["people"])
     if key == "more":
-        before = [
-            1,
-            30,
-            100 * compute_half_width(30, lie(1)),
-            100 * compute_half_width(3000, lie(1)),
-            3000,
-            10_000,
-            100_000,
-        ]
+        widths = to_percent(*(compute_half_width(n, lie(1)) for n in (30, 3000)))
+        before = [1, 30, *widths, 3000, 10_000, 100_000]
         lines = {
             f"epsilon {e:g}": tuple(min(compute_half_width(n, f), 0.5) for n in PEOPLE),
             "without privacy": tuple(compute_half_width(n, 0) for n in PEOPLE),
@@ -308,10 +284,10 @@ def crowd(key, m, dots, displayed):
             [],
             lines,
         )
-    expected = [n_people, 100 * compute_half_width(n_people, f), 50, 50, 100 * (1 - f), 100]
+    expected = [n_people, 100 * compute_half_width(n_people, f), 100 * (1 - f)]
     lines = {
-        "the crowd's share, plus or minus": tuple(compute_half_width(n, f) for n in PEOPLE),
-        "my report: the best guess is right": (1 - f,) * len(PEOPLE),
+        "share of the crowd, plus or minus": tuple(compute_half_width(n, f) for n in PEOPLE),
+        "best guess from my report is right": (1 - f,) * len(PEOPLE),
     }
     return [10_000, 30], expected, [], lines
 
@@ -319,15 +295,15 @@ def crowd(key, m, dots, displayed):
 def attacker(key, m, *_):
     b, e = m["before"], m["epsilon"]
     if key == "even":
-        expected = [100 * compute_success(e, 1, b), 100, 100 * max(b, 1 - b), 100 * b]
+        expected = to_percent(compute_success(e, 1, b), max(b, 1 - b), b)
         line = {"with the report": tuple(compute_success(stop, 1, b) for stop in STOPS)}
-        return [1, 100, 50, 100 * compute_success(1), 100], expected, [], line
+        return [1, 50, 100 * compute_success(1), 100], expected, [], line
     if key == "without":
         up, down = compute_certainty(b, e), compute_certainty(b, e, "no")
         before = [80, 80, 100 * compute_certainty(0.8, 1), 100]
         world = {"Your phone sent no": (down,), "You did not take part": (b,)}
         world["Your phone sent yes"] = (up,)
-        return before, [*to_percent(b, up, down), 100], [], world
+        return before, to_percent(b, up, down), [], world
     answer = m.get("sent", "yes")
     now, step = compute_certainty(b, e, answer), math.exp(e)
     lines = {
@@ -347,27 +323,27 @@ def again(key, m, dots, _):
     if key == "person":
         rated = int(m["rated"])
         line = tuple(compute_success(e, n) for n in range(1, 21))
-        expected = [rated * e, rated, e, 50, 50, 100 * (1 - f), 100, 100 * line[rated - 1]]
-        lines = {"which of two opposite tastes": line, "one rating": (1 - f,) * 20}
+        expected = [rated * e, rated, e, 100 * (1 - f), 100 * line[rated - 1]]
+        lines = {"one of two opposite tastes": line, "one rating": (1 - f,) * 20}
         return [1, 20, 1 / 20, 1, 20], expected, [], lines
     times, ten = int(m["times"]), range(1, 11)
     if key == "add":
         lines = {"all together": tuple(e * n for n in ten), "the last one": (e,) * 10}
         return [2, 5, 2, 10, 32], [e * times, times, e], [], lines
     if key == "keep":
-        lines = {"thrown anew": tuple(compute_success(e, n) for n in ten), "kept": (1 - f,) * 10}
-        return [10, 10], [100 * (1 - f), 100, 100 * compute_success(e, times)], [], lines
+        lines = {"new throw each time": tuple(compute_success(e, n) for n in ten)}
+        lines["same report each time"] = (1 - f,) * 10
+        return [10, 10], to_percent(1 - f, compute_success(e, times)), [], lines
     b = m["before"]
     prior_guess = max(b, 1 - b)
     limit = max(prior_guess, 1 - lie(e * times))
     expected = [
         100 * compute_success(e, times, b),
-        100,
         times,
         *to_percent(compute_success(e, 1, b), prior_guess),
     ]
     expected += [sum(dots.reports), times, 100 * b, e * times, 100 * limit]
-    before = [50, 50, 1, 100 * compute_success(1), 100, 10, 100]
+    before = [1, 100 * compute_success(1), 10]
     before += to_percent(compute_success(1), compute_success(1, 10), 1 - lie(10))
     return before, expected, [50, 50]
 
@@ -383,25 +359,21 @@ def claim(key, m, *_):
     if key == "sum":
         sums = list(accumulate(changes))
         counts, n_cells = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000), int(m["cells"])
-        line = {"moved together": tuple(sums[n - 1] for n in counts), "the proof takes": 2}
+        line = {"total change": tuple(sums[n - 1] for n in counts), "the proof assumes": 2}
         expected = [sums[-1], 2, changes[0], n_cells, sums[n_cells - 1]]
         return [4, 2, single_changes[0], 2, sum(single_changes)], expected, [], line
     e = m["epsilon"]
     if key == "promise":
-        lines = {"certified, at most": CELLS, "at least, by this rating": min_epsilon, "claimed": 1}
+        lines = {"proved, at most": CELLS, "measured, at least": min_epsilon, "claimed": 1}
         lines = {name: tuple(math.log10(n * s) for s in STOPS) for name, n in lines.items()}
         expected = [min_epsilon * e, e, read_audit(), 1, CELLS * e, CELLS]
         return [1, math.e, 1, own_least, CELLS], expected, [], lines
     scale = FILM_CELLS * 2 * BOUND / e
-    gains = [
-        e,
-        *compute_significant_share("output", e),
-        *compute_significant_share("input-flip", e),
-        e,
-    ]
+    shares = (compute_significant_share(mechanism, e) for mechanism in ("output", "input-flip"))
+    gains = [e, *(share for found in shares for share in found), e]
     lines = {
-        "flips, certified": tuple(compute_gain_share("input-flip", s) for s in STOPS),
-        "this method, only claimed": tuple(compute_gain_share("output", s) for s in STOPS),
+        "flipped ratings, proved": tuple(compute_gain_share("input-flip", s) for s in STOPS),
+        "this method, claimed only": tuple(compute_gain_share("output", s) for s in STOPS),
     }
     expected = [CELLS, FILM_CELLS, scale, -BOUND, BOUND, *gains]
     return [CELLS, 2, own_least, CELLS], expected, [], lines
@@ -410,43 +382,32 @@ def claim(key, m, *_):
 def choose(key, m, *_):
     e, mechanism = m["epsilon"], "private-effects"
     chance = compute_success(e)
-    numbers = [*compute_significant_share("input-flip", e), 50, 50, 100 * chance, 100]
-    baseline_numbers = [20, 100 * compute_success(e, 20), 100]
+    numbers = [*compute_significant_share("input-flip", e), 100 * chance]
+    baseline_numbers = [20, 100 * compute_success(e, 20)]
     if key == "price":
         before = [1, *to_percent(*(compute_gain_share("input-flip", s) for s in (0.3, 1, 3)))]
-        lines = {"gain kept": tuple(compute_gain_share("input-flip", s) for s in STOPS)}
+        lines = {"benefit kept": tuple(compute_gain_share("input-flip", s) for s in STOPS)}
         lines["attacker right"] = tuple(map(compute_success, STOPS))
         return before, numbers + baseline_numbers, [], lines
     if key == "decide":
         world = [max(0, compute_gain_share("input-flip", e)), chance, compute_success(e, 20)]
-        return [], [e, *numbers, 100, 50, 50], [], world
+        return [], [e, *numbers, 50, 50], [], world
     effects_numbers = [
         *compute_significant_share(mechanism, e),
-        50,
-        50,
         100 * gaussian_success(e),
-        100,
     ]
     if key == "unit":
-        effects_share, flip_share = (
-            compute_gain_share(mechanism, 1),
-            compute_gain_share("input-flip", 1),
+        flips, effects = (
+            tuple(compute_gain_share(id, s) for s in STOPS) for id in ("input-flip", mechanism)
         )
         expected = [*effects_numbers, *compute_significant_share("input-flip", e), e, e, 1e-6]
         lines = {
-            "Each rating, even from the server": tuple(
-                compute_gain_share("input-flip", s) for s in STOPS
-            ),
-            "A whole person, server trusted": tuple(
-                compute_gain_share(mechanism, s) for s in STOPS
-            ),
+            "Each rating, even from the server": flips,
+            "A whole person, server trusted": effects,
         }
-        return (
-            [1, 1e-6, *to_percent(effects_share, (effects_share + flip_share) / 2, flip_share)],
-            expected,
-            [],
-            lines,
-        )
+        first, last = effects[STOPS.index(1.0)], flips[STOPS.index(1.0)]
+        before = [1, 1e-6, *to_percent(first, (first + last) / 2, last)]
+        return before, expected, [], lines
     if m["promise"] == mechanism:
         return [], [e, 1e-6, *effects_numbers]
     return [], [e, *numbers, *baseline_numbers]
@@ -468,30 +429,29 @@ def compute_ci_half_width(values):
     return t.ppf(0.975, len(values) - 1) * stdev(values) / len(values) ** 0.5
 
 
-def count_helped_epsilons(data):
-    def clearly(epsilon):
-        without = read_scores(f"{data}-ratings.csv", "rmse")["private-effects", epsilon]
-        with_features = read_feature_scores("private-effects", epsilon, data)
-        return mean(without) - mean(with_features) > compute_ci_half_width(
-            without
-        ) + compute_ci_half_width(with_features)
+def is_clearly_lower(values, others):
+    reach = compute_ci_half_width(values) + compute_ci_half_width(others)
+    return mean(others) - mean(values) > reach
 
-    return sum(map(clearly, STOPS))
+
+def count_helped_epsilons(data):
+    without = read_scores(f"{data}-ratings.csv", "rmse")
+    return sum(
+        is_clearly_lower(
+            read_feature_scores("private-effects", e, data), without["private-effects", e]
+        )
+        for e in STOPS
+    )
 
 
 def find_equal_epsilon(epsilon):
     """Return where the pooled means without features reach the mean with them."""
     pools = []
     for stop in STOPS:
-        pools.append([mean(read_range_scores("private-effects", stop)[0]), 1])
+        pools.append((mean(read_range_scores("private-effects", stop)[0]), 1))
         while len(pools) > 1 and pools[-2][0] <= pools[-1][0]:
-            (height, count), (next_height, next_count) = pools[-2:]
-            pools[-2:] = [
-                [
-                    (height * count + next_height * next_count) / (count + next_count),
-                    count + next_count,
-                ]
-            ]
+            (a, n), (b, k) = pools[-2:]
+            pools[-2:] = [((a * n + b * k) / (n + k), n + k)]
     fallen = [height for height, count in pools for _ in range(count)]
     target = mean(read_feature_scores("private-effects", epsilon))
     k = next((k for k, error in enumerate(fallen) if error <= target), None)
@@ -505,24 +465,14 @@ def public(key, m, *_):
     e, mechanism = m["epsilon"], "private-effects"
     feature_gains = tuple(compute_scaled_gain(read_feature_scores(mechanism, s), s) for s in STOPS)
     gains = tuple(compute_gain_share(mechanism, s) for s in STOPS)
-    gain, items_only_gain = (
-        feature_gains[STOPS.index(e)],
-        compute_scaled_gain(read_feature_scores("alone", None)),
-    )
-    baseline = read_range_scores(mechanism, e)[1]
-    is_distinct = mean(baseline) - mean(read_feature_scores(mechanism, e)) > compute_ci_half_width(
-        baseline
-    ) + compute_ci_half_width(read_feature_scores(mechanism, e))
+    gain = feature_gains[STOPS.index(e)]
+    items_only_gain = compute_scaled_gain(read_feature_scores("alone", None))
     if key == "poster":
-        expected = [
-            e,
-            1e-6,
-            e,
-            1e-6,
-            *([100 * gain] if is_distinct else []),
-            *compute_significant_share(mechanism, e),
-        ]
-        return [], expected, [], {"with genres": feature_gains, "without": gains}
+        baseline = read_range_scores(mechanism, e)[1]
+        is_distinct = is_clearly_lower(read_feature_scores(mechanism, e), baseline)
+        shares = [100 * gain] * int(is_distinct) + compute_significant_share(mechanism, e)
+        lines = {"with genres": feature_gains, "without": gains}
+        return [], [e, 1e-6, e, 1e-6, *shares], [], lines
     if key == "worth":
         lines = {"without genres": gains, f"with genres at {e:g}": gain}
         min_epsilon = find_equal_epsilon(e)
@@ -535,16 +485,8 @@ def public(key, m, *_):
     raw = compute_scaled_gain(read_feature_scores("reference-ratings", None)) - 1
     lines = {"genres add": tuple(a - b for a, b in zip(feature_gains, gains, strict=True))}
     adds = 100 * (gain - compute_gain_share(mechanism, e))
-    expected = [
-        100 * raw,
-        e,
-        adds,
-        count_helped_epsilons("movie-night"),
-        14,
-        count_helped_epsilons("restaurants"),
-        e,
-        1e-6,
-    ]
+    helped = [count_helped_epsilons(data) for data in ("movie-night", "restaurants")]
+    expected = [100 * raw, e, adds, helped[0], 14, helped[1], e, 1e-6]
     return [1], expected, [], lines | {"without privacy": raw}
 
 

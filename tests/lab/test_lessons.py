@@ -106,11 +106,11 @@ RIGHT = {
     "coin/deny": "Yes: a phone also sends yes for some who tapped no",
     "coin/evidence": f"{(1 - lie(2)) / lie(2):.1f}",
     "coin/dial": "Down",
-    "crowd/count": "too high",
+    "crowd/count": "Too high",
     "crowd/undo": "Debiased",
     "crowd/more": "3,000",
-    "crowd/me": "No, it tells as much as before",
-    "attacker/even": f"{100 * compute_posterior(0.5, 1):.0f}",
+    "crowd/me": "No, it reveals as much as before",
+    "attacker/even": f"{100 * compute_posterior(0.5, 1):.0f} %",
     "attacker/suspicion": f"{100 * compute_posterior(0.9, 1):.0f} %",
     "attacker/against": f"{100 * compute_posterior(0.9, 1, yes=False):.0f} %",
     "attacker/without": "80 %",
@@ -183,7 +183,7 @@ def test_a_newcomer_may_be_the_first_when_it_is_asked_again():
 def test_a_room_speaks_in_three_slides():
     view = build_room_view(9, 30)
     assert (
-        "Of 30 reports 3.6 are the opposite"
+        "3.6 of 30 reports are the opposite"
         in list_slides()["coin/throw"].in_class(view).sentences[0]
     )
     picture = list_slides()["coin/throw"].in_class(view).picture
@@ -212,7 +212,7 @@ def test_a_class_without_phones_speaks_too():
     rows = finding.picture.rows
     assert rows["Debiased: this class"].share == pytest.approx((8 / 20 - 1 / 8) / (1 - 2 / 8))
     assert (
-        "Of 20 reports 2.5 are the opposite"
+        "2.5 of 20 reports are the opposite"
         in list_slides()["coin/throw"].in_class(room.view()).sentences[0]
     )
     for phone in range(2):

@@ -1,56 +1,24 @@
 """Lessons four to seven: what adds up, what was measured of a claim, what a choice costs, and what
 is public."""
 
-import csv
 import math
 import re
-from pathlib import Path
 
-import numpy as np
 import pytest
 
-from dpmc_core import registry
-from dpmc_core.model import Task
-from dpmc_core.privacy import RATING, USER_EMPTIED
-from dpmc_lab.audit import generate_one_rating_example
+from dpmc_core.privacy import USER_EMPTIED
 from dpmc_lab.classroom import numbers
-from dpmc_lab.classroom.pictures import format_percent
 from dpmc_lab.classroom.room import Room
-from dpmc_lab.curves.cards import format_epsilon
 from dpmc_lab.lessons import LESSONS
 from dpmc_lab.sweep.presets import EPSILONS
 
 pytestmark = pytest.mark.slow
-
-CURVE = Path(__file__).resolve().parents[2] / "sample_data" / "curves" / "movie-night.csv"
 
 
 def reveal_slide(name, **setting):
     lesson, key = name.split("/")
     slide = LESSONS[lesson].get_slide(key)
     return slide.reveal(slide.start | setting)
-
-
-def compute_majority_success(flip, times):
-    """Return how often the majority of the reports is right; a tie is right half of the time."""
-    chances = [math.comb(times, k) * flip**k * (1 - flip) ** (times - k) for k in range(times + 1)]
-    wrong = sum(chance for k, chance in enumerate(chances) if 2 * k > times)
-    tie = sum(chance for k, chance in enumerate(chances) if 2 * k == times)
-    return 1 - wrong - tie / 2
-
-
-def flip(epsilon):
-    return 1 / (1 + math.exp(epsilon))
-
-
-def read_scores(mechanism):
-    """Return the mean accuracy by epsilon, read off the file as it ships."""
-    by_epsilon = {}
-    with CURVE.open(encoding="utf-8") as stream:
-        for row in csv.DictReader(line for line in stream if not line.startswith("#")):
-            if row["mechanism"] == mechanism and row["metric"] == "accuracy":
-                by_epsilon.setdefault(row["epsilon"], []).append(float(row["value"]))
-    return {epsilon: float(np.mean(values)) for epsilon, values in by_epsilon.items()}
 
 
 def test_a_room_says_what_it_has_spent():
@@ -62,44 +30,6 @@ def test_a_room_says_what_it_has_spent():
     room.report(room.view().id, 0, "0" * 32, 1)
     room.ask(0)
     assert in_class(room.view()).sentences[0].endswith("has spent 4.")
-
-
-def test_what_one_rating_lights_up():
-    lit, guarantee, rated = numbers.load_audit_example()
-    ratings, position = generate_one_rating_example()
-    assert (lit.user, lit.item) == (ratings.users[position], ratings.items[position])
-    assert rated == 1
-    assert lit.cells == (lit.changes >= 1e-3).sum()
-    assert guarantee.change is RATING
-    assert lit.epsilon == pytest.approx(lit.changes.sum() / guarantee.releases.matrix.scale)
-    assert lit.epsilon > 20 * lit.claimed
-    assert guarantee.certified().epsilon == 40 * 400 * lit.claimed
-    other_example, _, max_rated = numbers.load_audit_example("many")
-    assert max_rated == np.bincount(ratings.users).max()
-    assert other_example.cells > 10 * lit.cells  # of other people too
-    assert other_example.epsilon > lit.claimed
-
-
-def test_the_audit_refutes_the_claim():
-    audit = numbers.load_audit()
-    assert audit.refuted == "claim"
-    assert audit.epsilon < audit.measured < numbers.load_audit_example()[1].certified().epsilon
-    assert (
-        f"found {format_epsilon(audit.measured, round_down=True)} where 1 is claimed"
-        in reveal_slide("claim/promise").sentences[1]
-    )
-
-
-def test_the_gain_that_is_kept_is_that_of_the_shipped_rows():
-    private_scores, baseline_scores, nonprivate = (
-        read_scores(id)
-        for id in ("input-flip", "majority", registry.NONPRIVATE_REFERENCES[Task.BINARY])
-    )
-    baseline = max(baseline_scores[""], read_scores("private-majority")["1"])
-    expected = (private_scores["1"] - baseline) / (nonprivate[""] - baseline)
-    assert numbers.compute_lesson_gain("input-flip", 1.0).share == pytest.approx(expected, abs=1e-6)
-    question = LESSONS["choose"].get_slide("price").predict
-    assert question.options[question.right] == format_percent(expected)
 
 
 def test_what_is_public_costs_nothing_and_is_not_always_worth_something():

@@ -26,7 +26,7 @@ from dpmc_core.solvers.linalg import leading_eigenpairs
 from dpmc_core.solvers.rows import gram_products
 from dpmc_lab import papers
 from dpmc_lab.papers import engine, hxz15, ryhh24
-from dpmc_lab.papers.engine import TrialRecipe, parsed
+from dpmc_lab.papers.engine import TrialRecipe, parse_texts
 from tests import ratings_helpers
 
 pytestmark = pytest.mark.slow
@@ -37,7 +37,7 @@ SMALL = {"size": (1, 1), "rank": 3, "ridge": 0.01}
 
 def run_among_parties(problem, variant, epsilon, seed, **settings):
     run = ryhh24.Ranking(data="", id=variant, epsilon=epsilon, **settings)
-    return run.among_parties(problem, seed)
+    return run.run_federation(problem, seed)
 
 
 @pytest.fixture(scope="module")
@@ -65,9 +65,9 @@ def compute_singular_values(ratings: Ratings, ridge: float, rank: int) -> tuple[
 
 
 def list_pieces(id: str) -> list[str]:
-    recipe = papers.find(id)[1].recipe
+    recipe = papers.find_experiment(id)[1].recipe
     assert isinstance(recipe, TrialRecipe)
-    return list(recipe.pieces())
+    return list(recipe.list_runs())
 
 
 # --- RYHH24 --------------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ def test_what_the_printed_lambda_leaves_of_the_papers_data(
 
 def test_what_one_experiment_ran_another_takes(tmp_path) -> None:
     """The numbers below stand for runs; all pieces of the figure are then among the table's."""
-    table, figure = (papers.find(f"ryhh24-{name}")[1] for name in ("table-3", "table-4"))
+    table, figure = (papers.find_experiment(f"ryhh24-{name}")[1] for name in ("table-3", "table-4"))
     runs = []
 
     def counted(experiment):
@@ -136,28 +136,10 @@ def test_what_one_experiment_ran_another_takes(tmp_path) -> None:
         return dataclasses.replace(recipe, trials=trials)
 
     for experiment, value in ((table, 0.5), (figure, 0.25)):
-        values = engine.of_pieces(experiment, counted(experiment), folder=tmp_path)
+        values = engine.run_trials(experiment, counted(experiment), folder=tmp_path)
         assert set(values.series[0].mean) == {value}
         assert len(runs) == len(list_pieces(table.id))
     assert [path.name for path in tmp_path.glob("*.jsonl")] == ["ryhh24.pieces.jsonl"]
-
-
-def test_curves_are_the_means_of_their_runs() -> None:
-    experiment = papers.find("ryhh24-table-3")[1]
-    recipe = experiment.recipe
-    assert isinstance(recipe, TrialRecipe)
-    values = {key: {"hr@10": k / 1000} for k, key in enumerate(list_pieces(experiment.id))}
-    series = {curve.label: curve for curve in recipe.series(values)}
-    best = series["opt"]
-    runs = [
-        v["hr@10"] for k, v in values.items() if " users dpimf-optimal epsilon 0.1 lambda 0.07" in k
-    ]
-    assert best.x == pytest.approx(np.arange(1, 11) / 10)
-    assert best.mean[0] == pytest.approx(np.mean(runs))
-    assert best.seeds == (3,) * 10
-    assert series["GT"].level
-    assert series["opt without noise"].level
-    assert {printed.series for printed in experiment.printed} <= set(series)
 
 
 # --- HXZ15 ---------------------------------------------------------------------------------------
@@ -167,7 +149,7 @@ def test_of_the_forms_only_public_user_factors_prove_the_promise() -> None:
     public = PublicFacts(users=943, items=1682, low=1, high=5)
     forms = facts.load_toml("dpmc_lab.papers", "hxz15.toml")["experiments"][1]["recipe"]["forms"]
     for name, texts in forms.items():
-        mechanism = registry.create("dpmf", epsilon=1.0, **parsed("dpmf", texts))
+        mechanism = registry.create("dpmf", epsilon=1.0, **parse_texts("dpmf", texts))
         guarantee = mechanism.guarantee(public)
         assert guarantee.certified(RATING).finite == (name == "public user factors")
 
@@ -181,13 +163,13 @@ def test_at_lambda_one_nothing_survives_whatever_the_clicks() -> None:
 @pytest.mark.parametrize("name", ["scenario 2", "scenario 3"])
 def test_bytes_by_formula_are_those_of_a_run(name) -> None:
     settings = hxz15.SCENARIOS[name]
-    assert hxz15.bytes_counted(settings, 12) == hxz15.bytes_by_formula(settings, 12)
+    assert hxz15.count_bytes_of_run(settings, 12) == hxz15.compute_bytes(settings, 12)
 
 
 def test_the_increase_is_over_the_same_seed() -> None:
-    recipe = papers.find("hxz15-increase")[1].recipe
+    recipe = papers.find_experiment("hxz15-increase")[1].recipe
     assert isinstance(recipe, TrialRecipe)
-    values = {key: {"mae": 1.0 if key.startswith("PMF") else 1.25} for key in recipe.pieces()}
-    for curve in recipe.series(values):
+    values = {key: {"mae": 1.0 if key.startswith("PMF") else 1.25} for key in recipe.list_runs()}
+    for curve in recipe.build_series(values):
         assert curve.mean == pytest.approx((0.25,) * len(curve.x))
         assert curve.high == pytest.approx((0.25,) * len(curve.x))

@@ -69,10 +69,7 @@ def test_no_two_phases_share_noise_masks_or_secrets(scenario, shares):
     """False alarm: two of some thousand independent numbers within 1e-12, less than 1e-5."""
     with privacy.record_publications() as published:
         run, _ = play_scenario(scenario(**THREE, shares=shares), watch=0)
-    noise = [
-        (publication.published - publication.private) / publication.release.scale
-        for publication in published
-    ]
+    noise = [(p.published - p.private) / p.release.scale for p in published]
     assert len(noise) == 3
     numbers = np.sort(np.abs(np.concatenate([np.ravel(d) for d in noise])))
     if shares is Shares.GAMMA:  # Gaussian shares of an item have H in common, not the numbers
@@ -91,10 +88,8 @@ def test_the_secret_of_the_third_party_is_another_in_every_phase(scenario):
         pytest.skip("the third party has no secret")
     secrets = []
     for phases in (1, 2):
-        run, _ = play_scenario(
-            scenario(epsilon=1.0, phases=phases, iterations=2, shares=Shares.GAMMA)
-        )
-        secrets.append(run.third_party.secret)
+        settings = scenario(epsilon=1.0, phases=phases, iterations=2, shares=Shares.GAMMA)
+        secrets.append(play_scenario(settings)[0].third_party.secret)
     assert not (secrets[0] == secrets[1]).any()  # false alarm: 24 numbers of 48 bits, 1e-13
 
 
@@ -211,9 +206,7 @@ def test_with_public_user_factors_the_card_certifies_the_claim():
         guarantee = settings.guarantee(public)
         assert guarantee.certified().epsilon == pytest.approx(0.7)
         assert guarantee.certified().epsilon <= 0.7
-        assert any(
-            "certified given that the user factors (random:3)" in c for c in guarantee.caveats
-        )
+        assert any("that the user factors (random:3)" in caveat for caveat in guarantee.caveats)
     fitted = StaticUsers(epsilon=0.7, user_factors=HeldUserFactors("pmf")).guarantee(public)
     assert not fitted.certified().finite
     assert "fitted on the same ratings" in fitted.certified().reason
@@ -227,8 +220,8 @@ def test_refitted_factors_stay_at_home_and_read_the_own_ratings_alone(scenario):
     published_messages = [m for m in run.transcript if m.kind == PUBLISHED]
     assert {m.sender for m in published_messages} == {RECOMMENDER}
     assert {m.round for m in published_messages} == {4, 8, 12}
-    (original, *_), (repeated, *_) = (
-        [play_scenario(scenario(**THREE), data)[0].refit_users(run.items)]
+    original, repeated = (
+        play_scenario(scenario(**THREE), data)[0].refit_users(run.items)
         for data in build_neighbours()
     )
     assert np.flatnonzero(np.abs(original - repeated).sum(axis=1) > 1e-12).tolist() == [1]
@@ -253,10 +246,8 @@ def test_a_trusted_server_in_phases_follows_the_law_of_a_run():
     ratings = make_ratings()
     run, _ = play_scenario(settings, ratings)
     generator = np.random.default_rng(1).spawn(4)[0]
-    phase_mechanisms = settings.phase_mechanisms(ratings.public.users)
-    items = simulate_phases(
-        settings, phase_mechanisms, run.rating_matrices, ratings.public, generator
-    )
+    mechanisms = settings.phase_mechanisms(ratings.public.users)
+    items = simulate_phases(settings, mechanisms, run.rating_matrices, ratings.public, generator)
     assert np.abs(items - run.mask_unpublished(run.items)).max() < 1e-3
 
 
@@ -281,14 +272,10 @@ def test_one_who_leaves_in_a_later_phase_ends_scenario_2_and_not_3():
     assert np.flatnonzero(absent).tolist() == [5]
     # who leaves in the last round of a phase, or in the first set-up, is there in the next set-up
     for departure_round in (4, 0):
-        settings = DynamicUsers(
-            **THREE, leaves=Departures(((departure_round, 1),)), shares=Shares.GAMMA
-        )
+        leaves = Departures(((departure_round, 1),))
         with privacy.record_publications() as published:
-            play_scenario(settings)
-        assert [len(publication.private) for publication in published][-2:] == [
-            len(run.user_of_pair)
-        ] * 2
+            play_scenario(DynamicUsers(**THREE, leaves=leaves, shares=Shares.GAMMA))
+        assert {len(p.private) for p in published[-2:]} == {len(run.user_of_pair)}
     with pytest.raises(InvalidSetting, match=r"rounds 0\.\.12 "):
         play_scenario(DynamicUsers(**THREE, leaves=Departures(((13, 0),))))
 
@@ -338,9 +325,8 @@ def test_a_round_goes_as_far_as_the_share_of_raters_that_is_picked():
     full, partial = [], []
     for run in runs:
         model, all_pairs = run.phases[0].models[0], np.arange(len(run.user_of_pair))
-        full.append(
-            sum_by_item(run, run.users.gradient(all_pairs, model[run.item_of_pair]), all_pairs)[0]
-        )
+        gradients = run.users.gradient(all_pairs, model[run.item_of_pair])
+        full.append(sum_by_item(run, gradients, all_pairs)[0])
         partial.append(run.phase.sums[0][0] - run.phase.noise[0])
     ratio = (np.ravel(full) @ np.ravel(partial)) / np.square(full).sum()
     assert ratio == pytest.approx(4 / 11, rel=0.1)
@@ -372,10 +358,8 @@ def test_held_user_factors_are_the_ones_that_are_used(tmp_path):
     assert np.allclose(run.phase.user_factors, rows / np.linalg.norm(rows, axis=1)[:, None])
     fitted, _ = play_scenario(StaticUsers(epsilon=1.0, user_factors=HeldUserFactors("pmf")))
     assert len(fitted.phases) == 1
-    assert not np.allclose(
-        fitted.phase.user_factors,
-        play_scenario(StaticUsers(epsilon=1.0))[0].refit_users(fitted.phases[0].models[0]),
-    )
+    refitted = play_scenario(StaticUsers(epsilon=1.0))[0].refit_users(fitted.phases[0].models[0])
+    assert not np.allclose(fitted.phase.user_factors, refitted)
 
 
 def test_the_rule_gives_more_phases_to_more_epsilon_and_no_more_than_its_most():
@@ -383,13 +367,10 @@ def test_the_rule_gives_more_phases_to_more_epsilon_and_no_more_than_its_most():
     assert counts == sorted(counts)
     assert counts[0] == counts[1] == 1
     assert counts[-1] == MAX_PHASES
-    assert (
-        choose_phase_count(10, 943, 12)
-        < choose_phase_count(10, 943, 3)
-        < choose_phase_count(10, 4 * 943, 3)
-    )
-    assert StaticUsers(epsilon=100.0).phase_count(943) == choose_phase_count(100, 943, 3)
-    assert StaticUsers(epsilon=100.0, phases=2).phase_count(943) == 2
+    counts = [choose_phase_count(10, *size) for size in ((943, 12), (943, 3), (4 * 943, 3))]
+    assert counts[0] < counts[1] < counts[2]
+    assert StaticUsers(epsilon=100.0).count_phases(943) == choose_phase_count(100, 943, 3)
+    assert StaticUsers(epsilon=100.0, phases=2).count_phases(943) == 2
 
 
 @pytest.fixture(scope="module")
@@ -407,9 +388,8 @@ def test_refit_and_split_make_up_the_difference_from_scenario_1(movie_night):
     assert noisier.phases == 1
     assert noisier.split == (0.0, 0.0)
     assert noisier.refit.mean > 5 * noisier.refit.error
-    with_held_factors = measure_gap(
-        StaticUsers(epsilon=1.0, user_factors=HeldUserFactors("pmf")), movie_night, 0, draws=2
-    )
+    held = StaticUsers(epsilon=1.0, user_factors=HeldUserFactors("pmf"))
+    with_held_factors = measure_gap(held, movie_night, 0, draws=2)
     assert with_held_factors.held
     assert abs(with_held_factors.refit.mean) < 0.005
 

@@ -22,10 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SECTION = (ROOT / "docs" / "adding-a-mechanism.md").read_text(encoding="utf-8")
 (EXAMPLE,) = re.findall(r"```python\n(.*?)```", SECTION, flags=re.DOTALL)
 (PYPROJECT,) = re.findall(r"```toml\n(.*?)```", SECTION, flags=re.DOTALL)
-COUNTERPART_FIELD, BASELINE_FIELD = (
-    "nonprivate_counterpart: ClassVar[str]",
-    "baseline: ClassVar[str]",
-)
+TWIN, BASELINE = "nonprivate_counterpart: ClassVar[str] = ", "baseline: ClassVar[str] = "
 SWEEP = [
     *("sweep", "--data", "restaurants", "--mechanisms", "noisy-mean", "--epsilons", "0.1,1"),
     *("--seeds", "1:2"),
@@ -71,18 +68,13 @@ def read_metrics(path):
 
 
 def test_the_example_of_the_readme_is_fitted(file, capsys):
-    assert (
-        main(
-            ["fit", "restaurants", "noisy-mean", "--epsilon", "1", "--plugin", str(file), "--json"]
-        )
-        == 0
-    )
+    argv = ["fit", "restaurants", "noisy-mean", "--epsilon", "1", "--plugin", str(file), "--json"]
+    assert main(argv) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["guarantee"]["certified"]["epsilon"] == pytest.approx(1.0)
     assert set(report["baselines"]) == {"global-mean", "reference-ratings"}
-    assert report["metrics"]["rmse"] == pytest.approx(
-        report["baselines"]["global-mean"]["rmse"], 0.1
-    )
+    mean = report["baselines"]["global-mean"]
+    assert report["metrics"]["rmse"] == pytest.approx(mean["rmse"], 0.1)
 
 
 @pytest.mark.slow
@@ -121,30 +113,14 @@ def test_the_contract_test_takes_it_in(file):
     assert "cannot be read: No such file" in bad.stderr
 
 
-@pytest.mark.slow
-def test_the_contract_test_finds_noise_that_is_not_on_the_card(file):
-    file.write_text(
-        EXAMPLE.replace("total.publish([ratings.values.sum()], rng)", "[ratings.values.sum()]")
-    )
-    completed = run_child(
-        *("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/core/test_contract.py"),
-        *("--plugin", file, "-k", "noisy-mean and records_of_the_card"),
-    )
-    assert completed.returncode == 1
-    assert "1 failed" in completed.stdout
-
-
 @pytest.mark.parametrize(
     ("source", "message"),
     [
         ("", "it defines no mechanism"),
-        ("class _Base:\n    def fit(self): ...", "it defines no mechanism"),
         ("from dpmc_core.mechanisms.plain import MaximumLikelihood", "it defines no mechanism"),
         ("def fit(:", r"SyntaxError: .* \(my_method.py, line 1\)"),
         ("\nraise ValueError('two\\nlines')", r"ValueError: two lines \(my_method.py, line 2\)"),
         ("import sys\nsys.exit()", "SystemExit"),
-        ("import no_such_package", "No module named 'no_such_package'"),
-        ("\0", "null bytes"),
         (edit_example('    id: ClassVar[str] = "noisy-mean"\n', ""), "needs the class variable id"),
         (edit_example("Task.RATINGS", "'ratings'"), r"class variable task \(.*\), got 'ratings'"),
         (edit_example("[int] = 1", "[int] = 0"), "class variable revision .*, got 0"),
@@ -152,40 +128,16 @@ def test_the_contract_test_finds_noise_that_is_not_on_the_card(file):
             edit_example("noisy-mean", "Noisy Mean"),
             "must be words like my-method, got 'Noisy Mean'",
         ),
-        (
-            edit_example("noisy-mean", "clear"),
-            "the id 'clear' of NoisyMean is taken by MaximumLikelihood",
-        ),
+        (edit_example("noisy-mean", "clear"), "the id 'clear' of NoisyMean is taken by Maximum"),
         (edit_example("frozen=True, ", ""), r"must be a @dataclass\(frozen=True, kw_only=True\)"),
-        (edit_example(", kw_only=True", ""), r"must be a @dataclass\(frozen=True, kw_only=True\)"),
         (edit_example("@dataclass(frozen=True, kw_only=True)\n", ""), "must be a @dataclass"),
         (edit_example("def guarantee", "def card"), "needs the method guarantee"),
-        (
-            edit_example('"global-mean"', '"nothing"'),
-            "the nonprivate_counterpart of NoisyMean must be .*, got 'nothing'",
-        ),
-        (
-            edit_example(f'{BASELINE_FIELD} = "global-mean"', f"{BASELINE_FIELD} = 'majority'"),
-            "the baseline of",
-        ),
-        (
-            edit_example(
-                f'{COUNTERPART_FIELD} = "global-mean"', f"{COUNTERPART_FIELD} = 'noisy-mean'"
-            ),
-            "without noise",
-        ),
-        (
-            edit_example("epsilon: float = setting(", "epsilon: float = 1.0  # ("),
-            "declared with setting",
-        ),
-        (
-            edit_example("epsilon: float", 'epsilon: "Unknown"'),
-            "settings of NoisyMean cannot be read",
-        ),
-        (
-            edit_example("epsilon: float", "epsilon: list[float]"),
-            "setting epsilon .* must be an int",
-        ),
+        (edit_example('"global-mean"', '"nothing"'), "counterpart of .* must be .*, got 'nothing'"),
+        (edit_example(f'{BASELINE}"global-mean"', f"{BASELINE}'majority'"), "the baseline of"),
+        (edit_example(f'{TWIN}"global-mean"', f"{TWIN}'noisy-mean'"), "without noise"),
+        (edit_example("float = setting(", "float = 1.0  # ("), "declared with setting"),
+        (edit_example("epsilon: float", 'epsilon: "Unknown"'), "settings of .* cannot be read"),
+        (edit_example("epsilon: float", "epsilon: list[float]"), "epsilon .* must be an int"),
         (edit_example("epsilon: float", "rank: int"), "setting rank of NoisyMean needs a default"),
     ],
 )
@@ -249,7 +201,7 @@ def test_a_file_may_be_named_twice_and_loaded_again_when_it_has_changed(file):
 @pytest.mark.slow
 def test_a_file_may_bring_its_own_twin(file):
     file.write_text(
-        edit_example(f'{COUNTERPART_FIELD} = "global-mean"', f"{COUNTERPART_FIELD} = 'their-mean'")
+        edit_example(f'{TWIN}"global-mean"', f"{TWIN}'their-mean'")
         + "\n\nfrom dpmc_core.mechanisms.plain import GlobalMean\n\n\n"
         "@dataclass(frozen=True, kw_only=True)\n"
         "class TheirMean(GlobalMean):\n"

@@ -10,13 +10,7 @@ from scipy import stats
 from dpmc_core import privacy
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.privacy import RATING, Shares
-from dpmc_lab.protocol import (
-    RECOMMENDER,
-    THIRD_PARTY,
-    FixedPoint,
-    Traffic,
-    attacks,
-)
+from dpmc_lab.protocol import RECOMMENDER, THIRD_PARTY, FixedPoint, Traffic, attacks
 from dpmc_lab.protocol.scenarios import (
     ANSWER,
     HIDDEN_NOISE,
@@ -88,9 +82,8 @@ def test_the_release_is_published_once_and_certified_as_scenario_1s(scenario):
 def test_scenario_2_counts_agree_with_the_formula(shares, masks, colluding):
     if colluding and shares is Shares.GAUSSIAN:
         pytest.skip("Gaussian shares allow no collusion")
-    settings = StaticUsers(
-        epsilon=1.0, shares=shares, masks=masks, colluding=colluding, iterations=4, rank=2
-    )
+    options = {"shares": shares, "masks": masks, "colluding": colluding}
+    settings = StaticUsers(epsilon=1.0, iterations=4, rank=2, **options)
     run, _ = play_scenario(settings)
     assert_counts(run, settings.predict_traffic(run.raters, run.public.users))
 
@@ -130,9 +123,7 @@ def test_the_third_party_sees_uniform_numbers_whatever_the_ratings():
     ratings = make_ratings(4)
     for data in (ratings, dataclasses.replace(ratings, values=6 - ratings.values)):
         run, _ = play_scenario(settings, data, watch=0)
-        residues = np.concatenate([m.payload["answer"] for m in run.transcript if m.kind == ANSWER])
-        top = (residues >> np.uint64(45)).astype(int)
-        assert_frequencies(np.bincount(top, minlength=8), np.full(8, 1 / 8))
+        assert_uniform(m.payload["answer"] for m in run.transcript if m.kind == ANSWER)
 
 
 def assert_uniform(residues):
@@ -188,16 +179,6 @@ def test_what_a_party_draws_depends_on_its_own_generator_alone(scenario):
     assert payloads[0][1].any() == (scenario is DynamicUsers)
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
-def test_each_user_draws_a_share_of_the_own(scenario):
-    """False alarm: two of some 200 independent numbers within 1e-13, less than 1e-8."""
-    with privacy.record_publications() as published:
-        play_scenario(scenario(epsilon=1.0, shares=Shares.GAMMA))
-    (publication,) = published
-    added = np.abs(publication.published - publication.private).ravel()
-    assert np.diff(np.sort(added)).min() > 1e-13
-
-
 class FixedUserFactors(HeldUserFactors):
     """Any user factors, held fixed."""
 
@@ -223,31 +204,29 @@ def test_long_user_factors_move_no_linear_term_further_than_stated():
     assert 0.8 * stated <= max_change <= stated * (1 + 1e-9)
 
 
-def test_the_difference_attack_works_without_masks_and_fails_with_them():
-    for masks in (False, True):
-        settings = StaticUsers(epsilon=1.0, iterations=3, masks=masks)
-        run, _ = play_scenario(settings, watch=0)
-        everyone = attacks.run_difference_attack(run)
-        assert len(everyone) == run.raters[0]
-        for recovered in everyone:
-            assert recovered.succeeds is not masks
-            if masks:
-                assert recovered.error > 1e3 * np.abs(recovered.truth).max()
-
-
-def test_the_difference_attack_fails_in_scenario_3():
-    settings = DynamicUsers(epsilon=1.0, iterations=3)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        StaticUsers(epsilon=1.0, iterations=3, masks=False),
+        StaticUsers(epsilon=1.0, iterations=3),
+        DynamicUsers(epsilon=1.0, iterations=3),
+    ],
+)
+def test_the_difference_attack_works_without_masks_and_fails_with_them(settings):
     run, _ = play_scenario(settings, watch=0)
-    recovered = attacks.run_difference_attack(run)
-    assert len(recovered) == run.raters[0]
-    assert not any(f.succeeds for f in recovered)
+    everyone, has_masks = attacks.run_difference_attack(run), getattr(settings, "masks", True)
+    assert len(everyone) == run.raters[0]
+    for recovered in everyone:
+        assert recovered.succeeds is not has_masks
+        if has_masks:
+            assert recovered.error > 1e3 * np.abs(recovered.truth).max()
 
 
 def test_an_active_recommender_reads_a_off_the_noisy_sums():
     run, _ = play_scenario(StaticUsers(epsilon=0.1, iterations=20), watch=0)
     truth = attacks.compute_true_squares(run, 0)
     recovered = attacks.recover_squares_actively(
-        attacks.build_sum_query(run, 0), truth.shape[0], attacks.longest_reach(run, 0)
+        attacks.build_sum_query(run, 0), truth.shape[0], attacks.compute_longest_reach(run, 0)
     )
     assert np.abs(recovered - truth).max() <= 1e-8
     sums = [s[0] for s in run.phase.sums]
@@ -311,10 +290,8 @@ def test_the_card_of_scenario_3_says_that_single_gradients_are_covered_by_nothin
 def test_in_scenario_2_a_user_who_leaves_ends_the_run_with_a_sentence():
     settings = StaticUsers(epsilon=1.0, iterations=5, leaves=Departures(((3, 2),)))
     run = ScenarioRun(settings, make_ratings(), np.random.default_rng(0))
-    with pytest.raises(
-        ProtocolAborted,
-        match=r"round 3 is aborted: user 2 left .*-1\)/.* fresh noise .* spends epsilon again",
-    ):
+    message = r"round 3 is aborted: user 2 left .*-1\)/.* fresh noise .* spends epsilon again"
+    with pytest.raises(ProtocolAborted, match=message):
         list(run.play())
     assert len(run.phase.sums) == 2
 
@@ -384,21 +361,9 @@ def test_in_scenario_3_nothing_of_who_left_reaches_the_others():
     assert received[0] == received[1]
     assert any(kind == RESTART for _, _, kind, _ in received[0])
     # and the second try uses fresh masks and pieces: no number is sent twice
-    residues = [
-        tuple(m.payload["mask"]) + tuple(m.payload["piece"])
-        for m in run.transcript
-        if m.kind == MODEL
-    ]
-    flat = [number for row in residues for number in row]
-    assert len(flat) == len(set(flat))
-
-
-def test_users_come_and_go_and_the_result_is_that_of_the_same_attendance():
-    settings = DynamicUsers(epsilon=1.0, iterations=12, online=0.6)
-    run, rounds = play_scenario(settings, make_ratings(6, 30, 10, 0.7))
-    assert len(rounds) == 12
-    assert len({len(pairs) for pairs, _ in run.phase.steps}) > 1
-    assert np.abs(run.items - compute_reference_items(run)).max() <= 12 * settings.fixed_point.step
+    models = [m.payload for m in run.transcript if m.kind == MODEL]
+    residues = [number for model in models for number in (*model["mask"], *model["piece"])]
+    assert len(residues) == len(set(residues))
 
 
 def test_items_too_few_were_there_to_make_noise_for_take_no_part_and_are_listed():
@@ -453,6 +418,9 @@ def test_leaves_have_a_text_form_and_must_fit_the_run():
     assert Departures.parse("3:1,5:2") == Departures(((3, 1), (5, 2)))
     assert str(Departures.parse("3:1,5:2")) == "3:1,5:2"
     assert Departures.parse(str(Departures())) == Departures()
+    for text in ("3", "a:b", "1:2:3", "1:-2"):
+        with pytest.raises(InvalidSetting, match="leaves must be ROUND:USER"):
+            Departures.parse(text)
     for departure in ((99, 0), (1, 99)):
         with pytest.raises(InvalidSetting, match="leaves must be ROUND:USER with rounds"):
             play_scenario(DynamicUsers(epsilon=1.0, leaves=Departures((departure,))))
@@ -464,30 +432,13 @@ def test_a_watched_item_must_have_raters_to_hide_behind():
             play_scenario(StaticUsers(epsilon=1.0), watch=item)
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
-def test_a_finer_fixed_point_comes_closer(scenario):
-    gaps = []
-    for bits in (6, 14, 22):
-        run, _ = play_scenario(scenario(epsilon=1.0, fraction_bits=bits, iterations=5))
-        gaps.append(np.abs(run.items - compute_reference_items(run)).max())
-    assert gaps[0] > 20 * gaps[1] > 400 * gaps[2]
-
-
 def test_who_takes_no_part_is_reported():
     run, _ = play_scenario(StaticUsers(epsilon=1.0, iterations=2))
     assert run.skipped.unrated_items.tolist() == [7]
     assert run.skipped.rare_items.tolist() == [6]
     assert run.skipped.silent_users.tolist() == [11]
     assert np.array_equal(run.items[6:], run.phase.models[0][6:])  # data-free
-    hardened, _ = play_scenario(
-        StaticUsers(epsilon=1.0, iterations=2, shares=Shares.GAMMA, colluding=5)
-    )
-    assert set(hardened.skipped.rare_items) == set(
-        np.flatnonzero(np.isin(hardened.raters, range(1, 6)))
-    )
-
-
-@pytest.mark.parametrize("text", ["3", "a:b", "1:2:3", "1:-2"])
-def test_leaves_that_cannot_be_read_are_refused(text):
-    with pytest.raises(InvalidSetting, match="leaves must be ROUND:USER"):
-        Departures.parse(text)
+    settings = StaticUsers(epsilon=1.0, iterations=2, shares=Shares.GAMMA, colluding=5)
+    hardened, _ = play_scenario(settings)
+    rare_items = np.flatnonzero(np.isin(hardened.raters, range(1, 6)))
+    assert set(hardened.skipped.rare_items) == set(rare_items)

@@ -83,22 +83,17 @@ def test_the_rule(task, trust, epsilon, size, id):
 
 def test_what_is_named_instead_is_certified():
     """The unit that a sentence names gets a method, whoever is trusted."""
-    for change, trust in itertools.product((CELL, USER_EMPTIED), Trust):
-        with pytest.raises(InvalidSetting, match="take unit rating"):
-            recommend_method(
-                Task.BINARY, change, build_public_facts(Task.BINARY), epsilon=1.0, trust=trust
-            )
-        assert recommend_method(
-            Task.BINARY, RATING, build_public_facts(Task.BINARY), epsilon=1.0, trust=trust
-        )
-    for task in (Task.RATINGS, Task.RANKING):
-        with pytest.raises(InvalidSetting, match="take unit cell"):
-            recommend_method(
-                task, USER_EMPTIED, build_public_facts(task), epsilon=1.0, trust=Trust.LOCAL
-            )
-        assert recommend_method(
-            task, CELL, build_public_facts(task), epsilon=1.0, trust=Trust.LOCAL
-        )
+    cases = [
+        (Task.BINARY, *case, RATING) for case in itertools.product((CELL, USER_EMPTIED), Trust)
+    ]
+    cases += [(t, USER_EMPTIED, Trust.LOCAL, CELL) for t in (Task.RATINGS, Task.RANKING)]
+    for task, change, trust, named in cases:
+        public, options = build_public_facts(task), {"epsilon": 1.0, "trust": trust}
+        with pytest.raises(
+            InvalidSetting, match="take unit " + {RATING: "rating", CELL: "cell"}[named]
+        ):
+            recommend_method(task, change, public, **options)
+        assert recommend_method(task, named, public, **options)
 
 
 @pytest.mark.parametrize("delta", [1e-9, 1e-6, 1e-3])
@@ -210,19 +205,12 @@ def test_no_rating_is_read(capsys, tmp_path):
     ("changes", "message"),
     [
         ({"epsilon": 0.0}, "epsilon must be > 0, got 0"),
-        ({"epsilon": -1.0}, "epsilon must be > 0"),
-        ({"epsilon": float("nan")}, "epsilon must be > 0"),
-        ({"delta": -0.1}, "delta must be"),
         ({"delta": 1.0}, "delta must be"),
         ({"delta": 0.0}, "delta must be|no finite epsilon"),  # Gaussian noise needs one
         ({"delta": 0.5}, "delta must be < 1/users"),
     ],
 )
 def test_a_budget_that_cannot_be_is_a_sentence(changes, message):
+    public, options = build_public_facts(Task.RATINGS), {"epsilon": 1.0, **changes}
     with pytest.raises(InvalidSetting, match=message):
-        recommend_method(
-            Task.RATINGS,
-            USER_EMPTIED,
-            build_public_facts(Task.RATINGS),
-            **{"epsilon": 1.0, **changes},
-        )
+        recommend_method(Task.RATINGS, USER_EMPTIED, public, **options)

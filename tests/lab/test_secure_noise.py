@@ -44,10 +44,10 @@ from dpmc_core.privacy import (
 from dpmc_core.privacy.accounting import gaussian_delta
 from dpmc_core.privacy.exact_noise import SecureSource
 from dpmc_core.problem import prepare_all_ratings
-from dpmc_core.settings import parse_setting
 from dpmc_lab.study import release as exporting
 from dpmc_lab.study.release import check_releasable, export_release, secure_guarantee, write_release
 from tests.release_helpers import ITEMS, USERS, make_ratings
+from tests.release_helpers import create_mechanism as parse_mechanism
 from tests.slow_helpers import mark_rest_slow
 from tests.statistics_helpers import (
     FALSE_ALARM,
@@ -470,39 +470,18 @@ def test_a_method_without_privacy_is_never_released(id):
 
 def test_settings_decide_whether_it_can_be_released():
     signs, stars = make_ratings(Task.BINARY), make_ratings(Task.RATINGS)
-    published = parse_named_setting("objective", "estimator", "published")
-    with pytest.raises(CannotRelease, match="probit loss"):
-        check_releasable(
-            create_mechanism("objective", **build_probit_settings("objective"), **published), signs
-        )
-    flips = {"p_plus": 1.0, "p_minus": 0.5}
-    with pytest.raises(CannotRelease, match="reveal their input"):
-        check_releasable(create_mechanism("input-flip", **flips), signs)
-    with pytest.raises(CannotRelease, match="NormLaplace"):
-        check_releasable(create_mechanism("dpmf", **build_public_factors()), stars)
-    by_coordinate = create_mechanism(
-        "dpmf", **build_public_factors(), **parse_named_setting("dpmf", "noise", "coordinate")
-    )
-    exported = export_release(by_coordinate, stars)
-    assert set(exported.arrays) == {"items"}
-    neighbours = create_mechanism(
-        "svd-after-cleansing",
-        **parse_named_setting("svd-after-cleansing", "predictor", "neighbours"),
-    )
-    with pytest.raises(CannotRelease, match="no factors"):
-        export_release(neighbours, stars)
-
-
-def parse_named_setting(id, name, text):
-    return {name: parse_setting(registry.get_mechanism(id), name, text)}
-
-
-def build_probit_settings(id):
-    return parse_named_setting(id, "link", "probit") | {"bound": 1.0}
-
-
-def build_public_factors():
-    return parse_named_setting("dpmf", "user_factors", "random:1")
+    public_factors = {"user_factors": "random:1"}
+    probit = {"link": "probit", "bound": "1.0", "estimator": "published"}
+    for id, settings, ratings, reason in (
+        ("objective", probit, signs, "probit loss"),
+        ("input-flip", {"p_plus": "1.0", "p_minus": "0.5"}, signs, "reveal their input"),
+        ("dpmf", public_factors, stars, "NormLaplace"),
+        ("svd-after-cleansing", {"predictor": "neighbours"}, stars, "no factors"),
+    ):
+        with pytest.raises(CannotRelease, match=reason):
+            export_release(parse_mechanism(id, settings), ratings)
+    by_coordinate = parse_mechanism("dpmf", {"noise": "coordinate"} | public_factors)
+    assert set(export_release(by_coordinate, stars).arrays) == {"items"}
 
 
 def test_too_many_draws_are_refused_before_any(monkeypatch):
@@ -572,7 +551,7 @@ def test_the_command_writes_a_file_and_says_what_it_holds(dpmc, stars, tmp_path)
     status, text, err = dpmc(*argv, "--out", out)
     assert (status, err) == (0, "")
     flat = " ".join(text.split())
-    for expected in (f"Wrote {out}", "items 16 x 4", "certified epsilon 1", "not covered"):
+    for expected in (f"Wrote {out}", "items 16 x 4", "proved epsilon 1", "not covered"):
         assert expected in flat
     assert "rmse" not in text
     assert sorted(p.name for p in tmp_path.iterdir()) == ["found.npz", "stars.tsv"]
@@ -585,21 +564,14 @@ def test_the_command_writes_a_file_and_says_what_it_holds(dpmc, stars, tmp_path)
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (
-            ["input-flip", "--epsilon", "1", "--prepare", "binarise=mean"],
-            "no noise covers the threshold",
-        ),
-        (["input-flip"], "epsilon must be given"),
-        (["input-flip", "--epsilon", "0"], "epsilon must be > 0"),
-        (["input-flap", "--epsilon", "1"], "did you mean input-flip"),
-        (["modified-laplace", "--epsilon", "1"], "no exact sampler"),
-        (["dpmf", "--epsilon", "1"], "no finite certified epsilon"),
-        (["clear", "--prepare", "binarise=3.5"], "no finite certified epsilon"),
-        (["private-svd", "--epsilon", "1", "--set", "clip=-1"], "clip must be > 0"),
-        (["private-item-mean", "--epsilon", "1", "--delta", "0.5"], "delta must be < 1/users"),
-        (["private-item-mean", "--epsilon", "1", "--out", "found.pkl"], "a file named .npz"),
-        (["private-item-mean", "--epsilon", "1", "--out", "no/found.npz"], "there is no folder"),
-        (["private-item-mean", "--epsilon", "1", "--out", "stars.npz"], "is there already"),
+        ("input-flip --epsilon 1 --prepare binarise=mean", "no noise covers the threshold"),
+        ("input-flip", "epsilon must be given"),
+        ("modified-laplace --epsilon 1", "no exact sampler"),
+        ("dpmf --epsilon 1", "no finite certified epsilon"),
+        ("private-item-mean --epsilon 1 --delta 0.5", "delta must be < 1/users"),
+        ("private-item-mean --epsilon 1 --out found.pkl", "a file named .npz"),
+        ("private-item-mean --epsilon 1 --out no/found.npz", "there is no folder"),
+        ("private-item-mean --epsilon 1 --out stars.npz", "is there already"),
     ],
 )
 def test_a_mistake_gets_one_sentence_and_no_file(dpmc, stars, options, sentence, monkeypatch):
@@ -607,7 +579,7 @@ def test_a_mistake_gets_one_sentence_and_no_file(dpmc, stars, options, sentence,
     (stars.parent / "stars.npz").touch()
     before = sorted(stars.parent.iterdir())
     out = [] if "--out" in options else ["--out", "found.npz"]
-    status, text, err = dpmc("release", stars, *options, "--range", "1:5", *out)
+    status, text, err = dpmc("release", stars, *options.split(), "--range", "1:5", *out)
     assert (status, text) == (1, "")
     assert err.startswith("dpmc: ")
     assert sentence in err
@@ -643,20 +615,3 @@ def test_the_samplers_agree_with_the_laws_far_out():
     chance = 2 * stats.norm.sf(3)
     n_far = int((np.abs(draws) > 3).sum())
     assert_frequencies([n_far, 20_000 - n_far], [chance, 1 - chance])
-
-
-class Halved(SecureSource):
-    def add_noise(self, kind, value, scale):
-        return super().add_noise(kind, value, scale / 2)
-
-
-class OneDrawForAll(SecureSource):
-    def add_noise(self, kind, value, scale):
-        return value + super().add_noise(kind, np.zeros(1), scale)
-
-
-@pytest.mark.parametrize("source", [Halved, OneDrawForAll])
-@pytest.mark.parametrize("kind", [Laplace, Gaussian])
-def test_a_planted_bug_fails(kind, source):
-    with pytest.raises(AssertionError):
-        assert_release_noise(build_release(kind, (2, 4), 3.0), source(), runs=400)

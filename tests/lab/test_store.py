@@ -22,7 +22,13 @@ from dpmc_core.ratings import PublicFacts
 from dpmc_lab import store
 from dpmc_lab.store import Store, StoreError, StoreLocked
 from dpmc_lab.sweep import Grid, build_plan
-from tests.store_helpers import drop_privileges, make_record, needs_modes, open_folder
+from tests.store_helpers import (
+    drop_privileges,
+    make_record,
+    mount_small_disk,
+    needs_modes,
+    open_folder,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -43,11 +49,7 @@ def read_records(opened):
 
 
 def test_a_record_comes_back_as_it_went_in(opened):
-    records = [
-        make_record(),
-        make_record("majority", None),
-        make_record(epsilon=2.5, seed=7, accuracy=0.7),
-    ]
+    records = [make_record(), make_record("majority", None), make_record(epsilon=2.5, seed=7)]
     records[1]["guarantee"]["reasons"] = {"value": "no noise"}
     assert opened.add(records) == 3
     by_key = {record.pop("key"): record for record in read_records(opened)}
@@ -103,32 +105,19 @@ def test_curves_collect_what_differs_in_epsilon_and_seed_only(opened):
     assert [info.name for info in store.list_curves(opened, data="moons")] == ["moons"]
     assert len(store.list_curves(opened, mechanism="input-flip", source="5" * 16)) == 3
     assert store.list_curves(opened, keys=[curves[1].key])[0].settings["radius"] == 0.5
-    expected = store.unit_key(
-        "5" * 16,
-        ["binarise=mean"],
-        "a random 0.2 of the ratings",
-        "input-flip",
-        revision,
-        store.without_epsilon(make_record()["settings"]),
-    )
-    assert curves[0].key == expected
+    data = "5" * 16, ["binarise=mean"], "a random 0.2 of the ratings"
+    settings = store.drop_epsilon(make_record()["settings"])
+    assert curves[0].key == store.unit_key(*data, "input-flip", revision, settings)
 
 
 def test_points_are_the_values_of_the_lowest_seeds(opened):
-    opened.add(
-        [make_record(epsilon=e, seed=s, accuracy=s / 10) for s in (5, 3, 1) for e in (2.0, 1.0)]
-    )
+    keys = [(e, s) for s in (5, 3, 1) for e in (2.0, 1.0)]
+    opened.add([make_record(epsilon=e, seed=s, accuracy=s / 10) for e, s in keys])
     (info,) = store.list_curves(opened)
-    assert list(store.load_points(opened, info.id, "accuracy", seeds=2).items()) == [
-        ((1.0, 1), 0.1),
-        ((1.0, 3), 0.3),
-        ((2.0, 1), 0.1),
-        ((2.0, 3), 0.3),
-    ]
-    assert store.load_points(opened, info.id, "accuracy", seeds=[9, 5]) == {
-        (1.0, 5): 0.5,
-        (2.0, 5): 0.5,
-    }
+    points = store.load_points(opened, info.id, "accuracy", seeds=2)
+    assert list(points.items()) == [((e, s), s / 10) for e in (1.0, 2.0) for s in (1, 3)]
+    points = store.load_points(opened, info.id, "accuracy", seeds=[9, 5])
+    assert points == {(1.0, 5): 0.5, (2.0, 5): 0.5}
     assert store.load_points(opened, info.id, "rmse") == {}
     with pytest.raises(InvalidSetting, match="did you mean accuracy"):
         store.load_points(opened, info.id, "acuracy")
@@ -140,11 +129,8 @@ def test_what_is_certified_comes_with_its_reasons(opened):
     claims = store.load_claims(opened, info.id)
     first, second = claims.values()
     assert (list(claims), first.claimed, first.change.unit) == ([1.0, 2.0], 1.0, "value")
-    assert (second.units["value"], second.units["row_values"], second.units["entry"]) == (
-        2.0,
-        60.0,
-        None,
-    )
+    units = [second.units[name] for name in ("value", "row_values", "entry")]
+    assert units == [2.0, 60.0, None]
     assert second.reasons == {"entry": "the pattern is public"}
 
 
@@ -193,14 +179,9 @@ def test_the_keys_of_units_are_those_of_an_older_store(old):
     What stands beside a method has changed since, and so has the revision of input perturbation.
     """
     mechanism_ids = ("output", "clear", "majority")
-    grid = Grid(
-        data=["movie-night"],
-        mechanisms=["input-flip", *mechanism_ids],
-        epsilons=[1, 4],
-        seeds=[1, 2],
-        steps=["binarise=mean"],
-    )
-    units = build_plan(grid).units
+    grid = {"data": ["movie-night"], "mechanisms": ["input-flip", *mechanism_ids]}
+    grid |= {"epsilons": [1, 4], "seeds": [1, 2], "steps": ["binarise=mean"]}
+    units = build_plan(Grid(**grid)).units
     selected = [unit for unit in units if unit.mechanism.id in mechanism_ids]
     assert len(selected) == 2 * 2 + 2 + 2
     with closing(sqlite3.connect(old)) as opened:
@@ -217,13 +198,8 @@ def test_the_keys_of_units_are_those_of_an_older_store(old):
 
 def test_an_export_holds_every_row(opened, tmp_path):
     opened.add([make_record(epsilon=e, seed=s) for e in (1.0, 2.0) for s in (1, 2)])
-    opened.add(
-        [
-            make_record(
-                "majority", None, data=make_record()["data"] | {"title": "=1+1", "name": "-5"}
-            )
-        ]
-    )
+    data = make_record()["data"] | {"title": "=1+1", "name": "-5"}
+    opened.add([make_record("majority", None, data=data)])
     curves = store.list_curves(opened)
     assert store.write_file(opened, curves, tmp_path / "rows.csv") == 5
     with (tmp_path / "rows.csv").open(newline="") as file:
@@ -239,28 +215,22 @@ def test_an_export_holds_every_row(opened, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"new", "rows.csv"}
 
 
-def test_an_export_is_complete_or_not_there(opened, tmp_path, monkeypatch):
-    opened.add([make_record()])
-    old = tmp_path / "rows.csv"
-    old.write_text("what was here")
-    monkeypatch.setattr("dpmc_lab.store.iterate_records", lambda *_: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        store.write_file(opened, store.list_curves(opened), old)
-    assert old.read_text() == "what was here"
-    assert {path.name for path in tmp_path.iterdir()} == {"new", "rows.csv"}
-
-
-def test_an_export_onto_a_full_disk_names_the_file_and_leaves_nothing(
-    opened, tmp_path, monkeypatch
-):
+def test_an_export_is_complete_or_not_there_also_on_a_full_disk(opened, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     opened.add([make_record()])
-    monkeypatch.setattr("dpmc_lab.store.iterate_records", full)
-    with pytest.raises(DpmcError, match=r"rows\.csv could not be written: no space"):
-        store.write_file(opened, store.list_curves(opened), tmp_path / "rows.csv")
-    assert {path.name for path in tmp_path.iterdir()} == {"new"}
+    old, curves = tmp_path / "rows.csv", store.list_curves(opened)
+    old.write_text("what was here")
+    for fault, expected, message in (
+        (lambda *_: 1 / 0, ZeroDivisionError, None),
+        (full, DpmcError, r"rows\.csv could not be written: no space"),
+    ):
+        monkeypatch.setattr("dpmc_lab.store.iterate_records", fault)
+        with pytest.raises(expected, match=message):
+            store.write_file(opened, curves, old)
+        assert old.read_text() == "what was here"
+        assert {path.name for path in tmp_path.iterdir()} == {"new", "rows.csv"}
 
 
 # --- trouble ---------------------------------------------------------------------------------
@@ -275,22 +245,15 @@ def test_a_newer_store_is_left_alone(path):
             Store(path, read_only=read_only)
 
 
-@pytest.mark.parametrize("content", [b"user,item,rating\n" * 100, b"x"])
-def test_a_file_of_another_kind_is_left_alone(tmp_path, content):
-    path = tmp_path / "ratings.csv"
-    path.write_bytes(content)
-    with pytest.raises(StoreError, match="is not a result store"):
-        Store(path)
-    assert path.read_bytes() == content
-
-
-def test_another_database_is_left_alone(tmp_path):
-    path = tmp_path / "other.sqlite"
-    with sqlite3.connect(path) as connection:
+def test_a_file_of_another_kind_is_left_alone(tmp_path):
+    path = tmp_path / "mine.sqlite"
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE TABLE mine (x)")
-    connection.close()
-    with pytest.raises(StoreError, match="is not a result store"):
-        Store(path)
+    for content in (path.read_bytes(), b"user,item,rating\n" * 100, b"x"):
+        path.write_bytes(content)
+        with pytest.raises(StoreError, match="is not a result store"):
+            Store(path)
+        assert path.read_bytes() == content
 
 
 def test_a_damaged_store_says_so(path):
@@ -344,10 +307,8 @@ def test_rows_of_a_killed_program_in_a_read_only_folder_are_not_passed_over():
             file.write_bytes(content)
             file.chmod(0o444)
         folder.chmod(0o555)
-        with (
-            drop_privileges(),
-            pytest.raises(StoreError, match="rows that a killed program left in"),
-        ):
+        message = "rows that a killed program left in"
+        with drop_privileges(), pytest.raises(StoreError, match=message):
             Store(path, read_only=True)
 
 
@@ -373,22 +334,13 @@ def test_a_full_disk_keeps_every_row_before_it(path):
 
 @pytest.mark.slow
 def test_a_full_file_system_keeps_every_row_before_it(tmp_path):
-    small = tmp_path / "small"
-    small.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=500k", "tmpfs", str(small)]
-    try:
-        subprocess.run(mount, check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError):
-        pytest.skip("needs the right to mount a small file system")
-    try:
+    with mount_small_disk(tmp_path, "500k") as small:
         path = small / "results.sqlite"
         with Store(path) as opened:
             stored, error = fill_disk(opened)
             assert "full" in error
         with Store(path, read_only=True) as opened:
             assert len(read_records(opened)) == stored > 0
-    finally:
-        subprocess.run(["umount", str(small)], check=True)
 
 
 def test_a_locked_store_says_so_and_takes_rows_again_later(path, monkeypatch):
@@ -450,10 +402,8 @@ def test_rows_of_killed_writers_are_kept(path):
     time.sleep(0.3)
     for child in children:
         child.send_signal(getattr(signal, "SIGKILL", signal.SIGTERM))
-    printed_keys = [
-        line for child in children for line in child.communicate()[0].split("\n") if line
-    ]
-    printed_keys = {line for line in printed_keys if len(line) == 32}
+    lines = [line for child in children for line in child.communicate()[0].split("\n")]
+    printed_keys = {line for line in lines if len(line) == 32}
     with Store(path) as opened:
         stored_keys = {row["key"] for row in read_records(opened)}
         assert printed_keys <= stored_keys

@@ -18,15 +18,14 @@ from types import SimpleNamespace
 import pytest
 
 from dpmc_core.errors import DpmcError, InvalidSetting
-from dpmc_lab import store as tables
-from dpmc_lab.cli import main
+from dpmc_lab.cli import build_parser, main
 from dpmc_lab.cli import sweep as command
 from dpmc_lab.store import Store
-from dpmc_lab.sweep import Grid, SweepReport, cluster, parse_epsilons, parse_seeds
+from dpmc_lab.sweep import SweepReport, cluster, parse_epsilons, parse_seeds
 from sample_data.compute import compute
 from tests.processes import is_alive, list_descendants, needs_proc, start_sweep, wait_until
-from tests.store_helpers import drop_privileges, make_record, needs_modes, open_folder
-from tests.sweep_helpers import read_rows
+from tests.store_helpers import make_record, mount_small_disk
+from tests.sweep_helpers import parse_grid, read_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = [
@@ -100,17 +99,11 @@ def test_epsilons_are_lists_or_ranges(text, expected):
     [
         (["0.5,one"], "numbers > 0 separated by commas, or LO:HI:COUNT, got 'one'"),
         (["0"], "epsilon must be > 0"),
-        (["-1"], "epsilon must be > 0"),
-        (["nan"], "epsilon must be > 0"),
-        (["inf"], "epsilon must be a finite number"),
         ([","], "--epsilons must be at least one number"),
         (["1:2"], "LO:HI:COUNT"),
         (["2:1:3"], "LO < HI"),
-        (["1:1:3"], "LO < HI"),
-        (["0:1:3"], "epsilon must be > 0"),
         (["1:2:1"], "COUNT of --epsilons must be >= 2"),
         (["1:2:x"], "integers"),
-        (["1:2:3:4"], "LO:HI:COUNT"),
     ],
 )
 def test_junk_in_epsilons_is_a_sentence(text, message):
@@ -134,44 +127,6 @@ def test_a_sweep_stores_every_row_and_says_so(finished):
     assert len(read_store(path)) == UNITS
 
 
-def test_running_again_runs_nothing(finished):
-    path, _ = finished
-    before = read_store(path)
-    repeated = run_dpmc(*SMALL, "--store", path)
-    assert (repeated.returncode, repeated.stderr) == (0, "")
-    assert repeated.stdout.strip() == f"{UNITS} rows (0 new) in {path}"
-    assert read_store(path) == before
-
-
-@pytest.mark.slow
-def test_a_row_is_what_fit_prints(finished):
-    fit = ["fit", "one-bit-lab", "input-flip", "--epsilon", 4, "--seed", 2, "--json"]
-    fit += ["--set", "iterations=10", "--set", "estimator=published"]
-    completed = run_dpmc(*fit, env=os.environ | {"OPENBLAS_NUM_THREADS": "1"})
-    printed = json.loads(completed.stdout)
-    (row,) = [
-        r
-        for r in read_store(finished[0]).values()
-        if (r["mechanism"], r["settings"].get("epsilon"), r["seed"]) == ("input-flip", 4.0, 2)
-    ]
-    for name in ("settings", "metrics", "rounds", "task", "revision"):
-        assert row[name] == printed[name]
-    assert printed["guarantee"].items() <= row["guarantee"].items()
-    assert printed["data"].items() <= row["data"].items()
-    assert list(printed["baselines"]) == ["private-majority", "reference-binary", "clear"]
-    shared = {"clear": {"iterations": 10}, "private-majority": {"epsilon": 4.0}}
-    for id, metrics in printed["baselines"].items():
-        shared_settings = shared.get(id, {})
-        (stored_row,) = [
-            r["metrics"]
-            for r in read_store(finished[0]).values()
-            if r["mechanism"] == id
-            and r["seed"] == 2
-            and shared_settings.items() <= r["settings"].items()
-        ]
-        assert stored_row == metrics
-
-
 def test_time_left_is_told_once_there_is_ground_for_it(monkeypatch, capsys):
     now = 0.0
     monkeypatch.setattr(command.time, "monotonic", lambda: now)
@@ -188,22 +143,14 @@ def test_time_left_is_told_once_there_is_ground_for_it(monkeypatch, capsys):
 
 @pytest.mark.slow
 def test_curves_are_written_when_all_is_done(finished, tmp_path, capsys):
-    grid = Grid(
-        data=["one-bit-lab"],
-        mechanisms=["input-flip", "gradient"],
-        epsilons=[1, 4],
-        seeds=[1, 2, 3],
-        settings={"iterations": ["10"], "estimator": ["published"]},
-    )
+    grid = parse_grid(build_parser().parse_args(SMALL))
     with Store(finished[0]) as store:
         compute(grid, store, tmp_path)
     assert f"{UNITS} rows (0 new)" in capsys.readouterr().out
     text = (tmp_path / "one-bit-lab.csv").read_text()
     stamp = json.loads(text.splitlines()[0].removeprefix("# "))
-    gradient, published = (
-        "gradient estimator=published",
-        "input-flip estimator=published iterations=10",
-    )
+    gradient = "gradient estimator=published"
+    published = "input-flip estimator=published iterations=10"
     assert stamp["settings"][gradient]["clamp"] == 0.5
     mechanism_ids = {gradient, "private-majority", "reference-binary"}
     # Two settings of one method are two curves.
@@ -211,12 +158,17 @@ def test_curves_are_written_when_all_is_done(finished, tmp_path, capsys):
     assert len(text.splitlines()) == 2 + 2 * UNITS  # accuracy and are
 
 
-@pytest.mark.slow
-@posix
-def test_ctrl_c_keeps_what_is_finished(finished, file):
+def start_until_three_rows(file):
     child = start_sweep(*SMALL[1:], "--store", file, "--json")
     while json.loads(child.stdout.readline())["done"] < 3:
         pass
+    return child
+
+
+@pytest.mark.slow
+@posix
+def test_ctrl_c_keeps_what_is_finished(finished, file):
+    child = start_until_three_rows(file)
     os.killpg(child.pid, signal.SIGINT)  # as a terminal does: the workers get it too
     pressed = time.monotonic()
     _, err = child.communicate(timeout=200)
@@ -237,9 +189,7 @@ def test_ctrl_c_keeps_what_is_finished(finished, file):
 @pytest.mark.slow
 @posix
 def test_being_told_to_end_keeps_what_is_finished(file):
-    child = start_sweep(*SMALL[1:], "--store", file, "--json")
-    while json.loads(child.stdout.readline())["done"] < 3:
-        pass
+    child = start_until_three_rows(file)
     child.terminate()
     _, err = child.communicate(timeout=200)
     assert child.returncode == 130, err
@@ -304,18 +254,7 @@ def test_a_cluster_that_is_not_there_is_a_sentence(capsys, monkeypatch, file):
     assert "leave --cluster out" in message
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        "junk",
-        "carrier-pigeon://x:1",
-        "127.0.0.1:8786",
-        "tcp://host",
-        "tcp://:1",
-        "tcp://h:99999",
-        "",
-    ],
-)
+@pytest.mark.parametrize("address", ["junk", "carrier-pigeon://x:1", "tcp://:1", "tcp://h:99999"])
 def test_a_word_that_is_no_address_is_refused_before_dask_is_asked(
     capsys, monkeypatch, file, address
 ):
@@ -353,25 +292,9 @@ def test_a_cluster_without_dask_says_what_to_install(capsys, monkeypatch, file):
     assert 'pip install "dpmc-lab[cluster]"' in read_refusal(capsys, *argv)
 
 
-@needs_modes
-def test_a_read_only_folder_is_a_sentence(capsys):
-    with open_folder() as folder:
-        folder.chmod(0o555)
-        with drop_privileges():
-            message = read_refusal(capsys, *SMALL, "--store", folder / "results.sqlite")
-    assert "read-only; choose another with --store" in message
-
-
 @pytest.mark.slow
 def test_a_full_disk_is_a_sentence_and_the_rows_before_it_stay(finished, tmp_path):
-    small = tmp_path / "small"
-    small.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=450k", "tmpfs", str(small)]
-    try:
-        subprocess.run(mount, check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError):
-        pytest.skip("needs the right to mount a small file system")
-    try:
+    with mount_small_disk(tmp_path, "450k") as small:
         completed = run_dpmc(*SMALL, "--store", small / "results.sqlite")
         assert completed.returncode == 1
         assert "full disk" in completed.stderr
@@ -379,8 +302,6 @@ def test_a_full_disk_is_a_sentence_and_the_rows_before_it_stay(finished, tmp_pat
         assert 0 < len(stored_rows) < UNITS
         for path in small.glob("results.sqlite*"):
             shutil.copy(path, tmp_path)
-    finally:
-        subprocess.run(["umount", str(small)], check=True)
     assert run_dpmc(*SMALL, "--store", tmp_path / "results.sqlite").returncode == 0
     assert read_store(tmp_path / "results.sqlite") == read_store(finished[0])
 
@@ -458,20 +379,6 @@ def test_the_store_is_pruned(capsys, filled):
     with sqlite3.connect(filled) as database:
         assert database.execute("SELECT COUNT(*) FROM curve").fetchone() == (0,)
     database.close()
-
-
-@pytest.mark.slow
-def test_one_process_gives_the_rows_of_two(finished, file):
-    completed = run_dpmc(*SMALL[:-1], "1", "--store", file)
-    assert completed.returncode == 0
-    assert read_store(file) == read_store(finished[0])
-
-
-def test_a_newer_store_is_a_sentence(capsys, file):
-    with Store(file) as opened:
-        opened.connection.execute(f"PRAGMA user_version = {tables.VERSION + 1}")
-    for argv in (SMALL, ["store"], ["store", "export", "-"], ["store", "prune", "--all"]):
-        assert "newer version" in read_refusal(capsys, *argv, "--store", file)
 
 
 def test_a_store_that_is_not_there_is_a_sentence(capsys, file):

@@ -22,12 +22,11 @@ from dpmc_core.model import Factors
 from dpmc_core.problem import LeaveLast, RandomShare, SharePerUser
 from dpmc_lab import locks, papers, store, sweep
 from dpmc_lab.cli import build_parser
-from dpmc_lab.cli.interface import collect_arguments
 from dpmc_lab.store import Store
 from dpmc_lab.sweep import Grid, presets, sources
 from dpmc_lab.sweep.sources import SNAPSHOT_SUFFIX, read_snapshot, write_snapshot
 from tests.store_helpers import needs_modes
-from tests.sweep_helpers import make_dataset, make_pair, make_source
+from tests.sweep_helpers import make_dataset, make_pair, make_source, parse_grid
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -101,7 +100,6 @@ def test_generated_data_is_one_matrix_or_a_new_one_for_each_seed():
     ("text", "message"),
     [
         ("one-bit-lab:observed", "NAME=VALUE"),
-        ("one-bit-lab:observed=2", "observed must be"),
         ("one-bit-lab:seed=each,observed=2", "observed must be"),
         ("one-bit-lab:size=9", "one of d1, d2"),
         ("one-bit-lab:seed=some", "must be a number"),
@@ -116,12 +114,8 @@ def test_wrong_options_of_generated_data_are_sentences(text, message):
 def test_the_fingerprint_knows_all_that_results_depend_on():
     base = make_dataset()
     truth = Factors(np.ones((30, 1)), np.ones((20, 1)))
-    variants = [
-        base,
-        make_dataset(times=False),
-        make_dataset(seed=4),
-        dataclasses.replace(base, truth=truth),
-    ]
+    variants = [base, make_dataset(times=False), make_dataset(seed=4)]
+    variants.append(dataclasses.replace(base, truth=truth))
     marks = {sweep.SplitSource(variant).fingerprint for variant in variants}
     assert len(marks) == len(variants)
     renamed = dataclasses.replace(base, name="other", title="Other")
@@ -215,15 +209,9 @@ def test_a_private_sweep_leaves_nothing_in_the_shared_store(tmp_path, monkeypatc
     folder = sweep.PrivateFolder(make_dataset())
     folder.write()
     try:
-        grid = Grid(
-            data=[str(folder.data)],
-            mechanisms=["input-flip"],
-            epsilons=[1.0, 2.0],
-            seeds=[1, 2],
-            settings={"iterations": ["5"]},
-            split=RandomShare(0.3),
-        )
-        argv = sweep.build_sweep_command(grid, store=folder.store, jobs=1)
+        grid = {"data": [str(folder.data)], "mechanisms": ["input-flip"], "epsilons": [1.0, 2.0]}
+        grid |= {"seeds": [1, 2], "settings": {"iterations": ["5"]}, "split": RandomShare(0.3)}
+        argv = sweep.build_sweep_command(Grid(**grid), store=folder.store, jobs=1)
         completed = subprocess.run(
             argv, cwd=ROOT, env=folder.environment, capture_output=True, text=True, check=True
         )
@@ -308,22 +296,15 @@ TYPED = [
 ]
 
 
-def parse_grid(args):
-    return collect_arguments(args)["grid_options"].grid()
-
-
 @pytest.mark.parametrize("grid", TYPED)
 def test_a_grid_is_what_its_command_line_says(grid):
     assert parse_grid(build_parser().parse_args(["sweep", *grid.argv()])) == grid
 
 
-NAMED = {**presets.PRESETS, **papers.presets()}
-STAND_INS = {  # for sets that have to be downloaded
-    "ml-100k/u1": "movie-night",
-    "restaurant": "restaurants",
-    "jester": "jokes",
-    "ml-10m": "movie-night",
-}
+NAMED = {**presets.PRESETS, **papers.list_presets()}
+# For sets that have to be downloaded.
+STAND_INS = {"ml-100k/u1": "movie-night", "ml-10m": "movie-night"}
+STAND_INS |= {"restaurant": "restaurants", "jester": "jokes"}
 
 
 # --- presets ---------------------------------------------------------------------------------
@@ -349,9 +330,8 @@ def test_a_preset_is_a_grid_that_works(name):
         for id in preset.mechanisms
     )
     guesses = {id for ids in baselines for id in ids} - {*preset.mechanisms}
-    assert counts == dict.fromkeys(
-        (id for id in guesses if registry.adds_noise(registry.get_mechanism(id))), points
-    )
+    noisy = [id for id in guesses if registry.adds_noise(registry.get_mechanism(id))]
+    assert counts == dict.fromkeys(noisy, points)
 
 
 def test_the_synthetic_presets_train_on_the_papers_share_of_cells():

@@ -113,7 +113,9 @@ def test_the_picker_offers_what_makes_sense_for_the_data_in_groups(page, data):
     assert sorted(find_picker(app).options) == sorted(
         registry.get_mechanism(id).name for id in offered
     )
-    assert find_picker(app).value == offered[0]
+    assert find_picker(app).value == (
+        "objective" if page == "noise" and "objective" in offered else offered[0]
+    )
     captions = list(find_picker(app).proto.captions)
     assert all(
         caption.startswith(tuple(state.value for state in cards.ClaimState)) for caption in captions

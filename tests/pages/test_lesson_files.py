@@ -96,7 +96,7 @@ def test_a_plan_adds_up(sheets, minutes):
         planned = [slide for section in paper._PLANS[minutes] for slide in section.slides]
         planned_slides = [slide for slide in lesson.slides if slide in planned]
         assert (lesson.take_home in text) == bool(planned_slides)
-        home = text.partition("Left for home")[2].partition("Minute")[0]
+        home = text.partition("For homework")[2].partition("Minute")[0]
         assert (lesson.title in home) == (len(planned_slides) < len(lesson.slides))
         for slide in lesson.slides if planned_slides else ():  # told at home, or here
             assert (slide.title in home) == (slide not in planned_slides)
@@ -116,9 +116,9 @@ def test_a_lesson_hour_can_be_taught():
     assert (
         teacher_text.index("Ask again (A)")
         < teacher_text.index("Lock (L)")
-        < teacher_text.index("Shows")
+        < teacher_text.index("Show ")
     )
-    report_steps = [turn.step for turn in turns if "its own reports" in turn.all]
+    report_steps = [turn.step for turn in turns if "your own reports" in turn.all]
     assert report_steps
     assert all(steps.index(step) > steps.index("Lock") for step in report_steps)
     minutes = {turn.step: turn.end - turn.start for turn in turns}
@@ -299,6 +299,6 @@ def test_words_are_searched_on_the_page():
     (field,) = app.text_input
     field.set_value("<b>*nothing*").run()
     assert not app.exception
-    assert "No word like" in plain_markdown(read_all_text(app))
+    assert "no word like" in plain_markdown(read_all_text(app))
     field.set_value("").run()
     assert "**sensitivity**" not in read_all_text(app)  # folded

@@ -15,17 +15,17 @@ from dpmc_core import registry
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_core.registry import list_private_mechanisms
-from dpmc_lab.curves import comparison, lines, noise, numbers
+from dpmc_lab.curves import lines, numbers
 from dpmc_lab.curves.lines import CurveChart, FlatLine
 from dpmc_lab.curves.noise import BeforeAfter
 from dpmc_lab.curves.numbers import choose_target_range
 from dpmc_lab.sweep import Grid
-from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import blocks, charts, report
 from pages.ui.charts import compare as charts_compare
 from pages.ui.charts import curve as charts_curve
 from pages.ui.charts import noise as charts_noise
 from pages.ui.charts import train as charts_train
+from pages.ui.charts.curve import Usefulness
 from tests.page_helpers import make_placed_line
 
 THEMES = (charts.LIGHT, charts.DARK)
@@ -116,7 +116,7 @@ def test_the_colours_in_the_table_of_looks_are_those_that_both_surfaces_know():
     }
     used = set(re.findall(r"#[0-9a-f]{6}", text))
     assert used <= mapped
-    assert {charts.INK, charts.MISSING, charts.ACCENT} <= used
+    assert {charts.INK, charts.ACCENT} <= used
 
 
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
@@ -163,8 +163,8 @@ def test_names_stand_beside_the_frame_apart_and_in_the_order_of_their_lines():
     fig = charts_compare.plot_comparison(picture, [], (0.1, 10), waiting=["dpmf"])
     check_names(fig)
     texts = [" ".join(lines) for *_, lines in list_name_boxes(fig)[0]]
-    assert texts[0].startswith("guessing: global")
-    assert texts[1].startswith("guessing: user")
+    assert texts[0].startswith("baseline: global")
+    assert texts[1].startswith("baseline: user")
     assert texts[2] == "no privacy 0.900"
     assert texts[-1] == "Private MF no curve yet"
     # a line that belongs to one method alone has its colour
@@ -235,11 +235,10 @@ def test_all_pictures_of_a_comparison_have_one_axis():
     plotted = [make_placed_line(id, [[0.5, 0.5], [0.9, 0.9]]) for id in ("input-flip", "output")]
     ends = (0.1, 10.0)
     across = charts_compare.get_epsilon_range(ends, plotted)
-    results = comparison.compare_lines(plotted, comparison.compare_pairs(plotted))
     figures = (
         charts_compare.plot_comparison(CurveChart(METRICS["accuracy"]), plotted, ends),
         charts_compare.plot_epsilon_needed(find_answers(0.7, *plotted), across),
-        charts_compare.plot_best_ranges(results, across),
+        charts_compare.plot_differences(CurveChart(METRICS["accuracy"]), plotted, ends),
     )
     first_axis, *other_axes = ({**fig.layout["xaxis"]} for fig in figures)
     assert all(axis == first_axis for axis in other_axes)
@@ -247,54 +246,21 @@ def test_all_pictures_of_a_comparison_have_one_axis():
     assert len(margins) == 1
 
 
-def test_thick_is_clearly_best_thin_is_open_and_worse_is_left_out():
-    rows = {"input-flip": [0.5, 0.9], "objective": [0.5, 0.7], "output": [0.5, 0.6]}
-    plotted = [
-        make_placed_line(id, np.repeat([[v] for v in values], 3, axis=1))
-        for id, values in rows.items()
-    ]
-    results = comparison.compare_lines(plotted, comparison.compare_pairs(plotted))
-    assert [result.best for result in results] == [(False, True), (False, False), (False, False)]
-    fig = charts_compare.plot_best_ranges(results, (1 / 1.15, 11.5))
-    segments = {}
-    for trace in fig.data:
-        if trace.get("mode") == "lines" and trace["line"].get("dash") is None:
-            is_drawn = [x is not None for x in trace["x"][::3]]
-            segments[trace["y"][0], trace["line"]["width"]] = is_drawn
-    assert segments[0, 15] == [False, True]
-    assert segments[0, 4] == [True, True]
-    assert segments[-1, 4] == segments[-2, 4] == [True, False]
-    assert segments[-1, 15] == [False, False]
-
-
+@pytest.mark.parametrize("layout", charts_curve.LAYOUTS.values(), ids=charts_curve.LAYOUTS)
 @pytest.mark.parametrize("id", ["input-flip", "private-effects", "private-taste"])
-def test_names_beside_the_curve_move_no_further_than_they_must_at_any_height(id):
+def test_names_beside_the_curve_do_not_cover_each_other(id, layout):
     data = "bookshop-clicks" if id == "private-taste" else "movie-night"
     picture = lines.load_shipped_charts(data, id)[0]
-    fig = charts_curve.plot_instrument(picture, EPSILONS, certified=True)
-    low, high = fig.layout["yaxis"]["range"]
-    names = [note for note in fig.layout["annotations"] if note.get("xref") == "paper"]
-    assert names == fig.layout["annotations"][: len(names)]  # the component counts on it
-    for pixels in (320, 405, 460, 648, 1000):
-        frame = 20 * (pixels // 20) - charts_curve.MARGIN["t"] - charts_curve.MARGIN["b"]
-        positions = fig.layout["meta"][str(pixels // 20)]
-        assert len(positions) == len(names)
-        labels = []
-        for position, note in zip(positions, names, strict=True):
-            value = re.search(r"([\d.]+)(.%)?$", note["text"])
-            lone = float(value[1]) / (100 if value[2] else 1) if value else None
-            half = (16 * note["text"].count("<br>") + 20) / 2
-            labels.append((frame * (high - position) / (high - low), half, lone))
-        labels.sort()
-        assert labels[0][0] - labels[0][1] >= -1e-6
-        assert labels[-1][0] + labels[-1][1] <= frame + 1e-6
-        gaps = [b[0] - b[1] - a[0] - a[1] for a, b in itertools.pairwise(labels)]
-        assert min([*gaps, 0]) > -1e-6
-        for k, (position, _, lone) in enumerate(labels):
-            free = all(gap > 1 for gap in gaps[max(0, k - 1) : k + 1])
-            if free and lone is not None:  # nothing near: at the height of its line
-                height = frame * (high - lone) / (high - low)
-                assert position == pytest.approx(height, abs=0.001 * frame / (high - low) + 0.01)
+    usefulness = Usefulness.from_line(picture, picture.lines[0], certified=True)
+    svg = charts_curve.draw_picture(layout, "", ("", ""), [0.5] * 14, usefulness, "A method")
+    rows = [
+        float(y)
+        for x, y in re.findall(r'<text x="([\d.]+)" y="([\d.]+)"[^>]*>[^<]', svg)
+        if float(x) >= layout.right and float(y) > layout.upper[1] + 5
+    ]
+    assert len(rows) >= 3
+    assert all(b - a > 15.9 for a, b in itertools.pairwise(sorted(rows)))
+    assert layout.lower[0] - 10 < min(rows) <= max(rows) < layout.height
 
 
 def test_several_guesses_are_told_apart():
@@ -337,28 +303,11 @@ def build_block(before: list[list[float]], after: list[list[float]]) -> BeforeAf
     return BeforeAfter("signs", *grids, ("a", "b"), ("x", "y"))
 
 
-def test_two_values_have_one_coding_and_a_legend_and_missing_cells_are_named():
+def test_two_values_have_names_on_the_axis():
     view = build_block([[0, 1], [math.nan, 1]], [[1, 1], [math.nan, 0]])
     for id, labels in (("input-flip", ("dislike", "like")), ("ldpicf", ("not clicked", "clicked"))):
-        fig = charts_noise.plot_heatmaps(id, view)
-        entries = [trace["name"] for trace in fig.data if trace["type"] == "scatter"]
-        assert entries == [*labels, "no value"]
-        assert fig.layout["coloraxis"]["showscale"] is False
-        assert fig.layout["plot_bgcolor"] == charts.LIGHT.missing
         strip = charts_noise.plot_user_values(id, view, 0)
         assert strip.layout["yaxis"]["ticktext"] == labels
-        assert "grey" in noise.describe_block_colours(view)
-    numbers = build_block([[1, 5], [3, 4]], [[1, 4], [2, 9]])
-    fig = charts_noise.plot_heatmaps("randomised-response", numbers)
-    assert fig.layout["coloraxis"]["showscale"]
-    assert all(trace["type"] == "heatmap" for trace in fig.data)
-    assert "grey" not in noise.describe_block_colours(numbers)
-    assert "grey" in noise.describe_block_colours(build_block([[1, 1]], [[1, math.nan]]))
-
-
-def test_a_single_line_is_not_told_apart_from_others():
-    assert "Bold" not in noise.describe_scale_chart({"output"}, ["Laplace"], "per rating")
-    assert "Bold" in noise.describe_scale_chart({"output", "gradient"}, [], "per rating")
 
 
 def test_a_comparison_as_a_file_says_yes_and_no_and_repeats_with_the_command_that_wraps():
@@ -372,7 +321,7 @@ def test_a_comparison_as_a_file_says_yes_and_no_and_repeats_with_the_command_tha
 
 
 def test_the_head_of_a_column_is_never_cut_off():
-    head = "per user: empty row, certified"
+    head = "proved per user: empty row"
     narrow = st.column_config.TextColumn(width=64)
     display = Mock()
     blocks.show_table({head: ["1"]}, container=display, column_config={head: narrow})

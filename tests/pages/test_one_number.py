@@ -16,7 +16,6 @@ from dpmc_lab.cli import main
 from dpmc_lab.curves import cards, lines
 from pages.ui import runs, sources
 from tests.page_helpers import (
-    list_charts,
     open_page,
     press_button,
     read_all_text,
@@ -110,27 +109,20 @@ def find_table(app, *columns):
 def add_what_if(statements, app, metric, target):
     view, current_stop, text = read_instrument(app), read_current_stop(app), read_all_text(app)
     half = find_one(r"± ([\d.]+(?: %)?)", current_stop["half"])
-    assert view["title"].partition("(in ")[2].partition(",")[0] in current_stop["half"]  # the unit
     answer = next(a for a in view["needed"]["answers"] if metric.format_value(target) in a["goal"])
-    (attack, _), *_ = view["right"]
     statements.add(
         "What if",
         value=current_stop["text"],
         half=half,
         spread_over=find_one(r"over (\d+) seeds", current_stop["half"]),
-        kept=current_stop["kept"],
-        begins=find_one(
-            r"(?i)((?:below epsilon [\d.]+ )?not clearly better than guessing[^;]*)",
-            view["finding"],
-        )
-        or "",
-        without=read_level(view["picture"]["figure"], "no privacy"),
+        kept=find_one(r"keeps (\d+) %", current_stop["kept"]) or "",
+        without=find_one(r">no privacy<.*?>([\d.]+(?: %)?)<", view["pictures"]["wide"]["svg"]),
         needed=find_one(r"takes epsilon ([\d.]+(?: or less)?)", answer["words"]) or "not reached",
-        unit=view["unit"],
-        attacker=read_attack(attack[view["stop"]]),
+        unit=view["axis"].partition(", ")[2],
+        attacker=read_attack(view["right"][view["stop"]]),
         seeds=read_seeds(text),
         split=find_one(r"Tested on ([^.]*)\.", text),
-        certified=find_one(r"(?:certified: |certified )(?:epsilon )?([^\n]*)", read_badge(app)),
+        certified=find_one(r"(?:proved: |proved )(?:epsilon )?([^\n]*)", read_badge(app)),
     )
     app.session_state["numbers"] = True
     app.run()
@@ -149,9 +141,9 @@ def add_curve(statements, source, text, epsilon):
         value=find_one(rf"epsilon [\d.]+: {number}", curve_text),
         half=find_one(rf"± {number}", curve_text),
         spread_over=find_one(r"over (\d+) seeds", curve_text),
-        kept=find_one(r"seeds; ((?:keeps|not clearly|nothing)[^;.]*)", curve_text) or "",
+        kept=find_one(r"seeds; keeps (\d+) %", curve_text) or "",
         without=find_one(rf"no privacy: {number}", curve_text),
-        guess=find_one(rf"guessing: {number}", curve_text),
+        guess=find_one(rf"baseline: {number}", curve_text),
     )
 
 
@@ -166,7 +158,6 @@ def add_compare(statements, app, epsilon):
     assert not app.exception
     points = find_table(app, "mechanism", "epsilon", "mean", "from", "to")
     point = points[points["epsilon"] == epsilon].iloc[0]
-    mean_table = find_table(app, "mechanism", f"{epsilon:g}")
     price = find_table(app, "mechanism", "wanted", "best")
     ends = [float(point[column].rstrip(" %")) for column in ("mean", "to")]
     statements.add(
@@ -177,41 +168,32 @@ def add_compare(statements, app, epsilon):
         unit=point["counts"],
         seeds=read_seeds(text),
     )
-    statements.add("Compare, all means", value=mean_table[f"{epsilon:g}"].iloc[0])
     statements.add("Compare, its points", seeds=str(point["seeds"]))
     statements.add("Compare, its control", seeds=str(app.number_input(key="seeds").value))
     statements.add("Compare, its command", seeds=find_one(r"--seeds 1:(\d+)", app.code[-1].value))
     return ends[1] - ends[0]
 
 
-def add_guarantees(statements, app, id, epsilon):
-    app.session_state["attacker table"] = app.session_state["every claim"] = True
+def add_guarantees(statements, app, id):
+    app.session_state["every claim"] = True
     app.run()
     assert not app.exception
-    table = find_table(app, "epsilon", "right at most (%)")
-    right = table[table["epsilon"] == epsilon]["right at most (%)"].iloc[0]
-    claims = find_table(app, "mechanism", "certified", "delta")
+    claims = find_table(app, "mechanism", "proved", "delta")
     name = registry.get_short_name(id)
     row = claims[claims["mechanism"] == name].iloc[0]
     delta = "" if row["delta"] == "0" else f", delta {row['delta']}"
-    unit = row["claimed and certified count"].partition(":")[0]
-    statements.add(
-        "Guarantees, its chart",
-        attacker_rounded=None if right.startswith(">") else f"{float(right):.0f}",
-    )
-    panel, _ = (
+    unit = row["claimed and proved count"].partition(":")[0]
+    panel, *_ = (
         read_attack(m.value.replace("\\", "")) for m in app.markdown if "who asks" in m.value
     )
     statements.add("Guarantees, its panel", attacker=panel)
     lower_bound = panel and find_one(r"at most (\d+)$", panel)
     statements.add("Guarantees, its panel", attacker_rounded=lower_bound)
-    statements.add("Guarantees, its table", certified=f"{row['certified']}{delta} {unit}")
+    statements.add("Guarantees, its table", certified=f"{row['proved']}{delta} {unit}")
     statements.add(
         "Guarantees, its card",
-        certified=find_one(r"(?:certified: |certified )(?:epsilon )?([^\n]*)", read_badge(app)),
+        certified=find_one(r"(?:proved: |proved )(?:epsilon )?([^\n]*)", read_badge(app)),
     )
-    alt = next(c.proto.alt for c in list_charts(app) if "attacker" in c.proto.alt)
-    statements.add("Guarantees, in words", attacker=read_attack(alt))
 
 
 def add_train(statements, app, metric):
@@ -228,14 +210,14 @@ def add_train(statements, app, metric):
         "Train, its title",
         run=find_one(rf"^{re.escape(metric.title)} {number}", heading),
         run_without=find_one(rf"no privacy {number}", heading),
-        run_guess=find_one(rf"guessing {number}", heading),
+        run_guess=find_one(rf"baseline {number}", heading),
     )
     assert " of the gain" not in heading  # one split tells no share
     metric_text = next(m.value for m in app.markdown if m.value.startswith(f"{metric.title} **"))
     statements.add("Train, its card", run=find_one(rf"\*\*{number}", metric_text))
     statements.add(
         "Train, its badge",
-        certified=find_one(r"certified:? (?:epsilon )?([^\n]*)", read_badge(app)),
+        certified=find_one(r"proved:? (?:epsilon )?([^\n]*)", read_badge(app)),
     )
     add_curve(statements, "Train, of the curve", read_all_text(app), "1")
 
@@ -255,7 +237,11 @@ def add_answer(statements, document, metric, source="dpmc answer"):
     point = next((point for point in document.get("curve", ()) if point["epsilon"] == 1.0), None)
     seeds = {*statements.by_meaning["seeds"].values(), str(document.get("curve_seeds"))}
     if point is not None and len(seeds) == 1:  # else it says that it rests on other seeds
-        statements.add(source, kept=point["said"], value=metric.format_value(point["value"]))
+        statements.add(
+            source,
+            kept=find_one(r"keeps (\d+) %", point["said"]) or "",
+            value=metric.format_value(point["value"]),
+        )
     delta = find_one(r"epsilon [\d.]+, (delta [\de-]+)", document["said"]["unit"])
     if proved["delta"]:
         assert delta == f"delta {cards.format_delta(proved['delta'])}"
@@ -273,7 +259,7 @@ def read_pages(statements, data, id, target, *, with_features=False):
     task = registry.get_mechanism(id).task
     metric = lines.list_plotted_metrics(task)[0]
     app = open_page(data=data, mechanism=id, **params)
-    assert app.radio(key="protect").index is not None  # one promise is always chosen
+    assert app.segmented_control(key="protect").value is not None  # one promise is always chosen
     add_what_if(statements, app, metric, target / 100 if metric.is_share else target)
     check_deltas(app)
     link = {"data": data, "mechanisms": [id], f"wanted {metric.name}": str(target), **params}
@@ -288,7 +274,7 @@ def read_pages(statements, data, id, target, *, with_features=False):
     for name in ("guarantees", "train", "answer"):
         app = open_page(name, data=data, mechanism=id, **params)
         if name == "guarantees":
-            add_guarantees(statements, app, id, 1.0)
+            add_guarantees(statements, app, id)
         if name == "train":
             add_train(statements, app, metric)
         check_deltas(app)
@@ -317,7 +303,7 @@ def test_a_paper_s_proof_is_the_card_s():
     statements.add(
         "Papers", certified=find_one(r"\*\*Input[^*]*\*\*: Epsilon ([\d.]+ per \w+)", text)
     )
-    add_guarantees(statements, open_page("guarantees", data="restaurants", mechanism=id), id, 1.0)
+    add_guarantees(statements, open_page("guarantees", data="restaurants", mechanism=id), id)
     statements.check("certified")
 
 
@@ -338,7 +324,7 @@ def test_the_command_says_what_the_pages_say(capsys, data, id, protect):
     metric = lines.list_plotted_metrics(task)[0]
     app = open_page(data=data, mechanism=id)
     add_what_if(statements, app, metric, view_goal(app))
-    add_guarantees(statements, open_page("guarantees", data=data, mechanism=id), id, 1.0)
+    add_guarantees(statements, open_page("guarantees", data=data, mechanism=id), id)
     document = run_answer(capsys, data, protect, task, curve=data == "restaurants")
     assert document["mechanism"] == id
     add_answer(statements, document, metric)
@@ -370,8 +356,8 @@ def test_a_fit_says_what_the_page_of_a_run_says(capsys):
         "dpmc fit",
         run=find_one(rf"Input perturbation{number}", output),
         run_without=find_one(rf"No privacy{number}", output),
-        run_guess=find_one(rf"Guessing{number}", output),
-        certified=find_one(r"certified\W+epsilon ([\d.]+ per \w+)", output),
+        run_guess=find_one(rf"Baseline{number}", output),
+        certified=find_one(r"proved\W+epsilon ([\d.]+ per \w+)", output),
     )
     statements.check("run", "run_without", "run_guess", "certified")
 

@@ -150,7 +150,7 @@ def test_links_choose_and_junk_is_noted():
 
 def test_what_no_method_protects_is_not_offered():
     app = open_page("answer", **DATA, answer_task="likes")
-    assert "which is not here" in app.warning[0].value
+    assert "which this page does not have" in app.warning[0].value
     assert app.selectbox(key="answer_task").options == ["top lists", "ratings"]
     app = open_page("answer", **DATA, answer_task="likes", answer_protect="rating")
     assert "likes" in app.selectbox(key="answer_task").options

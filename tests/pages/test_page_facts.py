@@ -10,7 +10,8 @@ from dpmc_core.data.transforms import parse_step
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_core.problem import build_problem
-from dpmc_lab.curves import lines
+from dpmc_lab.curves import lines, numbers
+from pages.ui import sentences
 from tests.page_helpers import (
     list_charts,
     open_page,
@@ -72,17 +73,16 @@ def test_what_if_draws_both_curves_and_counts_the_gain_from_public_facts_alone()
     picture = lines.load_shipped_charts("movie-night", "private-effects", with_item_features=True)[
         0
     ]
-    with_features, plain = picture.lines
+    with_features, _ = picture.lines
     assert [level.mechanism for level in picture.baselines] == ["alone"]
     assert picture.baseline_id(with_features) == "private-alone"
     current_stop = read_current_stop(app)
     assert current_stop["kept"] != before["kept"]
-    assert f"over {lines.format_baseline_name('private-alone')}" in current_stop["kept"]
-    trace_values = [trace.get("y") for trace in read_instrument(app)["picture"]["figure"]["data"]]
-    for line in (with_features, plain):
-        assert line.band.mean.tolist() in trace_values
-    names = [trace.get("name", "") for trace in read_instrument(app)["picture"]["figure"]["data"]]
-    assert not any(name.startswith("guessing") for name in names)
+    gain = numbers.compute_gain_share(picture, with_features, 1.0)
+    assert current_stop["kept"].startswith(f"keeps {100 * gain.share:.0f} %")
+    assert current_stop["value"] == with_features.interval_at(1.0).mean
+    svg = read_instrument(app)["pictures"]["wide"]["svg"]
+    assert sentences.name_baseline("private-alone", short=True) in svg
     without_features = set_switch(app, False)
     assert read_current_stop(without_features) == before
 
@@ -117,7 +117,7 @@ def test_a_run_with_facts_is_what_the_core_measures_against_facts_alone():
         if component.proto.component_name == "dpmc_film"
     )
     assert lines.format_baseline_name(single_run.baseline_id) in film
-    assert "guessing" not in film
+    assert "baseline" not in film
     rmse = METRICS["rmse"]
     assert [tile.value for tile in app.metric] == [
         rmse.in_units_of(problem.train.public).format_with_unit(metrics["rmse"])

@@ -67,7 +67,7 @@ def test_the_figure_holds_a_line_for_each_mechanism_with_its_marks():
             assert certified["marker"]["symbol"] == "circle"
         else:
             assert certified["marker"]["symbol"] == "triangle-right"
-            assert certified["text"] == ["   no bound"]
+            assert certified["text"][0].startswith("   no bound")
         ticks = [
             t["x"][0] for t in spec["data"] if t["y"] == [positions[id]] and "line-ns" in str(t)
         ]
@@ -89,14 +89,11 @@ def test_the_attacker_follows_the_certificate_at_hand(id):
     small, everything = trade.list_questions(
         guarantee, registry.get_mechanism(id).task, cards.TYPICAL_RATINGS
     )
+    single_rate = small.success_rate(guarantee)
     assert small.describe_answer(guarantee) in unescape_markdown(read_all_text(app))
-    assert (
-        everything.describe_answer(guarantee) in unescape_markdown(read_all_text(app))
-    ) == guarantee.certified().finite
-    (chart,) = (c for c in list_charts(app) if c.proto.alt == small.describe_answer(guarantee))
-    line = json.loads(chart.proto.spec)["data"][0]
-    at_one = line["y"][line["x"].index(1.0)]
-    assert at_one == pytest.approx(guarantee.attacker_accuracy())
+    assert (everything.describe_answer(guarantee) in unescape_markdown(read_all_text(app))) == (
+        single_rate <= cards.MAX_INFORMATIVE_RATE
+    )
 
 
 @pytest.mark.parametrize("id", CARDS)
@@ -223,9 +220,7 @@ def test_what_was_measured_is_one_number_on_the_card_and_beside_it():
     assert f"measured at least {lower_bound}" in read_all_text(app)
     # And where the claim is refuted.
     assert read_all_text(app).count(f"at least {lower_bound}") == 3
-    assert (
-        read_all_text(app).count("1,586,126") == 4
-    )  # panel, its question, badge and the ledger's total
+    assert read_all_text(app).count("1,586,126") == 3  # panel, badge and the ledger's total
 
 
 @pytest.mark.parametrize("unit", ["value", "row-values", "user"])
@@ -242,9 +237,9 @@ def test_the_card_and_the_ledger_on_the_page_say_the_same_of_a_person(unit):
 
 def run_audit(app):
     """Return the page once the audit is over."""
-    find_button(app, "Try to refute it").click().run()
+    find_button(app, "Attack this claim").click().run()
     end = time.monotonic() + 150
-    while app.progress or find_button(app, "Try to refute it") is None:
+    while app.progress or find_button(app, "Attack this claim") is None:
         assert time.monotonic() < end
         time.sleep(0.1)
         app.run()
@@ -256,10 +251,9 @@ def test_an_audit_that_finds_nothing_confirms_nothing(monkeypatch):
     monkeypatch.setattr(audits, "audit_mechanism", functools.partial(audit_mechanism, runs=20))
     app = run_audit(open_page("guarantees", data="movie-night", mechanism="input-flip"))
     headings = [head.value for head in app.subheader]
-    assert any("No contradiction found (at least" in text for text in headings)
-    assert any("privacy is not confirmed by this" in text for text in headings)
+    assert any("refutes nothing, and proves nothing" in text for text in headings)
     lower_bound = next(
-        float(t.split("at least ")[1].split(")")[0]) for t in headings if "at least" in t
+        float(t.split("at least ")[1].split(". It")[0]) for t in headings if "at least" in t
     )
     assert 0.5 < lower_bound < 1
     (chart,) = [c for c in list_charts(app) if "at least" in c.proto.alt]
@@ -277,25 +271,24 @@ def test_an_audit_that_finds_nothing_confirms_nothing(monkeypatch):
 def test_an_older_link_that_plants_a_fault_is_noted_and_opens_the_page():
     app = open_page("guarantees", data="movie-night", mechanism="private-mean", fault="halved")
     assert any("The link plants a fault" in unescape_markdown(w.value) for w in app.warning)
-    assert find_button(app, "Try to refute it")
+    assert find_button(app, "Attack this claim")
     assert "fault" not in app.query_params
 
 
 @pytest.mark.slow
-def test_output_perturbation_lights_up(monkeypatch):
+def test_what_an_attack_measures_stands_in_panel_chart_and_table(monkeypatch):
     monkeypatch.setattr(audits, "audit_mechanism", functools.partial(audit_mechanism, runs=4))
     app = open_page("guarantees", data="movie-night", mechanism="output", epsilon="2")
     assert not [t for t in read_figure(app)[0]["data"] if "line-ns" in str(t)]  # none ships for 2
     app.session_state["every claim"] = True
     app = run_audit(app)
     headings = " ".join(head.value for head in app.subheader)
-    lower_bound = float(headings.split("Refuted: at least ")[1].split(" where 2 is claimed")[0])
+    lower_bound = float(headings.split("measured at least ")[1].split(" where epsilon")[0])
     # the attack's value stands in panel, card, chart and table at once
     page_text, bound_text = unescape_markdown(read_all_text(app)), f"at least {lower_bound:g}"
-    assert f"measured {bound_text}." in page_text
-    assert (
-        f"Measured: {bound_text} (One change traced, exact), set to epsilon 2."
-        in page_text.replace("*", "")
+    assert f"The last attack measured {bound_text}." in page_text
+    assert f"Measured at epsilon 2: {bound_text} (Tracing one change, exact)." in page_text.replace(
+        "*", ""
     )
     (tick,) = [t["x"][0] for t in read_figure(app)[0]["data"] if "line-ns" in str(t)]
     assert cards.format_epsilon(tick, round_down=True) == f"{lower_bound:g}"
@@ -303,6 +296,3 @@ def test_output_perturbation_lights_up(monkeypatch):
     row = table[table["mechanism"] == registry.get_short_name("output")].iloc[0]
     assert row["measured"] == f"≥ {lower_bound:g}"
     assert lower_bound > 3
-    assert "the proof allows 2" in headings
-    (heat,) = [c for c in list_charts(app) if '"heatmap"' in c.proto.spec]
-    assert "the rating that changed" in heat.proto.spec

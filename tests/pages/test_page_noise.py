@@ -1,5 +1,7 @@
-"""The Noise page: one scale while epsilon moves, another epsilon pinned beside it, honest names."""
+"""The Noise page: two epsilons on one axis, one value before and after, a name per release."""
 
+import base64
+import math
 import time
 
 import numpy as np
@@ -8,7 +10,7 @@ import pytest
 from dpmc_core import registry
 from dpmc_core.data import datasets
 from dpmc_core.model import Task
-from dpmc_core.privacy import RATING, Gaussian, Laplace, ModifiedLaplace, NormLaplace
+from dpmc_core.privacy import RATING, Gaussian, Laplace, NormLaplace
 from dpmc_core.problem import build_problem, prepare_public_facts
 from dpmc_core.ratings import PublicFacts
 from dpmc_lab.curves import noise
@@ -26,56 +28,54 @@ EVERY = {
 EVERY |= dict.fromkeys(registry.list_private_mechanisms(Task.RANKING), "bookshop-clicks")
 
 
-def list_axes(app):
-    """Return the axes of every chart and the range of its colours."""
-    scales = []
-    for number in range(len(list_charts(app))):
-        layout = read_chart_spec(app, number)["layout"]
-        axes = {name: layout[name] for name in layout if name[1:5] == "axis"}
-        scales.append((axes, {k: layout.get("coloraxis", {}).get(k) for k in ("cmin", "cmax")}))
-    return scales
-
-
-def is_fixed(axis):
-    """Return whether nothing that is drawn can move an axis."""
-    return "range" in axis or axis.get("type") == "category" or "categoryarray" in axis
-
-
 @pytest.mark.parametrize("id", mark_rest_slow(EVERY, 8))
-def test_every_axis_stays_while_epsilon_moves(id):
+def test_two_epsilons_share_an_axis_that_fits_both_and_one_value_has_its_row(id):
     app = open_page("noise", data=EVERY[id], mechanism=id, epsilon="1")
-    before = list_axes(app)
-    shapes = [read_chart_spec(app, n) for n in range(len(list_charts(app)))]
-    density = [
-        chart for chart in shapes if {t["type"] for t in chart["data"]} == {"bar", "scatter"}
-    ]
-    for chart in density:
-        assert is_fixed(chart["layout"]["xaxis"])
-        assert is_fixed(chart["layout"]["yaxis"])
-    for epsilon in (0.1, 5.0, 10.0):
+    for epsilon in (1.0, 0.1, 10.0):
         app.select_slider(key="epsilon").set_value(epsilon).run()
         assert not app.exception
-        assert list_axes(app) == before
+        spec = read_chart_spec(app)
+        names = [trace.get("name", "") for trace in spec["data"]]
+        assert any(name.startswith(f"epsilon {epsilon:g}") for name in names)
+        assert "epsilon 4" in names
+        for trace in spec["data"]:
+            if trace.get("name") in ("epsilon 4", f"epsilon {epsilon:g}") and "range" in (
+                spec["layout"].get("yaxis", {})
+            ):
+                heights = decode_values(trace["y"])
+                if trace["type"] == "scatter":
+                    assert max(heights) <= spec["layout"]["yaxis"]["range"][1]
+                    assert max(heights) > 0
+        for table in app.table:
+            assert list(table.value["before"])
+            assert list(table.value["epsilon"]) == [f"{epsilon:g}", "4"]
 
 
-@pytest.mark.parametrize(
-    "id", mark_rest_slow(["objective", "private-effects", "modified-laplace", "dplcf"])
-)
-def test_a_pinned_epsilon_is_drawn_behind_and_what_differs_is_said(id):
-    app = open_page("noise", data=EVERY[id], mechanism=id, epsilon="1")
-    plain, n_charts = read_chart_spec(app), len(list_charts(app))
-    before = list_axes(app)
-    next(b for b in app.button if "Pin" in b.label).click().run()
-    assert app.selectbox(key="pin").value == 1.0
-    assert read_chart_spec(app)["data"] == plain["data"]  # nothing stands beside itself
-    app.select_slider(key="epsilon").set_value(5.0).run()
+def decode_values(values):
+    """Return the numbers of a trace, which may be sent as binary."""
+    if isinstance(values, dict):
+        return np.frombuffer(base64.b64decode(values["bdata"]), values["dtype"])
+    return values
+
+
+def test_it_opens_on_a_mechanism_that_adds_noise_and_leaves_no_trace_of_it():
+    app = open_page("noise")
+    assert app.session_state["mechanism"] == "objective"
+    assert "half of the noise" in read_markdown(app)
+    app.radio(key="mechanism").set_value("input-flip").run()
+    assert app.session_state["mechanism"] == "input-flip"  # by choice, and so it stays
+    app = open_page("noise", mechanism="input-flip")
+    assert app.session_state["mechanism"] == "input-flip"
+
+
+def test_a_second_epsilon_is_drawn_and_what_differs_is_said():
+    app = open_page("noise", mechanism="objective", epsilon="5", pin="1")
+    text = read_markdown(app)
+    assert "At epsilon 5, half of the noise is within ±0.139" in text
+    assert "5 times larger" in text
+    app.selectbox(key="pin").set_value(0.0).run()
     assert not app.exception
-    assert len(list_charts(app)) == n_charts
-    assert list_axes(app) == before
-    names = [trace.get("name", "") for trace in read_chart_spec(app)["data"]]
-    assert "epsilon 1, pinned" in names
-    assert "At epsilon 5, " in read_markdown(app)
-    assert "; at epsilon 1, " in read_markdown(app)
+    assert "times larger" not in read_markdown(app)
 
 
 @pytest.mark.slow
@@ -92,7 +92,7 @@ def test_of_several_releases_one_is_looked_at_at_a_time():
     for name, release in releases.items():
         app.selectbox(key="release").set_value(name).run()
         assert not app.exception
-        assert len(list_charts(app)) == n_charts
+        assert len(list_charts(app)) in {n_charts, n_charts + 1}  # with or without a row of values
         half = noise.compute_density(release).median_size
         assert f"half of the noise is within ±{half:.3g}" in read_markdown(app)
         descriptions.add(list_charts(app)[0].proto.spec)
@@ -159,21 +159,18 @@ def test_half_of_the_noise_is_within_what_is_said(release):
     assert abs((draws < view.median_size).mean() - 0.5) < 5 * 0.5 / np.sqrt(len(draws))
 
 
-def test_the_frame_is_that_of_epsilon_one_and_what_it_cuts_off_is_said():
-    typical, narrow, wide = (build_additive(Laplace, s) for s in (1.0, 0.1, 10.0))
-    frame = noise.choose_axes(typical)
-    assert frame == (6.0, pytest.approx(5.25 * 0.5))
-    for release in (typical, narrow, wide):
-        view = noise.compute_density(release, axes=frame)
-        assert view.axes == frame
-        assert np.abs(view.x).max() <= frame.reach
-        inside = np.trapezoid(view.density, view.x)
-        assert inside == pytest.approx(1 - np.exp(-6 / release.scale), abs=0.02)
-        assert view.share_outside == pytest.approx(np.exp(-6 / release.scale), abs=0.03)
-        fig = charts_noise.plot_noise("output", view)
-        annotation_text = " ".join(note["text"] for note in fig.layout.get("annotations", []))
-        assert ("peak" in annotation_text) == (release is narrow)
-        assert ("beyond" in annotation_text) == (release is wide)
+def test_densities_share_the_axis_of_the_widest():
+    releases = {e: build_additive(Laplace, 1 / e) for e in (0.1, 1.0, 10.0)}
+    views = noise.compute_noise_views(releases, PUBLIC_FACTS)
+    for epsilon, view in views.items():
+        assert np.abs(view.x).max() == 60
+        assert np.trapezoid(view.density, view.x) == pytest.approx(1, abs=0.02)
+        assert view.density.max() == pytest.approx(epsilon / 2)
+    fig = charts_noise.plot_noise("output", views, sampled={1.0: 0.5, 10.0: math.nan})
+    assert fig.layout["xaxis"]["range"] == [-60, 60]
+    assert fig.layout["yaxis"]["range"][1] == pytest.approx(1.1 * 5)
+    dots = [trace for trace in fig.data if trace.get("mode") == "markers"]
+    assert [dot["x"] for dot in dots] == [[0.5]]
 
 
 @pytest.mark.parametrize(
@@ -182,7 +179,8 @@ def test_the_frame_is_that_of_epsilon_one_and_what_it_cuts_off_is_said():
 def test_symbols_are_told_in_the_datas_own_scale(data, values):
     app = open_page("noise", data=data, mechanism="randomised-response")
     names = [trace["name"] for trace in read_chart_spec(app)["data"]]
-    assert names == [f"answers: {name}" for name in ("no rating", *values)]
+    answers = ("no rating", *values)
+    assert names[: len(answers)] == [f"epsilon 1, answers: {name}" for name in answers]
     public = datasets.load(data).ratings.public
     assert f"from 1 ({public.low:g}) to 5 ({public.high:g})" in read_all_text(app)
     app.radio(key="mechanism").set_value("modified-laplace").run()
@@ -226,34 +224,17 @@ def test_two_epsilons_differ_by_as_much_as_is_said():
         == "At epsilon 1, half of the noise is within ±0.693."
     )
     assert noise.describe_noise_shape(densities).endswith(
-        "at epsilon 5, within ±0.139: 5 times smaller."
+        "At epsilon 5, half of it is within ±0.139, which is 5 times smaller."
     )
     reversed_densities = {5.0: densities[5.0], 1.0: densities[1.0]}
     assert noise.describe_noise_shape(reversed_densities).endswith(
-        "at epsilon 1, within ±0.693: 5 times larger."
+        "At epsilon 1, half of it is within ±0.693, which is 5 times larger."
     )
     guarantees = {
         e: registry.create("input-flip", epsilon=e).guarantee(PUBLIC_FACTS) for e in (1.0, 5.0)
     }
-    flips = {e: noise.sample_channel(noise.find_main_release(c)) for e, c in guarantees.items()}
+    releases = {e: noise.find_main_release(c) for e, c in guarantees.items()}
+    public = prepare_public_facts(PUBLIC_FACTS, Task.BINARY)
+    flips = noise.compute_noise_views(releases, public)
     sentence = "At epsilon 1, 26.9 % of the answers are changed; at epsilon 5, 0.7 %."
     assert noise.describe_noise_shape(flips) == sentence
-
-
-@pytest.mark.parametrize("id", ["objective", "modified-laplace", "randomised-response"])
-def test_a_row_is_drawn_between_limits_and_what_lies_beyond_is_an_arrow(id):
-    cls = registry.get_mechanism(id)
-    ratings = datasets.load("restaurants").ratings
-    corner = noise.select_block(build_problem((ratings, ratings), cls.task).train)
-    typical = noise.find_main_release(registry.create(id, epsilon=1.0).guarantee(corner.public))
-    for epsilon in (0.1, 10.0):
-        (view,) = noise.run_on_block(registry.create(id, epsilon=epsilon), corner)
-        low, high = noise.find_value_range(view, typical)
-        fig = charts_noise.plot_user_values(id, view, 0, (low, high))
-        ends = fig.layout["yaxis"]["range"]
-        assert ends[0] < low < high < ends[1]
-        symbols = fig.data[1]["marker"]["symbol"]
-        beyond = np.nansum((view.after[0] < low) | (view.after[0] > high))
-        assert sum(symbol.startswith("triangle") for symbol in symbols) == beyond
-        if isinstance(typical, Laplace | ModifiedLaplace):
-            assert (beyond > 0) == (epsilon == 0.1)

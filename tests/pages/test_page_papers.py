@@ -7,7 +7,7 @@ import pytest
 from dpmc_core import registry
 from dpmc_lab import papers
 from dpmc_lab.papers import engine, views
-from dpmc_lab.papers.engine import Made, Point, Series, Stamp
+from dpmc_lab.papers.engine import CurveSet, Point, Series, Stamp
 from pages.ui import sweeps
 from tests.page_helpers import find_button, list_charts, open_page, read_all_text, read_chart_spec
 from tests.slow_helpers import mark_rest_slow
@@ -15,47 +15,76 @@ from tests.slow_helpers import mark_rest_slow
 FIRST = "lwhm22-1b"
 
 
-def read_overview(app):
-    return app.dataframe[0].value
-
-
-def test_the_page_shows_every_figure_with_its_verdicts():
+def test_the_page_opens_with_a_card_for_each_paper_and_every_figure():
     app = open_page("papers")
     assert not app.error
-    table = read_overview(app)
-    assert list(table["preset"]) == [experiment.id for _, experiment in papers.experiments()]
-    assert list(table.columns[:2]) == ["accuracy", "privacy"]
-    figure_views = views.all_looks(papers.PAPERS.values())
-    assert [verdict for (verdict,) in table["accuracy"]] == views.overview(figure_views)["accuracy"]
+    text = read_all_text(app)
+    for paper in papers.PAPERS.values():
+        assert paper.title in text
+        assert paper.authors[0] in text
+        assert paper.summary in text
+    table = app.dataframe[0].value
+    assert list(table["preset"]) == [entry.id for _, entry in papers.list_experiments()]
+    assert not list_charts(app)
+    find_button(app, "Show its figures").click().run()  # of the first card
+    assert app.header[0].value.startswith("Li et al. 2022")
 
 
 @pytest.mark.slow
 def test_a_paper_can_be_shown_alone():
     app = open_page("papers", paper="jtt18")
-    assert set(read_overview(app)["paper"]) == {"JTT18"}
-    assert app.header[0].value.startswith("JTT18")
+    assert set(app.dataframe[0].value["paper"]) == {"Jain et al. 2018"}
+    assert app.header[0].value.startswith("Jain et al. 2018")
+    # A figure of another paper gives way to the paper's first one.
     filtered_app = open_page("papers", paper="jtt18", experiment=FIRST)
-    assert filtered_app.header[0].value.startswith("LWHM22")
+    assert filtered_app.header[0].value.startswith("Jain et al. 2018")
+
+
+def test_a_figure_leads_to_train_and_compare_and_a_mechanism_to_its_paper():
+    train, compare = views.list_links(views.load_view(*papers.find_experiment(FIRST)))
+    assert len(train) == 4
+    for query in train.values():
+        app = open_page("train", **query)
+        assert not app.exception
+        assert not app.error
+        assert app.toggle(key="published").value
+        assert query["data"] == app.selectbox(key="data").value
+    assert dict(compare)["published"] == "true"
+    assert [value for name, value in compare if name == "mechanisms"] == [
+        query["mechanism"] for query in train.values()
+    ]
+    links = {element.proto.label for element in app.get("page_link")}
+    assert any("One-Bit Matrix Completion" in label for label in links)
+
+
+@pytest.mark.parametrize("link", [{}, {"paper": "LWHM22"}])
+def test_a_link_of_an_older_version_opens_its_figure(link):
+    _, experiment = papers.find_experiment(FIRST)
+    name = f"LWHM22, {experiment.place}: {experiment.title}"
+    app = open_page("papers", experiment=name, **link)
+    assert app.header[0].value == "Li et al. 2022, figure 1b"
+    assert not app.warning
+    assert "left out" not in read_all_text(app)
 
 
 def test_one_figure_shows_our_curves_on_the_papers_axes():
     app = open_page("papers", experiment=FIRST)
-    figure_view = views.look(*papers.find(FIRST))
+    figure_view = views.load_view(*papers.find_experiment(FIRST))
     spec = read_chart_spec(app)
     labels = [trace["name"] for trace in spec["data"] if "name" in trace]
-    assert labels == [curve.label for curve in figure_view.made.series]
+    assert labels == [curve.label for curve in figure_view.result.series]
     assert spec["layout"]["xaxis"]["title"]["text"] == "epsilon per rating"
     assert spec["layout"]["showlegend"]
     assert all(trace.get("showlegend", True) for trace in spec["data"] if "name" in trace)
-    assert "counterexample" in app.markdown[2].value + read_all_text(app)
+    assert "counterexample" in read_all_text(app)
     assert "the paper says" in read_all_text(app).lower()
 
 
 def test_no_two_curves_look_alike_and_a_method_keeps_its_colour():
-    for figure_view in views.all_looks(papers.PAPERS.values()):
-        styles = views.looks(figure_view)
+    for figure_view in views.load_views(papers.PAPERS.values()):
+        styles = views.choose_styles(figure_view)
         assert len(set(styles.values())) == len(styles), figure_view.experiment.id
-        for series in figure_view.made.series if figure_view.made else ():
+        for series in figure_view.result.series if figure_view.result else ():
             if series.mechanism and registry.get_mechanism(series.mechanism).style:
                 assert styles[series.label].color == registry.get_style(series.mechanism).color
 
@@ -63,11 +92,13 @@ def test_no_two_curves_look_alike_and_a_method_keeps_its_colour():
 def test_what_is_printed_is_laid_over_hollow(monkeypatch):
     """Whatever ships: of two printed methods, one has a curve of ours."""
     id, label = "ryhh24-table-3", "opt"
-    _, experiment = papers.find(id)
-    our_series = Series.of(label, {0.1: Point(0.2), 1.0: Point(0.4)}, "dpimf-optimal")
+    _, experiment = papers.find_experiment(id)
+    our_series = Series.from_points(label, {0.1: Point(0.2), 1.0: Point(0.4)}, "dpimf-optimal")
     stamp = Stamp("0", experiment.command, {}, "1", {}, 1.0)
-    result = Made(id=id, series=(our_series,), stamp=stamp)
-    monkeypatch.setattr(engine, "shipped", lambda requested: result if requested == id else None)
+    result = CurveSet(id=id, series=(our_series,), stamp=stamp)
+    monkeypatch.setattr(
+        engine, "load_shipped_result", lambda requested: result if requested == id else None
+    )
     app = open_page("papers", experiment=id)
     traces = [t for t in read_chart_spec(app)["data"] if t.get("name", "").endswith(", printed")]
     methods = list(dict.fromkeys(p.series for p in experiment.printed))
@@ -84,7 +115,7 @@ def test_what_is_printed_is_laid_over_hollow(monkeypatch):
 @pytest.mark.parametrize("id", mark_rest_slow(["ryhh24-3", "jtt18-2d", "hxz15-netflix"]))
 def test_what_cannot_be_made_says_why_and_has_no_button(id):
     app = open_page("papers", experiment=id)
-    _, experiment = papers.find(id)
+    _, experiment = papers.find_experiment(id)
     assert experiment.not_run.lower() in read_all_text(app).lower()
     assert find_button(app, "Run it again") is None
     assert not list_charts(app)
@@ -92,20 +123,13 @@ def test_what_cannot_be_made_says_why_and_has_no_button(id):
 
 @pytest.mark.parametrize("paper", mark_rest_slow(papers.PAPERS))
 def test_every_figure_opens(paper):
-    app = open_page("papers")
+    app = open_page("papers", paper=paper.lower())
     for experiment in papers.PAPERS[paper].experiments:
         app.session_state["experiment"] = experiment.id
         app.run()
         assert not app.exception, experiment.id
         assert not app.error, experiment.id
         assert any(experiment.place in header.value for header in app.header)
-
-
-def test_a_permanent_link_says_where_the_result_is_another_one():
-    mark = engine.shipped(FIRST).mark
-    assert not open_page("papers", experiment=FIRST, made=mark).info
-    (note,) = open_page("papers", experiment=FIRST, made="0" * 8).info
-    assert "another result" in note.value
 
 
 @pytest.mark.parametrize("id", ["lwhm22-3b", "jtt18-3a"])
@@ -116,15 +140,15 @@ def test_run_it_again_starts_the_command_that_is_shown(id, monkeypatch):
     find_button(app, "Run it again").click().run()
     (command,) = started
     assert command[1:3] == ("-m", "dpmc_lab")
-    shipped_command = engine.shipped(id).stamp.command
+    shipped_command = engine.load_shipped_result(id).stamp.command
     assert " ".join(command[3:]) == f"{shipped_command.removeprefix('dpmc ')} --json"
     assert shipped_command in [code.value for code in app.code]
 
 
 def test_ones_own_run_is_shown_and_can_be_forgotten(tmp_path, monkeypatch):
     monkeypatch.setenv("DPMC_HOME", str(tmp_path))
-    shipped = engine.shipped(FIRST)
-    path = engine.write(shipped, engine.own_folder())
+    shipped = engine.load_shipped_result(FIRST)
+    path = engine.write_result(shipped, engine.get_own_folder())
     app = open_page("papers", experiment=FIRST)
     assert "Your own run" in read_all_text(app)
     find_button(app, "Forget my run").click().run()

@@ -28,15 +28,17 @@ def play_protocol(ratings, **options):
 @pytest.mark.parametrize("scenario", ["2", "3"])
 def test_opens_and_steps_through_the_messages(scenario):
     app = open_page("protocol", data="restaurants", scenario=scenario)
+    assert "Press Next to see" in read_markdown(app)
+    assert find_button(app, "Back").disabled
+    assert not list_charts(app)  # the story is told in pictures
+    find_button(app, "Next").click().run()
     assert "Message 1 of" in read_markdown(app)
     find_button(app, "Next").click().run()
     assert "Message 2 of" in read_markdown(app)
-    find_button(app, "Back").click().run()
-    find_button(app, "Back").click().run()
-    assert "no message yet" in read_markdown(app)
-    assert find_button(app, "Back").disabled
     assert not app.exception
     assert len(list_charts(app)) == 1
+    find_button(app, "Back").click().run()
+    assert "Message 1 of" in read_markdown(app)
     unfold_part(app, "sent")
     assert any("bytes" in table.value.columns for table in app.dataframe)
 
@@ -52,7 +54,7 @@ def try_attacks(app):
     """Return the page with the attacks that nobody sees before asking for them."""
     assert "recovers" not in read_markdown(app)
     assert not app.metric
-    find_button(app, "Let the third party try").click().run()
+    find_button(app, "Attack as the third party").click().run()
     assert not app.exception
     return app
 
@@ -77,7 +79,7 @@ def test_scenario_3_shows_the_attendance_attack_and_scenario_2_does_not():
     app = try_attacks(open_page("protocol", data="restaurants", scenario="3"))
     assert "recovers 0 of 4 differences" in read_markdown(app)
     assert "recovers 4 of 4 gradients" in read_markdown(app)
-    assert "Ratings stay behind the noise" not in read_markdown(app)
+    assert "Noise still hides the ratings" not in read_markdown(app)
     assert any("with and without one user" in head.value for head in app.header)
     app = try_attacks(open_page("protocol", data="restaurants", scenario="2"))
     assert not any("with and without one user" in head.value for head in app.header)
@@ -123,11 +125,11 @@ def test_phases_are_played_and_paid_for_on_the_card(scenario):
 def test_the_price_in_accuracy_is_measured_on_request_and_can_be_dropped():
     app = open_page("protocol", data="restaurants")
     unfold_part(app, "accuracy")
-    assert "Test RMSE" not in read_markdown(app)
-    find_button(app, "Measure on all of the data").click().run()
-    assert "Test RMSE" in read_markdown(app)
+    assert "test RMSE is" not in read_markdown(app)
+    find_button(app, "Measure on all the data").click().run()
+    assert "test RMSE is" in read_markdown(app)
     assert "because users fit their factors to published item factors" in read_markdown(app)
-    assert "nothing because epsilon is divided: there is one phase" in read_markdown(app)
+    assert "and nothing because epsilon is divided: there is one phase" in read_markdown(app)
     assert not [b for b in app.button if b.label == "Stop"]
     assert not app.exception
 

@@ -204,8 +204,8 @@ def test_a_question_and_another_epsilon_come_without_losing_the_room():
     press_button(app, "Next question")
     assert room.view().describe_for_phones()["epsilon"] == 1.0
     assert "claimed 1, certified: epsilon 1 per answer" in read_all_text(app)
-    assert "2 answers, has spent epsilon 3" in read_all_text(app)
-    assert "2.8-fold" in read_all_text(app)
+    assert "(2 answers) has spent epsilon 3" in read_all_text(app)
+    assert "a factor of 2.8" in read_all_text(app)
     press_button(app, "Ask again")  # nobody has answered it: it stays
     press_button(app, "Back")
     assert app.title[0].value == EXAMPLE_QUESTIONS["Warm-up"][0]
@@ -272,8 +272,8 @@ WALL_PARTS = {  # of the wall, and where a fault is planted
     "number of reports": (charts_room, "render_counter"),
     "QR code": (charts_room, "render_phone_link"),
     "picture of coins": (charts_room, "render_coins"),
-    "interval of the class": (core, "_class_count_interval"),
-    "interval of people": (core, "_population_interval"),
+    "interval of the class": (core, "_compute_class_interval"),
+    "interval of people": (core, "_compute_population_interval"),
     "difference": (core, "compute_share_difference"),
     "rows": (words, "build_question_rows"),
     "overview": (words, "summarise_questions"),
@@ -311,7 +311,7 @@ def test_whatever_fails_on_the_wall_the_buttons_the_end_and_the_table_stay(
     send_reports(room, range(30), yes=20)
     room.lock()
     if wall_part == "shares of a guess":
-        room.vote("How many?", ["a", "b"])
+        room.ask_guess("How many?", ["a", "b"])
         room.lock()
     monkeypatch.setattr(*WALL_PARTS[wall_part], fails)
     for tab in (app, open_page("room"), app):
@@ -366,7 +366,7 @@ def test_a_guess_waits_for_the_open_question_and_changes_no_shortcut(monkeypatch
     assert find_button(app, "Ask again").disabled
     press_button(app, "Next question")  # an open question again
     assert app.title[0].value == EXAMPLE_QUESTIONS["Warm-up"][1]
-    press_button(lesson, "Show without predicting")  # and the guess is revealed
+    press_button(lesson, "Show the answer")  # and the guess is revealed
     assert room.view().guess_polls[0].locked
     assert room.view().describe_for_phones()["question"] == EXAMPLE_QUESTIONS["Warm-up"][1]
     assert room.view().describe_for_phones()["open"]
@@ -403,7 +403,7 @@ def test_set_up_waits_for_the_first_phone_and_then_says_what_to_do(monkeypatch):
     monkeypatch.setattr(time, "monotonic", lambda: now + 61)
     app.run()
     assert "hotspot" in app.warning[0].value
-    room.visited()
+    room.record_visit()
     app.run()
     assert "arrived" in app.success[0].value
     press_button(app, "Ask the first question")
@@ -419,7 +419,7 @@ def test_reports_reach_the_projector_and_another_tab_agrees():
     other_app = open_page("room")
     send_reports(classroom.get_room(), range(30), yes=12)
     for page in range(3):
-        classroom.get_room().visited(f"{page:032x}")
+        classroom.get_room().record_visit(f"{page:032x}")
     for tab in (app, other_app):
         tab.run()
         assert "<b>30</b>" in read_html(tab)
@@ -451,14 +451,14 @@ def test_in_a_class_only_the_teacher_uploads_computes_and_downloads(class_mode, 
         ("data", {"way": "upload"}, "upload files"),
         ("data", {"way": "public"}, "download data sets"),
         ("compare", {"data": "one-bit-lab", "grid": "custom", "seeds": "50"}, "compute it"),
-        ("guarantees", {}, "start an audit"),
+        ("guarantees", {}, "start an attack"),
         ("answer", {}, "compute an answer"),
         ("papers", {"experiment": "z16-generated"}, "run an experiment"),
     )
     labels = (
         "Run it again",
         "Start",
-        "Try to refute it",
+        "Attack this claim",
         "Get the answer",
         "Accept these terms and download",
     )

@@ -4,6 +4,7 @@ import gc
 import html
 import io
 import json
+import re
 import shlex
 import sys
 import weakref
@@ -19,17 +20,23 @@ from dpmc_core.data.transforms import CapPerUser
 from dpmc_core.metrics import METRICS
 from dpmc_core.metrics import RANKING_METRICS as RANKED
 from dpmc_core.model import Task
-from dpmc_core.problem import DEFAULT_SEED, LeaveLast, RandomShare, build_problem
+from dpmc_core.problem import (
+    DEFAULT_SEED,
+    LeaveLast,
+    RandomShare,
+    build_problem,
+    prepare_public_facts,
+)
 from dpmc_core.ratings import Ratings
 from dpmc_lab import shipped, sweep
 from dpmc_lab.cli import main
-from dpmc_lab.curves import cards, lines, numbers, run_card
+from dpmc_lab.curves import cards, lines, run_card
 from dpmc_lab.protocol.federated import FLOW
 from dpmc_lab.store import Store
 from dpmc_lab.sweep import Grid
 from dpmc_lab.sweep.presets import EPSILONS
-from pages.ui import charts, private
-from pages.ui.charts import curve as charts_curve
+from pages.ui import charts, private, scene, sentences
+from pages.ui.charts.curve import Usefulness
 from tests.page_helpers import (
     find_button,
     list_charts,
@@ -70,7 +77,7 @@ def test_a_page_opens_on_its_own_with_one_sentence_that_says_what_to_do(name):
     assert len(app.title) == 1
     if name != "what_if":  # says it beside its slider
         sentence = app.markdown[0].value.replace("*", "")
-        assert sentence.partition(" ○")[0].endswith(".")  # a legend may follow it
+        assert sentence.partition(" ●")[0].endswith(".")  # a legend may follow it
     assert not app.error
 
 
@@ -133,35 +140,35 @@ def test_what_if_shows_the_stored_means_and_moves_only_its_marker(id):
     assert [stop["epsilon"] for stop in before["stops"]] == [f"{e:g}" for e in EPSILONS]
 
 
+def count_points(app):
+    return read_picture(app).count('class="point')
+
+
+def read_picture(app):
+    """Return the picture of What if, as SVG."""
+    return read_instrument(app)["pictures"]["wide"]["svg"]
+
+
 def test_what_if_draws_both_reference_lines_and_hollow_markers_where_only_claimed():
     for id, hollow in (("input-flip", False), ("output", True)):
-        app = open_page(data="one-bit-lab", mechanism=id)
-        traces = read_instrument(app)["picture"]["figure"]["data"]
-        dashes = [trace.get("line", {}).get("dash") for trace in traces]
-        assert dashes[:3] == ["dash", "dash", "dot"]  # the reference, the paper's twin, a guess
-        marker_styles = [t["marker"] for t in traces if "symbol" in t.get("marker", {})]
-        markers = [
-            mark for mark in marker_styles if mark["symbol"] != "line-ns"
-        ]  # that is what was measured
-        assert len(markers) == 1 + registry.has_setting(registry.get_mechanism(id), "estimator")
-        for mark in markers:
-            assert (mark["color"] != mark["line"]["color"]) == hollow
+        svg = read_picture(open_page(data="one-bit-lab", mechanism=id))
+        for name in ("no privacy", "same for all", "a coin flip"):
+            assert f">{name}<" in svg
+        assert svg.count('class="curve dash"') == 1
+        assert svg.count('class="curve dot"') == 2  # the coin and the baseline
+        assert svg.count('class="point method open"') == 14 * hollow
 
 
-def test_a_private_guess_is_drawn_against_its_own_epsilon_and_compared_there():
+def test_a_private_guess_is_compared_at_its_own_epsilon():
     app = open_page(data="bookshop-clicks", mechanism="dplcf", epsilon="1")
     picture = lines.load_shipped_charts("bookshop-clicks", "dplcf")[0]
     (baseline,) = picture.private_baselines
     assert baseline.mechanism == "local-popularity"
     assert not picture.baselines
-    (trace,) = (
-        t
-        for t in read_instrument(app)["picture"]["figure"]["data"]
-        if t.get("name", "").startswith(lines.POPULAR_LIST)
-    )
-    assert trace["x"] == [EPSILONS.index(e) for e in baseline.epsilon]
-    assert trace["y"] == pytest.approx(baseline.band.mean)
-    assert max(trace["y"]) > min(trace["y"])  # it is noisy as well
+    usefulness = Usefulness.from_line(picture, picture.lines[0], certified=True)
+    ((_, values),) = (level for level in usefulness.levels if level[0] == "popular list")
+    assert values == pytest.approx(baseline.band.mean)
+    assert max(values) > min(values)  # it is noisy as well
     reference = next(level for name, level in picture.flat_lines if name == lines.NO_PRIVACY)
     for epsilon in (1.0, 10.0):
         move_slider_to(app, epsilon)
@@ -170,11 +177,51 @@ def test_a_private_guess_is_drawn_against_its_own_epsilon_and_compared_there():
         is_better = lines.is_clearly_better(
             picture.metric, picture.lines[0].interval_at(epsilon), baseline.interval_at(epsilon)
         )
-        assert read_current_stop(app)["kept"] == (
-            numbers.format_gain_share(share, lines.POPULAR_LIST)
-            if is_better
-            else numbers.UNCLEAR.format(lines.POPULAR_LIST)
-        )
+        kept = read_current_stop(app)["kept"]
+        assert kept.startswith(f"keeps {100 * share:.0f} %") if is_better else kept == ""
+        answer = read_answer(app)
+        assert ("cannot distinguish this from one popular list" in answer) == (not is_better)
+
+
+def read_answer(app):
+    view = read_instrument(app)
+    return "".join(text for text, _ in view["sentences"][view["stop"]])
+
+
+def test_the_sentence_on_top_is_the_one_of_the_slider():
+    app = open_page(data="movie-night")
+    for epsilon in (0.1, 1.0, 10.0):
+        move_slider_to(app, epsilon)
+        (body,) = (e.proto.body for e in app.get("html") if "dpmc-say" in e.proto.body)
+        assert html.unescape(re.sub(r"<[^>]*>", "", body)) == read_answer(app)
+        assert read_answer(app).startswith(f"At epsilon {epsilon:g}, ")
+
+
+@pytest.mark.parametrize(
+    ("data", "id", "epsilon", "phrases"),
+    [
+        ("movie-night", "input-flip", 1.0, ["sees a report", "behind it right at most 73 % of"]),
+        ("movie-night", "input-flip", 10.0, ["over 99.9 %", "as good as without privacy"]),
+        ("movie-night", "private-effects", 1.0, ["ratings were used", "most 55 %", "1.00 stars"]),
+        ("movie-night", "dpmf", 0.1, ["no limit on the attacker is proved", "worse than"]),
+        ("movie-night", "gradient", 0.1, ["everything published", "cannot distinguish"]),
+        ("bookshop-clicks", "private-taste", 1.0, ["clicks were used", "of people find"]),
+        ("movie-night", "private-taste", 1.0, ["at most 55 %", "not computed yet"]),
+    ],
+)
+def test_the_sentence_has_a_form_for_every_case(data, id, epsilon, phrases):
+    shipped_scene = scene.load_shipped_scene(data, id)
+    picture = (
+        shipped_scene.picture
+        if shipped_scene
+        else lines.CurveChart(lines.list_plotted_metrics(registry.get_mechanism(id).task)[0])
+    )
+    mechanism = registry.create(id, epsilon=epsilon)
+    public = prepare_public_facts(datasets.load(data).ratings.public, mechanism.task)
+    answer = sentences.write_answer(picture, mechanism, mechanism.guarantee(public), epsilon)
+    text = "".join(part for part, _ in answer)
+    assert all(phrase in text for phrase in phrases), text
+    assert [role for _, role in answer if role in ("risk", "use")] == ["risk", "use"]
 
 
 @pytest.mark.parametrize(
@@ -193,15 +240,11 @@ def test_a_private_guess_is_drawn_against_its_own_epsilon_and_compared_there():
     ),
 )
 def test_every_curve_stands_between_a_guess_and_no_privacy(data, id):
-    cls = registry.get_mechanism(id)
     picture = lines.load_shipped_charts(data, id)[0]
-    figure = charts_curve.plot_instrument(picture, EPSILONS, certified=True)
-    texts = [note["text"].replace("<br>", " ") for note in figure.layout["annotations"]]
-    assert [text.startswith("no privacy ") for text in texts].count(True) == 1
-    baseline_name = lines.format_baseline_name(picture.baseline_id(picture.lines[0]))
-    if id == cls.baseline:  # it is a guess: beside it stands the same one without privacy
-        texts += [text.replace("no privacy: ", f"{baseline_name}: ") for text in texts]
-    assert any(text.startswith(baseline_name) for text in texts)
+    usefulness = Usefulness.from_line(picture, picture.lines[0], certified=True)
+    names = [name for name, _ in usefulness.levels]
+    assert names[0] == "no privacy"
+    assert (len(names) == 1) == (id == picture.baseline_id(picture.lines[0]))
 
 
 def test_junk_in_a_link_falls_back_with_a_note():
@@ -232,7 +275,7 @@ def upload_file(app, content, name="ratings.csv", low=1.0, high=5.0):
     app.segmented_control(key="way").set_value("upload").run()
     app.file_uploader[0].upload(name, content.encode() if isinstance(content, str) else content)
     app.run()
-    if app.error or app.form_submit_button[0].disabled:
+    if app.error or not app.form_submit_button or app.form_submit_button[0].disabled:
         return app
     return confirm_reading(app, low, high)
 
@@ -293,6 +336,22 @@ def test_an_upload_waits_until_its_column_of_users_is_confirmed():
         ratings = confirm_reading(app, 1.0, 5.0).session_state["upload"].ratings
         assert "user" not in ratings.columns.guessed
         assert ratings.public.users == (120 if content == csv_text else 30)
+
+
+def test_one_click_chooses_how_an_upload_is_read():
+    people = [f"anna{k}" for k in range(9)]
+    rows = [
+        ",".join([f"Film {i}", *(str(1 + (i * u) % 5) if (i + u) % 3 else "" for u in range(9))])
+        for i in range(6)
+    ]
+    app = upload_file(open_page("data"), "\n".join([",".join(["title", *people]), *rows]))
+    assert "upload" not in app.session_state
+    offers = [text.value for text in app.markdown if " people, " in text.value]
+    assert [offer.partition(",")[0] for offer in offers] == ["**9 people", "**6 people"]
+    next(b for b in app.button if b.label == "Choose this reading").click().run()
+    assert "--read layout=transposed" in app.code[0].value
+    ratings = confirm_reading(app, 1.0, 5.0).session_state["upload"].ratings
+    assert (ratings.public.users, ratings.public.items) == (9, 6)
 
 
 def test_an_upload_without_ratings_and_range_is_clicks():
@@ -529,7 +588,7 @@ def test_training_shows_what_the_core_measures_and_survives_a_page_change():
     tiles = {tile.label: tile.value for tile in app.metric}
     assert tiles == {
         "Input perturbation": METRICS["accuracy"].format_value(single_run.metrics["accuracy"]),
-        "Guessing": METRICS["accuracy"].format_value(
+        "Baseline": METRICS["accuracy"].format_value(
             single_run.baselines["private-majority"]["accuracy"]
         ),
         "No privacy": METRICS["accuracy"].format_value(
@@ -607,7 +666,7 @@ def test_only_an_objective_of_raw_ratings_is_called_raw(id, raw):
     press_button(app, "Train")
     run_until_done(app)
     assert any("objective" in chart.proto.alt for chart in list_charts(app))
-    warned = [c for c in app.caption if "objective computed from raw ratings" in c.value]
+    warned = [c for c in app.caption if "An objective that comes from raw ratings" in c.value]
     assert bool(warned) == raw
 
 
@@ -685,14 +744,14 @@ def test_without_a_curve_the_slider_and_what_is_promised_are_there_already():
     go_to(app, "pages/what_if.py")
     assert "been computed here yet" in app.info[0].value
     assert "claimed" in read_all_text(app) or "certified" in read_all_text(app)
-    single, all_of_them = (
-        sentences[EPSILONS.index(1.0)] for sentences in read_instrument(app)["right"][0]
-    )
-    assert single == (
+    view = read_instrument(app)
+    assert "Usefulness: not computed yet" in read_answer(app)
+    assert view["right"][EPSILONS.index(1.0)] == (
         "An attacker who asks “Is this rating high or low?” is right at most 73 %"
         " of the time; a coin flip gets 50 %."
     )
-    assert all_of_them.endswith(" All 20 ratings: epsilon 20.")
+    (panel,) = view["panel"]["persons"]
+    assert "All her 20 ratings together cost epsilon 20," in panel["together"][view["stop"]]
     assert read_instrument(app)["people"] is None  # of an upload no person is shown
 
 
@@ -705,18 +764,14 @@ def test_a_part_of_a_curve_says_so_shows_no_band_of_one_seed_and_goes_on():
     app.run()
     assert f"{11 + 11 + 1} of 132 runs are there" in app.info[0].value
     assert "One seed: no band" in read_all_text(app)
-    assert not [
-        t for t in read_instrument(app)["picture"]["figure"]["data"] if t.get("fill") == "toself"
-    ]
+    assert count_points(app) == 11
     move_slider_to(app, 0.1)
     assert read_current_stop(app)["value"] is None
     press_button(app, "Go on")
     run_until_whole(app)
     assert not app.info
     assert "over 3 seeds" in read_all_text(app)
-    assert [
-        t for t in read_instrument(app)["picture"]["figure"]["data"] if t.get("fill") == "toself"
-    ]
+    assert count_points(app) == 14
 
 
 def test_a_generated_set_is_drawn_anew_and_its_address_opens_it():
@@ -802,11 +857,11 @@ def test_the_table_of_guarantees_shows_claims_and_proofs_in_both_units():
     app = open_page("guarantees", data="movie-night", epsilon="2")
     app.session_state["every claim"] = True
     app.run()
-    table = next(t.value for t in app.dataframe if "certified" in t.value.columns)
+    table = next(t.value for t in app.dataframe if "proved" in t.value.columns)
     names = [registry.get_short_name(id) for id in registry.list_suitable_mechanisms()]
     assert sorted(table["mechanism"]) == sorted(names)
     assert max(map(len, names)) < 20  # none is cut off on a phone
-    assert list(table)[1:5] == ["claimed", "certified", "measured", cards.PER_USER]
+    assert list(table)[1:5] == ["claimed", "proved", "measured", cards.PER_USER]
     assert set(table["claimed"]) == {"2"}
     by_name = table.set_index("mechanism")
     assert by_name.loc["Input", cards.PER_USER] == "no bound"
@@ -837,7 +892,7 @@ def test_the_report_stands_alone():
     details = {"data": "one-bit-lab", "title": "<b>Lab</b>", "split": LeaveLast()}
     page = learned.render_run_report(FinishedRun(result=result, fresh=False, **details))
     assert "<b>Lab</b>" not in page
-    assert page.count("plotly-graph-div") == 3
+    assert page.count("plotly-graph-div") == 1
     assert 'src="http' not in page
     assert f". {blocks.EVALUATION}</p>" in html.unescape(page)
     assert io.StringIO(page).readline().startswith("<!doctype html>")

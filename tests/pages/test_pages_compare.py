@@ -33,6 +33,7 @@ from tests.page_helpers import (
     read_current_stop,
     read_figure_help,
     read_instrument,
+    read_markdown,
     unescape_markdown,
 )
 from tests.sweep_helpers import InProcessPool
@@ -162,11 +163,11 @@ def test_the_chart_is_the_store_and_every_curve_carries_its_unit():
     assert certified["color"] == certified["line"]["color"]
     assert claimed["color"] != claimed["line"]["color"]  # hollow: claimed, not certified
     assert claimed["line"]["width"] > certified["line"]["width"]
-    assert "Output perturbation is hollow" in read_all_text(app)
+    assert "Output perturbation has open markers" in read_all_text(app)
     # Its name is beside it.
     unnamed = [t for t in read_chart_spec(app)["data"] if not t.get("name")]
     assert "dash" in {t.get("line", {}).get("dash") for t in unnamed}
-    (baseline_trace,) = find_traces(app, "guessing: Private majority")
+    (baseline_trace,) = find_traces(app, "baseline: Private majority")
     with Store(read_only=True) as store:
         majority = compute_means(store, infos["private-majority"].id, "accuracy")
     assert baseline_trace["x"] == list(majority)
@@ -176,8 +177,6 @@ def test_the_chart_is_the_store_and_every_curve_carries_its_unit():
     assert papers["line"]["dash"] == "dash"
     assert "95 % t interval of the mean over 2 seeds" in read_figure_help(app)
     assert registry.get_mechanism("output").name in list_charts(app)[0].proto.alt
-    assert list(app.dataframe[0].value["mechanism"]) == ["Input", "Output"]
-    assert list(app.dataframe[0].value) == ["mechanism", *("0.1", "0.3", "1", "3", "10")]
 
 
 def load_shipped_lines():
@@ -198,11 +197,10 @@ def test_shipped_curves_are_there_at_once_complete_and_count_as_there():
         assert trace["y"] == pytest.approx(line.band.mean)
     text = read_figure_help(app)
     assert f"Version {load_shipped_lines()[0].version}." in text
-    assert "All 220 runs of this grid are there; they came with the app" in text
+    assert "All 220 runs of this grid are there; 220 came with the app" in text
     assert "No run" not in read_all_text(app)
     assert find_button(app, "Start") is None
-    assert list(app.dataframe[0].value)[1:] == [f"{e:g}" for e in EPSILONS]
-    assert "guessing: Private majority" in list_charts(app)[0].proto.spec
+    assert "baseline: Private majority" in list_charts(app)[0].proto.spec
     assert not any("Rows (CSV)" in str(d.proto) for d in app.get("download_button"))
 
 
@@ -239,9 +237,9 @@ def test_start_runs_only_what_is_missing_and_its_progress_never_goes_back():
 
 def test_with_a_new_curve_the_reference_runs_once_more_for_its_lists():
     grid = Grid(data=[DATA], mechanisms=["input-flip"], epsilons=(1.0,), seeds=(1, 2))
-    few = cli_sweep._without_shipped(sweep.build_plan(grid)).units
+    few = cli_sweep._drop_shipped(sweep.build_plan(grid)).units
     new = replace(grid, settings={"input-flip.radius": ("0.5",)})
-    missing_units = cli_sweep._without_shipped(sweep.build_plan(new)).units
+    missing_units = cli_sweep._drop_shipped(sweep.build_plan(new)).units
     assert not few
     missing = sorted((unit.mechanism.id, unit.seed) for unit in missing_units)
     assert missing == [("input-flip", 1), ("input-flip", 2), ("reference-binary", 1)]
@@ -254,7 +252,7 @@ def test_a_guess_that_is_chosen_is_a_line_like_any_other():
     assert [t["name"].split(" · ")[0] for t in list_traces(app)] == [
         registry.get_mechanism(i).name for i in ids
     ]
-    assert not find_traces(app, "guessing")
+    assert not find_traces(app, "baseline")
 
 
 @pytest.mark.usefixtures("nothing_shipped")
@@ -271,7 +269,7 @@ def test_the_same_unit_uses_certified_values_and_drops_nothing():
     assert "not certified" in flip["name"]
     assert "nothing finite is certified per user" in unescape_markdown(read_all_text(app))
     assert flip["x"] == pytest.approx([0.1, 0.3, 1, 3, 10])
-    assert "the epsilons count different things" in read_all_text(app)
+    assert "their epsilons count different things" in read_all_text(app)
 
 
 @pytest.mark.usefixtures("nothing_shipped")
@@ -288,7 +286,7 @@ def test_chart_and_numbers_are_one_file_that_stands_alone(monkeypatch):
     app = open_page("compare", **LINK)
     page = offered["Charts and numbers (HTML)"]()
     assert page.startswith("<!doctype html>")
-    assert page.count("plotly-graph-div") == 2  # two seeds do not tell who is better
+    assert page.count("plotly-graph-div") == 2
     assert 'src="http' not in page
     assert f"<h2>What accuracy {app.slider[0].value:.1f} % costs</h2>" in page
     assert f"<pre>{html.escape(read_command(app))}</pre>" in page
@@ -308,7 +306,7 @@ def test_verdicts_and_budget_are_those_of_the_core():
     leader = comparison.describe_leader(
         comparison.compare_lines(plotted, comparison.compare_pairs(plotted))
     )
-    assert leader in list_charts(app)[2].proto.alt
+    assert leader in read_markdown(app)
     for target in (55.0, 99.5):
         app.slider[0].set_value(target).run()
         answers = [
@@ -343,7 +341,18 @@ def test_a_mechanism_without_a_curve_is_marked_wherever_others_are_drawn():
     for number in (0, 1):
         notes = [note["text"] for note in read_chart_spec(app, number)["layout"]["annotations"]]
         assert any("no curve yet" in text for text in notes)
-    assert "Output (no curve yet)" in list(app.dataframe[0].value["mechanism"])
+
+
+def test_curves_that_cost_the_same_open_as_differences_to_the_best():
+    app = open_page("compare", data="movie-night")
+    assert app.session_state["layer"] == "Difference"
+    assert read_heading(app).startswith("These four cost the same here: epsilon ")
+    layout = read_chart_spec(app)["layout"]
+    assert "difference to the best" in layout["annotations"][0]["text"]
+    choose(app, ["input-flip", "output"])
+    assert app.session_state["layer"] == "Quality"  # they differ
+    app.segmented_control(key="layer").set_value("Difference").run()
+    assert "difference to the best" in read_chart_spec(app)["layout"]["annotations"][0]["text"]
 
 
 @pytest.mark.usefixtures("nothing_shipped")
@@ -367,7 +376,7 @@ def test_start_cancel_and_resume_and_a_second_tab_that_sees_the_same():
     assert find_button(other_app, "Stop")
     assert other_app.get("progress")
     elsewhere = open_page("compare", **LINK)
-    assert "Another grid is being computed on Movie night" in read_all_text(elsewhere)
+    assert "Another grid runs on Movie night" in read_all_text(elsewhere)
     find_button(other_app, "Stop").click().run()
     assert not other_app.exception
     app.run()
@@ -436,7 +445,8 @@ def test_compare_opens_alike_whatever_way_one_comes():
     fresh = open_page("compare")
     choices = [read_chosen(fresh), fresh.slider[0].value]
     assert choices[0] == list_default_mechanisms("movie-night", Task.BINARY)
-    for page in ("what_if", "noise", "guarantees"):
+    # Noise opens on a mechanism of its own, which only `app.py` forgets; AppTest does not run that.
+    for page in ("what_if", "guarantees"):
         app = open_page("data")  # and from there through the page that has a mechanism at hand
         app.switch_page(f"pages/{page}.py").run()
         app.switch_page("pages/compare.py").run()
@@ -500,7 +510,7 @@ def test_the_mechanism_at_hand_comes_along_with_those_that_promise_the_same():
     promised, _ = groups.build_guarantees(selected, groups.ANY_PUBLIC_FACTS)
     assert len({(guarantee.change, guarantee.trust) for guarantee in promised.values()}) == 1
     assert set(selected) <= rows.list_ready_mechanisms("movie-night")
-    assert len(list_charts(app)) == 3  # their curves are there at once
+    assert len(list_charts(app)) == 2  # their curves are there at once
     # What somebody chooses here stays, until another mechanism is at hand, which is added.
     choose(app, ["dpals", "private-effects"])
     app.switch_page("pages/data.py").run()
@@ -526,7 +536,7 @@ def test_the_best_is_taken_along():
         for page_link in app.get("page_link")
         if "mechanism=" in page_link.proto.query_string
     ]
-    assert [link.query_string for link in links] == ["mechanism=Objective+perturbation"] * 2
+    assert [link.query_string for link in links] == ["mechanism=Objective+perturbation"]
 
 
 def test_a_store_from_a_newer_version_or_a_file_of_another_kind_is_a_sentence():
@@ -572,21 +582,10 @@ def test_what_if_draws_what_the_store_has_of_a_curve():
         }
     aware, published = summaries["noise-aware"], summaries["published"]
     assert read_current_stop(app)["text"] == f"{100 * aware[1.0]:.1f} %"
-    papers, our_summary = (
-        t for t in read_instrument(app)["picture"]["figure"]["data"] if t.get("customdata")
+    assert [stop["value"] for stop in read_instrument(app)["stops"]] == pytest.approx(
+        [*aware.values()]
     )
-    for curves, summary in ((papers, published), (our_summary, aware)):
-        assert curves["x"] == [EPSILONS.index(epsilon) for epsilon in summary]
-        assert curves["y"] == pytest.approx([*summary.values()])
-    assert papers["line"]["dash"] == "dot"
-    assert our_summary["line"]["dash"] == "solid"
-    assert papers["line"]["width"] < our_summary["line"]["width"]
-    assert papers["line"]["color"] == our_summary["line"]["color"]
-    names = [
-        note["text"].replace("<br>", " ")
-        for note in read_instrument(app)["picture"]["figure"]["layout"]["annotations"]
-    ]
-    assert "the paper's estimate" in names
+    assert published[1.0] != aware[1.0]
 
 
 @pytest.mark.slow
@@ -609,7 +608,7 @@ def test_a_curve_begun_on_what_if_can_be_stopped_and_is_known_to_compare():
     compare_app = open_page("compare", **link, grid="fine", seeds="3")
     assert find_button(compare_app, "Start") is None  # it is this very grid
     assert find_button(compare_app, "Stop")
-    assert "Another grid is being computed on Movie night" in read_all_text(
+    assert "Another grid runs on Movie night" in read_all_text(
         open_page("compare", **link, grid="coarse")
     )
     find_button(app, "Stop").click().run()

@@ -253,14 +253,14 @@ def test_a_share_past_the_end_is_shown_as_the_end_everywhere():
 def test_connected_and_answered_are_two_numbers():
     class_room = build_room(12, 30)
     for k in range(33):
-        class_room.visited(TOKENS[k])
-        class_room.visited("nobody")
+        class_room.record_visit(TOKENS[k])
+        class_room.record_visit("nobody")
     assert words.count_answers(class_room.view())[0] == [("30", "answered"), ("33", "connected")]
 
 
 def test_an_export_holds_what_was_sent_and_no_tokens():
     class_room = build_room(12, 30, "=Tea?", "Coffee, or, tea?")
-    class_room.cost(1.0)
+    class_room.set_epsilon(1.0)
     class_room.ask(1)
     lock_reports(class_room, 20, 30)
     class_room.ask(0)
@@ -290,7 +290,7 @@ def test_an_export_holds_what_was_sent_and_no_tokens():
 
 
 def test_a_fault_takes_only_its_own_rows_from_the_table(monkeypatch):
-    class_room, exact, faults = build_room(12, 30), room._class_count_interval, []
+    class_room, exact, faults = build_room(12, 30), room._compute_class_interval, []
     class_room.ask(1)
     lock_reports(class_room, 20, 30)
 
@@ -299,7 +299,7 @@ def test_a_fault_takes_only_its_own_rows_from_the_table(monkeypatch):
             raise IndexError("planted")
         return exact(parts, tail)
 
-    monkeypatch.setattr(room, "_class_count_interval", fails)
+    monkeypatch.setattr(room, "_compute_class_interval", fails)
     rows = list(
         csv.DictReader(
             io.StringIO(words.export_results(class_room.view(), lambda *f: faults.append(f)))
@@ -361,8 +361,8 @@ def test_questions_are_shown_and_never_obeyed():
 def test_costs_and_meanings_are_computed():
     assert "10 in all" in words.explain_cost(5, 2.0)
     explanation = " ".join(words.explain_epsilon(2.0))
-    assert "12 times in 100" in explanation
-    assert "88 times in 100" in explanation
+    assert "12 % of the time" in explanation
+    assert "88 % of the time" in explanation
     assert "nothing at all" in words.explain_epsilon(0.1)[2]
     assert "2.2 people" in words.explain_cheating(1.0)
 
@@ -370,12 +370,13 @@ def test_costs_and_meanings_are_computed():
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_two_coins_explain_the_tilted_one_and_their_sum_is_right(epsilon):
     lie = 100 / (1 + math.exp(epsilon))
-    flip_text = re.search(r"opposite ([\d.]+) times in 100", words.explain_epsilon(epsilon)[0])[1]
+    flip_text = re.search(r"opposite of the answer ([\d.]+) %", words.explain_epsilon(epsilon)[0])[
+        1
+    ]
     assert 0 < float(flip_text) < 100
-    two, total, factor, flip_percentage, per = re.findall(
+    two, total, factor, flip_percentage = re.findall(
         r"\d+(?:\.\d+)?", words.explain_two_coins(epsilon)
     )
-    assert per == "100"
     assert (total, factor) == ("100", "2")
     assert float(two) == pytest.approx(100 - 2 * float(flip_percentage))
     for displayed, expected in ((flip_text, lie), (flip_percentage, lie), (two, 100 - 2 * lie)):
@@ -393,16 +394,16 @@ def test_the_promise_counts_every_asking():
     promise = " ".join(words.explain_promise(class_room.view(), 0))
     assert "3 answers" in promise
     assert "epsilon 6" in promise
-    assert "96.1 times" in promise
+    assert "96.1 % of the time" in promise
     agree, right = room.equal_report_chances(room.build_phone_channel(2.0), 3)
     assert f"{100 * agree:.0f} of 100 phones" in promise
     assert f"right {100 * right:.1f} %" in promise
     assert "coins: epsilon 1.95" in promise
-    assert "7.4-fold" in promise
+    assert "a factor of 7.4" in promise
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.2, 1.0, 5.0, 10.0])
 def test_how_far_odds_move_is_rounded_up(epsilon):
     promise = words.explain_promise(build_room(1, 2, epsilon=epsilon).view(), 0)[0]
-    odds_factor = float(re.search(r"([\d,.]+)-fold", promise)[1].replace(",", ""))
+    odds_factor = float(re.search(r"a factor of ([\d,.]+)\.$", promise)[1].replace(",", ""))
     assert math.exp(epsilon) <= odds_factor <= math.exp(epsilon) + 0.1

@@ -19,7 +19,7 @@ from streamlit import config
 from streamlit.web.server.app_discovery import discover_asgi_app
 
 from app import SECTIONS
-from pages.ui import scene, server, shell, stage
+from pages.ui import server, shell, stage
 
 APP = Path(__file__).resolve().parents[2] / "app.py"
 unix = pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no list of descriptors here")
@@ -97,13 +97,8 @@ def test_the_drawing_code_is_named_with_the_page_and_exists():
     assert (server.SCRIPTS / path).stat().st_size > 1_000_000
 
 
-def test_the_start_page_is_sent_plotly_itself_to_be_kept():
-    link = request_headers(b"text/html; charset=utf-8")[b"link"].decode()
-    path = link.split(">")[0].removeprefix("<./")
-    answer = asyncio.run(server._serve_plotly(None))
-    assert path == scene.PLOTLY
-    assert Path(answer.path).stat().st_size > 1_000_000
-    assert "immutable" in answer.headers["cache-control"]
+def test_the_start_page_fetches_no_drawing_code():
+    assert b"link" not in request_headers(b"text/html; charset=utf-8")
 
 
 def test_other_responses_are_left_alone():
@@ -161,7 +156,9 @@ def test_every_page_is_told_where_its_server_is(base):
     start = (server.SCRIPTS.parents[1] / "index.html").read_text("utf-8")
     assert html.index("BACKEND_BASE_URL") < html.index('type="module"')
     rest = re.sub(r"(?s)<script>window.__streamlit = .*?</script>", "", html)
-    assert rest == start.replace("</body>", f"{shell.STYLESHEET}{stage.STYLESHEET}</body>")
+    assert rest == start.replace("</body>", f"{shell.STYLESHEET}{stage.STYLESHEET}</body>").replace(
+        '<div id="root">', f'{shell.ACCESS}<div id="root">'
+    )
 
 
 @unix

@@ -177,7 +177,7 @@ def test_what_is_not_proved_stands_nowhere_on_the_axis():
             if not proved.finite:
                 assert point.state in (BoundState.NONE, BoundState.RAW)
             assert (point.state is BoundState.BOUND) == (point.success_rate <= 0.999)
-            assert (compare._bead_position(point) < compare._EDGE + 1e-9) == (
+            assert (compare._point_position(point) < compare._EDGE + 1e-9) == (
                 point.state is BoundState.BOUND
             )
     unproved = find_line(QuestionSwitches(), "output")
@@ -295,7 +295,7 @@ def test_the_better_is_above_and_a_missing_proof_in_the_gutter():
         load_chart(*SAMPLES[0]), Task.BINARY, QuestionSwitches(position=AttackerPosition.SERVER)
     )
     description = trade.describe_trade_chart(server, 1.0)
-    assert "sees it raw" in description
+    assert "sees the raw rating" in description
     assert (
         "Input perturbation at epsilon 1: 70.8 %, attacker is right at most 73 % of the time"
         in description
@@ -329,6 +329,6 @@ def test_the_layer_of_compare_is_kept_while_what_if_is_open():
 def test_an_old_link_to_a_layer_of_what_if_is_noted():
     app = open_page(layer="Noise")
     (warning,) = app.warning
-    assert "the picture “Noise”, which is gone" in warning.value
+    assert "“layer” in the link is gone" in warning.value
     assert "layer" not in app.query_params
-    assert read_instrument(app)["picture"]["figure"]["data"]
+    assert read_instrument(app)["pictures"]

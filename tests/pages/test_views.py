@@ -171,16 +171,13 @@ def test_scales_shrink_or_the_budget_is_spent_on_more_rounds(ratings, id):
         assert (np.diff(view.scale) < 0).all()
 
 
-def test_the_noise_of_every_method_is_told_at_an_epsilon(ratings):
-    noise_views = {
-        id: noise.compute_noise_scales(id, [0.1, 1.0], ratings.public, {})[0]
-        for id in ("output", "gradient")
-    }
-    sentence = noise.describe_noise_scales(
-        [(id, id, view) for id, view in noise_views.items()], 1.0
-    )
-    for id, view in noise_views.items():
-        assert f"{id}: {view.unit} {view.scale[1]:.3g} at epsilon 1" in sentence
+def test_the_noise_of_every_release_is_told_at_an_epsilon():
+    public = PublicFacts(users=943, items=1682, low=1, high=5)
+    scales = noise.compute_noise_scales("private-effects", [0.1, 1.0], public, {})
+    sentence = noise.describe_noise_scales(scales, 1.0)
+    assert len({release.name for release in scales}) == len(scales) == 7
+    for release in scales:
+        assert f"{release.name}: {release.unit} {release.scale[1]:.3g} at epsilon 1" in sentence
 
 
 def test_density_integrates_to_one_and_matches_its_draws():
@@ -348,16 +345,8 @@ def test_row_channels_show_cells_that_vanish_and_cells_that_speak(ratings, id):
     assert f"{corner.public.low:g}" in description.partition(": a rated one is reported")[0]
     table = noise.tabulate_row(view)
     assert len(table["before"]) == int((rated[0] | reported[0]).sum())
-    assert "nan" not in noise.describe_block(view)
     (scale,) = noise.compute_noise_scales(id, [1.0, 2.0], corner.public, {})
     assert scale.scale[0] > scale.scale[1]
-
-
-def test_a_symbol_channel_is_drawn_by_its_rows():
-    public = PublicFacts(users=5, items=5, low=1, high=5)
-    release = registry.create("randomised-response", epsilon=2.0).guarantee(public).releases.rows
-    view = noise.sample_channel(release, draws=20_000)
-    assert np.abs(view.sampled - view.matrix).max() < 5 * math.sqrt(0.25 / 20_000)
 
 
 @pytest.mark.parametrize("id", ["dpimf-symmetric", "dpimf-optimal"])

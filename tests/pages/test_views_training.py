@@ -158,11 +158,11 @@ def test_the_film_of_a_run_ends_with_what_the_run_measured():
 @pytest.mark.parametrize(
     ("value", "baseline", "best", "expected"),
     [
-        (0.686, 0.56, 0.72, "68.6 %: guessing 56.0 %, no privacy 72.0 %, in this run"),
-        (0.55, 0.56, 0.72, "no better than guessing, guessing 56.0 %"),
-        (0.5601, 0.56, 0.72, "no better than guessing"),
+        (0.686, 0.56, 0.72, "68.6 %: baseline 56.0 %, no privacy 72.0 %, in this run"),
+        (0.55, 0.56, 0.72, "no better than the baseline, baseline 56.0 %"),
+        (0.5601, 0.56, 0.72, "no better than the baseline"),
         (0.72, 0.56, 0.72, "as good as without privacy"),
-        (0.65, 0.56, None, "65.0 %: guessing 56.0 %, in this run"),
+        (0.65, 0.56, None, "65.0 %: baseline 56.0 %, in this run"),
         (0.65, None, 0.72, "65.0 %: no privacy 72.0 %"),
         (0.65, 0.56, 0.55, "nothing can be learnt"),
     ],

@@ -31,6 +31,7 @@ class Theme(NamedTuple):
         name: of the theme.
         ink, muted, grid, paper: colours of text, secondary text, lines and background.
         missing: colour of cells without a value, unlike every colour of a value.
+        neutral: colour of a value in the middle of its range.
     """
 
     name: str
@@ -38,11 +39,12 @@ class Theme(NamedTuple):
     muted: str
     grid: str
     paper: str
-    missing: str  # cells without a value, apart from every colour of a value
+    missing: str
+    neutral: str
 
 
-LIGHT = Theme("dpmc-light", "#1c1e21", "#6b7076", "#e6e6e1", "#fdfdfc", "#b4b8bd")
-DARK = Theme("dpmc-dark", "#e8e9ec", "#9aa0a8", "#2c3138", "#14161a", "#5d646d")
+LIGHT = Theme("dpmc-light", "#1c1e21", "#6b7076", "#e6e6e1", "#fdfdfc", "#b4b8bd", "#fdfdfc")
+DARK = Theme("dpmc-dark", "#e8e9ec", "#9aa0a8", "#2c3138", "#14161a", "#5d646d", "#d5d8dc")
 
 
 VALUE_COLORS = (RED, BLUE)  # of a scale of values: the lowest and the highest
@@ -50,24 +52,25 @@ ACCENT = "#4c5fd5"  # of the app, see .streamlit/config.toml; what moves, not wh
 # Charts are drawn for the light surface; where they are shown on the dark one, these colours take
 # the place of those: a blue that stands out from it, and from the other one, and cells of which
 # most are rated, and hardly any.
-_, INK, MUTED, GRID, PAPER, MISSING = LIGHT
-_DARK_COLORS = dict(zip(LIGHT[1:], DARK[1:], strict=True))
+_, INK, MUTED, GRID, PAPER, MISSING, _ = LIGHT
+_DARK_COLORS = dict(zip(LIGHT[1:6], DARK[1:6], strict=True))
 _DARK_COLORS |= {BLUE: "#4a8cf0", ACCENT: "#9aa6f2", "#00334f": "#a9dcff", "#56b4ea": "#00466e"}
 
 
 def with_opacity(color: str, opacity: float) -> str:
-    """Return a hex colour with an opacity as two more digits, for bands and fills."""
+    """Return a hex colour with two more digits for its opacity, 0..1."""
     return f"{color}{round(255 * opacity):02x}"
 
 
 def apply_theme(drawing: Any, theme: Theme) -> Any:
-    """Replace the colours anywhere in a drawing by those of the surface."""
+    """Return a drawing whose colours, wherever they stand in it, are those of a theme."""
     if theme is LIGHT:
         return drawing
     return _replace_texts(drawing, lambda text: _DARK_COLORS.get(text[:7], text[:7]) + text[7:])
 
 
 def _replace_texts(drawing: Any, replace: Callable[[str], str]) -> Any:
+    """Return a copy of nested lists and dictionaries with every text replaced."""
     if isinstance(drawing, str):
         return replace(drawing)
     if isinstance(drawing, dict):
@@ -99,7 +102,10 @@ HOVER_TEXT = "%{text}<extra></extra>"  # where one points: a text for each point
 
 
 def merge_options(target: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Add options in Plotly's short form, where line_color is the color of the line."""
+    """Add options to a nested dictionary, and return it.
+
+    Options are in Plotly's short form: line_color stands for target["line"]["color"].
+    """
     for name, value in options.items():
         *path, last = name.split("_")
         node = target
@@ -113,7 +119,12 @@ def merge_options(target: dict[str, Any], options: Mapping[str, Any]) -> dict[st
 
 
 def create_figure(name: str = "", **layout: Any) -> Figure:
-    """Create an empty figure in the house style, as look.toml defines it, with further layout."""
+    """Create an empty figure in the house style.
+
+    Args:
+        name: of its layout in look.toml (default: none).
+        **layout: further layout, in Plotly's short form.
+    """
     preset = copy.deepcopy(STYLE_SHEET["figures"].get(name, {}))
     return Figure(merge_options(preset, layout) | {"template": STYLE_SHEET["template"]})
 
@@ -178,7 +189,15 @@ class Figure:
     def add_level(
         self, ends: Interval, value: float, color_and_dash: tuple[str, str], text: str, **trace: Any
     ) -> None:
-        """Add a horizontal line for a method without epsilon, in this colour and dash."""
+        """Add a horizontal line, for a method without epsilon.
+
+        Args:
+            ends: ends of the line on the horizontal axis.
+            value: where it is on the vertical axis.
+            color_and_dash: its colour and its dash.
+            text: text at the pointer.
+            **trace: its other options.
+        """
         trace |= {"line_dash": color_and_dash[1], "hover": f"{text}<extra></extra>"}
         self.add_stroke(list(ends), [value] * 2, color_and_dash[0], **trace)
 
@@ -203,7 +222,13 @@ class Figure:
     def add_measurement(
         self, x: float, y: Any, method_style: Style, measurement: MeasuredPoint
     ) -> None:
-        """Add the mark of a measured bound, beside claimed (hollow) and certified (filled) ones."""
+        """Add a tick at a measured bound, which is neither a claim (hollow) nor certified (filled).
+
+        Args:
+            x, y: where the tick is.
+            method_style: style of the method.
+            measurement: the bound.
+        """
         hover = f"{measurement.label}<extra></extra>"
         self.add_trace("tick", x=[x], y=[y], marker_line_color=method_style.color, hover=hover)
 
@@ -217,9 +242,15 @@ class Figure:
         panel: str = "",
         **trace: Any,
     ) -> None:
-        """Add a line over its band over seeds, if there are several.
+        """Add the line of means, and below it the band of their intervals over seeds.
 
-        `fill` is the opacity of the band.
+        Args:
+            seed_band: means and intervals.
+            method_style: style of the method.
+            hover: text at the pointer.
+            fill: opacity of the band.
+            panel: where it is drawn.
+            **trace: further options of the line.
         """
         self.add_band(seed_band, with_opacity(method_style.color, fill), panel)
         self.add_line(
@@ -227,7 +258,7 @@ class Figure:
         )
 
     def add_band(self, seed_band: Band, color: str, panel: str = "") -> None:
-        """Add a band wherever there is more than one seed."""
+        """Add a filled band between the ends of the intervals, wherever there are several seeds."""
         several = np.flatnonzero(seed_band.seeds > 1)
         for run in np.split(several, np.flatnonzero(np.diff(several) > 1) + 1):
             if len(run):
@@ -237,7 +268,7 @@ class Figure:
                 self.add_stroke(x, y, color, panel=panel, showlegend=False, **filled)
 
     def add_vertical_line(self, x_value: float, *, dash: str = "solid", panel: str = "") -> None:
-        """Add the vertical rule at the chosen epsilon, or size."""
+        """Add a vertical rule, such as the one at the chosen epsilon."""
         axes = {"xref": f"x{panel}", "yref": f"y{panel} domain"}
         self.add_shape("rule", x0=x_value, x1=x_value, line_dash=dash, **axes)
 
@@ -252,6 +283,7 @@ class Figure:
     def _append_layout_entry(
         self, layout_key: str, preset: dict[str, Any], options: dict[str, Any]
     ) -> None:
+        """Add an annotation or a shape to the layout's list, with options over its preset."""
         self.layout.setdefault(layout_key, []).append(
             merge_options(merge_options({}, preset), options)
         )
@@ -262,7 +294,10 @@ class Figure:
 
 
 def _encode_array(values: Any) -> Any:
-    """Return an array in Plotly's fastest form; texts and the like become a list."""
+    """Return an array of numbers in Plotly's binary form, and any other array as a list.
+
+    A value that is no array is returned as it is.
+    """
     if not isinstance(values, np.ndarray):
         return values
     if values.dtype.kind not in "iuf":
@@ -274,12 +309,12 @@ def _encode_array(values: Any) -> Any:
 def separate_labels(
     targets: Sequence[float], heights: Sequence[float], total_height: float
 ) -> list[float]:
-    """Return positions nearest to the targets, in their order, that do not overlap.
+    """Return positions for labels that are as near as possible to their targets but do not overlap.
 
     All are between 0 and `total_height`, in its unit, if there is room for them.
 
     Args:
-        targets: wanted positions.
+        targets: where the middle of each label should be.
         heights: height of each label.
         total_height: of the available space.
     """

@@ -16,7 +16,10 @@ _CLIP_RANGE = (-0.6, 1.6)  # where an interval is cut
 
 
 def _share_axis(low: float, high: float) -> list[float]:
-    """Return the axis of shares: a little beyond both ends, and as far as an interval reaches."""
+    """Return the ends of an axis of shares, which reach a little beyond low and high.
+
+    They lie at least at the ends of _MIN_RANGE, and hardly beyond those of _CLIP_RANGE.
+    """
     ends = min(_MIN_RANGE[0], low - 0.05), max(_MIN_RANGE[1], high + 0.05)
     return [max(ends[0], _CLIP_RANGE[0] - 0.05), min(ends[1], _CLIP_RANGE[1] + 0.05)]
 
@@ -24,6 +27,7 @@ def _share_axis(low: float, high: float) -> list[float]:
 def _list_levels(
     baseline_name: str, reference_name: str, limit: float
 ) -> tuple[tuple[float, str, str, str], ...]:
+    """Return share, name, colour and dash of the baseline, the reference and the limit."""
     return (
         (0.0, baseline_name, MUTED, "dot"),
         (1.0, reference_name, INK, "dash"),

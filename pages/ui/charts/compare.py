@@ -1,26 +1,27 @@
-"""Draw several mechanisms in one picture: curves with bands, the cost of a quality, who is better.
+"""Draw several mechanisms in one picture: curves with bands, differences, the cost of a quality.
 
-All three have the same axis of epsilon. Labels are in a column at the right, outside the frame,
+All of them have the same axis of epsilon. Labels are in a column at the right, outside the frame,
 where they cover nothing, in lines short enough for a phone.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 
 from dpmc_core import registry
 from dpmc_core.metrics import Metric
-from dpmc_lab.curves.comparison import LineComparison, describe_line_comparison
+from dpmc_lab.curves.comparison import subtract_best
 from dpmc_lab.curves.lines import (
     AS_CLAIMED,
+    BASELINE,
     Band,
     CurveChart,
     PlottedLine,
+    format_baseline_name,
     format_short_label,
     has_item_features,
 )
@@ -43,6 +44,7 @@ from pages.ui.charts import (
     EPSILON_AXIS,
     HOVER_TEXT,
     INK,
+    LEVEL_STYLES,
     LOG,
     MUTED,
     PAPER,
@@ -63,6 +65,7 @@ _MIN_HEIGHT = 360  # pixels that curves are high
 _ROW = 46  # of a mechanism among several
 _LEADER = 0.07  # of the width: from the ends of curves to their names
 _LABEL_START = 0.75  # of the width: from here on a curve is led to its name
+_LEADER_PIXELS = 30  # a label that is further from its curve has only its marker
 MISSING = "no curve yet"
 
 
@@ -139,8 +142,74 @@ def plot_comparison(
     return fig
 
 
+def plot_differences(
+    picture: CurveChart,
+    placed_lines: Sequence[PlottedLine],
+    ends: Interval,
+    focus: Collection[str] = (),
+) -> Figure:
+    """Plot how far each mechanism is below the best at each epsilon.
+
+    Args:
+        picture: the chart.
+        placed_lines: its lines.
+        ends: epsilons that are always within the axis.
+        focus: ids of the mechanisms that the axis fits; other lines may leave it (default: all).
+    """
+    differences, best = subtract_best(placed_lines)
+    metric = picture.metric
+    unit = "percentage points" if metric.is_share else metric.unit
+    factor = metric.sign * (100 if metric.is_share else 1)
+    in_focus = [entry for entry in differences if not focus or entry.line.mechanism in focus]
+    low = min([-0.01, *(1.5 * float(entry.band.mean.min()) for entry in in_focus)])
+    y_range = [low, -0.45 * low]
+    x_range = get_epsilon_range(ends, placed_lines)
+    fig = _create_frame(_MIN_HEIGHT, x_range, placed_lines)
+    tags = []
+    references = [
+        (name, level.interval.mean, LEVEL_STYLES.get(name, (MUTED, "dash")))
+        for name, level in picture.flat_lines
+    ] + [
+        (format_baseline_name(line.mechanism), float(line.band.mean[-1]), LEVEL_STYLES[BASELINE])
+        for line in picture.private_baselines
+    ]
+    for name, value, (color, dash) in references:
+        y = [factor * (value - level) for level in best.values()]
+        fig.add_stroke([*best], y, color, line_dash=dash, name=name)
+        tags.append(Tag(name, y[-1], Style(color, "circle"), end=[*best][-1]))
+    for entry in differences:
+        method_style = get_style(entry.line.mechanism)
+        x, mean, low_ends, high_ends, _ = (values.tolist() for values in entry.band)
+        fig.add_curve(
+            entry.band,
+            method_style,
+            f"{entry.line.label}<br>epsilon %{{x:.4g}}: <b>%{{y:.2f}} {unit}</b><br>95 % interval"
+            " %{customdata[0]:.2f} to %{customdata[1]:.2f}<extra></extra>",
+            fill=0.08,
+            name=entry.line.label,
+            marker=fig.make_marker(method_style, solid=entry.is_certified),
+            customdata=[*zip(low_ends, high_ends, strict=True)],
+        )
+        name = format_short_label(entry.line)
+        tags.append(Tag(name, mean[-1], method_style, entry.is_certified, x[-1]))
+    for k, tag in enumerate(tags):  # an arrow says that a line has left the frame
+        y = min(max(tag.y_value or 0.0, low), y_range[1])
+        arrow = "" if y == tag.y_value else "↓ " if y == low else "↑ "
+        tags[k] = tag._replace(text=arrow + tag.text, y_value=y, end=tag.end * (not arrow))
+    height = max(_MIN_HEIGHT, sum(tag.height for tag in tags))
+    fig.layout["height"] += height - _MIN_HEIGHT
+    _draw_label_column(fig, metric, tags, y_range, height)
+    title = f"{metric.title}, difference to the best ({unit})"
+    fig.update_layout(yaxis_tickformat=None)
+    fig.layout["annotations"][0]["text"] = title
+    return fig
+
+
 def get_epsilon_range(ends: Interval, placed_lines: Sequence[PlottedLine]) -> Interval:
-    """Return the axis of epsilon: all of the grid, and what a change of unit moves beyond it."""
+    """Return the ends of an axis of epsilon that shows the grid's ends and every point of lines.
+
+    In another unit, a line may lie beyond the grid.
+    """
     epsilons = [*ends, *(float(x) for placed_line in placed_lines for x in placed_line.x)]
     return min(epsilons) / 1.15, max(epsilons) * 1.15
 
@@ -153,13 +222,20 @@ def widen_margin(fig: Figure) -> Figure:
 
 def format_figure_height(fig: Figure) -> str:
     """Return a style that keeps the page's figure as high as its labels need."""
-    return f"<style>.st-key-figure {{ --least: {fig.layout['height']}px; }}</style>"
+    return f"<style>.st-key-stage .st-key-figure {{ --least: {fig.layout['height']}px; }}</style>"
 
 
 def _create_frame(
     height: float, x_range: Interval, placed_lines: Sequence[PlottedLine], margin_top: int = 34
 ) -> Figure:
-    """Create an empty picture over epsilon with a frame of this height and a margin above."""
+    """Create an empty picture over epsilon with a frame of this height and a margin above.
+
+    Args:
+        height: of the frame, in pixels.
+        x_range: ends of the axis of epsilon.
+        placed_lines: the lines, for the name of the axis.
+        margin_top: above the frame, in pixels.
+    """
     low, end = map(math.log10, x_range)
     units = {placed_line.unit for placed_line in placed_lines}
     unit_text = f"epsilon {units.pop()}" if len(units) == 1 else "epsilon"
@@ -175,7 +251,7 @@ def _create_frame(
 
 
 def _list_names(placed_lines: Sequence[PlottedLine]) -> list[str]:
-    """Return the labels in the column, with what epsilon counts where that differs."""
+    """Return a short label for each line, with the unit of its epsilon if the units differ."""
     return [
         format_short_label(placed_line.line) + _format_unit(placed_line, placed_lines, "\n")
         for placed_line in placed_lines
@@ -185,32 +261,42 @@ def _list_names(placed_lines: Sequence[PlottedLine]) -> list[str]:
 def _format_unit(
     placed_line: PlottedLine, placed_lines: Sequence[PlottedLine], separator: str
 ) -> str:
-    """Return what an epsilon counts, for a narrow place; empty where all count the same."""
+    """Return the unit of a line's epsilon after a separator; empty if all lines have the same."""
     counts = placed_line.unit.removesuffix(AS_CLAIMED).replace("user-item cell", "cell")
     return f"{separator}{counts}" * (len({other.unit for other in placed_lines}) > 1)
 
 
 def _format_counts(placed_line: PlottedLine) -> str:
+    """Return the unit of a line's epsilon, and that it is not certified if so."""
     return placed_line.unit + ", not certified" * (not placed_line.is_certified)
 
 
 def _draw_label_column(
     fig: Figure, metric: Metric, tags: Sequence[Tag], y_range: Sequence[float], height: float
 ) -> None:
-    """Draw the vertical axis, and labels beside the frame.
+    """Draw the vertical axis, and labels at the right of the frame.
 
-    A label is as near as possible to what it names, and connected to it.
+    A label is as near as possible to the curve or level that it names, and connected to it.
+
+    Args:
+        fig: the figure.
+        metric: the metric of the vertical axis.
+        tags: the labels.
+        y_range: ends of the vertical axis.
+        height: of the frame, in pixels.
     """
     fig.update_layout(yaxis_range=y_range, yaxis_tickformat=metric.tick_format and PERCENT_TICKS)
     fig.add_annotation("axis", text=metric.axis_title)
     low, right = fig.layout["xaxis"]["range"]
     label_start = low + _LABEL_START * (right - low)
     edge = right
+    per_pixel = abs(y_range[1] - y_range[0]) / height
     if "type" in fig.layout["xaxis"]:
         label_start = 10**label_start
         edge = 10**edge
     for tag, y in zip(tags, draw_labels(fig, tags, y_range, height), strict=True):
-        is_connected = tag.y_value is not None and tag.end >= label_start
+        is_near = tag.y_value is not None and abs(y - tag.y_value) <= _LEADER_PIXELS * per_pixel
+        is_connected = is_near and tag.end >= label_start
         mark = fig.make_marker(tag.method_style, solid=bool(tag.solid))
         fig.add_stroke(
             [tag.end if is_connected else None, edge],
@@ -236,18 +322,27 @@ def plot_accuracy_against_attacker(
 ) -> Figure:
     """Plot the metric against how often an attacker, who starts with a coin, is right at most.
 
-    The last three traces are what an epsilon moves: arrows, the positions by papers (hollow), and
-    the positions by releases.
+    The last three traces mark the chosen epsilon on every line: the position by the paper's claim
+    (hollow), the position by the releases, and an arrow from the first to the second.
+
+    Args:
+        tradeoff: the lines under one question.
+        epsilon: the chosen epsilon.
+        height: of the frame, in pixels.
     """
     picture = tradeoff.chart
     metric = tradeoff.chart.metric
     lines, baseline_curves = (
-        [track.line for track in track_group]
-        for track_group in (tradeoff.lines, tradeoff.private_baselines)
+        [trade_line.line for trade_line in line_group]
+        for line_group in (tradeoff.lines, tradeoff.private_baselines)
     )
     y_range = choose_y_range(picture, lines, baseline_curves)
     y_range = y_range[::-1] if metric.lower_is_better else y_range  # the better is above
-    raw = any(bead.state is BoundState.RAW for track in tradeoff.lines for bead in track.points)
+    raw = any(
+        point.state is BoundState.RAW
+        for trade_line in tradeoff.lines
+        for point in trade_line.points
+    )
     end = (_RAW if raw else _NO_BOUND) + 0.9
     tick_labels = {
         log_odds(right): f"{100 * right:g}" for right in (0.75, 0.9, 0.99, MAX_INFORMATIVE_RATE)
@@ -266,32 +361,35 @@ def plot_accuracy_against_attacker(
     fig.add_stroke([0, 0], y_range, MUTED, line_dash="dot", line_width=1)
     baselines = [
         (
-            track.line,
-            _place_band(track),
-            [f"attacker {format_success(bead)}<br>" for bead in track.points],
+            trade_line.line,
+            _place_band(trade_line),
+            [f"attacker {format_success(point)}<br>" for point in trade_line.points],
         )
-        for track in tradeoff.private_baselines
+        for trade_line in tradeoff.private_baselines
     ]
     tags = draw_reference_lines(
         fig, picture, (0, end), baselines, [line.mechanism for line in lines]
     )
-    for track in tradeoff.lines:
-        method_style = get_style(track.line.mechanism)
-        placed_band = _place_band(track)
-        last = track.points[-1]
-        if track.measured_point is not None:
-            bead_at_attack = track.point_at(track.measured_point.epsilon)
-            measured_position = log_odds(min(track.min_success_rate, MAX_INFORMATIVE_RATE))
-            if bead_at_attack.state is not BoundState.BOUND:
-                ends = [measured_position, _bead_position(bead_at_attack)]
+    for trade_line in tradeoff.lines:
+        method_style = get_style(trade_line.line.mechanism)
+        placed_band = _place_band(trade_line)
+        last = trade_line.points[-1]
+        if trade_line.measured_point is not None:
+            attacked_point = trade_line.point_at(trade_line.measured_point.epsilon)
+            measured_position = log_odds(min(trade_line.min_success_rate, MAX_INFORMATIVE_RATE))
+            if attacked_point.state is not BoundState.BOUND:
+                ends = [measured_position, _point_position(attacked_point)]
                 fig.add_stroke(
                     ends,
-                    [bead_at_attack.value.mean] * 2,
+                    [attacked_point.value.mean] * 2,
                     with_opacity(method_style.color, 0.4),
                     line_width=7,
                 )
             fig.add_measurement(
-                measured_position, bead_at_attack.value.mean, method_style, track.measured_point
+                measured_position,
+                attacked_point.value.mean,
+                method_style,
+                trade_line.measured_point,
             )
         fig.add_curve(
             placed_band,
@@ -301,13 +399,13 @@ def plot_accuracy_against_attacker(
             marker_size=6,
             marker_line_color=method_style.color,
             marker_line_width=1.5,
-            marker_color=[_get_fill_color(track, bead) for bead in track.points],
-            text=[_format_hover(track, bead) for bead in track.points],
+            marker_color=[_get_fill_color(trade_line, point) for point in trade_line.points],
+            text=[_format_hover(trade_line, point) for point in trade_line.points],
         )
-        end = _bead_position(last)
+        end = _point_position(last)
         tags.append(
             Tag(
-                format_short_label(track.line),
+                format_short_label(trade_line.line),
                 last.value.mean,
                 method_style,
                 last.state in _SOLID,
@@ -315,12 +413,12 @@ def plot_accuracy_against_attacker(
             )
         )
     _draw_label_column(fig, metric, tags, y_range, height)
-    beads = [track.point_at(epsilon) for track in tradeoff.lines]
-    mean = [bead.value.mean for bead in beads]
-    positions = [*map(_bead_position, beads)]
+    points = [trade_line.point_at(epsilon) for trade_line in tradeoff.lines]
+    mean = [point.value.mean for point in points]
+    positions = [*map(_point_position, points)]
     papers = [
-        None if bead.claimed_rate is None else _attacker_position(bead.claimed_rate)
-        for bead in beads
+        None if point.claimed_rate is None else _attacker_position(point.claimed_rate)
+        for point in points
     ]
     arrows: list[float | None] = []
     for paper, position in zip(papers, positions, strict=True):
@@ -340,7 +438,7 @@ def plot_accuracy_against_attacker(
     }
     fig.add_markers(papers, mean, mark | {"size": 18, "color": PAPER})
     texts, colors = (
-        [*map(track, tradeoff.lines, beads)] for track in (_format_hover, _get_fill_color)
+        [*map(make, tradeoff.lines, points)] for make in (_format_hover, _get_fill_color)
     )
     fig.add_markers(
         positions, mean, mark | {"size": 15, "color": colors}, text=texts, hover=HOVER_TEXT
@@ -348,28 +446,31 @@ def plot_accuracy_against_attacker(
     return fig
 
 
-def _get_fill_color(track: TradeLine, bead: TradePoint) -> str:
-    return get_style(track.line.mechanism).color if bead.state in _SOLID else PAPER
+def _get_fill_color(trade_line: TradeLine, point: TradePoint) -> str:
+    return get_style(trade_line.line.mechanism).color if point.state in _SOLID else PAPER
 
 
 def _attacker_position(right: float) -> float:
+    """Return where a success rate is on the attacker's axis, or in the strip for missing bounds."""
     return _NO_BOUND if right > MAX_INFORMATIVE_RATE else log_odds(right)
 
 
-def _bead_position(bead: TradePoint) -> float:
-    return _RAW if bead.state is BoundState.RAW else _attacker_position(bead.success_rate)
+def _point_position(point: TradePoint) -> float:
+    return _RAW if point.state is BoundState.RAW else _attacker_position(point.success_rate)
 
 
-def _place_band(track: TradeLine) -> Band:
-    return track.line.band._replace(x=np.array([_bead_position(bead) for bead in track.points]))
+def _place_band(trade_line: TradeLine) -> Band:
+    return trade_line.line.band._replace(
+        x=np.array([_point_position(point) for point in trade_line.points])
+    )
 
 
-def _format_hover(track: TradeLine, bead: TradePoint) -> str:
+def _format_hover(trade_line: TradeLine, point: TradePoint) -> str:
     """Return the hover text of a point: mechanism, epsilon, metric and attacker."""
-    value = track.line.metric.format_value(bead.value.mean)
+    value = trade_line.line.metric.format_value(point.value.mean)
     return (
-        f"{track.line.label}<br>epsilon {bead.epsilon:g}: {value}<br>attacker"
-        f" {format_success(bead)}"
+        f"{trade_line.line.label}<br>epsilon {point.epsilon:g}: {value}<br>attacker"
+        f" {format_success(point)}"
     )
 
 
@@ -424,43 +525,19 @@ def plot_epsilon_needed(
     return fig
 
 
-def plot_best_ranges(
-    standings: Sequence[LineComparison], x_range: Interval, waiting: Sequence[str] = ()
-) -> Figure:
-    """Plot where each mechanism is clearly the best (thick), and where none is better (thin)."""
-    fig, edge = _create_row_figure([entry.plotted for entry in standings], x_range, waiting)
-    for k, entry in enumerate(standings):
-        x = entry.plotted.x
-        color = get_style(entry.plotted.line.mechanism).color
-        if not any(entry.rivals):
-            _annotate_row(fig, k, edge, "nothing to compare with", MUTED)
-        middle = np.sqrt(x[:-1] * x[1:])  # each reaches half way to its neighbours
-        edges = np.clip([x[0] / 1.1, *middle, x[-1] * 1.1], *x_range).tolist()
-        good = [
-            n_rivals > 0 and not n_better
-            for n_rivals, n_better in zip(entry.rivals, entry.behind, strict=True)
-        ]
-        for width, is_marked in ((4, good), (15, entry.best)):
-            pairs = zip(itertools.pairwise(edges), is_marked, strict=True)
-            _draw_row_segments(
-                fig,
-                k,
-                [ends if is_drawn else (None, None) for ends, is_drawn in pairs],
-                color,
-                width,
-            )
-        hover_texts = [describe_line_comparison(entry, j) for j in range(len(x))]
-        opacities = [float(is_drawn) for is_drawn in good]
-        _draw_row_markers(
-            fig, k, entry.plotted, x.tolist(), hover_texts, size=8, marker_opacity=opacities
-        )
-    return fig
-
-
 def _create_row_figure(
     placed_lines: Sequence[PlottedLine], x_range: Interval, waiting: Sequence[str]
 ) -> tuple[Figure, float]:
-    """Create a frame with a labelled row for each mechanism; waiting ones come last."""
+    """Create a figure with a labelled row for each mechanism, and those without a point last.
+
+    Args:
+        placed_lines: the lines of the mechanisms.
+        x_range: ends of the axis of epsilon.
+        waiting: ids of mechanisms without a point yet.
+
+    Returns:
+        The figure, and the epsilon at its right edge.
+    """
     method_styles = [get_style(placed_line.line.mechanism) for placed_line in placed_lines] + [
         Style(MUTED, "")
     ] * len(waiting)
@@ -492,7 +569,7 @@ def _create_row_figure(
 def _draw_row_segments(
     fig: Figure, row: int, ends: Sequence[tuple[Any, Any]], color: str, width: float, **trace: Any
 ) -> None:
-    """Draw segments of a row."""
+    """Draw horizontal segments in a row; `ends` has the two epsilons of each."""
     x = [end for pair in ends for end in (*pair, None)][:-1]
     fig.add_stroke(x, [-row] * len(x), color, line_width=width, **trace)
 
@@ -506,7 +583,7 @@ def _draw_row_markers(
     size: int,
     **trace: Any,
 ) -> None:
-    """Draw a mechanism's markers in its row."""
+    """Draw a mechanism's markers at these epsilons in its row, with a text for each."""
     label = placed_line.line.label
     marker = get_style(placed_line.line.mechanism)
     hover = f"{label}<br>epsilon %{{x:.4g}} {_format_counts(placed_line)}<br>{HOVER_TEXT}"

@@ -8,18 +8,15 @@ from typing import Any
 
 from dpmc_core.style import GREEN, RED
 from dpmc_lab.audit import AuditReport
-from dpmc_lab.curves.audits import RatingInfluence
 from dpmc_lab.curves.cards import ClaimState, GuaranteeRow, format_epsilon
 from dpmc_lab.curves.groups import MechanismGroup
 from dpmc_lab.curves.measurements import MeasuredPoint
 from dpmc_lab.measured import AuditMethod, Refuted
 from pages.ui.charts import (
     ACCENT,
-    EPSILON_AXIS,
     GRID,
     INK,
     LOG,
-    PAPER,
     Figure,
     Style,
     create_figure,
@@ -34,20 +31,21 @@ def plot_claims(
     chosen: str,
     measured: Mapping[str, MeasuredPoint],
 ) -> Figure:
-    """Plot one line per mechanism from its claim (hollow) to its certified epsilon (filled).
+    """Plot one line per mechanism from its claim (open) to its proved epsilon (filled).
 
+    The state of the claim stands below the mechanism's name, numbers stand at the proved epsilon.
     The pointer reacts along the whole length of a row.
 
     Args:
         groups: the mechanisms by promise.
         rows: their guarantees by id.
         chosen: id of the highlighted mechanism.
-        measured: measured bounds by id, drawn as ticks.
+        measured: measured bounds by id, drawn as short bars.
     """
     finite = [e for r in rows.values() for e in (r.claimed, r.certified) if e and math.isfinite(e)]
     end = 4 * max([*finite, 1.0])
-    low = math.log10(min([*finite, 1.0])) - 0.5
-    log_end = math.log10(end) + 0.4 * (math.log10(end) - low)
+    low = math.log10(min([*finite, 1.0])) - 0.5 - 0.06 * math.log10(end)
+    log_end = math.log10(end) + 0.15 * (math.log10(end) - low)
     fig = create_figure("claims")
     row_positions: dict[str, int] = {}
     hover_texts, position = [], 0
@@ -65,18 +63,20 @@ def plot_claims(
             )
             proved = format_epsilon(row.certified)
             refuted = row.state is ClaimState.REFUTED
-            text = "" if row.state is ClaimState.PROVED else f"   {proved}"
+            numbers = [proved if math.isinf(row.certified) else f"proved {proved}"]
+            if row.measured is not None:
+                bound = format_epsilon(row.measured, round_down=True)
+                numbers.append(f"measured {bound}")
+            text = "<br>".join(f"   {number}" for number in numbers)
             ends = row.claimed, row.certified
             _draw_promise(fig, method_style, ends, position, end, text, refuted=refuted)
-            measured_text = ""
             change = row.guarantee.change
             if measurement is not None and 0 < measurement.measured < end:
                 fig.add_measurement(measurement.measured, position, method_style, measurement)
-                measured_text = f"<br>{measurement.label}"
             hover_texts.append(
                 f"<b>{row.mechanism}</b>: {row.state.word}<br>"
-                f"claimed {format_epsilon(row.claimed)}, certified {proved}"
-                f"{measured_text}<br>{change.label}: {change.relation}"
+                f"claimed {format_epsilon(row.claimed)}, proved {proved}<br>"
+                f"{change.label}: {change.relation}"
             )
         position += 1
     y = list(row_positions.values())
@@ -90,11 +90,11 @@ def plot_claims(
         hovertext=hover_texts,
     )
     fig.update_layout(
-        xaxis=LOG | {"dtick": math.ceil((log_end - low) / 3)},
+        xaxis=LOG | {"dtick": math.ceil((log_end - low) / 2)},
         xaxis_range=[low, log_end],
         yaxis_range=[position - 0.4, -0.7],
         yaxis_tickvals=y,
-        yaxis_ticktext=[rows[id].mechanism for id in row_positions],
+        yaxis_ticktext=[f"{rows[id].mechanism}<br>{rows[id].state.value}" for id in row_positions],
     )
     return fig
 
@@ -109,9 +109,9 @@ def _draw_promise(
     *,
     refuted: bool,
 ) -> None:
-    """Draw a claim (hollow, crossed where refuted) and what is certified (filled).
+    """Draw a claim (open, crossed where refuted) and what is proved (filled).
 
-    An arrow at the end means that nothing finite is certified.
+    An arrow at the end means that no finite epsilon is proved.
     """
     claimed, proved = budgets
     filled = "circle" if math.isfinite(proved) else "triangle-right"
@@ -125,19 +125,8 @@ def _draw_promise(
     fig.add_trace("promised", x=[proved], y=[position], marker=mark, text=[text])
 
 
-def plot_attacker_success(
-    epsilons: Sequence[float], shares: Sequence[float], epsilon: float
-) -> Figure:
-    """Plot how often the best attacker is right, by epsilon."""
-    fig = create_figure("attacker", xaxis=EPSILON_AXIS)
-    hover = "epsilon %{x:g}: right at most <b>%{y:.1%}</b><extra></extra>"
-    fig.add_stroke(list(epsilons), list(shares), INK, line_width=2.5, hover=hover)
-    fig.add_vertical_line(epsilon)
-    return fig
-
-
 def plot_audit(report: AuditReport, method_names: Mapping[AuditMethod, str]) -> Figure:
-    """Plot what each method proves, beside the claim (hollow) and the certificate (filled).
+    """Plot what each method measured, with the claim (open) and what is proved (filled).
 
     A grey bar is not a bound yet.
 
@@ -179,7 +168,7 @@ def plot_audit(report: AuditReport, method_names: Mapping[AuditMethod, str]) -> 
         ],
         insidetextfont_color=["#ffffff" if f.valid else INK for f in findings],
     )
-    promise_text = f"  claimed {format_epsilon(claimed)}, certified {format_epsilon(proved)}"
+    promise_text = f"  claimed {format_epsilon(claimed)}, proved {format_epsilon(proved)}"
     method_style = get_style(report.mechanism.id)
     refuted = report.refuted is not Refuted.NOTHING
     _draw_promise(
@@ -187,17 +176,4 @@ def plot_audit(report: AuditReport, method_names: Mapping[AuditMethod, str]) -> 
     )
     if claimed is not None:
         fig.add_vertical_line(claimed)
-    return fig
-
-
-def plot_rating_influence(view: RatingInfluence) -> Figure:
-    """Plot how far every published cell moves when one rating changes its sign."""
-    fig = create_figure("lights")
-    fig.add_trace(
-        "moved",
-        z=view.changes,
-        zmax=float(view.changes.max()),
-        colorscale=[[0, PAPER], [1, get_style(view.mechanism.id).color]],
-    )
-    fig.add_annotation("changed", x=view.item, y=view.user)
     return fig

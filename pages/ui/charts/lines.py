@@ -30,7 +30,7 @@ from pages.ui.charts import (
 )
 
 _WIDE = 17  # characters in a line of a name: all that a phone has room for
-_STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # of the axis: it seldom moves while rows arrive
+STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # of the axis: it seldom moves while rows arrive
 
 
 class Tag(NamedTuple):
@@ -38,7 +38,8 @@ class Tag(NamedTuple):
 
     Attributes:
         text: of the label.
-        y_value: value on the vertical axis of what it names; None while there is none.
+        y_value: where the curve or level that it names is on the vertical axis; None before it has
+            a value.
         method_style: style of the method.
         solid: whether the marker of a mechanism is solid; None for a level, which has no marker.
         end: where the curve ends on the horizontal axis.
@@ -100,9 +101,17 @@ def draw_reference_lines(
     ids: Sequence[str] = (),
     **trace: Any,
 ) -> list[Tag]:
-    """Draw levels and private baselines across the frame, and return their labels.
+    """Draw the methods without epsilon as levels and the private baselines, and return labels.
 
-    Several baselines, each for other methods, have the colours of theirs.
+    Several baselines have the colours of their mechanisms; a single one is grey.
+
+    Args:
+        fig: the figure.
+        picture: the chart.
+        ends: ends of the horizontal axis.
+        baselines: line, band on the axis, and hover texts (or none) of each private baseline.
+        ids: ids of the mechanisms in the figure.
+        **trace: further options of every line.
     """
     metric, tags = picture.metric, []
     for name, level in picture.flat_lines:
@@ -127,9 +136,14 @@ def draw_reference_lines(
 
 
 def get_level_style(name: str, id: str, ids: Iterable[str]) -> tuple[str, str]:
-    """Return the colour and dash of a level.
+    """Return the colour and dash of the level of a method without epsilon.
 
-    The counterpart of a single mechanism has its colour.
+    The nonprivate counterpart of just one of the mechanisms has the colour of that mechanism.
+
+    Args:
+        name: what the level stands for.
+        id: id of the method.
+        ids: ids of the mechanisms in the figure.
     """
     method_colors = [
         get_style(other).color
@@ -148,6 +162,11 @@ def choose_y_range(
     """Return a vertical axis over baselines, references and lines, rounded outwards.
 
     Bands count up to a third of the range beyond that, so one extreme seed does not hide a curve.
+
+    Args:
+        picture: the chart with its levels.
+        lines: the lines, whose bands count too.
+        baseline_lines: private baselines.
     """
     values = [level.interval.mean for _, level in picture.flat_lines]
     values += [v for curve_line in (*lines, *baseline_lines) for v in curve_line.band.mean]
@@ -160,5 +179,5 @@ def choose_y_range(
     low = float(ends.min())
     high = float(ends.max())
     room = 0.06 * (high - low) or 0.01
-    step = next((s for s in _STEPS if high - low <= 12 * s), _STEPS[-1])
+    step = next((s for s in STEPS if high - low <= 12 * s), STEPS[-1])
     return [step * math.floor((low - room) / step), step * math.ceil((high + room) / step)]

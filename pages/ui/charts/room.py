@@ -111,6 +111,7 @@ def render_shares(
 
 
 def _render_row(row: ShareRow, axis: ShareAxis, theme: Theme) -> str:
+    """Render a row: its name, its marks on the axis, and its share with the interval."""
     note = f"<small>{escape(row.note)}</small>" if row.note else ""
     strong = row.mark in (Mark.ESTIMATE, Mark.PEOPLE, Mark.CERTAINTY)
     color = apply_theme(ACCENT, theme) if strong else theme.muted
@@ -124,6 +125,7 @@ def _render_row(row: ShareRow, axis: ShareAxis, theme: Theme) -> str:
 
 
 def _render_ticks(axis: ShareAxis) -> str:
+    """Render the vertical lines of an axis."""
     return "".join(
         f'<div class="tick" style="left: {axis.to_percent(t):.2f}%"></div>' for t in axis.ticks
     )
@@ -198,7 +200,13 @@ _COINS = """
 
 
 def render_coins(rule: CoinRule, description: str, theme: Theme) -> str:
-    """Render every throw, as often as chance brings it, under what it asks for."""
+    """Render all equally likely throws of a rule, grouped by the answer that a person then shows.
+
+    Args:
+        rule: the rule.
+        description: the same in words, for people who cannot see it.
+        theme: colours.
+    """
     throws = sorted(itertools.product("HT", repeat=rule.coins), key=lambda throw: throw.count("H"))
     faces = {"H": '<i class="head">H</i>', "T": "<i>T</i>"}
     rendered_throws = [

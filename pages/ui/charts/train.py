@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from dpmc_lab.curves import training
 from dpmc_lab.curves.lines import BASELINE, NO_PRIVACY
-from dpmc_lab.curves.run_card import RememberedRun
+from dpmc_lab.curves.run_card import RememberedRun, format_run_epsilon
 from dpmc_lab.curves.training import ErrorCdf
 from pages.ui.charts import LEVEL_STYLES, STYLES, Figure, create_figure, get_style, wrap_label
+from pages.ui.charts.lines import Tag, draw_labels
 
 Points = Sequence[tuple[int, float]]  # round and value
 
@@ -24,7 +25,7 @@ def plot_objective(mechanism: str, points: Points) -> Figure:
 
 
 def plot_two_runs(first: RememberedRun, second: RememberedRun) -> Figure:
-    """Plot the metric of two runs by round, with their baselines and what no privacy reaches."""
+    """Plot the metric of two runs by round, with their baselines and nonprivate references."""
     metric = first.metric
     films = (first.recording, second.recording)
     last = max(film.frames[-1].round for film in films)
@@ -49,6 +50,7 @@ def plot_two_runs(first: RememberedRun, second: RememberedRun) -> Figure:
             text = f"{name}: {metric.format_value(level)}"
             fig.add_level((0, last + 1), level, LEVEL_STYLES[kind], text, name=text)
     same_mechanism = first.mechanism == second.mechanism
+    tags = []
     for run in (first, second):
         # Smaller or dashed, as hollow would mean: only claimed.
         is_repeat = same_mechanism and run is second
@@ -60,16 +62,29 @@ def plot_two_runs(first: RememberedRun, second: RememberedRun) -> Figure:
             values,
             method_style._replace(dash="dash") if is_repeat else method_style,
             f"run {run.number}, round %{{x}}: <b>%{{y:{metric.number_format}}}</b><extra></extra>",
-            name=wrap_label(f"run {run.number}: {run.details['mechanism']}"),
+            name=wrap_label(
+                f"run {run.number}{format_run_epsilon(run)}: {run.details['mechanism']}"
+            ),
             marker_size=10 if is_repeat or len(points) < 3 else 6,
         )
+        name = f"run {run.number}{format_run_epsilon(run).replace(' · ', chr(10))}"
+        tags.append(Tag(name, values[-1] if values else None, method_style, True))
+    draw_labels(fig, tags, fig.layout["yaxis"]["range"], 260)
     return fig
 
 
 def plot_error_cdfs(
     mechanism: str, private: ErrorCdf, nonprivate: ErrorCdf | None, name: str, axis: str
 ) -> Figure:
-    """Plot the share of held-out ratings within an error, with privacy and without."""
+    """Plot the share of held-out ratings within an error, with privacy and without.
+
+    Args:
+        mechanism: id of the mechanism.
+        private: errors with privacy.
+        nonprivate: errors without privacy, if known.
+        name: of the mechanism.
+        axis: name of the axis of errors.
+    """
     hover = "error up to %{x:.2f}: <b>%{y:.1%}</b> of ratings<extra></extra>"
     fig = create_figure("errors", xaxis_title_text=axis)
     if nonprivate is not None:

@@ -1,0 +1,290 @@
+"""Write the sentences of What if: the answer on top, titles of charts, and the panel's notes.
+
+A sentence on top is a list of pairs: a text, and what it is ("risk", "use", "coin" or "").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dpmc_core.metrics import Metric
+from dpmc_core.model import Mechanism, Task
+from dpmc_core.privacy import (
+    CELL,
+    RATING,
+    Guarantee,
+    ModifiedLaplace,
+    RandomizedResponse,
+    Release,
+    Trust,
+)
+from dpmc_core.ratings import PublicFacts
+from dpmc_lab.curves import cards, lines, numbers, trade
+from dpmc_lab.curves.lines import CurveChart, is_clearly_better
+from dpmc_lab.curves.measurements import find_default_measured_bound
+from dpmc_lab.curves.numbers import GainShare
+from dpmc_lab.curves.people import QUANTILES
+from dpmc_lab.curves.text import Table
+from dpmc_lab.curves.trade import AttackerQuestion
+from dpmc_lab.study.advice import PrivacyUnit
+from dpmc_lab.sweep.presets import EPSILONS
+
+Sentence = list[tuple[str, str]]
+
+UNIT_LABELS = {
+    PrivacyUnit.RATING: "Protect each rating",
+    PrivacyUnit.PERSON: "Protect the whole person",
+}
+_OBSERVERS = {
+    Trust.LOCAL: "someone who sees a report",
+    Trust.CURATOR: "someone who sees everything published",
+    Trust.FEDERATED: "someone who sees everything sent",
+}
+# Who sees raw ratings, then what is computed from them, and who sees the result.
+RAW_DATA_FLOW = {
+    Trust.CURATOR: ("the server sees them", "computed together", "everyone may see it"),
+    Trust.FEDERATED: ("her own party sees them", "in all parties", "the server sees it"),
+}
+# Baselines by what they are: at the end of a line, and in a sentence.
+_BASELINES = {
+    "private-majority": ("same for all", "the same answer for all"),
+    "private-own-mean": ("own average", "each person's own average"),
+    "private-alone": ("own ratings and public facts", "a model of each person's own ratings"),
+    "private-popularity": ("popular list", "one popular list for all"),
+    "local-popularity": ("popular list", "one popular list for all"),
+}
+_OTHER_BASELINE = ("same for all", "one number for all")
+
+
+def name_baseline(id: str, *, short: bool = False) -> str:
+    """Return what a baseline is."""
+    return _BASELINES.get(id, _OTHER_BASELINE)[not short]
+
+
+def name_rating(task: Task) -> str:
+    """Return what one entry is called."""
+    return "click" if task is Task.RANKING else "rating"
+
+
+def name_unit(guarantee: Guarantee, task: Task) -> str:
+    """Return what one privacy unit is called."""
+    return "person" if guarantee.change.per_user else name_rating(task)
+
+
+# --- the answer -------------------------------------------------------------------------------
+
+
+def write_answer(
+    picture: CurveChart, mechanism: Mechanism, guarantee: Guarantee, epsilon: float
+) -> Sentence:
+    """Write what an epsilon means: how often an attacker is right, and how useful the result is."""
+    risk = _write_risk(mechanism, guarantee, epsilon)
+    return [*risk, (" ", ""), *_write_usefulness(picture, epsilon)]
+
+
+def _write_risk(mechanism: Mechanism, guarantee: Guarantee, epsilon: float) -> Sentence:
+    task = mechanism.task
+    question, _ = trade.list_questions(guarantee, task, cards.TYPICAL_RATINGS)
+    start, risk = f"At epsilon {epsilon:g}, ", format_risk(question, guarantee)
+    if not question.is_bounded(guarantee):
+        bound = find_default_measured_bound(mechanism.id)
+        leak = bound and cards.format_epsilon(bound.measured, round_down=True)
+        found = f" An attack found a leak of at least epsilon {leak} at epsilon 1." if leak else ""
+        return [(start, ""), ("no limit on the attacker is proved", "risk"), (f".{found}", "")]
+    rating, local = name_rating(task), guarantee.trust is Trust.LOCAL
+    subject = f"the {rating} behind it" if local else f"any one {rating}"
+    guess = {
+        RATING: f"{subject} right",
+        CELL: f"whether a person's {rating} is behind it, and is right",
+    }.get(question.change, f"whether this person's {rating}s were used, and is right")
+    if question.change is RATING and task is Task.RATINGS:  # of two values, as the question says
+        guess = f"whether {subject} is high or low, and is right"
+    attack = f"{_OBSERVERS[guarantee.trust]} guesses {guess} at most"
+    if question.success_rate(guarantee) > cards.MAX_INFORMATIVE_RATE:
+        attack = "the proof allows an attacker to be right"
+    return [
+        (f"{start}{attack} ", ""),
+        (f"{risk} of the time", "risk"),
+        (" ", ""),
+        ("(a coin flip: 50 %).", "coin"),
+    ]
+
+
+def format_risk(question: AttackerQuestion, guarantee: Guarantee) -> str:
+    """Return how often the attacker is right at most, or that nothing is proved."""
+    if not question.is_bounded(guarantee):
+        return "not proved"
+    rate = question.success_rate(guarantee)
+    return "over 99.9 %" if rate > cards.MAX_INFORMATIVE_RATE else cards.format_chance(rate)
+
+
+def _write_usefulness(picture: CurveChart, epsilon: float) -> Sentence:
+    line = picture.lines[0] if picture.lines else None
+    current = line and line.interval_at(epsilon)
+    metric = picture.metric
+    if line is None or current is None:
+        return [
+            (f"Usefulness: not computed {'at this epsilon' if line else 'yet'}", "use"),
+            (".", ""),
+        ]
+    baseline, reference = numbers.find_gain_ends(picture, line, epsilon)
+    values = [level.mean for level in (current, reference) if level]
+    value, *without = _round_apart(metric, values)
+    baseline_id = picture.baseline_id(line)
+    end = f"; without privacy {without[0]}" if without else ""
+    enough_seeds = current.seeds >= numbers.MIN_SEEDS
+    if baseline and enough_seeds:
+        same = name_baseline(baseline_id)
+        if is_clearly_better(metric, baseline, current):
+            end = f", worse than {same}"
+        elif not is_clearly_better(metric, current, baseline):
+            end = f". The runs cannot distinguish this from {same}"
+        elif reference and not is_clearly_better(metric, reference, current):
+            end = ", as good as without privacy"
+    start, middle = {
+        "accuracy": ("Predictions are ", f"{value} right"),
+        "rmse": ("The typical error is ", f"{value} {metric.unit}"),
+    }.get(metric.name, ("", f"{value} of people"))
+    if metric.candidates:
+        end = " find a held-out item in the first ten of 100" + end
+    return [(start, ""), (middle, "use"), (f"{end}.", "")]
+
+
+def _round_apart(metric: Metric, values: list[float]) -> list[str]:
+    """Return values with as few digits as keep them apart."""
+    few, more = (
+        [f"{100 * v:.{digits}f} %" if metric.is_share else f"{v:.{digits + 2}f}" for v in values]
+        for digits in (0, 1)
+    )
+    return few if len({*few}) == len(few) else more
+
+
+def write_benefit(share: GainShare | None) -> str:
+    """Write how much of the benefit is kept, only where that is clear."""
+    if share is None or not share.is_clear:
+        return ""
+    low, high = (100 * (share.share + side * share.half_width) for side in (-1, 1))
+    return (
+        f"keeps {100 * share.share:.0f} % ({low:.0f} to {high:.0f} %) of the benefit"
+        if high - low >= 1
+        else f"keeps {100 * share.share:.0f} % of the benefit"
+    )
+
+
+def render_answer(sentence: Sentence) -> str:
+    """Return the sentence as HTML, which the instrument writes anew as its knob moves."""
+    spans = "".join(f'<span class="{role}">{text}</span>' for text, role in sentence)
+    return f'<p class="dpmc-say" aria-live="polite">{spans}</p>'
+
+
+def write_guess(question: AttackerQuestion, task: Task) -> dict[str, Any]:
+    """Write what a player guesses, and the two answers."""
+    if question.change is RATING and task is Task.BINARY:
+        return {"text": "Was the rating a like or a dislike?", "answers": ("like", "dislike")}
+    return {"text": question.text, "answers": question.answers}
+
+
+# --- titles of the two charts -----------------------------------------------------------------
+
+
+def write_risk_title(question: AttackerQuestion, task: Task) -> str:
+    """Write what the upper chart shows."""
+    rating = name_rating(task)
+    guess = {
+        RATING: "tells high ratings from low ones"
+        if task is Task.RATINGS
+        else "guesses this rating right",
+        CELL: f"tells whether there is a {rating}",
+    }.get(question.change, f"tells whether her {rating}s were used")
+    return f"Risk: an attacker {guess}, at most"
+
+
+def write_usefulness_title(metric: Metric) -> str:
+    """Write what the lower chart shows, in which better is always further up."""
+    return "Usefulness: " + {
+        "accuracy": "likes and dislikes predicted right",
+        "rmse": f"typical error in {metric.unit} (smaller is better, up)",
+    }.get(metric.name, "held-out items in the first ten of 100")
+
+
+def tabulate_risk(guarantees: Sequence[Guarantee], task: Task) -> Table:
+    """Return how often an attacker is right at most, by epsilon."""
+    question, _ = trade.list_questions(guarantees[0], task, cards.TYPICAL_RATINGS)
+    return {
+        "epsilon": [f"{epsilon:g}" for epsilon in EPSILONS],
+        "attacker right at most": [format_risk(question, entry) for entry in guarantees],
+    }
+
+
+# --- the panel --------------------------------------------------------------------------------
+
+
+def write_person(name: str, position: int) -> str:
+    """Write who is shown, and that results played no part in the choice."""
+    rule = f"{100 * QUANTILES[position]:.0f} % of people have fewer ratings"
+    if position == 0:
+        rule = "the median; results played no part"
+    return f"{name[:1].upper()}{name[1:]} ({rule})"
+
+
+def format_rating(value: float, task: Task) -> str:
+    """Return a rating in a word, or what stands for none."""
+    if value != value:
+        return "nothing"
+    if task is Task.RANKING:
+        return "clicked"
+    if task is Task.BINARY:
+        return "like" if value > 0 else "dislike"
+    return lines.format_short_number(value, digits=2)
+
+
+def write_outcomes(
+    release: Release | None, outcomes: list[int], task: Task, public: PublicFacts
+) -> str:
+    """Write what happens to a hundred reports like this one."""
+    _, changed, missing = (count or "fewer than 1" for count in outcomes)
+    if isinstance(release, RandomizedResponse):
+        if task is Task.RANKING:
+            return f"Of 100 such clicks, chance hides {missing}; nobody knows which."
+        return f"Of 100 such reports, the coin turns {changed} round; nobody knows which."
+    if isinstance(release, ModifiedLaplace):
+        distance = lines.format_short_number((public.high - public.low) / 8)
+        moved = f"the noise moves {changed} by more than {distance}"
+    else:
+        moved = f"chance changes {changed}"
+    return f"Of 100 such reports, {moved} and drops {missing}; nobody knows which."
+
+
+def write_whole_row(
+    question: AttackerQuestion, guarantee: Guarantee, rated: int, task: Task
+) -> str:
+    """Write what is proved for everything one person rated."""
+    rating = name_rating(task)
+    rate = question.success_rate(guarantee)
+    if not question.is_bounded(guarantee):
+        return f"No limit is proved for all her {rated} {rating}s together."
+    useless = rate > cards.MAX_INFORMATIVE_RATE
+    if guarantee.change.per_user:
+        limit = "over 99.9 %" if useless else f"at most {cards.format_chance(rate)}"
+        return f"An attacker tells her {rating}s from any other set right {limit} of the time."
+    proved = question.guarantee_for(guarantee).certified(question.change)
+    limit = (
+        "which protects no person"
+        if useless
+        else f"and an attacker is right at most {cards.format_chance(rate)} of the time"
+    )
+    spent = cards.format_budget(proved.epsilon, proved.delta)
+    return f"All her {rated} {rating}s together cost epsilon {spent}, {limit}."
+
+
+def write_protection(guarantee: Guarantee, task: Task) -> str:
+    """Write what the noise hides of a trusted server's work, and from whom it does not."""
+    hidden = (
+        f"what any one person adds, whatever her {name_rating(task)}s are"
+        if guarantee.change.per_user
+        else f"any one {name_rating(task)}"
+    )
+    verb = "hides" if cards.is_upheld(guarantee) else "is claimed to hide"
+    insider = "her own party" if guarantee.trust is Trust.FEDERATED else "the server itself"
+    return f"The noise {verb} {hidden}. It does not protect her from {insider}."

@@ -1,0 +1,413 @@
+"""What people bring: matrices, surveys, words, marks and containers are read, or asked about."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import importlib.util
+import io
+import json
+import lzma
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpmc_core.data import Refused, datasets
+from dpmc_core.errors import BadRatings, InvalidSetting
+from dpmc_lab.cli import main
+from tests.reading_helpers import ratings_by_pair, read_upload
+
+ROOT = Path(__file__).resolve().parents[2]
+WILD = ROOT.parent / "shared" / "data" / "wild"
+USERS = [f"p{k}" for k in range(30)]
+FILMS = [f"Film {k}" for k in range(8)]
+CELLS = {
+    (u, i): 1 + (3 * k + k * j + j * j) % 5
+    for k, u in enumerate(USERS)
+    for j, i in enumerate(FILMS)
+}
+GAPS = {pair: value for k, (pair, value) in enumerate(CELLS.items()) if k % 3}
+
+
+def table(rows: list[list[Any]], separator: str = ",") -> str:
+    return "".join(separator.join(map(str, row)) + "\n" for row in rows)
+
+
+def matrix(cells: dict[tuple[str, str], Any], corner: str, empty: Any = "") -> str:
+    rows = [[user, *(cells.get((user, film), empty) for film in FILMS)] for user in USERS]
+    return table([[corner, *FILMS], *rows])
+
+
+def transposed(cells: dict[tuple[str, str], Any], corner: str) -> str:
+    rows = [[film, *(cells.get((user, film), "") for user in USERS)] for film in FILMS]
+    return table([[corner, *USERS], *rows])
+
+
+def rows_of(cells: dict[tuple[str, str], Any], head: str = "user,item,rating\n") -> str:
+    return head + table([[user, film, value] for (user, film), value in cells.items()])
+
+
+def offers(content: str, tmp_path: Path, **options: Any) -> list[dict[str, Any]]:
+    """The options of each reading beyond the range, of a file that is asked about."""
+    file = tmp_path / "x.csv"
+    file.write_text(content, encoding="utf-8")
+    ends = {"low": 1, "high": 5, **options}
+    with pytest.raises(BadRatings):
+        datasets.load(file, **ends)
+    readings = datasets.examine_file(file, **ends).readings
+    return [{k: v for k, v in one.options.items() if k not in ends} for one in readings]
+
+
+@pytest.mark.parametrize("corner", ["user", "Student", "Reader"])
+@pytest.mark.parametrize("cells", [CELLS, GAPS])
+def test_a_matrix_of_a_named_user_is_read(corner: str, cells: dict[tuple[str, str], int]) -> None:
+    assert ratings_by_pair(read_upload(matrix(cells, corner)).ratings) == cells
+
+
+def test_role_words_over_a_matrix_are_items() -> None:
+    names = ["Overall", "Value", "u", "r", "Time", "title"]
+    rows = [[f"p{k}", *(1 + (k + j) % 5 for j in range(6))] for k in range(9)]
+    ratings = read_upload(table([["Student", *names], *rows])).ratings
+    assert ratings.shape == (9, 6)
+    assert set(ratings.item_ids or ()) == {*names}
+
+
+def test_users_on_many_lines_are_no_matrix() -> None:
+    rows = [[f"p{k % 9}", k % 5, 1 + k % 4, k % 3, k % 4, k % 5] for k in range(45)]
+    ratings = read_upload(table([["user_id", "item_id", "rating", "a", "b", "c"], *rows])).ratings
+    assert ratings.shape == (9, 5)
+
+
+@pytest.mark.parametrize("corner", ["movie", "title", "Film"])
+@pytest.mark.parametrize("cells", [CELLS, GAPS])
+def test_a_transposed_matrix_is_asked_about(
+    corner: str, cells: dict[tuple[str, str], int], tmp_path: Path
+) -> None:
+    text = transposed(cells, corner)
+    first, second = offers(text, tmp_path)
+    assert (first, second) == ({"layout": "transposed"}, {"layout": "wide"})
+    ratings = read_upload(text, **first).ratings
+    assert ratings_by_pair(ratings) == cells
+    assert ratings.columns.names == (("user", "every other column"), ("item", corner))
+
+
+def test_a_matrix_with_an_unnamed_corner_is_asked_about(tmp_path: Path) -> None:
+    found = offers(transposed(GAPS, ""), tmp_path)
+    assert found == [{"layout": "wide"}, {"layout": "transposed"}]
+
+
+def test_numbers_beyond_the_ratings_name_the_columns(tmp_path: Path) -> None:
+    rows = [[user, *(CELLS[user, film] for film in FILMS)] for user in USERS]
+    text = table([["who", *(200 + 3 * j for j in range(8))], *rows])
+    found = offers(text, tmp_path)
+    assert {"layout": "wide"} in found
+    assert read_upload(text, layout="wide").ratings.shape == (30, 8)
+
+
+def test_blocks_ask_what_their_numbers_name(tmp_path: Path) -> None:
+    blocks = [
+        f"{j + 1}:\n"
+        + table([[k + 100, GAPS[u, i]] for k, u in enumerate(USERS) if (u, i) in GAPS])
+        for j, i in enumerate(FILMS)
+    ]
+    text = "".join(blocks)
+    first, second = offers(text, tmp_path)
+    assert (first, second) == ({"user": 2, "item": 1}, {"user": 1, "item": 2})
+    data = read_upload(text, **first)
+    assert data.ratings.shape == (30, 8)
+    assert ratings_by_pair(data.ratings)["101", "1"] == GAPS[USERS[1], FILMS[0]]
+    assert data.count is not None
+    assert (data.count.lines, data.count.rows) == (len(GAPS) + 8, len(GAPS))
+    with pytest.raises(BadRatings, match=r"first 9 in line 3"):
+        read_upload(text.replace(blocks[0].splitlines()[2], "101,9", 1), **first)
+
+
+def test_records_over_several_lines_are_read() -> None:
+    records = [
+        f"product/productId: {i}\nreview/userId: {u}\nreview/score: {v}.0\nreview/text: a: b, c\n"
+        for (u, i), v in GAPS.items()
+    ]
+    data = read_upload("\n".join(records), "x.txt")
+    assert ratings_by_pair(data.ratings) == GAPS
+    assert data.count is not None
+    assert (data.count.lines, data.count.rows) == (5 * len(GAPS) - 1, len(GAPS))
+
+
+def test_columns_that_a_person_must_choose_are_no_advice(tmp_path: Path) -> None:
+    text = "what,who,stars\n" + table([[i, f"{u}@x.org", v] for (u, i), v in GAPS.items()])
+    (tmp_path / "x.csv").write_text(text)
+    examination = datasets.examine_file(tmp_path / "x.csv", user=2, low=1, high=5)
+    assert len(examination.readings) == 1
+    assert examination.only is None or not examination.faults
+    blocks = "".join(f"{i}:\n" + table([[u, v] for u, v in (("a", 1), ("b", 2))]) for i in (1, 2))
+    (tmp_path / "y.txt").write_text(blocks)
+    examination = datasets.examine_file(tmp_path / "y.txt", user=2, low=1, high=5)
+    assert (len(examination.readings), examination.only) == (1, None)
+
+
+@pytest.mark.parametrize("head", ["points,Buch,Customer ID", "#,who,Buch,points"])
+def test_no_column_of_numbers_is_an_item_where_another_is_not(head: str, tmp_path: Path) -> None:
+    columns = head.split(",")
+    values = [
+        {"points": v, "Buch": i, "Customer ID": u, "who": u, "#": k}
+        for k, ((u, i), v) in enumerate(GAPS.items(), 1)
+    ]
+    text = table([columns, *[[row[name] for name in columns] for row in values]])
+    (tmp_path / "x.csv").write_text(text)
+    examination = datasets.examine_file(tmp_path / "x.csv", low=1, high=5)
+    options = examination.readings[0].options if examination.readings else {}
+    assert ratings_by_pair(read_upload(text, **{**options, "low": 1, "high": 5}).ratings) == GAPS
+    assert examination.only is None or not examination.faults
+
+
+def test_a_survey_is_read_where_it_names_the_person_and_asked_about_elsewhere(
+    tmp_path: Path,
+) -> None:
+    def survey(name: str, *more: str) -> str:
+        rows = [
+            [f"2024/03/0{1 + k % 9} 10:00:00 AM GMT+1", user, *[20 + k for _ in more]]
+            + [GAPS.get((user, film), "") for film in FILMS]
+            for k, user in enumerate(USERS)
+        ]
+        return table([["Timestamp", name, *more, *[f"Rate [{film}]" for film in FILMS]], *rows])
+
+    read = read_upload(survey("Username")).ratings
+    assert read.shape == (30, 8)
+    assert read.columns.names == (("user", "Username"), ("item", "columns 3 to 10"))
+    found = offers(survey("Who are you?", "Age"), tmp_path)
+    assert {"layout": "wide", "user": 2, "item": "4:11"} in found
+    beside = {"layout": "wide", "user": 2, "item": "4:11"}  # an age is no rating
+    assert beside in offers(survey("Username", "Age"), tmp_path)
+    told = read_upload(survey("Who are you?", "Age"), layout="wide", user=2, item="4:11").ratings
+    assert told.shape == (30, 8)
+    assert "user" not in told.columns.guessed
+
+
+def test_a_matrix_of_numbers_alone_has_numbered_lines_where_that_is_said(tmp_path: Path) -> None:
+    text = table([[CELLS[user, film] for film in FILMS] for user in USERS], " ")
+    (only,) = offers(text, tmp_path)
+    assert only == {"layout": "wide", "header": "no", "user": "none", "item": "1:8"}
+    ratings = read_upload(text, **only).ratings
+    assert ratings.shape == (30, 8)
+    assert ratings.columns.names[0] == ("user", "the number of the line")
+
+
+def test_lines_of_a_user_and_items_are_clicks_where_that_is_said(tmp_path: Path) -> None:
+    text = "1 10 20 30\n2 20\n3 10 30\n4 10 20 30 40\n"
+    (only,) = offers(text, tmp_path, low=None, high=None)
+    assert only == {"layout": "adjacency"}
+    data = read_upload(text, low=None, high=None, **only)
+    assert data.ratings.shape == (4, 4)
+    assert len(data.ratings) == 10
+    assert data.count is not None
+    assert (data.count.lines, data.count.rows, data.count.entries) == (4, 4, 10)
+
+
+@pytest.mark.parametrize("mark", ["NA", "nan", "-", "99", "0", "n/a"])
+def test_a_mark_for_not_rated_is_asked_about(mark: str, tmp_path: Path) -> None:
+    full = matrix(GAPS, "user", mark)
+    for text in (full, rows_of({pair: GAPS.get(pair, mark) for pair in CELLS})):
+        assert offers(text, tmp_path)[0] == {"missing": mark}
+        assert ratings_by_pair(read_upload(text, missing=mark).ratings) == GAPS
+    assert ratings_by_pair(read_upload(full, missing=f"{mark},x").ratings) == GAPS
+
+
+def test_zeros_in_the_range_of_a_full_matrix_are_asked_about(tmp_path: Path) -> None:
+    text = matrix(GAPS, "user", 0)
+    assert offers(text, tmp_path, low=0) == [{"missing": "0"}, {"missing": "none"}]
+    assert len(read_upload(text, low=0, missing="none").ratings) == len(CELLS)
+
+
+@pytest.mark.parametrize(
+    ("scale", "words"),
+    [
+        ("agree", ["Strongly disagree", "Disagree", "Neutral", "Agree", "Strongly agree"]),
+        ("agree", ["stimme nicht zu", "teils/teils", "stimme zu", "stimme voll zu"]),
+        ("words", ["one", "two", "three", "four", "five"]),
+        ("words", ["eins", "zwei", "drei", "vier", "fünf"]),
+        ("stars", ["★", "★★", "★★★", "★★★★", "★★★★★"]),
+        ("number", ["1/5", "2/5", "3/5", "4/5", "5/5"]),
+        ("number", ["1 star", "2 stars", "3 stars", "4 stars", "5 stars"]),
+    ],
+)
+def test_words_of_a_known_scale_are_offered(scale: str, words: list[str], tmp_path: Path) -> None:
+    first = 6 - len(words) if len(words) < 5 else 1
+    cells = {pair: words[min(value, len(words)) - 1] for pair, value in CELLS.items()}
+    expected = {pair: first + words.index(word) for pair, word in cells.items()}
+    for text in (rows_of(cells), matrix(cells, "user")):
+        assert {"values": scale} in offers(text, tmp_path)
+        assert ratings_by_pair(read_upload(text, values=scale).ratings) == expected
+
+
+def test_other_words_are_what_a_person_says() -> None:
+    cells = {pair: "hot" if value > 2 else "Not" for pair, value in CELLS.items()}
+    with pytest.raises(Refused, match="values=WORD:NUMBER"):
+        read_upload(rows_of(cells))
+    ratings = read_upload(rows_of(cells), values="hot:5,not:1").ratings
+    assert {*ratings.values.tolist()} == {1, 5}
+    with pytest.raises(InvalidSetting, match="one of number, agree"):
+        read_upload(rows_of(cells), values="hot")
+
+
+def test_one_kind_of_event_is_read_where_that_is_said(tmp_path: Path) -> None:
+    rows = [
+        [user, film, kind, value]
+        for (user, film), value in CELLS.items()
+        for kind, value in (("buy", 1), ("play", value))
+    ]
+    found = offers(table([["user", "item", "what", "rating"], *rows]), tmp_path)
+    assert found  # two rows of each pair
+    text = table(rows)
+    play: dict[str, Any] = {"user": 1, "item": 2, "rating": 4, "event": "3:play"}
+    ratings = read_upload(text, **play).ratings
+    assert ratings_by_pair(ratings) == CELLS
+    some = [row for row in rows if row[1:3] != ["Film 1", "buy"]]
+    named = table([["user", "item", "event", "at"], *[[*row[:3], 1_700_000_000] for row in some]])
+    found = offers(named, tmp_path)
+    assert found[0] == {"rating": "none"}
+    assert {"rating": "none", "event": "3:buy"} in found
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
+def test_packed_files_are_unpacked(pack: Any) -> None:
+    text = rows_of(CELLS).encode()
+    assert ratings_by_pair(read_upload(pack(text)).ratings) == CELLS
+    with pytest.raises(BadRatings, match="cannot be read"):
+        read_upload(pack(text)[:-20])
+
+
+def test_an_archive_of_one_file_is_unpacked_and_of_more_refused() -> None:
+    def archive(**files: str) -> bytes:
+        stream = io.BytesIO()
+        with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as target:
+            for name, text in files.items():
+                target.writestr(f"{name}.csv", text)
+        return stream.getvalue()
+
+    assert ratings_by_pair(read_upload(archive(a=rows_of(CELLS))).ratings) == CELLS
+    with pytest.raises(BadRatings, match="ZIP archive of 2 files"):
+        read_upload(archive(a="", b=""))
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "sep=,\nuser,item,rating\n",
+        "# made by a program\n# user item\nuser,item,rating\n",
+        "% bip\nuser,item,rating\n",
+        "My ratings\n\nuser,item,rating\n",
+        "My ratings,,\nof all shops,,\n,,\nuser,item,rating\n",
+        "user_id:token,item_id:token,rating:float\n",
+    ],
+)
+def test_what_stands_above_the_table_is_left_aside(head: str) -> None:
+    data = read_upload(rows_of(CELLS, head))
+    assert ratings_by_pair(data.ratings) == CELLS
+    assert data.count is not None
+    assert data.count.lines == data.count.header + data.count.blank + data.count.rows
+
+
+def test_a_row_above_a_header_without_names_is_no_title() -> None:
+    with pytest.raises(Refused, match="without an item"):
+        read_upload("ann,,\nbob,tea,3\neve,tea,4\n")
+
+
+def test_tables_drawn_as_text_are_read() -> None:
+    rows: list[list[Any]] = [
+        [user, film.replace(" ", "-"), value] for (user, film), value in CELLS.items()
+    ]
+    bars = [f"| {' | '.join(map(str, row))} |" for row in [["user", "item", "rating"], *rows]]
+    rule = "+---+---+---+"
+    for lines in (
+        [rule, bars[0], rule, *bars[1:], rule],
+        [bars[0], "|---|---|---|", *bars[1:]],
+        [bars[0].strip("| "), "---+----+---", *(bar.strip("|") for bar in bars[1:]), "(9 rows)"],
+    ):
+        assert len(read_upload("\n".join(lines) + "\n").ratings) == len(CELLS)
+    named = [f'"{k}" "{u}" "{i}" {v}' for k, (u, i, v) in enumerate(rows, 1)]
+    assert len(read_upload("\n".join(['"user" "item" "rating"', *named])).ratings) == len(CELLS)
+
+
+@pytest.mark.parametrize(
+    ("dates", "seconds"),
+    [
+        (["01/20/2024", "02/03/2024"], [1705708800, 1706918400]),
+        (["20.01.2024", "03.02.2024"], [1705708800, 1706918400]),
+        (["2024-01-20 00:00:00 UTC", "2024-02-03 00:00:00 UTC"], [1705708800, 1706918400]),
+        (["2024/01/20 01:00:00 AM GMT+1", "2024/02/03 01:00:00 AM GMT+1"],
+         [1705708800, 1706918400]),
+        (["01/02/2024", "03/02/2024"], None),
+        (["20.01.2024", "02/03/2024"], None),
+    ],
+)  # fmt: skip
+def test_dates_are_of_one_form_alone(dates: list[str], seconds: list[int] | None) -> None:
+    text = "user,item,rating,date\n" + table([["a", "x", 3, dates[0]], ["b", "x", 4, dates[1]]])
+    times = read_upload(text).ratings.times
+    assert (None if times is None else times.tolist()) == seconds
+
+
+def test_a_total_is_no_person_and_no_item(tmp_path: Path) -> None:
+    last = matrix(GAPS, "user") + table([["Average", *[3] * 8]])
+    head, *lines = matrix(GAPS, "user").splitlines()
+    column = "\n".join([f"{head},Mean", *(f"{line},3" for line in lines)]) + "\n"
+    for text in (last, column, rows_of(GAPS) + "Total,x,4\n"):
+        assert offers(text, tmp_path)[0] == {"bad_rows": "leave-out"}
+        assert ratings_by_pair(read_upload(text, bad_rows="leave-out").ratings) == GAPS
+    assert len(read_upload("user,item,rating\nTotal,x,4\n" + rows_of(GAPS, "")).ratings) == 161
+
+
+def test_the_export_of_one_person_names_nobody(tmp_path: Path) -> None:
+    text = "Title,Year,Your Rating\n" + table(
+        [[f"F{k}", 1990 + k % 7, 1 + k % 5] for k in range(40)]
+    )
+    assert offers(text, tmp_path) == []
+    with pytest.raises(BadRatings, match="a file of one person's ratings has none"):
+        read_upload(text)
+
+
+def test_check_shows_each_reading_with_its_first_rows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "x.csv"
+    file.write_text(transposed(GAPS, "movie"))
+    assert main(["data", "check", str(file), "--range", "1:5"]) == 1
+    shown = capsys.readouterr().out
+    assert "This reads it" not in shown
+    assert "30 people, 8 items, 160 ratings from 1 to 5:\n  item    user" in shown
+    assert "8 people, 30 items, 160 ratings from 1 to 5:\n  user    item" in shown
+    assert "--read layout=transposed" in shown
+    main(["data", "check", str(file), "--range", "1:5", "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert found["command"] is None
+    assert found["readings"][0]["preview"][0][:2] == ["item", "user"]
+    words = found["readings"][0]["command"].split()
+    assert main([*words[1:], "--json"]) == 0
+    described = json.loads(capsys.readouterr().out)
+    assert (described["users"], described["items"], described["layout"]) == (30, 8, "transposed")
+    assert described["columns"] == {"user": "every other column", "item": "movie"}
+    assert described["mean"] == pytest.approx(sum(GAPS.values()) / len(GAPS))
+
+
+def test_what_leaves_much_out_is_no_advice(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "x.csv"
+    file.write_text(rows_of({pair: value + 2 for pair, value in CELLS.items()}))
+    assert main(["data", "check", str(file), "--range", "1:5"]) == 1
+    shown = capsys.readouterr().out
+    assert "This reads it" not in shown
+    assert "% left out" in shown
+
+
+@pytest.mark.skipif(not WILD.is_dir(), reason="the files of ../shared/data are not here")
+def test_no_file_of_the_wild_is_misread() -> None:
+    spec = importlib.util.spec_from_file_location("wild", ROOT / "benchmarks" / "wild.py")
+    assert spec is not None
+    assert spec.loader is not None
+    wild = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(wild)
+    outcomes = {name: outcome for name, (outcome, _) in wild.judge_folder(WILD).items()}
+    assert {*outcomes.values()} == {"read", "asked", "refused"}
+    assert sum(outcome != "refused" for outcome in outcomes.values()) >= 77
