@@ -33,7 +33,7 @@ from dpmc_core.solvers.rows import (
     row_sums,
     scatter_rows,
 )
-from dpmc_core.stopping import call_cancellable, check_cancelled
+from dpmc_core.stopping import check_cancelled
 
 MOST = 4.0  # of a user's gain or square, as released
 _BLOCK = 4_000_000  # numbers gathered at once: 32 MB
@@ -190,7 +190,7 @@ class Design(NamedTuple):
             values: shape (n_cells,).
         """
         d, prior = len(self.precision), np.linalg.inv(self.noise * self.precision)
-        for rows, k, part in cells.iter_chunks(max(1, _BLOCK // d**2)):
+        for rows, k, part in cells.iter_chunks(_BLOCK // d, 1 + _BLOCK // d**2):
             own, x = values[k], self.features.take(part.items, axis=0)
             if self.offsets is not None:
                 own = own - self.offsets.take(part.items)
@@ -274,32 +274,75 @@ class UserModels(NamedTuple):
             Array of shape (users, d + 1): the averaged coefficients, and the weight of the item
             effects.
         """
-        d, ridge = len(design.precision), design.noise * design.precision
+        d, n_models = len(design.precision), len(self.log_priors)
+        ridge = np.zeros((d + 1, d + 1))
+        ridge[:d, :d] = design.noise * design.precision
+        ridge[d, d] = _NOISE_PSEUDO * design.noise
         averages = np.empty((entries.shape[0], d + 1))
-        for rows, span, chunk in entries.iter_chunks(max(1, _BLOCK // d**2)):
-            ratings, offsets = centered[span], effects.take(chunk.items)
-            squares, moments = normal_equations(chunk.build_matrix(ratings), design.features)
+        for rows, span, chunk in entries.iter_chunks(
+            _BLOCK // d, 1 + _BLOCK // (d * max(d, n_models))
+        ):
+            offsets = effects.take(chunk.items)
+            squares, moments = normal_equations(chunk.build_matrix(centered[span]), design.features)
             offset_moments = np.asarray(chunk.build_matrix(offsets) @ design.features)
-            log_weights = np.empty((len(self.log_priors), len(moments)))
+            matrices = {}  # Z'Z, Z'y and y'y in one, by the weight of the item effects in y
+            for weight in (0.0, 1.0):
+                totals = row_sums(chunk, (centered[span] - weight * offsets) ** 2)
+                matrices[weight] = _border(squares, moments - weight * offset_moments, totals)
+            log_weights = np.empty((n_models, len(chunk.counts)))
             coefficients = np.zeros((*log_weights.shape, d))
             for model, (scales, weight, log_prior) in enumerate(zip(*self, strict=True)):
-                kept = np.flatnonzero(scales)
-                penalty = ridge[np.ix_(kept, kept)] / np.outer(scales[kept], scales[kept])
-                matrices = squares[:, kept[:, None], kept] + penalty
-                targets = (moments - weight * offset_moments)[:, kept]
-                theta = call_cancellable(np.linalg.solve, matrices, targets[..., None])[..., 0]
-                remainder = row_sums(chunk, (ratings - weight * offsets) ** 2)
-                remainder -= np.einsum("kj,kj->k", theta, targets)
-                spread = _NOISE_PSEUDO * design.noise + np.maximum(remainder, 0.0)
-                volume = np.linalg.slogdet(penalty)[1] - np.linalg.slogdet(matrices)[1]
-                log_weights[model] = log_prior + volume / 2
-                log_weights[model] -= (_NOISE_PSEUDO + chunk.counts) / 2 * np.log(spread)
-                coefficients[model][:, kept] = theta
+                check_cancelled()
+                kept = np.append(np.flatnonzero(scales), d)
+                factors = np.append(scales, 1.0)[kept]
+                penalty = ridge[np.ix_(kept, kept)] / np.outer(factors, factors)
+                roots = np.linalg.cholesky(matrices[weight][:, kept[:, None], kept] + penalty)
+                # The last of each root's diagonal squared is 2 noise + y'y - theta'Z'y.
+                log_diagonal = np.log(np.diagonal(roots, axis1=1, axis2=2))
+                volume = np.linalg.slogdet(penalty[:-1, :-1])[1] / 2 - log_diagonal[:, :-1].sum(1)
+                spread = (_NOISE_PSEUDO + chunk.counts) * log_diagonal[:, -1]
+                log_weights[model] = log_prior + volume - spread
+                coefficients[model][:, kept[:-1]] = _solve_transposed(roots)
             weights = np.exp(log_weights - log_weights.max(axis=0))
             weights /= weights.sum(axis=0)
             averages[rows, :d] = np.einsum("mk,mkd->kd", weights, coefficients)
             averages[rows, d] = np.einsum("mk,m->k", weights, self.effect_weights)
         return averages
+
+
+def _border(squares: Floats, moments: Floats, totals: Floats) -> Floats:
+    """Return each matrix with one more row and column.
+
+    Args:
+        squares: shape (k, d, d).
+        moments: shape (k, d), the new row and column without their corner.
+        totals: shape (k,), the corners.
+
+    Returns:
+        Array of shape (k, d + 1, d + 1).
+    """
+    k, d = moments.shape
+    bordered = np.empty((k, d + 1, d + 1))
+    bordered[:, :d, :d], bordered[:, d, d] = squares, totals
+    bordered[:, :d, d] = bordered[:, d, :d] = moments
+    return bordered
+
+
+def _solve_transposed(roots: Floats) -> Floats:
+    """Solve R't = r of each Cholesky root, R all but its last row and column, r its last row.
+
+    Args:
+        roots: shape (k, d + 1, d + 1), lower triangular.
+
+    Returns:
+        Array of shape (k, d).
+    """
+    solutions = roots[:, -1, :-1].copy()
+    for column in reversed(range(solutions.shape[1])):
+        later = slice(column + 1, solutions.shape[1])
+        known = np.einsum("kj,kj->k", roots[:, later, column], solutions[:, later])
+        solutions[:, column] = (solutions[:, column] - known) / roots[:, column, column]
+    return solutions
 
 
 def _along_rows(cells: Pattern, x: Floats, matrices: Floats) -> Floats:
