@@ -192,7 +192,9 @@ def row_sums(entries: Pattern, values: Floats) -> Floats:
         Array of shape (m,) or (m, k).
     """
     if values.ndim > 1 and values.shape[1] >= _MANY_COLUMNS:
-        rows = Pattern(np.arange(len(values)), entries.indptr, (entries.shape[0], len(values)))
+        rows = Pattern(
+            np.arange(len(values), dtype=np.int32), entries.indptr, (entries.shape[0], len(values))
+        )
         return np.asarray(rows.build_matrix(np.ones(len(values))) @ values)
     sums = np.zeros((entries.shape[0], *values.shape[1:]))
     nonempty = entries.counts > 0  # reduceat would give an empty row its neighbour's value

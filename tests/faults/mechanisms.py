@@ -360,7 +360,6 @@ FRANK_WOLFE = family_of(
 
 _ITEMS = "private-item-mean"
 _ON_CARD = "test_where_facts_are_used_what_is_published_is_on_the_card"
-_FEATURE_GAIN_BOUND = "test_no_row_moves_what_facts_are_worth_further_than_the_card_says"
 
 PER_USER = (
     family_of(
@@ -409,9 +408,6 @@ PER_USER = (
         "per_user", "solvers/effects.py",
         ("gains are not bounded", CLIP, "(np.minimum(gains, MOST) / MOST)", "(gains / MOST)",
          named("private_effects", "test_what_one_user_tells_of_the_own_regression_is_bounded")),
-        ("what facts tell one user is bounded twice as wide", CLIP,
-         "np.clip(found - chance, -1.0, 1.0)", "np.clip(found - chance, -2.0, 2.0)",
-         named("features", f"{_FEATURE_GAIN_BOUND}[{_ITEMS}-Change.USER_EMPTIED]")),
         ("squares are not bounded", CLIP, "np.minimum(squares, MOST) - kept", "squares - kept",
          named("private_effects", "test_what_one_user_tells_of_the_own_regression_is_bounded")),
         ("residual squares are not bounded", CLIP,
