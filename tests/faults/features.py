@@ -137,8 +137,8 @@ FEATURES = [
     ),
     *family_of(
         "features", "solvers/effects.py",
-        ("users forget the volume of their models", OTHER, "log_prior + volume - spread", "log_prior - spread",
-         _AVERAGED),
+        ("users forget the volume of their models", OTHER, "log_prior + volume - spread",
+         "log_prior - spread", _AVERAGED),
         ("users forget how many ratings speak", OTHER,
          "(_NOISE_PSEUDO + chunk.counts) * log_diagonal", "(_NOISE_PSEUDO + 1) * log_diagonal",
          _AVERAGED),
