@@ -120,7 +120,7 @@ def main() -> None:
     seeds = [list(build_problems(seed)) for seed in range(args.seeds)]
     for seed_problems in zip(*seeds, strict=True):
         name, runs = seed_problems[0][0], [problem for _, problem in seed_problems]
-        task = Task.RANKING if runs[0].train.clicks else Task.RATINGS
+        task = Task.RANKING if runs[0].train.has_only_clicks else Task.RATINGS
         feature_metrics = [
             measure_mechanism(p, registry.WITHOUT_OTHERS_BASELINES[task], None, "with", s)
             for s, p in enumerate(runs)

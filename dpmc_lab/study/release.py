@@ -29,7 +29,13 @@ from numpy.typing import NDArray
 from dpmc_core import registry
 from dpmc_core.arrays import JsonObject
 from dpmc_core.data.features import CATEGORIES, hash_features, is_encoded
-from dpmc_core.data.transforms import CapPerUser, UseItemFeatures, parse_step, preserves_neighbours
+from dpmc_core.data.transforms import (
+    CapPerUser,
+    UseItemFeatures,
+    describe_features,
+    parse_step,
+    preserves_neighbours,
+)
 from dpmc_core.errors import CannotRelease, InvalidSetting, format_value
 from dpmc_core.experiment import serialise_settings
 from dpmc_core.model import ArraySpec, Constant, Dense, Mechanism, Model, OwnSide, Step, Task
@@ -344,7 +350,7 @@ def canonicalise_steps(
     canonical_steps = [
         step if k in positions else t for k, t in enumerate(steps) if k not in positions[:-1]
     ]
-    feature_list = ", ".join(f"{name} ({count})" for name, count in public.features)
+    feature_list = describe_features([f"{name} ({count})" for name, count in public.features])
     condition = "certified given that these features of the items (and their columns) are public:"
     return canonical_steps, f"{condition} {feature_list}; digest {mark}"
 
