@@ -34,7 +34,7 @@ test: $(VENV)/.dev
 # this tree does not run again (.ci/step); its output is in .slow/.
 SLOW_GROUPS := core/test_[a-l] core/test_[m-z] lab/test_[a-l] lab/test_[m-r] lab/test_[s-z] \
 	pages/test_[a-o] pages/test_[p-z] browser/test_browser. browser/test_browser_[a-e] \
-	browser/test_browser_[f-m] browser/test_browser_[n-z] browser/test_[c-z] test_
+	browser/test_browser_[f-m] browser/test_browser_[n-z] test_
 
 slow: $(VENV)/.dev
 	@for group in $(SLOW_GROUPS); do \

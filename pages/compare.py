@@ -491,9 +491,9 @@ def show_conclusions(result: Comparison, parts: stage.Stage) -> list[Exhibit]:
         if equal := numbers.find_equal_costs(answers):
             names = [lines.format_short_label(answer.plotted.line) for answer in equal]
             st.markdown(
-                escape(f"{'; '.join(names)}: the runs cannot tell their costs apart."),
-                help="The epsilons that they need differ by at most 10 %, and their 95 % intervals"
-                " overlap.",
+                escape(f"The same cost: {'; '.join(names)}."),
+                help="The runs cannot distinguish them: the epsilons that they need differ by at"
+                " most 10 %, and their 95 % intervals overlap.",
             )
         for sentence in filter(None, (leader or comparison.NOT_COMPARABLE, limit)):
             st.markdown(

@@ -43,7 +43,7 @@ def page() -> None:
                     on_click=st.session_state.update,
                     kwargs={"paper": name},
                 )
-        st.subheader("All figures and tables", anchor=False)
+        st.header("All figures and tables", anchor=False)
         show_overview(all_views, key)
         return
     chosen = by_paper[key]

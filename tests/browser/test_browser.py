@@ -93,7 +93,7 @@ def test_an_uploaded_file_is_used_and_stays_in_its_tab(page, browser, server, tm
     page.get_by_role("button", name=DOWNLOAD).wait_for()
     other_page = browser.new_context().new_page()
     open_and_settle(other_page, server + "data?data=upload")
-    assert other_page.get_by_text("which is not here").is_visible()
+    assert other_page.get_by_text("which this page does not have").is_visible()
     other_page.context.close()
 
 

@@ -111,7 +111,7 @@ def test_the_address_holds_the_choices_and_opens_them(page, server):
     settings.click()
     seeds = page.get_by_role("spinbutton", name="Seeds")
     wait_for(lambda: seeds.input_value() == "7")
-    assert not page.get_by_text("which is not here").count()
+    assert not page.get_by_text("which this page does not have").count()
     page.keyboard.press("Escape")
     assert "gradient" not in read_command(page)
 

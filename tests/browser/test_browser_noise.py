@@ -78,7 +78,9 @@ def measure_figure(tab):
     return box, tab.evaluate("() => document.documentElement.scrollWidth")
 
 
-@pytest.mark.parametrize("path", ["noise?mechanism=private-effects", "guarantees", "protocol"])
+@pytest.mark.parametrize(
+    "path", ["noise?mechanism=private-effects", "guarantees", "protocol?message=2"]
+)
 @pytest.mark.parametrize(
     ("width", "height", "min_share"),
     [(1366, 768, 0.5), (1280, 720, 0.6), (1920, 1080, 0.6), (390, 844, 0.4)],
@@ -109,7 +111,9 @@ def test_a_click_on_a_line_of_the_claims_takes_its_mechanism_up(browser, server)
     open_and_settle(tab, server + "guarantees?mechanism=input-flip")
     for id in ("output", "gradient", "output"):
         line = tab.locator(".st-key-figure .yaxislayer-above text, .st-key-figure .ytick text")
-        box = line.filter(has_text=re.compile(f"^{registry.get_short_name(id)}$")).bounding_box()
+        box = line.filter(
+            has_text=re.compile(f"^{registry.get_short_name(id)}(?=[●○⊗]|$)")
+        ).bounding_box()
         tab.mouse.click(box["x"] + 500, box["y"] + box["height"] / 2)
         tab.wait_for_url(f"**mechanism={get_name(id).replace(' ', '+')}**")
         settle(tab)

@@ -30,7 +30,7 @@ PAGES = {
     "data": ("data", "way", "holdout", "cap", "top_items", "binarise"),
     "train": ("data", "mechanism", "epsilon", "wide", "fresh", "seed", "input-flip.link"),
     "compare": ("data", "task", "grid", "seeds", "mechanisms", "holdout", "count"),
-    "noise": ("data", "mechanism", "epsilon", "wide", "input-flip.radius"),
+    "noise": ("data", "mechanism", "epsilon", "wide", "objective.radius"),
     "guarantees": ("data", "facts", "cap", "unit", "epsilon", "wide"),
     "protocol": ("data", "scenario", "epsilon"),
 }

@@ -130,7 +130,7 @@ def test_features_do_not_hurt_where_the_pattern_is_random(monkeypatch):
     errors = {}
     for with_features in (True, False):
         if not with_features:
-            monkeypatch.setattr(noisy_signs, "features_share", lambda *_: 0.0)
+            monkeypatch.setattr(noisy_signs, "estimate_features_share", lambda *_: 0.0)
         total = 0.0
         for seed in range(3):
             ratings, truth = draw_signs(seed)

@@ -49,9 +49,9 @@ def test_what_is_public_costs_nothing_and_is_not_always_worth_something():
         assert certified_text == without == f"epsilon {epsilon:g}, delta 1e-6 per user"
         bought = numbers.epsilon_without_features(epsilon)
         assert bought > epsilon
-        assert reveal_public_slide("worth", epsilon).sentences[0].startswith(
-            "More than 10"
-        ) == math.isinf(bought)
+        assert ("more than 10" in reveal_public_slide("worth", epsilon).sentences[0]) == math.isinf(
+            bought
+        )
         items_only = reveal_public_slide("alone", epsilon)
         line, level = (
             items_only.picture.lines["genres and others' ratings"],

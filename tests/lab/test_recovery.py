@@ -106,7 +106,7 @@ def test_the_moments_tell_the_residual_at_the_truth(id, epsilon):
         reports = mechanism.build_reports(out, channel, ratings.public)
         scaled_truth = (truth[reports.pattern.users, reports.pattern.items] - 3) / 2
         factors = (1.0, reports.gain)  # with which ratings are debiased
-        predicted.append([reports.residual(factor) for factor in factors])
+        predicted.append([reports.estimate_residual(factor) for factor in factors])
         off = [reports.values - factor * scaled_truth for factor in factors]
         measured.append(np.linalg.norm(off, axis=1))
     assert np.mean(predicted, axis=0) == pytest.approx(np.mean(measured, axis=0), rel=0.02)

@@ -118,7 +118,7 @@ def test_output_perturbation_is_refuted_many_times_over():
     assert 3 < report.measured <= report.certified.epsilon
     pair = report.findings[0].pair
     assert len(pair.items) == 1
-    assert "where 1 is claimed" in audits.describe_audit(report)
+    assert "where epsilon 1 is claimed" in audits.describe_audit(report)
 
 
 @pytest.mark.slow
