@@ -164,14 +164,12 @@ def write_donor_features(
     from dpmc_lab.study.donor import build_feature_table
 
     if not public_donor:
-        raise InvalidSetting(
-            "--public-donor",
-            "given, to confirm that the donor is published and shares no people with your ratings",
-            "missing",
-            "no noise covers the donor: everybody learns from it what it says of its own people",
+        raise DpmcError(
+            "no noise covers a donor: whoever reads the result learns from all its ratings. Confirm"
+            " with --public-donor that they are published and share no people with yours"
         )
     if reading.items is None:
-        raise InvalidSetting("--items", "a table of your items, with their ids first", "missing")
+        raise DpmcError("--items FILE is missing: a table of your items, with their ids first")
     paths.check_new_file(out)
     columns = read_item_table(Source.from_file(reading.items))
     donor = dataclasses.replace(reading, items=None).load(from_)

@@ -25,6 +25,9 @@ _POPULAR_ROWS = "rows.on(items.most_rated(gram_items(public)))"
 _RAW_KEPT = f"rows.on(np.sort(np.argsort(-({_RAW}))[: gram_items(public)]))"
 _COUNTED = "private_taste", "test_private_popularity_counts_within_its_sensitivity[user-0.0]"
 
+_JOINED = named("donor", "test_items_are_joined_by_title_and_year_and_never_by_a_name_of_two")
+_DONOR_SAYS = named("donor", "test_what_a_donor_says_follows_from_its_ratings")
+
 # fmt: off
 FEATURES = [
     *family_of(
@@ -240,7 +243,29 @@ PARTITIONS = (
         "partitions", "ratings.py",
         ("hashes hang on where a user is in the partition", OTHER,
          "user_indices = users if ratings.user_positions is None else "
-         "ratings.user_positions[users]", "user_indices = users", _HELD_OUT),
+         "ratings.user_positions[users
+    *family_of(
+        "features", "dpmc_lab/study/donor.py",
+        ("a title of two items names one of them", OTHER,
+         "if key and key_counts[key] == 1}", "if key}", _JOINED),
+        ("films of one title are one whatever their year", OTHER,
+         "split(), year])", "split()])", _JOINED),
+        ("effects hold the people's leniency", OTHER,
+         "row_sums(entries, residuals) * user_weights)", "0 * user_weights)", _DONOR_SAYS),
+        ("an item of one rating speaks", OTHER,
+         "k is None or counts[k] < MIN_RATINGS", "k is None", _DONOR_SAYS),
+    ),
+    *family_of(
+        "features", "data/transforms.py",
+        ("the card is silent on the donor", OTHER, "if is_donated else text", "if False else text",
+         named("donor", "test_a_donor_helps_changes_no_certificate_and_is_named_beside_it")),
+    ),
+    *family_of(
+        "features", "dpmc_lab/cli/data.py",
+        ("nobody confirms that the donor is public", OTHER, "if not public_donor:", "if False:",
+         named("donor", "test_a_donor_helps_changes_no_certificate_and_is_named_beside_it")),
+    ),
+]", "user_indices = users", _HELD_OUT),
     )
 )
 
