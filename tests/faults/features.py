@@ -193,6 +193,27 @@ FEATURES = [
          "images.T @ (directions @ block) + self._private(\n"
          "            block - directions.T @ (directions @ block)\n        )\n", _NOISY_DIFF),
     ),
+    *family_of(
+        "features", "dpmc_lab/study/donor.py",
+        ("a title of two items names one of them", OTHER,
+         "if key and key_counts[key] == 1}", "if key}", _JOINED),
+        ("films of one title are one whatever their year", OTHER,
+         "split(), year])", "split()])", _JOINED),
+        ("effects hold the people's leniency", OTHER,
+         "row_sums(entries, residuals) * user_weights)", "0 * user_weights)", _DONOR_SAYS),
+        ("an item of one rating speaks", OTHER,
+         "k is None or counts[k] < MIN_RATINGS", "k is None", _DONOR_SAYS),
+    ),
+    *family_of(
+        "features", "data/transforms.py",
+        ("the card is silent on the donor", OTHER, "if is_donated else text", "if False else text",
+         named("donor", "test_a_donor_helps_changes_no_certificate_and_is_named_beside_it")),
+    ),
+    *family_of(
+        "features", "dpmc_lab/cli/data.py",
+        ("nobody confirms that the donor is public", OTHER, "if not public_donor:", "if False:",
+         named("donor", "test_a_donor_helps_changes_no_certificate_and_is_named_beside_it")),
+    ),
 ]
 
 PARTITIONS = (
@@ -243,29 +264,7 @@ PARTITIONS = (
         "partitions", "ratings.py",
         ("hashes hang on where a user is in the partition", OTHER,
          "user_indices = users if ratings.user_positions is None else "
-         "ratings.user_positions[users
-    *family_of(
-        "features", "dpmc_lab/study/donor.py",
-        ("a title of two items names one of them", OTHER,
-         "if key and key_counts[key] == 1}", "if key}", _JOINED),
-        ("films of one title are one whatever their year", OTHER,
-         "split(), year])", "split()])", _JOINED),
-        ("effects hold the people's leniency", OTHER,
-         "row_sums(entries, residuals) * user_weights)", "0 * user_weights)", _DONOR_SAYS),
-        ("an item of one rating speaks", OTHER,
-         "k is None or counts[k] < MIN_RATINGS", "k is None", _DONOR_SAYS),
-    ),
-    *family_of(
-        "features", "data/transforms.py",
-        ("the card is silent on the donor", OTHER, "if is_donated else text", "if False else text",
-         named("donor", "test_a_donor_helps_changes_no_certificate_and_is_named_beside_it")),
-    ),
-    *family_of(
-        "features", "dpmc_lab/cli/data.py",
-        ("nobody confirms that the donor is public", OTHER, "if not public_donor:", "if False:",
-         named("donor", "test_a_donor_helps_changes_no_certificate_and_is_named_beside_it")),
-    ),
-]", "user_indices = users", _HELD_OUT),
+         "ratings.user_positions[users]", "user_indices = users", _HELD_OUT),
     )
 )
 
