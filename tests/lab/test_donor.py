@@ -53,6 +53,8 @@ def test_items_are_joined_by_title_and_year_and_never_by_a_name_of_two():
     assert donor.match_items(columns, build_donor()) == ("name", [0, 3, None, 1, None])
     twice = columns | {"name": ["Solaris (1972)", "solaris (1972)", *columns["name"][2:]]}
     assert donor.match_items(twice, build_donor())[1] == [None, None, None, 1, None]
+    doubled = build_donor([*TITLES[:3], "SOLARIS (1972)"])
+    assert donor.match_items({"name": TITLES[:3]}, doubled)[1] == [0, 1, None]
 
 
 def test_equal_numbers_are_no_join_unless_ids_are_asked_for():
