@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Index = NDArray[np.int32]
 T = TypeVar("T")
 
+FEATURES_REVISION = 2  # raised when results with item features change, whatever the mechanism
 _RATINGS_PER_BATCH = 50_000  # ratings that are hashed and sorted at once
 
 
@@ -388,7 +389,9 @@ class Ratings(UserData):
             self.prepared,
         )
         digest = hashlib.sha256(repr(hashed_facts).encode())
-        used_arrays = [self.features] if self.public.features else []
+        used_arrays = []
+        if self.public.features:
+            used_arrays = [self.features, np.array([FEATURES_REVISION])]
         for array in (self.users, self.items, self.values, *used_arrays):
             digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()[:16]

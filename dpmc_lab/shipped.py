@@ -24,7 +24,7 @@ from dpmc_core.arrays import JsonObject
 from dpmc_core.data.datasets import Dataset
 from dpmc_core.errors import BadRatings
 from dpmc_core.model import Mechanism, Task
-from dpmc_core.ratings import PublicFacts
+from dpmc_core.ratings import FEATURES_REVISION, PublicFacts
 from dpmc_lab.store import (
     MEMORY,
     PUBLIC_COLUMNS,
@@ -84,7 +84,7 @@ def write_curves(records: Iterable[Record], dataset: Dataset, source: str, strea
         "settings": {_format_variant(row): drop_epsilon(row["settings"]) for row in rows},
         "revisions": {_format_variant(row): row["revision"] for row in rows},
         "source": source,
-    }
+    } | ({"features_revision": FEATURES_REVISION} if item_features else {})
     stream.write("# " + json.dumps(stamp) + "\n")
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(_COLUMNS)
@@ -195,7 +195,11 @@ def _open_curve_file(
 
 def _read_stamp(stream: IO[str]) -> tuple[JsonObject, list[str]]:
     """Return the stamp of a file, and its mechanisms that this program computes in the same way."""
-    stamp, names = json.loads(stream.readline().removeprefix("# ")), []
+    stamp = json.loads(stream.readline().removeprefix("# "))
+    names: list[str] = []
+    uses_features = "features" in stamp["public"]
+    if uses_features and stamp.get("features_revision") != FEATURES_REVISION:
+        return stamp, names
     for name, settings in stamp["settings"].items():
         cls = registry.MECHANISMS.get(name.split()[0])
         if cls is not None and cls.revision == stamp["revisions"][name]:

@@ -28,7 +28,7 @@ from dpmc_core.errors import DpmcError, InvalidSetting, format_value, unknown_na
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Mechanism
 from dpmc_core.privacy import Change, Guarantee
-from dpmc_core.ratings import PublicFacts
+from dpmc_core.ratings import FEATURES_REVISION, PublicFacts
 from dpmc_core.settings import parse_setting
 from dpmc_lab.locks import Claims
 
@@ -215,7 +215,10 @@ def unit_key(
         settings: of the mechanism.
         *seed: of the unit.
     """
-    return digest_values(source, list(prepare), split, mechanism, revision, settings, *seed)
+    steps = list(prepare)
+    if registry.has_features_step(steps):
+        steps.append(f"revision {FEATURES_REVISION}")
+    return digest_values(source, steps, split, mechanism, revision, settings, *seed)
 
 
 def list_certified_units(guarantee: Guarantee) -> JsonObject:

@@ -95,7 +95,7 @@ def write_lists(
             if (
                 unit.epsilon != EPSILONS[0]
                 or changed
-                or not {*cached[1][unit.curve_key]} >= {*EPSILONS}
+                or not {*cached[1].get(unit.curve_key, ())} >= {*EPSILONS}
             ):
                 continue
             methods = [registry.create(id, epsilon=epsilon) for epsilon in EPSILONS]

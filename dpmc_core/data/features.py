@@ -26,6 +26,7 @@ from dpmc_core.data.text import number_of
 from dpmc_core.errors import BadRatings
 from dpmc_core.ratings import Ratings
 
+DONOR_ITEM = "donor item"  # the column that says what an item was joined with
 CATEGORIES = 50  # largest number of categories of a column; the most frequent ones stay
 _SEPARATORS = "|;"  # between several categories of one item
 _MAX_BYTES = 50 * MEGABYTE  # of a table of items
@@ -72,7 +73,7 @@ def read_items(source: Source, ratings: Ratings) -> tuple[ItemFeature, ...]:
         BadRatings: if the file cannot be read, no column names the items of the ratings, or an item
             has several rows.
     """
-    table = _read_item_table(source)
+    table = read_item_table(source)
     if ratings.item_ids is None:
         raise BadRatings("the items of these ratings have no ids that a table could name")
     positions = {id: k for k, id in enumerate(ratings.item_ids)}
@@ -112,6 +113,8 @@ def encode_column(name: str, texts: Sequence[str | None]) -> ItemFeature:
         texts: one text per item, None if it has none.
     """
     filled = [text for text in texts if text]
+    if name == DONOR_ITEM:
+        return ItemFeature(name, f"left aside: it names the donor's items, {len(filled):,} of them")
     if len(set(filled)) < 2:
         return ItemFeature(name, "left aside: the same for all")
     numbers = [number_of(text) if text else None for text in texts]
@@ -277,7 +280,7 @@ def _mark_suspicious(feature: ItemFeature, ratings: Ratings) -> ItemFeature:
     return feature
 
 
-def _read_item_table(source: Source) -> dict[str, list[str]]:
+def read_item_table(source: Source) -> dict[str, list[str]]:
     """Return the columns of a CSV or Parquet file by name, as texts; empty cells are ""."""
     from pyarrow import parquet
 

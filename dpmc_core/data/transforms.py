@@ -43,6 +43,9 @@ _FREE_EXCEPT_VALUES = "(matters per rating only)"
 _FREE_FOR_VALUES = "most rated items"
 _ITEM_FEATURES = "what is known of the items"  # free for all changes: computed from no ratings
 
+DONOR = "donor "  # how the names of features begin that come from other, published ratings
+_SHARED = "the donor shares no people with these ratings, as you confirmed"
+
 
 def preserves_neighbours(step: str, change: Change) -> bool:
     """Return whether a step of `Ratings.prepared` maps neighbouring ratings to neighbouring ones.
@@ -342,6 +345,12 @@ class Rescale(Transform):
         return {"low": self.low, "high": self.high}
 
 
+def describe_features(names: Iterable[str]) -> str:
+    """List item features, with what has to be true where some come from a donor."""
+    text, is_donated = ", ".join(names), any(name.startswith(DONOR) for name in names)
+    return f"{text}; {_SHARED}" if is_donated else text
+
+
 @dataclass(frozen=True)
 class UseItemFeatures(Transform):
     """Use public item features.
@@ -371,7 +380,7 @@ class UseItemFeatures(Transform):
         if self.digest not in ("", ratings.features_digest):
             raise BadRatings(f"what is known of the items is another table than #{self.digest}")
         chosen = self.changed_facts(train.public)["features"]
-        dependency = f"{_ITEM_FEATURES} ({', '.join(name for name, _ in chosen)})"
+        dependency = f"{_ITEM_FEATURES} ({describe_features(dict(chosen))})"
         return self._apply_changes(ratings, dependency)
 
     def changed_facts(self, public: PublicFacts) -> dict[str, Any]:

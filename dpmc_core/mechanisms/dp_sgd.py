@@ -214,7 +214,9 @@ class DpSgd(PerUser):
         offset.
         """
         n_columns = 3 + self.plan_factors(public).rank
-        return replace(describe_user_regression(public, columns), columns=[n_columns])
+        return replace(
+            describe_user_regression(public, columns, is_averaged=False), columns=[n_columns]
+        )
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         """Yield the model of the averaged parameters after each of Adam's steps."""

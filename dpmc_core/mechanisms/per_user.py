@@ -47,16 +47,16 @@ from dpmc_core.settings import mechanism, setting
 from dpmc_core.solvers.effects import (
     OWN,
     OWN_PSEUDO,
+    SHARED_SLOPE_STD,
     ItemEffects,
     Taste,
+    UserModels,
     believed_gain,
     bounded_gain,
     mean_of_users,
-    told_apart,
     weighted_rows,
     with_own,
     with_sums,
-    with_worth,
 )
 from dpmc_core.solvers.linalg import LARGE_CHUNK, Pattern
 from dpmc_core.solvers.rows import (
@@ -80,6 +80,13 @@ _REGRESSION_FORMULA = (
     "theta = (Z_R' Z_R + ridge)^-1 Z_R' (x - mean - e_R), where R are the items that the user rated"
     " and Z_R their rows of Z"
 )
+_AVERAGE_FORMULA = (
+    "This holds for every model m, with the ridge divided by the products of its scales_m, without"
+    " the columns where they are 0, and e_R times its effect_weights_m. Its log weight is"
+    " log_priors_m + (log |ridge| - log |Z_R' Z_R + ridge|) / 2 - (2 + k) / 2 log(2 noise + z'z -"
+    " theta' Z_R' z), where z are the k numbers that it regresses. theta and w are the weighted"
+    " means of all theta and effect_weights"
+)
 
 R = TypeVar("R", bound=Releases)
 
@@ -94,8 +101,6 @@ class EffectsReleases(Releases):
         sums: shape (n,), the weighted residuals of each item, in rating points.
         gain: a number, the sum of the users' gains.
         own: shape (2, OWN + 1), how much users' coefficients and residuals vary.
-        facts: shape (n_features,), how much each public feature helps; None without public
-            features.
     """
 
     mean: Gaussian
@@ -103,7 +108,6 @@ class EffectsReleases(Releases):
     sums: Gaussian
     gain: Gaussian
     own: Gaussian
-    facts: Gaussian | None
 
 
 @dataclass(frozen=True)
@@ -350,13 +354,12 @@ class EffectsFirst(PerUser):
         n_known_columns = OWN + public.columns + 1 if self.is_noise_aware else 2
         n_factor_columns = columns - n_known_columns
         if self.is_noise_aware:
-            arrays = {**describe_user_regression(public, n_known_columns).arrays, **arrays}
+            regression, base, more = _describe_regression(public, n_known_columns - 1, True)
+            arrays = {**more, **arrays}
             text = (
                 f"items is [V, Z, e], V its first {n_factor_columns} columns and e the last."
-                f" {_REGRESSION_FORMULA};"
-                f" b_j = mean + e_j + Z_j theta. S are {'all' if full_rows else capped_label} of"
-                " R, and"
-                " y = x_S - b_S."
+                f" {regression}; b_j = {base}. S are"
+                f" {'all' if full_rows else capped_label} of R, and y = x_S - b_S."
             )
             prediction_text = "the prediction for item j is b_j + V_j u"
         else:
@@ -408,23 +411,15 @@ def build_effects_releases(
     own regression, of size 1 at most. Where a row becomes any other, the mean moves by 2 at most,
     two rows of counts are non-negative, and two rows of sums may be opposed; of the eight numbers
     three then move by 17/16 at most, four by 1, and the number of users not at all: less than
-    sqrt(8). Where item features are public, half of the budget of these numbers goes to one number
-    per feature, in [-1, 1].
+    sqrt(8).
 
     Args:
         public: the public facts.
         budget: the budget of all these releases.
         shares: of mean, counts, sums, gain and own.
     """
-    n, clip, n_features = public.items, effects_row_clip(public), len(public.features)
+    n, clip = public.items, effects_row_clip(public)
     mean_budget, counts_budget, sums_budget, gain_budget, own_budget = budget.split(*shares)
-    features_release = None
-    if n_features:
-        own_budget, features_budget = own_budget.split(0.5, 0.5)
-        query = "how much more each public fact tells the users than by chance"
-        features_release = build_gaussian_release(
-            query, (n_features,), features_budget, math.sqrt(n_features), 2 * math.sqrt(n_features)
-        )
     return EffectsReleases(
         _build_mean_release(mean_budget),
         build_gaussian_release(
@@ -447,7 +442,6 @@ def build_effects_releases(
             math.sqrt(2 * OWN + 2),
             math.sqrt(2 * OWN + 2),
         ),
-        features_release,
     )
 
 
@@ -493,11 +487,6 @@ def publish_item_effects(
     noisy_gain = releases.gain.publish(gains, rng)
     estimated_gain = believed_gain(float(noisy_gain), releases.gain.scale, public)
     item_effects = with_sums(item_effects, noisy_values, releases.sums.scale, estimated_gain)
-    if releases.facts is not None:
-        feature_gains = releases.facts.publish(
-            ratings.sum_over_users(told_apart, item_effects), rng
-        )
-        item_effects = with_worth(item_effects, feature_gains, releases.facts.scale)
     variation = ratings.sum_over_users(_sum_coefficient_variation, item_effects)
     return with_own(item_effects, releases.own.publish(variation, rng), releases.own.scale)
 
@@ -544,7 +533,8 @@ def _sum_weighted_residuals(ratings: Ratings, item_effects: ItemEffects) -> tupl
 
 def _sum_coefficient_variation(ratings: Ratings, item_effects: ItemEffects) -> Floats:
     """Sum over users how much their coefficients vary, see `Design.differences`."""
-    return item_effects.design().differences(Pattern.from_ratings(ratings), ratings.values, OWN)
+    regression = item_effects.design(slope_std=SHARED_SLOPE_STD)
+    return regression.differences(Pattern.from_ratings(ratings), ratings.values, OWN)
 
 
 def build_gaussian_release(
@@ -676,7 +666,9 @@ class PrivateShrunkUserMean(PrivateConstant):
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
         """Describe how a user computes the own predictions."""
         return describe_user_regression(
-            public if self.uses_item_features else replace(public, features=()), columns
+            public if self.uses_item_features else replace(public, features=()),
+            columns,
+            is_averaged=False,
         )
 
     @classmethod
@@ -690,9 +682,8 @@ class PrivateShrunkUserMean(PrivateConstant):
         features = (
             ratings.features if cls.uses_item_features else np.empty((ratings.public.items, 0))
         )
-        return ratings.build_model(
-            fit_user_regressions, ItemEffects.unknown(ratings.public, features, mean)
-        )
+        effects = ItemEffects.unknown(ratings.public, features, mean)
+        return ratings.build_model(fit_user_regressions, effects, None, False)
 
 
 @mechanism
@@ -708,7 +699,10 @@ class PrivateShrunkUserRegression(PrivateShrunkUserMean):
 
 
 def describe_user_regression(
-    public: PublicFacts, columns: int, factor_counts: Collection[int] = (0,)
+    public: PublicFacts,
+    columns: int,
+    factor_counts: Collection[int] = (0,),
+    is_averaged: bool = True,
 ) -> OwnSide:
     """Describe how a user computes the own predictions of `fit_user_regressions`.
 
@@ -716,31 +710,65 @@ def describe_user_regression(
         public: the public facts.
         columns: the number of columns of the published factors.
         factor_counts: how many low-rank factors there may be.
+        is_averaged: whether the user averages over models, where there are item features.
     """
+    formula, prediction, arrays = _describe_regression(public, columns - 1, is_averaged)
+    note = " with item features in Z" if "scales" in arrays else ""
     return OwnSide(
-        f"items is [Z, e], e its last column. {_REGRESSION_FORMULA}; the prediction for item j is"
-        " mean + e_j + Z_j theta",
+        f"items is [Z, e]{note}, e its last column. {formula}; the prediction for item j is"
+        f" {prediction}",
         [OWN + public.columns + 1 + n_factors for n_factors in factor_counts],
-        {"mean": ArraySpec(()), "ridge": ArraySpec((columns - 1, columns - 1))},
+        arrays,
     )
 
 
+def _describe_regression(
+    public: PublicFacts, n_features: int, is_averaged: bool
+) -> tuple[str, str, dict[str, ArraySpec]]:
+    """Return the formulas of theta and of a prediction, and the arrays that they need."""
+    arrays = {"mean": ArraySpec(()), "ridge": ArraySpec((n_features, n_features))}
+    if not (is_averaged and public.features):
+        return _REGRESSION_FORMULA, "mean + e_j + Z_j theta", arrays
+    n_models = len(UserModels.from_public(public).log_priors)
+    arrays |= {
+        "noise": ArraySpec(()),
+        "scales": ArraySpec((n_models, n_features)),
+        "effect_weights": ArraySpec((n_models,)),
+        "log_priors": ArraySpec((n_models,)),
+    }
+    return f"{_REGRESSION_FORMULA}. {_AVERAGE_FORMULA}", "mean + w e_j + Z_j theta", arrays
+
+
 def fit_user_regressions(
-    ratings: Ratings, item_effects: ItemEffects, low_rank: Taste | None = None
+    ratings: Ratings,
+    item_effects: ItemEffects,
+    low_rank: Taste | None = None,
+    is_averaged: bool = True,
 ) -> Factors:
     """Predict each user's ratings by item effects and the regression of the own row on features.
+
+    Where there are item features, each user averages over which of them to use and how strongly,
+    by the evidence of the own ratings. It is the user's own side, so nothing is released for it.
 
     Args:
         ratings: the users' ratings.
         item_effects: the item effects.
-        low_rank: further features of the items; None: none.
+        low_rank: further features of the items, which every model uses; None: none.
+        is_averaged: whether users average over models; else one regression uses all features.
     """
-    regression = item_effects.design(low_rank)
-    coefficients = regression.coefficients(Pattern.from_ratings(ratings), ratings.values)
+    regression, entries = item_effects.design(low_rank), Pattern.from_ratings(ratings)
+    ridge = regression.noise * regression.precision
+    arrays = {"mean": np.asarray(item_effects.mean), "ridge": ridge}
+    if is_averaged and ratings.public.features:
+        models = UserModels.from_public(
+            ratings.public, 0 if low_rank is None else len(low_rank.moments)
+        )
+        centered = ratings.values - item_effects.mean
+        coefficients = models.average(regression, entries, centered, item_effects.effects)
+        arrays |= {"noise": np.asarray(regression.noise), **models._asdict()}
+    else:
+        coefficients = regression.coefficients(entries, ratings.values)
+        coefficients = np.column_stack([coefficients, np.ones(len(coefficients))])
     coefficients[:, 0] += item_effects.mean  # the intercept, whose feature is 1
-    intercept = np.ones(len(coefficients))
-    return Factors(
-        np.column_stack([coefficients, intercept]),
-        np.column_stack([regression.features, item_effects.effects]),
-        {"mean": np.asarray(item_effects.mean), "ridge": regression.noise * regression.precision},
-    )
+    items = np.column_stack([regression.features, item_effects.effects])
+    return Factors(coefficients, items, arrays)

@@ -239,7 +239,8 @@ class UserFeatureRegression(NonprivateMechanism):
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
         """Yield one step, each user's regression without any knowledge of item effects."""
         unknown_effects = ItemEffects.unknown(ratings.public, ratings.features)
-        yield Step(1, 1, fit_user_regressions(ratings, unknown_effects), final=True)
+        model = fit_user_regressions(ratings, unknown_effects, is_averaged=False)
+        yield Step(1, 1, model, final=True)
 
 
 @mechanism

@@ -14,8 +14,9 @@ users (see `weighted_rows`), W the width of the rating range.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +25,6 @@ from dpmc_core.arrays import Floats, Ints
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import (
-    feature_gain_probability,
     item_sums,
     normal_equations,
     normalise_rows,
@@ -51,9 +51,14 @@ OWN = 3  # coefficients of a user besides taste
 OWN_PSEUDO = 3.0  # ratings at the mean that every user is given
 _OWN_TREND, _OWN_SLOPE = 0.15 / 4, 0.5  # sds of a user's slopes on L (widths) and b (plain)
 _OWN_SPREAD, _OWN_LIMITS = 0.5, (0.02, 4.0)  # of what users differ by, relative to the above
-_FACT_SD = 0.06  # of a user's slopes on what is publicly known of the items
+SLOPE_STD = 0.06  # of a user's slopes on the public features of items
+SHARED_SLOPE_STD = SLOPE_STD / math.sqrt(1 + math.exp(0.5))  # where all users have one model
+_SLOPE_SCALES = (0.5, 1.0, 2.0)  # of the above, among which each user's ratings decide
+_FEATURES_LOG_ODDS = -0.5  # of slopes on any features, before a user's ratings are seen
+_NO_EFFECTS_LOG_ODDS = -1.0  # that item effects say nothing of a user's ratings
+_NOISE_PSEUDO = 2.0  # ratings that support the variance about the regression
+_MAX_GROUPS = 5  # of features, of which all subsets are compared
 _FACT_TRENDS = (1e-5, 0.01, 0.03, 0.1)  # of the effects' slopes on it, one of these
-_TELLING = (0.4, 0.15, 0.08)  # what facts are worth to users, see `told_apart` and `telling`
 _TASTE_SD = 0.05  # of taste, in the rule that decides about it
 _TASTE_LEAST, _TASTE_HALF, _TASTE_MOST = 8.0, 30.0, 0.95  # of rho; see `taste_share`
 _GRID = np.geomspace(0.1, 5.0, 40)  # of the sd of the effects, relative to the above
@@ -72,7 +77,6 @@ class Block(NamedTuple):
         solved: shape (c, d), A^-1 times the features of each cell, A = Z'Z + noise precision of its
             row.
         coefficients: shape (k, d).
-        volume: shape (k,), log |A| less that of a row without cells.
     """
 
     rows: slice
@@ -81,7 +85,6 @@ class Block(NamedTuple):
     features: Floats
     solved: Floats
     coefficients: Floats
-    volume: Floats
 
     def residuals(self) -> Floats:
         """Return what the regression leaves of each cell, shape (c,)."""
@@ -176,31 +179,6 @@ class Design(NamedTuple):
             total += shown[:, inside > 0].sum(axis=1)
         return total
 
-    def worth(self, cells: Pattern, values: Floats, groups: Sequence[slice]) -> Floats:
-        """Return how much better some features explain each row beside the others.
-
-        It is the log odds of slopes on a group of features against none.
-
-        Args:
-            cells: the rated cells, sorted by user.
-            values: shape (n_cells,).
-            groups: the columns of each group of features.
-
-        Returns:
-            Array of shape (users, n_groups); 0 for a row without cells.
-        """
-        found = np.zeros((cells.shape[0], len(groups)))
-        for column, group in enumerate(groups):
-            left = np.delete(np.arange(len(self.precision)), group)
-            without = self._replace(
-                features=self.features[:, left], precision=self.precision[np.ix_(left, left)]
-            )
-            for design, sign in ((self, 0.5), (without, -0.5)):
-                for block in design.blocks(cells, values):
-                    fit = row_sums(block.pattern, block.values * block.residuals()) / self.noise
-                    found[block.rows, column] -= sign * (fit + block.volume)
-        return found
-
     def blocks(self, cells: Pattern, values: Floats) -> Iterator[Block]:
         """Solve the ridge regression of every row, in blocks of whole rows.
 
@@ -212,11 +190,11 @@ class Design(NamedTuple):
             values: shape (n_cells,).
         """
         d, prior = len(self.precision), np.linalg.inv(self.noise * self.precision)
-        for rows, k, part in cells.iter_chunks(max(1, _BLOCK // d**2)):
+        for rows, k, part in cells.iter_chunks(_BLOCK // d, 1 + _BLOCK // d**2):
             own, x = values[k], self.features.take(part.items, axis=0)
             if self.offsets is not None:
                 own = own - self.offsets.take(part.items)
-            solved, volume = np.empty_like(x), np.zeros(len(part.counts))
+            solved = np.empty_like(x)
             long = part.counts > d // _SHORT
             for length in np.unique(part.counts[~long]):
                 of = np.flatnonzero(part.counts == length)
@@ -224,16 +202,147 @@ class Design(NamedTuple):
                 scaled = x[places] @ prior
                 inner = np.eye(length) + scaled @ np.swapaxes(x[places], 1, 2)
                 solved[places] = np.linalg.solve(inner, scaled)
-                volume[of] = np.linalg.slogdet(inner)[1]
             if long.any():
                 inside, rest = part.expand_rows(long), part.build_matrix(own)[long]
                 squares, _ = normal_equations(rest, self.features)
                 squares += self.noise * self.precision
                 inverse = np.asarray(np.linalg.inv(squares))
                 solved[inside] = _along_rows(Pattern.from_matrix(rest), x[inside], inverse)
-                volume[long] = np.linalg.slogdet(prior @ squares)[1]
             found = row_sums(part, solved * own[:, None])
-            yield Block(rows, part, own, self.features, solved, found, volume)
+            yield Block(rows, part, own, self.features, solved, found)
+
+
+class UserModels(NamedTuple):
+    """The regressions over which a user averages: which features, how strongly, with what effects.
+
+    Attributes:
+        scales: shape (n_models, d), the factors of the prior standard deviations of the
+            coefficients; 0 where a model leaves a feature out.
+        effect_weights: shape (n_models,), 1 where the item effects are subtracted first, else 0.
+        log_priors: shape (n_models,), the log weights of the models before any rating is seen.
+    """
+
+    scales: Floats
+    effect_weights: Floats
+    log_priors: Floats
+
+    @classmethod
+    def from_public(cls, public: PublicFacts, n_factors: int = 0) -> UserModels:
+        """Return one model for each set of feature groups and each scale of their slopes.
+
+        With many groups the sets are: none, one, all but one, and all. Models of no group and of
+        all groups exist without item effects, too.
+
+        Args:
+            public: the public facts, with the groups of features and their columns.
+            n_factors: the number of low-rank factors, which all models use.
+        """
+        n_groups, models = len(public.features), []
+        groups = np.repeat(np.arange(n_groups), [columns for _, columns in public.features])
+        sizes = {*range(n_groups + 1)}
+        if n_groups > _MAX_GROUPS:
+            sizes = {0, 1, n_groups - 1, n_groups}
+        for chosen in (c for size in sorted(sizes) for c in combinations(range(n_groups), size)):
+            prior = -math.log(math.comb(n_groups, len(chosen)))
+            if chosen:
+                prior += _FEATURES_LOG_ODDS - math.log(len(_SLOPE_SCALES))
+            for scale in _SLOPE_SCALES if chosen else (1.0,):
+                slopes = scale * np.isin(groups, chosen)
+                scales = np.concatenate([np.ones(OWN), slopes, np.ones(n_factors)])
+                models.append((scales, 1.0, prior))
+                if len(chosen) in (0, n_groups):
+                    models.append((scales, 0.0, prior + _NO_EFFECTS_LOG_ODDS))
+        return cls(*(np.array(column) for column in zip(*models, strict=True)))
+
+    def average(
+        self, design: Design, entries: Pattern, centered: Floats, effects: Floats
+    ) -> Floats:
+        """Average each user's ridge solutions, weighted by the evidence in the user's own ratings.
+
+        A model keeps the columns Z of its features and has the ridge L = noise x precision, divided
+        by its scales. With y the centred ratings, less item effects where it uses them, A = Z'Z +
+        L, theta = A^-1 Z'y and k ratings, its log evidence is log |L| / 2 - log |A| / 2 - (2 + k)/2
+        log(2 noise + y'y - theta'Z'y).
+
+        Args:
+            design: the regression on all features at scale 1; its offsets are not used.
+            entries: the rated cells, sorted by user.
+            centered: shape (n_cells,), ratings less the mean.
+            effects: shape (n,), the item effects.
+
+        Returns:
+            Array of shape (users, d + 1): the averaged coefficients, and the weight of the item
+            effects.
+        """
+        d, n_models = len(design.precision), len(self.log_priors)
+        ridge = np.zeros((d + 1, d + 1))
+        ridge[:d, :d] = design.noise * design.precision
+        ridge[d, d] = _NOISE_PSEUDO * design.noise
+        averages = np.empty((entries.shape[0], d + 1))
+        for rows, span, chunk in entries.iter_chunks(
+            _BLOCK // d, 1 + _BLOCK // (d * max(d, n_models))
+        ):
+            offsets = effects.take(chunk.items)
+            squares, moments = normal_equations(chunk.build_matrix(centered[span]), design.features)
+            offset_moments = np.asarray(chunk.build_matrix(offsets) @ design.features)
+            matrices = {}  # Z'Z, Z'y and y'y in one, by the weight of the item effects in y
+            for weight in (0.0, 1.0):
+                totals = row_sums(chunk, (centered[span] - weight * offsets) ** 2)
+                matrices[weight] = _border(squares, moments - weight * offset_moments, totals)
+            log_weights = np.empty((n_models, len(chunk.counts)))
+            coefficients = np.zeros((*log_weights.shape, d))
+            for model, (scales, weight, log_prior) in enumerate(zip(*self, strict=True)):
+                check_cancelled()
+                kept = np.append(np.flatnonzero(scales), d)
+                factors = np.append(scales, 1.0)[kept]
+                penalty = ridge[np.ix_(kept, kept)] / np.outer(factors, factors)
+                roots = np.linalg.cholesky(matrices[weight][:, kept[:, None], kept] + penalty)
+                # The last of each root's diagonal squared is 2 noise + y'y - theta'Z'y.
+                log_diagonal = np.log(np.diagonal(roots, axis1=1, axis2=2))
+                volume = np.linalg.slogdet(penalty[:-1, :-1])[1] / 2 - log_diagonal[:, :-1].sum(1)
+                spread = (_NOISE_PSEUDO + chunk.counts) * log_diagonal[:, -1]
+                log_weights[model] = log_prior + volume - spread
+                coefficients[model][:, kept[:-1]] = _solve_transposed(roots)
+            weights = np.exp(log_weights - log_weights.max(axis=0))
+            weights /= weights.sum(axis=0)
+            averages[rows, :d] = np.einsum("mk,mkd->kd", weights, coefficients)
+            averages[rows, d] = np.einsum("mk,m->k", weights, self.effect_weights)
+        return averages
+
+
+def _border(squares: Floats, moments: Floats, totals: Floats) -> Floats:
+    """Return each matrix with one more row and column.
+
+    Args:
+        squares: shape (k, d, d).
+        moments: shape (k, d), the new row and column without their corner.
+        totals: shape (k,), the corners.
+
+    Returns:
+        Array of shape (k, d + 1, d + 1).
+    """
+    k, d = moments.shape
+    bordered = np.empty((k, d + 1, d + 1))
+    bordered[:, :d, :d], bordered[:, d, d] = squares, totals
+    bordered[:, :d, d] = bordered[:, d, :d] = moments
+    return bordered
+
+
+def _solve_transposed(roots: Floats) -> Floats:
+    """Solve R't = r of each Cholesky root, R all but its last row and column, r its last row.
+
+    Args:
+        roots: shape (k, d + 1, d + 1), lower triangular.
+
+    Returns:
+        Array of shape (k, d).
+    """
+    solutions = roots[:, -1, :-1].copy()
+    for column in reversed(range(solutions.shape[1])):
+        later = slice(column + 1, solutions.shape[1])
+        known = np.einsum("kj,kj->k", roots[:, later, column], solutions[:, later])
+        solutions[:, column] = (solutions[:, column] - known) / roots[:, column, column]
+    return solutions
 
 
 def _along_rows(cells: Pattern, x: Floats, matrices: Floats) -> Floats:
@@ -301,7 +410,9 @@ def round_statistics(
         All that is about taste is zero where share is 0.
     """
     sums, moments = np.zeros((ratings.public.items, rank + 1)), np.zeros(rank * rank + 2)
-    for rows in items.design(taste).blocks(Pattern.from_ratings(ratings), ratings.values):
+    for rows in items.design(taste, SHARED_SLOPE_STD).blocks(
+        Pattern.from_ratings(ratings), ratings.values
+    ):
         part, (residual, others) = rows.pattern, rows.left_out()
         scaled, gains = weighted_rows(part, residual, items.weights[part.items], norm)
         sums[:, 0] += item_sums(part, math.sqrt(1 - share) * scaled)
@@ -344,8 +455,6 @@ class ItemEffects:
         own: shape (OWN + 1,), the variances of users' coefficients and ratings, relative to the
             usual ones.
         features: shape (n, d), what is publicly known of the items.
-        slopes: shape (d,), the standard deviations of a user's slopes on the features, in widths of
-            the rating range.
     """
 
     public: PublicFacts
@@ -358,7 +467,6 @@ class ItemEffects:
     variances: Floats
     own: Floats = field(default_factory=lambda: np.ones(OWN + 1))
     features: Floats = field(kw_only=True)
-    slopes: Floats = field(kw_only=True)
 
     def most_rated(self, most: int) -> Ints | None:
         """Return at most `most` items with the largest released counts, in increasing order.
@@ -398,7 +506,6 @@ class ItemEffects:
         return cls(
             *(public, *mean, raw, noise, weights, np.zeros(n), np.full(n, variance)),
             features=features,
-            slopes=np.full(features.shape[1], _FACT_SD),
         )
 
     @classmethod
@@ -447,11 +554,16 @@ class ItemEffects:
         found: Floats = np.clip(log / max(math.sqrt(float(share @ log**2)), 1.0), -3.0, 3.0)
         return found
 
-    def design(self, taste: Taste | None = None) -> Design:
+    def design(self, taste: Taste | None = None, slope_std: float = SLOPE_STD) -> Design:
         """Return the regression of a user's ratings less mean and item effects.
 
         The features are 1, popularity, the item effect about its mean, the public features about
         theirs, and the directions of taste.
+
+        Args:
+            taste: the directions of taste; None: none.
+            slope_std: the standard deviation of a user's slopes on the public features, in widths
+                of the rating range.
         """
         width, counts = self.public.width, self.counts
         slope, facts = (x - counts @ x / counts.sum() for x in (self.effects, self.features))
@@ -459,7 +571,8 @@ class ItemEffects:
         # Variances of the users' intercepts and slopes before anything is known of them.
         intercept = (_OWN_SD * width) ** 2 / OWN_PSEUDO + self.doubt
         usual = np.array([intercept, (_OWN_TREND * width) ** 2, _OWN_SLOPE**2])
-        variances = np.concatenate([self.own[:OWN] * usual, (self.slopes * width) ** 2])
+        slope_variances = np.full(facts.shape[1], (slope_std * width) ** 2)
+        variances = np.concatenate([self.own[:OWN] * usual, slope_variances])
         both = np.diag(1.0 / variances)
         if taste is not None:
             features = np.column_stack([features, taste.directions])
@@ -616,40 +729,6 @@ def with_own(prior: ItemEffects, sums: Floats, noise: float) -> ItemEffects:
     doubt = (MOST * noise / _OWN_SPREAD) ** 2
     found = (above * below + doubt) / (below**2 + doubt)
     return replace(prior, own=np.clip(prior.own * found, *_OWN_LIMITS))
-
-
-def with_worth(prior: ItemEffects, sums: Floats, noise: float) -> ItemEffects:
-    """Return the slopes on public features that help users, from noisy sums of `told_apart`.
-
-    Args:
-        prior: what was believed before.
-        sums: shape (n_features,).
-        noise: the standard deviation of the noise on the sums.
-    """
-    users = prior.public.users
-    tells = feature_gain_probability(sums / users, noise / users, *_TELLING)
-    widths = [columns for _, columns in prior.public.features]
-    return replace(prior, slopes=_FACT_SD * np.repeat(np.sqrt(tells), widths))
-
-
-def told_apart(ratings: Ratings, items: ItemEffects) -> Floats:
-    """Sum over users how much better the features explain ratings than shuffled features do.
-
-    It is `Design.worth` less its value after a shuffle of the items that is the same in every run,
-    in [-1, 1] for each user: 0 on average for features that say nothing.
-
-    Returns:
-        Array of shape (n_features,).
-    """
-    cells, values = Pattern.from_ratings(ratings), ratings.values
-    widths = [columns for _, columns in items.public.features]
-    ends = np.cumsum(widths)
-    groups = [slice(OWN + end - width, OWN + end) for end, width in zip(ends, widths, strict=True)]
-    order = np.random.default_rng(0).permutation(len(items.features))
-    shuffled = replace(items, features=items.features[order])
-    found, chance = (one.design().worth(cells, values, groups) for one in (items, shuffled))
-    told: Floats = np.clip(found - chance, -1.0, 1.0).sum(axis=0)
-    return told
 
 
 def taste_share(items: ItemEffects, clip: float, mu: float) -> float:

@@ -144,12 +144,17 @@ class Pattern:
         return Pattern(self.users[order], indptr, self.shape[::-1]).build_matrix(values[order])
 
     def iter_chunks(
-        self, max_entries: int = _CHUNK_ENTRIES, *, dense: bool = False
+        self,
+        max_entries: int = _CHUNK_ENTRIES,
+        max_rows: int | None = None,
+        *,
+        dense: bool = False,
     ) -> Iterator[tuple[slice, slice, Pattern]]:
         """Iterate over chunks of whole rows with at most `max_entries` entries, or of one row.
 
         Args:
-            max_entries: the largest number of entries, and of rows, of a chunk.
+            max_entries: the largest number of entries of a chunk.
+            max_rows: the largest number of rows of a chunk; None: `max_entries`.
             dense: whether to limit the cells of a chunk's dense form instead of its entries.
 
         Yields:
@@ -159,7 +164,9 @@ class Pattern:
         while start < m:
             check_cancelled()
             stop = int(np.searchsorted(indptr, indptr[start] + max_entries, side="right")) - 1
-            stop = start + _BLOCK_CELLS // n if dense else min(stop, start + max_entries)
+            stop = (
+                start + _BLOCK_CELLS // n if dense else min(stop, start + (max_rows or max_entries))
+            )
             stop = min(max(stop, start + 1), m)
             span = slice(int(indptr[start]), int(indptr[stop]))
             chunk = Pattern(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import dataclasses
 import shlex
 import sys
 from collections.abc import Callable
@@ -133,6 +135,58 @@ def check_ratings_file(
     return CommandReport(document, text, failure)
 
 
+def write_donor_features(
+    *,
+    from_: Annotated[str, Option("DONOR", "other ratings: a set, a file or a folder")],
+    out: Path,
+    by: Annotated[bool, Option(choices={"title": False, "id": True})] = False,
+    public_donor: bool = False,
+    reading: ReadingOptions,
+) -> CommandReport:
+    """Write item features from other, published ratings.
+
+    Write a table of item features that a donor gives: other ratings of the same kind of items. For
+    each item of the table --items it holds the donor's item effect, the log of its number of
+    ratings, low-rank factors, and the donor's name of the item. Use it with --items FILE. It costs
+    no epsilon, because the donor is no part of the ratings that are protected.
+
+    Args:
+        out (FILE): a new CSV file
+        by: join items by title and year (default), or by id where both use the same ids
+        public_donor: confirm that the donor is published and shares no people with your ratings
+
+    examples:
+      dpmc data features --from ml-100k --items films.csv --public-donor --out donor.csv
+      dpmc fit ratings.csv private-effects --items donor.csv
+    """
+    from dpmc_core.data.features import DONOR_ITEM, read_item_table
+    from dpmc_core.data.source import Source
+    from dpmc_lab.study.donor import build_feature_table
+
+    if not public_donor:
+        raise DpmcError(
+            "no noise covers a donor: whoever reads the result learns from all its ratings. Confirm"
+            " with --public-donor that they are published and share no people with yours"
+        )
+    if reading.items is None:
+        raise DpmcError("--items FILE is missing: a table of your items, with their ids first")
+    paths.check_new_file(out)
+    columns = read_item_table(Source.from_file(reading.items))
+    donor = dataclasses.replace(reading, items=None).load(from_)
+    column, table = build_feature_table(columns, donor.ratings, by)
+    with (
+        paths.write_atomically(out) as partial_path,
+        partial_path.open("w", encoding="utf-8", newline="") as stream,
+    ):
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(table)
+        writer.writerows(zip(*table.values(), strict=True))
+    n_items, n_matched = len(table[DONOR_ITEM]), sum(map(bool, table[DONOR_ITEM]))
+    document = {"out": str(out), "joined_by": column, "items": n_items, "matched": n_matched}
+    text = f"{n_matched:,} of {n_items:,} items are among the donor's, joined by {column}."
+    return CommandReport(document | {"columns": [*table]}, [text, f"Wrote {out}."])
+
+
 def _format_item(text: str) -> str:
     """Return a text as an entry of a list."""
     return paragraph(text, "  ", "- ")
@@ -146,6 +200,7 @@ DATA = CommandGroup(
         "get": download_data_set,
         "describe": describe_data_set,
         "check": check_ratings_file,
+        "features": write_donor_features,
     },
 )
 

@@ -29,7 +29,13 @@ from numpy.typing import NDArray
 from dpmc_core import registry
 from dpmc_core.arrays import JsonObject
 from dpmc_core.data.features import CATEGORIES, hash_features, is_encoded
-from dpmc_core.data.transforms import CapPerUser, UseItemFeatures, parse_step, preserves_neighbours
+from dpmc_core.data.transforms import (
+    CapPerUser,
+    UseItemFeatures,
+    describe_features,
+    parse_step,
+    preserves_neighbours,
+)
 from dpmc_core.errors import CannotRelease, InvalidSetting, format_value
 from dpmc_core.experiment import serialise_settings
 from dpmc_core.model import ArraySpec, Constant, Dense, Mechanism, Model, OwnSide, Step, Task
@@ -344,7 +350,7 @@ def canonicalise_steps(
     canonical_steps = [
         step if k in positions else t for k, t in enumerate(steps) if k not in positions[:-1]
     ]
-    feature_list = ", ".join(f"{name} ({count})" for name, count in public.features)
+    feature_list = describe_features([f"{name} ({count})" for name, count in public.features])
     condition = "certified given that these features of the items (and their columns) are public:"
     return canonical_steps, f"{condition} {feature_list}; digest {mark}"
 
@@ -861,7 +867,7 @@ def write_release(exported: Export, path: Path) -> None:
 def list_reading_lines(exported: Export, path: Path) -> list[str]:
     """Return Python lines that read a release and recommend items for one user.
 
-    There are none where the formula on the card needs more than ten lines.
+    There are none where the formula on the card needs more than a few.
     """
     arrays = exported.arrays
     formula = exported.release_card["predictions"]
@@ -893,6 +899,23 @@ _REGRESSION = (
     'gram = Z[rated].T @ Z[rated] + file["ridge"]',
     "scores = base + Z @ np.linalg.solve(gram, Z[rated].T @ (x - base[rated]))",
 )
+_AVERAGED_REGRESSIONS = (
+    "def fit(scales, weight, log_prior):",
+    '    kept, y = scales > 0, x - file["mean"] - weight * e[rated]',
+    "    Z_R = Z[np.ix_(rated, kept)]",
+    '    ridge = file["ridge"][np.ix_(kept, kept)] / np.outer(scales[kept], scales[kept])',
+    "    gram, moments = Z_R.T @ Z_R + ridge, Z_R.T @ y",
+    "    theta = np.linalg.solve(gram, moments)",
+    "    volume = np.linalg.slogdet(ridge)[1] - np.linalg.slogdet(gram)[1]",
+    '    left = 2 * file["noise"] + y @ y - theta @ moments',
+    "    log_weight = log_prior + volume / 2 - (2 + len(y)) / 2 * np.log(left)",
+    '    return log_weight, file["mean"] + weight * e + Z[:, kept] @ theta',
+    'Z, e = file["items"][:, :-1], file["items"][:, -1]',
+    'models = file["scales"], file["effect_weights"], file["log_priors"]',
+    "logs, predictions = zip(*map(fit, *models))",
+    "weights = np.exp(np.array(logs) - max(logs))",
+    "scores = weights @ np.array(predictions) / weights.sum()",
+)
 _FEATURE_RANKING = (
     'features, V = file["features"], file["items"]',
     "f, d = features[rated].sum(axis=0), 1 + features.shape[1]",
@@ -901,7 +924,8 @@ _FEATURE_RANKING = (
     "scores = V[:, :d] @ own_side + facts",
 )
 _LINES_BY_FORMULA: Mapping[str, tuple[str, ...]] = {  # by how the formula begins
-    "items is [Z, e]": _REGRESSION,
+    "items is [Z, e], e": _REGRESSION,
+    "items is [Z, e] with item features": _AVERAGED_REGRESSIONS,
     "f is the sum": _FEATURE_RANKING,
     "everybody's score of item j": _POPULARITY,
     "the score of item j is items_j": _POPULARITY,

@@ -197,7 +197,7 @@ HALF = np.where(np.arange(ITEMS) < ITEMS // 2, 1.0, -1.0)[:, None]
 @pytest.mark.parametrize("relation", [USER_EMPTIED, USER_REPLACED])
 @pytest.mark.parametrize("id", FAMILY)
 def test_no_row_moves_what_facts_are_worth_further_than_the_card_says(id, relation):
-    """Each release of the family where facts are used; rows that follow the fact come near."""
+    """Each release of the family where facts are used: nothing is released about the facts."""
     mechanism, used = create_mechanism(id), {}
     for pair in list_neighbours(relation):
         first, second = (use_item_features(ratings, {"half": HALF}) for ratings in pair)
@@ -206,9 +206,8 @@ def test_no_row_moves_what_facts_are_worth_further_than_the_card_says(id, relati
                 used[value_change.query] = max(
                     used.get(value_change.query, 0.0), value_change.change / value_change.allowed
                 )
-    (used_share,) = (share for query, share in used.items() if "public fact" in query)
+    assert used
     assert max(used.values()) <= 1 + 1e-9
-    assert used_share > 0.9
 
 
 @pytest.mark.parametrize("id", [*FAMILY, *RANKERS])
@@ -224,7 +223,7 @@ def test_where_facts_are_used_what_is_published_is_on_the_card(id):
     guarantee = mechanism.guarantee(train.public)
     expected = Counter({release.query: release.times for _, release in guarantee.releases})
     assert Counter(publication.release.query for publication in published) == expected
-    assert any("public fact" in query for query in expected)
+    assert any("public fact" in query for query in expected) == (id in RANKERS)
 
 
 @pytest.mark.slow

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.special
+import scipy.stats
 
 from dpmc_core import experiment, registry
 from dpmc_core.data import datasets
@@ -21,6 +23,7 @@ from dpmc_core.solvers.effects import (
     MOST,
     Design,
     ItemEffects,
+    UserModels,
     bounded_gain,
     item_weights,
     taste_of_gram,
@@ -310,25 +313,75 @@ def test_rows_with_few_cells_are_solved_by_their_cells_to_the_same_answers(monke
         blocks = list(design.blocks(cells, values))
         left_out = [np.column_stack([r, o]) for r, o in (block.left_out() for block in blocks)]
         statistics = design.coefficients(cells, values), design.differences(cells, values, 3)
-        return *statistics, design.worth(cells, values, [slice(3, 7), slice(7, 16)]), *left_out
+        return *statistics, *left_out
 
     expected = answers()
     monkeypatch.setattr(effects, "_SHORT", 1_000)  # no row is short
     for first, second in zip(expected, answers(), strict=True):
         assert np.allclose(first, second, rtol=1e-9, atol=1e-9)
-    # What slopes on features are worth is the change of the marginal likelihood.
-    rated, users = cells.items, cells.users
-    for user in (u for u in range(40) if cells.counts[u]):
-        y = (values - design.offsets[rated])[users == user]
-        z = design.features[rated[users == user]]
-        deviances = [
-            np.linalg.slogdet(covariance)[1] + y @ np.linalg.solve(covariance, y)
-            for columns in (np.arange(16), np.r_[0:3, 7:16])
-            for covariance in [
-                0.7 * np.eye(len(y)) + (z / np.diag(precision))[:, columns] @ z[:, columns].T
-            ]
-        ]
-        assert np.isclose(expected[2][user, 0], (deviances[1] - deviances[0]) / 2)
+
+
+def test_users_average_their_regressions_by_the_evidence_of_their_own_ratings():
+    """Against a direct evaluation, user by user and model by model, of the marginal likelihood.
+
+    With coefficients theta ~ N(0, noise L^-1) and the noise variance integrated over an inverse
+    gamma prior, k ratings y are a multivariate t of 2 degrees of freedom, scale matrix I + Z L^-1
+    Z'.
+    """
+    rng = np.random.default_rng(7)
+    public = PublicFacts(users=25, items=9, low=1, high=5, features=(("a", 2), ("b", 1)))
+    ratings = replace(draw_ratings(25, 9, 110, seed=7), public=public)
+    values = 2 * rng.normal(size=110)
+    entries, effects = Pattern.from_ratings(ratings), rng.normal(size=9)
+    assert 0 in entries.counts
+    design = Design(rng.normal(size=(9, 7)), np.diag(rng.uniform(0.5, 9.0, 7)), 0.7)
+    averages = UserModels.from_public(public, 1).average(design, entries, values, effects)
+
+    sets = [((), 0.0), ((3, 4), math.log(0.5)), ((5,), math.log(0.5)), ((3, 4, 5), 0.0)]
+    for user in range(25):
+        mask = entries.users == user
+        z, y, e = design.features[entries.items[mask]], values[mask], effects[entries.items[mask]]
+        log_weights, solutions = [], []
+        for chosen, log_share in sets:
+            for scale in (0.5, 1.0, 2.0) if chosen else (1.0,):
+                for with_effects in (1.0, 0.0) if len(chosen) in (0, 3) else (1.0,):
+                    columns = [0, 1, 2, *chosen, 6]
+                    factors = np.array([scale**2 if c in chosen else 1.0 for c in columns])
+                    variances = factors / (0.7 * np.diag(design.precision)[columns])
+                    target = y - with_effects * e
+                    shape = np.eye(len(y)) + (z[:, columns] * variances) @ z[:, columns].T
+                    evidence = 0.0
+                    if len(y):
+                        evidence = scipy.stats.multivariate_t(shape=0.7 * shape, df=2.0).logpdf(
+                            target
+                        )
+                    prior = log_share + (-0.5 - math.log(3) if chosen else 0.0)
+                    log_weights.append(evidence + prior - (0.0 if with_effects else 1.0))
+                    theta = np.zeros(8)
+                    theta[columns] = (variances * z[:, columns]).T @ np.linalg.solve(shape, target)
+                    theta[7] = with_effects
+                    solutions.append(theta)
+        weights = scipy.special.softmax(log_weights)
+        assert averages[user] == pytest.approx(weights @ np.array(solutions), rel=1e-7, abs=1e-9)
+
+
+def test_no_user_moves_another_users_average():
+    """Not even in the last bit: what a user computes must not depend on other rows."""
+    rng = np.random.default_rng(9)
+    public = PublicFacts(users=30, items=9, low=1, high=5, features=(("a", 2), ("b", 1)))
+    ratings = replace(draw_ratings(30, 9, 130, seed=9), public=public)
+    design = Design(rng.normal(size=(9, 6)), np.diag(rng.uniform(0.5, 9.0, 6)), 0.7)
+    models, effects, values = (
+        UserModels.from_public(public),
+        rng.normal(size=9),
+        rng.normal(size=130),
+    )
+    full = models.average(design, Pattern.from_ratings(ratings), values, effects)
+    mask = ratings.users != 4
+    others = ratings.select(mask)
+    without = models.average(design, Pattern.from_ratings(others), values[mask], effects)
+    kept = np.arange(30) != 4
+    assert np.array_equal(full[kept], without[kept])
 
 
 @pytest.mark.slow

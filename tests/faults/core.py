@@ -79,10 +79,10 @@ CORE = [
         ("raw gains go on after their release", SKIPPED, "believed_gain(float(noisy_gain), ",
          "believed_gain(gains, ", _WORST),
         ("residuals about raw item means", OTHER,
-         "item_effects.design().differences(Pattern.from_ratings(ratings), ratings.values, OWN)",
-         "item_effects.design()._replace(offsets=item_sums(Pattern.from_ratings(ratings), "
-         "ratings.values) / np.maximum(item_sums(Pattern.from_ratings(ratings)), "
-         "1)).differences(Pattern.from_ratings(ratings), ratings.values, OWN)", _WORST),
+         "regression = item_effects.design(slope_std=SHARED_SLOPE_STD)",
+         "regression = item_effects.design(slope_std=SHARED_SLOPE_STD)._replace("
+         "offsets=item_sums(Pattern.from_ratings(ratings), ratings.values)"
+         " / np.maximum(item_sums(Pattern.from_ratings(ratings)), 1))", _WORST),
     ),
     *family_of(
         "baselines", "mechanisms/per_user.py",

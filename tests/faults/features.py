@@ -8,6 +8,9 @@ from __future__ import annotations
 from tests.faults.base import CLIP, OTHER, SCALE, SKIPPED, UNIT, bounds, family_of, named
 
 _WORST = named("features", "test_the_worst_rows_move_what_facts_are_worth_as_far_as_the_card_says")
+_AVERAGED = named(
+    "private_effects", "test_users_average_their_regressions_by_the_evidence_of_their_own_ratings"
+)
 _DEFINED = named("features", "test_what_facts_are_worth_is_what_its_definition_says")
 _CODED = named("features", "test_columns_are_of_mean_square_one_where_an_item_has_them")
 _FOLLOWS = "test_what_users_are_asked_follows_from_what_was_published"
@@ -21,6 +24,9 @@ _RAW = "1.0 + __import__('numpy').bincount(ratings.items, minlength=ratings.publ
 _POPULAR_ROWS = "rows.on(items.most_rated(gram_items(public)))"
 _RAW_KEPT = f"rows.on(np.sort(np.argsort(-({_RAW}))[: gram_items(public)]))"
 _COUNTED = "private_taste", "test_private_popularity_counts_within_its_sensitivity[user-0.0]"
+
+_JOINED = named("donor", "test_items_are_joined_by_title_and_year_and_never_by_a_name_of_two")
+_DONOR_SAYS = named("donor", "test_what_a_donor_says_follows_from_its_ratings")
 
 # fmt: off
 FEATURES = [
@@ -109,9 +115,6 @@ FEATURES = [
     ),
     *family_of(
         "features", "mechanisms/per_user.py",
-        ("facts cost what users differ by nothing", SCALE,
-         "own_budget, features_budget = own_budget.split(0.5, 0.5)",
-         "features_budget = own_budget", named("features", f"{_CERTIFICATE}[private-item-mean]")),
         ("the items kept are those with the most raw ratings", OTHER,
          "rows.select_columns(item_effects.most_rated(count_gram_items(public)))",
          "rows.select_columns(np.sort(np.argsort(-(1.0 + "
@@ -137,11 +140,21 @@ FEATURES = [
     ),
     *family_of(
         "features", "solvers/effects.py",
-        ("how facts are shuffled for ratings hangs on how many there are", OTHER,
-         "np.random.default_rng(0).permutation(len(items.features))",
-         "np.random.default_rng(len(cells.items)).permutation(len(items.features))",
-         named("features", "test_no_row_moves_what_facts_are_worth_further_than_the_card_says"
-         "[private-item-mean-Change.USER_EMPTIED]")),
+        ("users forget the volume of their models", OTHER, "log_prior + volume - spread",
+         "log_prior - spread", _AVERAGED),
+        ("users forget how many ratings speak", OTHER,
+         "(_NOISE_PSEUDO + chunk.counts) * log_diagonal", "(_NOISE_PSEUDO + 1) * log_diagonal",
+         _AVERAGED),
+        ("a scale divides the ridge once", OTHER,
+         "/ np.outer(factors, factors)", "/ factors", _AVERAGED),
+        ("models without effects subtract them", OTHER,
+         "moments - weight * offset_moments", "moments - offset_moments",
+         _AVERAGED),
+        ("every set of groups is as likely, whatever its size", OTHER,
+         "prior = -math.log(math.comb(n_groups, len(chosen)))", "prior = 0.0", _AVERAGED),
+        ("the best model of all users is everybody's", OTHER,
+         "log_weights - log_weights.max(axis=0))",
+         "log_weights.mean(axis=1, keepdims=True) + 0 * log_weights)", _AVERAGED),
     ),
     *family_of(
         "features", "solvers/rows.py",
@@ -179,6 +192,27 @@ FEATURES = [
          "images.T @ (directions @ block)\n",
          "images.T @ (directions @ block) + self._private(\n"
          "            block - directions.T @ (directions @ block)\n        )\n", _NOISY_DIFF),
+    ),
+    *family_of(
+        "features", "dpmc_lab/study/donor.py",
+        ("a title of two items names one of them", OTHER,
+         "if key and key_counts[key] == 1}", "if key}", _JOINED),
+        ("films of one title are one whatever their year", OTHER,
+         "split(), year])", "split()])", _JOINED),
+        ("effects hold the people's leniency", OTHER,
+         "row_sums(entries, residuals) * user_weights)", "0 * user_weights)", _DONOR_SAYS),
+        ("an item of one rating speaks", OTHER,
+         "k is None or counts[k] < MIN_RATINGS", "k is None", _DONOR_SAYS),
+    ),
+    *family_of(
+        "features", "data/transforms.py",
+        ("the card is silent on the donor", OTHER, "if is_donated else text", "if False else text",
+         named("donor", "test_a_donor_helps_changes_no_certificate_and_is_named_beside_it")),
+    ),
+    *family_of(
+        "features", "dpmc_lab/cli/data.py",
+        ("nobody confirms that the donor is public", OTHER, "if not public_donor:", "if False:",
+         named("donor", "test_a_donor_helps_changes_no_certificate_and_is_named_beside_it")),
     ),
 ]
 

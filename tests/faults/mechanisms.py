@@ -360,8 +360,6 @@ FRANK_WOLFE = family_of(
 
 _ITEMS = "private-item-mean"
 _ON_CARD = "test_where_facts_are_used_what_is_published_is_on_the_card"
-_FEATURE_GAIN_BOUND = "test_no_row_moves_what_facts_are_worth_further_than_the_card_says"
-_EQUAL_CERTIFICATES = "test_no_certificate_moves_by_a_digit"
 
 PER_USER = (
     family_of(
@@ -376,20 +374,6 @@ PER_USER = (
          records(_ITEMS)),
         ("what users differ by without noise", SKIPPED, "releases.own.publish(variation, rng)",
          "variation", records(_ITEMS)),
-        ("what facts are worth without noise", SKIPPED,
-         "releases.facts.publish(\n"
-         "            ratings.sum_over_users(told_apart, item_effects), rng\n"
-         "        )", "ratings.sum_over_users(told_apart, item_effects)",
-         named("features", f"{_ON_CARD}[{_ITEMS}]")),
-        ("what facts are worth with half the noise", SCALE,
-         "(n_features,), features_budget, math.sqrt(n_features), 2 * math.sqrt(n_features)\n"
-         "        )",
-         "(n_features,), features_budget, math.sqrt(n_features) / 2, math.sqrt(n_features))",
-         named("features", f"{_FEATURE_GAIN_BOUND}[{_ITEMS}-Change.USER_EMPTIED]")),
-        ("what facts are worth is paid with what is spent already", SCALE,
-         "own_budget, features_budget = own_budget.split(0.5, 0.5)",
-         "features_budget = own_budget.split(0.5, 0.5)[0]",
-         named("features", f"{_EQUAL_CERTIFICATES}[{_ITEMS}]")),
         ("a replaced row counts as an emptied one", UNIT, "USER_REPLACED: replaced_sensitivity}",
          "USER_REPLACED: emptied_sensitivity}", bounds(f"{_ITEMS}-6-REPLACED", "dpals-5-REPLACED")),
         ("a cell's epsilon for a user's", UNIT,
@@ -424,9 +408,6 @@ PER_USER = (
         "per_user", "solvers/effects.py",
         ("gains are not bounded", CLIP, "(np.minimum(gains, MOST) / MOST)", "(gains / MOST)",
          named("private_effects", "test_what_one_user_tells_of_the_own_regression_is_bounded")),
-        ("what facts tell one user is bounded twice as wide", CLIP,
-         "np.clip(found - chance, -1.0, 1.0)", "np.clip(found - chance, -2.0, 2.0)",
-         named("features", f"{_FEATURE_GAIN_BOUND}[{_ITEMS}-Change.USER_EMPTIED]")),
         ("squares are not bounded", CLIP, "np.minimum(squares, MOST) - kept", "squares - kept",
          named("private_effects", "test_what_one_user_tells_of_the_own_regression_is_bounded")),
         ("residual squares are not bounded", CLIP,

@@ -17,13 +17,12 @@ STORE = (
          "mechanism, revision, settings)",
          named("sweep", "test_everything_that_decides_a_result_is_in_its_key")),
         ("rows of an older revision are found", OTHER,
-         "return digest_values(source, list(prepare), split, mechanism, revision, settings, "
-         "*seed)",
-         "return digest_values(source, list(prepare), split, mechanism, settings, *seed)",
+         "split, mechanism, revision, settings, *seed)",
+         "split, mechanism, settings, *seed)",
          named("sweep", "test_a_raised_revision_is_another_unit")),
         ("the split is not in the key of a row", OTHER,
-         "return digest_values(source, list(prepare), split, mechanism,",
-         "return digest_values(source, list(prepare), mechanism,",
+         "return digest_values(source, steps, split, mechanism,",
+         "return digest_values(source, steps, mechanism,",
          named("sweep", "test_everything_that_decides_a_result_is_in_its_key")),
     )
     + family_of(
@@ -63,6 +62,9 @@ STORE = (
         ("shipped rows of an older revision are drawn", OTHER,
          'if cls is not None and cls.revision == stamp["revisions"][name]:', "if cls is not None:",
          named("shipped", "test_curves_of_another_revision_or_setting_are_left_out")),
+        ("shipped rows with item features of an older revision are drawn", OTHER,
+         'stamp.get("features_revision") != FEATURES_REVISION', "False",
+         named("shipped", "test_curves_that_used_item_features_otherwise_are_left_out")),
         ("numbers of a shipped curve are cut to two digits", OTHER, 'f"{value:.6g}"',
          'f"{value:.2g}"', named("shipped", "test_a_file_comes_back_as_it_went")),
     )

@@ -221,6 +221,18 @@ def test_curves_of_another_revision_or_setting_are_left_out():
         assert {line.mechanism for line in chart.lines} == {left}
 
 
+def test_curves_that_used_item_features_otherwise_are_left_out(monkeypatch):
+    text = (shipped.CURVE_FOLDER / "restaurants-ratings-facts.csv").read_text()
+    with shipped.read_curves(io.StringIO(text)) as store:
+        assert list_curves(store)
+    monkeypatch.setattr(shipped, "FEATURES_REVISION", shipped.FEATURES_REVISION + 1)
+    with shipped.read_curves(io.StringIO(text)) as store:
+        assert not list_curves(store)
+    text = (shipped.CURVE_FOLDER / "restaurants-ratings.csv").read_text()
+    with shipped.read_curves(io.StringIO(text)) as store:
+        assert list_curves(store)
+
+
 def test_a_line_is_looked_at_from_one_epsilon():
     shipped_chart = load_chart("restaurants", "output")
     (line,) = shipped_chart.lines

@@ -712,7 +712,7 @@ def test_ten_lines_recommend_for_one_user(case, described, tmp_path, monkeypatch
     )
     write_release(exported, tmp_path / "a.npz")
     lines = release.list_reading_lines(exported, tmp_path / "a.npz")
-    assert 8 <= len(lines) <= 12
+    assert 8 <= len(lines) <= 22
     names = recommend_by_lines(lines, tmp_path, monkeypatch)
     expected = models[-1].predict(0, np.arange(ITEMS))
     np.testing.assert_allclose(names["scores"][2:], expected[2:], rtol=1e-7, atol=1e-7)
@@ -782,9 +782,25 @@ def predict_from_release(case, release_card, arrays, x, rated):
     if "[Z, e]" in formula or "[V, Z, e]" in formula:
         k = len(arrays["ridge"])
         v, z, e = items[:, : -k - 1], items[:, -k - 1 : -1], items[:, -1]
-        moments = z[rated].T @ (x - arrays["mean"] - e[rated])
-        theta = np.linalg.solve(z[rated].T @ z[rated] + arrays["ridge"], moments)
-        base = arrays["mean"] + e + z @ theta
+        models = [(np.ones(k), 1.0, 0.0)]
+        if "scales" in arrays:
+            models = zip(
+                arrays["scales"], arrays["effect_weights"], arrays["log_priors"], strict=True
+            )
+        log_weights, solutions = [], []
+        for scales, effect_weight, log_prior in models:
+            mask = scales > 0
+            y, zr = x - arrays["mean"] - effect_weight * e[rated], z[rated][:, mask]
+            ridge = arrays["ridge"][np.ix_(mask, mask)] / np.outer(scales[mask], scales[mask])
+            gram, theta = zr.T @ zr + ridge, np.zeros(k)
+            theta[mask] = np.linalg.solve(gram, zr.T @ y)
+            volume = np.linalg.slogdet(ridge)[1] - np.linalg.slogdet(gram)[1]
+            rest = 2 * arrays.get("noise", 0.0) + y @ y - theta[mask] @ zr.T @ y
+            log_weights.append(log_prior + volume / 2 - (2 + len(y)) / 2 * np.log(rest))
+            solutions.append(np.append(theta, effect_weight))
+        weights = np.exp(np.array(log_weights) - max(log_weights))
+        *theta, effect_weight = weights @ solutions / weights.sum()
+        base, theta = arrays["mean"] + effect_weight * e + z @ theta, np.array(theta)
     else:
         v, e = items[:, :-2], items[:, -1]
         base = (x - e[rated]).mean() + e
@@ -851,11 +867,16 @@ def test_the_formula_holds_where_taste_is_looked_for_on_some_items(case, tmp_pat
     test_a_user_finds_the_own_predictions_by_the_formula_on_the_card(case, tmp_path)
 
 
-def check_formula(case, path):
+def check_formula(case, path, item_features=()):
     """Compare all users' predictions with the card's formula; return the largest low-rank part."""
     mechanism, models, tastes = create_mechanism(*case), [], []
-    ratings = make_ratings(mechanism.task)
-    exported = export_release(mechanism, ratings, on_step=lambda _, step: models.append(step.model))
+    ratings, steps = make_ratings(mechanism.task), []
+    if item_features:
+        ratings, step = attach_features(ratings, item_features), UseItemFeatures()
+        ratings, steps = step.apply(ratings, ratings), [str(step)]
+    exported = export_release(
+        mechanism, ratings, steps, on_step=lambda _, step: models.append(step.model)
+    )
     write_release(exported, path)
     release_card, arrays = load_release(path)
     for user in range(USERS):
@@ -878,6 +899,18 @@ def test_a_user_finds_the_own_predictions_by_the_formula_on_the_card(case, tmp_p
     paths = (tmp_path / f"{draw}.npz" for draw in range(20 if is_noisy else 1))
     has_low_rank = any(check_formula(case, path) > 1e-3 for path in paths)
     assert has_low_rank or not is_noisy
+
+
+WITH_FEATURES = [
+    ("private-item-mean", {}),
+    ("private-effects", {"epsilon": "300"}),
+    ("private-frank-wolfe", {"epsilon": "3000"}),
+]
+
+
+@pytest.mark.parametrize("case", WITH_FEATURES, ids=format_case)
+def test_a_user_averages_over_item_features_by_the_formula_on_the_card(case, tmp_path):
+    check_formula(case, tmp_path / "items.npz", make_features())
 
 
 # The commands
