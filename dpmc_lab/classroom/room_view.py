@@ -420,7 +420,7 @@ def explain_epsilon(epsilon: float, phones: int = CLASS_SIZE) -> tuple[str, str,
         else f"With {phones} phones, the shares say nothing at all."
     )
     return (
-        "A phone throws one tilted coin. It sends the opposite of the answer"
+        "A phone throws one unfair coin. It sends the opposite of the answer"
         f" {cards.format_share_percent(float(channel.matrix[0, 1]))} % of the time.",
         "From one report, someone with no idea about you guesses right"
         f" {cards.format_share_percent(room.guess_probability(channel))} % of the time.",

@@ -220,11 +220,11 @@ def to_percent(*shares):
 
 def check_two_coins(epsilon, displayed):
     """Check the numbers to the last digits that were not cut, and return those expected."""
-    two, flip = (float(number) for number in (displayed[0], displayed[3]))
-    last = 10.0 ** -len(displayed[3].partition(".")[2])
+    two, flip = map(float, displayed)
+    last = 10.0 ** -len(displayed[1].partition(".")[2])
     assert two == pytest.approx(100 - 2 * flip)
     assert abs(two - 100 * (1 - 2 * lie(epsilon))) < last
-    return [two, 100, 2, 100 * lie(epsilon)]
+    return [two, 100 * lie(epsilon)]
 
 
 def coin(key, m, dots, displayed):
@@ -235,7 +235,7 @@ def coin(key, m, dots, displayed):
         assert dots.reports == tuple(map(int, dots.flipped))  # all tapped no
         return [30, 2, 0, 30 * lie(2), 15], [30 * f, 30, sum(dots.flipped), 30]
     if key == "deny":
-        expected = [100 * (1 - f), 100, 100 * f, 100, *check_two_coins(e, displayed[4:8]), 100]
+        expected = [100 * (1 - f), 100, 100 * f, 100, *check_two_coins(e, displayed[4:6]), 100]
         return [], expected, [], {"You tapped yes": (1 - f, f), "You tapped no": (f, 1 - f)}
     if key == "evidence":
         other = {"yes": "no", "no": "yes"}[m["sent"]]
@@ -323,7 +323,7 @@ def again(key, m, *_):
     if key == "person":
         rated = int(m["rated"])
         line = tuple(compute_success(e, n) for n in range(1, 21))
-        expected = [rated * e, rated, e, 100 * (1 - f), 100 * line[rated - 1]]
+        expected = [rated * e, rated, e, 100 * (1 - f), rated, 100 * line[rated - 1]]
         lines = {"one of two opposite tastes": line, "one rating": (1 - f,) * 20}
         return [1, 20, 1 / 20, 1, 20], expected, [], lines
     times, ten = int(m["times"]), range(1, 11)

@@ -66,7 +66,7 @@ def test_what_is_public_costs_nothing_and_is_not_always_worth_something():
     assert numbers.count_feature_gains("movie-night") > 10
     assert numbers.count_feature_gains("restaurants") == 0
     question = LESSONS["public"].get_slide("worth").predict
-    assert question.options == ("1", "2.2", "10")
+    assert question.options == ("1", "2", "10")
     assert question.right == 1
 
 
