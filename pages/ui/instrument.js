@@ -15,7 +15,7 @@ const say = (node, text) => {
 const show = (node, yes) => {
   if (node.hidden === yes) node.hidden = !yes
 }
-const within = (value, low, high) => Math.max(low, Math.min(high, value))
+const within = (value, ...ends) => Math.max(Math.min(...ends), Math.min(Math.max(...ends), value))
 const set = (node, all) => Object.entries(all).forEach(([name, value]) => node.setAttribute(name, value))
 const narrow = matchMedia("(max-width: 800px)")
 
@@ -148,7 +148,7 @@ class Instrument {
     const picture = this.picture = view.pictures[narrow.matches ? "narrow" : "wide"]
     this.plot.innerHTML = picture.svg
     const [rule, ...marks] = this.plot.querySelectorAll(".moves")
-    Object.assign(this, { rule, marks })
+    Object.assign(this, { rule, marks, levels: [...this.plot.querySelectorAll("path:is(.dash, .dot)")] })
     const { style } = this.frame
     style.setProperty("--track", this.down(picture.track))
     style.setProperty("--left", this.across(picture.left))
@@ -159,7 +159,7 @@ class Instrument {
   // The picture on a page of its own, with the sentence above it.
   save() {
     const { view } = this
-    const { width, high } = { width: this.picture.width, high: this.picture.height }
+    const { width, height: high } = this.picture
     const escaped = (text) => text.replace(/[&<>]/g, (c) => "&#" + c.charCodeAt() + ";")
     const halves = this.sentence.match(/.{1,100}(\s|$)/g)
     const head = halves.map((line, k) => `<tspan x="20" dy="${k ? 20 : 0}">${escaped(line)}</tspan>`).join("")
@@ -179,10 +179,6 @@ class Instrument {
 
   get last() {
     return this.view.stops.length - 1
-  }
-
-  get ends() {
-    return [...this.view.range].sort((a, b) => a - b)
   }
 
   across(x) {
@@ -207,10 +203,14 @@ class Instrument {
 
   row(name, value) {
     const [worst, best, top, bottom] = this.scale(name)
-    return bottom + (within(value, ...[worst, best].sort((a, b) => a - b)) - worst) / (best - worst) * (top - bottom)
+    return bottom + (within(value, worst, best) - worst) / (best - worst) * (top - bottom)
   }
 
   // --- moving
+
+  settle(name) {
+    for (const moved of new Set(["stop", name])) this.release(moved)
+  }
 
   drags() {
     const move = (event) => {
@@ -227,8 +227,7 @@ class Instrument {
       }
       node.onlostpointercapture = () => {
         node.onpointermove = null
-        this.release("stop")
-        if (name !== "stop") this.release(name)
+        this.settle(name)
       }
     }
     held(this.track, "stop", (event) => { move(event); this.knob.focus({ preventScroll: true }) })
@@ -243,10 +242,7 @@ class Instrument {
         this.pause()
         act(steps[event.key])
         clearTimeout(later)
-        later = setTimeout(() => {
-          this.release("stop")
-          if (name !== "stop") this.release(name)
-        }, 250)
+        later = setTimeout(() => this.settle(name), 250)
       }
     }
     keyed(this.knob, "stop", (step) => this.go(within(this.stop + step, 0, this.last)))
@@ -292,10 +288,11 @@ class Instrument {
 
   aim() {
     const on = this.aims("wanted") || this.aims("limit")
-    const middle = this.view.needed && (this.ends[0] + this.ends[1]) / 2
+    const middle = this.view.needed && (this.view.range[0] + this.view.range[1]) / 2
     this.wanted = on || middle === null ? null : this.rounded("wanted", middle)
     this.limit = on ? null : 0.75
-    if (!on) this.want(this.view.needed ? "wanted" : "limit", this.view.needed ? this.wanted : this.limit)
+    const first = this.view.needed ? "wanted" : "limit"
+    if (!on) this.want(first, this[first])
     else this.refresh()
     for (const name of ["stop", "wanted", "limit"]) this.release(name)
   }
@@ -303,7 +300,7 @@ class Instrument {
   // Whether there is a target on the axis.
   aims(name) {
     const value = this[name]
-    const ends = name === "limit" ? [0.5, 1] : this.view.needed && this.ends
+    const ends = name === "limit" ? [0.5, 1] : this.view.needed && this.view.range
     return value !== null && !!ends && value === within(value, ...ends)
   }
 
@@ -346,7 +343,7 @@ class Instrument {
       const goal = this[name + "Goal"]
       show(goal, on[name])
       if (!on[name]) continue
-      const [ariaValueMin, ariaValueMax] = name === "limit" ? [0.5, 1] : this.ends
+      const [ariaValueMin, ariaValueMax] = name === "limit" ? [0.5, 1] : [...this.view.range].sort((a, b) => a - b)
       goal.style.top = this.down(this.row(name, this[name]))
       Object.assign(goal, { ariaValueMin, ariaValueMax, ariaValueNow: this[name], ariaValueText: words[name] })
       say(goal.firstChild, "target: " + words[name])
@@ -393,14 +390,15 @@ class Instrument {
     const { view, stop, picture } = this
     const x = picture.at[stop]
     this.rule.setAttribute("d", `M${x} ${picture.upper[0]}V${picture.inside ? picture.lower[1] : picture.track}`)
-    const first = stop < 4
     for (const [k, name, value, text] of [[0, "limit", view.risk.values[stop], risk], [1, "wanted", now.value, now.text]]) {
       const [dot, number] = this.marks.slice(2 * k, 2 * k + 2)
       for (const node of [dot, number]) node.style.display = value === null ? "none" : ""
       if (value === null) continue
       const y = this.row(name, value)
       set(dot, { cx: x, cy: y })
-      set(number, { x: x + (first ? 11 : -11), y: Math.max(this.scale(name)[2] + 18, y - 10), "text-anchor": first ? "start" : "end" })
+      const crossed = this.levels.some((line) => Math.abs(line.getBBox().y - y + 15) < 12)
+      const after = crossed ? stop < 11 : stop < 4
+      set(number, { x: x + (after ? 11 : -11), y: crossed ? y + 24 : Math.max(this.scale(name)[2] + 18, y - 10), "text-anchor": after ? "start" : "end" })
       say(number, text)
     }
     say(this.marks[4], picture.inside ? "" : now.kept)

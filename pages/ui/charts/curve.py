@@ -221,11 +221,16 @@ def _draw_chart(
     )
     lines = "".join(_draw_curve(at, place, values, name) for _, values, name in curves)
     named = [
-        ([" ".join(words)] if inside else words, place(known[-1]), name)
+        # On a phone levels have their names above them, and the curve below it.
+        (
+            [" ".join(words)] if inside else words,
+            place(known[-1]) + 24 * (inside and name == "method"),
+            name,
+        )
         for words, values, name in curves
         if (known := [value for value in values if value is not None])
     ]
-    top, height = rows[0] - 8 + 18 * inside, rows[1] - rows[0] + 24
+    top, height = rows[0] - 8 + 6 * inside, rows[1] - rows[0] + 24
     centers = [y - top + 8 * (len(words) - 1) for words, y, _ in named]
     places = separate_labels(centers, [16 * len(words) for words, *_ in named], height)
     x = (right if inside else right + 8, "end" * inside)
