@@ -42,6 +42,9 @@ ARGUMENTS: dict[tuple[str, ...], list[str]] = {  # each command with what makes 
     ("data", "get"): ["no-such-set"],
     ("data", "describe"): [FILE, *RANGE],
     ("data", "check"): [FILE, *RANGE],
+    ("data", "features"): [
+        *("--from", FILE, "--items", "none.csv", "--out", "features.csv", "--public-donor", *RANGE),
+    ],
     ("recommend",): [FILE, *RANGE],
     ("answer",): [FILE, *RANGE, "--no-curve", "--seeds", "1"],
     ("fit",): [FILE, "input-flip", "--epsilon", "1", *RANGE],
