@@ -115,6 +115,7 @@ def test_blocks_ask_what_their_numbers_name(tmp_path: Path) -> None:
     text = "".join(blocks)
     first, second = offers(text, tmp_path)
     assert (first, second) == ({"user": 2, "item": 1}, {"user": 1, "item": 2})
+    assert offers(blocks[0] + blocks[1], tmp_path) == [first, second]  # however few
     data = read_upload(text, **first)
     assert data.ratings.shape == (30, 8)
     assert ratings_by_pair(data.ratings)["101", "1"] == GAPS[USERS[1], FILMS[0]]
