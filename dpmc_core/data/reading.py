@@ -912,9 +912,14 @@ def _summaries(table: Table) -> Bools:
     """Rows of a user or an item that is called a total or a mean: of the last lines of a file, or
     of a column of a matrix."""
     words = [form for word in _SUMMARIES for form in (word, word.title(), word.upper())]
-    rows = _among(table.user, words) | _among(table.item, words)
-    last = table.lines.max(initial=0) - _FEW_MARKS
-    return rows if table.layout.is_matrix else rows & (table.lines >= last)
+    rows = np.zeros(len(table.lines), dtype=bool)
+    early = table.lines < table.lines.max(initial=0) - _FEW_MARKS
+    for column in (table.user, table.item):
+        named = _among(column, words)
+        if not table.layout.is_matrix:  # who is on other lines as well is called so
+            named &= ~np.isin(column.codes, column.codes[named & early])
+        rows |= named
+    return rows
 
 
 def _show(table: Table, row: int) -> str:

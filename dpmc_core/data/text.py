@@ -532,12 +532,13 @@ def _chosen_matrix(layout: Layout, given: Mapping[str, str | int]) -> Layout:
     if not layout.header and not span:
         what = "a users x items matrix needs a first line that names the items"
         fault = Fault(what, "add it", ("header=yes",))
-    elif {"rating", "time", columns} & {*given} and not span:
+    elif (
+        line in run
+        or not 0 <= run.start < run.stop <= len(names)
+        or ({"rating", "time", columns} & {*given} and not span)
+    ):
         what = f"in a matrix a column is the {lines}, and a range of others are the {columns}s"
         fault = Fault(what, f"say {columns}=FIRST:LAST, and leave rating and time out")
-    elif line in run or not 0 <= run.start < run.stop <= len(names):
-        what = f"beside the {lines} no columns {run.start + 1} to {run.stop} hold the {columns}s"
-        fault = Fault(what, f"say {columns}=FIRST:LAST")
     elif count > 1:
         fault = Fault(f"two columns are called '{name}'", "give every item a name of its own")
     return replace(
@@ -753,7 +754,7 @@ def value_of(text: str) -> float | None:
 def _is_moment(text: str) -> bool:
     """Whether a text is more likely a time than a rating: a date, or many seconds."""
     number = number_of(text)
-    return is_time(text) and (number is None or 1e8 <= number < 1e20)
+    return date_of(text) is not None if number is None else 1e8 <= number < 1e20
 
 
 def _column(rows: Sequence[Sequence[str]], k: int) -> list[str]:

@@ -357,6 +357,8 @@ def test_a_total_is_no_person_and_no_item(tmp_path: Path) -> None:
         assert offers(text, tmp_path)[0] == {"bad_rows": "leave-out"}
         assert ratings_by_pair(read_upload(text, bad_rows="leave-out").ratings) == GAPS
     assert len(read_upload("user,item,rating\nTotal,x,4\n" + rows_of(GAPS, "")).ratings) == 161
+    more = rows_of({("Total", "x"): 4} | GAPS | {("Total", "y"): 2})  # somebody is called so
+    assert len(read_upload(more).ratings) == 162
 
 
 def test_the_export_of_one_person_names_nobody(tmp_path: Path) -> None:
