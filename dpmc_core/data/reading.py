@@ -48,14 +48,14 @@ from dpmc_core.data.text import (
     Layout,
     Lines,
     Objects,
-    blocks,
-    dates_of,
-    leading_number,
-    mostly_once,
-    number_of,
+    assign_roles,
+    is_mostly_distinct,
+    parse_dates,
+    parse_decimal,
+    parse_leading_number,
+    read_blocks,
     recognise,
     rewrite,
-    with_roles,
 )
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.ratings import PublicFacts, Ratings, number_ids
@@ -133,23 +133,23 @@ class Table:
         return f"{unit} {self.lines[row]}{''.join(files[-1:])}"
 
 
-def _texts(column: Any) -> Any:
+def _trim_texts(column: Any) -> Any:
     """A column as trimmed text, each distinct text kept once."""
     if not pa.types.is_dictionary(column.type):
         column = column.cast(pa.string()).dictionary_encode()
     texts = compute.utf8_trim_whitespace(column.dictionary)
     if texts.equals(column.dictionary):
         return column
-    found = texts.dictionary_encode()
-    return pa.DictionaryArray.from_arrays(found.indices.take(column.indices), found.dictionary)
+    encoded = texts.dictionary_encode()
+    return pa.DictionaryArray.from_arrays(encoded.indices.take(column.indices), encoded.dictionary)
 
 
-def _ids(column: Any) -> Column:
+def _index_ids(column: Any) -> Column:
     """The rows and texts of a column of text; empty ones are missing."""
     if not hasattr(column, "dictionary"):
-        keys = _keys(column)
+        keys = _compute_sort_keys(column)
         if keys is None:
-            return _ids(column.dictionary_encode())
+            return _index_ids(column.dictionary_encode())
         order = np.argsort(keys)  # faster than to look each of many texts up
         new = np.diff(keys[order], prepend=keys[order[:1]] + 1) != 0
         codes = np.empty(len(keys), dtype=np.int32)
@@ -160,59 +160,63 @@ def _ids(column: Any) -> Column:
     else:
         names, codes = column.dictionary, column.indices.fill_null(-1).to_numpy()
     filled = compute.not_equal(names, "").to_numpy(zero_copy_only=False)
-    return _placed([Column(codes, Names(names))], filled)[0]
+    return _select_names([Column(codes, Names(names))], filled)[0]
 
 
-def _floats(column: Any) -> Floats:
+def _convert_to_floats(column: Any) -> Floats:
     values = column.cast("float64", safe=False).to_numpy(zero_copy_only=False)
     return np.array(values, dtype=np.float64)  # a copy that can be written to
 
 
-def _numbers(column: Any, rate: Callable[[str], float | None]) -> tuple[Floats, Column | None]:
+def _parse_ratings(
+    column: Any, rate: Callable[[str], float | None]
+) -> tuple[Floats, Column | None]:
     """Ratings, NaN where missing or no number, and the texts of those that were no plain number.
 
     rate: what a text stands for. Where some have a decimal point, one with a comma may be in
     thousands: no number.
     """
     if not hasattr(column, "dictionary"):
-        return _floats(column), None
-    written = _ids(column)
+        return _convert_to_floats(column), None
+    written = _index_ids(column)
     values = {text: rate(text) for text in written.names}
     if any("." in text for text, value in values.items() if value is not None):
         values |= {text: None for text in values if "," in text}
     return np.array([*values.values(), None], dtype=np.float64)[written.codes], written
 
 
-def _times(column: Any) -> tuple[Floats, bool]:
+def _parse_times(column: Any) -> tuple[Floats, bool]:
     """Times as numbers, or as Unix seconds where they are dates, NaN where neither; and whether
     they are dates."""
     dated = str(column.type).startswith(("timestamp", "date"))
     if dated:
         stamps = column.cast(pa.timestamp("ms"), safe=False).cast(pa.int64())
-        values = np.floor(_floats(stamps) / 1000)
+        values = np.floor(_convert_to_floats(stamps) / 1000)
     else:
         try:
-            values = _floats(column)
+            values = _convert_to_floats(column)
         except pa.ArrowInvalid:
-            values, written = _numbers(_texts(column), lambda t: None if "," in t else number_of(t))
+            values, written = _parse_ratings(
+                _trim_texts(column), lambda t: None if "," in t else parse_decimal(t)
+            )
             dated = bool(np.isnan(values).all())
             if dated and written:
-                dates = [*dates_of(written.names.texts), None]
+                dates = [*parse_dates(written.names.texts), None]
                 values = np.array(dates, dtype=np.float64)[written.codes]
     values[values <= _NO_DATE / (1e9 if dated else 1)] = np.nan
     return values, dated
 
 
-def _joined(parts: Sequence[Any]) -> Any:
+def _join_chunks(parts: Sequence[Any]) -> Any:
     """The parts of a column as one; as text where some are numbers and some are text."""
     kinds = {part.type for part in parts}
     long = pa.string() in kinds and sum(part.nbytes for part in parts) > _DECODED
     if len(kinds) != 1 or long:
-        parts = list(map(_texts, parts)) or [_texts(pa.array([], pa.string()))]
+        parts = list(map(_trim_texts, parts)) or [_trim_texts(pa.array([], pa.string()))]
     return pa.chunked_array(parts).unify_dictionaries().combine_chunks()
 
 
-def _compact(column: Any, role: str, prior: Sequence[Any]) -> Any:
+def _compact_chunk(column: Any, role: str, prior: Sequence[Any]) -> Any:
     """The next part of a column, after prior ones, in the form that takes least memory."""
     plain = pa.types.is_string(column.type)
     if role == "time":
@@ -222,8 +226,8 @@ def _compact(column: Any, role: str, prior: Sequence[Any]) -> Any:
         again = role == "user" and {part.type for part in prior} == {column.type}
         if again and plain and column.nbytes <= 2 * SHORT * len(column):
             return compute.utf8_trim_whitespace(column.fill_null(""))
-        column = _texts(column)
-        if role == "user" and mostly_once(column):
+        column = _trim_texts(column)
+        if role == "user" and is_mostly_distinct(column):
             return column.cast(pa.string()).fill_null("")
     return column
 
@@ -256,10 +260,10 @@ def read_table(
         raise Refused(parts[0].name, faults)
     is_parquet = parts[0].read_head().startswith(_PARQUET)
     if is_parquet and layout.is_matrix:
-        source = _as_text(parts[0])
+        source = _convert_to_csv(parts[0])
     # Damaged texts come to light when they are looked at.
-    with _named_errors(parts[0]) if is_parquet else nullcontext():
-        return _read(source, layout, options, tell)
+    with _translate_errors(parts[0]) if is_parquet else nullcontext():
+        return _read_rows(source, layout, options, tell)
 
 
 def layout_of(source: Source, options: ReadOptions) -> Layout:
@@ -272,7 +276,7 @@ def layout_of(source: Source, options: ReadOptions) -> Layout:
     on_disk = known is not None and source.path is not None
     source.check_size(max(options.max_bytes, 2000 * MEGABYTE) if on_disk else options.max_bytes)
     is_parquet = source.read_head().startswith(_PARQUET)
-    layout = (_parquet_layout if is_parquet else recognise)(source, options)
+    layout = (_recognise_parquet if is_parquet else recognise)(source, options)
     # A set that is recognised is laid out as its makers say.
     return replace(layout, known=known, guessed=() if known else layout.guessed)
 
@@ -285,7 +289,7 @@ RANGE_ASKED = Fault(
 )
 
 
-def _cutter(
+def _make_cutter(
     source: Source, layout: Layout, options: ReadOptions, tell: ReadProgress | None
 ) -> Lines:
     """What cuts the file into its used columns: those with a role, and of a matrix all ratings."""
@@ -301,36 +305,38 @@ def _cutter(
     return Fields(layout.skip, layout.separator, len(names), [*places, *layout.ratings], plain)
 
 
-def _read(source: Source, layout: Layout, options: ReadOptions, tell: ReadProgress | None) -> Table:
-    cutter = _cutter(source, layout, options, tell)
-    pieces: Iterable[str] = blocks(source, layout.encoding, tell)
+def _read_rows(
+    source: Source, layout: Layout, options: ReadOptions, tell: ReadProgress | None
+) -> Table:
+    cutter = _make_cutter(source, layout, options, tell)
+    chunks: Iterable[str] = read_blocks(source, layout.encoding, tell)
     if layout.written:
-        pieces = [rewrite(layout.written, "".join(pieces))]
+        chunks = [rewrite(layout.written, "".join(chunks))]
     roles = [*layout.axes, "rating"] if layout.is_matrix else [*layout.roles]
     parts: dict[str, list[Any]] = {role: [] for role in roles}
     lines = [np.zeros(0, dtype=np.int64)]
     rows = entries = 0
-    for cut, at in cutter.cut(pieces):
-        columns = _cells(cut, at, layout, rows) if layout.is_matrix else [*cut, at]
+    for cut, at in cutter.cut(chunks):
+        columns = _melt_cells(cut, at, layout, rows) if layout.is_matrix else [*cut, at]
         rows += int(np.count_nonzero(np.diff(at, prepend=0)))
         for role, column in zip(roles, columns, strict=False):
-            parts[role].append(_compact(column, role, parts[role]))
+            parts[role].append(_compact_chunk(column, role, parts[role]))
         lines.append(columns[-1])
         entries += len(lines[-1])
         _check_rows(source, entries + cutter.unusable, options.max_rows)  # of a matrix, its cells
-    joined = {role: _joined(parts[role]) for role in roles}
-    user = _ids(joined["user"])
+    joined = {role: _join_chunks(parts[role]) for role in roles}
+    user = _index_ids(joined["user"])
     if layout.is_whole:  # some may have rated nothing
-        user = recode(user, _numbered(rows))
+        user = recode(user, _number_names(rows))
     ratings, written = np.ones(entries), None
     if "rating" in roles:
-        ratings, written = _numbers(joined["rating"], rating_reader(options.values))
-    times, dated = _times(joined["time"]) if "time" in roles else (None, False)
+        ratings, written = _parse_ratings(joined["rating"], rating_reader(options.values))
+    times, dated = _parse_times(joined["time"]) if "time" in roles else (None, False)
     return Table(
         source,
         layout,
         user,
-        _ids(joined["item"]),
+        _index_ids(joined["item"]),
         ratings,
         np.concatenate(lines),
         LineCount(
@@ -346,11 +352,11 @@ def _read(source: Source, layout: Layout, options: ReadOptions, tell: ReadProgre
         dated,
         cutter.broken,
         cutter.files if source.parquet_files else (),
-        _ids(_texts(joined["event"])) if "event" in roles else None,
+        _index_ids(_trim_texts(joined["event"])) if "event" in roles else None,
     )
 
 
-def _cells(cut: Sequence[Any], at: Ints, layout: Layout, rows: int) -> list[Any]:
+def _melt_cells(cut: Sequence[Any], at: Ints, layout: Layout, rows: int) -> list[Any]:
     """Users, items and ratings of the filled cells of a matrix, row by row, and their lines.
 
     rows: how many lines of it are read so far.
@@ -359,13 +365,12 @@ def _cells(cut: Sequence[Any], at: Ints, layout: Layout, rows: int) -> list[Any]
     first = [] if layout.roles else [pa.array(map(str, range(rows + 1, rows + len(at) + 1)))]
     users, *cells = [*first, *cut]
     names = [layout.columns[k] for k in layout.ratings] if layout.header else number_ids(len(cells))
-    texts = _joined(list(map(_texts, cells)))  # column by column
-    filled = np.array([
-        text != "" and number_of(text) != layout.missing for text in texts.dictionary.to_pylist()
-    ])  # fmt: skip
+    texts = _join_chunks(list(map(_trim_texts, cells)))  # column by column
+    distinct = texts.dictionary.to_pylist()
+    filled = np.array([text != "" and parse_decimal(text) != layout.missing for text in distinct])
     row, item = np.nonzero(filled[texts.indices.to_numpy()].reshape(len(names), -1).T)
     items = pa.DictionaryArray.from_arrays(item.astype(np.int32), pa.array(names, pa.string()))
-    return [_texts(users).take(row), items, texts.take(item * len(at) + row), at[row]]
+    return [_trim_texts(users).take(row), items, texts.take(item * len(at) + row), at[row]]
 
 
 # Parquet ------------------------------------------------------------------------------------------
@@ -377,11 +382,11 @@ _DIGITS = {16: 11, 32: 24, 64: 53}  # of a float's bits those that tell whole nu
 _NO_DATE = -9.223372036854e18  # ns: what pandas writes for a missing date
 
 
-def _parquet_layout(source: Source, options: ReadOptions) -> Layout:
-    with _parquet(source) as stored:
+def _recognise_parquet(source: Source, options: ReadOptions) -> Layout:
+    with _open_parquet(source) as stored:
         schema = stored.schema_arrow
         names = tuple(map(str, schema.names))
-        layout = with_roles(Layout(names, format=Format.PARQUET), options)
+        layout = assign_roles(Layout(names, format=Format.PARQUET), options)
         faults = [
             Fault(
                 f"column '{names[k]}' holds {schema.field(k).type}, which is no {role}",
@@ -389,21 +394,21 @@ def _parquet_layout(source: Source, options: ReadOptions) -> Layout:
                 (f"{role}=COLUMN",),
             )
             for role, k in layout.roles.items()
-            if not _holds(schema.field(k).type, role)
+            if not _can_hold(schema.field(k).type, role)
         ]
-        numbers = sum(_holds(field.type, "number") for field in schema)
+        numbers = sum(_can_hold(field.type, "number") for field in schema)
         if options.layout in MATRICES or (
             layout.faults and not options.columns and numbers > len(ROLES)
         ):
-            found = recognise(_as_text(source), replace(options, header=Header.YES))
-            if found.is_matrix or (found.faults and found.faults[0].option == "layout"):
-                return found
+            matrix = recognise(_convert_to_csv(source), replace(options, header=Header.YES))
+            if matrix.is_matrix or (matrix.faults and matrix.faults[0].option == "layout"):
+                return matrix
     return replace(layout, faults=layout.faults or tuple(faults))
 
 
-def _as_text(source: Source) -> Source:
+def _convert_to_csv(source: Source) -> Source:
     """A Parquet file as CSV: so a matrix is read."""
-    with _parquet(source) as stored:
+    with _open_parquet(source) as stored:
         groups = map(stored.metadata.row_group, range(stored.metadata.num_row_groups))
         _check_decoded(source, sum(group.total_byte_size for group in groups))
         stream = pa.BufferOutputStream()
@@ -411,13 +416,13 @@ def _as_text(source: Source) -> Source:
         return Source(source.name, stream.getvalue().to_pybytes())
 
 
-def _holds(kind: Any, role: str) -> bool:
+def _can_hold(kind: Any, role: str) -> bool:
     """Whether a column of a type of pyarrow can have the role."""
     return re.fullmatch(KNOWLEDGE["kinds"][role], str(kind)) is not None
 
 
 @contextmanager
-def _named_errors(source: Source) -> Iterator[None]:
+def _translate_errors(source: Source) -> Iterator[None]:
     """Whatever pyarrow finds wrong with a Parquet file becomes one sentence."""
     try:
         yield
@@ -432,8 +437,8 @@ def _named_errors(source: Source) -> Iterator[None]:
 
 
 @contextmanager
-def _parquet(source: Source, strings: Sequence[str] = ()) -> Iterator[Any]:
-    with source.open() as file, _named_errors(source):
+def _open_parquet(source: Source, strings: Sequence[str] = ()) -> Iterator[Any]:
+    with source.open() as file, _translate_errors(source):
         yield parquet.ParquetFile(
             file, read_dictionary=list(strings), page_checksum_verification=True
         )
@@ -448,12 +453,12 @@ class Batches(Lines):
     max_rows: int
     tell: ReadProgress | None
 
-    def cut(self, pieces: Iterable[str]) -> Iterator[Cut]:  # noqa: ARG002
+    def cut(self, chunks: Iterable[str]) -> Iterator[Cut]:  # noqa: ARG002
         for part in self.source.parquet_files or [self.source]:
             self.files.append((self.lines, part.name))
             start = self.lines
             # As dictionaries, a column of a few long texts repeated a million times stays small.
-            with _parquet(part, [*self.names.values()]) as stored:
+            with _open_parquet(part, [*self.names.values()]) as stored:
                 stated = start + stored.metadata.num_rows
                 _check_rows(self.source, stated, self.max_rows)
                 for k in range(stored.metadata.num_row_groups):
@@ -464,7 +469,7 @@ class Batches(Lines):
                 ):
                     _check_decoded(part, batch.nbytes)
                     columns = [
-                        _as_column(batch.column(name), role, name, part)
+                        _convert_column(batch.column(name), role, name, part)
                         for role, name in self.names.items()
                     ]
                     at = self.lines - start + np.arange(1, len(batch) + 1)
@@ -483,7 +488,7 @@ def _check_decoded(source: Source, size: int) -> None:
         )
 
 
-def _as_column(column: Any, role: str, name: str, source: Source) -> Any:
+def _convert_column(column: Any, role: str, name: str, source: Source) -> Any:
     """Texts as a dictionary of those that are there, ids as text; other values as they are.
 
     Whole numbers that pandas turned into floats are whole numbers again.
@@ -497,27 +502,27 @@ def _as_column(column: Any, role: str, name: str, source: Source) -> Any:
             return pa.DictionaryArray.from_arrays(codes, values)
         column = values.take(codes)
     if role not in ("user", "item") or _is_text(column):
-        return _texts(column) if _is_text(column) else column
+        return _trim_texts(column) if _is_text(column) else column
     if pa.types.is_floating(column.type):
-        bits, numbers = column.type.bit_width, _floats(column)
+        bits, numbers = column.type.bit_width, _convert_to_floats(column)
         if (np.abs(numbers[~np.isnan(numbers)]) >= 2.0 ** _DIGITS[bits]).any():
-            what = (
+            problem = (
                 f"column '{name}' holds ids as float{bits}, where different ids have become one"
                 f" from 2^{_DIGITS[bits]} = {2 ** _DIGITS[bits]:,} on"
             )
-            raise Refused(source.name, [Fault(what, "write ids as text or as whole numbers")])
+            raise Refused(source.name, [Fault(problem, "write ids as text or as whole numbers")])
         column = column.cast(pa.float64())
-    found = column.dictionary_encode()
+    encoded = column.dictionary_encode()
     texts = [
         "" if v is None or v != v else str(int(v) if isinstance(v, float) and v == int(v) else v)
-        for v in found.dictionary.to_pylist()
+        for v in encoded.dictionary.to_pylist()
     ]
-    return pa.DictionaryArray.from_arrays(found.indices, pa.array(texts, pa.string()))
+    return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(texts, pa.string()))
 
 
 def _is_text(column: Any) -> bool:
     """Whether a column of pyarrow holds text, each one apart or each distinct one once."""
-    return _holds(column.type, "text")
+    return _can_hold(column.type, "text")
 
 
 def _check_rows(source: Source, rows: int, limit: int) -> None:
@@ -533,7 +538,7 @@ def merge(tables: Sequence[Table]) -> list[Table]:
     merged = [*tables]
     for axis in ("user", "item") if len(merged) > 1 else ():
         columns: list[Column] = [getattr(table, axis) for table in merged]
-        names = _ids(pa.concat_arrays([column.names.texts for column in columns])).names
+        names = _index_ids(pa.concat_arrays([column.names.texts for column in columns])).names
         merged = [
             replace(table, **dict[str, Any]({axis: recode(column, names)}))
             for table, column in zip(merged, columns, strict=True)
@@ -547,7 +552,7 @@ def recode(column: Column, names: Names) -> Column:
     return Column(np.append(place, np.int32(-1))[column.codes], names)
 
 
-def _keys(texts: Any) -> NDArray[Any] | None:
+def _compute_sort_keys(texts: Any) -> NDArray[Any] | None:
     """Numbers in the natural order of texts, equal where these are: whole numbers where all are,
     else of what follows a common beginning; None where that is longer than seven bytes."""
     if not len(texts):
@@ -573,24 +578,24 @@ def _keys(texts: Any) -> NDArray[Any] | None:
 def natural_order(texts: Any) -> NDArray[np.intp]:
     """Positions that sort ids: as numbers where all are whole numbers, else as text."""
     texts = texts if isinstance(texts, pa.Array) else pa.array(texts, pa.string())
-    keys = _keys(texts)
+    keys = _compute_sort_keys(texts)
     if keys is None:
         return np.asarray(compute.sort_indices(texts), dtype=np.intp)
     return np.argsort(keys)
 
 
-def _placed(columns: Sequence[Column], used: Bools) -> list[Column]:
+def _select_names(columns: Sequence[Column], used: Bools) -> list[Column]:
     """Columns over those of their names that are used, in natural order."""
     names = columns[0].names.texts
     there = np.flatnonzero(used)
     order = there[natural_order(names.take(there))]
     place = np.full(len(names) + 1, -1, dtype=np.int32)  # the last is where code -1 points
     place[order] = np.arange(len(order), dtype=np.int32)
-    found = Names(names.take(order))
-    return [Column(place[column.codes], found) for column in columns]
+    selected = Names(names.take(order))
+    return [Column(place[column.codes], selected) for column in columns]
 
 
-def _numbered(count: int) -> Names:
+def _number_names(count: int) -> Names:
     return Names(pa.array(number_ids(count)))
 
 
@@ -666,14 +671,14 @@ def check(table: Table, options: ReadOptions, *, asks: bool = True) -> Checked:
     if known is not None:
         changed = "" if known.exact else "; the file itself may have been changed"
         report.append(f"from {known.description}{changed}")
-    chosen = _chosen(table, options)
-    keep, unusable = _judged(table, low, high, chosen)
+    chosen = _select_rows(table, options)
+    keep, unusable = _judge_rows(table, low, high, chosen)
     left_out: dict[str, int] = {}
     if not chosen.all():
         left_out[CHOSEN] = int(np.count_nonzero(~chosen))
         report.append(f"left out: {count_words(left_out[CHOSEN], 'row')} {CHOSEN}")
-    for what, (number, fault) in unusable.items():
-        left_out[what] = number
+    for kind, (number, fault) in unusable.items():
+        left_out[kind] = number
         if options.bad_rows is BadRows.ERROR:
             faults.append(fault)
         else:
@@ -682,21 +687,21 @@ def check(table: Table, options: ReadOptions, *, asks: bool = True) -> Checked:
         why = f": {report[-1]}" if left_out else ""
         faults.append(Fault(f"no row of it can be used{why}"))
     check_cancelled()
-    times, note = _seconds(table, keep)
+    times, note = _convert_to_seconds(table, keep)
     if note and options.time not in (None, NO_COLUMN):
         faults.append(Fault(note, "choose another column, or none", ("time=none",)))
     elif note:
         report.append(f"times are left alone: {note}")
-    rows, values, repeated, fault = _settle(table, keep, times, options, clicks)
+    rows, values, repeated, fault = _resolve_duplicates(table, keep, times, options, clicks)
     report.append(fault.problem)
     faults += [fault] * bool(fault.options)
     said = options.missing if table.layout.is_matrix else options.user
-    doubt = _doubt(table, rows) if asks and said is None else None
+    doubt = _find_doubt(table, rows) if asks and said is None else None
     faults += [doubt] if doubt else []
-    for what, column in (("users", table.user), ("items", table.item)):
+    for axis, column in (("users", table.user), ("items", table.item)):
         if column.names and all(re.fullmatch(r"-?\d+\.0+", name) for name in column.names):
             report.append(
-                f"the ids of the {what} look like {column.names[0]}: whole numbers written with"
+                f"the ids of the {axis} look like {column.names[0]}: whole numbers written with"
                 " decimals, kept as they are"
             )
     count = replace(table.count, used=len(rows), left_out=left_out, repeated=repeated)
@@ -714,7 +719,7 @@ def check(table: Table, options: ReadOptions, *, asks: bool = True) -> Checked:
     )
 
 
-def _doubt(table: Table, rows: Ints) -> Fault | None:
+def _find_doubt(table: Table, rows: Ints) -> Fault | None:
     """Why the users may be no persons, by how many ratings they have, where nobody said it.
 
     Where their column is only a guess by position, the items may as well be the persons, unless
@@ -724,8 +729,10 @@ def _doubt(table: Table, rows: Ints) -> Fault | None:
     if layout.is_matrix:
         zeros = np.count_nonzero(table.ratings[rows] == 0) / max(len(rows), 1)
         full = len(rows) == len(table.user.names) * len(table.item.names)
-        what = f"{zeros:.0%} of the cells are 0, and none is empty"
-        fault = Fault(what, "say whether 0 stands for 'not rated'", ("missing=0", "missing=none"))
+        problem = f"{zeros:.0%} of the cells are 0, and none is empty"
+        fault = Fault(
+            problem, "say whether 0 stands for 'not rated'", ("missing=0", "missing=none")
+        )
         return fault if full and zeros >= _ZEROS and not layout.known else None
     counts = [np.bincount(column.codes[rows]) for column in (table.user, table.item)]
     users, items = (int(np.count_nonzero(count)) for count in counts)
@@ -733,10 +740,10 @@ def _doubt(table: Table, rows: Ints) -> Fault | None:
     if layout.known or len(rows) < _ENOUGH:
         return None
     if np.count_nonzero(counts[0] == 1) >= _ONCE * users:
-        what = f"nearly all of the {users:,} users in {name} have one rating"
+        problem = f"nearly all of the {users:,} users in {name} have one rating"
     elif "user" in layout.guessed and users < 2 * items:
         other = layout.name_of("item")
-        what = (
+        problem = (
             f"{name} would be {users:,} users, and {other} {items:,} items, or the other way round"
         )
         pairs = list(permutations((layout.roles["user"] + 1, layout.roles["item"] + 1)))
@@ -744,12 +751,12 @@ def _doubt(table: Table, rows: Ints) -> Fault | None:
         answers = [*(f"user={user} and item={item}" for user, item in pairs), *answers]
     else:
         return None
-    return Fault(what, "say which column names the person", tuple(answers))
+    return Fault(problem, "say which column names the person", tuple(answers))
 
 
-def count_words(number: int | np.integer[Any], what: str) -> str:
+def count_words(number: int | np.integer[Any], noun: str) -> str:
     """So many of a thing: '1 row', '2,000 rows'."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def size_words(ratings: Ratings) -> str:
@@ -770,7 +777,7 @@ def facts_of(ratings: Ratings) -> tuple[str, ...]:
         f"a user has {counts.min():,} to {counts.max():,} ratings, the median is"
         f" {np.median(counts):g}",
     ]
-    for number, who, what in (
+    for number, noun, fact in (
         (
             np.count_nonzero(counts == 0),
             "user",
@@ -780,7 +787,7 @@ def facts_of(ratings: Ratings) -> tuple[str, ...]:
         (public.items - len(np.unique(ratings.items)), "item", "no ratings"),
     ):
         if number:
-            lines.append(f"{count_words(number, who)} {'has' if number == 1 else 'have'} {what}")
+            lines.append(f"{count_words(number, noun)} {'has' if number == 1 else 'have'} {fact}")
     value = float(ratings.values[0])
     if (ratings.values == value).all():
         clicks, equal = "as clicks are: items can be ranked", "so there is nothing to tell apart"
@@ -797,8 +804,8 @@ def line_words(count: LineCount) -> str:
         "blank": count.blank,
         "continuing quoted text": count.continued,
     }
-    found = [f"{number:,} {what}" for what, number in parts.items() if number]
-    lines = ", ".join([count_words(count.rows, "row"), *found])
+    counts = [f"{number:,} {fact}" for fact, number in parts.items() if number]
+    lines = ", ".join([count_words(count.rows, "row"), *counts])
     cells = f", with {count.entries:,} filled cells" * (count.entries != count.rows)
     return (
         f"{count_words(count.lines, 'line')}: {lines}{cells}. {count.used:,} used,"
@@ -809,40 +816,40 @@ def line_words(count: LineCount) -> str:
 def rating_reader(values: str | None) -> Callable[[str], float | None]:
     """What a text stands for, as the option of reading says. Raises InvalidSetting."""
     if values is None:
-        return number_of
+        return parse_decimal
     if values == "number":
-        return leading_number
+        return parse_leading_number
     scale = KNOWLEDGE["scales"].get(values)
     if scale is None:
         pairs = [text.rpartition(":")[::2] for text in values.split(",")]
-        scale = {word.strip().lower(): number_of(number.strip()) for word, number in pairs}
+        scale = {word.strip().lower(): parse_decimal(number.strip()) for word, number in pairs}
         if None in scale.values() or "" in scale:
             names = ", ".join(["number", *KNOWLEDGE["scales"]])
             raise InvalidSetting("values", f"WORD:NUMBER,... or one of {names}", values)
-    return lambda text: scale.get(text.lower(), number_of(text))
+    return lambda text: scale.get(text.lower(), parse_decimal(text))
 
 
-def _among(column: Column, texts: Sequence[str]) -> Bools:
+def _match_rows(column: Column, texts: Sequence[str]) -> Bools:
     """Rows whose text is one of those."""
-    found = compute.is_in(column.names.texts, value_set=pa.array(texts, pa.string()))
-    among: Bools = np.append(found.to_numpy(zero_copy_only=False), False)[column.codes]
+    matches = compute.is_in(column.names.texts, value_set=pa.array(texts, pa.string()))
+    among: Bools = np.append(matches.to_numpy(zero_copy_only=False), False)[column.codes]
     return among
 
 
-def _chosen(table: Table, options: ReadOptions) -> Bools:
+def _select_rows(table: Table, options: ReadOptions) -> Bools:
     """The rows that the options do not leave aside: not rated, or of other events."""
     chosen = np.ones(len(table.ratings), dtype=bool)
     if options.missing is not None:
         marks = [text.strip() for text in options.missing.split(",")]
-        chosen = ~np.isin(table.ratings, [n for n in map(number_of, marks) if n is not None])
+        chosen = ~np.isin(table.ratings, [n for n in map(parse_decimal, marks) if n is not None])
         if table.written is not None:
-            chosen &= ~_among(table.written, marks)
+            chosen &= ~_match_rows(table.written, marks)
     if table.event is not None:
-        chosen &= _among(table.event, [str(options.event).rpartition(":")[2]])
+        chosen &= _match_rows(table.event, [str(options.event).rpartition(":")[2]])
     return chosen
 
 
-def _translate(texts: set[str]) -> list[str]:
+def _suggest_values(texts: set[str]) -> list[str]:
     """Options under which texts that are no numbers are ratings, or stand for none."""
     missing = {text for text in texts if text.lower() in MISSING}
     none = [f"missing={','.join(sorted(missing))}"] if missing else []
@@ -855,7 +862,7 @@ def _translate(texts: set[str]) -> list[str]:
     return [" and ".join([f"values={name}", *none]) for name in fitting]
 
 
-def _judged(
+def _judge_rows(
     table: Table, low: float, high: float, chosen: Bools
 ) -> tuple[Bools, dict[str, tuple[int, Fault]]]:
     """Of the chosen rows those that can be used; and for each kind of the others how many there
@@ -868,7 +875,7 @@ def _judged(
         text = empty & (table.written.codes >= 0)
         words = {table.written.names[k] for k in np.unique(table.written.codes[text & chosen])}
     few = len(words) <= _WORDS
-    wrong_column, translations = correct, _translate(words) if few else []
+    wrong_column, translations = correct, _suggest_values(words) if few else []
     if text.any() and empty.all():
         name = table.layout.name_of("rating")
         wrong_column = f"{name} may be the wrong column: choose the one that holds the ratings"
@@ -884,45 +891,45 @@ def _judged(
     kinds: tuple[tuple[Bools, str, str, list[str]], ...] = (
         (table.user.codes < 0, "without a user", fill, []),
         (table.item.codes < 0, "without an item", fill, []),
-        (_summaries(table), "with a total or a mean of other rows", f"delete it, {leave}", []),
+        (_find_totals(table), "with a total or a mean of other rows", f"delete it, {leave}", []),
         (empty & ~text, "without a rating", fill, []),
         (text, "with a rating that is no number", wrong_column, translations),
         (infinite, "with a rating that is not finite", correct, []),
         (outside, beyond_range, f"correct the range or the rating, {leave}", marks),
     )
-    found: dict[str, tuple[int, Fault]] = {}
+    faults: dict[str, tuple[int, Fault]] = {}
 
-    def add(what: str, number: int, example: str, advice: str, answers: list[str]) -> None:
-        problem = f"{count_words(number, 'row')} {what}, first {example}"
-        found[what] = number, Fault(problem, advice, (*answers, "bad_rows=leave-out"))
+    def add(kind: str, number: int, example: str, advice: str, answers: list[str]) -> None:
+        problem = f"{count_words(number, 'row')} {kind}, first {example}"
+        faults[kind] = number, Fault(problem, advice, (*answers, "bad_rows=leave-out"))
 
     keep = chosen.copy()
-    for what, broken in table.broken.items():
-        add(what, broken.count, f"'{broken.example}' in line {broken.line}", correct, [])
-    for rows, what, advice, answers in kinds:
+    for kind, broken in table.broken.items():
+        add(kind, broken.count, f"'{broken.example}' in line {broken.line}", correct, [])
+    for rows, kind, advice, answers in kinds:
         bad = rows & keep
         if bad.any():
-            example = _show(table, int(np.argmax(bad)))
-            add(what, int(np.count_nonzero(bad)), example, advice, answers)
+            example = _format_row(table, int(np.argmax(bad)))
+            add(kind, int(np.count_nonzero(bad)), example, advice, answers)
             keep &= ~bad
-    return keep, found
+    return keep, faults
 
 
-def _summaries(table: Table) -> Bools:
+def _find_totals(table: Table) -> Bools:
     """Rows of a user or an item that is called a total or a mean: of the last lines of a file, or
     of a column of a matrix."""
     words = [form for word in _SUMMARIES for form in (word, word.title(), word.upper())]
     rows = np.zeros(len(table.lines), dtype=bool)
     early = table.lines < table.lines.max(initial=0) - _FEW_MARKS
     for column in (table.user, table.item):
-        named = _among(column, words)
+        named = _match_rows(column, words)
         if not table.layout.is_matrix:  # who is on other lines as well is called so
             named &= ~np.isin(column.codes, column.codes[named & early])
         rows |= named
     return rows
 
 
-def _show(table: Table, row: int) -> str:
+def _format_row(table: Table, row: int) -> str:
     """A row's rating and place, for a sentence."""
     value, place, text = table.ratings[row], f"in {table.place(row)}", ""
     if table.written and (code := table.written.codes[row]) >= 0:
@@ -932,7 +939,7 @@ def _show(table: Table, row: int) -> str:
     return place if np.isnan(value) else f"{value:g} {place}"
 
 
-def _seconds(table: Table, keep: Bools) -> tuple[Ints | None, str]:
+def _convert_to_seconds(table: Table, keep: Bools) -> tuple[Ints | None, str]:
     """Unix seconds of every row, sense only where kept; None and why where they cannot be used."""
     if table.times is None or not keep.any():
         return None, ""
@@ -953,7 +960,7 @@ def _seconds(table: Table, keep: Bools) -> tuple[Ints | None, str]:
     return np.where(keep, seconds, 0).astype(np.int64), ""
 
 
-def _settle(
+def _resolve_duplicates(
     table: Table, keep: Bools, times: Ints | None, options: ReadOptions, clicks: bool
 ) -> tuple[Ints, Floats, int, Fault]:
     """(rows, values, how many gave way, words): one for each pair of user and item.
@@ -1009,7 +1016,7 @@ def build(pair: Sequence[Checked]) -> list[Ratings]:
     known, rows = first.table.layout.known, [one.rows for one in pair]
     whole = all(one.table.layout.is_whole for one in pair)
     users, items = (
-        _kept([getattr(one.table, axis) for one in pair], rows, catalogue, whole)
+        _keep_rated([getattr(one.table, axis) for one in pair], rows, catalogue, whole)
         for axis, catalogue in zip(
             ("user", "item"), (known and known.catalogue) or (None, None), strict=True
         )
@@ -1034,18 +1041,18 @@ def build(pair: Sequence[Checked]) -> list[Ratings]:
     ]
 
 
-def _kept(
+def _keep_rated(
     columns: Sequence[Column], rows: Sequence[Ints], catalogue: int | None, whole: bool
 ) -> list[Column]:
     """Columns over the ids that appear in the rows, or over a catalogue 1..n that holds them."""
     check_cancelled()
     names = columns[0].names
     if catalogue is not None:
-        full = _numbered(catalogue)
+        full = _number_names(catalogue)
         if compute.all(compute.is_in(names.texts, value_set=full.texts)).as_py():
             return [recode(column, full) for column in columns]
     used = np.full(len(names), whole)
     for column, mine in zip(columns, rows, strict=True):
         used[column.codes[mine]] = True
     check_cancelled()
-    return [*columns] if used.all() else _placed(columns, used)
+    return [*columns] if used.all() else _select_names(columns, used)

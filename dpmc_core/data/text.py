@@ -85,7 +85,7 @@ LEADING = re.compile(  # a number and what it is of
 _INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
 
 
-def number_of(text: str) -> float | None:
+def parse_decimal(text: str) -> float | None:
     """A number as people write it, ASCII only, with a decimal point or comma; infinite where it is
     too large for a float; None where it is none."""
     if _NUMBER.fullmatch(text):
@@ -95,28 +95,28 @@ def number_of(text: str) -> float | None:
     return math.copysign(math.inf, -(text[0] == "-")) if _INFINITE.fullmatch(text) else None
 
 
-def dates_of(texts: Any) -> list[float | None]:
+def parse_dates(texts: Any) -> list[float | None]:
     """Return Unix seconds of dates, in UTC where they name no zone, None where one is none.
 
     They are of ISO 8601, or all of one other known form alone.
     """
-    dates = list(map(date_of, texts.to_pylist()))
+    dates = list(map(parse_date, texts.to_pylist()))
     if None not in dates:
         return dates
     zone = r"\s*(?:UTC|GMT)(?P<hours>[+-]\d{1,2})?$"
     plain = compute.replace_substring_regex(texts, zone, "")
     hours = compute.struct_field(compute.extract_regex(texts, zone), "hours").to_pylist()
-    found = []
+    readings = []
     for form in KNOWLEDGE["dates"]["forms"]:
         stamps = compute.strptime(plain, format=form, unit="s", error_is_null=True)
         if not stamps.null_count:
-            found.append(stamps.cast("int64").to_pylist())
-    if not found or any(other != found[0] for other in found):
+            readings.append(stamps.cast("int64").to_pylist())
+    if not readings or any(other != readings[0] for other in readings):
         return dates
-    return [second - 3600 * int(hour or 0) for second, hour in zip(found[0], hours, strict=True)]
+    return [second - 3600 * int(hour or 0) for second, hour in zip(readings[0], hours, strict=True)]
 
 
-def date_of(text: str) -> float | None:
+def parse_date(text: str) -> float | None:
     """Return Unix seconds of an ISO 8601 date, in UTC where it names no zone, or None."""
     try:
         date = datetime.fromisoformat(text)
@@ -163,8 +163,8 @@ class Layout:
 
     @property
     def clicks(self) -> bool:
-        found = bool(self.roles) or len(self.columns) == 2
-        return not self.is_matrix and "rating" not in self.roles and found
+        has_columns = bool(self.roles) or len(self.columns) == 2
+        return not self.is_matrix and "rating" not in self.roles and has_columns
 
     @property
     def is_matrix(self) -> bool:
@@ -230,53 +230,53 @@ class Layout:
 def recognise(source: Source, options: ReadOptions) -> Layout:
     """The layout of a text file. Raises BadRatings where it is no table at all."""
     head = source.read_head()
-    for magic, what in KNOWLEDGE["binary"].items():
+    for magic, problem in KNOWLEDGE["binary"].items():
         if head.startswith(magic.encode("latin-1")):
-            raise BadRatings(f"{source.name} is {what}")
+            raise BadRatings(f"{source.name} is {problem}")
     half = "utf-16-le" if head[1::2].count(0) > len(head) / 4 else "utf-8-sig"  # without a mark
     marks = KNOWLEDGE["encodings"].items()
     marked = (name for mark, name in marks if head.startswith(mark.encode("latin-1")))
     encoding = options.encoding or next(marked, half)
-    filled = list(_beginning(blocks(source, encoding)))
+    filled = list(_read_first_lines(read_blocks(source, encoding)))
     if not filled:
         raise BadRatings(f"{source.name} holds no ratings, only blank lines")
     written = ""
     if options.separator is None:
         text = "\n".join(line for _, line in filled)
-        for begins, what in KNOWLEDGE["markup"].items():
+        for begins, problem in KNOWLEDGE["markup"].items():
             if re.match(begins, text.lstrip(), re.IGNORECASE | re.MULTILINE):
-                raise BadRatings(f"{source.name} is {what.strip()}")
+                raise BadRatings(f"{source.name} is {problem.strip()}")
         ways = KNOWLEDGE["written"].items()
         written = next((way for way, begins in ways if re.match(begins, text, re.I | re.M)), "")
     if written:
-        filled = list(_beginning([rewrite(written, "".join(blocks(source, encoding)))]))
+        filled = list(_read_first_lines([rewrite(written, "".join(read_blocks(source, encoding)))]))
     lines = [line for _, line in filled]
     if _JSON.match(lines[0].strip()):
-        found = _objects(options, lines)
+        layout = _recognise_objects(options, lines)
     else:
-        found = _table(source, options, filled)
+        layout = _recognise_table(source, options, filled)
         if written == "blocks" and not {"user", "item"} <= {*options.columns}:
-            what = "the number above each block may name what is rated, or the person"
-            fault = Fault(what, "say which", ("user=2 and item=1", "user=1 and item=2"))
-            found = replace(found, faults=(fault,))
-    skip = found.skip or filled[0][0]
-    return replace(found, encoding=encoding, written=written, skip=skip)
+            problem = "the number above each block may name what is rated, or the person"
+            fault = Fault(problem, "say which", ("user=2 and item=1", "user=1 and item=2"))
+            layout = replace(layout, faults=(fault,))
+    skip = layout.skip or filled[0][0]
+    return replace(layout, encoding=encoding, written=written, skip=skip)
 
 
-def _beginning(pieces: Iterable[str]) -> Iterator[tuple[int, str]]:
+def _read_first_lines(chunks: Iterable[str]) -> Iterator[tuple[int, str]]:
     """(lines before it, line) of the first filled lines."""
-    found = size = number = 0
-    for piece in pieces:
-        for line in piece.split("\n")[:-1]:
+    count = size = number = 0
+    for chunk in chunks:
+        for line in chunk.split("\n")[:-1]:
             if line.strip():
                 yield number, line
-                found, size = found + 1, size + len(line)
-                if found == _LOOK or (found > 1 and size > _LOOK_CHARACTERS):
+                count, size = count + 1, size + len(line)
+                if count == _LOOK or (count > 1 and size > _LOOK_CHARACTERS):
                     return
             number += 1
 
 
-def _separator(lines: Sequence[str]) -> str:
+def _guess_separator(lines: Sequence[str]) -> str:
     """What cuts the lines most evenly into more than one field; blanks where nothing else does."""
     best, best_even = "", (0.0, 0)
     for separator in ("::", "\t", ";", ",", "|", " "):
@@ -292,14 +292,14 @@ def _separator(lines: Sequence[str]) -> str:
     return best
 
 
-def _table(source: Source, options: ReadOptions, filled: list[tuple[int, str]]) -> Layout:
+def _recognise_table(source: Source, options: ReadOptions, filled: list[tuple[int, str]]) -> Layout:
     separator = options.separator
     while len(filled) > 1 and _COMMENT.match(filled[0][1]):
         del filled[0]
     if (mark := re.fullmatch(r"sep=(\W)", filled[0][1])) and len(filled) > 1:
         separator = separator or mark[1]
         del filled[0]
-    separator = separator or _separator([line for _, line in filled])
+    separator = separator or _guess_separator([line for _, line in filled])
     if not separator:
         advice = (
             "user, item and rating stand side by side; if something else than comma,"
@@ -310,10 +310,10 @@ def _table(source: Source, options: ReadOptions, filled: list[tuple[int, str]]) 
     cut = [(before, cut_line(line, separator)) for before, line in filled]
     rows = [row for _, row in cut if row is not None]
     width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
-    start = next((k for k, (_, row) in enumerate(cut) if len(_filled(row)) > 1), 0)
-    if sum(_plain(text) in _ROLE_OF for text in cut[start][1] or ()) > 1:
+    start = next((k for k, (_, row) in enumerate(cut) if len(_drop_empty(row)) > 1), 0)
+    if sum(_normalise_name(text) in _ROLE_OF for text in cut[start][1] or ()) > 1:
         del cut[:start]  # titles above a header
-    while len(cut) > 1 and not _filled(cut[0][1]):
+    while len(cut) > 1 and not _drop_empty(cut[0][1]):
         del cut[0]  # separators alone
     before, first = cut[0]
     if first is None:
@@ -322,12 +322,12 @@ def _table(source: Source, options: ReadOptions, filled: list[tuple[int, str]]) 
         raise Refused(source.name, [fault])
     below = tuple(row for _, row in cut[1:] if row is not None)
     body = (first, *below)
-    found = Layout(number_ids(width), separator=separator, skip=before, rows=body[:_SHOWN])
+    layout = Layout(number_ids(width), separator=separator, skip=before, rows=body[:_SHOWN])
     if options.layout is FileShape.ADJACENCY:
-        return replace(found, shape=options.layout, roles={"user": 0, "item": 1})
+        return replace(layout, shape=options.layout, roles={"user": 0, "item": 1})
     counted = width > 20 and options.layout is FileShape.GUESS and all(map(_is_counted, rows))
-    if counted and (width == 101 or number_of(rows[0][0]) != width - 1):
-        return replace(found, shape=FileShape.WIDE, ratings=range(1, width), missing=99)
+    if counted and (width == 101 or parse_decimal(rows[0][0]) != width - 1):
+        return replace(layout, shape=FileShape.WIDE, ratings=range(1, width), missing=99)
     even = sum(len(row) == width for row in rows) / max(len(rows), 1)
     whole = all(text.isdecimal() for row in rows for text in row)
     if options.layout is FileShape.GUESS and whole and even < 0.5 and len(rows) > 2:
@@ -336,31 +336,31 @@ def _table(source: Source, options: ReadOptions, filled: list[tuple[int, str]]) 
             "if each is a user and then the items, say it",
             ("layout=adjacency",),
         )
-        return replace(found, faults=(fault,))
+        return replace(layout, faults=(fault,))
     header, asked = _is_header(options, first, below)
     if header and len(cut) == 1:
         raise BadRatings(f"{source.name} has a header line but no ratings below it")
     names = first
     if header:
-        names = _without_tail(first)
-        longer = [row[0] for row in below if len(_without_tail(row)) == len(names) + 1]
+        names = _drop_empty_tail(first)
+        longer = [row[0] for row in below if len(_drop_empty_tail(row)) == len(names) + 1]
         distinct = len({*longer}) == len(longer) > len(below) / 2
         if distinct and options.header is Header.GUESS:
             names = ("", *names)  # the rows have names of their own, each another
-    found = replace(
-        found,
+    layout = replace(
+        layout,
         columns=names if header else number_ids(len(names)),
         skip=before + header,
         header=header,
         rows=body[header:][:_SHOWN],
         faults=(asked,) if asked else (),
     )
-    return _with_layout(found, options, body[header:])
+    return _recognise_layout(layout, options, body[header:])
 
 
 def _is_counted(row: Row) -> bool:
     """Whether a line says how many of its ratings are there, 99 where one is not."""
-    numbers = list(map(number_of, row))
+    numbers = list(map(parse_decimal, row))
     return numbers[0] == len(row) - 1 - numbers.count(99)
 
 
@@ -390,19 +390,19 @@ def rewrite(written: str, text: str) -> str:
     return text
 
 
-def _filled(row: Sequence[str] | None) -> Sequence[str]:
+def _drop_empty(row: Sequence[str] | None) -> Sequence[str]:
     """The fields that are not empty; of a line that cannot be cut one that says so."""
     return ["?"] if row is None else [text for text in row if text]
 
 
-def _without_tail(names: tuple[str, ...]) -> tuple[str, ...]:
+def _drop_empty_tail(names: tuple[str, ...]) -> tuple[str, ...]:
     """A header without empty names at its end."""
     while len(names) > 1 and not names[-1]:
         names = names[:-1]
     return names
 
 
-def _plain(name: str) -> str:
+def _normalise_name(name: str) -> str:
     """A name as names are compared: case, blanks and punctuation aside."""
     # Types, as RecBole writes them, and what a name is of, as in SNAP's records.
     name = re.sub(r":(token|float)(_seq)?$|^[a-z]+/", "", name.lower())
@@ -413,20 +413,20 @@ def _is_header(options: ReadOptions, first: Row, rows: Rows) -> tuple[bool, Faul
     """Whether the first line names columns, and what to ask where it could be either."""
     if options.header is not Header.GUESS:
         return options.header is Header.YES, None
-    wanted = {name for name in options.columns.values() if name and not _by_number(name)}
-    names = [name for name in map(_plain, first) if name in _ROLE_OF]
+    wanted = {name for name in options.columns.values() if name and not _is_column_number(name)}
+    names = [name for name in map(_normalise_name, first) if name in _ROLE_OF]
     roles = {_ROLE_OF[name] for name in names}
-    numbers = any(number_of(text) is not None or is_time(text) for text in first)
+    numbers = any(parse_decimal(text) is not None or is_time(text) for text in first)
     matrix = options.layout is not FileShape.ROWS and not options.columns
     either, wide = ("header=yes", "header=no"), ("layout=wide", "header=no")
-    run = _alike(rows, len(first)) if len(rows) > 1 else ()
-    heads = [number for k in run if (number := number_of(first[k])) is not None]
-    texts = {text for k in run if heads for text in _column(rows, k)}
-    cells = [number for text in texts if (number := value_of(text)) is not None]
+    run = _find_rating_columns(rows, len(first)) if len(rows) > 1 else ()
+    heads = [number for k in run if (number := parse_decimal(first[k])) is not None]
+    texts = {text for k in run if heads for text in _extract_column(rows, k)}
+    cells = [number for text in texts if (number := parse_rating(text)) is not None]
     far = sum(not min(cells) <= number <= max(cells) for number in heads if cells)
     names_items = len(run) >= _MATRIX and (not heads or 2 * far > len(run))
     names_items = names_items and len({first[k] for k in run} - {*_WORDS["nothing"]}) == len(run)
-    index = not first[0] and _counts_up(_column(rows, 0))
+    index = not first[0] and _counts_up(_extract_column(rows, 0))
     rules: Sequence[tuple[object, bool, tuple[str, ...]]] = (  # when, header, what to ask
         (options.layout in MATRICES or wanted & {*first} - {NO_COLUMN}, True, ()),
         (names_items or index, True, ()),
@@ -442,73 +442,79 @@ def _is_header(options: ReadOptions, first: Row, rows: Rows) -> tuple[bool, Faul
         (True, False, either),
     )
     header, asked = next((header, asked) for when, header, asked in rules if when)
-    what = f"the first line, '{', '.join(first)[:60]}', may name the columns or be a rating"
-    return header, Fault(what, "say which", asked) if asked else None
+    problem = f"the first line, '{', '.join(first)[:60]}', may name the columns or be a rating"
+    return header, Fault(problem, "say which", asked) if asked else None
 
 
-def _with_layout(layout: Layout, options: ReadOptions, rows: Rows) -> Layout:
+def _recognise_layout(layout: Layout, options: ReadOptions, rows: Rows) -> Layout:
     """The layout as a matrix or as rows with roles, with what to ask where it could be another."""
     names, said = layout.columns, options.layout
-    plain = [_plain(name) if layout.header else "" for name in names]
+    plain = [_normalise_name(name) if layout.header else "" for name in names]
     roles = [_ROLE_OF.get(name) for name in plain]
     # A letter or a word over one of many columns of ratings is an item's name and says nothing.
-    run = _alike(rows, len(names))
+    run = _find_rating_columns(rows, len(names))
     if roles[0] == "user" and len(plain[0]) > 1:
         run = run[run.start == 0 :]  # numbers of people may look like ratings
     full = len(run) == len(names) - 1
     if said in MATRICES:
         whole = len(run) < _MATRIX or (run.start == 1 and (full or roles[0] == "user"))
         if whole or options.columns or not layout.header:
-            return _chosen_matrix(replace(layout, shape=said), options.columns)
+            return _apply_matrix(replace(layout, shape=said), options.columns)
     elif said is not FileShape.GUESS or options.columns:
-        return with_roles(layout, options, rows)
+        return assign_roles(layout, options, rows)
     places = [k for k in range(len(names)) if k not in run and len(plain[k]) > 1]
     named = {role: k for k in reversed(places) if (role := roles[k])}
     many = len(run) >= _MATRIX and not {"user", "item"} <= {*named}
     if many and "user" in named:  # who is on many lines has no line of his own
-        people = len({*_column(rows, named["user"])})
+        people = len({*_extract_column(rows, named["user"])})
         many = people > 0.9 * len(rows) or people == 1
         if people == 1 < len(rows):
             del named["user"]  # all are anonymous
     few = layout.header and len(names) > 3 and roles[0] in (None, "user") and not any(roles[1:])
     cells = [text for row in rows for text in row[1 : len(names)]]
-    if few and all(not text or number_of(text) is not None for text in cells):
-        corner = not names[0] and not _counts_up(_column(rows, 0))
+    if few and all(not text or parse_decimal(text) is not None for text in cells):
+        corner = not names[0] and not _counts_up(_extract_column(rows, 0))
         if (roles[0] or corner) and not all(cells):
             many, run = True, range(1, len(names))
             named = {} if corner and options.header is Header.GUESS else {"user": 0}
         elif full and not many:
-            return _asked(layout, "layout=rows", "layout=wide")
+            return _ask_layout(layout, "layout=rows", "layout=wide")
     if not many and said is FileShape.GUESS:
-        return with_roles(layout, options, rows)
+        return assign_roles(layout, options, rows)
     if not many:
-        return _chosen_matrix(replace(layout, shape=said), options.columns)
+        return _apply_matrix(replace(layout, shape=said), options.columns)
     others = [k for k in range(len(names)) if k not in run]
     aside = [k for k in others if k != named.get("user") and roles[k] != "time"]
     if "user" in named and not aside:
         given: dict[str, Any] = {"user": named["user"] + 1, "item": f"{run.start + 1}:{run.stop}"}
-        chosen = _chosen_matrix(replace(layout, shape=FileShape.WIDE), given)
+        chosen = _apply_matrix(replace(layout, shape=FileShape.WIDE), given)
         return replace(chosen, guessed=("user",) * (roles[named["user"]] != "user"))
     lines: list[Any] = [named["user"]] if "user" in named else []
     if not lines:  # whatever is another on each line
-        lines = [k for k in others if len({*_column(rows, k)}) == len(rows)]
-        lines = [k for k in lines if not is_time(_column(rows, k)[0])] or others[:1] or [NO_COLUMN]
+        lines = [k for k in others if len({*_extract_column(rows, k)}) == len(rows)]
+        lines = (
+            [k for k in lines if not is_time(_extract_column(rows, k)[0])]
+            or others[:1]
+            or [NO_COLUMN]
+        )
     shapes = ["transposed", "wide"] if "item" in named else ["wide", "transposed"]
     if "user" in named or not others:
         shapes = ["wide"]
-    answers = [_matrix_answer(layout, shape, k, run) for k in lines[:2] for shape in shapes]
-    texts = [_filled(_column(rows, k)) for k in aside]
-    if any(1 < len({*column}) < len(column) and value_of(column[0]) is None for column in texts):
+    answers = [_format_matrix_answer(layout, shape, k, run) for k in lines[:2] for shape in shapes]
+    texts = [_drop_empty(_extract_column(rows, k)) for k in aside]
+    if any(
+        1 < len({*column}) < len(column) and parse_rating(column[0]) is None for column in texts
+    ):
         answers.append("layout=rows")  # one of these may be the item
-    return _asked(layout, *answers)
+    return _ask_layout(layout, *answers)
 
 
-def _asked(layout: Layout, *answers: str) -> Layout:
-    what = "each line may be one rating, or all ratings of a user or of an item"
-    return replace(layout, faults=(*layout.faults, Fault(what, "say which", answers)))
+def _ask_layout(layout: Layout, *answers: str) -> Layout:
+    problem = "each line may be one rating, or all ratings of a user or of an item"
+    return replace(layout, faults=(*layout.faults, Fault(problem, "say which", answers)))
 
 
-def _matrix_answer(layout: Layout, shape: str, line: int | str, run: range) -> str:
+def _format_matrix_answer(layout: Layout, shape: str, line: int | str, run: range) -> str:
     """The options that read a matrix so, as few as can be."""
     answer = f"layout={shape}" + " and header=no" * (not layout.header)
     if line == 0 and layout.header and len(run) == len(layout.columns) - 1:
@@ -518,27 +524,27 @@ def _matrix_answer(layout: Layout, shape: str, line: int | str, run: range) -> s
     return f"{answer} and {lines}={number} and {columns}={run[0] + 1}:{run[-1] + 1}"
 
 
-def _chosen_matrix(layout: Layout, given: Mapping[str, str | int]) -> Layout:
+def _apply_matrix(layout: Layout, given: Mapping[str, str | int]) -> Layout:
     """The layout of a matrix of which somebody said so."""
     names, (lines, columns) = layout.columns, layout.axes
     span = re.fullmatch(r"(\d{1,9}):(\d{1,9})", str(given.get(columns, "")))
     run = range(int(span[1]) - 1, int(span[2])) if span else range(1, len(names))
     line: int | Fault | None = None if given.get(lines) == NO_COLUMN else 0
     if line == 0 and lines in given:
-        line = _position(lines, given[lines], names, layout.header)
+        line = _find_column(lines, given[lines], names, layout.header)
     counts = Counter(names[k] for k in run if k < len(names))
     name, count = counts.most_common(1)[0] if counts else ("", 0)
     fault = line if isinstance(line, Fault) else None
     if not layout.header and not span:
-        what = "a users x items matrix needs a first line that names the items"
-        fault = Fault(what, "add it", ("header=yes",))
+        problem = "a users x items matrix needs a first line that names the items"
+        fault = Fault(problem, "add it", ("header=yes",))
     elif (
         line in run
         or not 0 <= run.start < run.stop <= len(names)
         or ({"rating", "time", columns} & {*given} and not span)
     ):
-        what = f"in a matrix a column is the {lines}, and a range of others are the {columns}s"
-        fault = Fault(what, f"say {columns}=FIRST:LAST, and leave rating and time out")
+        problem = f"in a matrix a column is the {lines}, and a range of others are the {columns}s"
+        fault = Fault(problem, f"say {columns}=FIRST:LAST, and leave rating and time out")
     elif count > 1:
         fault = Fault(f"two columns are called '{name}'", "give every item a name of its own")
     return replace(
@@ -550,14 +556,14 @@ def _chosen_matrix(layout: Layout, given: Mapping[str, str | int]) -> Layout:
 
 
 @lru_cache(maxsize=1)
-def _alike(rows: Rows, width: int) -> range:
+def _find_rating_columns(rows: Rows, width: int) -> range:
     """The longest run of columns with numbers of one range, where they are not missing."""
     columns: list[Any] = []
     filled: list[int] = []
     for k in range(width):
-        cells = Counter(_column(rows, k))
+        cells = Counter(_extract_column(rows, k))
         texts = [text for text in cells if text.lower() not in _NO_RATINGS]
-        numbers = list(map(value_of, texts))
+        numbers = list(map(parse_rating, texts))
         counting = len(texts) == len(rows) > _MATRIX and _counts_up(texts)
         columns.append(None if None in numbers or counting or not cells else numbers)
         filled.append(sum(cells[text] for text in texts))
@@ -582,7 +588,7 @@ def _alike(rows: Rows, width: int) -> range:
     return range(longest[0], longest[-1] + 1) if longest and few else range(0)
 
 
-def with_roles(layout: Layout, options: ReadOptions, rows: Rows = ()) -> Layout:
+def assign_roles(layout: Layout, options: ReadOptions, rows: Rows = ()) -> Layout:
     """The layout with the role of each column, and with what is wrong with them: as asked for, else
     by known names, else by order, unless an object's, which mean nothing.
 
@@ -595,14 +601,14 @@ def with_roles(layout: Layout, options: ReadOptions, rows: Rows = ()) -> Layout:
     absent = [role for role in ("rating", "time") if given.get(role) == NO_COLUMN]
     if options.event is not None:
         column = options.event.rpartition(":")[0]
-        given["event"] = int(column) if _by_number(column) else column
-    places = {r: _position(r, given[r], names, header) for r in given if r not in absent}
+        given["event"] = int(column) if _is_column_number(column) else column
+    places = {r: _find_column(r, given[r], names, header) for r in given if r not in absent}
     # Of a role that no column is to have, the place is none.
     roles = dict.fromkeys(absent, -1) | {r: k for r, k in places.items() if isinstance(k, int)}
     faults = [place for place in places.values() if isinstance(place, Fault)]
     if faults:
         return replace(layout, faults=tuple(faults))
-    plain = [_plain(name) for name in names]
+    plain = [_normalise_name(name) for name in names]
     known = [_ROLE_OF.get(name) if header else None for name in plain]
     for role in ROLES:
         mine = [k for k, its in enumerate(known) if its == role and k not in roles.values()]
@@ -620,14 +626,14 @@ def with_roles(layout: Layout, options: ReadOptions, rows: Rows = ()) -> Layout:
         unsaid = layout.format is Format.JSON or "user" in missing
         unsaid |= "item" in missing and len(free) > len(missing)
         if "item" in missing:  # what holds no ratings comes first
-            free.sort(key=lambda k: all(map(_may_rate, _column(rows, k))))
+            free.sort(key=lambda k: all(map(_can_rate, _extract_column(rows, k))))
     else:
-        counting = bool(free) and _counts_up(_column(rows, free[0]))
+        counting = bool(free) and _counts_up(_extract_column(rows, free[0]))
         unsaid = "user" in missing and (len(names) > _GUESSABLE or counting)
     taken = {} if unsaid else dict(zip(missing, free, strict=False))
     if (k := taken.get("rating")) is not None and rows:
-        texts = _filled(_column(rows, k))
-        if layout.header and texts and not any(map(_may_rate, texts)):
+        texts = _drop_empty(_extract_column(rows, k))
+        if layout.header and texts and not any(map(_can_rate, texts)):
             del taken["rating"]  # words that say something else
         elif not header and "time" not in roles and all(map(_is_moment, texts)):
             taken["time"] = taken.pop("rating")
@@ -642,31 +648,31 @@ def with_roles(layout: Layout, options: ReadOptions, rows: Rows = ()) -> Layout:
     there = ", ".join(names)[:200] if header else f"{len(names)} without names"
     lost = [role for role in ("user", "item") if role not in roles]
     if lost:
-        what = f"no column holds the {' and the '.join(lost)} for certain; " + (
+        problem = f"no column holds the {' and the '.join(lost)} for certain; " + (
             f"candidates are {candidates}" if candidates and header else f"its columns are {there}"
         )
         advice = "say which column names what is rated"
         if "user" in lost:
             advice = "say which column names the person; a file of one person's ratings has none"
-        offers = _offers(roles, unknown, rows)
-        faults.append(Fault(what, advice, (*offers, *(f"{role}=COLUMN" for role in lost))))
+        offers = _offer_roles(roles, unknown, rows)
+        faults.append(Fault(problem, advice, (*offers, *(f"{role}=COLUMN" for role in lost))))
     # Who gives a range expects ratings in it.
     elif (unknown or options.low is not None) and "rating" not in roles:
-        events = [f"rating=none{event}" for event in _events(unknown, rows)]
-        raters = [f"rating={k + 1}" for k in _raters(unknown, rows)[:_OFFERS]]
-        what = f"no column holds the rating; its columns are {there}"
+        events = [f"rating=none{event}" for event in _offer_events(unknown, rows)]
+        raters = [f"rating={k + 1}" for k in _find_raters(unknown, rows)[:_OFFERS]]
+        problem = f"no column holds the rating; its columns are {there}"
         answers = (*raters, "rating=none", *events, "rating=COLUMN")
-        faults.append(Fault(what, "say which does, or that each row is a click", answers))
+        faults.append(Fault(problem, "say which does, or that each row is a click", answers))
     roles = {role: roles[role] for role in (*ROLES, "event") if roles.get(role, -1) >= 0}
     if len({*roles.values()}) < len(roles):
         got = ", ".join(f"{role} = {k + 1}" for role, k in roles.items())
         faults.append(Fault(f"user, item, rating and time must be different columns, got {got}"))
     for role, k in roles.items():
         alike = plain if role not in given and known[k] else names
-        if header and alike.count(alike[k]) > 1 and not _by_number(given.get(role)):
+        if header and alike.count(alike[k]) > 1 and not _is_column_number(given.get(role)):
             advice = f"say by its number which holds the {role}"
-            what = f"two columns are called '{names[k]}'"
-            faults.append(Fault(what, advice, (f"{role}={k + 1}",)))
+            problem = f"two columns are called '{names[k]}'"
+            faults.append(Fault(problem, advice, (f"{role}={k + 1}",)))
     return replace(
         layout,
         roles=roles,
@@ -675,21 +681,21 @@ def with_roles(layout: Layout, options: ReadOptions, rows: Rows = ()) -> Layout:
     )
 
 
-def _offers(roles: Mapping[str, int], free: Sequence[int], rows: Rows) -> list[str]:
+def _offer_roles(roles: Mapping[str, int], free: Sequence[int], rows: Rows) -> list[str]:
     """Answers that name user and item, and what else is missing, by what the columns hold."""
-    values = {k: {*_column(rows, k)} for k in {*free, *roles.values()}}
+    values = {k: {*_extract_column(rows, k)} for k in {*free, *roles.values()}}
     # Of one person's own export the items are all different, and no column repeats.
     if "item" in roles and len(values[roles["item"]]) == len(rows) > 2:
         return []
-    raters = _raters(free, rows)
-    events = _events([k for k in free if k not in raters], rows)
+    raters = _find_raters(free, rows)
+    events = _offer_events([k for k in free if k not in raters], rows)
     ids = [
         k
         for k in free
         if 1 < len(values[k]) < len(rows)
         and not any(event.startswith(f" and event={k + 1}:") for event in events)
         and not all(map(_is_moment, values[k]))
-        and not all("." in text and number_of(text) is not None for text in values[k])
+        and not all("." in text and parse_decimal(text) is not None for text in values[k])
     ]
     users, items = ([roles[role]] if role in roles else ids for role in ("user", "item"))
     pairs = [(user, item) for user in users for item in items if user != item]
@@ -710,103 +716,106 @@ def _offers(roles: Mapping[str, int], free: Sequence[int], rows: Rows) -> list[s
     return answers[:_OFFERS]
 
 
-def _raters(columns: Sequence[int], rows: Sequence[Sequence[str]]) -> list[int]:
+def _find_raters(columns: Sequence[int], rows: Sequence[Sequence[str]]) -> list[int]:
     """Columns that can hold ratings: of numbers, the last first, and then of words."""
-    values = {k: {*_column(rows, k)} for k in columns}
+    values = {k: {*_extract_column(rows, k)} for k in columns}
     able = [
         k
         for k in columns
         if len(values[k]) > 1
-        and all(map(_may_rate, values[k]))
+        and all(map(_can_rate, values[k]))
         and not all(map(_is_moment, values[k]))
     ]
-    return sorted(able, key=lambda k: (None in map(number_of, values[k]), -k))
+    return sorted(able, key=lambda k: (None in map(parse_decimal, values[k]), -k))
 
 
-def _events(columns: Sequence[int], rows: Sequence[Sequence[str]]) -> list[str]:
+def _offer_events(columns: Sequence[int], rows: Sequence[Sequence[str]]) -> list[str]:
     """Of the first column with a few words again and again: what reads the rows with each alone."""
     for k in columns:
-        counts = Counter(_filled(_column(rows, k)))
+        counts = Counter(_drop_empty(_extract_column(rows, k)))
         few = 1 < len(counts) <= _OFFERS and 5 * len(counts) <= len(rows)
-        if few and all(number_of(text) is None for text in counts):
+        if few and all(parse_decimal(text) is None for text in counts):
             return [f" and event={k + 1}:{text}" for text in counts]
     return []
 
 
-def _may_rate(text: str) -> bool:
+def _can_rate(text: str) -> bool:
     """Whether a text can be a rating: a number, a word of a scale, or one for 'not rated'."""
-    return value_of(text) is not None or text.lower() in MISSING
+    return parse_rating(text) is not None or text.lower() in MISSING
 
 
-def leading_number(text: str) -> float | None:
+def parse_leading_number(text: str) -> float | None:
     """A number, or that with which a text such as 3/5 begins."""
     leading = LEADING.match(text)
-    return number_of(leading[1] if leading else text)
+    return parse_decimal(leading[1] if leading else text)
 
 
-def value_of(text: str) -> float | None:
+def parse_rating(text: str) -> float | None:
     """A number, that with which a text begins, or what a word of a scale stands for."""
-    number = leading_number(text)
+    number = parse_leading_number(text)
     scales = KNOWLEDGE["scales"].values() if number is None else ()
     return next((scale[text.lower()] for scale in scales if text.lower() in scale), number)
 
 
 def _is_moment(text: str) -> bool:
     """Whether a text is more likely a time than a rating: a date, or many seconds."""
-    number = number_of(text)
-    return date_of(text) is not None if number is None else 1e8 <= number < 1e20
+    number = parse_decimal(text)
+    return parse_date(text) is not None if number is None else 1e8 <= number < 1e20
 
 
-def _column(rows: Sequence[Sequence[str]], k: int) -> list[str]:
+def _extract_column(rows: Sequence[Sequence[str]], k: int) -> list[str]:
     return [row[k] for row in rows if k < len(row)]
 
 
 def _counts_up(texts: Sequence[str]) -> bool:
     """Whether a column numbers the rows: at least three numbers, each larger than the last."""
-    numbers: list[Any] = list(map(number_of, texts))
+    numbers: list[Any] = list(map(parse_decimal, texts))
     return len(texts) > 2 and None not in numbers and all(a < b for a, b in pairwise(numbers))
 
 
 def is_time(text: str) -> bool:
     """Whether a text can be a time, where no name says so: a number, or a date."""
-    return _NUMBER.fullmatch(text) is not None or date_of(text) is not None
+    return _NUMBER.fullmatch(text) is not None or parse_date(text) is not None
 
 
-def _by_number(wanted: str | int | None) -> bool:
+def _is_column_number(wanted: str | int | None) -> bool:
     return wanted is not None and re.fullmatch(r"\d{1,9}", str(wanted), re.ASCII) is not None
 
 
-def _position(role: str, wanted: str | int, names: Sequence[str], header: bool) -> int | Fault:
+def _find_column(role: str, wanted: str | int, names: Sequence[str], header: bool) -> int | Fault:
     """Of a column by its name or its number from 1, from 0; or what is wrong with it."""
     text, columns = str(wanted).strip(), f"1..{len(names)}"
     if not text:
         return Fault(f"the {role} needs the name or the number of a column")
     if header and text in names and not isinstance(wanted, int):
         return names.index(text)
-    if _by_number(text):
+    if _is_column_number(text):
         inside = 1 <= int(text) <= len(names)
-        what = f"the columns are {columns}, so {role} = {text} is none"
-        return int(text) - 1 if inside else Fault(what)
+        problem = f"the columns are {columns}, so {role} = {text} is none"
+        return int(text) - 1 if inside else Fault(problem)
     there = f"column '{text[:60]}' for the {role}"
     if header:
         return Fault(f"no {there}; its columns are {', '.join(names[:20])}")
     return Fault(f"no header line, so there is no {there}: give its number, {columns}")
 
 
-def _objects(options: ReadOptions, lines: Sequence[str]) -> Layout:
+def _recognise_objects(options: ReadOptions, lines: Sequence[str]) -> Layout:
     """Of JSON lines: their keys are the columns."""
-    found = [one for line in lines if (one := json_object(line)) is not None]
-    names = tuple(dict.fromkeys(name for one in found for name in one))
-    rows = [tuple(plain_text(one.get(name)) or "" for name in names) for one in found[:_SHOWN]]
+    objects = [parsed for line in lines if (parsed := parse_json_object(line)) is not None]
+    names = tuple(dict.fromkeys(name for parsed in objects for name in parsed))
+    rows = [
+        tuple(format_plain_value(parsed.get(name)) or "" for name in names)
+        for parsed in objects[:_SHOWN]
+    ]
     layout = Layout(names, format=Format.JSON, rows=tuple(rows))
-    if not found or not lines[0].rstrip().endswith("}"):
+    if not objects or not lines[0].rstrip().endswith("}"):
         fault = Fault("its first line is no JSON object", "write one object per line, or CSV")
         return replace(layout, faults=(fault,))
-    layout = with_roles(layout, options)
-    nested = [name for name, value in found[0].items() if isinstance(value, dict)]
+    layout = assign_roles(layout, options)
+    nested = [name for name, value in objects[0].items() if isinstance(value, dict)]
     if layout.faults and nested:
-        what = f"'{nested[0][:40]}' holds an object of its own"
-        fault = Fault(what, "write one object per rating, with user, item and rating")
+        problem = f"'{nested[0][:40]}' holds an object of its own"
+        fault = Fault(problem, "write one object per rating, with user, item and rating")
         return replace(layout, faults=(fault,))
     return layout
 
@@ -819,20 +828,20 @@ QUOTE = "with a quote that is not closed"
 FIELD = f"with a field of more than {csv.field_size_limit():,} characters"
 
 
-def blocks(source: Source, encoding: str, tell: ReadProgress | None = None) -> Iterator[str]:
+def read_blocks(source: Source, encoding: str, tell: ReadProgress | None = None) -> Iterator[str]:
     """The text in pieces of whole lines, each ended by one newline. Raises BadRatings."""
     decode = io.IncrementalNewlineDecoder(
         codecs.getincrementaldecoder(encoding)(), translate=True
     ).decode
-    rest, lines, done, piece = "", 0, 0, b"begin"
+    rest, lines, done, chunk = "", 0, 0, b"begin"
     with source.open() as file:
-        while piece:
-            piece = file.read(BLOCK_BYTES)
+        while chunk:
+            chunk = file.read(BLOCK_BYTES)
             try:
-                fresh = decode(piece, final=not piece)
+                fresh = decode(chunk, final=not chunk)
                 fresh.encode()  # some encodings can write half a character
             except UnicodeError as error:
-                raise _not_text(source, encoding, lines, error) from None
+                raise _explain_encoding(source, encoding, lines, error) from None
             if "\0" in fresh:
                 raise BadRatings(f"{source.name} is not a text file: save the ratings as CSV")
             cut = fresh.rfind("\n") + 1
@@ -846,7 +855,7 @@ def blocks(source: Source, encoding: str, tell: ReadProgress | None = None) -> I
                     f"line {lines + 1} of {source.name} has more than {LONGEST:,} characters, the"
                     " limit"
                 )
-            done += len(piece)
+            done += len(chunk)
             check_cancelled()
             if tell is not None:
                 tell(done, source.size)
@@ -854,7 +863,7 @@ def blocks(source: Source, encoding: str, tell: ReadProgress | None = None) -> I
         yield rest + "\n"
 
 
-def _not_text(source: Source, encoding: str, lines: int, error: UnicodeError) -> Refused:
+def _explain_encoding(source: Source, encoding: str, lines: int, error: UnicodeError) -> Refused:
     name = "UTF-8" if encoding.startswith("utf-8") else encoding
     if isinstance(error, UnicodeDecodeError):
         before = bytes(error.object[: error.start]).decode(encoding, errors="ignore")
@@ -927,11 +936,11 @@ class Lines:
         """How many lines cannot be cut."""
         return sum(kind.count for kind in self.broken.values())
 
-    def cut(self, pieces: Iterable[str]) -> Iterator[Cut]:
+    def cut(self, chunks: Iterable[str]) -> Iterator[Cut]:
         """Yield columns of text, piece by piece; blank and unusable lines are only counted."""
         rest = ""
-        for piece in chain(pieces, [""]):
-            text = rest + piece
+        for chunk in chain(chunks, [""]):
+            text = rest + chunk
             while self.skip and text:
                 text = text[text.index("\n") + 1 :]
                 self.lines, self.skip = self.lines + 1, self.skip - 1
@@ -939,7 +948,7 @@ class Lines:
             if text and (columns := self._cut_quickly(text, count)):
                 yield columns, self.lines + np.arange(1, count + 1)
             elif text:
-                cut, rest = self._cut_carefully(text.split("\n")[:-1], not piece)
+                cut, rest = self._cut_carefully(text.split("\n")[:-1], not chunk)
                 if cut[0]:
                     yield cut
             self.lines += count - rest.count("\n")
@@ -955,13 +964,13 @@ class Lines:
         end = 0
         while end < len(lines):
             k = end
-            found, end, fault = self._read_record(lines, k, final)
+            records, end, fault = self._read_record(lines, k, final)
             if end == k:
                 break
-            rows += found
-            numbers += [self.lines + k + 1] * len(found)
+            rows += records
+            numbers += [self.lines + k + 1] * len(records)
             self.continued += end - k - 1
-            self.blank += not found and not fault
+            self.blank += not records and not fault
             if fault:
                 example = lines[k].strip()[:40]
                 self.broken.setdefault(fault, Broken(0, self.lines + k + 1, example)).count += 1
@@ -976,7 +985,7 @@ class Lines:
         raise NotImplementedError
 
 
-def mostly_once(column: Any) -> bool:
+def is_mostly_distinct(column: Any) -> bool:
     """Return whether to keep each text of a dictionary once costs more than it saves."""
     size = len(column.dictionary)
     longest = compute.max(compute.binary_length(column.dictionary)).as_py() or 0
@@ -1033,7 +1042,7 @@ class Fields(Lines):
         # Of spreadsheets, some lines may hold separators alone.
         if len(table) != count + 1 or compute.any(compute.equal(firsts, "")).as_py():
             return None
-        if hasattr(columns[0], "dictionary") and mostly_once(columns[0]):
+        if hasattr(columns[0], "dictionary") and is_mostly_distinct(columns[0]):
             self.plain.add(self.used[0])
         return columns
 
@@ -1074,7 +1083,7 @@ class Adjacency(Lines):
     separator: str
 
     def _read_record(self, lines: list[str], k: int, final: bool) -> Record:  # noqa: ARG002
-        user, *items = _filled(cut_line(lines[k], self.separator)) or ("",)
+        user, *items = _drop_empty(cut_line(lines[k], self.separator)) or ("",)
         fault = "without an item" if user and not items else ""
         return [(user, item) for item in items], k + 1, fault
 
@@ -1084,18 +1093,18 @@ class Adjacency(Lines):
 _DEEPEST = 10_000  # characters of a line: what nests some ten thousand deep can end the process
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(dict(pairs)) < len(pairs):
         raise ValueError("a key comes twice")
     return dict(pairs)
 
 
 _DECODER = json.JSONDecoder(
-    parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=_once
+    parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=_reject_repeated_keys
 )
 
 
-def json_object(line: str) -> dict[str, Any] | None:
+def parse_json_object(line: str) -> dict[str, Any] | None:
     """The object in a line, numbers as the text they are; None where it is no such object, or has
     a key twice, or half a character."""
     try:
@@ -1107,7 +1116,7 @@ def json_object(line: str) -> dict[str, Any] | None:
     return one if isinstance(one, dict) else None
 
 
-def plain_text(value: object) -> str | None:
+def format_plain_value(value: object) -> str | None:
     """A JSON value as the text of a field; None for a list or an object."""
     if value is None or isinstance(value, bool):
         return str(value).lower() if value is not None else ""
@@ -1149,7 +1158,7 @@ class Objects(Lines):
     def _read_record(self, lines: list[str], k: int, final: bool) -> Record:  # noqa: ARG002
         if not lines[k].strip():
             return [], k + 1, ""
-        values = json_object(lines[k])
-        row = [plain_text((values or {}).get(key)) for key in self.keys]
+        values = parse_json_object(lines[k])
+        row = [format_plain_value((values or {}).get(key)) for key in self.keys]
         fault = values is None or None in row
         return [row] * (not fault), k + 1, "without a JSON object of plain values" * fault
