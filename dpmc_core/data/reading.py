@@ -723,7 +723,7 @@ def _find_doubt(table: Table, rows: Ints) -> Fault | None:
     """Why the users may be no persons, by how many ratings they have, where nobody said it.
 
     Where their column is only a guess by position, the items may as well be the persons, unless
-    there are twice as many users.
+    there are more users.
     """
     layout = table.layout
     if layout.is_matrix:
@@ -741,7 +741,7 @@ def _find_doubt(table: Table, rows: Ints) -> Fault | None:
         return None
     if np.count_nonzero(counts[0] == 1) >= _ONCE * users:
         problem = f"nearly all of the {users:,} users in {name} have one rating"
-    elif "user" in layout.guessed and users < 2 * items:
+    elif "user" in layout.guessed and users <= items:
         other = layout.name_of("item")
         problem = (
             f"{name} would be {users:,} users, and {other} {items:,} items, or the other way round"
