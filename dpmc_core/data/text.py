@@ -1131,8 +1131,7 @@ class Objects(Lines):
 
     def _cut_quickly(self, text: str, count: int) -> list[Any] | None:
         begun, ended = text.startswith("{"), text.endswith("}\n")
-        cut = text.count("}\n{") + 1 < count or _may_exceed(text, _DEEPEST)
-        if not (begun and ended) or cut or "NaN" in text:  # which is a text here
+        if not (begun and ended) or text.count("}\n{") + 1 < count or _may_exceed(text, _DEEPEST):
             return None
         # Ids are text: of their numbers only whole ones can be read without loss.
         kinds = [{str: pa.string(), int: pa.int64()}] * 2
@@ -1150,9 +1149,11 @@ class Objects(Lines):
         except (ValueError, KeyError, RecursionError):
             return None
         columns = [table[key].combine_chunks() for key, _ in schema]
-        whole = any(pa.types.is_integer(column.type) for column in columns)
-        if whole and re.search(r":\s*-0", text):  # a whole number would lose its sign
-            return None
+        for column in columns:  # NaN is a text here, and a number would lose the sign of -0
+            if pa.types.is_floating(column.type) and compute.any(compute.is_nan(column)).as_py():
+                return None
+            if pa.types.is_integer(column.type) and re.search(r":\s*-0", text):
+                return None
         return columns if len(table) == count else None
 
     def _read_record(self, lines: list[str], k: int, final: bool) -> Record:  # noqa: ARG002
