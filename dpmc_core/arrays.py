@@ -1,7 +1,8 @@
-"""Type aliases for arrays, for the random generator, and for plain JSON objects."""
+"""Type aliases for arrays, for the random generator, and for plain JSON objects; late imports."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -21,3 +22,17 @@ Uint64s = NDArray[np.uint64]
 Rng = np.random.Generator
 
 JsonObject = dict[str, Any]  # JSON values by name
+
+
+class LateModule:
+    """A module that is imported when it is first used, because that takes long.
+
+    Args:
+        name: the full name of the module.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(import_module(self._name), attribute)

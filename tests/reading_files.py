@@ -608,7 +608,7 @@ MAY_REFUSE = frozenset({
     "looks like HTML",
     "rows or a matrix",
     "a column that counts up",
-    "more items than users",
+    "users or items",
     "names beside numbers",
     "Parquet ids of another type",
     "Parquet times of another type",

@@ -828,8 +828,8 @@ def _build_table(
         per_user = Counter(user for user, _ in pairs)
         if sum(number == 1 for number in per_user.values()) >= 0.95 * len(per_user):
             raise _Refusal("user?")
-        if 2 * len(per_user) <= len({item for _, item in pairs}):
-            doubts.add("more items than users")
+        if len(per_user) <= len({item for _, item in pairs}):
+            doubts.add("users or items")
     if "a user twice in a wide matrix" in doubts and o["duplicates"] == "error":
         raise _Refusal("duplicates")
     if repeated and not clicks and o["duplicates"] == "error":

@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
-    "core": (63, 136_250),
+    "core": (63, 134_480),
     "lab": (76, 146_860),
     "pages": (50, 74_250),
     "pages (js, css, html)": (8, 19_400),

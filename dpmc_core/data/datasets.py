@@ -33,7 +33,6 @@ from dpmc_core.data.source import (
     LineCount,
     ReadOptions,
     ReadProgress,
-    Refused,
     Source,
 )
 from dpmc_core.data.text import Layout
@@ -306,10 +305,8 @@ def _examine(source: Source, options: Mapping[str, Any]) -> Examination:
         try:
             checked = check(read_table(source, settings, ask_range=False), settings)
             new_faults = [*checked.faults]
-        except Refused as error:
-            new_faults = [*error.faults]
         except BadRatings as error:
-            new_faults = [Fault(str(error))]
+            new_faults = [*getattr(error, "faults", [Fault(str(error))])]
         found = [*prior, *new_faults]
         wrong = [fault for fault in new_faults if fault is not RANGE_ASKED]
         answers: list[dict[str, Any]] = [{}]

@@ -22,7 +22,7 @@ import numpy as np
 
 from dpmc_core.arrays import Floats
 from dpmc_core.data.source import MEGABYTE, Source
-from dpmc_core.data.text import number_of
+from dpmc_core.data.text import parse_decimal
 from dpmc_core.errors import BadRatings
 from dpmc_core.ratings import Ratings
 
@@ -117,7 +117,7 @@ def encode_column(name: str, texts: Sequence[str | None]) -> ItemFeature:
         return ItemFeature(name, f"left aside: it names the donor's items, {len(filled):,} of them")
     if len(set(filled)) < 2:
         return ItemFeature(name, "left aside: the same for all")
-    numbers = [number_of(text) if text else None for text in texts]
+    numbers = [parse_decimal(text) if text else None for text in texts]
     if sum(number is not None for number in numbers) >= _MIN_NUMERIC_SHARE * len(filled):
         return ItemFeature(name, "a number", encode_numbers(numbers))
     year_texts = extract_years(texts)

@@ -8,7 +8,7 @@ import hashlib
 import io
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -119,7 +119,7 @@ class ReadOptions:
     @property
     def columns(self) -> dict[str, str | int]:
         """The given columns by role."""
-        by_role = {"user": self.user, "item": self.item, "rating": self.rating, "time": self.time}
+        by_role = {role: getattr(self, role) for role in COLUMNS}
         return {role: column for role, column in by_role.items() if column is not None}
 
     def __post_init__(self) -> None:
@@ -132,12 +132,11 @@ class ReadOptions:
         }  # fmt: skip
         for name, enum_type in enum_types.items():
             value = getattr(self, name)
-            if not isinstance(value, enum_type):
-                try:
-                    object.__setattr__(self, name, enum_type(value))
-                except ValueError:
-                    choices = ", ".join(str(member.value) for member in enum_type)
-                    raise InvalidSetting(name, f"one of {choices}", value) from None
+            try:
+                object.__setattr__(self, name, enum_type(value))
+            except ValueError:
+                choices = ", ".join(str(member.value) for member in enum_type)
+                raise InvalidSetting(name, f"one of {choices}", value) from None
         for name in ("values", "missing", "event"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, str(getattr(self, name)))
@@ -200,13 +199,9 @@ class Fault:
         return [answer for answer in answers if not {*answer.values()} & {*PLACEHOLDERS}]
 
     def __str__(self) -> str:
-        option_text = " or ".join(map(format_answer, self.options))
-        remedy = (
-            f"{self.advice} ({option_text})"
-            if self.advice and option_text
-            else self.advice or option_text
-        )
-        return f"{self.problem}: {remedy}" if remedy else self.problem
+        answers = f"({' or '.join(map(format_answer, self.options))})" if self.options else ""
+        remedy = " ".join(filter(None, [self.advice, answers]))
+        return make_printable(": ".join(filter(None, [self.problem, remedy])))
 
 
 def format_answer(answer: str) -> str:
@@ -233,13 +228,9 @@ class Refused(BadRatings):
 
     def __init__(self, name: str, faults: Sequence[Fault]) -> None:
         self.name, self.faults = name, tuple(faults)
-        messages = [str(fault) for fault in self.faults]
-        numbered = "; ".join(f"({k}) {text}" for k, text in enumerate(messages, 1))
-        super().__init__(
-            f"{name}: {messages[0]}"
-            if len(messages) == 1
-            else f"{name} cannot be read yet: {numbered}"
-        )
+        numbered = "; ".join(f"({k}) {fault}" for k, fault in enumerate(faults, 1))
+        several = f"{name} cannot be read yet: {numbered}"
+        super().__init__(several if len(faults) > 1 else f"{name}: {faults[0]}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,13 +263,21 @@ class LineCount:
     repeated: int = 0
 
 
+def _unpack(name: str, file: BinaryIO) -> bytes | None:
+    """Return what is in a packed file; None if it is not packed."""
+    try:
+        return archives.unpack(name, file, MAX_UNPACKED)
+    except archives.BadArchive as error:
+        raise BadRatings(f"{error}; unpack it, and save a sheet of Excel as CSV") from None
+
+
 @dataclass(frozen=True, eq=False)
 class Source:
     """A file to read, or a folder of Parquet files.
 
     Attributes:
         name: the name in messages.
-        content: the bytes of an upload; None for a file.
+        content: the bytes of an upload, or what is in a packed file; None for any other file.
         path: the path of a file or folder; None for an upload.
     """
 
@@ -291,18 +290,27 @@ class Source:
         """Return the source of a file, or of a folder of Parquet files.
 
         Raises:
-            BadRatings: if there is no such file.
+            BadRatings: if there is no such file, or it is packed and damaged.
         """
         target = Path(path)
-        source = cls(name=make_printable(target.name), path=target)
-        if not target.is_file() and not source.parquet_files:
+        source = cls(make_printable(target.name), path=target)
+        if source.parquet_files:
+            return source
+        if not target.is_file():
             raise BadRatings(f"there is no file {target}")
-        return source
+        with target.open("rb") as file:
+            return replace(source, content=_unpack(source.name, file))
 
     @classmethod
     def from_upload(cls, content: bytes, name: str) -> Source:
-        """Return the source of uploaded bytes."""
-        return cls(name=make_printable(name), content=content)
+        """Return the source of uploaded bytes.
+
+        Raises:
+            BadRatings: if they are packed and damaged.
+        """
+        name = make_printable(name)
+        unpacked = _unpack(name, io.BytesIO(content))
+        return cls(name, content if unpacked is None else unpacked)
 
     @cached_property
     def parquet_files(self) -> list[Source]:
@@ -312,29 +320,17 @@ class Source:
         candidates = sorted(self.path.glob("[!._]*.parquet"))
         return [Source.from_file(path) for path in candidates if path.is_file()]
 
-    @cached_property
-    def unpacked(self) -> bytes | None:
-        """What is in a packed file. Raises BadRatings where that is damaged, or not one file."""
-        try:
-            with self.open_packed() as file:
-                return archives.unpack(self.name, file, MAX_UNPACKED)
-        except archives.BadArchive as error:
-            raise BadRatings(f"{error}; unpack it, and save a sheet of Excel as CSV") from None
-
     @property
     def size(self) -> int:
         """Size in bytes once unpacked."""
-        if self.unpacked is not None:
-            return len(self.unpacked)
-        return self.path.stat().st_size if self.path is not None else len(self.content or b"")
+        with self.open() as file:
+            return file.seek(0, io.SEEK_END)
 
     def open(self) -> BinaryIO:
         """Open the unpacked content for reading bytes."""
-        return self.open_packed() if self.unpacked is None else io.BytesIO(self.unpacked)
-
-    def open_packed(self) -> BinaryIO:
-        """Open the bytes as they are stored."""
-        return self.path.open("rb") if self.path is not None else io.BytesIO(self.content or b"")
+        if self.path is not None and self.content is None:
+            return self.path.open("rb")
+        return io.BytesIO(self.content or b"")
 
     def read_head(self) -> bytes:
         """Return the first HEAD_BYTES bytes."""

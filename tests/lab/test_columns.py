@@ -77,6 +77,12 @@ def test_counts_that_speak_against_the_column_are_asked_about() -> None:
     with pytest.raises(BadRatings, match="column 1 would be 20 users, and column 2 40 items"):
         read_upload(swapped)
     assert read_upload(swapped, user=2).ratings.shape == (40, 20)
+    few = build_csv("", *zip(*[row for row in ROWS if row[0] < "p27"], strict=True))
+    with pytest.raises(
+        BadRatings, match=r"20 users, and column 2 20 items.*--user 1 .*or --user 2 "
+    ):
+        read_upload(few)  # either may be the person
+    assert read_upload(few, user=1).ratings.shape == (20, 20)
     assert read_upload(build_csv("item,user,rating", ITEMS, USERS, VALUES)).ratings.shape == (
         40,
         20,

@@ -115,6 +115,7 @@ def test_blocks_ask_what_their_numbers_name(tmp_path: Path) -> None:
     text = "".join(blocks)
     first, second = offers(text, tmp_path)
     assert (first, second) == ({"user": 2, "item": 1}, {"user": 1, "item": 2})
+    assert offers(blocks[0] + blocks[1], tmp_path) == [first, second]  # however few
     data = read_upload(text, **first)
     assert data.ratings.shape == (30, 8)
     assert ratings_by_pair(data.ratings)["101", "1"] == GAPS[USERS[1], FILMS[0]]
@@ -356,6 +357,8 @@ def test_a_total_is_no_person_and_no_item(tmp_path: Path) -> None:
         assert offers(text, tmp_path)[0] == {"bad_rows": "leave-out"}
         assert ratings_by_pair(read_upload(text, bad_rows="leave-out").ratings) == GAPS
     assert len(read_upload("user,item,rating\nTotal,x,4\n" + rows_of(GAPS, "")).ratings) == 161
+    more = rows_of({("Total", "x"): 4} | GAPS | {("Total", "y"): 2})  # somebody is called so
+    assert len(read_upload(more).ratings) == 162
 
 
 def test_the_export_of_one_person_names_nobody(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ IDS = [
 @pytest.mark.parametrize("separator", [",", "\t", ";", "::", "|"])
 def test_two_ids_are_one_only_if_their_text_is_equal(separator: str) -> None:
     lines = [f'"{u}"{separator}"{i}"{separator}{1 + k % 5}' for k, u in enumerate(IDS) for i in IDS]
-    ratings = read_upload("\n".join(lines)).ratings
+    ratings = read_upload("\n".join(lines), user=1).ratings
     assert set(ratings.user_ids or ()) == set(ratings.item_ids or ()) == set(IDS)
     assert len(ratings) == len(IDS) ** 2
 
