@@ -17,8 +17,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
-    "core": (63, 134_480),
-    "lab": (76, 146_860),
+    "core": (63, 135_380),
+    "lab": (77, 146_970),
     "pages": (50, 74_250),
     "pages (js, css, html)": (8, 19_400),
 }
