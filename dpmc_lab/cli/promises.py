@@ -213,17 +213,20 @@ def answer_question(
         collect = partial(
             inquiry.run_missing_units, source=source, cache=score_cache, store=rows, jobs=jobs
         )
-        first_units = [unit for unit in units if unit.seed in chosen_seeds[:2]]
+        # Whoever watches the progress sees a coarse curve first.
+        coarse_units = inquiry.select_coarse_units(plans[-1].units) if show.progress else []
+        wanted = list({unit.key: unit for unit in [*coarse_units, *units]}.values())
+        first_units = [unit for unit in wanted if unit.seed in chosen_seeds[:2]]
         work.run(
             partial(
-                collect, first_units, report_progress=lambda n_done, _: tell(n_done, len(units))
+                collect, first_units, report_progress=lambda n_done, _: tell(n_done, len(wanted))
             )
         )
         finding = inquiry.compute_finding(question, advice, units, score_cache, ratings)
         if finding is not None and finding.provisional and not work.stopped:
             if time.monotonic() - start > _PROVISIONAL_SECONDS:
                 yield _wrap_sentences(*answers.format_answer(finding)[:2])
-            work.run(partial(collect, units, report_progress=tell))
+            work.run(partial(collect, wanted, report_progress=tell))
             finding = inquiry.compute_finding(question, advice, units, score_cache, ratings)
         if finding is None:
             if not work.stopped:

@@ -86,7 +86,7 @@ def choose_data(label: str = "Data", **options: Any) -> str:
         format_func=available_names.__getitem__,
         key="data",
         bind="query-params",
-        help="Generated samples, public sets you downloaded, or your own ratings: see Data.",
+        help="Generated samples, public sets you downloaded, or your own ratings: see Your data.",
         **options,
     )
     return chosen
@@ -132,7 +132,7 @@ def forget_upload() -> None:
     state.get_run_history().forget_data(UPLOAD)
     state.get_upload_folder().close()
     state.clear_memoized()
-    for key in (UPLOAD, "upload looks", "answer found"):
+    for key in (UPLOAD, "upload looks"):
         st.session_state.pop(key, None)
 
 

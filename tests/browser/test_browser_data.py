@@ -1,4 +1,4 @@
-"""The upload path to its end in Chromium: a file, the link, one button, the answer."""
+"""The path of an upload to its end in Chromium: a file, one button, the verdict, the files."""
 
 from pathlib import Path
 
@@ -11,15 +11,15 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.mark.slow
-def test_an_upload_leads_to_the_answer(page, server, temporary, tmp_path):
+def test_an_upload_leads_to_the_verdict(page, server, temporary, tmp_path):
     upload_ratings(page, server, tmp_path)
     settle(page)
-    page.get_by_role("link", name="What would privacy cost on these ratings?").click()
-    page.get_by_role("heading", name="The answer", level=1).wait_for()
-    settle(page)
     page.get_by_text("of your 20 items from noise").wait_for()
+    picture = page.get_by_role("img", name="Risk and usefulness against epsilon")
+    assert picture.first.is_visible()  # the risk needs no run
     assert not list(temporary.glob("dpmc-private-*"))
     page.get_by_role("button", name="Get the answer").click()
+    page.get_by_text("1 seed: a coarse curve, which the next runs refine").wait_for()
     page.get_by_text("what personalisation adds").or_(
         page.get_by_text("adds nothing measurable")
     ).first.wait_for()
@@ -27,6 +27,8 @@ def test_an_upload_leads_to_the_answer(page, server, temporary, tmp_path):
     stop = page.get_by_test_id("stMain").get_by_role("button", name="Stop")
     stop.wait_for(state="detached")
     settle(page)
+    verdict, curve = page.get_by_role("heading", level=2).first, picture.first
+    assert verdict.bounding_box()["y"] < curve.bounding_box()["y"]  # it stands on top
     # The method and the two baselines that add noise, each with every seed.
     fits = f"Offline test on raw data, {3 * len(SEEDS)} private fits"
     assert page.get_by_text(fits).is_visible()
@@ -44,6 +46,7 @@ def test_an_upload_leads_to_the_answer(page, server, temporary, tmp_path):
     assert (folder / "results-users").is_dir()
     # A new session: the upload and its folder go with the old one.
     open_and_settle(page, server + "data")
+    assert page.get_by_role("button", name="Get the answer").is_visible()
 
 
 @pytest.mark.slow
