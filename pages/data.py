@@ -110,9 +110,15 @@ def page() -> None:
         " privacy is affordable.",
     )
     verdict = st.container()
-    data_choice, facts = st.columns([2, 5], vertical_alignment="bottom")
+    with st.container(key="ratings"):
+        left, facts = st.columns([2, 5], vertical_alignment="bottom")
+    with left:
+        data = sources.choose_data()
     is_upload = sources.UPLOAD in st.session_state
-    with st.expander("Use other ratings", icon=":material/upload:", expanded=not is_upload):
+    with (
+        st.expander("Use other ratings", icon=":material/upload:", expanded=not is_upload),
+        st.container(key="ways"),
+    ):
         way = widgets.choose_segment(
             "Where from", "the way in", WAYS, "way", "upload", label_visibility="collapsed"
         )
@@ -121,8 +127,6 @@ def page() -> None:
             show_public_set()
         elif way == "sample":
             show_generator()
-    with data_choice:
-        data = sources.choose_data()
     if file is not None:
         upload.read_upload(file)
         return
@@ -162,7 +166,7 @@ def show_generator() -> None:
             if (error := sources.find_generation_error(sample)) is not None:
                 blocks.show_error(error)
             else:
-                st.session_state["next data"] = st.session_state["data"] = sample
+                st.session_state["next data"] = sample
                 st.rerun()
 
 

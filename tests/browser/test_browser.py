@@ -93,7 +93,7 @@ def test_an_uploaded_file_is_used_and_stays_in_its_tab(page, browser, server, tm
     page.get_by_role("button", name=DOWNLOAD).wait_for()
     other_page = browser.new_context().new_page()
     open_and_settle(other_page, server + "data?data=upload")
-    assert other_page.get_by_text("which is not here").is_visible()
+    assert other_page.get_by_text("which this page does not have").is_visible()
     other_page.context.close()
 
 
@@ -120,7 +120,7 @@ def test_a_table_of_the_items_stands_beside_an_upload(page, server, tmp_path):
     page.get_by_role("button", name="Use these public facts").click()
     page.get_by_text("What is publicly known of the items: genre").wait_for()
     settle(page)
-    assert page.get_by_text("Public facts").is_visible()
+    assert page.get_by_text("Public facts", exact=True).is_visible()
 
 
 def test_on_a_phone_numbers_of_the_claims_and_the_ends_of_the_slider_are_whole(browser, server):
