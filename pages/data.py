@@ -114,9 +114,8 @@ def page() -> None:
         left, facts = st.columns([2, 5], vertical_alignment="bottom")
     with left:
         data = sources.choose_data()
-    is_upload = sources.UPLOAD in st.session_state
     with (
-        st.expander("Use other ratings", icon=":material/upload:", expanded=not is_upload),
+        st.expander("Use other ratings", icon=":material/upload:", expanded=data != sources.UPLOAD),
         st.container(key="ways"),
     ):
         way = widgets.choose_segment(
@@ -137,9 +136,11 @@ def page() -> None:
         facts.markdown(
             f"**{size}.** Ratings may lie from **{public.low:g}** to **{public.high:g}**."
         )
-        report_label = "What was found in the ratings"
         blocks.show_expander(
-            report_label, lambda: show_report(data, dataset), key="report", type="compact"
+            "What was found in the ratings",
+            lambda: show_report(data, dataset),
+            key="report",
+            type="compact",
         )
         left, right = st.columns([4, 5], gap="large")
         with left:
@@ -390,7 +391,7 @@ def show_answer(plan: AnswerPlan, verdict: DeltaGenerator, curve: DeltaGenerator
         latest = sweeps.load_sweep(location.folder, plan.name)
         if running and latest is not None:
             total = latest.counts.get("total") or len(plan.units)
-            rows.show_sweep_progress(latest, min(latest.counts.get("done", 0), total), total)
+            rows.show_sweep_progress(latest, latest.n_done, total)
         finding = study.compute_finding(question, plan.advice, plan.units, cache, ratings)
         if finding is not None:
             show_verdict(finding, plan)

@@ -335,10 +335,10 @@ def choose_public_features(dataset: Dataset) -> None:
     except (DpmcError, OSError) as error:
         blocks.show_error(error)
         return
+    fields = {"column": "name", "what became of it": "summary", "beware": "mark"}
     table = {
-        "column": [feature.name for feature in item_features],
-        "what became of it": [feature.summary for feature in item_features],
-        "beware": [feature.mark for feature in item_features],
+        label: [getattr(feature, field) for feature in item_features]
+        for label, field in fields.items()
     }
     blocks.show_table(table, alt="The columns of the table")
     usable = [feature for feature in item_features if feature.columns is not None]
