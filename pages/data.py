@@ -85,8 +85,7 @@ class AnswerPlan(NamedTuple):
     @property
     def title(self) -> str:
         """Return the title of the answer."""
-        names = sources.list_names() | {sources.UPLOAD: self.dataset.loaded_name}
-        return f"The answer on {names[self.location.name]}"
+        return f"The answer on {self.dataset.title}"
 
     def read_curve(self) -> CurveChart:
         """Read the curve in the metric of the answer, on the seeds of the other pages."""
@@ -132,9 +131,10 @@ def page() -> None:
     upload.show_outcome()
     try:
         dataset = sources.get_dataset(data)
-        public, size = dataset.ratings.public, size_words(dataset.ratings)
+        public = dataset.ratings.public
         facts.markdown(
-            f"**{size}.** Ratings may lie from **{public.low:g}** to **{public.high:g}**."
+            f"**{size_words(dataset.ratings)}.** Ratings may lie from **{public.low:g}** to"
+            f" **{public.high:g}**."
         )
         blocks.show_expander(
             "What was found in the ratings",
@@ -204,8 +204,8 @@ def show_public_set() -> None:
 
 def show_report(data: str, dataset: Dataset) -> None:
     """Show what was found in the ratings, in sentences and in charts."""
-    findings = map(format_sentence, dataset.report)
-    st.markdown("\n".join(f"- {blocks.escape(finding)}" for finding in findings))
+    findings = (f"- {blocks.escape(format_sentence(finding))}" for finding in dataset.report)
+    st.markdown("\n".join(findings))
     st.caption(blocks.escape(f"Source: {dataset.source}. Licence: {dataset.licence}."))
     show_charts(data)
 
@@ -494,9 +494,11 @@ def show_files(finding: Finding, plan: AnswerPlan, cache: UserScoreCache) -> Non
     grid = rows.to_terminal_grid(build_curve_grid(question, plan.advice, location.data), location)
     argv = ["dpmc", "sweep", *grid.argv()]
     blocks.show_downloads(*files, picture=chart, argv=argv, displayed_argv=command)
-    label = "Publish a model with this privacy"
-    is_affordable = finding.verdict is study.Verdict.AFFORDABLE
-    with st.expander(label, icon=":material/publish:", expanded=is_affordable):
+    with st.expander(
+        "Publish a model with this privacy",
+        icon=":material/publish:",
+        expanded=finding.verdict is study.Verdict.AFFORDABLE,
+    ):
         show_release(plan, data)
 
 

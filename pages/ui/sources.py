@@ -132,7 +132,7 @@ def forget_upload() -> None:
     state.get_run_history().forget_data(UPLOAD)
     state.get_upload_folder().close()
     state.clear_memoized()
-    for key in (UPLOAD, "upload looks"):
+    for key in (UPLOAD, "upload looks", "chosen reading"):
         st.session_state.pop(key, None)
 
 

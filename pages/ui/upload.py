@@ -36,7 +36,10 @@ LIMITS = {"max_bytes": MAX_MEGABYTES * MEGABYTE, "max_rows": MAX_ROWS}
 GUESS = "guess"  # leaves an option to the reader
 READING = "reading"  # the job that reads an upload
 ROLES = {"user": "Users", "item": "Items", "rating": "Ratings", "time": "Times"}
-NO_ROLE_LABELS = {"rating": "none: each row is a click", "time": "none"}
+NO_COLUMN_LABELS = {
+    "rating": {NO_COLUMN: "none: each row is a click"},
+    "time": {NO_COLUMN: "none"},
+}
 SCALE, OTHER_SCALE = "Possible ratings", "Others"
 SCALES = {"1 to 5": (1.0, 5.0), "0.5 to 5": (0.5, 5.0), "1 to 10": (1.0, 10.0)}
 SCALES |= {"0 to 1": (0.0, 1.0), "0 to 10": (0.0, 10.0), "0 to 100": (0.0, 100.0)}
@@ -87,10 +90,9 @@ def show_uploader() -> UploadedFile | None:
         key=f"file {st.session_state.get('uploads forgotten', 0)}",
         help=f"Up to {MAX_MEGABYTES} MB and {MAX_ROWS:,} ratings. A line for each rating, with or"
         " without a header, or a line for each user with a column for each item. User and item"
-        " alone are clicks. Your file stays in the memory of this session and is gone when you"
-        " close the tab. Only runs that you start write it to disk: to a folder that nobody else"
-        " can read, removed with the session.",
+        " alone are clicks.",
     )
+    st.caption("Your file stays in this session. It is gone when you close the tab.")
     is_waiting = file is not None and st.session_state.get("file read") != file.file_id
     if sources.UPLOAD in st.session_state:
         with st.container(horizontal=True):
@@ -165,8 +167,8 @@ def show_rules(layout: datasets.Layout | None, file_id: str, *, expanded: bool) 
     if layout is not None and not layout.is_matrix:
         names = dict(enumerate(map(blocks.escape, layout.columns), 1))
         for role, label in ROLES.items():
-            none = {NO_COLUMN: NO_ROLE_LABELS[role]} if role in NO_ROLE_LABELS else {}
-            controls[role] = label, {GUESS: "as found", **none, **names}
+            labels = {GUESS: "as found", **NO_COLUMN_LABELS.get(role, {}), **names}
+            controls[role] = label, labels
     with (
         st.expander("How the file is written", icon=":material/text_fields:", expanded=expanded),
         st.grid(4, min_column_width=200),
@@ -212,34 +214,34 @@ def choose_reading(
     """Show the ways to read a file as pictures; return the only sure one, or the chosen one."""
     name, readings = examination.name, examination.readings
     is_sure = all(reading.confirmed_options == given for reading in readings)
+    answers = [{o: v for o, v in reading.options.items() if o not in given} for reading in readings]
+    chosen = readings[0] if is_sure else None
+    for reading, answer in zip(readings, answers, strict=True):
+        if st.session_state.get("chosen reading") == (file_id, answer):
+            chosen = reading
     question = "Which of these is your file?" if len(readings) > 1 else "Is this your file?"
     title = "This is how your file is read." if is_sure else question
-    if not is_sure:
+    if chosen is None:
         show_refusal(Refused(name, list_faults(examination)), name, show=st.warning)
     st.markdown(f"**{title}** The role of each column stands before its name.")
-    chosen_options = st.session_state.get("chosen reading")
-    chosen = readings[0] if is_sure else None
     with st.grid(1 if is_sure else 2, min_column_width=320):
-        for reading in readings:
-            options = {o: v for o, v in reading.options.items() if o not in given}
-            is_chosen = chosen_options == (file_id, options)
-            chosen = reading if is_chosen else chosen
+        for reading, answer in zip(readings, answers, strict=True):
             with st.container(border=True):
                 left_out = f"; {reading.left_out:.1%} left out" * (reading.left_out > 0)
                 st.markdown(f"**{blocks.escape(reading.summary)}**{left_out}")
-                assignments = [f"{option} = {value}" for option, value in options.items()]
-                if assignments:
+                if answer:
+                    assignments = (f"{option} = {value}" for option, value in answer.items())
                     st.caption(blocks.escape(", ".join(assignments)))
                 roles, names, *rows = reading.preview
                 heads = [f"{role}: {name}" for role, name in zip(roles, names, strict=True)]
                 show_rows([heads, *rows], f"The first rows: {reading.summary}")
                 if not is_sure:
                     st.button(
-                        "Chosen" if is_chosen else "Choose this reading",
+                        "Chosen" if reading is chosen else "Choose this reading",
                         key=f"reading {reading.summary}",
-                        type="primary" if is_chosen else "secondary",
+                        type="primary" if reading is chosen else "secondary",
                         on_click=remember_reading,
-                        args=(file_id, options),
+                        args=(file_id, answer),
                     )
     if chosen is None:
         st.caption("Choose one, or say below how the file is written.")

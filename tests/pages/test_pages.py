@@ -421,7 +421,7 @@ def _session():
 
 def test_forgetting_an_upload_leaves_nothing_of_it_in_the_session():
     app, secret = AppTest.from_function(_session), ["a rating"]
-    for name in ("upload", "upload looks"):
+    for name in ("upload", "upload looks", "chosen reading"):
         app.session_state[name] = secret
     app.session_state["kept"] = {"a chart": ("choices", secret)}
     app.session_state["forget"] = True
