@@ -411,6 +411,31 @@ def test_epsilons_are_rounded_against_the_one_who_promises():
 # --- the command ---------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("watched", [True, False])
+def test_whoever_watches_sees_a_coarse_curve_first(monkeypatch, watched):
+    """The private runs of one seed at few epsilons; then the answer, of which no run is lost."""
+    batches = []
+
+    def record(units, *_, **__):
+        batches.append(list(units))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(core, "run_missing_units", record)
+    argv = ["answer", "restaurants", *["--progress"] * watched]
+    assert main([*argv, "--seeds", "1:3"]) == 130
+    first = [
+        (unit.seed, getattr(unit.mechanism, "epsilon", None))
+        for unit in batches[0]
+        if unit.mechanism.id == "private-effects"
+    ]
+    assert len({unit.key for unit in batches[0]}) == len(batches[0])
+    if watched:
+        assert sorted(first) == [*((1, epsilon) for epsilon in core.COARSE_EPSILONS), (2, 1.0)]
+        assert all(registry.adds_noise(type(unit.mechanism)) for unit in batches[0][:15])
+    else:
+        assert sorted(first) == [(1, 1.0), (2, 1.0)]
+
+
 @pytest.mark.slow
 def test_the_command_as_json_with_the_curve(capsys, tmp_path):
     store = tmp_path / "mine.sqlite"
