@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
     "core": (63, 136_250),
-    "lab": (76, 146_960),
+    "lab": (76, 147_030),
     "pages": (50, 74_250),
     "pages (js, css, html)": (8, 19_400),
 }

@@ -59,7 +59,7 @@ from dpmc_lab.sweep.engine import POLL_SECONDS
 
 SEEDS = (1, 2, 3, 4, 5)
 N_CURVE_SEEDS = 3  # the first of them, over all epsilons
-COARSE_EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)  # of a first curve, with one seed
+COARSE_EPSILONS = (1.0, 0.1, 10.0, 0.3, 3.0)  # of a first curve with one seed, in this order
 MIN_NOISE_DEVIATIONS = 2.0  # a distinguishable count exceeds this many standard deviations of noise
 FEW_RATINGS = 10  # a user with fewer ratings counts as one who gave few
 N_HEAD_ITEMS = 100  # how many items count as the most rated, unless there are few items
@@ -179,11 +179,12 @@ class Inquiry:
 
 def select_coarse_units(units: Sequence[Unit]) -> list[Unit]:
     """Return the private runs of the first seed at few epsilons, which make a first curve."""
+    first = [unit for unit in units if unit.seed == units[0].seed]
     return [
         unit
-        for unit in units
-        if unit.seed == units[0].seed
-        and getattr(unit.mechanism, "epsilon", None) in COARSE_EPSILONS
+        for epsilon in COARSE_EPSILONS
+        for unit in first
+        if getattr(unit.mechanism, "epsilon", None) == epsilon
     ]
 
 
