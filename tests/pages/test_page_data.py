@@ -34,7 +34,7 @@ from tests.page_helpers import (
 
 DATA = {"data": "restaurants"}
 SHIPPED_MESSAGE = (
-    "Whether 80 % of the gain is kept cannot be told: the seeds show none"  # with the app
+    "We cannot tell whether 80 % of the benefit is kept: the seeds show no benefit"  # with the app
 )
 
 
@@ -61,9 +61,9 @@ def list_headers(app):
 
 def test_it_tells_what_noise_hides_before_any_run(home):
     app = open_page("data", **DATA)
-    assert "Epsilon 1 can tell none of the 130 items from noise." in read_all_text(app).replace(
-        "**", ""
-    )
+    assert "At epsilon 1, none of the 130 items stand out from the noise." in read_all_text(
+        app
+    ).replace("**", "")
     assert find_button(app, "Get the answer") is not None
     assert not list_headers(app)
     assert SHIPPED_MESSAGE in read_all_text(app)
@@ -89,10 +89,10 @@ def test_the_runs_that_are_announced_are_those_that_the_command_does(home, delta
 def test_runs_of_the_command_are_an_answer_with_its_curve(home):
     assert main(["answer", "restaurants", "--store", str(home / "results.sqlite"), "--json"]) == 0
     app = open_page("data", **DATA)
-    assert list_headers(app)[0] == "Not affordable at your limit (keep 80 % of the gain)."
+    assert list_headers(app)[0] == "Not affordable at your limit: keep 80 % of the benefit."
     assert (
-        "Weekly for a year: epsilon 9.1, delta 1e-6; to stay at 1, use 0.12 each."
-        in read_all_text(app)
+        "Publishing weekly for a year costs epsilon 9.1, delta 1e-6; to stay at 1, use 0.12 each"
+        " time." in read_all_text(app)
     )
     assert len(list_charts(app)) == 1  # no epsilon of the curve has a clear share
     names = [note["text"] for note in read_chart_spec(app)["layout"]["annotations"]]
@@ -118,7 +118,7 @@ def test_a_half_done_answer_goes_on(home):
     assert main([*argv, "--seeds", "1"]) == 0
     app = open_page("data", **DATA)
     assert find_button(app, "Go on") is not None
-    assert list_headers(app) == ["Cannot tell yet: an interval takes two seeds and two users."]
+    assert list_headers(app) == ["We cannot tell yet: an interval needs two seeds and two users."]
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_three_ratings_of_ones_own_end_in_a_sentence():
     assert not app.exception
     wait_for_runs()
     app.run()
-    assert list_headers(app)[0].startswith("Cannot tell yet")
+    assert list_headers(app)[0].startswith("We cannot tell yet")
     app.selectbox(key="answer_task").set_value("top lists").run()
     find_button(app, "Get the answer").click().run()
     wait_for_runs()
