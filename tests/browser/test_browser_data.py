@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
 
 from dpmc_lab.study.answer import SEEDS
 from tests.browser_helpers import DOWNLOAD, open_and_settle, settle, upload_ratings
@@ -27,6 +28,7 @@ def test_an_upload_leads_to_the_verdict(page, server, temporary, tmp_path):
     stop = page.get_by_test_id("stMain").get_by_role("button", name="Stop")
     stop.wait_for(state="detached")
     settle(page)
+    expect(page.get_by_role("heading", level=2).first).to_be_in_viewport()
     verdict, curve = page.get_by_role("heading", level=2).first, picture.first
     assert verdict.bounding_box()["y"] < curve.bounding_box()["y"]  # it stands on top
     # The method and the two baselines that add noise, each with every seed.
