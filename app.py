@@ -29,6 +29,13 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
             "Ask a class yes or no. Every phone may change its answer before it sends it.",
             next_page=("guarantees", "See what other mechanisms promise"),
         ),
+        Entry(
+            "data",
+            "Your data",
+            ":material/balance:",
+            "See what privacy costs on your ratings, and whether you can afford it.",
+            next_page=("what_if", "Move epsilon on these ratings"),
+        ),
     ),
     "Try": (
         Entry(
@@ -74,22 +81,6 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
             ":material/menu_book:",
             "Compare every figure and table of five papers with our own measurements.",
             next_page=("data", "Use your own ratings"),
-        ),
-    ),
-    "Data": (
-        Entry(
-            "data",
-            "Ratings",
-            ":material/grid_on:",
-            "Choose sample ratings or upload your own, and see what they contain.",
-            next_page=("what_if", "See what privacy costs on these ratings"),
-        ),
-        Entry(
-            "answer",
-            "The answer",
-            ":material/balance:",
-            "See what privacy costs on your ratings, and whether you can afford it.",
-            next_page=("what_if", "Move epsilon and watch"),
         ),
     ),
 }

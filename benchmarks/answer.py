@@ -111,7 +111,7 @@ def main() -> None:
 
             threading.Thread(target=poll_memory, daemon=True).start()
             for line in child.stdout or ():
-                if "at your limit" in line or "Cannot tell" in line:
+                if "at your limit" in line or "We cannot tell" in line:
                     verdict_times.append(time.perf_counter() - start)
             if child.wait():
                 raise SystemExit("there was no answer")

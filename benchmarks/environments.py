@@ -26,7 +26,7 @@ TESTS = [  # with nothing but the app's own packages
     *(
         "tests/pages/test_page_noise.py",
         "tests/pages/test_page_guarantees.py",
-        "tests/pages/test_page_answer.py",
+        "tests/pages/test_page_data.py",
     ),
 ]
 

@@ -1,458 +1,197 @@
-"""The ratings: where they come from, what they look like, how they are prepared."""
+"""Your data: from ratings, a sample or a file, to the verdict whether privacy is affordable."""
 
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from datetime import date
+from typing import NamedTuple
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
-from dpmc_core.data import (
-    MEGABYTE,
-    SEPARATORS,
-    BadRows,
-    Duplicates,
-    Refused,
-    datasets,
-    features,
-    public_sets,
-)
+from dpmc_core import paths, registry
+from dpmc_core.data import Dataset, public_sets
 from dpmc_core.data.reading import size_words
-from dpmc_core.data.source import NO_COLUMN, Source
 from dpmc_core.data.synthetic import GENERATORS, list_sample_options
-from dpmc_core.data.transforms import apply_steps
-from dpmc_core.errors import DpmcError, format_sentence
-from dpmc_core.model import Task
-from dpmc_core.problem import format_command_options
-from dpmc_lab.curves import data as picture
-from pages.ui import blocks, prepare, runs, shell, sources, state, widgets
+from dpmc_core.data.transforms import UseItemFeatures, declare_catalogue_public
+from dpmc_core.errors import DpmcError, format_number, format_sentence
+from dpmc_core.model import Mechanism, Task
+from dpmc_core.privacy import DEFAULT_DELTA
+from dpmc_core.problem import format_command_options, prepare_all_ratings
+from dpmc_lab import glossary, sweep
+from dpmc_lab.curves import answer as words
+from dpmc_lab.curves import data as charts_of_data
+from dpmc_lab.curves import groups, lines, text
+from dpmc_lab.curves.lines import CurveChart
+from dpmc_lab.store import digest_values
+from dpmc_lab.study import answer as study
+from dpmc_lab.study.advice import Advice, PrivacyUnit
+from dpmc_lab.study.answer import Finding, Inquiry, UserScoreCache
+from dpmc_lab.study.release import check_releasable
+from dpmc_lab.sweep import Grid, PlanKeys, Unit
+from dpmc_lab.sweep.presets import EPSILONS
+from pages.ui import (
+    blocks,
+    report,
+    rows,
+    runs,
+    scene,
+    shell,
+    sources,
+    state,
+    sweeps,
+    upload,
+    widgets,
+)
+from pages.ui.charts import answer as charts_answer
 from pages.ui.charts import data as charts_data
-from pages.ui.jobs import READING_SLOTS, Snapshot, get_snapshot
+from pages.ui.jobs import get_snapshot
+from pages.ui.report import Exhibit
+from pages.ui.rows import RunLocation
+from pages.ui.sweeps import Sweep
 from pages.ui.text import format_count
 
-MAX_MEGABYTES = 200
-MAX_ROWS = 5_000_000
-MAX_PICTURED_BYTES = 5 * MEGABYTE  # of a file, which is read once for each reading
-LIMITS = {"max_bytes": MAX_MEGABYTES * MEGABYTE, "max_rows": MAX_ROWS}
-ROLES = {"user": "Users", "item": "Items", "rating": "Ratings", "time": "Times"}
-OPTIONAL_ROLE_LABELS = {"rating": "none: each row is a click", "time": "none"}
-TWICE, UNUSABLE = "A pair of user and item that appears twice", "Rows without a usable rating"
-DUPLICATES = {
-    Duplicates.ERROR: "tell me and stop",
-    Duplicates.LAST: "keep the latest",
-    Duplicates.MEAN: "take their mean",
-}
-BAD_ROWS = {BadRows.ERROR: "tell me and stop", BadRows.LEAVE_OUT: "leave them out"}
-WAYS = {"sample": "Open", "upload": "Upload your own", "public": "Download a public set"}
-READING = "reading"  # the job that reads an upload
-# How a text is cut: reading option -> label of its control, and the choices.
-WRITTEN = {
-    "encoding": (
-        "Encoding",
-        {"guess": "UTF-8", "cp1252": "Western (Windows)", "latin-1": "Western (ISO)"},
-    ),
-    "separator": ("Separator", {"guess": "as found"} | {name: name for name in SEPARATORS}),
-    "header": (
-        "First line",
-        {"guess": "as found", "yes": "names the columns", "no": "is a rating"},
-    ),
-    "layout": (
-        "Each line",
-        {
-            "guess": "as found",
-            "rows": "is one rating",
-            "wide": "is a user, a column for each item",
-            "transposed": "is an item, a column for each user",
-            "adjacency": "is a user and then the items",
-        },
-    ),
-}
-CONTROLS = ROLES | {option: label for option, (label, _) in WRITTEN.items()}
-CONTROLS |= {"duplicates": TWICE, "bad_rows": UNUSABLE, "range": "Lowest possible rating"}
+WAYS = {"upload": "Upload your own", "public": "Get a public set", "sample": "Generate a set"}
+CURVE_SEEDS = study.SEEDS[: study.N_CURVE_SEEDS]
+
+
+class AnswerPlan(NamedTuple):
+    """An inquiry about ratings with the runs that answer it.
+
+    Attributes:
+        question: the inquiry.
+        location: where the runs are computed and stored.
+        dataset: the ratings.
+        advice: the recommended mechanism.
+        units: the runs at the requested epsilon.
+        keys: of the runs over all epsilons.
+    """
+
+    question: Inquiry
+    location: RunLocation
+    dataset: Dataset
+    advice: Advice
+    units: tuple[Unit, ...]
+    keys: PlanKeys
+
+    @property
+    def name(self) -> str:
+        """Return the name of its runs in the background."""
+        return digest_values("answer", sorted(unit.key for unit in self.units), self.keys.name)[:16]
+
+    @property
+    def method(self) -> Mechanism:
+        """Return the recommended mechanism."""
+        return self.advice.mechanism
+
+    @property
+    def title(self) -> str:
+        """Return the title of the answer."""
+        return f"The answer on {self.dataset.title}"
+
+    def read_curve(self) -> CurveChart:
+        """Read the curve in the metric of the answer, on the seeds of the other pages."""
+        question = self.question
+        location = self.location._replace(steps=("features",) * question.with_item_features)
+        seeds = range(1, 1 + rows.count_default_seeds(location.name, question.task))
+        return rows.read_grid_rows(
+            location, self.keys, [self.method.id], [question.metric], EPSILONS, seeds
+        ).pictures[0]
+
+    def name_gain_ends(self, finding: Finding) -> tuple[str, str]:
+        """Return the names of what the gain is counted from and up to."""
+        best = lines.NO_PRIVACY if self.question.reference is None else "your model"
+        return lines.format_baseline_name(finding.baseline_id), best
 
 
 def page() -> None:
     blocks.show_heading(
-        "The ratings",
-        "Choose generated samples or bring your own ratings; every page then works on them.",
+        "Your data",
+        "Choose ratings and say what you can afford to lose. Runs on these ratings then say whether"
+        " privacy is affordable.",
     )
-    way = widgets.choose_segment(
-        "Where from", "the way in", WAYS, "way", "sample", label_visibility="collapsed"
-    )
-    if way == "upload":
-        upload()
-    elif way == "public":
-        public_set()
-    else:
-        draw_anew()
-    id = sources.choose_data()
+    verdict = st.container()
+    with st.container(key="ratings"):
+        left, facts = st.columns([2, 5], vertical_alignment="bottom")
+    with left:
+        data = sources.choose_data()
+    with (
+        st.expander("Use other ratings", icon=":material/upload:", expanded=data != sources.UPLOAD),
+        st.container(key="ways"),
+    ):
+        way = widgets.choose_segment(
+            "Where from", "the way in", WAYS, "way", "upload", label_visibility="collapsed"
+        )
+        file = upload.show_uploader() if way == "upload" else None
+        if way == "public":
+            show_public_set()
+        elif way == "sample":
+            show_generator()
+    if file is not None:
+        upload.read_upload(file)
+        return
+    upload.show_outcome()
     try:
-        dataset = sources.get_dataset(id)
+        dataset = sources.get_dataset(data)
+        public = dataset.ratings.public
+        facts.markdown(
+            f"**{size_words(dataset.ratings)}.** Ratings may lie from **{public.low:g}** to"
+            f" **{public.high:g}**."
+        )
+        blocks.show_expander(
+            "What was found in the ratings",
+            lambda: show_report(data, dataset),
+            key="report",
+            type="compact",
+        )
+        left, right = st.columns([4, 5], gap="large")
+        with left:
+            plan = plan_runs(ask_question(data, dataset), rows.locate_runs(data), dataset)
+            show_answer(plan, verdict, right)
     except (DpmcError, OSError) as error:
         blocks.show_error(error)
-        return
-    facts(dataset)
-    if id == sources.UPLOAD:
-        known_of_items(dataset)
-        st.page_link(
-            "pages/answer.py",
-            label="What would privacy cost on these ratings? Get the answer",
-            icon=":material/arrow_forward:",
-        )
-    pictures(id)
-    preparation(dataset)
 
 
-def upload() -> None:
-    """The whole way from a file to ratings."""
-    if blocks.is_reserved_for_teacher(
-        "upload files", "The samples under “Open” are for everybody."
-    ):
-        return
-    st.caption(
-        "Your file stays in the memory of this session and is gone when you close the tab. Only a"
-        " curve that you compute on it writes it to disk: to a folder of its own that nobody else"
-        " can read, removed with the session."
-    )
-    file = st.file_uploader(
-        "A file of ratings: CSV, TSV, “::”, JSON lines, Parquet, MovieLens, Jester",
-        max_upload_size=MAX_MEGABYTES,
-        key=f"file {st.session_state.get('uploads forgotten', 0)}",
-        help=f"Up to {MAX_MEGABYTES} MB and {MAX_ROWS:,} ratings. A line for each rating, with or"
-        " without a header, or a line for each user with a column for each item. User and item"
-        " alone are clicks.",
-    )
-    if sources.UPLOAD in st.session_state:
-        st.button("Forget this upload", icon=":material/delete:", on_click=forget)
-    if file is not None:
-        choices(file.getvalue(), file.name, file.file_id)
-    outcome()
+# --- the ratings ---------------------------------------------------------------------------------
 
 
-def known_of_items(dataset: datasets.Dataset) -> None:
-    """The second file of an upload: what an outsider knows of the items."""
-    known = blocks.escape(", ".join(dataset.ratings.item_features) or "nothing yet")
-    with st.expander(f"What is publicly known of the items: {known}", icon=":material/menu_book:"):
-        st.caption(
-            "Genre, year, author, price: what an outsider has without your users. Not what was"
-            " computed from what users did (tags, counts, mean ratings, prices that follow demand,"
-            " embeddings), and not where items are people or have one buyer."
-        )
-        file = st.file_uploader(
-            "A table with a row for each item: CSV or Parquet",
-            max_upload_size=MAX_MEGABYTES,
-            key=f"items {st.session_state.get('uploads forgotten', 0)}",
-        )
-        if file is None:
-            return
-        source = Source.from_upload(file.getvalue(), file.name)
-        marks = (file.file_id, dataset.ratings.fingerprint)
-        try:
-            found = state.memoize(
-                "items", marks, lambda: features.read_items(source, dataset.ratings)
-            )
-        except (DpmcError, OSError) as error:
-            blocks.show_error(error)
-            return
-        table = {
-            "column": [fact.name for fact in found],
-            "what became of it": [fact.summary for fact in found],
-            "beware": [fact.mark for fact in found],
-        }
-        blocks.show_table(table, alt="The columns of the table")
-        public = st.pills(
-            "Public, and not computed from what users did",
-            [fact.name for fact in found if fact.columns is not None],
-            selection_mode="multi",
-            default=[fact.name for fact in found if fact.columns is not None and not fact.mark],
-        )
-        if st.button("Know these of the items", type="primary"):
-            ratings = features.attach_features(dataset.ratings, found, public, with_digest=True)
-            st.session_state[sources.UPLOAD] = replace(
-                dataset, ratings=ratings, item_features=found
-            )
-            st.session_state["known"] = True  # a table that is given is used
-            st.rerun()
-
-
-def choices(content: bytes, name: str, file_id: str) -> None:
-    """What cannot be guessed of a file, and the button that reads it."""
-    how = {
-        option: value
-        for option in WRITTEN
-        if (value := st.session_state.get(f"written {option}", "guess")) != "guess"
-    }
-    first, wrong = None, None
-    try:
-        first = datasets.preview_upload(content, name, **how, **LIMITS)
-    except DpmcError as error:
-        wrong = error
-    asked = () if first is None else tuple(f for f in first.faults if f.option in WRITTEN)
-    tried_id, tried_range = st.session_state.get("range tried", ("", {}))
-    limits = LIMITS | (tried_range if tried_id == file_id else {})
-    offered, reading = choose_reading(content, name, {**how, **limits}, file_id)
-    if first is None or first.encoding:
-        written(needed=not offered and (bool(asked) or isinstance(wrong, Refused)))
-    if reading is None and (wrong is not None or asked):
-        if not offered:
-            refused(wrong or Refused(name, asked), name)
-        return
-    if reading is not None:
-        first, chosen, sure = reading.layout, reading.confirmed_options, True
-    elif first.is_matrix:
-        chosen, sure = {}, "user" not in first.guessed
-    else:
-        chosen, sure = columns(first, name)
-    if first.known:
-        st.markdown(f"This is **{blocks.escape(first.known.description)}**.")
-    if not sure:
-        st.caption("Reading waits until you say which column names the person.")
-    with st.form("read the upload"):
-        public = rules(first, limits)
-        pressed = st.form_submit_button("Read the ratings", type="primary", disabled=not sure)
-    if pressed:
-        ends = {end: public[end] for end in ("low", "high") if public["low"] is not None}
-        st.session_state["range tried"] = (file_id, ends)
-        options = {**how, **public, **chosen, **LIMITS, **ends}
-        work = runs.make_reading_work(content, name, options)
-        # A small file needs no progress.
-        state.get_jobs().start(READING, work, slots=READING_SLOTS).wait(0.3)
-        st.rerun()
-
-
-def written(*, needed: bool) -> None:
-    """How the text of a file is to be cut, where the guess is wrong or none is possible."""
-    with (
-        st.expander("How the file is written", icon=":material/text_fields:", expanded=needed),
-        st.container(horizontal=True),
-    ):
-        for option, (label, names) in WRITTEN.items():
-            st.selectbox(
-                label,
-                list(names),
-                format_func=lambda value, names=names: names.get(value, value),
-                key=f"written {option}",
-                accept_new_options=option in ("encoding", "separator"),
-            )
-
-
-def outcome() -> None:
-    """How far the reading is; what it found, or everything that is wrong."""
-    job = state.get_jobs().get(READING)
-    if job is None:
-        return
-    now = job.snapshot()
-    if now.state == "stopped":  # perhaps after the last line was read
-        st.warning("Stopped: nothing of the file is kept.")
-    elif now.active:
-        blocks.show_stop_button(job, now)
-        blocks.poll_job(job, now, blocks.show_job_progress)
-    elif isinstance(now.result, Refused):
-        refused(now.result, now.result.name)
-    elif now.result is not None:
-        state.get_jobs().drop(READING)
-        sources.keep_upload(now.result)
-        st.rerun()
-    else:
-        blocks.show_job_progress(now)
-
-
-def choose_reading(
-    content: bytes, name: str, given: Mapping[str, Any], file_id: str
-) -> tuple[bool, datasets.Reading | None]:
-    """Offer the ways to read a file as pictures if one must be chosen; return the chosen one."""
-    if len(content) > MAX_PICTURED_BYTES:
-        return False, None
-    readings = state.memoize(
-        "readings",
-        (file_id, given),
-        lambda: datasets.examine_upload(content, name, **given).readings,
-    )
-    if all(reading.confirmed_options == given for reading in readings):
-        return False, None
-    question = "Which of these is your file?" if len(readings) > 1 else "Is this your file?"
-    st.markdown(f"**{question}** The role of each column stands before its name.")
-    chosen, picked = st.session_state.get("chosen reading"), None
-    with st.grid(2, min_column_width=320):
-        for reading in readings:
-            options = {o: v for o, v in reading.options.items() if o not in given}
-            is_chosen = chosen == (file_id, options)
-            picked = reading if is_chosen else picked
-            with st.container(border=True):
-                left_out = f"; {reading.left_out:.1%} left out" * (reading.left_out > 0)
-                st.markdown(f"**{blocks.escape(reading.summary)}**{left_out}")
-                assignments = [f"{option} = {value}" for option, value in options.items()]
-                st.caption(blocks.escape(", ".join(assignments)))
-                roles, names, *rows = reading.preview
-                heads = _apart([f"{r}: {n}" for r, n in zip(roles, names, strict=True)])
-                table = {head: [row[k] for row in rows] for k, head in enumerate(heads)}
-                blocks.show_table(table, alt=f"The first rows: {reading.summary}")
-                st.button(
-                    "Chosen" if is_chosen else "Choose this reading",
-                    key=f"reading {reading.summary}",
-                    type="primary" if is_chosen else "secondary",
-                    on_click=st.session_state.update,
-                    args=({"chosen reading": (file_id, options)},),
-                )
-    if picked is None:
-        st.caption("Choose one, or say below how the file is written.")
-    else:
-        command = ["dpmc", "data", "describe", name]
-        command += format_command_options(picked.confirmed_options, (), None)
-        st.caption("The same on the command line, where `--range LOW:HIGH` gives the range:")
-        st.code(shlex.join(command), language="bash", wrap_lines=True)
-    return True, picked
-
-
-def columns(first: datasets.Layout, name: str) -> tuple[dict[str, Any], bool]:
-    """Which column holds what, by number from 1; whether that of the users is certain.
-
-    A column that the header names unmistakably is left to the reader, which may ask about it.
-    """
-    if first.rows:
-        rows = {
-            name: [row[k] if k < len(row) else "" for row in first.rows]
-            for k, name in enumerate(_apart(first.columns))
-        }
-        blocks.show_table(rows, alt="The first rows of the file")
-    chosen: dict[str, Any] = {}
-    names = dict(enumerate(map(blocks.escape, first.columns)))
-    for column, (role, label) in zip(st.columns(4), ROLES.items(), strict=True):
-        none = OPTIONAL_ROLE_LABELS.get(role)
-        labels = {NO_COLUMN: none} | names if none else names
-        options = list(labels)
-        # A file with a range is never read as clicks unless somebody says so.
-        guess = first.roles.get(role, NO_COLUMN if role == "time" else None)
-        position = column.selectbox(
-            f"{label} (a guess)" if role in first.guessed else label,
-            options,
-            index=options.index(guess) if guess in options else None,
-            format_func=labels.__getitem__,
-            placeholder="choose a column",
-        )
-        if position is not None:
-            chosen[role] = position if position == NO_COLUMN else position + 1
-    if chosen.get("user") != first.roles.get("user", -1) + 1:
-        return chosen, "user" in chosen  # chosen by hand
-    if "user" not in first.guessed and not doubted(name):
-        del chosen["user"]
-        return chosen, True
-    words = f"Each value in {blocks.escape(first.name_of('user'))} stands for one person"
-    return chosen, st.checkbox(words, key=f"person {name} {chosen['user']}")
-
-
-def doubted(name: str) -> bool:
-    """Whether the last reading of the file asked which column names the person."""
-    found = get_snapshot(state.get_jobs().get(READING)).result
-    asked = isinstance(found, Refused) and found.name == name
-    return asked and any(fault.option == "user" for fault in found.faults)
-
-
-def _apart(names: Sequence[str]) -> list[str]:
-    """Column names told apart by their number where two are alike or one is empty."""
-    return [
-        name if name and names.count(name) == 1 else f"{name} ({k})"
-        for k, name in enumerate(names, 1)
-    ]
-
-
-def rules(first: datasets.Layout, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The public range of ratings, given by hand, and what to do with rows that cannot be taken as
-    they are."""
-    words = (
-        "The scale people could choose from, known before any rating is read. It is never taken"
-        " from the data: the smallest and largest rating would reveal something about them. Clicks"
-        " need none."
-    )
-    low, high = given.get("low"), given.get("high")
-    if first.known:
-        low, high = first.known.low, first.known.high
-    with st.grid(2, min_column_width=200):
-        return {
-            "low": st.number_input("Lowest possible rating", value=low, help=words, format="%g"),
-            "high": st.number_input("Highest possible rating", value=high, help=words, format="%g"),
-            "duplicates": st.selectbox(TWICE, DUPLICATES, format_func=DUPLICATES.get),
-            "bad_rows": st.selectbox(
-                UNUSABLE,
-                BAD_ROWS,
-                format_func=BAD_ROWS.get,
-                help="A user, item or rating is missing, is not a number, or is out of range.",
-            ),
-        }
-
-
-def refused(error: Exception, name: str) -> None:
-    """Why the file was not taken, with the control that answers each fault, and what the page goes
-    on to show."""
-    if isinstance(error, Refused):
-        told = []
-        for fault in error.faults:
-            label = CONTROLS.get(fault.option)
-            here = f" → **{label}**" if label else ""
-            advice = f": {fault.advice}" if fault.advice else ""
-            told.append(f"- {blocks.escape(f'{fault.problem}{advice}')}{here}")
-        head = f"**{blocks.escape(name)}** cannot be read yet:"
-        st.error("\n".join((head, *told)), icon=":material/error:")
-    else:
-        text = str(error)
-        about = f"The file {text}" if text.startswith(name) else text
-        blocks.show_error(DpmcError(about))
-    open_now = sources.list_names().get(st.session_state.get("data", ""), "")
-    if open_now:
-        st.caption(
-            blocks.escape(f"Still open: {open_now}. What follows shows that, not your file.")
-        )
-
-
-def forget() -> None:
-    state.get_jobs().drop(READING)
-    sources.forget_upload()
-    # A new key empties the uploader, which would otherwise still hold the file.
-    st.session_state["uploads forgotten"] = st.session_state.get("uploads forgotten", 0) + 1
-
-
-def draw_anew() -> None:
-    """A generated sample with options of one's own, as the command line takes it."""
-    with st.expander("Draw a generated set anew", icon=":material/casino:"), st.form("draw"):
-        text = st.text_input(
+def show_generator() -> None:
+    """Generate a sample with chosen options, as the command line takes it."""
+    with st.form("draw", border=False):
+        sample = st.text_input(
             "Sample and options",
             placeholder="rank-one:users=1000,items=50,per_user=20,seed=2",
             help="  \n".join(
                 f"{name}: {', '.join(list_sample_options(name))}" for name in GENERATORS
             ),
         )
-        if st.form_submit_button("Draw it") and text:
-            if (error := sources.find_generation_error(text)) is not None:
+        if st.form_submit_button("Generate it") and sample:
+            if (error := sources.find_generation_error(sample)) is not None:
                 blocks.show_error(error)
             else:
-                st.session_state["next data"] = st.session_state["data"] = text
+                st.session_state["next data"] = sample
                 st.rerun()
 
 
-def public_set() -> None:
-    """Choose a set, read its terms, fetch it once."""
-    sets = public_sets.ARCHIVES
-    names = {id: f"{archive.title} ({archive.megabytes:g} MB)" for id, archive in sets.items()}
+def show_public_set() -> None:
+    """Choose a public set, read its terms, and download it once."""
+    archives = public_sets.ARCHIVES
+    names = {id: f"{archive.title} ({archive.megabytes:g} MB)" for id, archive in archives.items()}
     names |= {id: f"{known.title} (your copy)" for id, known in public_sets.BY_HAND.items()}
     name = widgets.choose_option(
         "Public set", "the public set", names, "public_set", next(iter(names))
     )
-    terms = public_sets.SETS[name].licence
-    if name in sets or public_sets.is_downloaded(name):
-        st.caption(blocks.escape(format_sentence(terms)))
-    else:
+    is_downloaded = public_sets.is_downloaded(name)
+    if name not in archives and not is_downloaded:
         st.info(blocks.escape(format_sentence(public_sets.format_manual_steps(name))))
         return
-    if public_sets.is_downloaded(name):
+    st.caption(blocks.escape(format_sentence(public_sets.SETS[name].licence)))
+    if is_downloaded:
         st.button(
             "Open it",
             type="primary",
             on_click=lambda: st.session_state.update({"next data": name}),
         )
         return
-    if blocks.is_reserved_for_teacher(
-        "download data sets", "The samples under “Open” are for everybody."
-    ):
+    if blocks.is_reserved_for_teacher("download data sets", "The samples are for everybody."):
         return
     job = state.get_jobs().get(name)
     now = get_snapshot(job)
@@ -460,86 +199,392 @@ def public_set() -> None:
     if blocks.show_start_and_stop_buttons(job, now, accept, ":material/download:"):
         state.get_jobs().start(name, runs.make_download_work(name))
         st.rerun()
-    blocks.poll_job(job, now, progress)
+    blocks.poll_job(job, now, blocks.show_job_progress)
 
 
-def progress(now: Snapshot) -> None:
-    blocks.show_job_progress(now)
-    if now.state == "done":
-        st.success("Downloaded, checked and unpacked.")
+def show_report(data: str, dataset: Dataset) -> None:
+    """Show what was found in the ratings, in sentences and in charts."""
+    findings = (f"- {blocks.escape(format_sentence(finding))}" for finding in dataset.report)
+    st.markdown("\n".join(findings))
+    st.caption(blocks.escape(f"Source: {dataset.source}. Licence: {dataset.licence}."))
+    show_charts(data)
 
 
-def facts(dataset: sources.Dataset) -> None:
-    """Headline numbers and the report in plain words."""
-    public = dataset.ratings.public
-    tiles = (
-        ("Users", f"{public.users:,}"),
-        ("Items", f"{public.items:,}"),
-        ("Ratings", f"{len(dataset.ratings):,}"),
-        ("Cells rated", f"{100 * dataset.ratings.density:.3g} %"),
-    )
-    for column, (label, value) in zip(st.columns(4), tiles, strict=True):
-        column.metric(label, value)
-    st.markdown(
-        f"Ratings may lie from **{public.low:g}** to **{public.high:g}**: a public fact, known"
-        " before any rating is read."
-    )
-    with st.expander("What was found in the data", icon=":material/fact_check:", expanded=True):
-        size = size_words(dataset.ratings)  # what the tiles say
-        st.markdown(
-            "\n".join(f"- {blocks.escape(format_sentence(s))}" for s in dataset.report if s != size)
-        )
-        st.caption(blocks.escape(f"Source: {dataset.source}. Licence: {dataset.licence}."))
-
-
-def pictures(id: str) -> None:
-    """Which values ratings have, and who gave how many."""
+def show_charts(data: str) -> None:
+    """Show which values ratings have, and who gave how many."""
     values, (users, items) = (
-        sources.compute_once(id, make)
-        for make in (picture.compute_histogram, picture.compute_tails)
+        sources.compute_once(data, compute)
+        for compute in (charts_of_data.compute_histogram, charts_of_data.compute_tails)
     )
-    left, right = st.columns(2, gap="large")
-    with left:
-        st.header("Which ratings are given")
-        blocks.show_chart(
-            charts_data.plot_histogram(values),
-            alt=picture.describe_histogram(values),
-            key="histogram",
-            table={"rating": values.centers.round(3), "times": values.counts},
-        )
-    with right:
-        st.header("Ratings per user and per item")
-        blocks.show_chart(
-            charts_data.plot_long_tails(users, items),
-            alt=picture.describe_tails(users, items),
-            key="tails",
-            caption="The busiest users reveal most: a guarantee per rating grows with the number of"
-            " ratings of a person, unless a cap bounds it. Raw data: not every mechanism protects"
-            " that a rating exists.",
-            table=picture.tabulate_tails(users, items),
-        )
+    histogram = Exhibit(
+        "histogram",
+        "",
+        "Which ratings are given",
+        charts_data.plot_histogram(values),
+        "",
+        charts_of_data.describe_histogram(values),
+        {"rating": values.centers.round(3), "times": values.counts},
+    )
+    tails = Exhibit(
+        "tails",
+        "",
+        "Ratings per user and per item",
+        charts_data.plot_long_tails(users, items),
+        "The busiest users reveal most: a guarantee per rating grows with the number of ratings of"
+        " a person, unless a cap bounds it.",
+        charts_of_data.describe_tails(users, items),
+        charts_of_data.tabulate_tails(users, items),
+    )
+    blocks.show_exhibits([histogram, tails])
 
 
-def preparation(dataset: sources.Dataset) -> None:
-    """The steps, what they leave, and what they cost in privacy."""
-    st.header("Preparation")
-    st.markdown("These steps are learnt on the training ratings; Train uses the same choices.")
-    timed = dataset.ratings.times is not None
-    steps, _ = prepare.show_preparation_controls(dataset.ratings.public, Task.BINARY, timed=timed)
-    try:
-        after, _ = apply_steps(steps, dataset.ratings)
-    except DpmcError as error:
-        blocks.show_error(error)
+# --- the question --------------------------------------------------------------------------------
+
+
+def ask_question(data: str, dataset: Dataset) -> Inquiry:
+    """Ask whom to protect, how often one publishes and what may be lost; the rest is under More.
+
+    Raises:
+        InvalidSetting: an answer is impossible.
+    """
+    privacy_unit = widgets.choose_segment(
+        "Protect",
+        "whom to protect",
+        groups.PRIVACY_UNIT_LABELS,
+        "answer_protect",
+        PrivacyUnit.PERSON,
+    )
+    left, right = st.columns(2)
+    times = widgets.choose_option(
+        "You publish",
+        "how often you publish",
+        words.FREQUENCY_LABELS,
+        "answer_often",
+        52,
+        container=left,
+        help=glossary.explain_terms("composition"),
+    )
+    keep = widgets.choose_number(
+        "Keep at least (%)",
+        "the share to keep",
+        1.0,
+        100.0,
+        80.0,
+        "answer_keep",
+        container=right,
+        step=5.0,
+        format="%g",
+        help="What you must keep of the benefit of personal predictions over the baseline."
+        f" {glossary.explain_terms('guessing')}",
+    )
+    with st.expander("More: epsilon, delta, what is predicted, your own model", type="compact"):
+        epsilon = widgets.show_epsilon_slider()
+        with st.grid(3, min_column_width=170):
+            task = choose_task(data, privacy_unit)
+            metric = Inquiry(task=task, privacy_unit=privacy_unit).metric
+            delta = widgets.choose_number(
+                "delta",
+                "delta",
+                None,
+                None,
+                DEFAULT_DELTA,
+                "answer_delta",
+                step=None,
+                format="%e",
+                help=glossary.explain_terms("delta"),
+            )
+            reference = widgets.choose_number(
+                f"Your model's {metric.label}{' (%)' if metric.is_share else ''}",
+                "your model's score",
+                None,
+                None,
+                None,
+                "answer_reference",
+                step=None,
+                format="%g",
+                placeholder="none",
+                help=f"{metric.explanation} Give the score of your own model on held-out ratings."
+                " The benefit is then measured against it, and not against our best model without"
+                " privacy.",
+            )
+        ids = sources.list_available_mechanisms(data)
+        ids = [id for id in ids if registry.get_mechanism(id).task is task]
+        with_item_features = bool(widgets.choose_item_features(data, ids))
+        if data == sources.UPLOAD:
+            upload.choose_public_features(dataset)
+    if reference is not None and metric.is_share:
+        reference /= 100
+    return Inquiry(
+        task=task,
+        privacy_unit=privacy_unit,
+        epsilon=epsilon,
+        delta=delta,
+        times=times,
+        keep=keep / 100,
+        reference=reference,
+        with_item_features=with_item_features,
+    )
+
+
+def choose_task(data: str, privacy_unit: PrivacyUnit) -> Task:
+    """Choose what is predicted, among what the data offer and a mechanism protects."""
+    possible = [
+        task for task in sources.list_available_tasks(data) if privacy_unit.is_possible(task)
+    ]
+    default = Task.RATINGS if Task.RATINGS in possible else Task.RANKING
+    labels = groups.TASK_LABELS
+    names = {task: labels[task] for task in reversed(labels) if task in possible}
+    if st.session_state.get("answer_task", default) not in names:
+        del st.session_state["answer_task"]  # chosen for other data
+    return widgets.choose_option(
+        "Predict",
+        "what is predicted",
+        names,
+        "answer_task",
+        default,
+        help="Top lists: is the item that a user took next among ten suggestions? Ratings: how far"
+        " off are predicted ratings? Likes: up or down?",
+    )
+
+
+def build_curve_grid(question: Inquiry, advice: Advice, data: str) -> Grid:
+    return question.build_grid(advice, data, seeds=CURVE_SEEDS, epsilons=EPSILONS)
+
+
+def plan_runs(question: Inquiry, location: RunLocation, dataset: Dataset) -> AnswerPlan:
+    """Plan the runs of an inquiry once. Raises DpmcError."""
+
+    def make_plan() -> AnswerPlan:
+        advice = question.find_advice(dataset.ratings.public)
+        data = [sweep.drop_names(sweep.SplitSource(dataset))]
+        units = sweep.build_plan(question.build_grid(advice, location.data), data).units
+        keys = sweep.build_plan(build_curve_grid(question, advice, location.data), data).keys
+        return AnswerPlan(question, location, dataset, advice, units, keys)
+
+    return state.memoize("answer plan", (location, id(dataset), question), make_plan)
+
+
+# --- the answer ----------------------------------------------------------------------------------
+
+
+def show_answer(plan: AnswerPlan, verdict: DeltaGenerator, curve: DeltaGenerator) -> None:
+    """Show the button, what is known before any run, the curve, and on top the verdict."""
+    question, location, ratings = plan.question, plan.location, plan.dataset.ratings
+    cache = state.memoize(
+        "answer runs", location.store, lambda: UserScoreCache.from_store_path(location.store)
+    )
+    distinguishable = state.memoize(
+        "distinguishable items",
+        (location.name, id(plan.dataset), plan.method),
+        lambda: study.count_distinguishable_items(plan.method, ratings),
+    )
+    current = sweeps.load_sweep(location.folder, plan.name)
+    running = current is not None and current.running
+    show_buttons(plan, cache, current)
+    if distinguishable is not None:
+        st.markdown(
+            f"{words.format_distinguishable_items(distinguishable, question, location.private)}.",
+            help=words.explain_distinguishable_items(question.task, question.privacy_unit),
+        )
+
+    def show_progress_and_verdict() -> None:
+        latest = sweeps.load_sweep(location.folder, plan.name)
+        if running and latest is not None:
+            total = latest.counts.get("total") or len(plan.units)
+            rows.show_sweep_progress(latest, latest.n_done, total)
+        finding = study.compute_finding(question, plan.advice, plan.units, cache, ratings)
+        if finding is not None:
+            show_verdict(finding, plan)
+            show_files(finding, plan, cache)
+
+    with verdict:
+        rows.poll_runs(location, plan.name, show_progress_and_verdict, running=running)
+    with curve:
+        rows.poll_runs(location, plan.name, lambda: show_curve(plan, running), running=running)
+
+
+def show_buttons(plan: AnswerPlan, cache: UserScoreCache, current: Sweep | None) -> None:
+    """Show the button that starts, stops or continues the runs."""
+    question, location, method = plan.question, plan.location, plan.method
+    if current is not None and current.running:
+        if st.button("Stop", icon=":material/stop:"):
+            rows.cancel_runs(location, plan.name)
+            st.rerun()
         return
-    st.markdown(
-        f"After preparation: {format_count(after.public.users, 'user')},"
-        f" {format_count(after.public.items, 'item')}"
-        f", {len(after):,} of {format_count(len(dataset.ratings), 'rating')}."
-    )
-    for step in after.prepared:
+    keys = {unit.key for unit in plan.units}
+    missing = {key for key in keys if cache.get(key) is None}
+    curve_lines = plan.read_curve().lines
+    has_curve = bool(curve_lines) and curve_lines[0].has_values(EPSILONS, CURVE_SEEDS)
+    if not missing and has_curve:
+        return
+    if current is not None and current.message:
+        blocks.show_error(DpmcError(current.message))
+    if blocks.is_reserved_for_teacher("compute an answer", "What if shows curves that are there."):
+        return
+    started = {unit.key for unit in plan.units if unit.mechanism == method} - missing
+    label = "Compute the curve"
+    if missing:
+        label = "Go on" if started else "Get the answer"
+    with st.container(horizontal=True, vertical_alignment="center"):
+        is_pressed = st.button(label, type="primary", icon=":material/play_arrow:")
+        n_runs = len(missing | (set() if has_curve else {*plan.keys.units}))
+        disk_notice = f" Nothing of it leaves this session. {rows.DISK_NOTICE}" * location.private
         st.caption(
-            f"Caveat on every guarantee card: certified given that {blocks.escape(step)} is public."
+            f"{format_count(n_runs, 'short training run')}: {method.name}, its baselines and the"
+            f" best method without privacy. The first points appear within seconds.{disk_notice}"
         )
+    if is_pressed:
+        st.session_state["mechanism"] = method.id  # other pages open with this mechanism
+        data, store = location.data, location.store
+        command = study.build_child_command(question, data, store, curve=not has_curve)
+        grid = build_curve_grid(question, plan.advice, data)
+        link = rows.build_link(grid, location)
+        rows.start_command(location, plan.name, command, {"title": plan.title, "link": link})
+        st.rerun()
+
+
+def show_verdict(finding: Finding, plan: AnswerPlan) -> None:
+    """Show the verdict with its picture and its sentences."""
+    answer = words.format_answer(finding)
+    with st.container(border=True):
+        with st.container(key="answer"):
+            st.header(words.strip_bold(answer.verdict), anchor=False)
+        if finding.gain_share is not None:
+            blocks.show_figure(
+                charts_answer.plot_gain_share(
+                    plan.method.id,
+                    finding.gain_share,
+                    plan.question.keep,
+                    *plan.name_gain_ends(finding),
+                ),
+                alt=words.strip_bold(answer.found),
+                key="answer kept",
+                config={"displayModeBar": False},
+            )
+        paragraphs = (answer.found, answer.unit, answer.attacker, answer.against, answer.pays)
+        st.markdown("\n\n".join(filter(None, paragraphs)))
+        st.caption(f"{answer.caution} {blocks.escape(answer.tested)}")
+
+
+def show_files(finding: Finding, plan: AnswerPlan, cache: UserScoreCache) -> None:
+    """Offer the answer on one page, its numbers, its command, and the command of a release."""
+    question, location, dataset = plan.question, plan.location, plan.dataset
+    data = f"./{dataset.loaded_name}" if location.private else location.name
+    reading = dataset.reading if location.private else {}
+    seeds = sorted({unit.seed for unit in plan.units})
+    missing = {unit.seed for unit in plan.units if cache.get(unit.key) is None}
+    measured = [seed for seed in seeds if seed not in missing] or seeds
+    command = ["dpmc", *study.build_arguments(question, data, measured, reading)]
+    # What needs the session is read here: files are made without it.
+    title, chart, ends = plan.title, plan.read_curve(), plan.name_gain_ends(finding)
+    files = (
+        blocks.File(
+            "One page to print (HTML)",
+            f"answer-{location.name}.html",
+            "text/html",
+            lambda: render_printed_page(title, finding, ends, shlex.join(command)),
+        ),
+        blocks.File(
+            "Numbers (CSV)",
+            f"answer-{location.name}.csv",
+            "text/csv",
+            lambda: report.format_csv(words.tabulate_answer(finding, chart, *ends)),
+        ),
+    )
+    grid = rows.to_terminal_grid(build_curve_grid(question, plan.advice, location.data), location)
+    argv = ["dpmc", "sweep", *grid.argv()]
+    blocks.show_downloads(*files, picture=chart, argv=argv, displayed_argv=command)
+    with st.expander(
+        "Publish a model with this privacy",
+        icon=":material/publish:",
+        expanded=finding.verdict is study.Verdict.AFFORDABLE,
+    ):
+        show_release(plan, data)
+
+
+def show_release(plan: AnswerPlan, data: str) -> None:
+    """Show the command that releases the recommended mechanism, or why it cannot be released."""
+    dataset, method, task = plan.dataset, plan.method, plan.question.task
+    steps = [UseItemFeatures()] * plan.question.with_item_features
+    try:
+        listed_ratings = declare_catalogue_public(dataset.ratings)
+        ratings, prepared = prepare_all_ratings(listed_ratings, task, steps)
+        check_releasable(method, ratings, prepared)
+    except DpmcError as error:
+        st.markdown(blocks.escape(format_sentence(str(error))))
+        return
+    command = ["dpmc", "release", data, method.id]
+    for name in ("epsilon", "delta"):
+        if registry.has_setting(type(method), name):
+            command += [f"--{name}", format_number(getattr(method, name))]
+    reading = {**dataset.reading, "for_ranking": None}
+    command += format_command_options(
+        reading if plan.location.private else {}, map(str, steps), None
+    )
+    command += ["--catalogue", "from-data"] * plan.location.private + ["--out", "model.npz"]
+    st.markdown(
+        "This command trains on all ratings, with exact noise, and writes a file that you may"
+        " publish. It prints ten lines of Python, with which a person gets recommendations from the"
+        " file and their own ratings."
+    )
+    st.code(shlex.join(command), language="bash", wrap_lines=True)
+    if plan.location.private:
+        st.caption(
+            "`--catalogue from-data` says that everybody may know which items have ratings. If not,"
+            " give lists of all items and users: `--catalogue items.txt --users users.txt`."
+        )
+
+
+def show_curve(plan: AnswerPlan, running: bool) -> None:
+    """Show risk and usefulness over all epsilons; runs that go on add points."""
+    question, id, chart = plan.question, plan.method.id, plan.read_curve()
+    public = question.prepare_public_facts(plan.dataset.ratings.public)
+    theme = state.get_theme()
+    view = state.memoize(
+        "answer picture",
+        (plan.location.name, public, id, chart, theme),
+        lambda: scene.build_view(scene.Scene(scene.create_mechanisms(id), chart, public), theme),
+    )
+    position = EPSILONS.index(question.epsilon)
+    gains = words.list_gains_by_epsilon(chart, id, question.reference)
+    st.markdown("".join(text for text, _ in view["sentences"][position]))
+    summary = words.describe_gains(gains, question.keep)
+    if chart.lines:
+        line = chart.lines[0]
+        size = f"{len(line.epsilon)} of {len(EPSILONS)} epsilons"
+        size += f", {format_count(len(line.seeds), 'seed')}"
+        coarse = ": a coarse curve, which the next runs refine" * running
+        summary = f"{summary} {size}{coarse}. {blocks.EVALUATION}"
+    st.markdown(summary)
+    st.html(scene.render_still(view, position))
+    if chart.lines:
+        table = words.tabulate_gains(gains, chart) if gains else lines.tabulate_line(line)
+        blocks.show_chart_numbers(view["name"], table, "answer curve")
+
+
+def render_printed_page(title: str, finding: Finding, ends: tuple[str, str], command: str) -> str:
+    """Render an answer on one page to print, with its date and its picture.
+
+    Args:
+        title: of the page.
+        finding: the answer.
+        ends: names of what the gain is counted from and up to.
+        command: repeats the answer.
+    """
+    answer, today = words.format_answer(finding), date.today()
+    verdict, *paragraphs = (words.strip_bold(sentence) for sentence in answer if sentence)
+    charts = []
+    if finding.gain_share is not None:
+        id, keep = finding.mechanism.id, finding.question.keep
+        figure = charts_answer.plot_gain_share(id, finding.gain_share, keep, *ends)
+        charts = report.render_charts([("", figure)])
+    sections = [
+        text.render_paragraphs(f"{today.day} {today:%B %Y}, DPMC Lab {paths.get_version()}"),
+        text.render_heading(verdict),
+        *charts,
+        text.render_paragraphs(*paragraphs),
+    ]
+    return report.render_report_page(title, sections, command)
 
 
 shell.enter_through_app()

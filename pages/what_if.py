@@ -216,7 +216,7 @@ def show_curves(source: CurveSource, epsilon: float, *, running: bool) -> None:
         rows.show_grid_state(location, keys.name, source.read_rows(), len(keys.units), "")
     if location.private:
         label = "Can I afford it? Get the answer"
-        st.page_link("pages/answer.py", label=label, icon=":material/arrow_forward:")
+        st.page_link("pages/data.py", label=label, icon=":material/arrow_forward:")
     theme, curve_scene = state.get_theme(), build_scene(source, charts, running=running)
     view = state.memoize(
         "instrument",

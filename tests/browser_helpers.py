@@ -182,7 +182,7 @@ def navigate_to(page, title):
 
 
 def upload_ratings(page, server, folder):
-    """Ratings of 30 users and 20 items, written to `folder`, uploaded on the Data page and read."""
+    """Ratings of 30 users and 20 items, written to `folder`, uploaded on Your data and read."""
     open_and_settle(page, server + "data?way=upload")
     read_ratings(page, folder)
 
@@ -196,8 +196,7 @@ def read_ratings(page, folder):
         page.get_by_role("button", name="Upload", exact=True).click()
     chooser.value.set_files(file)
     settle(page)
-    for label, value in (("Lowest possible rating", "1"), ("Highest possible rating", "5")):
-        page.get_by_role("spinbutton", name=label).fill(value)
+    page.get_by_role("radio", name="1 to 5", exact=True).click()
     page.get_by_role("button", name="Read the ratings").click()
     page.get_by_text("Forget this upload").wait_for()
 

@@ -213,11 +213,12 @@ def collect_imports() -> list[str]:
 
 def open_link(link: str) -> dict[str, Any]:
     """Return what a saved link opens: its notes, and the value behind each of its parameters."""
+    from pages.ui.server import MOVED_PAGES
     from tests.page_helpers import open_page
 
     page, _, query = link.partition("?")
     parameters = dict(parse_qsl(query))  # one value each is enough for AppTest
-    app = open_page(page, **parameters)
+    app = open_page(MOVED_PAGES.get(page, "") or page, **parameters)
     values = {}
     for name in parameters:
         value = app.session_state.get(name, None)

@@ -4,6 +4,7 @@ import json
 import time
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote
 
 import numpy as np
 from streamlit.testing.v1 import AppTest
@@ -88,6 +89,11 @@ def read_all_text(app):
         for e in app.get(kind)
     ]
     return unescape_markdown("\n".join(str(p) for p in texts))
+
+
+def read_html(app):
+    """All pictures and counts of the page, as a browser decodes them."""
+    return unquote(" ".join(block.proto.body for block in app.get("html")))
 
 
 def read_markdown(app):

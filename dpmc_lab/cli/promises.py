@@ -95,8 +95,10 @@ from dpmc_lab.study.verify import (
     verify_signature,
 )
 from dpmc_lab.study.verify import verify_release as verify_file
+from dpmc_lab.sweep.engine import limit_threads
 from dpmc_lab.sweep.presets import EPSILONS
 
+_COARSE_SECONDS = 6.0  # what the units of a coarse curve may take one after the other
 _PROVISIONAL_SECONDS = 10.0  # a provisional answer is printed only if it took longer than this
 OFTEN = ", ".join(answers.FREQUENCY_LABELS.values())
 
@@ -213,17 +215,25 @@ def answer_question(
         collect = partial(
             inquiry.run_missing_units, source=source, cache=score_cache, store=rows, jobs=jobs
         )
-        first_units = [unit for unit in units if unit.seed in chosen_seeds[:2]]
+        # Whoever watches the progress sees a coarse curve first.
+        coarse_units = inquiry.select_coarse_units(plans[-1].units) if show.progress else []
+        wanted = list({unit.key: unit for unit in [*coarse_units, *units]}.values())
+        if show.progress:
+            limit_threads()  # as in the processes that run the other units
+        for unit in coarse_units:  # alone at first, because processes take seconds to start
+            if time.monotonic() - start < _COARSE_SECONDS and not work.stopped:
+                work.run(partial(collect, [unit], jobs=0))
+        first_units = [unit for unit in wanted if unit.seed in chosen_seeds[:2]]
         work.run(
             partial(
-                collect, first_units, report_progress=lambda n_done, _: tell(n_done, len(units))
+                collect, first_units, report_progress=lambda n_done, _: tell(n_done, len(wanted))
             )
         )
         finding = inquiry.compute_finding(question, advice, units, score_cache, ratings)
         if finding is not None and finding.provisional and not work.stopped:
             if time.monotonic() - start > _PROVISIONAL_SECONDS:
                 yield _wrap_sentences(*answers.format_answer(finding)[:2])
-            work.run(partial(collect, units, report_progress=tell))
+            work.run(partial(collect, wanted, report_progress=tell))
             finding = inquiry.compute_finding(question, advice, units, score_cache, ratings)
         if finding is None:
             if not work.stopped:

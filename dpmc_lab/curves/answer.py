@@ -45,12 +45,11 @@ _UNIT_PHRASES = {(PrivacyUnit.PERSON, task): "everything one user rated" for tas
     (PrivacyUnit.RATING, Task.RANKING): "whether one user has one item",
 }
 _PROTECTION_SENTENCES = {
-    PrivacyUnit.PERSON: "Protects against readers of the published model and of others'"
-    " recommendations. **Not against your servers, staff, logs or a breach.**",
-    PrivacyUnit.RATING: "Protects against whoever holds the reports: readers, your servers,"
-    " staff, logs"
-    " or a breach. **Not against a look at the user's own device, nor all of a user's ratings"
-    " together.**",
+    PrivacyUnit.PERSON: "This protects against readers of the published model and of other people's"
+    " recommendations. **It does not protect against your servers, staff, logs or a breach.**",
+    PrivacyUnit.RATING: "This protects against everybody who holds the reports: readers, your"
+    " servers, staff, logs or a breach. **It does not protect against a look at the user's own"
+    " device, and not all of a user's ratings together.**",
 }
 
 
@@ -84,7 +83,7 @@ def format_answer(finding: Finding) -> AnswerSentences:
     """Return the sentences that word a finding."""
     question = finding.question
     attack = finding.attack
-    payer_text = "; ".join(map(_format_payer, finding.payers))
+    payer_text = " and ".join(map(_format_payer, finding.payers))
     question_text = cards.format_attacker_question(
         question.change, clicks=question.task is Task.RANKING
     )
@@ -94,9 +93,10 @@ def format_answer(finding: Finding) -> AnswerSentences:
         _format_unit(finding),
         cards.describe_attacker_limit(question_text, attack.right),
         _PROTECTION_SENTENCES[question.privacy_unit],
-        f"Pays most: {payer_text}." if payer_text else "",
-        f"Offline test on raw data, {format_count(finding.n_private_fits, 'private fit')}: do not"
-        " publish.",
+        f"{capitalise(payer_text)} lose most." if payer_text else "",
+        "These numbers come from a test on raw data with"
+        f" {format_count(finding.n_private_fits, 'private fit')}: keep them inside your"
+        " organisation.",
         f"{finding.mechanism.name}, certified. Tested on {format_split(finding.split)}:"
         f" {format_count(finding.users, 'user')}, {format_count(finding.seeds, 'seed')}."
         " Intervals (95 %) are paired over users and seeds.",
@@ -118,8 +118,8 @@ def format_distinguishable_items(
         f"{distinguishable.n_distinguishable:,}" if distinguishable.n_distinguishable else "none"
     )
     return (
-        f"Epsilon {question.epsilon:g} can tell **{count}** of {possessive}"
-        f" {distinguishable.n_items:,} items from noise"
+        f"At epsilon {question.epsilon:g}, **{count}** of {possessive}"
+        f" {distinguishable.n_items:,} items stand out from the noise"
     )
 
 
@@ -128,24 +128,24 @@ def explain_distinguishable_items(task: Task, protect: PrivacyUnit) -> str:
     signs = task is Task.BINARY and protect is PrivacyUnit.RATING
     quantity = "surplus of likes or dislikes" if signs else "count"
     return (
-        f"Told: a {quantity} above {MIN_NOISE_DEVIATIONS:g} standard deviations of the noise on"
-        " it. Counted on raw"
-        " data, before any fit: for your eyes."
+        f"An item counts if its {quantity} is more than {MIN_NOISE_DEVIATIONS:g} standard"
+        " deviations of the noise on it. This reads raw data, before any run: it is for your eyes"
+        " only."
     )
 
 
 def format_verdict(finding: Finding) -> str:
     """Return the verdict with the limit that it is measured against."""
-    limit = f"(keep {100 * finding.question.keep:g} % of the gain)"
+    limit = f"keep {100 * finding.question.keep:g} % of the benefit"
     text = {
-        Verdict.AFFORDABLE: f"**Affordable** at your limit {limit}.",
-        Verdict.NOT_AFFORDABLE: f"**Not affordable** at your limit {limit}.",
-        Verdict.CANNOT_TELL: f"**Cannot tell**: the interval crosses the limit {limit}.",
-        Verdict.NO_GAIN: "**Cannot tell**: personalisation adds nothing measurable here.",
-        Verdict.BEATEN: "**Cannot tell**: the reference without privacy is beaten.",
-        Verdict.TOO_EARLY: "**Cannot tell** yet: an interval takes two seeds and two users.",
+        Verdict.AFFORDABLE: f"**Affordable** at your limit: {limit}.",
+        Verdict.NOT_AFFORDABLE: f"**Not affordable** at your limit: {limit}.",
+        Verdict.CANNOT_TELL: f"**We cannot tell**: the interval crosses your limit ({limit}).",
+        Verdict.NO_GAIN: "**We cannot tell**: personal predictions add nothing measurable here.",
+        Verdict.BEATEN: "**We cannot tell**: our reference without privacy is worse than this.",
+        Verdict.TOO_EARLY: "**We cannot tell** yet: an interval needs two seeds and two users.",
     }[finding.verdict]
-    return f"Provisional, more seeds are to come: {text}" if finding.provisional else text
+    return f"Provisional, more seeds follow: {text}" if finding.provisional else text
 
 
 def _format_metrics(finding: Finding) -> str:
@@ -161,8 +161,8 @@ def _format_metrics(finding: Finding) -> str:
     text = {
         Task.RATINGS: f"Predictions are off by {private_text}"
         f" {finding.question.metric.in_units_of(finding.public).unit} (RMSE)",
-        Task.BINARY: f"Of {base:,} held-out ratings, {private_text} are told right as like or"
-        " dislike",
+        Task.BINARY: f"Of {base:,} held-out ratings, {private_text} are predicted right as like"
+        " or dislike",
         Task.RANKING: f"Of {base:,} users shown ten items, {private_text} find the held-out one",
     }[task]
     without = "by your own model" if has_own_reference else "without privacy"
@@ -181,27 +181,22 @@ def _format_kept_share(finding: Finding) -> str:
     )
     caveat = "" if finding.gain_share.low > 0 else unclear
     return (
-        f"You keep **{_format_percent_interval(finding.gain_share)}** of what personalisation"
-        f" adds{caveat}."
+        f"You keep **{_format_percent_interval(finding.gain_share)}** of what personal predictions"
+        f" add{caveat}."
     )
 
 
 def _format_percent_interval(share: IntervalEstimate) -> str:
-    """Return '79 % (71-86)', or that an end is unknown."""
+    """Return '79 % (71 to 86 %)', or that an end is unknown."""
     value, low, high = (100 * bound for bound in share)
-    if not math.isfinite(low + high):
-        ends = "no bound on one side"
-    elif round(low) < 0:
-        ends = f"{low:.0f} to {high:.0f}"
-    else:
-        ends = f"{low:.0f}-{high:.0f}"
-    return f"{value:.0f} % ({ends})".replace("-0 %", "0 %")
+    ends = f"{low:.0f} to {high:.0f} %" if math.isfinite(low + high) else "no bound on one side"
+    return f"{value:.0f} % ({ends})".replace("-0 ", "0 ")
 
 
 def _format_interval(
     interval: IntervalEstimate, number_format: str, factor: float, *, value_only: bool
 ) -> str:
-    """Return '0.912 (0.905-0.919)', without the interval if it is unknown or not asked for.
+    """Return '0.912 (0.905 to 0.919)', without the interval if it is unknown or not asked for.
 
     Args:
         interval: the value with its interval.
@@ -212,7 +207,7 @@ def _format_interval(
     value, low, high = (f"{factor * max(bound, 0):{number_format}}" for bound in interval)
     if value_only or not math.isfinite(interval.high - interval.low):
         return value
-    return f"{value} ({low}-{high})"
+    return f"{value} ({low} to {high})"
 
 
 def _format_unit(finding: Finding) -> str:
@@ -224,15 +219,16 @@ def _format_unit(finding: Finding) -> str:
     if cost.certified.delta:
         epsilon += delta
     if _finite_or_none(cost.replaced):
-        epsilon += f" (replacing a row: {format_epsilon(cost.replaced)})"
-    text = f"Unit: {_UNIT_PHRASES[question.privacy_unit, question.task]}; one release; {epsilon}."
+        epsilon += f" ({format_epsilon(cost.replaced)} if a person's row is replaced)"
+    unit = _UNIT_PHRASES[question.privacy_unit, question.task]
+    text = f"Privacy unit: {unit}. One publication costs {epsilon}."
     if question.times > 1:
         year = format_epsilon(cost.year)
         each = format_epsilon(cost.per_release, round_down=True)
-        often = capitalise(FREQUENCY_LABELS.get(question.times, f"{question.times:,} times a year"))
+        often = FREQUENCY_LABELS.get(question.times, f"{question.times:,} times")
         text += (
-            f" **{often} for a year: epsilon {year}{delta}; to stay at {question.epsilon:g}, use"
-            f" {each} each.**"
+            f" **Publishing {often} for a year costs epsilon {year}{delta}; to stay at"
+            f" {question.epsilon:g}, use {each} each time.**"
         )
     return text
 
@@ -240,7 +236,7 @@ def _format_unit(finding: Finding) -> str:
 def _format_payer(payer: Payer) -> str:
     """Return the name of a group that pays most."""
     if payer.by == "users":
-        return f"users under {payer.limit:,} ratings"
+        return f"users with fewer than {payer.limit:,} ratings"
     return f"items outside the top {payer.limit:,}"
 
 
@@ -307,9 +303,9 @@ def describe_gains(gains: list[GainAtEpsilon], keep: float) -> str:
     if len(gains) < 2:
         return ""
     enough = [point.clear and point.share is not None and point.share >= keep for point in gains]
-    limit = f"{100 * keep:g} % of the gain"
+    limit = f"{100 * keep:g} % of the benefit"
     if not gains[-1].clear:
-        return f"Whether {limit} is kept cannot be told: the seeds show none."
+        return f"We cannot tell whether {limit} is kept: the seeds show no benefit."
     first = numbers.find_lasting_epsilon([point.epsilon for point in gains], enough)
     where = f"No epsilon up to {gains[-1].epsilon:g} keeps {limit}"
     if first is not None:

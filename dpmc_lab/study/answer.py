@@ -59,6 +59,7 @@ from dpmc_lab.sweep.engine import POLL_SECONDS
 
 SEEDS = (1, 2, 3, 4, 5)
 N_CURVE_SEEDS = 3  # the first of them, over all epsilons
+COARSE_EPSILONS = (1.0, 0.1, 10.0, 0.3, 3.0)  # of a first curve with one seed, in this order
 MIN_NOISE_DEVIATIONS = 2.0  # a distinguishable count exceeds this many standard deviations of noise
 FEW_RATINGS = 10  # a user with fewer ratings counts as one who gave few
 N_HEAD_ITEMS = 100  # how many items count as the most rated, unless there are few items
@@ -174,6 +175,17 @@ class Inquiry:
             steps=[str(UseItemFeatures())] * self.with_item_features,
             split=split,
         )
+
+
+def select_coarse_units(units: Sequence[Unit]) -> list[Unit]:
+    """Return the private runs of the first seed at few epsilons, which make a first curve."""
+    first = [unit for unit in units if unit.seed == units[0].seed]
+    return [
+        unit
+        for epsilon in COARSE_EPSILONS
+        for unit in first
+        if getattr(unit.mechanism, "epsilon", None) == epsilon
+    ]
 
 
 def build_child_command(

@@ -150,7 +150,7 @@ def run_unit(
     """
     try:
         if pin:
-            _limit_threads()
+            limit_threads()
         result, record = run_unit_locally(unit, source or _sources[unit.source])
         return record if also is None else {**record, "also": also(result)}
     except DpmcError as error:
@@ -211,7 +211,7 @@ def share_solve(mechanism: Any, ratings: Ratings) -> Rounds:
     return _solves.get(key, lambda: tuple(mechanism.solve_without_noise(ratings)))
 
 
-def _limit_threads() -> None:
+def limit_threads() -> None:
     """Hold linear algebra in this process to one thread, unless the environment does already."""
     if all(os.environ.get(name) == "1" for name in THREADS[:2]):
         return

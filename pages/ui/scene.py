@@ -8,10 +8,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from dpmc_core import registry
 from dpmc_core.data import datasets
@@ -36,6 +38,10 @@ from pages.ui.charts import curve as charts_curve
 from pages.ui.charts.curve import Usefulness
 
 STYLESHEET = Path(__file__).with_name("instrument.css")
+_STILL_STYLE = """<style>.still { width: 100%; max-width: 1000px; }
+.still.narrow { display: none; }
+@media (max-width: 640px) { .still.narrow { display: block; } .still.wide { display: none; } }
+</style>"""
 _STEP = 0.005  # between two qualities that may be asked for
 
 
@@ -225,6 +231,21 @@ def build_view(scene: Scene, theme: Theme) -> dict[str, Any]:
             "said": [entry.summary for entry in yours.judged],
         }
     return body | {"id": id}
+
+
+def render_still(view: Mapping[str, Any], position: int) -> str:
+    """Render the charts of a view as HTML, wide and narrow, with a rule at one stop."""
+    colors = ";".join(f"--{name}:{color}" for name, color in view["colors"].items())
+    images = []
+    for kind, picture in view["pictures"].items():
+        svg = picture["svg"].replace("<svg ", f'<svg font-family="sans-serif" style="{colors}" ', 1)
+        rule = f"path.rule{{display:inline;transform:translateX({picture['at'][position]:.1f}px)}}"
+        svg = svg.replace("</svg>", f"<style>.moves{{display:none}}{rule}</style></svg>")
+        name = escape(view["name"])
+        images.append(
+            f'<img class="still {kind}" alt="{name}" src="data:image/svg+xml,{quote(svg)}">'
+        )
+    return _STILL_STYLE + "".join(images)
 
 
 def _invent_person(public: PublicFacts) -> Person:

@@ -129,10 +129,11 @@ class ChartPreloader:
         await self._app(scope, receive, send_with_link if link else send)
 
 
-async def _redirect_to_start(request: Request) -> RedirectResponse:
-    """Redirect to the bare address of the first page, keeping the query."""
+async def _redirect_moved_page(request: Request) -> RedirectResponse:
+    """Redirect to the address that a page has now, keeping the query."""
     prefix = "../" if request.url.path.endswith("/") else "./"
-    return RedirectResponse(prefix + (f"?{request.url.query}" if request.url.query else ""))
+    address = prefix + MOVED_PAGES[request.url.path.rstrip("/").rpartition("/")[2]]
+    return RedirectResponse(address + (f"?{request.url.query}" if request.url.query else ""))
 
 
 async def _serve_page(request: Request) -> HTMLResponse:
@@ -156,11 +157,16 @@ async def _serve_page(request: Request) -> HTMLResponse:
     return HTMLResponse(html, headers={"cache-control": "no-cache"})
 
 
-# The name of the first page's file leads to the bare address, links and all: every other page opens
-# under its file's name, and Streamlit calls this one not found.
+# Addresses that lead elsewhere, links and all: the first page, which stands at the bare address and
+# which Streamlit does not find under its file's name, and pages that became a part of others.
+MOVED_PAGES = {"what_if": "", "answer": "data"}
 ROUTES = [
     Route(f"/{st.get_option('server.baseUrlPath').strip('/')}/".replace("//", "/"), _serve_page),
-    *(Route(f"/{{base:path}}what_if{end}", _redirect_to_start) for end in ("", "/")),
+    *(
+        Route(f"/{{base:path}}{name}{end}", _redirect_moved_page)
+        for name in MOVED_PAGES
+        for end in ("", "/")
+    ),
     *(
         Route(f"{base}/{file.stem}", _serve_page)
         for base in ("", "/{base:path}")

@@ -40,7 +40,8 @@ STYLESHEET = (
     " pointer-events: none; animation: further linear; animation-timeline: --across; }"
     "</style>"
 )
-# A keyboard reaches a page's main control at once, and a changed answer is read aloud.
+# A keyboard reaches a page's main control at once, and a changed answer is read aloud. A verdict on
+# your data, which stands above what one has pressed, comes into view.
 ACCESS = """<style>
 #skip { position: fixed; left: 1rem; top: -4rem; z-index: 999999; padding: .5rem 1rem;
   background: #14161a; color: #fdfdfc; border-radius: .4rem; }
@@ -60,7 +61,10 @@ ACCESS = """<style>
     (sliders.find(slider => slider.checkVisibility()) ?? heading)?.focus();
   };
   new MutationObserver(() => {
-    for (const answer of list(".st-key-answer:not([aria-live])")) answer.ariaLive = "polite";
+    for (const answer of list(".st-key-answer:not([aria-live])")) {
+      answer.ariaLive = "polite";
+      if (list(".st-key-ratings").length) answer.scrollIntoView({ block: "center" });
+    }
   }).observe(document.body, { subtree: true, childList: true });
 }</script>"""
 # The accent must be light to be read as text on a dark surface; what is written on it is dark.

@@ -74,9 +74,9 @@ def find_generation_error(text: str) -> DpmcError | None:
 
 def choose_data(label: str = "Data", **options: Any) -> str:
     """Show the choice of a data set, which is the same on every page and in the address."""
-    available_names = list_names()
     if "next data" in st.session_state:
         st.session_state["data"] = st.session_state.pop("next data")
+    available_names = list_names()
     if st.session_state.get("data", UPLOAD) not in available_names:
         st.session_state.pop("data", None)  # an upload that is gone
     state.apply_link_choice("data", "the data", available_names)
@@ -86,7 +86,7 @@ def choose_data(label: str = "Data", **options: Any) -> str:
         format_func=available_names.__getitem__,
         key="data",
         bind="query-params",
-        help="Generated samples, public sets you downloaded, or your own ratings: see Data.",
+        help="Generated samples, public sets you downloaded, or your own ratings: see Your data.",
         **options,
     )
     return chosen
@@ -132,7 +132,7 @@ def forget_upload() -> None:
     state.get_run_history().forget_data(UPLOAD)
     state.get_upload_folder().close()
     state.clear_memoized()
-    for key in (UPLOAD, "upload looks", "answer found"):
+    for key in (UPLOAD, "upload looks", "chosen reading"):
         st.session_state.pop(key, None)
 
 

@@ -25,6 +25,8 @@ STYLESHEET = """<style>
 .dpmc-say .use { border-bottom: 3px solid var(--method, transparent); }
 .st-key-choices > :has(> .stSelectbox) { flex: 0 0 14.5rem; }
 .st-key-choices > .st-key-scenario.st-key-scenario { flex: 0 1 26rem; max-width: 100%; }
+.st-key-ratings { min-height: 4.25rem; }
+.st-key-ways { min-height: 11rem; }
 .st-key-figure { --high: 60vh; --least: 22rem; }
 .st-key-figure :has(> * > .stPlotlyChart), .st-key-figure :has(> .stPlotlyChart),
 .st-key-figure .stPlotlyChart, .st-key-figure .stPlotlyChart > div { flex: none;

@@ -18,7 +18,7 @@ from tests.slow_helpers import mark_rest_slow
 
 pytestmark = pytest.mark.browser
 
-PAGES = ("", "data", "train", "compare", "noise", "guarantees", "protocol", "answer")
+PAGES = ("", "data", "train", "compare", "noise", "guarantees", "protocol")
 PAGES_AND_THEMES = product(PAGES, ["light", "dark"])
 FIRST = [("", "dark"), ("train", "light"), ("compare", "dark")]
 
@@ -86,7 +86,7 @@ def test_training_in_the_browser_shows_charts_and_hands_out_its_card(page, serve
 def test_an_uploaded_file_is_used_and_stays_in_its_tab(page, browser, server, tmp_path):
     upload_ratings(page, server, tmp_path)
     settle(page)
-    assert page.locator('[data-testid="stMetricValue"]').all_inner_texts()[:2] == ["30", "20"]
+    assert page.get_by_text("30 users, 20 items").is_visible()
     navigate_to(page, "Train")
     settle(page)
     page.get_by_role("button", name="Train", exact=True).click()
@@ -106,7 +106,7 @@ def test_a_table_of_the_items_stands_beside_an_upload(page, server, tmp_path):
     item_means = [np.mean([1 + (u * i) % 5 for u, i in rated if i == item]) for item in range(20)]
     rows = [f"i{i},{'odd' if i % 2 else 'even'},{item_means[i]:.3f},same" for i in range(19)]
     table.write_text("\n".join(["what,genre,score,shop", *rows]) + "\n")
-    page.get_by_text("What is publicly known of the items").click()
+    page.get_by_text("More: ").click()
     with page.expect_file_chooser() as chooser:
         page.get_by_role("button", name="Upload", exact=True).last.click()
     chooser.value.set_files(table)
@@ -117,11 +117,10 @@ def test_a_table_of_the_items_stands_beside_an_upload(page, server, tmp_path):
     chosen = public_toolbar.get_by_role("button", pressed=True)
     assert public_toolbar.get_by_role("button").all_inner_texts() == ["genre", "score"]
     assert chosen.all_inner_texts() == ["genre"]  # the mean rating is marked
-    page.get_by_role("button", name="Know these of the items").click()
+    page.get_by_role("button", name="Use these public facts").click()
     page.get_by_text("What is publicly known of the items: genre").wait_for()
-    navigate_to(page, "The answer")
     settle(page)
-    assert page.get_by_text("Public facts").is_visible()
+    assert page.get_by_text("Public facts", exact=True).is_visible()
 
 
 def test_on_a_phone_numbers_of_the_claims_and_the_ends_of_the_slider_are_whole(browser, server):
@@ -140,7 +139,7 @@ def test_on_a_phone_numbers_of_the_claims_and_the_ends_of_the_slider_are_whole(b
     assert len(ticks) > 1
     for left, right in itertools.pairwise(ticks):
         assert right["x"] - left["x"] - left["width"] >= 10
-    for path in ("guarantees", "noise", "answer"):
+    for path in ("guarantees", "noise", "data"):
         open_and_settle(page, server + path)
         line = page.locator(".st-key-epsilon-line")
         ends = [line.get_by_text(end).bounding_box() for end in ("more private", "more accurate")]

@@ -28,7 +28,7 @@ RUN = """async rules => {
       v.nodes.map(n => n.target.join(" ") + ": " + [...n.any, ...n.all, ...n.none][0]?.message)]);
 }"""
 PAGES = [entry.file for section in SECTIONS.values() for entry in section]
-FIRST = [("what_if", "light"), ("train", "dark"), ("compare", "light"), ("answer", "dark")]
+FIRST = [("what_if", "light"), ("train", "dark"), ("compare", "light"), ("data", "dark")]
 EACH = [(page, theme) for page in PAGES for theme in ("light", "dark")]
 
 

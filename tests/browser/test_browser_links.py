@@ -16,8 +16,8 @@ SHARED = {"data": "Neighbourhood restaurants", "mechanism": "Gradient perturbati
 SHARED |= {"epsilon": "3"}
 LINK = "data=restaurants&mechanism=gradient&epsilon=3"
 # What a page has of the shared choices, where it has not all of them.
-HAS = {"Ratings": ("data",), "Compare": ("data",), "Protocol": ("data",)}
-HAS |= {"The answer": ("data", "epsilon"), "Learn": (), "Class": (), "Papers": ()}
+HAS = {"Compare": ("data",), "Protocol": ("data",)}
+HAS |= {"Your data": ("data",), "Learn": (), "Class": (), "Papers": ()}
 
 
 def read_params(page):

@@ -3,7 +3,7 @@
 Everybody begins at the start page, follows visible words by mouse and types on the keyboard. Of
 the tasks that must work so, others are elsewhere: test_browser_links.py opens a copied link in
 another place, test_browser_train.py trains, stops, trains again and compares, test_browser_learn.py
-finishes a lesson, test_browser_answer.py uploads a file, test_browser_compare.py looks for the
+finishes a lesson, test_browser_data.py uploads a file, test_browser_compare.py looks for the
 smallest epsilon, and test_browser_noise.py compares the noise at two of them.
 """
 

@@ -27,7 +27,7 @@ READ_SCRIPT = """count => [...Array(count).keys()].map(k =>
     e => [e.textContent, [...e.querySelectorAll("*")].map(c => c.tagName).join(" ")]))"""
 PAGES = {
     "": ("data", "mechanism", "epsilon"),
-    "data": ("data", "way", "holdout", "cap", "top_items", "binarise"),
+    "data": ("data", "way", "answer_protect", "answer_often", "answer_keep", "answer_delta"),
     "train": ("data", "mechanism", "epsilon", "wide", "fresh", "seed", "input-flip.link"),
     "compare": ("data", "task", "grid", "seeds", "mechanisms", "holdout", "count"),
     "noise": ("data", "mechanism", "epsilon", "wide", "objective.radius"),

@@ -133,13 +133,11 @@ READING = (
          named("layouts", "test_what_leaves_much_out_is_no_advice")),
     )
     + family_of(
-        "reading", "pages/data.py",
-        ("the upload page asks for clicks by itself", UNIT,
-         'NO_COLUMN if role == "time" else'
-         ' None)', "NO_COLUMN if role in OPTIONAL_ROLE_LABELS else None)",
-         named("pages", "test_with_a_range_an_upload_is_read_as_clicks_only_if_asked")),
-        ("the upload page reads a guessed column of users", UNIT, "disabled=not sure)",
-         "disabled=False)",
+        "reading", "pages/ui/upload.py",
+        ("the range of an upload is forgotten", UNIT, "unranged | ends)", "unranged)",
+         named("pages", "test_an_upload_is_read_with_the_range_given_by_hand")),
+        ("the upload page reads a guessed column of users", UNIT,
+         "chosen = readings[0] if is_sure else None", "chosen = readings[0]",
          named("pages", "test_an_upload_waits_until_its_column_of_users_is_confirmed")),
     )
 )

@@ -141,16 +141,14 @@ PAGES = (
 )
 
 PAGES += family_of(
-    "pages", "pages/answer.py",
+    "pages", "pages/data.py",
     ("the command of an answer reads a file as nobody did", OTHER,
-     "dataset.reading if where.private else {}", "{}",
-     named("page_answer", "test_the_printed_page_of_an_upload_has_what_repeats_its_verdict")),
+     "reading = dataset.reading if location.private else {}", "reading = {}",
+     named("page_data", "test_the_printed_page_of_an_upload_has_what_repeats_its_verdict")),
     ("the answer asks for a task before the data are read", OTHER,
-     "            dataset = sources.get_dataset(data)  # without it there is no task to "
-     "choose\n"
-     "            task = predicted(data, protect)\n",
-     "            task = predicted(data, protect)\n"
-     "            dataset = sources.get_dataset(data)\n", named("absurd_links",
+     "        dataset = sources.get_dataset(data)\n",
+     "        ask_question(data, None)\n        dataset = sources.get_dataset(data)\n",
+     named("absurd_links",
      "test_the_answer_on_data_that_cannot_be_read_is_the_sentence_of_other_pages")),
 )
 

@@ -10,7 +10,7 @@ ANSWER = (
         "answer", "dpmc_lab/study/answer.py",
         ("the command of an answer has a rounded limit", OTHER,
          '"--keep", format_number(question.keep)', '"--keep", f"{question.keep:.2f}"',
-         named("page_answer", "test_the_printed_page_of_an_upload_has_what_repeats_its_verdict")),
+         named("page_data", "test_the_printed_page_of_an_upload_has_what_repeats_its_verdict")),
         ("affordable by the value and not by its interval", OTHER, "if gain_share.low >= limit:",
          "if gain_share.value >= limit:",
          named("answer", "test_the_verdict_is_where_the_interval_lies")),

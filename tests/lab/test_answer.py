@@ -236,7 +236,7 @@ def test_no_gain_is_said_and_one_seed_is_too_early(restaurants):
     worse = core.compute_finding(inquiry, advice, units, cache, ratings)
     assert worse.verdict is Verdict.NO_GAIN
     assert worse.gain_share is None
-    assert "adds nothing measurable" in words.format_answer(worse).verdict
+    assert "add nothing measurable" in words.format_answer(worse).verdict
     assert "You keep" not in words.format_answer(worse).found
     assert "by your own model" in words.format_answer(worse).found
     first_seed = core.compute_finding(
@@ -268,7 +268,7 @@ def test_who_pays_most_is_said_where_it_is_clear():
     assert (by_user.by, by_user.limit) == ("users", 10)
     assert (by_item.by, by_item.limit) == ("items", 100)
     assert by_item.loss.value > by_item.others.value > 0
-    assert words._format_payer(by_user) == "users under 10 ratings"
+    assert words._format_payer(by_user) == "users with fewer than 10 ratings"
 
 
 @pytest.mark.slow
@@ -375,9 +375,7 @@ def test_an_answer_is_provisional_until_all_seeds_are_through(restaurants):
     cache = UserScoreCache()
     core.run_missing_units([unit for unit in units if unit.seed < 3], source, cache)
     provisional = core.compute_finding(question, advice, units, cache, restaurants.ratings)
-    assert words.format_answer(provisional).verdict.startswith(
-        "Provisional, more seeds are to come: "
-    )
+    assert words.format_answer(provisional).verdict.startswith("Provisional, more seeds follow: ")
     assert words.serialise_finding(provisional)["provisional"]
     core.run_missing_units(units, source, cache)
     final = core.compute_finding(question, advice, units, cache, restaurants.ratings)
@@ -409,6 +407,32 @@ def test_epsilons_are_rounded_against_the_one_who_promises():
 
 
 # --- the command ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_whoever_watches_sees_a_coarse_curve_first(monkeypatch, watched):
+    """The private runs of one seed at few epsilons; then the answer, of which no run is lost."""
+    batches, alone = [], []
+
+    def record(units, *_, jobs, **__):
+        if jobs:  # the first units run alone, as long as they take no time
+            batches.append([*alone, *units])
+            raise KeyboardInterrupt
+        alone.extend(units)
+
+    monkeypatch.setattr(core, "run_missing_units", record)
+    argv = ["answer", "restaurants", *["--progress"] * watched]
+    assert main([*argv, "--seeds", "1:3"]) == 130
+    first = [
+        (unit.seed, getattr(unit.mechanism, "epsilon", None))
+        for unit in batches[0]
+        if unit.mechanism.id == "private-effects"
+    ]
+    assert len(alone) == 15 * watched
+    if watched:
+        assert first[:5] == [(1, epsilon) for epsilon in core.COARSE_EPSILONS]
+        assert all(registry.adds_noise(type(unit.mechanism)) for unit in batches[0][:15])
+    assert sorted({epsilon for seed, epsilon in first if seed == 2}) == [1.0]
 
 
 @pytest.mark.slow

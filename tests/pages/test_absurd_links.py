@@ -18,7 +18,7 @@ from tests.slow_helpers import mark_rest_slow
 ABSURD_LINKS = (
     ("what_if", {}),
     ("data", {"way": "public"}),
-    ("answer", {}),
+    ("data", {"way": "sample"}),
     ("train", {}),
     ("train", {"data": "bookshop-clicks"}),
     ("compare", {}),
@@ -150,6 +150,6 @@ def test_a_page_opens_at_absurd_addresses(page, count, bound):
 @pytest.mark.usefixtures("damaged")
 @pytest.mark.parametrize("data", [*UNREADABLE, *DAMAGED])
 def test_the_answer_on_data_that_cannot_be_read_is_the_sentence_of_other_pages(data):
-    errors = [[e.value for e in open_page(page, data=data).error] for page in ("train", "answer")]
+    errors = [[e.value for e in open_page(page, data=data).error] for page in ("train", "data")]
     assert len(errors[0]) == 1
     assert errors[1] == errors[0]

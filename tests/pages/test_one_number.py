@@ -271,7 +271,7 @@ def read_pages(statements, data, id, target, *, with_features=False):
     # Both are rounded.
     assert half == pytest.approx(half_percent, abs=0.11 if metric.is_share else 0.0011)
     check_deltas(app)
-    for name in ("guarantees", "train", "answer"):
+    for name in ("guarantees", "train", "data"):
         app = open_page(name, data=data, mechanism=id, **params)
         if name == "guarantees":
             add_guarantees(statements, app, id)

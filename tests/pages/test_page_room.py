@@ -19,6 +19,7 @@ from tests.page_helpers import (
     open_page,
     press_button,
     read_all_text,
+    read_html,
     read_markdown,
     unescape_markdown,
 )
@@ -55,11 +56,6 @@ def simulate_answers(app):
 
 def get_own_room(app):
     return app.session_state["own room"]
-
-
-def read_html(app):
-    """Return all pictures and counts of the page."""
-    return " ".join(block.proto.body for block in app.get("html"))
 
 
 def find_field(app, label):
@@ -486,7 +482,7 @@ def test_in_a_class_only_the_teacher_uploads_computes_and_downloads(class_mode, 
         ("data", {"way": "public"}, "download data sets"),
         ("compare", {"data": "one-bit-lab", "grid": "custom", "seeds": "50"}, "compute it"),
         ("guarantees", {}, "start an attack"),
-        ("answer", {}, "compute an answer"),
+        ("data", {}, "compute an answer"),
         ("papers", {"experiment": "z16-generated"}, "run an experiment"),
     )
     labels = (

@@ -8,6 +8,7 @@ import re
 import shlex
 import sys
 import weakref
+from pathlib import Path
 
 import plotly.graph_objects as plotly
 import pytest
@@ -35,7 +36,7 @@ from dpmc_lab.protocol.federated import FLOW
 from dpmc_lab.store import Store
 from dpmc_lab.sweep import Grid
 from dpmc_lab.sweep.presets import EPSILONS
-from pages.ui import charts, private, scene, sentences
+from pages.ui import charts, private, scene, sentences, upload
 from pages.ui.charts.curve import Usefulness
 from tests.page_helpers import (
     find_button,
@@ -84,6 +85,8 @@ def test_a_page_opens_on_its_own_with_one_sentence_that_says_what_to_do(name):
 @pytest.mark.parametrize("name", ["data", "noise", "guarantees"])
 def test_every_chart_has_words_and_a_table_that_unfolds(name):
     app = open_page(name, data="one-bit-lab")
+    app.session_state["report"] = True  # of your data
+    app.run()
     count, tables = len(list_charts(app)), len(app.dataframe)
     alts = {chart.proto.alt for chart in list_charts(app)}
     assert count
@@ -272,32 +275,34 @@ LATER = b"userId,movieId,rating,timestamp\n" + b"".join(
 
 
 def upload_file(app, content, name="ratings.csv", low=1.0, high=5.0):
-    app.segmented_control(key="way").set_value("upload").run()
     app.file_uploader[0].upload(name, content.encode() if isinstance(content, str) else content)
     app.run()
-    if app.error or not app.form_submit_button or app.form_submit_button[0].disabled:
+    if app.error or find_button(app, "Read the ratings") is None:
         return app
     return confirm_reading(app, low, high)
 
 
 def confirm_reading(app, low, high):
-    numbers = {n.label: n for n in app.number_input}
-    numbers["Lowest possible rating"].set_value(low)
-    numbers["Highest possible rating"].set_value(high)
-    app.form_submit_button[0].click().run()
+    if low is not None:
+        (scale,) = (group for group in app.get("button_group") if group.label == "Possible ratings")
+        name = f"{low:g} to {high:g}"
+        scale.set_value(name if name in upload.SCALES else "Others").run()
+        for number in app.number_input:
+            if number.label.endswith("possible rating"):
+                number.set_value(low if number.label.startswith("Lowest") else high)
+    press_button(app, "Read the ratings")
     run_until_done(app)
-    assert not app.exception
     return app
 
 
 def test_an_upload_is_read_with_the_range_given_by_hand():
-    app = upload_file(open_page("data"), CSV, low=0.0, high=10.0)
-    assert not app.error
-    assert app.selectbox(key="data").value == "upload"
-    public = app.session_state["upload"].ratings.public
-    assert (public.users, public.items, public.low, public.high) == (30, 20, 0, 10)
-    tiles = {tile.label: tile.value for tile in app.metric}
-    assert tiles["Users"] == "30"
+    for low, high in ((0, 10), (0, 7)):
+        app = upload_file(open_page("data"), CSV, low=float(low), high=float(high))
+        assert not app.error
+        assert app.selectbox(key="data").value == "upload"
+        public = app.session_state["upload"].ratings.public
+        assert (public.users, public.items, public.low, public.high) == (30, 20, low, high)
+        assert "30 users, 20 items" in read_all_text(app)
 
 
 @pytest.mark.parametrize("content", [CSV, LATER], ids=["own", "headed like a public set"])
@@ -310,10 +315,9 @@ def test_an_upload_without_a_range_asks_for_it(content):
 def test_with_a_range_an_upload_is_read_as_clicks_only_if_asked():
     text = "user,item\n" + "".join(f"u{k % 7},i{k}\n" for k in range(20))
     app = upload_file(open_page("data"), text)
-    assert "no column holds the rating" in app.error[0].value
+    assert "no column holds the rating" in app.warning[0].value
     assert "upload" not in app.session_state
-    (ratings,) = (box for box in app.selectbox if box.label == "Ratings")
-    ratings.set_value("none")
+    press_button(app, "Choose this reading")
     press_button(app, "Read the ratings")
     assert app.session_state["upload"].ratings.has_only_clicks
 
@@ -322,17 +326,15 @@ def test_an_upload_waits_until_its_column_of_users_is_confirmed():
     """A guess is confirmed, what no name says is chosen, and what counts contradict is asked."""
     rows = CSV.partition("\n")[2]
     csv_text = "user,item,rating\n" + "".join(f"u{k},f{k % 9},3\n" for k in range(120))
-    for content, column in ((rows, 0), ("name,film,stars\n" + rows, None), (csv_text, 0)):
+    for content, column in ((rows, 0), ("name,film,stars\n" + rows, None), (csv_text, None)):
         app = upload_file(open_page("data"), content)
         assert "upload" not in app.session_state
-        assert app.form_submit_button[0].disabled
+        assert find_button(app, "Read the ratings") is None
         if column is None:
             (users,) = (box for box in app.selectbox if box.label == "Users")
-            users.set_value(0)
+            users.set_value(1).run()
         else:
-            app.checkbox[0].check()
-        app.run()
-        assert not app.form_submit_button[0].disabled
+            next(b for b in app.button if b.label == "Choose this reading").click().run()
         ratings = confirm_reading(app, 1.0, 5.0).session_state["upload"].ratings
         assert "user" not in ratings.columns.guessed
         assert ratings.public.users == (120 if content == csv_text else 30)
@@ -352,6 +354,54 @@ def test_one_click_chooses_how_an_upload_is_read():
     assert "--read layout=transposed" in app.code[0].value
     ratings = confirm_reading(app, 1.0, 5.0).session_state["upload"].ratings
     assert (ratings.public.users, ratings.public.items) == (9, 6)
+
+
+WILD = Path(__file__).resolve().parents[3] / "shared" / "data" / "wild"
+# How people bring ratings: rows, matrices, surveys, blocks, words, clicks; then what is no table.
+WILD_FILES = (
+    *("ml-25m.csv", "amazon2014.csv", "bx-latin1.csv", "german.csv", "netflix.txt", "gforms.csv"),
+    *("moodle.csv", "wide-gaps.csv", "wide-transposed-dense.csv", "wide-euro.csv", "wide.parquet"),
+    *("words.csv", "likert.csv", "stars-glyph.csv", "steam-200k.csv", "anime.csv", "ml.zip"),
+    *("clicks-time.csv", "gowalla-snap.txt", "index-and-numbers.csv", "utf16.csv", "total-row.csv"),
+)
+WILD_REFUSED = ("letterboxd-like.csv", "sav.sav", "libsvm.txt", "nested.json")
+
+
+def click_to_ratings(app, truth):
+    """Choose the right reading where one must be chosen, and read the ratings."""
+    ends = truth.get("range", "0:1" if truth.get("mean", 1) < 1 else "1:5")
+    if truth.get("mean", 1) > 5:
+        ends = "0:1000"
+    low, high = map(float, ends.split(":")) if ends else (None, None)
+    for _ in range(4):
+        offers = [text.value for text in app.markdown if " people, " in text.value]
+        buttons = [button for button in app.button if button.label == "Choose this reading"]
+        if find_button(app, "Read the ratings"):
+            confirm_reading(app, low, high)
+        elif buttons:
+            right = f"{truth['users']} people, {truth['items']} items, {truth['n']:,} "
+            kind = "ratings from" if ends else "clicks"
+            next(b for b, o in zip(buttons, offers, strict=True) if right + kind in o).click().run()
+        if "upload" in app.session_state:
+            return
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not WILD.is_dir(), reason="the files of ../shared/data are not here")
+@pytest.mark.parametrize("name", [*WILD_FILES, *WILD_REFUSED])
+def test_files_as_people_bring_them_are_read_right_by_clicks_or_refused(name):
+    truth = json.loads((WILD / "right.json").read_text("utf-8"))[name]
+    app = open_page("data")
+    app.file_uploader[0].upload(name, (WILD / name).read_bytes())
+    app.run()
+    if name in WILD_REFUSED:
+        assert len(app.error[0].value) > 40
+        assert not find_button(app, "Read the ratings")
+        return
+    click_to_ratings(app, truth)
+    ratings = app.session_state["upload"].ratings
+    found = (ratings.public.users, ratings.public.items, len(ratings))
+    assert found == (truth["users"], truth["items"], truth["n"])
 
 
 def test_an_upload_without_ratings_and_range_is_clicks():
@@ -400,7 +450,7 @@ def test_forgetting_an_upload_drops_the_file_and_all_that_came_of_it():
     assert {"federated play", "comparison figure"} <= set(app.session_state["kept"])
     press_button(app, "Forget this upload")
     assert "upload" not in app.session_state
-    assert "kept" not in app.session_state
+    assert not {"federated play", "comparison figure"} & set(app.session_state["kept"])
     assert app.selectbox(key="data").value == "movie-night"
     assert app.file_uploader[0].value is None
     go_to(app, "pages/train.py")
@@ -420,7 +470,7 @@ def _session():
 
 def test_forgetting_an_upload_leaves_nothing_of_it_in_the_session():
     app, secret = AppTest.from_function(_session), ["a rating"]
-    for name in ("upload", "upload looks", "answer found"):
+    for name in ("upload", "upload looks", "chosen reading"):
         app.session_state[name] = secret
     app.session_state["kept"] = {"a chart": ("choices", secret)}
     app.session_state["forget"] = True
@@ -465,9 +515,8 @@ def test_the_command_of_a_run_on_an_upload_names_its_file_range_and_columns():
     run_until_done(app)
     command = next(c.value for c in app.code if c.value.startswith("dpmc fit"))
     assert command.startswith("dpmc fit ratings.csv ")
-    for option in ("--range=1:5", "--read item=2", "--read rating=3"):
-        assert option in command
-    assert "user=" not in command  # the header names it
+    assert "--range=1:5" in command
+    assert "--read" not in command  # the header names every column
 
 
 def test_the_command_of_a_run_on_an_upload_repeats_it(tmp_path, monkeypatch, capsys):
@@ -516,11 +565,10 @@ def test_the_command_of_a_run_on_an_upload_repeats_it(tmp_path, monkeypatch, cap
 )
 def test_a_bad_file_is_a_sentence_and_loses_nothing(content, message):
     app = upload_file(open_page("data", data="restaurants"), content)
-    assert app.error
-    assert message in unescape_markdown(app.error[0].value).lower()
-    assert "Traceback" not in app.error[0].value
-    assert "Ratings.csv" not in unescape_markdown(app.error[0].value)  # a name keeps its letters
-    assert "Still open: Neighbourhood restaurants" in unescape_markdown(read_all_text(app))
+    refusal = unescape_markdown([*app.error, *app.warning][0].value)
+    assert message in refusal.lower()
+    assert "Traceback" not in refusal
+    assert "Ratings.csv" not in refusal  # a name keeps its letters
     assert app.selectbox(key="data").value == "restaurants"
 
 
@@ -536,7 +584,7 @@ def test_too_much_is_refused_on_the_server(monkeypatch, limit):
 
         return reading
 
-    for function in ("preview_upload", "load_upload"):
+    for function in ("preview_upload", "examine_upload", "load_upload"):
         monkeypatch.setattr(datasets, function, lowered(getattr(datasets, function)))
     app = upload_file(open_page("data"), CSV)
     if name == "max_bytes":
@@ -639,6 +687,8 @@ def test_without_times_the_hold_out_is_called_a_draw_and_the_seed_is_the_command
 
 def test_an_upload_headed_like_a_public_set_is_the_person_s_own():
     app = upload_file(open_page("data", data="restaurants"), LATER)
+    app.session_state["report"] = True
+    app.run()
     assert "Licence: not stated in the file" in unescape_markdown(read_all_text(app))
     assert "GroupLens" not in read_all_text(app)
 
@@ -775,12 +825,12 @@ def test_a_part_of_a_curve_says_so_shows_no_band_of_one_seed_and_goes_on():
 
 
 def test_a_generated_set_is_drawn_anew_and_its_address_opens_it():
-    app = open_page("data")
+    app = open_page("data", way="sample")
     app.text_input[0].input("rank-one:users=60,items=20,per_user=5,seed=2")
-    press_button(app, "Draw it")
-    assert "300" in [m.value for m in app.metric]
+    press_button(app, "Generate it")
+    assert "300 ratings" in read_all_text(app)
     link = open_page("data", data="rank-one:users=60,items=20,per_user=5,seed=2")
-    assert "300" in [m.value for m in link.metric]
+    assert "300 ratings" in read_all_text(link)
 
 
 @pytest.mark.parametrize(
@@ -798,9 +848,9 @@ def test_a_generated_set_is_drawn_anew_and_its_address_opens_it():
     ],
 )
 def test_what_cannot_be_drawn_is_a_sentence_and_its_link_a_note(text, sentence):
-    app = open_page("data")
+    app = open_page("data", way="sample")
     app.text_input[0].input(text)
-    press_button(app, "Draw it")
+    press_button(app, "Generate it")
     page_text = read_all_text(app)
     assert sentence.lower() in page_text.lower()
     assert not open_page("data", data=text).exception
@@ -829,7 +879,7 @@ def test_a_public_set_is_downloaded_once_its_terms_are_accepted(monkeypatch, tmp
     wait_until(app, lambda: find_button(app, "Open it"))
     press_button(app, "Open it")
     assert app.selectbox(key="data").value == "ml-100k"
-    assert {tile.label: tile.value for tile in app.metric}["Ratings"] == "64"
+    assert "64 ratings" in read_all_text(app)
 
 
 def test_a_download_that_fails_is_a_sentence(monkeypatch, tmp_path):

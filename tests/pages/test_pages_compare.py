@@ -646,7 +646,6 @@ def test_an_upload_is_swept_in_a_folder_of_its_own():
     assert {"ratings.dpmc.npz", "results.sqlite", "sweeps"} < {path.name for path in paths}
     assert all((path.stat().st_mode & 0o077) == 0 for path in paths)
     app.switch_page("pages/data.py").run()
-    app.segmented_control(key="way").set_value("upload").run()
     find_button(app, "Forget this upload").click().run()
     assert not app.exception
     assert not folder.exists()

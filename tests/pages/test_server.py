@@ -138,6 +138,15 @@ def test_the_first_page_opens_under_its_own_name_with_its_link():
     assert request_path("/base/what_if/", b"a=%C3%A4") == (307, b"../?a=%C3%A4")
     for other_path in ("/what_if/_stcore/health", "/static/what_if.js"):
         assert request_path(other_path) is None
+
+
+def test_a_page_that_became_a_part_of_another_leads_there_with_its_link():
+    assert request_path("/answer") == (307, b"./data")
+    query = b"data=long-tail&answer_often=daily"
+    assert request_path("/lab/answer/", query) == (307, b"../data?" + query)
+
+
+def test_the_first_page_is_the_one_whose_name_leads_to_the_bare_address():
     assert next(iter(SECTIONS.values()))[0].file == "what_if"
 
 

@@ -288,10 +288,6 @@ class Figure:
             merge_options(merge_options({}, preset), options)
         )
 
-    def add_panel_title(self, panel: str, text: str) -> None:
-        """Add a title above a panel."""
-        self.add_annotation("panel", text=text, xref=f"x{panel} domain", yref=f"y{panel} domain")
-
 
 def _encode_array(values: Any) -> Any:
     """Return an array of numbers in Plotly's binary form, and any other array as a list.

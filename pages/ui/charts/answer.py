@@ -1,15 +1,11 @@
-"""Draw the share of the gain that is kept, at one epsilon and at all of them."""
+"""Draw the share of the gain that is kept at one epsilon."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-
 import numpy as np
 
-from dpmc_lab.curves.answer import GainAtEpsilon
 from dpmc_lab.study.paired import IntervalEstimate
-from pages.ui.charts import EPSILON_AXIS, INK, MUTED, Figure, create_figure, get_style
+from pages.ui.charts import INK, MUTED, Figure, create_figure, get_style
 
 _MIN_RANGE = (-0.12, 1.12)  # what always shows of the axis, as a share of the gain
 _CLIP_RANGE = (-0.6, 1.6)  # where an interval is cut
@@ -22,17 +18,6 @@ def _share_axis(low: float, high: float) -> list[float]:
     """
     ends = min(_MIN_RANGE[0], low - 0.05), max(_MIN_RANGE[1], high + 0.05)
     return [max(ends[0], _CLIP_RANGE[0] - 0.05), min(ends[1], _CLIP_RANGE[1] + 0.05)]
-
-
-def _list_levels(
-    baseline_name: str, reference_name: str, limit: float
-) -> tuple[tuple[float, str, str, str], ...]:
-    """Return share, name, colour and dash of the baseline, the reference and the limit."""
-    return (
-        (0.0, baseline_name, MUTED, "dot"),
-        (1.0, reference_name, INK, "dash"),
-        (limit, f"your limit: {100 * limit:g} %", INK, "solid"),
-    )
 
 
 def plot_gain_share(
@@ -49,9 +34,12 @@ def plot_gain_share(
     """
     color, (value, low, high) = get_style(mechanism).color, np.clip(share, *_CLIP_RANGE).tolist()
     fig = create_figure("kept", xaxis_range=_share_axis(low, high))
-    for k, (x_level, name, ink, dash) in enumerate(
-        _list_levels(baseline_name, reference_name, limit)
-    ):
+    levels = (
+        (0.0, baseline_name, MUTED, "dot"),
+        (1.0, reference_name, INK, "dash"),
+        (limit, f"your limit: {100 * limit:g} %", INK, "solid"),
+    )
+    for k, (x_level, name, ink, dash) in enumerate(levels):
         fig.add_stroke([x_level] * 2, [-1, 1], ink, line_dash=dash)
         # the limit has its name below, the others above
         position = {"y": int(k < 2), "yref": "paper", "yanchor": "bottom" if k < 2 else "top"}
@@ -61,57 +49,4 @@ def plot_gain_share(
     mark = fig.make_marker(get_style(mechanism), solid=True, size=20)
     fig.add_markers([value], [0], mark, hover=f"{text} of the gain<extra></extra>")
     fig.add_annotation("kept", text=f"<b>{text}</b>", x=value)
-    return fig
-
-
-def plot_gain_by_epsilon(
-    mechanism: str,
-    answers: Sequence[GainAtEpsilon],
-    limit: float,
-    epsilon: float,
-    baseline_name: str,
-    reference_name: str,
-    *,
-    counted: str,
-) -> Figure:
-    """Plot the share of the gain by epsilon, with the limit and the requested epsilon.
-
-    Args:
-        mechanism: id of the mechanism.
-        answers: shares by epsilon.
-        limit: the share that must be left.
-        epsilon: the requested one.
-        baseline_name: what the gain is counted from.
-        reference_name: what the gain is counted up to.
-        counted: what an epsilon counts.
-    """
-    clear_points = [
-        (answer.epsilon, answer.share)
-        for answer in answers
-        if answer.clear and answer.share is not None
-    ]
-    x, y = zip(*clear_points, strict=True)
-    ends = (min(*x, epsilon), max(*x, epsilon))
-    log_ends = [math.log10(end) for end in ends]
-    fig = create_figure(
-        "shares",
-        xaxis=EPSILON_AXIS,
-        xaxis_title_text=f"epsilon {counted} (left: more private)",
-        xaxis_range=[log_ends[0] - 0.06, log_ends[1] + 0.06],
-        yaxis_range=_share_axis(min(y), max(y)),
-    )
-    label_positions = ((1, "right", "top"), (0, "left", "bottom"), (0, "left", "top"))
-    for (value, name, ink, dash), label_position in zip(
-        _list_levels(baseline_name, reference_name, limit), label_positions, strict=True
-    ):
-        fig.add_level(ends, value, (ink, dash), name)
-        position = {
-            "x": log_ends[label_position[0]],
-            "xanchor": label_position[1],
-            "yanchor": label_position[2],
-        }
-        fig.add_annotation(text=name, y=value, font_color=ink, **position)
-    hover = "epsilon %{x:g}<br><b>%{y:.0%}</b> of the gain<extra></extra>"
-    fig.add_line(x, y, get_style(mechanism), hover)
-    fig.add_vertical_line(epsilon)
     return fig

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmc_core.metrics import Metric
-from dpmc_lab.curves.lines import CurveChart, Interval, Line, select_ranking_metrics
+from dpmc_lab.curves.lines import NO_PRIVACY, CurveChart, Interval, Line, select_ranking_metrics
 from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import sentences
 from pages.ui.charts import (
@@ -94,7 +94,7 @@ class Usefulness(NamedTuple):
         """
         metric, baseline_id = picture.metric, picture.baseline_id(line)
         baselines = (*(level for _, level in picture.flat_lines), *picture.private_baselines)
-        named = [("no privacy", picture.nonprivate_reference)]
+        named = [(NO_PRIVACY, picture.nonprivate_reference)]
         if baseline_id != line.mechanism:
             baseline = next((b for b in baselines if b.mechanism == baseline_id), None)
             named.append((sentences.name_baseline(baseline_id, short=True), baseline))
@@ -254,7 +254,8 @@ def _draw_usefulness(
     means = [point and clip(point.mean) for point in usefulness.points]
     style = "" if usefulness.certified else "open"
     curves = [(textwrap.wrap(method, 17), means, "method")]
-    for (name, values), dash in zip(usefulness.levels, ("dash", "dot"), strict=False):
+    for name, values in usefulness.levels:
+        dash = "dash" if name == NO_PRIVACY else "dot"
         end = [metric.format_value(value) for value in values if value is not None][-1:]
         curves.append(([name, *end], values, dash))
     band = " ".join(

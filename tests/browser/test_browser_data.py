@@ -1,8 +1,9 @@
-"""The upload path to its end in Chromium: a file, the link, one button, the answer."""
+"""The path of an upload to its end in Chromium: a file, one button, the verdict, the files."""
 
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
 
 from dpmc_lab.study.answer import SEEDS
 from tests.browser_helpers import DOWNLOAD, open_and_settle, settle, upload_ratings
@@ -11,24 +12,27 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.mark.slow
-def test_an_upload_leads_to_the_answer(page, server, temporary, tmp_path):
+def test_an_upload_leads_to_the_verdict(page, server, temporary, tmp_path):
     upload_ratings(page, server, tmp_path)
     settle(page)
-    page.get_by_role("link", name="What would privacy cost on these ratings?").click()
-    page.get_by_role("heading", name="The answer", level=1).wait_for()
-    settle(page)
-    page.get_by_text("of your 20 items from noise").wait_for()
+    page.get_by_text("of your 20 items stand out from the noise").wait_for()
+    picture = page.get_by_role("img", name="Risk and usefulness against epsilon")
+    assert picture.first.is_visible()  # the risk needs no run
     assert not list(temporary.glob("dpmc-private-*"))
     page.get_by_role("button", name="Get the answer").click()
-    page.get_by_text("what personalisation adds").or_(
-        page.get_by_text("adds nothing measurable")
+    page.get_by_text("1 seed: a coarse curve, which the next runs refine").wait_for()
+    page.get_by_text("what personal predictions add").or_(
+        page.get_by_text("add nothing measurable")
     ).first.wait_for()
     page.locator('[data-testid="stPlotlyChart"] .main-svg').first.wait_for()
     stop = page.get_by_test_id("stMain").get_by_role("button", name="Stop")
     stop.wait_for(state="detached")
     settle(page)
+    expect(page.get_by_role("heading", level=2).first).to_be_in_viewport()
+    verdict, curve = page.get_by_role("heading", level=2).first, picture.first
+    assert verdict.bounding_box()["y"] < curve.bounding_box()["y"]  # it stands on top
     # The method and the two baselines that add noise, each with every seed.
-    fits = f"Offline test on raw data, {3 * len(SEEDS)} private fits"
+    fits = f"a test on raw data with {3 * len(SEEDS)} private fits"
     assert page.get_by_text(fits).is_visible()
     page.get_by_role("button", name=DOWNLOAD).click()
     with page.expect_download() as saved:
@@ -44,12 +48,13 @@ def test_an_upload_leads_to_the_answer(page, server, temporary, tmp_path):
     assert (folder / "results-users").is_dir()
     # A new session: the upload and its folder go with the old one.
     open_and_settle(page, server + "data")
+    assert page.get_by_role("button", name="Get the answer").is_visible()
 
 
 @pytest.mark.slow
 def test_the_question_is_in_the_address_and_stop_keeps_what_is_there(page, server):
     open_and_settle(page, server + "answer?data=long-tail&answer_often=daily&answer_keep=50")
-    page.get_by_text("of the 1,200 items from noise").wait_for()
+    page.get_by_text("of the 1,200 items stand out from the noise").wait_for()
     page.get_by_text("each rating, even from the server").click()
     settle(page)
     address = page.url
@@ -57,7 +62,7 @@ def test_the_question_is_in_the_address_and_stop_keeps_what_is_there(page, serve
     assert "answer_keep=50" in address
     assert "answer_protect=each+rating" in address
     page.get_by_role("button", name="Get the answer").click()
-    page.get_by_role("heading", name="Cannot tell yet").or_(
+    page.get_by_role("heading", name="We cannot tell yet").or_(
         page.get_by_role("heading", name="at your limit")
     ).first.wait_for()
     page.get_by_test_id("stMain").get_by_role("button", name="Stop").click()

@@ -1,0 +1,359 @@
+"""Lead from an uploaded file to ratings: choose how it is read, read it, or say why it cannot be.
+
+An upload never leaves its session.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import streamlit as st
+from streamlit.runtime.uploaded_file_manager import UploadedFile
+
+from dpmc_core.data import (
+    MEGABYTE,
+    SEPARATORS,
+    BadRows,
+    Dataset,
+    Duplicates,
+    Refused,
+    datasets,
+    features,
+)
+from dpmc_core.data.source import NO_COLUMN, Fault, Source
+from dpmc_core.errors import DpmcError
+from dpmc_core.problem import format_command_options
+from pages.ui import blocks, runs, sources, state
+from pages.ui.jobs import READING_SLOTS
+
+MAX_MEGABYTES = 200
+MAX_ROWS = 5_000_000
+MAX_EXAMINED_BYTES = 5 * MEGABYTE  # of a file, which is read once for each reading
+LIMITS = {"max_bytes": MAX_MEGABYTES * MEGABYTE, "max_rows": MAX_ROWS}
+GUESS = "guess"  # leaves an option to the reader
+READING = "reading"  # the job that reads an upload
+ROLES = {"user": "Users", "item": "Items", "rating": "Ratings", "time": "Times"}
+NO_COLUMN_LABELS = {
+    "rating": {NO_COLUMN: "none: each row is a click"},
+    "time": {NO_COLUMN: "none"},
+}
+SCALE, OTHER_SCALE = "Possible ratings", "Others"
+SCALES = {"1 to 5": (1.0, 5.0), "0.5 to 5": (0.5, 5.0), "1 to 10": (1.0, 10.0)}
+SCALES |= {"0 to 1": (0.0, 1.0), "0 to 10": (0.0, 10.0), "0 to 100": (0.0, 100.0)}
+# Options of reading with a usual answer: label of the control, and the choices.
+RULES = {
+    "encoding": (
+        "Encoding",
+        {GUESS: "UTF-8", "cp1252": "Western (Windows)", "latin-1": "Western (ISO)"},
+    ),
+    "separator": ("Separator", {GUESS: "as found"} | {name: name for name in SEPARATORS}),
+    "header": (
+        "First line",
+        {GUESS: "as found", "yes": "names the columns", "no": "is a rating"},
+    ),
+    "layout": (
+        "Each line",
+        {
+            GUESS: "as found",
+            "rows": "is one rating",
+            "wide": "is a user, a column for each item",
+            "transposed": "is an item, a column for each user",
+            "adjacency": "is a user and then the items",
+        },
+    ),
+    "duplicates": (
+        "A pair of user and item that appears twice",
+        {
+            GUESS: "tell me and stop",
+            Duplicates.LAST.value: "keep the latest",
+            Duplicates.MEAN.value: "take their mean",
+        },
+    ),
+    "bad_rows": (
+        "Rows without a usable rating",
+        {GUESS: "tell me and stop", BadRows.LEAVE_OUT.value: "leave them out"},
+    ),
+}
+CONTROLS = ROLES | {option: label for option, (label, _) in RULES.items()} | {"range": SCALE}
+
+
+def show_uploader() -> UploadedFile | None:
+    """Show the uploader, and return a file that waits to be read."""
+    if blocks.is_reserved_for_teacher("upload files", "The samples are for everybody."):
+        return None
+    file = st.file_uploader(
+        "A file of ratings: CSV, TSV, “::”, JSON lines, Parquet, MovieLens, Jester",
+        max_upload_size=MAX_MEGABYTES,
+        key=f"file {st.session_state.get('uploads forgotten', 0)}",
+        help=f"Up to {MAX_MEGABYTES} MB and {MAX_ROWS:,} ratings. A line for each rating, with or"
+        " without a header, or a line for each user with a column for each item. User and item"
+        " alone are clicks.",
+    )
+    st.caption("Your file stays in this session. It is gone when you close the tab.")
+    is_waiting = file is not None and st.session_state.get("file read") != file.file_id
+    if sources.UPLOAD in st.session_state:
+        with st.container(horizontal=True):
+            st.button("Forget this upload", icon=":material/delete:", on_click=forget_upload)
+            if file is not None and not is_waiting:
+                label, reset = "Read it differently", ("file read", None)
+                st.button(label, on_click=st.session_state.pop, args=reset)
+    return file if is_waiting else None
+
+
+def forget_upload() -> None:
+    state.get_jobs().drop(READING)
+    sources.forget_upload()
+    # A new key empties the uploader, which would otherwise still hold the file.
+    st.session_state["uploads forgotten"] = st.session_state.get("uploads forgotten", 0) + 1
+
+
+def read_upload(file: UploadedFile) -> None:
+    """Show how a file would be read, take what cannot be guessed, and read it."""
+    content, name, id = file.getvalue(), file.name, file.file_id
+    chosen = {
+        option: value
+        for option in (*ROLES, *RULES)
+        if (value := st.session_state.get(f"{option} {id}", GUESS)) != GUESS
+    }
+    submitted_id, submitted_range = st.session_state.get("submitted", ("", {}))
+    options = {**chosen, **LIMITS, **(submitted_range if submitted_id == id else {})}
+    layout: datasets.Layout | None = None
+    examination = datasets.Examination(name, ())
+    error: DpmcError | None = None
+    try:
+        if len(content) <= MAX_EXAMINED_BYTES:
+            examination = state.memoize(
+                "examination",
+                (id, options),
+                lambda: datasets.examine_upload(content, name, **options),
+            )
+        layout = datasets.preview_upload(content, name, **options)
+    except DpmcError as refusal:
+        error = refusal
+    is_sure = False
+    if examination.readings:
+        reading = choose_reading(examination, options, id)
+        is_sure = reading is not None
+        if reading is not None:
+            layout, options = reading.layout, options | reading.confirmed_options
+    elif layout is None or layout.faults or examination.faults:
+        faults = list_faults(examination) or (layout.faults if layout else ())
+        show_refusal(error or Refused(name, faults), name)
+    else:  # the file is too long to examine
+        show_rows([layout.columns, *layout.rows[:3]], "The first rows of the file")
+        is_sure = "user" not in layout.guessed
+    if layout is not None and is_sure:
+        if layout.known:
+            st.markdown(f"This is **{blocks.escape(layout.known.description)}**.")
+        ends = choose_range(layout, id)
+        if st.button("Read the ratings", type="primary"):
+            st.session_state["submitted"] = (id, ends)
+            unranged = {option: options[option] for option in options.keys() - {"low", "high"}}
+            work = runs.make_reading_work(content, name, unranged | ends)
+            # A small file needs no progress.
+            state.get_jobs().start(READING, work, slots=READING_SLOTS).wait(0.3)
+            st.rerun()
+    if is_sure:
+        show_outcome()
+    show_rules(layout, id, expanded=not (is_sure or examination.readings))
+
+
+def show_rules(layout: datasets.Layout | None, file_id: str, *, expanded: bool) -> None:
+    """Show the choices on how a file is written, and on rows that cannot be used."""
+    controls: dict[str, tuple[str, Mapping[Any, str]]] = {}
+    if layout is not None and not layout.is_matrix:
+        names = dict(enumerate(map(blocks.escape, layout.columns), 1))
+        for role, label in ROLES.items():
+            labels = {GUESS: "as found", **NO_COLUMN_LABELS.get(role, {}), **names}
+            controls[role] = label, labels
+    with (
+        st.expander("How the file is written", icon=":material/text_fields:", expanded=expanded),
+        st.grid(4, min_column_width=200),
+    ):
+        for option, (label, labels) in (controls | RULES).items():
+            key, is_open = f"{option} {file_id}", option in ("encoding", "separator")
+            if not is_open:
+                state.reset_unavailable_choice(key, labels, GUESS)
+            st.selectbox(
+                label,
+                list(labels),
+                format_func=lambda value, labels=labels: labels.get(value, value),
+                key=key,
+                accept_new_options=is_open,
+            )
+
+
+def show_outcome() -> None:
+    """Show how far the reading is; keep the ratings, or show everything that is wrong."""
+    job = state.get_jobs().get(READING)
+    if job is None:
+        return
+    now = job.snapshot()
+    if now.state == "stopped":  # perhaps after the last line was read
+        st.warning("Stopped: nothing of the file is kept.")
+    elif now.active:
+        blocks.show_stop_button(job, now)
+        blocks.poll_job(job, now, blocks.show_job_progress)
+    elif isinstance(now.result, Refused):
+        show_refusal(now.result, now.result.name)
+    elif now.result is not None:
+        state.get_jobs().drop(READING)
+        sources.keep_upload(now.result)
+        st.session_state["file read"] = st.session_state["submitted"][0]
+        st.rerun()
+    else:
+        blocks.show_job_progress(now)
+
+
+def choose_reading(
+    examination: datasets.Examination, given: Mapping[str, Any], file_id: str
+) -> datasets.Reading | None:
+    """Show the ways to read a file as pictures; return the only sure one, or the chosen one."""
+    name, readings = examination.name, examination.readings
+    is_sure = all(reading.confirmed_options == given for reading in readings)
+    answers = [{o: v for o, v in reading.options.items() if o not in given} for reading in readings]
+    chosen = readings[0] if is_sure else None
+    for reading, answer in zip(readings, answers, strict=True):
+        if st.session_state.get("chosen reading") == (file_id, answer):
+            chosen = reading
+    question = "Which of these is your file?" if len(readings) > 1 else "Is this your file?"
+    title = "This is how your file is read." if is_sure else question
+    if chosen is None:
+        show_refusal(Refused(name, list_faults(examination)), name, show=st.warning)
+    st.markdown(f"**{title}** The role of each column stands before its name.")
+    with st.grid(1 if is_sure else 2, min_column_width=320):
+        for reading, answer in zip(readings, answers, strict=True):
+            with st.container(border=True):
+                left_out = f"; {reading.left_out:.1%} left out" * (reading.left_out > 0)
+                st.markdown(f"**{blocks.escape(reading.summary)}**{left_out}")
+                if answer:
+                    assignments = (f"{option} = {value}" for option, value in answer.items())
+                    st.caption(blocks.escape(", ".join(assignments)))
+                roles, names, *rows = reading.preview
+                heads = [f"{role}: {name}" for role, name in zip(roles, names, strict=True)]
+                show_rows([heads, *rows], f"The first rows: {reading.summary}")
+                if not is_sure:
+                    st.button(
+                        "Chosen" if reading is chosen else "Choose this reading",
+                        key=f"reading {reading.summary}",
+                        type="primary" if reading is chosen else "secondary",
+                        on_click=remember_reading,
+                        args=(file_id, answer),
+                    )
+    if chosen is None:
+        st.caption("Choose one, or say below how the file is written.")
+    elif not is_sure:
+        command = ["dpmc", "data", "describe", name]
+        command += format_command_options(chosen.confirmed_options, (), None)
+        st.caption("The same on the command line, where `--range LOW:HIGH` gives the range:")
+        st.code(shlex.join(command), language="bash", wrap_lines=True)
+    return chosen
+
+
+def list_faults(examination: datasets.Examination) -> tuple[Fault, ...]:
+    """Return what is wrong with a file, besides the range that is still to be given."""
+    return tuple(fault for fault in examination.faults if fault.option != "range")
+
+
+def remember_reading(file_id: str, options: Mapping[str, Any]) -> None:
+    """Remember the chosen way to read a file; an earlier refusal is over with it."""
+    st.session_state["chosen reading"] = (file_id, options)
+    state.get_jobs().drop(READING)
+
+
+def show_rows(rows: Sequence[Sequence[str]], alt: str) -> None:
+    """Show a table from its head and its rows, which may be too short."""
+    head, *body = rows
+    names = [
+        name if name and head.count(name) == 1 else f"{name} ({k})"
+        for k, name in enumerate(head, 1)
+    ]
+    table = {name: [row[k] if k < len(row) else "" for row in body] for k, name in enumerate(names)}
+    blocks.show_table(table, alt=alt)
+
+
+def choose_range(layout: datasets.Layout, file_id: str) -> dict[str, float]:
+    """Let a person give the public range of ratings; empty where none is given."""
+    known = layout.known and (layout.known.low, layout.known.high)
+    default = next((label for label, ends in SCALES.items() if ends == known), OTHER_SCALE)
+    scale = st.pills(
+        SCALE,
+        [*SCALES, OTHER_SCALE],
+        default=default if known else None,
+        key=f"scale {file_id}",
+        help="The scale people could choose from, known before any rating is read. It is never"
+        " taken from the data: the smallest and largest rating would reveal something about them."
+        " Clicks need none.",
+    )
+    low, high = SCALES.get(scale or "", (None, None))
+    if scale == OTHER_SCALE:
+        start_low, start_high = known or (None, None)
+        with st.grid(2, min_column_width=200):
+            low = st.number_input("Lowest possible rating", value=start_low, format="%g")
+            high = st.number_input("Highest possible rating", value=start_high, format="%g")
+    return {} if low is None or high is None else {"low": low, "high": high}
+
+
+def show_refusal(error: Exception, name: str, show: Any = st.error) -> None:
+    """Show why a file is not taken as it is, with the control that answers each fault."""
+    if not isinstance(error, Refused):
+        text = str(error)
+        blocks.show_error(DpmcError(f"The file {text}" if text.startswith(name) else text))
+        return
+    lines = [f"**{blocks.escape(name)}** cannot be read yet:"]
+    for fault in error.faults:
+        label = CONTROLS.get(fault.option)
+        control = f" → **{label}**" if label else ""
+        advice = f": {fault.advice}" if fault.advice else ""
+        lines.append(f"- {blocks.escape(f'{fault.problem}{advice}')}{control}")
+    show("\n".join(lines), icon=":material/error:")
+
+
+def choose_public_features(dataset: Dataset) -> None:
+    """Take the second file of an upload: what an outsider knows of the items."""
+    names = blocks.escape(", ".join(dataset.ratings.item_features) or "nothing yet")
+    st.markdown(f"**What is publicly known of the items: {names}**")
+    st.caption(
+        "Genre, year, author, price: what an outsider has without your users. Not what was"
+        " computed from what users did (tags, counts, mean ratings, prices that follow demand,"
+        " embeddings), and not where items are people or have one buyer."
+    )
+    file = st.file_uploader(
+        "A table with a row for each item: CSV or Parquet",
+        max_upload_size=MAX_MEGABYTES,
+        key=f"items {st.session_state.get('uploads forgotten', 0)}",
+    )
+    if file is None:
+        return
+    source = Source.from_upload(file.getvalue(), file.name)
+    dependencies = (file.file_id, dataset.ratings.fingerprint)
+    try:
+        item_features = state.memoize(
+            "items", dependencies, lambda: features.read_items(source, dataset.ratings)
+        )
+    except (DpmcError, OSError) as error:
+        blocks.show_error(error)
+        return
+    fields = {"column": "name", "what became of it": "summary", "beware": "mark"}
+    table = {
+        label: [getattr(feature, field) for feature in item_features]
+        for label, field in fields.items()
+    }
+    blocks.show_table(table, alt="The columns of the table")
+    usable = [feature for feature in item_features if feature.columns is not None]
+    public = st.pills(
+        "Public, and not computed from what users did",
+        [feature.name for feature in usable],
+        selection_mode="multi",
+        default=[feature.name for feature in usable if not feature.mark],
+    )
+    if st.button("Use these public facts", type="primary"):
+        ratings = features.attach_features(dataset.ratings, item_features, public, with_digest=True)
+        st.session_state[sources.UPLOAD] = replace(
+            dataset, ratings=ratings, item_features=item_features
+        )
+        st.session_state["known"] = True  # a table that is given is used
+        st.rerun()
