@@ -233,10 +233,10 @@ def _draw_chart(
     top, height = rows[0] - 8 + 6 * inside, rows[1] - rows[0] + 24
     centers = [y - top + 8 * (len(words) - 1) for words, y, _ in named]
     places = separate_labels(centers, [16 * len(words) for words, *_ in named], height)
-    x = (right if inside else right + 8, "end" * inside)
+    x, anchor = right if inside else right + 8, "end" * inside
     names = "".join(
         _write(
-            x[0], top + center + 16 * k - 8 * len(words) + 12 - 8 * inside, line, f"{x[1]} {name}"
+            x, top + center + 16 * k - 8 * len(words) + 12 - 8 * inside, line, f"{anchor} {name}"
         )
         for center, (words, _, name) in zip(places, named, strict=True)
         for k, line in enumerate(words)
