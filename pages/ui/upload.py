@@ -221,8 +221,8 @@ def choose_reading(
             chosen = reading
     question = "Which of these is your file?" if len(readings) > 1 else "Is this your file?"
     title = "This is how your file is read." if is_sure else question
-    if chosen is None:
-        show_refusal(Refused(name, list_faults(examination)), name, show=st.warning)
+    if chosen is None and (faults := list_faults(examination)):
+        show_refusal(Refused(name, faults), name, show=st.warning)
     st.markdown(f"**{title}** The role of each column stands before its name.")
     with st.grid(1 if is_sure else 2, min_column_width=320):
         for reading, answer in zip(readings, answers, strict=True):
@@ -239,7 +239,6 @@ def choose_reading(
                     st.button(
                         "Chosen" if reading is chosen else "Choose this reading",
                         key=f"reading {reading.summary}",
-                        type="primary" if reading is chosen else "secondary",
                         on_click=remember_reading,
                         args=(file_id, answer),
                     )
