@@ -219,7 +219,7 @@ def choose_reading(
     for reading, answer in zip(readings, answers, strict=True):
         if st.session_state.get("chosen reading") == (file_id, answer):
             chosen = reading
-    question = "Which of these is your file?" if len(readings) > 1 else "Is this your file?"
+    question = "Which of these is your file?" if len(readings) > 1 else "Is this right? Some roles are guessed."
     title = "This is how your file is read." if is_sure else question
     if chosen is None and (faults := list_faults(examination)):
         show_refusal(Refused(name, faults), name, show=st.warning)
@@ -243,7 +243,7 @@ def choose_reading(
                         args=(file_id, answer),
                     )
     if chosen is None:
-        st.caption("Choose one, or say below how the file is written.")
+        st.caption("Choose a reading, or say below how the file is written.")
     elif not is_sure:
         command = ["dpmc", "data", "describe", name]
         command += format_command_options(chosen.confirmed_options, (), None)
