@@ -219,11 +219,14 @@ def choose_reading(
     for reading, answer in zip(readings, answers, strict=True):
         if st.session_state.get("chosen reading") == (file_id, answer):
             chosen = reading
-    question = "Which of these is your file?" if len(readings) > 1 else "Is this right? Some roles are guessed."
+    question = "Which of these is your file?" if len(readings) > 1 else "Is this your file?"
     title = "This is how your file is read." if is_sure else question
     if chosen is None and (faults := list_faults(examination)):
         show_refusal(Refused(name, faults), name, show=st.warning)
-    st.markdown(f"**{title}** The role of each column stands before its name.")
+    st.markdown(
+        f"**{title}** The role of each column stands before its name. A column with a number has no"
+        " name: its role is guessed."
+    )
     with st.grid(1 if is_sure else 2, min_column_width=320):
         for reading, answer in zip(readings, answers, strict=True):
             with st.container(border=True):
