@@ -518,12 +518,11 @@ def test_a_phone_tells_of_one_tilted_coin(page, server, epsilon):
     page.goto(server + "phone")
     page.get_by_role("button", name="Yes", exact=True).wait_for()
     lie = 100 / (1 + math.exp(epsilon))
-    match = re.search(r"one tilted coin. .* your answer ([\d.]+) %", read_text(page, "rule"))
+    match = re.search(r"one unfair coin. .* your answer ([\d.]+) %", read_text(page, "rule"))
     coin_texts = page.locator("#coin .ends span").all_inner_texts()
     percentages = re.findall(r"[\d.]+", " ".join(coin_texts))
     page.get_by_text("Why you can deny").click()
-    two, total, factor, flip_percentage = re.findall(r"\d+(?:\.\d+)?", read_text(page, "two"))
-    assert (total, factor) == ("100", "2")
+    two, flip_percentage = re.findall(r"\d+(?:\.\d+)?", read_text(page, "two"))
     for displayed, expected in (
         (match[1], lie),
         (percentages[0], lie),
