@@ -147,7 +147,10 @@ CORE = [
          "rounds_budget.split(", _SPENT),
         ("share of taste by raw counts", OTHER, "factor_share = taste_share(item_effects, ",
          "factor_share = taste_share(__import__('dataclasses').replace(item_effects, "
-         "raw=item_effects.raw * 0 + ratings.matrix.astype(bool).sum(axis=0)), ", _WORST),
+         "raw=item_effects.raw * 0 + ratings.matrix.astype(bool).sum(axis=0)), ",
+         named("features",
+               "test_what_users_are_asked_follows_from_what_was_published"
+               "[private-effects-settings8]")),
         ("taste begins at raw counts", OTHER, "first_taste(item_effects, random_start) if",
          "first_taste(item_effects, random_start + ratings.matrix.astype(bool).sum(axis=0)[:, "
          "None]) if", bounds("private-effects-11-EMPTIED")),
