@@ -620,11 +620,11 @@ DPALS = family_of(
     ("item weights are not scaled", CLIP,
      "return weights, clip_rows(Pattern.from_ratings(ratings), weights, "
      "math.sqrt(max_ratings))", "return weights, np.ones(ratings.public.users)",
-     bounds("dpals-20-EMPTIED")),
+     bounds("dpals-23-EMPTIED")),
     ("item weights are scaled 3 % too little", CLIP,
      "clip_rows(Pattern.from_ratings(ratings), weights, math.sqrt(max_ratings))",
      "clip_rows(Pattern.from_ratings(ratings), weights, 1.03 * math.sqrt(max_ratings))",
-     bounds("dpals-20-EMPTIED")),
+     bounds("dpals-23-EMPTIED")),
     ("squares: the same noise in every round", REUSED, "release.squares.publish(squares, rng)",
      f"release.squares.publish(squares, {SEEDED})", fresh("dpals")),
 )
