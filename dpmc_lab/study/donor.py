@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from dpmc_core.arrays import Floats
-from dpmc_core.data.features import DONOR_ITEM
+from dpmc_core.data.features import DONOR_ITEM, extract_years
 from dpmc_core.data.transforms import DONOR
 from dpmc_core.errors import BadRatings
 from dpmc_core.ratings import Ratings
@@ -24,7 +24,6 @@ from dpmc_core.solvers.rows import item_sums, row_sums
 MIN_RATINGS = 3  # of an item of the donor; rarer ones are left out
 N_FACTORS = 4
 _PSEUDO = 5.0  # ratings at the mean that each user and each item is given
-_YEAR = re.compile(r"\((\d{4})\)\s*$")
 _ARTICLE = re.compile(r"^(.*), (the|a|an|le|la|les|der|die|das|el)$")
 
 
@@ -67,10 +66,10 @@ def normalise_title(text: str) -> str:
     """Return a title as it is compared: letters without accents, words in order, and the year."""
     letters = unicodedata.normalize("NFKD", text.casefold())
     plain = "".join(letter for letter in letters if not unicodedata.combining(letter)).strip()
-    year = match[1] if (match := _YEAR.search(plain)) else ""
+    (year,) = extract_years([plain])
     title = re.sub(r"\([^)]*\)", "", plain).strip()  # the year, and names in other languages
     title = _ARTICLE.sub(r"\2 \1", title)
-    return " ".join([*re.sub(r"[\W_]+", " ", title).split(), year]).strip()
+    return " ".join([*re.sub(r"[\W_]+", " ", title).split(), year or ""]).strip()
 
 
 def match_items(

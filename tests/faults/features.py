@@ -198,7 +198,7 @@ FEATURES = [
         ("a title of two items names one of them", OTHER,
          "if key and key_counts[key] == 1}", "if key}", _JOINED),
         ("films of one title are one whatever their year", OTHER,
-         "split(), year])", "split()])", _JOINED),
+         "split(), year or \"\"])", "split()])", _JOINED),
         ("effects hold the people's leniency", OTHER,
          "row_sums(entries, residuals) * user_weights)", "0 * user_weights)", _DONOR_SAYS),
         ("an item of one rating speaks", OTHER,
