@@ -77,7 +77,8 @@ def read_items(source: Source, ratings: Ratings) -> tuple[ItemFeature, ...]:
     if ratings.item_ids is None:
         raise BadRatings("the items of these ratings have no ids that a table could name")
     positions = {id: k for k, id in enumerate(ratings.item_ids)}
-    matches = {name: sum(text in positions for text in column) for name, column in table.items()}
+    # Distinct ids count: a column of years may repeat texts that are also ids.
+    matches = {name: len(positions.keys() & column) for name, column in table.items()}
     id = max(matches, key=lambda name: matches[name], default="")
     if not matches or not matches[id]:
         raise BadRatings(

@@ -116,6 +116,12 @@ def test_a_table_is_matched_by_the_items_ids(tmp_path, ratings):
     assert np.array_equal(kind[1], kind[4])
 
 
+def test_a_column_of_years_that_are_also_ids_does_not_name_the_items(tmp_path, ratings):
+    rows = "".join(f"i{k},i{1 + k % 2}\n" for k in range(1, 9))  # eight ids; texts of two items
+    table = write_table(tmp_path, f"film,year\n{rows}x,i1\ny,i2\n")
+    assert features.read_items(table, ratings)[0].name == "film"
+
+
 NO_TABLES = ["", "a,b\n1,2\n", "\0\0", "a,b\n1\n", "id,kind,kind\ni1,a,b\n", "id,kind\ni1,a,b\n"]
 
 
