@@ -245,14 +245,6 @@ def _check_card(
     )
     steps = _parse_field("data.prepare", lambda: _parse_steps(release_card["data"]))
     _parse_field("data", lambda: check_public_facts(mechanism, public, steps))
-    if public.features and FEATURES_ARRAY not in arrays:
-        raise NotVerified(
-            "",
-            [
-                "data.features: the file does not hold the item features, so nothing shows what"
-                " they are: former versions wrote such files, release again"
-            ],
-        )
     plain = _parse_field("settings", lambda: mechanism.guarantee(public))
     _parse_field("data.prepare", lambda: check_steps(list_reads(steps), plain))
     _parse_field("mechanism", lambda: check_all_covered(mechanism, plain))

@@ -67,11 +67,6 @@ VERIFY = family_of(
     ("features of other items", OTHER, "zip(*norms, strict=True)) < public.columns:",
      "zip(*norms, strict=True)) < 0:",
      named("verify", "test_no_forgery_is_accepted[0-private-effects]")),
-    ("features that are not in the file", SKIPPED,
-     "if public.features and FEATURES_ARRAY not in arrays:",
-     "if public.cap and FEATURES_ARRAY"
-     " not in arrays:", named("verify",
-     "test_releases_of_the_version_before_with_features_are_refused_with_the_reason")),
     ("a boolean is a number", SKIPPED, "if type(claimed) is not type(expected):",
      "if type(claimed) is not type(expected) and not isinstance(claimed, bool):",
      named("verify", "test_no_forgery_is_accepted[0-private-effects]")),

@@ -102,6 +102,7 @@ def test_epsilons_are_lists_or_ranges(text, expected):
         ([","], "--epsilons must be at least one number"),
         (["1:2"], "LO:HI:COUNT"),
         (["2:1:3"], "LO < HI"),
+        (["1:1:3"], "LO < HI"),
         (["1:2:1"], "COUNT of --epsilons must be >= 2"),
         (["1:2:x"], "integers"),
     ],

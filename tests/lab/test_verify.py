@@ -429,6 +429,7 @@ def test_reports_are_cells_in_order_each_once(files, refuse):
         (("data", "items"), 10**30, "data: items"),
         (("data", "high"), 9.0, "sensitivity|high"),
         (("data", "prepare"), ["top-items=3"], "preparation"),
+        (("data", "prepare"), [f"top-items={ITEMS}"], "no noise covers"),
         (("data", "prepare"), ["sort=3"], "prepare"),
         (("data", "prepare"), 5, "prepare"),
         (("catalogue", "origin"), "read", "catalogue"),
