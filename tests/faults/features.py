@@ -233,7 +233,7 @@ PARTITIONS = (
     + family_of(
         "partitions", "dpmc_lab/sweep/cluster.py",
         ("the last two sums are not added", OTHER, "while len(sums) > 1:", "while len(sums) > 2:",
-         named("cluster_sums", f"{_SUMS}[private-popularity-8]")),
+         named("cluster_sums", f"{_SUMS}[private-popularity-9]")),
         ("the mean square stands for its root", OTHER,
          "float(np.sqrt(mean) if metric.lower_is_better else mean)", "float(mean)",
          named("cluster_sums", "test_the_error_of_partitions_is_that_of_all_their_test_ratings")),
