@@ -267,9 +267,9 @@ CURVES = {
         (["near", "low", "near", [1.0], 0.5], True),
         (["near", "low", "high", [1.0], 0.5], False),
         (["near", "low", "high", [1.0], 0.9], None),
-        (["within_share", "fast", "goal", [10.0], 0.9], True),
-        (["within_share", "fast", "goal", [], 0.1], False),
-        (["within_share", "slow", "goal", [10.0], 0.1], None),
+        (["near", "fast", "goal", [10.0], "90 %"], True),
+        (["near", "fast", "goal", [], "10 %"], False),
+        (["near", "slow", "goal", [10.0], "10 %"], None),
         (["farther", "slow", "fast", "slow", "low", [1.0]], True),
         (["farther", "slow", "low", "slow", "fast"], False),
         (["steadier", "slow", "fast"], True),
@@ -529,7 +529,7 @@ def test_settings_are_named_with_their_reasons_and_made_by_a_command_of_their_ow
         entry.id for _, entry in tried
     }
     for paper_, entry in tried:
-        assert len(entry.tried) <= 8
+        assert len(entry.tried) <= 12
         assert all(entry.tried.values())
         labels = {trial.label.partition(engine.SETTING_SEPARATOR) for trial in entry.sweep.trials}
         assert {name for name, _, _ in labels} == set(entry.tried)
