@@ -40,7 +40,7 @@ from dpmc_lab import locks, store, sweep
 from dpmc_lab.citation import CitedPaper
 from dpmc_lab.curves.lines import compute_interval
 from dpmc_lab.store import Store, digest_values
-from dpmc_lab.sweep import Grid, Plan, Unit, format_seeds
+from dpmc_lab.sweep import Grid, Plan, SweepReport, Unit, format_seeds
 from dpmc_lab.sweep.engine import share_solve
 
 FOLDER = Path(__file__).resolve().parents[2] / "sample_data" / "papers"  # also in a wheel
@@ -577,13 +577,6 @@ def parse_texts(mechanism: str, texts: Mapping[str, str]) -> dict[str, Any]:
 # --- making it ---------------------------------------------------------------------------------
 
 
-class TrialProgress(NamedTuple):
-    """How many runs of an experiment are done."""
-
-    done: int
-    total: int
-
-
 def choose_recipe(experiment: Experiment, seeds: Sequence[int] = ()) -> Recipe:
     """Return its recipe, with other seeds if given; raises DpmcError where it has none."""
     recipe = experiment.recipe
@@ -731,7 +724,7 @@ def run_trials(
     recipe: TrialRecipe,
     *,
     folder: Path | None = None,
-    report: Callable[[TrialProgress], None] = lambda _: None,
+    report: Callable[[SweepReport], None] = lambda _: None,
     stop: StopCheck | None = None,
 ) -> CurveSet:
     """Do the runs that are missing, then build the curves of all; outputs are kept in a folder.
@@ -743,14 +736,14 @@ def run_trials(
     revisions = {id: registry.get_mechanism(id).revision for id in recipe.mechanisms}
     # Outputs of other seeds have other keys: they stay beside these.
     default = recipe if experiment.recipe is None else experiment.recipe
-    name, *rest = recipe.pool or (experiment.id, recipe.settings, list(default.seeds), revisions)
-    path = (folder or get_own_folder()) / f"{name}.pieces.jsonl"
+    pool = recipe.pool or (experiment.id, recipe.settings, list(default.seeds), revisions)
+    path = (folder or get_own_folder()) / f"{pool[0]}.pieces.jsonl"
     runs = recipe.list_runs()
-    with _open_outputs(path, digest_values(name, *rest)[:16]) as outputs, stop_when(stop):
-        report(TrialProgress(len(runs.keys() & outputs), len(runs)))
-        for key, make in runs.items():
-            if key in outputs:
-                continue
+    with _open_outputs(path, digest_values(*pool)[:16]) as outputs, stop_when(stop):
+        missing = {key: make for key, make in runs.items() if key not in outputs}
+        progress = SweepReport(total=len(runs), skipped=len(runs) - len(missing))
+        report(progress)
+        for n_done, (key, make) in enumerate(missing.items(), 1):
             if stop is not None and stop():
                 raise Stopped("stopped: finished pieces are kept")
             start = time.process_time()
@@ -758,7 +751,7 @@ def run_trials(
             outputs[key] = json.loads(output), time.process_time() - start
             with path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps([key, *outputs[key]]) + "\n")
-            report(TrialProgress(len(runs.keys() & outputs), len(runs)))
+            report(replace(progress, done=n_done))
     series = recipe.build_series({key: outputs[key][0] for key in runs})
     seconds = sum(outputs[key][1] for key in runs)
     return _build_result(experiment, recipe, series, dict(recipe.settings), revisions, seconds)
@@ -860,23 +853,28 @@ def _parse_series(table: Mapping[str, Any]) -> Series:
     return series
 
 
+def load_result(id: str, folder: Path) -> CurveSet | None:
+    """Return the result that is in a folder, None without one."""
+    path = folder / f"{id}.json"
+    return read_result(path) if path.is_file() else None
+
+
 def load_shipped_result(id: str) -> CurveSet | None:
     """Return the result that came with the program."""
-    return _read_if_there(FOLDER / f"{id}.json")
+    return load_result(id, FOLDER)
 
 
 def load_own_result(id: str) -> CurveSet | None:
     """Return the result of the user's own run."""
-    return _read_if_there(get_own_folder() / f"{id}.json")
+    return load_result(id, get_own_folder())
 
 
 def has_result(experiment: Experiment, recipe: Recipe, folder: Path | None) -> bool:
     """Return whether a recipe would only repeat a result: in a folder, one's own or shipped."""
     id, seeds = experiment.id, format_seeds(recipe.seeds)
-    if folder:
-        result = _read_if_there(folder / f"{id}.json")
-    else:
-        result = load_own_result(id) or load_shipped_result(id)
+    result = load_result(id, folder or get_own_folder())
+    if not (result or folder):
+        result = load_shipped_result(id)
     return bool(
         result and result.stamp.seeds == seeds and result.is_current and experiment.makes(result)
     )
@@ -885,7 +883,3 @@ def has_result(experiment: Experiment, recipe: Recipe, folder: Path | None) -> b
 def remove_own_result(id: str) -> None:
     """Remove the user's own result; its rows and outputs are kept. Raises OSError."""
     (get_own_folder() / f"{id}.json").unlink(missing_ok=True)
-
-
-def _read_if_there(path: Path) -> CurveSet | None:
-    return read_result(path) if path.is_file() else None

@@ -121,10 +121,10 @@ def near(
 
     A limit with a sign, such as "10 %", is a share of the other one.
     """
-    share, within = (float(limit[:-1]) / 100, 0.0) if isinstance(limit, str) else (0.0, limit)
+    share, distance = (float(limit[:-1]) / 100, 0.0) if isinstance(limit, str) else (0.0, limit)
     for value in list_x(result, label, x):
         point, target = result.get_point(label, value), result.get_point(goal, value)
-        yield combine((share, target), *measure_gap(point, target, -1), limit=-within)
+        yield combine((share, target), *measure_gap(point, target, -1), limit=-distance)
 
 
 def compare_gaps(result: CurveSet, *places: tuple[str, float]) -> Margin | None:
@@ -195,10 +195,10 @@ def check_rows(checks: Sequence[Sequence[Any]], result: CurveSet) -> bool | None
         )
         for margin in _CHECKS[name](result, *choice)
     ]
-    known = [margin for margin in margins if margin is not None]
-    if sum(m.get_sign(len(known)) < 0 for m in known) > (1 - share) * len(known):
+    available = [margin for margin in margins if margin is not None]
+    if sum(m.get_sign(len(available)) < 0 for m in available) > (1 - share) * len(available):
         return False
-    n_true = sum(margin.get_sign() > 0 for margin in known)
+    n_true = sum(margin.get_sign() > 0 for margin in available)
     return True if margins and n_true >= share * len(margins) else None
 
 
@@ -266,8 +266,8 @@ def split_settings(result: CurveSet, tried: CurveSet | None) -> dict[str, CurveS
         name, _, label = series.label.partition(SETTING_SEPARATOR)
         changed = replace(series, label=label, draws=series.draws if is_paired else ())
         base = results.get(name, result)
-        others = (other for other in base.series if other.label != label)
-        results[name] = replace(base, series=(*others, changed))
+        unchanged = (series for series in base.series if series.label != label)
+        results[name] = replace(base, series=(*unchanged, changed))
     return results
 
 
@@ -312,10 +312,9 @@ def assess(
         )
     judged = tuple(map(JudgedStatement, statements, verdict.statements, checked))
     doubts = [
-        f"statement {index}: the verdict is '{one.outcome}', the rows say"
-        f" '{summarise_checks(one.checked)}'"
-        for index, one in enumerate(judged, 1)
-        if one.checked and summarise_checks(one.checked) != one.outcome
+        f"statement {index}: the verdict is '{outcome}', the rows say '{summarise_checks(checks)}'"
+        for index, (_, outcome, checks) in enumerate(judged, 1)
+        if checks and summarise_checks(checks) != outcome
     ]
     if digest_rows(result, tried) != verdict.rows:
         doubts.insert(0, f"its rows have changed since {verdict.commit}")
@@ -410,8 +409,8 @@ def build_audit_command(promise: Promise) -> str:
     """Return the command that searches neighbours that a method, as published, tells apart."""
     settings = as_published.merge_published_settings(promise.mechanism, promise.settings)
     options = [f"--set {name}={format_setting(value)}" for name, value in settings.items()]
-    words = ["dpmc audit", promise.mechanism, f"--epsilon {promise.epsilon:g}", *options]
-    return " ".join([*words, "--method probe --runs 12"])
+    start = f"dpmc audit {promise.mechanism} --epsilon {promise.epsilon:g}"
+    return " ".join([start, *options, "--method probe --runs 12"])
 
 
 @cache

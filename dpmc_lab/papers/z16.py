@@ -6,7 +6,6 @@ Its theorems and equations against practice, on generated ratings with a known t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import partial
 from operator import itemgetter
@@ -23,16 +22,6 @@ from dpmc_core.solvers.recovery import Regress, Rule, scale_to_unit_range
 from dpmc_lab.papers.engine import Trial, TrialRecipe
 
 NAMES = {"modified-laplace": "modified Laplace", "randomised-response": "randomised response"}
-
-
-def recovery_error(rho: float, reported: float, constant: float = 1.0) -> float:
-    """Equation 5: ||Theta^ - Theta||_F <= C0 p^(-1/2) rho, under restricted isometry.
-
-    reported: p, the share of cells reported; constant: C0, which the paper leaves open. Its
-    condition (Definition 4) asks that no matrix of low rank vanish on the reported cells. One that
-    is zero but for a cell has rank one, so the condition fails as soon as a cell is not reported.
-    """
-    return constant * rho / math.sqrt(reported)
 
 
 def _draw_ratings(rng: np.random.Generator) -> tuple[Ratings, Floats, float]:
@@ -64,7 +53,7 @@ def measure_recovery(id: str, epsilons: Sequence[float], seed: int = 0) -> dict[
         ||P(Z)||_F of the reports is `reported`, and ||Theta||_F `size`. The error
         ||Theta^ - Theta||_F is that of both recoveries, `naive` and `debiased`, and of the paper's
         own, `published`: Equation 4, the matrix of least nuclear norm within rho of the reports,
-        so the zero matrix where rho is ||P(Z)||_F or more. `equation_5` bounds it, with C0 = 1.
+        so the zero matrix where rho is ||P(Z)||_F or more. `share` is that of the cells reported.
     """
     rng, norm = np.random.default_rng(seed), np.linalg.norm
     ratings, truth, misfit = _draw_ratings(rng)
@@ -93,7 +82,7 @@ def measure_recovery(id: str, epsilons: Sequence[float], seed: int = 0) -> dict[
                 "theorem": mechanism.bound_residual(public, len(ratings), tight=False),
                 "tight": mechanism.bound_residual(public, len(ratings), tight=True),
                 "moments": reports.estimate_residual(1.0),
-                "equation_5": recovery_error(rho, out.nnz / truth.size),
+                "share": out.nnz / truth.size,
                 "reported": norm(reports.values),
                 "size": norm(truth),
             }

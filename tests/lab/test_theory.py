@@ -17,11 +17,12 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab import papers
 from dpmc_lab.curves.lines import format_short_number
 from dpmc_lab.papers import views
-from dpmc_lab.papers.jtt18 import ByRating, price_of_privacy, rank_one
+from dpmc_lab.papers.jtt18 import ByRating
 from tests.theory import jtt18 as frank_wolfe
 from tests.theory import lwhm22 as one_bit
 from tests.theory import ryhh24 as implicit
 from tests.theory import z16 as recovery
+from tests.theory.jtt18 import price_of_privacy, rank_one
 
 pytestmark = pytest.mark.slow
 
