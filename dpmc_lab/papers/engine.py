@@ -18,7 +18,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from itertools import repeat
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -306,14 +305,12 @@ class TrialRecipe:
     """Curves that are no rows of the store, in the order of their trials.
 
     Attributes:
-        baseline: the trial whose value of the same seed is subtracted from each.
         settings, mechanisms: all that outputs depend on beside the seeds, and on whose revisions.
         is_random: whether each trial is run once per seed.
         pool: of experiments that share their outputs: the file, and what outputs depend on.
     """
 
     trials: Sequence[Trial]
-    baseline: Trial | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     mechanisms: tuple[str, ...] = ()
     seeds: tuple[int, ...] = (1,)
@@ -327,10 +324,9 @@ class TrialRecipe:
 
     def list_runs(self) -> dict[str, Callable[[], Any]]:
         """Return the runs by their keys, seed by seed."""
-        trials = self.trials if self.baseline is None else [self.baseline, *self.trials]
         runs = {
             key: (trial.make, seeds)
-            for trial in trials
+            for trial in self.trials
             for key, seeds in self._list_runs(trial).items()
         }
         in_order = sorted(runs.items(), key=lambda run: run[1][1])
@@ -339,18 +335,12 @@ class TrialRecipe:
     def build_series(self, outputs: Mapping[str, Any]) -> tuple[Series, ...]:
         """Build curves from outputs by key; what is missing is left out."""
         draws: Any = defaultdict(lambda: defaultdict(list))
-        baselines: Any = repeat(0.0)
-        if self.baseline is not None:
-            baselines = [
-                self.baseline.value(outputs[key]) for key in self._list_runs(self.baseline)
-            ]
         for trial in self.trials:
-            available = [outputs[key] for key in self._list_runs(trial) if key in outputs]
-            for output, baseline in zip(available, baselines, strict=False):
+            for output in (outputs[key] for key in self._list_runs(trial) if key in outputs):
                 value = trial.value(output)
                 by_x = value if isinstance(value, Mapping) else {trial.x: value}
                 for x, y in by_x.items():
-                    draws[trial.label, trial.mechanism][x].append(y - baseline)
+                    draws[trial.label, trial.mechanism][x].append(y)
         build = Point.from_draws if self.is_random else lambda values: Point(*values)
         curves = build_series(
             {name: {x: build(values) for x, values in c.items()} for name, c in draws.items()}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -64,6 +63,12 @@ def _measure_fit(id: str, seed: int, **settings: Any) -> dict[str, Any]:
     return measure_errors(last.model, problem)
 
 
+@lru_cache(maxsize=10)
+def _measure_pmf(seed: int) -> float:
+    """Return the mean absolute error without noise."""
+    return float(_measure_fit("pmf", seed)["mae"])
+
+
 def _measure_phases(epsilon: float, seed: int) -> dict[str, Any]:
     """Measure scenario 2 from the distribution of its noise, without sending messages."""
     problem, settings = _load_problem(), StaticUsers(epsilon=epsilon, shrink=False)
@@ -92,14 +97,13 @@ def _build_trials(forms: Forms, value: Callable[[Any], Any]) -> list[Trial]:
 
 
 def _build_recipe(
-    trials: Sequence[Trial], forms: Iterable[str], settings: Mapping[str, Any], **options: Any
+    trials: Sequence[Trial], forms: Iterable[str], settings: Mapping[str, Any]
 ) -> TrialRecipe:
     return TrialRecipe(
         trials=trials,
         settings={"data": _DATA, "epsilons": _EPSILONS, "forms": list(forms), **settings},
         mechanisms=("dpmf", *_FREE.values()),
         seeds=(1, 2, 3),
-        **options,
     )
 
 
@@ -118,18 +122,21 @@ def share_errors(forms: Forms) -> TrialRecipe:
 
 def increase_errors(forms: Forms) -> TrialRecipe:
     """Return the recipe of how much larger than without noise the mean error is, over epsilon."""
-    pmf, *trials = _build_trials(forms, itemgetter("mae"))
+
+    def measure_increase(measure: Callable[[int], dict[str, Any]], seed: int) -> float:
+        return float(measure(seed)["mae"] - _measure_pmf(seed))
+
+    trials = [t for t in _build_trials(forms, float) if t.mechanism != "pmf"]
     trials += [
-        Trial(_IN_PHASES, "dpmf", e, f"{_IN_PHASES} epsilon {e:g}", make, itemgetter("mae"))
+        Trial(_IN_PHASES, "dpmf", e, f"{_IN_PHASES} epsilon {e:g}", partial(_measure_phases, e))
         for e in _EPSILONS
-        for make in (partial(_measure_phases, e),)
     ]
     budgets = {
         f"{e:g}": [phase.epsilon for phase in StaticUsers(epsilon=e).phase_mechanisms(_USERS)]
         for e in _EPSILONS
     }
-    forms = [*forms, _IN_PHASES]
-    return _build_recipe(trials, forms, {"parts of epsilon by phase": budgets}, baseline=pmf)
+    trials = [trial._replace(make=partial(measure_increase, trial.make)) for trial in trials]
+    return _build_recipe(trials, [*forms, _IN_PHASES], {"parts of epsilon by phase": budgets})
 
 
 # --- bytes --------------------------------------------------------------------------------------

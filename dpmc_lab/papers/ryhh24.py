@@ -98,7 +98,8 @@ def compute_figure_6(factors: Floats, sample: float) -> tuple[Floats, dict[str, 
 
     def weigh_by_utility(level: float) -> Floats:
         with np.errstate(divide="ignore"):
-            return np.maximum(1.0, level / l2)
+            weights: Floats = np.maximum(1.0, level / l2)
+        return weights
 
     def match_sample(weigh: Callable[[float], Floats], high: float) -> Floats:
         """Return weights, which rise with a level, at the level of the expected sample size."""
@@ -297,14 +298,14 @@ def plot_noise(public: Mapping[str, Any]) -> TrialRecipe:
 def weigh_samples(sample: int, groups: int) -> TrialRecipe:
     """Return the recipe of figure 6: mean sampling weights of users with factors of like length."""
 
-    def compute() -> dict[str, list[list[float]]]:
+    def average(values: Floats) -> list[float]:
         """Average over groups, so that no single person's factor is in a result."""
+        return [float(group.mean()) for group in np.array_split(values, groups)]
+
+    def compute() -> dict[str, tuple[list[float], list[float]]]:
         factors = fit_user_factors(load_problem("ml-100k", 1).train)
         norm, weights = compute_figure_6(factors, float(sample))
-        return {
-            name: [[float(g.mean()) for g in np.array_split(v, groups)] for v in (norm, values)]
-            for name, values in weights.items()
-        }
+        return {name: (average(norm), average(values)) for name, values in weights.items()}
 
     return make_exact_recipe(
         compute,

@@ -63,10 +63,8 @@ def widen(half_width: float, seeds: int, n_comparisons: int) -> float:
     """Return the half width of a 95 % t interval that holds for so many comparisons at once."""
     if seeds < 2:
         return math.inf if seeds else half_width  # one seed says nothing
-    single, all_of_them = (
-        float(stdtrit(seeds - 1, 1 - (1 - LEVEL) / (2 * n))) for n in (1, n_comparisons)
-    )
-    return half_width * all_of_them / single
+    single, joint = stdtrit(seeds - 1, 1 - (1 - LEVEL) / np.array([2, 2 * n_comparisons]))
+    return float(half_width * joint / single)
 
 
 def combine(*terms: tuple[float, Point | None], limit: float = 0.0) -> Margin | None:
