@@ -135,8 +135,11 @@ def increase_errors(forms: Forms) -> TrialRecipe:
         f"{e:g}": [phase.epsilon for phase in StaticUsers(epsilon=e).phase_mechanisms(_USERS)]
         for e in _EPSILONS
     }
-    trials = [trial._replace(make=partial(measure_increase, trial.make)) for trial in trials]
-    return _build_recipe(trials, [*forms, _IN_PHASES], {"parts of epsilon by phase": budgets})
+    increases = [
+        trial._replace(key=f"increase, {trial.key}", make=partial(measure_increase, trial.make))
+        for trial in trials
+    ]
+    return _build_recipe(increases, [*forms, _IN_PHASES], {"parts of epsilon by phase": budgets})
 
 
 # --- bytes --------------------------------------------------------------------------------------

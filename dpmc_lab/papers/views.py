@@ -150,7 +150,11 @@ def summarise_statements(views: Sequence[ExperimentView]) -> str:
     counts = Counter(entry.outcome for view in views for entry in view.assessment.statements)
     phrases = [f"{counts[name]} {text}" for name, text in COUNTED.items() if counts[name]]
     n_doubts = sum(bool(view.assessment.doubts) for view in views)
-    text = f"Of {counts.total()} statements, {', '.join(phrases)}." if phrases else "No statement."
+    text = (
+        f"Of {counts.total()} statements, {', '.join(phrases)}."
+        if phrases
+        else "No statement can be judged."
+    )
     return text + f" {n_doubts} of {len(views)} verdicts: check again." * bool(n_doubts)
 
 
@@ -223,7 +227,7 @@ def _describe_settings(view: ExperimentView) -> str:
         return ""
     status = describe_result(view.tried) if view.tried else "Nobody has run them here yet."
     reasons = (format_sentence(f"{name}: {why}") for name, why in experiment.tried.items())
-    return " ".join([*reasons, status, f"Again: {experiment.at_settings.command}"])
+    return " ".join([*reasons, format_sentence(status), f"Again: {experiment.at_settings.command}"])
 
 
 def get_command(view: ExperimentView) -> str:

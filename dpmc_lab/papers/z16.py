@@ -109,7 +109,7 @@ def recover_ratings(quantities: Sequence[str]) -> TrialRecipe:
 
     def measure(id: str, epsilon: float, seed: int) -> dict[str, float]:
         measured = measure_recovery(id, [epsilon], seed)
-        return {name: float(values[0]) for name, values in measured.items()}
+        return {label: float(measured[name][0]) for label, name in _MEASUREMENTS.items()}
 
     first, *_ = NAMES
     trials = [
@@ -119,7 +119,7 @@ def recover_ratings(quantities: Sequence[str]) -> TrialRecipe:
             epsilon,
             f"{id} {epsilon:g}",
             partial(measure, id, epsilon),
-            itemgetter(_MEASUREMENTS[quantity]),
+            itemgetter(quantity),
             level=quantity == _ZERO,
         )
         for id, name in NAMES.items()
