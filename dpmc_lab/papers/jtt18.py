@@ -160,16 +160,16 @@ def compare_powers(theorem: str) -> TrialRecipe:
 
     def compute() -> dict[str, tuple[range, list[float]]]:
         m, n = np.eye(2)
-        if theorem == "Remark 3 and Table 1":  # sqrt(n) entries of size one seen in each row
-            nuclear, row, seen = (m + n) / 2, n / 4, m + n / 2
+        if theorem == "Remark 3 and Table 1":  # sqrt(n) entries of size one observed in each row
+            nuclear, row, observed = (m + n) / 2, n / 4, m + n / 2
             # Corollary 3.1, up to constants: k^(4/3) L n^(1/4) / sqrt(|Omega|^(13/6) (m + n)^(1/6))
-            of_users, of_items = 4 / 3 * nuclear + row + n / 4 - (13 / 6 * seen + m / 6) / 2
+            of_users, of_items = 4 / 3 * nuclear + row + n / 4 - (13 / 6 * observed + m / 6) / 2
             powers = [-float(of_items / of_users)]  # of n, which m must outgrow
-        else:  # all seen, rows of norm 1
-            nuclear, row, seen = m / 2, 0 * m, m + n
+        else:  # all observed, rows of norm 1
+            nuclear, row, observed = m / 2, 0 * m, m + n
             # Theorem 3.2 at its best number of rounds: k^(6/5) n^(1/5) L^(4/5) / |Omega|
-            risk = 1.2 * nuclear + 0.2 * n + 0.8 * row - seen
-            powers = [float(power) for power in (seen + risk) / 2]  # of ||Y - Y*||_F
+            risk = 1.2 * nuclear + 0.2 * n + 0.8 * row - observed
+            powers = [float(power) for power in (observed + risk) / 2]  # of ||Y - Y*||_F
         return {"Private FW": (range(len(powers)), powers)}
 
     return make_exact_recipe(
