@@ -280,21 +280,10 @@ def _make_all(chosen: Sequence[Paper], making: MakeOptions, json: bool) -> None:
 
 
 def _run_trials(experiment: Experiment, recipe: TrialRecipe, as_json: bool) -> CurveSet:
-    with watch_progress(as_json) as (tell, stop):
-        progress_reports: list[engine.TrialProgress] = []
-
-        def report_progress(progress: engine.TrialProgress) -> None:
-            progress_reports.append(progress)
-            n_before = progress_reports[0].done
-            tell(
-                core.SweepReport(
-                    total=progress.total, skipped=n_before, done=progress.done - n_before
-                )
-            )
-
+    with watch_progress(as_json) as (show_progress, stop):
         try:
-            return engine.run_trials(experiment, recipe, report=report_progress, stop=stop)
+            return engine.run_trials(experiment, recipe, report=show_progress, stop=stop)
         except Stopped:
-            note = f"{progress_reports[-1].done:,} of {progress_reports[-1].total:,} parts are kept"
-            print(f"dpmc: {note}; the same command goes on from there", file=sys.stderr)
+            note = "finished parts are kept; the same command goes on from there"
+            print(f"dpmc: {note}", file=sys.stderr)
             raise KeyboardInterrupt from None

@@ -18,7 +18,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from itertools import repeat
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -40,7 +39,7 @@ from dpmc_lab import locks, store, sweep
 from dpmc_lab.citation import CitedPaper
 from dpmc_lab.curves.lines import compute_interval
 from dpmc_lab.store import Store, digest_values
-from dpmc_lab.sweep import Grid, Plan, Unit, format_seeds
+from dpmc_lab.sweep import Grid, Plan, SweepReport, Unit, format_seeds
 from dpmc_lab.sweep.engine import share_solve
 
 FOLDER = Path(__file__).resolve().parents[2] / "sample_data" / "papers"  # also in a wheel
@@ -306,14 +305,12 @@ class TrialRecipe:
     """Curves that are no rows of the store, in the order of their trials.
 
     Attributes:
-        baseline: the trial whose value of the same seed is subtracted from each.
         settings, mechanisms: all that outputs depend on beside the seeds, and on whose revisions.
         is_random: whether each trial is run once per seed.
         pool: of experiments that share their outputs: the file, and what outputs depend on.
     """
 
     trials: Sequence[Trial]
-    baseline: Trial | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     mechanisms: tuple[str, ...] = ()
     seeds: tuple[int, ...] = (1,)
@@ -327,10 +324,9 @@ class TrialRecipe:
 
     def list_runs(self) -> dict[str, Callable[[], Any]]:
         """Return the runs by their keys, seed by seed."""
-        trials = self.trials if self.baseline is None else [self.baseline, *self.trials]
         runs = {
             key: (trial.make, seeds)
-            for trial in trials
+            for trial in self.trials
             for key, seeds in self._list_runs(trial).items()
         }
         in_order = sorted(runs.items(), key=lambda run: run[1][1])
@@ -339,18 +335,12 @@ class TrialRecipe:
     def build_series(self, outputs: Mapping[str, Any]) -> tuple[Series, ...]:
         """Build curves from outputs by key; what is missing is left out."""
         draws: Any = defaultdict(lambda: defaultdict(list))
-        baselines: Any = repeat(0.0)
-        if self.baseline is not None:
-            baselines = [
-                self.baseline.value(outputs[key]) for key in self._list_runs(self.baseline)
-            ]
         for trial in self.trials:
-            available = [outputs[key] for key in self._list_runs(trial) if key in outputs]
-            for output, baseline in zip(available, baselines, strict=False):
+            for output in (outputs[key] for key in self._list_runs(trial) if key in outputs):
                 value = trial.value(output)
                 by_x = value if isinstance(value, Mapping) else {trial.x: value}
                 for x, y in by_x.items():
-                    draws[trial.label, trial.mechanism][x].append(y - baseline)
+                    draws[trial.label, trial.mechanism][x].append(y)
         build = Point.from_draws if self.is_random else lambda values: Point(*values)
         curves = build_series(
             {name: {x: build(values) for x, values in c.items()} for name, c in draws.items()}
@@ -577,13 +567,6 @@ def parse_texts(mechanism: str, texts: Mapping[str, str]) -> dict[str, Any]:
 # --- making it ---------------------------------------------------------------------------------
 
 
-class TrialProgress(NamedTuple):
-    """How many runs of an experiment are done."""
-
-    done: int
-    total: int
-
-
 def choose_recipe(experiment: Experiment, seeds: Sequence[int] = ()) -> Recipe:
     """Return its recipe, with other seeds if given; raises DpmcError where it has none."""
     recipe = experiment.recipe
@@ -731,7 +714,7 @@ def run_trials(
     recipe: TrialRecipe,
     *,
     folder: Path | None = None,
-    report: Callable[[TrialProgress], None] = lambda _: None,
+    report: Callable[[SweepReport], None] = lambda _: None,
     stop: StopCheck | None = None,
 ) -> CurveSet:
     """Do the runs that are missing, then build the curves of all; outputs are kept in a folder.
@@ -743,14 +726,14 @@ def run_trials(
     revisions = {id: registry.get_mechanism(id).revision for id in recipe.mechanisms}
     # Outputs of other seeds have other keys: they stay beside these.
     default = recipe if experiment.recipe is None else experiment.recipe
-    name, *rest = recipe.pool or (experiment.id, recipe.settings, list(default.seeds), revisions)
-    path = (folder or get_own_folder()) / f"{name}.pieces.jsonl"
+    pool = recipe.pool or (experiment.id, recipe.settings, list(default.seeds), revisions)
+    path = (folder or get_own_folder()) / f"{pool[0]}.pieces.jsonl"
     runs = recipe.list_runs()
-    with _open_outputs(path, digest_values(name, *rest)[:16]) as outputs, stop_when(stop):
-        report(TrialProgress(len(runs.keys() & outputs), len(runs)))
-        for key, make in runs.items():
-            if key in outputs:
-                continue
+    with _open_outputs(path, digest_values(*pool)[:16]) as outputs, stop_when(stop):
+        missing = {key: make for key, make in runs.items() if key not in outputs}
+        progress = SweepReport(total=len(runs), skipped=len(runs) - len(missing))
+        report(progress)
+        for n_done, (key, make) in enumerate(missing.items(), 1):
             if stop is not None and stop():
                 raise Stopped("stopped: finished pieces are kept")
             start = time.process_time()
@@ -758,7 +741,7 @@ def run_trials(
             outputs[key] = json.loads(output), time.process_time() - start
             with path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps([key, *outputs[key]]) + "\n")
-            report(TrialProgress(len(runs.keys() & outputs), len(runs)))
+            report(replace(progress, done=n_done))
     series = recipe.build_series({key: outputs[key][0] for key in runs})
     seconds = sum(outputs[key][1] for key in runs)
     return _build_result(experiment, recipe, series, dict(recipe.settings), revisions, seconds)
@@ -860,23 +843,28 @@ def _parse_series(table: Mapping[str, Any]) -> Series:
     return series
 
 
+def load_result(id: str, folder: Path) -> CurveSet | None:
+    """Return the result that is in a folder, None without one."""
+    path = folder / f"{id}.json"
+    return read_result(path) if path.is_file() else None
+
+
 def load_shipped_result(id: str) -> CurveSet | None:
     """Return the result that came with the program."""
-    return _read_if_there(FOLDER / f"{id}.json")
+    return load_result(id, FOLDER)
 
 
 def load_own_result(id: str) -> CurveSet | None:
     """Return the result of the user's own run."""
-    return _read_if_there(get_own_folder() / f"{id}.json")
+    return load_result(id, get_own_folder())
 
 
 def has_result(experiment: Experiment, recipe: Recipe, folder: Path | None) -> bool:
     """Return whether a recipe would only repeat a result: in a folder, one's own or shipped."""
     id, seeds = experiment.id, format_seeds(recipe.seeds)
-    if folder:
-        result = _read_if_there(folder / f"{id}.json")
-    else:
-        result = load_own_result(id) or load_shipped_result(id)
+    result = load_result(id, folder or get_own_folder())
+    if not (result or folder):
+        result = load_shipped_result(id)
     return bool(
         result and result.stamp.seeds == seeds and result.is_current and experiment.makes(result)
     )
@@ -885,7 +873,3 @@ def has_result(experiment: Experiment, recipe: Recipe, folder: Path | None) -> b
 def remove_own_result(id: str) -> None:
     """Remove the user's own result; its rows and outputs are kept. Raises OSError."""
     (get_own_folder() / f"{id}.json").unlink(missing_ok=True)
-
-
-def _read_if_there(path: Path) -> CurveSet | None:
-    return read_result(path) if path.is_file() else None

@@ -1,13 +1,12 @@
 """HXZ15: Hua, Xia, Zhong, "Differentially Private Matrix Factorization" (2015).
 
-Known here by a summary of one page, which names data, metrics and no number.
+We know it by a summary of one page, which names data and metrics but no number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -41,12 +40,12 @@ SCENARIOS: Mapping[str, Scenario] = {
 
 @lru_cache(maxsize=1)
 def _load_problem() -> Problem:
-    """The official split u1 of MovieLens 100K. Raises DpmcError, OSError."""
+    """Load the official split u1 of MovieLens 100K; raises DpmcError, OSError."""
     return build_problem(open_source(_DATA).for_seed(0), Task.RATINGS)
 
 
 def measure_errors(model: Model, problem: Problem) -> dict[str, Any]:
-    """Mean absolute error of the predictions, and the shares of them up to each size."""
+    """Return the mean absolute error of predictions, and the share of errors up to each size."""
     test, public = problem.test, problem.train.public
     predicted = np.clip(model.predict(test.users, test.items), public.low, public.high)
     absolute_errors = np.abs(predicted - test.values)
@@ -64,8 +63,14 @@ def _measure_fit(id: str, seed: int, **settings: Any) -> dict[str, Any]:
     return measure_errors(last.model, problem)
 
 
+@lru_cache(maxsize=10)
+def _measure_pmf(seed: int) -> float:
+    """Return the mean absolute error without noise."""
+    return float(_measure_fit("pmf", seed)["mae"])
+
+
 def _measure_phases(epsilon: float, seed: int) -> dict[str, Any]:
-    """Scenario 2 by its law, without messages."""
+    """Measure scenario 2 from the distribution of its noise, without sending messages."""
     problem, settings = _load_problem(), StaticUsers(epsilon=epsilon, shrink=False)
     public, mechanism = problem.train.public, settings.mechanism
     matrices = mechanism.build_matrices(problem.train)
@@ -77,67 +82,71 @@ def _measure_phases(epsilon: float, seed: int) -> dict[str, Any]:
     return measure_errors(factors_with_offsets(users, items, public.middle), problem)
 
 
-def _build_nonprivate_trial(label: str, value: Any) -> Trial:
-    return Trial(label, _FREE[label], None, label, partial(_measure_fit, _FREE[label]), value)
+def _build_trials(forms: Forms, value: Callable[[Any], Any]) -> list[Trial]:
+    """Return the runs without noise, and those of each form of the method at each epsilon."""
+    free = [
+        Trial(label, id, None, label, partial(_measure_fit, id), value)
+        for label, id in _FREE.items()
+    ]
+    return free + [
+        Trial(form, "dpmf", e, f"{form} epsilon {e:g}", partial(make, epsilon=e), value)
+        for form, texts in forms.items()
+        for make in (partial(_measure_fit, "dpmf", **parse_texts("dpmf", texts)),)
+        for e in _EPSILONS
+    ]
 
 
-def _build_private_trial(form: str, texts: Mapping[str, str], epsilon: float) -> Trial:
-    """texts: settings of the method."""
-    make = partial(_measure_fit, "dpmf", **parse_texts("dpmf", texts), epsilon=epsilon)
-    return Trial(form, "dpmf", epsilon, f"{form} epsilon {epsilon:g}", make, itemgetter("mae"))
-
-
-def _build_recipe(trials: Sequence[Trial], forms: Sequence[str], **options: Any) -> TrialRecipe:
-    settings = {"data": _DATA, "epsilons": _EPSILONS, "forms": forms, **options.pop("settings", {})}
-    mechanisms = ("dpmf", *_FREE.values())
+def _build_recipe(
+    trials: Sequence[Trial], forms: Iterable[str], settings: Mapping[str, Any]
+) -> TrialRecipe:
     return TrialRecipe(
-        trials=trials, settings=settings, mechanisms=mechanisms, seeds=(1, 2, 3), **options
+        trials=trials,
+        settings={"data": _DATA, "epsilons": _EPSILONS, "forms": list(forms), **settings},
+        mechanisms=("dpmf", *_FREE.values()),
+        seeds=(1, 2, 3),
     )
 
 
 def share_errors(forms: Forms) -> TrialRecipe:
-    """How large the errors are, at each epsilon."""
+    """Return the recipe of the shares of errors up to each size, at each epsilon."""
 
-    def value(output: Mapping[str, Any]) -> Mapping[float, float]:
+    def get_shares(output: Mapping[str, Any]) -> Mapping[float, float]:
         return dict(zip(_SIZES, output["shares"], strict=True))
 
-    private = [
-        _build_private_trial(form, texts, e)._replace(label=f"epsilon {e:g}", value=value)
-        for form, texts in forms.items()
-        for e in _EPSILONS
+    trials = [
+        trial if trial.x is None else trial._replace(label=f"epsilon {trial.x:g}")
+        for trial in _build_trials(forms, get_shares)
     ]
-    return _build_recipe(
-        [*(_build_nonprivate_trial(label, value) for label in _FREE), *private], list(forms)
-    )
+    return _build_recipe(trials, forms, {})
 
 
 def increase_errors(forms: Forms) -> TrialRecipe:
-    """How much larger the mean error is than without noise, over epsilon."""
-    mae, budgets = itemgetter("mae"), {}
-    trials = [_build_nonprivate_trial("mean rating", mae)]
+    """Return the recipe of how much larger than without noise the mean error is, over epsilon."""
+
+    def measure_increase(measure: Callable[[int], dict[str, Any]], seed: int) -> float:
+        return float(measure(seed)["mae"] - _measure_pmf(seed))
+
+    trials = [t for t in _build_trials(forms, float) if t.mechanism != "pmf"]
     trials += [
-        _build_private_trial(form, texts, e) for form, texts in forms.items() for e in _EPSILONS
+        Trial(_IN_PHASES, "dpmf", e, f"{_IN_PHASES} epsilon {e:g}", partial(_measure_phases, e))
+        for e in _EPSILONS
     ]
-    for e in _EPSILONS:
-        key, make = f"{_IN_PHASES} epsilon {e:g}", partial(_measure_phases, e)
-        trials.append(Trial(_IN_PHASES, "dpmf", e, key, make, mae))
-        budgets[f"{e:g}"] = [
-            phase.epsilon for phase in StaticUsers(epsilon=e).phase_mechanisms(_USERS)
-        ]
-    settings = {"parts of epsilon by phase": budgets}
-    return _build_recipe(
-        trials,
-        [*forms, _IN_PHASES],
-        baseline=_build_nonprivate_trial("PMF", mae),
-        settings=settings,
-    )
+    budgets = {
+        f"{e:g}": [phase.epsilon for phase in StaticUsers(epsilon=e).phase_mechanisms(_USERS)]
+        for e in _EPSILONS
+    }
+    increases = [
+        trial._replace(key=f"increase, {trial.key}", make=partial(measure_increase, trial.make))
+        for trial in trials
+    ]
+    return _build_recipe(increases, [*forms, _IN_PHASES], {"parts of epsilon by phase": budgets})
 
 
 # --- bytes --------------------------------------------------------------------------------------
 
 
 def count_bytes_of_run(settings: Scenario, users: int) -> int:
-    """Bytes of a run in which so many users rated one item, every message counted."""
+    """Count the bytes of all messages of a run in which so many users rated one item."""
     public = PublicFacts(users=users, items=1, low=1, high=5)
     values = np.ones(users) * public.middle
     ratings = Ratings.build(np.arange(users), np.zeros(users, dtype=int), values, public)
@@ -148,19 +157,21 @@ def count_bytes_of_run(settings: Scenario, users: int) -> int:
 
 
 def compute_bytes(settings: Scenario, users: int) -> int:
-    """The same without a run."""
+    """Compute the same by a formula, without a run."""
     return Traffic.total(settings.predict_traffic(np.array([users]), users).values()).bytes
 
 
 def count_bytes(counted: Sequence[int], by_formula: Sequence[int]) -> TrialRecipe:
-    """Bytes over users, whose noise no size knows of."""
-    ways = {"by formula": (by_formula, compute_bytes), "counted": (counted, count_bytes_of_run)}
-    lines = {f"{name}, {way}": (name, *ways[way]) for name in SCENARIOS for way in ways}
+    """Return the recipe of the bytes over the number of users; noise does not change them."""
+    methods = {"by formula": (by_formula, compute_bytes), "counted": (counted, count_bytes_of_run)}
+    lines = {
+        f"{name}, {method}": (name, *methods[method]) for name in SCENARIOS for method in methods
+    }
     return make_exact_recipe(
         lambda: {
             label: (users, [size(SCENARIOS[name], n_users) for n_users in users])
             for label, (name, users, size) in lines.items()
         },
         dict.fromkeys(lines),
-        settings={name: simulate.collect_settings(one) for name, one in SCENARIOS.items()},
+        settings={name: simulate.collect_settings(s) for name, s in SCENARIOS.items()},
     )

@@ -5,7 +5,7 @@ The noise of figure 5, the sampling weights of figure 6, and the rankings learnt
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import product
@@ -43,16 +43,17 @@ _ROUNDS = 5  # of the fit behind figure 6: the norms hardly move after it
 
 
 def get_figure_5_settings(id: str) -> dict[str, float]:
-    """What figure 5 sets of a variant, by name."""
+    """Return the settings of figure 5 that a variant has, by name."""
     cls = registry.get_mechanism(id)
     return {name: value for name, value in FIGURE_5.items() if registry.has_setting(cls, name)}
 
 
 def compute_figure_5(public: PublicFacts) -> dict[str, tuple[Floats, Floats]]:
-    """The noise in one number of the second moment, exactly, from each variant's releases.
+    """Compute the density of the noise on one number of the second moment, for each variant.
 
-    Returns a grid, which reaches six scales of the second-largest noise, and the density on it, by
-    variant. The optimal variant adds no such noise.
+    Returns:
+        A grid, which reaches six scales of the second-largest noise, and the density on it, by
+        variant. The optimal variant adds no such noise.
     """
     releases: dict[str, Any] = {}
     for id in NOISY_VARIANTS:
@@ -64,7 +65,7 @@ def compute_figure_5(public: PublicFacts) -> dict[str, tuple[Floats, Floats]]:
 
 
 def fit_user_factors(ratings: Ratings) -> Floats:
-    """Factors of the first 2000 users, fitted without privacy: users x 20, for looking at only."""
+    """Fit factors of the first 2000 users without privacy: an array of shape (users, 20)."""
     chosen = ratings.select(ratings.users < USERS)
     nonprivate = registry.create("ials", rank=RANK, rounds=_ROUNDS)
     *_, last = nonprivate.fit(chosen, np.random.default_rng(0))
@@ -72,53 +73,47 @@ def fit_user_factors(ratings: Ratings) -> Floats:
     return np.asarray(last.model.left[:USERS], dtype=float)
 
 
-def weights_of_sample(losses: Floats, sample: float) -> Floats:
-    """Return the importance weights with an expected sample of that size.
-
-    A larger epsilon lets weights grow, so the sample shrinks: found by bisection.
-    """
-    check_number("sample size", sample, above=0, at_most=int(np.count_nonzero(losses)))
-
-    def too_many(epsilon: float) -> bool:
-        return bool((1.0 / importance_weights(losses, epsilon)).sum() > sample)
-
-    low, high = float(losses[losses > 0].min()) * 1e-6, float(losses.max())
-    while too_many(high):
-        low, high = high, 2.0 * high
-    high = bisect(too_many, low, high, relative=1e-14)[1]
-    return importance_weights(losses, high)
-
-
-def utility_weights(norms: Floats, sample: float) -> Floats:
-    """The weights w >= 1 that minimise the variance sum norm^2 (w - 1) of a sampled sum of vectors.
-
-    At an expected sample sum 1/w of the given size: 1/w is min(1, norm / level).
-    """
-    check_number("sample size", sample, above=0, at_most=int(np.count_nonzero(norms)))
-    high = float(norms.sum() / sample) + float(norms.max())
-
-    def too_many(level: float) -> bool:
-        return bool(np.minimum(1.0, norms / level).sum() > sample)
-
-    high = bisect(too_many, float(norms[norms > 0].min()), high, relative=1e-15)[1]
-    with np.errstate(divide="ignore"):
-        return np.maximum(1.0, high / norms)
-
-
 def compute_figure_6(factors: Floats, sample: float) -> tuple[Floats, dict[str, Floats]]:
-    """Sampling weights of one item's first-order terms at an expected sample size.
+    """Return sampling weights of one item's first-order terms at an expected sample size.
 
-    factors: users x d. A term's loss at weight 1 is its l1 norm over the longest; importance
-    weights keep the smallest loss with that sample. Utility-optimal ones minimise the variance
-    sum ||p||_2^2 (w - 1). Returns the l1 norms, rising, and the weights in their order by strategy.
-    Raises InvalidSetting where the sample is larger than the users.
+    A term's loss at weight 1 is its l1 norm over the longest; importance weights keep the smallest
+    loss with that sample. Utility-optimal ones minimise the variance sum ||p||_2^2 (w - 1) of the
+    sampled sum: their chance 1/w is min(1, ||p||_2 / level).
+
+    Args:
+        factors: of shape (users, d).
+        sample: the expected sample size, sum 1/w.
+
+    Returns:
+        The l1 norms, rising, and the weights in their order by strategy.
+
+    Raises:
+        InvalidSetting: the sample is larger than the number of users.
     """
     lengths = np.abs(factors).sum(axis=1)
     order = np.argsort(lengths, kind="stable")
     norm, l2 = lengths[order], np.linalg.norm(factors[order], axis=1)
+    check_number("sample size", sample, above=0, at_most=int(np.count_nonzero(norm)))
+    losses = norm / norm.max()
+
+    def weigh_by_utility(level: float) -> Floats:
+        with np.errstate(divide="ignore"):
+            weights: Floats = np.maximum(1.0, level / l2)
+        return weights
+
+    def match_sample(weigh: Callable[[float], Floats], high: float) -> Floats:
+        """Return weights, which rise with a level, at the level of the expected sample size."""
+
+        def is_too_large(level: float) -> bool:
+            return bool((1.0 / weigh(level)).sum() > sample)
+
+        while is_too_large(high):
+            high *= 2.0
+        return weigh(bisect(is_too_large, 0.0, high, relative=1e-15)[1])
+
     return norm, {
-        "importance": weights_of_sample(norm / norm.max(), sample),
-        "utility-optimal": utility_weights(l2, sample),
+        "importance": match_sample(partial(importance_weights, losses), 1.0),
+        "utility-optimal": match_sample(weigh_by_utility, float(l2.max())),
         "uniform": np.full(len(norm), len(norm) / sample),
     }
 
@@ -146,18 +141,20 @@ _POOL = ("ryhh24", PARTIES, FIGURE_5, MEASURED_ROUNDS)
 
 @lru_cache(maxsize=2)
 def load_problem(data: str, seed: int) -> Problem:
-    """Clicks of a data set, everybody's last held out. Raises DpmcError."""
+    """Load the clicks of a data set, with each user's last held out; raises DpmcError."""
     dataset = datasets.load(data, for_ranking=True)
     return build_problem(dataset, Task.RANKING, split=LeaveLast(), seed=seed)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ranking:
-    """Runs of a method, a seed each, that rank what was held out.
+    """Runs of a method, one for each seed, that rank the items that were held out.
 
-    ridge: lambda. size: exchanges with the server, and noisy solves of a party between two of them.
-    parties: who share out the clicks. alone: one party sees all clicks, and only `settings`, as
-    text, differ from the program's own.
+    Attributes:
+        ridge: lambda.
+        size: number of exchanges with the server, and of noisy solves of a party between two.
+        parties: number of parties that share the clicks.
+        alone: whether one party sees all clicks; only `settings`, as text, differ from ours then.
     """
 
     id: str
@@ -173,20 +170,20 @@ class Ranking:
 
     @property
     def key(self) -> str:
-        at = "" if self.epsilon is None else f" epsilon {self.epsilon:g}"
+        epsilon = "" if self.epsilon is None else f" epsilon {self.epsilon:g}"
         revision = f"revision {registry.get_mechanism(self.id).revision}"
         if self.alone:
             texts = ",".join(f"{name}={text}" for name, text in self.settings.items())
-            return " ".join(filter(None, (f"{self.data} {self.id}{at}", texts, revision)))
+            return " ".join(filter(None, (f"{self.data} {self.id}{epsilon}", texts, revision)))
         rounds, local = self.size
         among = "" if self.parties == PARTIES else f" parties {self.parties}"
         return (
-            f"{self.data} {self.profiles.value} {self.id}{at} lambda {self.ridge:g}"
+            f"{self.data} {self.profiles.value} {self.id}{epsilon} lambda {self.ridge:g}"
             f" rank {self.rank} rounds {rounds} x {local}{among} {revision}"
         )
 
     def run(self, seed: int) -> dict[str, Any]:
-        """Ranking metrics, among parties also on the way. Raises DpmcError."""
+        """Return ranking metrics, with several parties also after some rounds; raises DpmcError."""
         problem = load_problem(self.data, seed)
         if not self.alone:
             return self.run_federation(problem, seed)
@@ -232,6 +229,24 @@ def _measure_ranking(model: Model, problem: Problem, seed: int) -> dict[str, flo
     return {name: float(value) for name, value in report["metrics"].items()}
 
 
+def _build_trials(
+    value: Callable[[Ranking], Callable[[Any], Any]],
+    methods: Sequence[str],
+    epsilons: Sequence[float | None] = (None,),
+    suffix: str = "",
+    published: Mapping[str, str] | None = None,
+    **options: Any,
+) -> Iterator[Trial]:
+    """Yield the runs of some methods; `published`: at the paper's settings but for those given."""
+    for id, epsilon in product(methods, epsilons):
+        defaults = {} if published is None else registry.get_published_settings(id).settings
+        texts = {name: format_setting(default) for name, default in defaults.items()}
+        settings = {name: (published or {}).get(name, text) for name, text in texts.items()}
+        run = Ranking(id=id, epsilon=epsilon, settings=settings, **options)
+        x = None if epsilon is None or epsilon >= NO_NOISE else epsilon
+        yield Trial(NAMES[id] + suffix, id, x, run.key, run.run, value(run))
+
+
 def rank_items(
     metric: str,
     runs: Sequence[Mapping[str, Any]],
@@ -239,37 +254,25 @@ def rank_items(
     over_solves: bool = False,
     **defaults: Any,
 ) -> TrialRecipe:
-    """Curves of one metric; the pieces hold all metrics and are the same for each of them.
+    """Return the recipe of curves of one metric; the same runs serve all metrics.
 
-    runs: `methods` at `epsilons`, and what of their runs is not `defaults`; `published`: at the
-    paper's settings but for those given. over_solves: curves over the noisy solves of a party,
-    every point of one from the same runs.
+    Args:
+        metric: of those that a run measures.
+        runs: arguments of `_build_trials`; what they leave out is as in `defaults`.
+        profiles: which profiles the parties learn.
+        over_solves: whether the x is the number of noisy solves, instead of epsilon.
     """
 
-    def get_curve(local: int, output: Mapping[str, Any]) -> Mapping[float, float]:
-        return {float(at) * local: metrics[metric] for at, metrics in output["after"].items()}
-
-    trials = []
-    for run_table in runs:
-        own_names = {"epsilons", "methods", "suffix", "published"}
-        options = {
-            **defaults,
-            **{name: value for name, value in run_table.items() if name not in own_names},
+    def get_value(run: Ranking) -> Callable[[Any], Any]:
+        if not over_solves:
+            return itemgetter(metric)
+        return lambda output: {
+            float(rounds) * run.size[1]: metrics[metric]
+            for rounds, metrics in output["after"].items()
         }
-        for id, epsilon in product(run_table["methods"], run_table.get("epsilons", [None])):
-            published = (
-                registry.get_published_settings(id).settings if "published" in run_table else {}
-            )
-            texts = {
-                n: run_table["published"].get(n, format_setting(v)) for n, v in published.items()
-            }
-            run = Ranking(
-                id=id, epsilon=epsilon, profiles=Profiles(profiles), settings=texts, **options
-            )
-            x = None if epsilon is None or epsilon >= NO_NOISE else epsilon
-            value = partial(get_curve, run.size[1]) if over_solves else itemgetter(metric)
-            label = NAMES[id] + run_table.get("suffix", "")
-            trials.append(Trial(label, id, x, run.key, run.run, value))
+
+    shared = {"profiles": Profiles(profiles), **defaults}
+    trials = [trial for run in runs for trial in _build_trials(get_value, **{**shared, **run})]
     return TrialRecipe(
         trials=trials,
         settings={"runs": [trial.key for trial in trials]},
@@ -280,7 +283,7 @@ def rank_items(
 
 
 def plot_noise(public: Mapping[str, Any]) -> TrialRecipe:
-    """Figure 5: densities of the noise on the second moment."""
+    """Return the recipe of figure 5: densities of the noise on the second moment."""
     return make_exact_recipe(
         lambda: {
             NAMES[id]: (x[::5].tolist(), density[::5].tolist())
@@ -293,17 +296,16 @@ def plot_noise(public: Mapping[str, Any]) -> TrialRecipe:
 
 
 def weigh_samples(sample: int, groups: int) -> TrialRecipe:
-    """Figure 6: sampling weights, as means of groups of users with factors of like length."""
+    """Return the recipe of figure 6: mean sampling weights of users with factors of like length."""
 
-    def means(values: Floats) -> list[float]:
-        """Of groups: no single person's factor is in a result."""
+    def average(values: Floats) -> list[float]:
+        """Average over groups, so that no single person's factor is in a result."""
         return [float(group.mean()) for group in np.array_split(values, groups)]
 
     def compute() -> dict[str, tuple[list[float], list[float]]]:
-        norm, samples = compute_figure_6(
-            fit_user_factors(load_problem("ml-100k", 1).train), float(sample)
-        )
-        return {name: (means(norm), means(w)) for name, w in samples.items()}
+        factors = fit_user_factors(load_problem("ml-100k", 1).train)
+        norm, weights = compute_figure_6(factors, float(sample))
+        return {name: (average(norm), average(values)) for name, values in weights.items()}
 
     return make_exact_recipe(
         compute,

@@ -63,10 +63,8 @@ def widen(half_width: float, seeds: int, n_comparisons: int) -> float:
     """Return the half width of a 95 % t interval that holds for so many comparisons at once."""
     if seeds < 2:
         return math.inf if seeds else half_width  # one seed says nothing
-    single, all_of_them = (
-        float(stdtrit(seeds - 1, 1 - (1 - LEVEL) / (2 * n))) for n in (1, n_comparisons)
-    )
-    return half_width * all_of_them / single
+    single, joint = stdtrit(seeds - 1, 1 - (1 - LEVEL) / np.array([2, 2 * n_comparisons]))
+    return float(half_width * joint / single)
 
 
 def combine(*terms: tuple[float, Point | None], limit: float = 0.0) -> Margin | None:
@@ -91,11 +89,16 @@ def combine(*terms: tuple[float, Point | None], limit: float = 0.0) -> Margin | 
 Margins = Iterator[Margin | None]
 
 
+def list_x(result: CurveSet, label: str, x: Sequence[float]) -> Sequence[float]:
+    """Return the x that a check names, or all of a curve where it names none."""
+    series = result.get_series(label)
+    return x or (series.x if series else ())
+
+
 def above(result: CurveSet, label: str | float, other: str | float, x: Sequence[float]) -> Margins:
     """Compare a curve, or a number, with one below it at each x (inf: at its end)."""
     for value in x:
-        upper, lower = result.get_point(label, value), result.get_point(other, value)
-        yield combine((1, upper), (-1, lower))
+        yield combine((1, result.get_point(label, value)), (-1, result.get_point(other, value)))
 
 
 def rises(result: CurveSet, label: str, sign: float = 1) -> Margins:
@@ -110,44 +113,40 @@ def falls(result: CurveSet, label: str) -> Margins:
 
 
 def near(
-    result: CurveSet, label: str, goal: str | float, x: Sequence[float], within: float
+    result: CurveSet, label: str, goal: str | float, x: Sequence[float], limit: float | str
 ) -> Margins:
-    """Compare the distance of a curve to another one, or to a number, with a limit."""
-    for value in x:
-        points = result.get_point(label, value), result.get_point(goal, value)
-        yield combine(*measure_gap(*points, -1), limit=-within)
+    """Compare the distance of a curve to another one, or to a number, with a limit at each x.
 
-
-def within_share(
-    result: CurveSet, label: str, goal: str, x: Sequence[float], share: float
-) -> Margins:
-    """Compare the distance of a curve to another one with a share of that, at each x or all."""
-    series = result.get_series(goal)
-    for value in x or (series.x if series else ()):
+    A limit with a sign, such as "10 %", is a share of the other one.
+    """
+    share, distance = (float(limit[:-1]) / 100, 0.0) if isinstance(limit, str) else (0.0, limit)
+    for value in list_x(result, label, x):
         point, target = result.get_point(label, value), result.get_point(goal, value)
-        yield combine((share, target), *measure_gap(point, target, -1))
+        yield combine((share, target), *measure_gap(point, target, -1), limit=-distance)
+
+
+def compare_gaps(result: CurveSet, *places: tuple[str, float]) -> Margin | None:
+    """Compare the distance of two points with that of two others, each a curve's at an x."""
+    a, b, c, d = (result.get_point(label, x) for label, x in places)
+    return combine(*measure_gap(a, b), *measure_gap(c, d, -1))
 
 
 def farther(
     result: CurveSet, label: str, other: str, first: str, second: str, x: Sequence[float] = ()
 ) -> Margins:
     """Compare the distance of two curves with that of two others, at each x or all."""
-    series = result.get_series(label)
-    for value in x or (series.x if series else ()):
-        a, b, c, d = (result.get_point(name, value) for name in (label, other, first, second))
-        yield combine(*measure_gap(a, b), *measure_gap(c, d, -1))
+    for value in list_x(result, label, x):
+        yield compare_gaps(result, *((name, value) for name in (label, other, first, second)))
 
 
 def steadier(result: CurveSet, label: str, other: str) -> Margins:
     """Compare how far the ends of a curve are apart with the ends of another one."""
-    a, b, c, d = (result.get_point(s, x) for s in (other, label) for x in (-math.inf, math.inf))
-    yield combine(*measure_gap(a, b), *measure_gap(c, d, -1))
+    yield compare_gaps(result, *itertools.product((other, label), (-math.inf, math.inf)))
 
 
 def approaches(result: CurveSet, label: str, goal: str, first: float, last: float) -> Margins:
     """Compare the distance of a curve to another one at `first` with that at `last`."""
-    a, b, c, d = (result.get_point(name, x) for x in (first, last) for name in (label, goal))
-    yield combine(*measure_gap(a, b), *measure_gap(c, d, -1))
+    yield compare_gaps(result, *((name, x) for x in (first, last) for name in (label, goal)))
 
 
 def leads(
@@ -172,7 +171,7 @@ def measure_gap(
 
 _CHECKS: Mapping[str, Callable[..., Margins]] = {
     check.__name__: check
-    for check in (*(above, rises, falls, near, within_share, farther, steadier, approaches, leads),)
+    for check in (above, rises, falls, near, farther, steadier, approaches, leads)
 }
 
 
@@ -181,23 +180,23 @@ def check_rows(checks: Sequence[Sequence[Any]], result: CurveSet) -> bool | None
 
     Args:
         checks: each a name and its arguments, of which a list of labels stands for each of them;
-            ["share", 0.8] is how many of them suffice.
+            ["share", 0.8] is how many of them suffice; ["ours"] is for `check_statement`.
         result: whose rows they are.
     """
     share = next((check[1] for check in checks if check[0] == "share"), 1.0)
     margins = [
         margin
         for name, *arguments in checks
-        if name != "share"
+        if name not in ("share", "ours")
         for choice in itertools.product(
             *(a if isinstance(a, list) and a and isinstance(a[0], str) else [a] for a in arguments)
         )
         for margin in _CHECKS[name](result, *choice)
     ]
-    known = [margin for margin in margins if margin is not None]
-    if sum(m.get_sign(len(known)) < 0 for m in known) > (1 - share) * len(known):
+    available = [margin for margin in margins if margin is not None]
+    if sum(m.get_sign(len(available)) < 0 for m in available) > (1 - share) * len(available):
         return False
-    n_true = sum(margin.get_sign() > 0 for margin in known)
+    n_true = sum(margin.get_sign() > 0 for margin in available)
     return True if margins and n_true >= share * len(margins) else None
 
 
@@ -221,7 +220,6 @@ LABELS = {
 HOLDS, HOLDS_SOMEWHERE, FAILS, UNKNOWN, NOT_RUN = (
     *("holds", "holds at some settings", "does not hold", "cannot be told", "not run"),
 )
-_OUTCOMES = {True: HOLDS, False: FAILS, None: UNKNOWN}
 OUR_SETTING = "ours"
 
 
@@ -266,8 +264,8 @@ def split_settings(result: CurveSet, tried: CurveSet | None) -> dict[str, CurveS
         name, _, label = series.label.partition(SETTING_SEPARATOR)
         changed = replace(series, label=label, draws=series.draws if is_paired else ())
         base = results.get(name, result)
-        others = (other for other in base.series if other.label != label)
-        results[name] = replace(base, series=(*others, changed))
+        unchanged = (series for series in base.series if series.label != label)
+        results[name] = replace(base, series=(*unchanged, changed))
     return results
 
 
@@ -276,7 +274,7 @@ def summarise_checks(checked: Mapping[str, bool | None]) -> str:
     outcomes = set(checked.values())
     if True in outcomes:
         return HOLDS if len(outcomes) == 1 else HOLDS_SOMEWHERE
-    return _OUTCOMES[None if None in outcomes else False]
+    return FAILS if outcomes == {False} else UNKNOWN
 
 
 def assess(
@@ -291,37 +289,30 @@ def assess(
         tried: the same at settings that are not printed.
     """
     verdict, statements = experiment.verdict, experiment.statements
+    compared = tuple(compare_printed(printed, result) for printed in experiment.printed)
     if result is None:
         downloads = "".join(f" after dpmc data get {name}" for name in experiment.needs)
         reason = (
             experiment.not_run or f"nobody has run it here yet: {experiment.command}{downloads}"
         )
-        compared = tuple(Compared(printed, None, None) for printed in experiment.printed)
         judged = tuple(JudgedStatement(statement, NOT_RUN, {}) for statement in statements)
         return Assessment("not run", format_sentence(reason), compared, judged)
-    results = split_settings(result, tried)
-    checked = [
-        {name: check_rows(statement.checks, rows) for name, rows in results.items()}
-        if statement.checks
-        else {}
-        for statement in statements
-    ]
-    compared = tuple(compare_printed(printed, result) for printed in experiment.printed)
+    checked = [check_statement(statement, result, tried) for statement in statements]
     if verdict is None:
-        outcomes = [summarise_checks(c) if c else UNKNOWN for c in checked]
+        outcomes = [summarise_checks(outcome) for outcome in checked]
         judged = tuple(map(JudgedStatement, statements, outcomes, checked))
         is_silent = not (compared or judged)
         default = (
             "the paper says nothing about this one" if is_silent else "nobody has judged it yet"
         )
-        reason = format_sentence(paper.unjudged or default)
-        return Assessment("no verdict", reason, compared, judged)
+        return Assessment(
+            "no verdict", format_sentence(paper.unjudged or default), compared, judged
+        )
     judged = tuple(map(JudgedStatement, statements, verdict.statements, checked))
     doubts = [
-        f"statement {index}: the verdict is '{one.outcome}', the rows say"
-        f" '{summarise_checks(one.checked)}'"
-        for index, one in enumerate(judged, 1)
-        if one.checked and summarise_checks(one.checked) != one.outcome
+        f"statement {index}: the verdict is '{outcome}', the rows say '{summarise_checks(checks)}'"
+        for index, (_, outcome, checks) in enumerate(judged, 1)
+        if checks and summarise_checks(checks) != outcome
     ]
     if digest_rows(result, tried) != verdict.rows:
         doubts.insert(0, f"its rows have changed since {verdict.commit}")
@@ -329,14 +320,23 @@ def assess(
         doubts.append("a mechanism has been revised since")
     if not experiment.makes(result):
         doubts.append("its rows were made with other settings than the recipe has now")
-    return Assessment(
-        verdict.label, format_sentence(verdict.sentence), compared, judged, tuple(doubts)
-    )
+    sentence = format_sentence(verdict.sentence)
+    return Assessment(verdict.label, sentence, compared, judged, tuple(doubts))
 
 
-def compare_printed(printed: Printed, result: CurveSet) -> Compared:
+def check_statement(
+    statement: Statement, result: CurveSet, tried: CurveSet | None
+) -> dict[str, bool | None]:
+    """Return what the checks of a statement say at each setting, nothing where it has none."""
+    results = split_settings(result, tried) if statement.checks else {}
+    if ["ours"] in statement.checks:
+        results = {OUR_SETTING: result}
+    return {name: check_rows(statement.checks, rows) for name, rows in results.items()}
+
+
+def compare_printed(printed: Printed, result: CurveSet | None) -> Compared:
     """Return a printed number beside ours."""
-    ours = result.get_point(printed.series, printed.x)
+    ours = result.get_point(printed.series, printed.x) if result else None
     if ours is None or ours.seeds == 1:
         return Compared(printed, ours, None)
     room = ours.half_width + printed.error + ROUNDING * abs(printed.value)
@@ -368,48 +368,47 @@ class PromiseVerdict(NamedTuple):
 def judge_promises(experiment: Experiment) -> tuple[PromiseVerdict, ...]:
     """Return what becomes of each promise of an experiment."""
     command = f"dpmc papers {experiment.id}"
-    return tuple(
-        PromiseVerdict(promise.mechanism, label, format_sentence(reason), shown_by or command)
-        for promise in experiment.promises
-        for label, reason, shown_by in (_judge_promise(promise),)
-    )
+    return tuple(_judge_promise(promise, command) for promise in experiment.promises)
 
 
-def _judge_promise(promise: Promise) -> tuple[str, str, str]:
-    """Return the verdict, the reason, and the command of an audit where one shows it."""
+def _judge_promise(promise: Promise, command: str) -> PromiseVerdict:
+    """Return the verdict on a promise, with the command of an audit where one shows it."""
     id, change, epsilon = promise.mechanism, promise.change, promise.epsilon
+
+    def conclude(label: str, reason: str, shown_by: str = command) -> PromiseVerdict:
+        return PromiseVerdict(id, label, format_sentence(reason), shown_by)
+
     settings = as_published.merge_published_settings(id, promise.settings)
     try:
         mechanism = registry.create(id, epsilon=epsilon, delta=promise.delta, **settings)
         guarantee = mechanism.guarantee(promise.public)
     except DpmcError as error:
-        return UNPROVED, str(error), ""
+        return conclude(UNPROVED, str(error))
     claimed_delta = guarantee.claimed.delta if guarantee.claimed else 0.0
     delta = claimed_delta if promise.delta is None else promise.delta
     proved = guarantee.certified(change, delta)
     if proved.finite and proved.epsilon <= epsilon * _TOLERANCE:
-        return PROVED, f"epsilon {cards.format_epsilon(proved.epsilon)} {change.label}", ""
-    command = build_audit_command(promise)
-    record = _load_audits().get(command)
+        return conclude(PROVED, f"epsilon {cards.format_epsilon(proved.epsilon)} {change.label}")
+    audit = build_audit_command(promise)
+    record = _load_audits().get(audit)
     if record and record["revision"] == mechanism.revision and record["epsilon"] > epsilon:
         lost = cards.format_epsilon(record["epsilon"], round_down=True)
         reason = (
             f"by our reading epsilon {epsilon:g} is promised {change.label} ({change.relation});"
             f" with the published settings at least {lost} is lost: {record['pair']}"
         )
-        if promise.note:
-            reason = f"{format_sentence(reason)} {promise.note[0].upper()}{promise.note[1:]}"
-        return COUNTEREXAMPLE, reason, command
+        note = f" {promise.note[0].upper()}{promise.note[1:]}" if promise.note else ""
+        return conclude(COUNTEREXAMPLE, format_sentence(reason) + note, audit)
     certified = cards.format_certified(proved)
-    return UNPROVED, f"{epsilon:g} is promised {change.label}: {certified}", ""
+    return conclude(UNPROVED, f"{epsilon:g} is promised {change.label}: {certified}")
 
 
 def build_audit_command(promise: Promise) -> str:
     """Return the command that searches neighbours that a method, as published, tells apart."""
     settings = as_published.merge_published_settings(promise.mechanism, promise.settings)
     options = [f"--set {name}={format_setting(value)}" for name, value in settings.items()]
-    words = ["dpmc audit", promise.mechanism, f"--epsilon {promise.epsilon:g}", *options]
-    return " ".join([*words, "--method probe --runs 12"])
+    start = f"dpmc audit {promise.mechanism} --epsilon {promise.epsilon:g}"
+    return " ".join([start, *options, "--method probe --runs 12"])
 
 
 @cache

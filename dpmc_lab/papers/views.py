@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from dpmc_core import registry
 from dpmc_core.errors import format_sentence
 from dpmc_core.experiment import EVALUATION_ONLY
@@ -85,12 +87,12 @@ class ExperimentView(NamedTuple):
         ranges = []
         for label in dict.fromkeys(labels):
             curves = [series for r in results if (series := r.get_series(label))]
-            points = {}
-            for x in curves[0].x:
-                means = [point.mean for series in curves if (point := series.get_point(x))]
-                if len(means) == len(curves):
-                    low, high = min(means), max(means)
-                    points[x] = Point((low + high) / 2, (high - low) / 2, len(means))
+            means = {x: [p.mean for c in curves if (p := c.get_point(x))] for x in curves[0].x}
+            points = {
+                x: Point((max(values) + min(values)) / 2, np.ptp(values) / 2, len(values))
+                for x, values in means.items()
+                if len(values) == len(curves)
+            }
             ranges.append(Series.from_points(label, points))
         return ranges
 
@@ -99,15 +101,15 @@ def load_view(
     paper: Paper, experiment: Experiment, result: CurveSet | None = None
 ) -> ExperimentView:
     """Return an experiment with its result: the given one, the user's own, or the shipped one."""
-    own = result or engine.load_own_result(experiment.id)
-    result = own or engine.load_shipped_result(experiment.id)
+    own_result = result or engine.load_own_result(experiment.id)
+    result = own_result or engine.load_shipped_result(experiment.id)
     experiment = experiment.match_size(result)
     result = result and experiment.add_guesses(result)
     id = f"{experiment.id}-settings"
     tried = engine.load_own_result(id) or engine.load_shipped_result(id)
     assessment = verdicts.assess(paper, experiment, result, tried)
     promises = verdicts.judge_promises(experiment)
-    return ExperimentView(paper, experiment, result, own is not None, assessment, promises, tried)
+    return ExperimentView(paper, experiment, result, bool(own_result), assessment, promises, tried)
 
 
 def load_views(papers: Iterable[Paper]) -> list[ExperimentView]:
@@ -145,10 +147,14 @@ COUNTED = {
 
 def summarise_statements(views: Sequence[ExperimentView]) -> str:
     """Return in a sentence how many statements hold, and how many verdicts are to be checked."""
-    counts = Counter(one.outcome for view in views for one in view.assessment.statements)
-    parts = [f"{counts[name]} {text}" for name, text in COUNTED.items() if counts[name]]
+    counts = Counter(entry.outcome for view in views for entry in view.assessment.statements)
+    phrases = [f"{counts[name]} {text}" for name, text in COUNTED.items() if counts[name]]
     n_doubts = sum(bool(view.assessment.doubts) for view in views)
-    text = f"Of {counts.total()} statements, {', '.join(parts)}." if parts else "No statement."
+    text = (
+        f"Of {counts.total()} statements, {', '.join(phrases)}."
+        if phrases
+        else "No statement can be judged."
+    )
     return text + f" {n_doubts} of {len(views)} verdicts: check again." * bool(n_doubts)
 
 
@@ -184,8 +190,8 @@ def list_facts(view: ExperimentView) -> list[tuple[str, str]]:
 
 def explain_difference(experiment: Experiment) -> list[str]:
     """Return what was found, with its evidence, and what is supposed."""
-    found = [f"Found: {text} (shown by {source})." for text, source in experiment.found]
-    return [*found, *[f"Supposed: {format_sentence(experiment.why)}"] * bool(experiment.why)]
+    findings = [f"Found: {text} (shown by {source})." for text, source in experiment.found]
+    return [*findings, *[f"Supposed: {format_sentence(experiment.why)}"] * bool(experiment.why)]
 
 
 def list_links(view: ExperimentView) -> tuple[dict[str, dict[str, str]], list[tuple[str, str]]]:
@@ -219,9 +225,9 @@ def _describe_settings(view: ExperimentView) -> str:
     experiment = view.experiment
     if not experiment.tried:
         return ""
-    made = describe_result(view.tried) if view.tried else "Nobody has run them here yet."
+    status = describe_result(view.tried) if view.tried else "Nobody has run them here yet."
     reasons = (format_sentence(f"{name}: {why}") for name, why in experiment.tried.items())
-    return " ".join([*reasons, made, f"Again: {experiment.at_settings.command}"])
+    return " ".join([*reasons, format_sentence(status), f"Again: {experiment.at_settings.command}"])
 
 
 def get_command(view: ExperimentView) -> str:

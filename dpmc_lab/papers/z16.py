@@ -1,22 +1,20 @@
 """Z16: Zheng, "Two Differentially Private Rating Collection Mechanisms for Recommender Systems".
 
-Its theorems and equations against practice, on generated ratings whose truth is known: 300 x 200 of
-which 30 % are given. The bounds of Theorem 3 are settings of `dpmc_core.mechanisms.collection`.
+Its theorems and equations against practice, on generated ratings with a known truth: 300 users and
+200 items, of which 30 % are rated. `dpmc_core.mechanisms.collection` has the bounds of Theorem 3.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import partial
 from operator import itemgetter
-from typing import Any, NamedTuple, cast
+from typing import cast
 
 import numpy as np
 
 from dpmc_core import metrics, registry
 from dpmc_core.arrays import Floats
-from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.collection import Collection
 from dpmc_core.model import Factors
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -26,44 +24,10 @@ from dpmc_lab.papers.engine import Trial, TrialRecipe
 NAMES = {"modified-laplace": "modified Laplace", "randomised-response": "randomised response"}
 
 
-def recovery_error(rho: float, reported: float, constant: float = 1.0) -> float:
-    """Equation 5: ||Theta^ - Theta||_F <= C0 p^(-1/2) rho, under restricted isometry.
-
-    reported: p, the share of cells reported; constant: C0, which the paper leaves open. Its
-    condition (Definition 4) asks that no matrix of low rank vanish on the reported cells. One that
-    is zero but for a cell has rank one, so the condition fails as soon as a cell is not reported.
-    """
-    return constant * rho / math.sqrt(reported)
-
-
-class RecoveryBounds(NamedTuple):
-    """Against epsilon, on the scale -1..1: rho = ||P(Theta - Z)||_F at the truth, measured,
-    bounded by Theorem 3 and told by the channel's moments; the error ||Theta^ - Theta||_F of both
-    recoveries, and Equation 5's bound on that of the paper's own with C0 = 1.
-
-    reported: ||P(Z)||_F of the reports. published: the error of the paper's own recovery, Equation
-    4: the matrix of least nuclear norm within rho of the reports, so the zero matrix where rho is
-    ||P(Z)||_F or more. tight: our bound on rho. size: ||Theta||_F.
-    """
-
-    epsilon: Floats
-    rho: Floats
-    theorem: Floats
-    tight: Floats
-    moments: Floats
-    naive: Floats
-    debiased: Floats
-    published: Floats
-    equation_5: Floats
-    reported: Floats
-    size: Floats
-
-
 def _draw_ratings(rng: np.random.Generator) -> tuple[Ratings, Floats, float]:
     """Draw whole-numbered ratings 1..5 of a low-rank matrix of opinions, with noise of one point.
 
-    Of 300 users and 200 items, 30 % of the cells are rated. The opinions are a mean of 3.3 and
-    three tastes, in rating points, before rounding and cutting.
+    The opinions are a mean of 3.3 and three tastes, in rating points, before rounding and cutting.
 
     Returns:
         The ratings, the matrix of opinions on the scale -1..1, and the error of the ratings there.
@@ -75,54 +39,62 @@ def _draw_ratings(rng: np.random.Generator) -> tuple[Ratings, Floats, float]:
     noisy = Factors(left, right).predict(u, i) + rng.normal(size=len(u))
     public = PublicFacts(users=users, items=items, low=1, high=5)
     ratings = Ratings.build(u, i, np.clip(np.rint(noisy), 1, 5), public)
-    scaled = scale_to_unit_range(left @ right.T, public)
-    given = scale_to_unit_range(ratings.values, ratings.public)
-    return ratings, scaled, metrics.rmse(given, scaled[ratings.users, ratings.items])
+    truth = scale_to_unit_range(left @ right.T, public)
+    scaled = scale_to_unit_range(ratings.values, ratings.public)
+    return ratings, truth, metrics.rmse(scaled, truth[ratings.users, ratings.items])
 
 
-def _collection(id: str, **settings: Any) -> Collection:
-    if not issubclass(registry.get_mechanism(id), Collection):
-        raise InvalidSetting("mechanism", "one that collects whole rows", id)
-    return cast(Collection, registry.create(id, **settings))
+def measure_recovery(id: str, epsilons: Sequence[float], seed: int = 0) -> dict[str, Floats]:
+    """Collect the ratings with a mechanism at each epsilon, and measure reports and recoveries.
 
-
-def bounds(id: str, epsilons: Sequence[float], seed: int = 0) -> RecoveryBounds:
-    """Collect, measure, recover at each epsilon. Raises InvalidSetting for another mechanism."""
-    rng = np.random.default_rng(seed)
-    ratings, scaled, misfit = _draw_ratings(rng)
-    public, norm = ratings.public, np.linalg.norm
-    rows = []
+    Returns:
+        On the scale -1..1, for each epsilon: `rho` = ||P(Theta - Z)||_F at the truth; its bound of
+        Theorem 3, `theorem`, and ours, `tight`; and `moments`, the same from the channel's moments.
+        ||P(Z)||_F of the reports is `reported`, and ||Theta||_F `size`. The error
+        ||Theta^ - Theta||_F is that of both recoveries, `naive` and `debiased`, and of the paper's
+        own, `published`: Equation 4, the matrix of least nuclear norm within rho of the reports,
+        so the zero matrix where rho is ||P(Z)||_F or more. `share` is that of the cells reported.
+    """
+    rng, norm = np.random.default_rng(seed), np.linalg.norm
+    ratings, truth, misfit = _draw_ratings(rng)
+    public, rows = ratings.public, []
     for epsilon in epsilons:
-        create = partial(_collection, id, epsilon=epsilon, intrinsic=misfit / 2)
-        mechanism = create()
+        create = partial(registry.create, id, epsilon=epsilon, intrinsic=misfit / 2)
+        mechanism = cast(Collection, create())
         channel = mechanism.guarantee(public).releases.rows
         out = channel.publish(mechanism.encode_rows(ratings, channel), rng)
         reports = mechanism.build_reports(out, channel, public)
-        rho = float(norm(scaled[reports.pattern.users, reports.pattern.items] - reports.values))
-        errors = []
-        for recovery, rule in (
-            *((recovery, Rule.NOISE_LEVEL) for recovery in Regress),
-            (Regress.NAIVE, Rule.THEOREM),  # with Equation 3's rho in the place of its bound
+        rho = float(norm(truth[reports.pattern.users, reports.pattern.items] - reports.values))
+        errors = {}
+        for name, recovery, rule in (
+            *((recovery.value, recovery, Rule.NOISE_LEVEL) for recovery in Regress),
+            ("published", Regress.NAIVE, Rule.THEOREM),  # with Equation 3's rho for its bound
         ):
-            solver = create(recovery=recovery, rule=rule)
+            solver = cast(Collection, create(recovery=recovery, rule=rule))
             *_, last = solver.recover(reports._replace(rho=rho), public, rng, raw=False)
             assert isinstance(last.model, Factors)
             completed = scale_to_unit_range(last.model.left @ last.model.right.T, public)
-            errors.append(norm(completed - scaled))
-        limits = (
-            mechanism.bound_residual(public, len(ratings), tight=tight) for tight in (False, True)
+            errors[name] = norm(completed - truth)
+        rows.append(
+            errors
+            | {
+                "rho": rho,
+                "theorem": mechanism.bound_residual(public, len(ratings), tight=False),
+                "tight": mechanism.bound_residual(public, len(ratings), tight=True),
+                "moments": reports.estimate_residual(1.0),
+                "share": out.nnz / truth.size,
+                "reported": norm(reports.values),
+                "size": norm(truth),
+            }
         )
-        allowed = recovery_error(rho, out.nnz / scaled.size)
-        row = (epsilon, rho, *limits, reports.estimate_residual(1.0), *errors, allowed)
-        rows.append((*row, norm(reports.values), norm(scaled)))
-    return RecoveryBounds(*np.array(rows, dtype=float).T)
+    return {name: np.array([row[name] for row in rows], dtype=float) for name in rows[0]}
 
 
 # --- as experiments ----------------------------------------------------------------------------
 
 _EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
 _ZERO = "the zero matrix"
-_QUANTITIES = {
+_MEASUREMENTS = {  # the name in `measure_recovery` of what a curve is labelled with
     "measured": "rho",
     "Theorem 3": "theorem",
     "norm of the reports": "reported",
@@ -133,7 +105,12 @@ _QUANTITIES = {
 
 
 def recover_ratings(quantities: Sequence[str]) -> TrialRecipe:
-    """What is recovered of both mechanisms' reports. quantities: the curves of each."""
+    """Return the recipe of curves of some quantities, for the reports of both mechanisms."""
+
+    def measure(id: str, epsilon: float, seed: int) -> dict[str, float]:
+        measured = measure_recovery(id, [epsilon], seed)
+        return {label: float(measured[name][0]) for label, name in _MEASUREMENTS.items()}
+
     first, *_ = NAMES
     trials = [
         Trial(
@@ -141,7 +118,7 @@ def recover_ratings(quantities: Sequence[str]) -> TrialRecipe:
             None if quantity == _ZERO else id,
             epsilon,
             f"{id} {epsilon:g}",
-            partial(_measure_recovery, id, epsilon),
+            partial(measure, id, epsilon),
             itemgetter(quantity),
             level=quantity == _ZERO,
         )
@@ -160,8 +137,3 @@ def recover_ratings(quantities: Sequence[str]) -> TrialRecipe:
         mechanisms=tuple(NAMES),
         seeds=tuple(range(1, 11)),
     )
-
-
-def _measure_recovery(id: str, epsilon: float, seed: int) -> dict[str, float]:
-    result = bounds(id, [epsilon], seed)
-    return {quantity: float(getattr(result, name)[0]) for quantity, name in _QUANTITIES.items()}

@@ -4,8 +4,9 @@ import math
 
 import pytest
 
-from dpmc_lab.papers.jtt18 import Regime, best_empirical_risk, price_of_privacy, rank_one
+from dpmc_lab import papers
 from tests.theory import jtt18 as bounds
+from tests.theory.jtt18 import Regime, best_empirical_risk, price_of_privacy, rank_one
 
 pytestmark = pytest.mark.slow
 
@@ -25,6 +26,17 @@ def test_table_2_follows_from_theorem_3_2():
     assert compute_slope(lambda n: error(1e9, n), 1e2) == pytest.approx(1 / 10)
     ratio = error(3e6, 70) / bounds.printed_low_rank_error(3e6, 70)
     assert ratio == pytest.approx(error(1e9, 400) / bounds.printed_low_rank_error(1e9, 400))
+
+
+def test_the_powers_in_the_tables_are_those_of_the_bounds():
+    for name, powers in (
+        ("1", [bounds.users_needed()]),
+        ("2", bounds.growth(bounds.low_rank_error)),
+    ):
+        recipe = papers.find_experiment(f"jtt18-table-{name}")[1].recipe
+        ((key, make),) = recipe.list_runs().items()
+        (curve,) = recipe.build_series({key: make()})
+        assert curve.mean == pytest.approx(powers, rel=1e-6)
 
 
 def test_remark_six_and_what_privacy_costs_the_svd():

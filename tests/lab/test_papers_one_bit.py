@@ -37,22 +37,16 @@ def test_a_grid_is_as_published_but_for_what_it_says(experiment):
     assert registry.get_published_settings("gradient").settings["rounds"] == 10
 
 
-@pytest.mark.parametrize("link", ["probit", "logistic"])
-def test_one_clear_curve_and_one_of_each_method(link):
-    suffix = {"probit": "a", "logistic": "b"}[link]
-
-    def labels_of(figure, data=("restaurants",)):
-        recipe = papers.find_experiment(f"lwhm22-{figure}{suffix}")[1].recipe
-        grid = replace(recipe.grid, data=data or recipe.grid.data, seeds=(1,))
-        assert grid.settings["link"] == (link,)
-        return [recipe.label_unit(unit) for unit in sweep.build_plan(grid).units]
-
-    labels = labels_of(1, ())
+@pytest.mark.parametrize("id", [f"lwhm22-{figure}{link}" for figure in "123" for link in "ab"])
+def test_one_clear_curve_and_one_of_each_method(id):
+    recipe = papers.find_experiment(id)[1].recipe
+    data = recipe.grid.data if "-1" in id else ["restaurants"]
+    grid = replace(recipe.grid, data=data, seeds=(1,))
+    assert grid.settings["link"] == ("probit" if id.endswith("a") else "logistic",)
+    labels = [recipe.label_unit(unit) for unit in sweep.build_plan(grid).units]
     assert labels.count("Clear") == 1
-    assert {label for label in labels if label} == {"InP", "ObjP", "GraP", "OutP", "Clear"}
     assert labels.count("OutP") == 10
-    assert labels_of(3).count("Clear") == 1
-    assert labels_of(2).count("Clear") == 1
+    assert {"InP", "ObjP", "GraP"} <= {*labels}
 
 
 def test_table_1_counts_a_set():

@@ -12,9 +12,9 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers import recovery
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.recovery import Regress, Regression
-from dpmc_lab.papers.z16 import recovery_error
 from tests.ratings_helpers import with_values
 from tests.replay import fit_model, predict_all
+from tests.theory.z16 import recovery_error
 
 pytestmark = pytest.mark.slow
 

@@ -17,11 +17,12 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab import papers
 from dpmc_lab.curves.lines import format_short_number
 from dpmc_lab.papers import views
-from dpmc_lab.papers.jtt18 import ByRating, price_of_privacy, rank_one
+from dpmc_lab.papers.jtt18 import ByRating
 from tests.theory import jtt18 as frank_wolfe
 from tests.theory import lwhm22 as one_bit
 from tests.theory import ryhh24 as implicit
 from tests.theory import z16 as recovery
+from tests.theory.jtt18 import price_of_privacy, rank_one
 
 pytestmark = pytest.mark.slow
 
@@ -259,7 +260,7 @@ def test_a_bound_that_says_nothing_says_so(rows):
 def test_z16s_equation_4_by_a_second_solver(id):
     """Dense soft-impute, the penalty by bisection: 1 % is what bisecting leaves open."""
     epsilon, rng = 8.0, np.random.default_rng(1)
-    bounds = recovery.bounds(id, [epsilon], seed=1)
+    measured = recovery.measure_recovery(id, [epsilon], seed=1)
     ratings, truth, misfit = recovery._draw_ratings(rng)
     mechanism = registry.create(id, epsilon=epsilon, intrinsic=misfit / 2)
     channel = mechanism.guarantee(ratings.public).releases.rows
@@ -268,7 +269,7 @@ def test_z16s_equation_4_by_a_second_solver(id):
     observed[out.row, out.col] = True
     reports[out.row, out.col] = mechanism.decode_reports(out.data, channel)
     rho = np.linalg.norm((truth - reports)[observed])
-    assert rho == pytest.approx(bounds.rho[0])
+    assert rho == pytest.approx(measured["rho"][0])
     matrix = np.zeros(truth.shape)
     low, high = 0.01, np.linalg.norm(reports, 2)
     for _ in range(9):
@@ -280,7 +281,7 @@ def test_z16s_equation_4_by_a_second_solver(id):
                 break
         is_feasible = np.linalg.norm((matrix - reports)[observed]) <= rho
         low, high = (penalty, high) if is_feasible else (low, penalty)
-    assert np.linalg.norm(matrix - truth) == pytest.approx(bounds.published[0], rel=0.01)
+    assert np.linalg.norm(matrix - truth) == pytest.approx(measured["published"][0], rel=0.01)
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])

@@ -10,8 +10,9 @@ the seen entries.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,7 +30,6 @@ from dpmc_core.privacy import USER_REPLACED, Calibration
 from dpmc_core.privacy.accounting import gaussian_epsilon
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_lab.papers.jtt18 import Regime, best_empirical_risk, growth, low_rank_error, users_needed
 from tests.theory import make_row, predict_end, summarise_mean
 
 _PRINTED: dict[str, Any] = {
@@ -39,6 +39,61 @@ _PRINTED: dict[str, Any] = {
     "calibration": Calibration.PAPER,
     "estimator": Estimator.PUBLISHED,
 }
+
+
+class Regime(NamedTuple):
+    """What the bounds depend on.
+
+    users m, items n, seen |Omega|, nuclear-norm bound k, bound L on the l2 norm of a row's seen
+    part (rating points for both), epsilon, delta.
+    """
+
+    users: float
+    items: float
+    seen: float
+    nuclear: float
+    row: float
+    epsilon: float
+    delta: float = 1e-6
+
+
+def rank_one(users: float, items: float, epsilon: float, delta: float = 1e-6) -> Regime:
+    """Remarks 1, 3, 5: entries of size one, sqrt(n) of each row seen, k = sqrt(m n), L = n^1/4."""
+    seen, nuclear = users * math.sqrt(items), math.sqrt(users * items)
+    return Regime(users, items, seen, nuclear, math.pow(items, 0.25), epsilon, delta)
+
+
+def best_empirical_risk(s: Regime) -> float:
+    """Theorem 3.2 at its best number of rounds: k^(6/5) n^(1/5) L^(4/5) / (|Omega| eps^(2/5))."""
+    top = math.pow(s.nuclear, 1.2) * math.pow(s.items, 0.2) * math.pow(s.row, 0.8)
+    return top / (s.seen * math.pow(s.epsilon, 0.4))
+
+
+def price_of_privacy(s: Regime) -> float:
+    """Corollary 3.1: what privacy adds to the error of completion."""
+    top = math.pow(s.nuclear, 4 / 3) * s.row * math.pow(s.items, 0.25)
+    both = math.pow(s.users + s.items, 1 / 6)
+    return top / math.sqrt(s.epsilon * math.pow(s.seen, 13 / 6) * both)
+
+
+def growth(bound: Callable[[float, float], float]) -> tuple[float, float]:
+    """The powers of the users and of the items that a bound of both grows with."""
+    users, items, more = 1e12, 1e4, 16.0
+    grown = bound(more * users, items), bound(users, more * items)
+    of_users, of_items = (math.log(value / bound(users, items), more) for value in grown)
+    return of_users, of_items
+
+
+def users_needed() -> float:
+    """Remark 3 and Table 1: the power of n that m must outgrow for the error to vanish."""
+    of_users, of_items = growth(lambda m, n: price_of_privacy(rank_one(m, n, 1.0)))
+    return -of_items / of_users
+
+
+def low_rank_error(users: float, items: float) -> float:
+    """Table 2: ||Y - Y*||_F where all is seen and rows have norm 1."""
+    size = Regime(users, items, users * items, math.sqrt(users), 1.0, 1.0)
+    return math.sqrt(users * items * best_empirical_risk(size))
 
 
 def printed_optimisation(s: Regime, rounds: float, slack: float = 0.0) -> float:
