@@ -95,6 +95,7 @@ def posterior_of_yes(before: float, epsilon: float, sent: str = "yes") -> float:
         epsilon: of an answer.
         sent: the report, 'yes' or 'no'.
     """
+    # The chances of this report with the answers yes and no, times the prior of each answer.
     yes, no = build_phone_channel(epsilon).matrix[::-1, int(sent == "yes")] * (before, 1 - before)
     return float(yes / (yes + no))
 
@@ -135,8 +136,7 @@ def best_guess_probability(epsilon: float, times: float = 1, before: float = 0.5
         times: number of reports.
         before: prior probability of a yes.
     """
-    # Rounding never makes an attacker certain.
-    return min(
+    return min(  # rounding never makes an attacker certain
         guess_probability(build_phone_channel(epsilon, int(times)), before),
         math.nextafter(1.0, 0.0),
     )
@@ -167,8 +167,8 @@ def load_audit_example(which_rating: str = "only") -> tuple[RatingInfluence, Gua
     counts = np.bincount(ratings.users)
     if which_rating == "many":
         position = int(np.flatnonzero(ratings.users == counts.argmax())[0])
-    lit = measure_rating_influence(mechanism, ratings, position)
-    return lit, mechanism.guarantee(ratings.public), int(counts[lit.user])
+    influence = measure_rating_influence(mechanism, ratings, position)
+    return influence, mechanism.guarantee(ratings.public), int(counts[influence.user])
 
 
 class Squares(NamedTuple):
@@ -186,7 +186,11 @@ class Squares(NamedTuple):
 
 
 def build_squares(lit: RatingInfluence) -> Squares:
-    """Return how far one rating moves each cell of a matrix, in blocks of neighbouring cells."""
+    """Return how far one rating moves each cell of a matrix, in blocks of neighbouring cells.
+
+    Args:
+        lit: the influence of the rating.
+    """
     n_films = lit.changes.shape[1] // N_SQUARES
     blocks = lit.changes.reshape(len(lit.changes), N_SQUARES, n_films).max(axis=2)
     brightness = np.sqrt(blocks * (blocks >= _MIN_BRIGHTNESS * blocks.max()) / blocks.max())
@@ -236,9 +240,8 @@ def compute_lesson_gain(
     """
     chart = load_lesson_curve(method)
     line = chart.lines[0]
-    line = replace(
-        line, values=line.values if other_values is None else line.values * 0 + other_values
-    )
+    if other_values is not None:
+        line = replace(line, values=line.values * 0 + other_values)
     gain_share = numbers.compute_gain_share(chart, line, epsilon)
     if gain_share is None:
         raise DpmcError(
@@ -288,10 +291,10 @@ def epsilon_without_features(epsilon: float) -> float:
     """
     with_features, without_features = load_feature_curve(DATA).lines
     target = with_features.intervals[with_features.epsilon.tolist().index(epsilon)].mean
-    matches = numbers.find_required_epsilons(
+    (required,) = numbers.find_required_epsilons(
         lines.place_on_axis(without_features, EpsilonUnit.PAPER), [target]
     )
-    return matches[0].epsilon.value
+    return required.epsilon.value
 
 
 @cache
@@ -315,9 +318,9 @@ def all_values_certainty(method: str, epsilon: float, rated: float) -> float:
         rated: number of the person's ratings.
     """
     guarantee = build_lesson_guarantee(method, epsilon)
-    return trade.list_questions(guarantee, registry.get_mechanism(method).task, int(rated))[
-        1
-    ].success_rate(guarantee)
+    task = registry.get_mechanism(method).task
+    _, question = trade.list_questions(guarantee, task, int(rated))
+    return question.success_rate(guarantee)
 
 
 def format_lesson_budget(card: Guarantee) -> str:
@@ -328,6 +331,7 @@ def format_lesson_budget(card: Guarantee) -> str:
 
 # --- by name ------------------------------------------------------------------------------------
 
+# The texts of the lessons use these names, and so do the parameters of the functions.
 NUMBERS: Mapping[str, Callable[..., Any]] = {
     # one coin
     "lies": lie_probability,

@@ -175,9 +175,10 @@ def _format_error(error: DpmcError | OSError) -> str:
 
 
 class _Version(argparse.Action):
-    """The version option; it looks up the version only when asked, since that is slow."""
+    """The version option; it looks up the version only if it is given, since that is slow."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
+        """Print the version and exit."""
         from dpmc_core.paths import get_version
 
         print(f"dpmc {get_version()}")

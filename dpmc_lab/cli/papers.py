@@ -215,7 +215,7 @@ def _make_experiment(
     experiment: Experiment, making: MakeOptions, json: bool, again: bool = True
 ) -> views.ExperimentView | None:
     """Make an experiment and return its view; `again` also remakes one with the same seeds."""
-    experiment = experiment.fullest
+    experiment = experiment.fullest  # at the size of the paper, if its data are here
     seeds: Sequence[int] = range(1, experiment.draws + 1)
     if making.seeds != ["printed"]:
         seeds = core.parse_seeds(making.seeds) if making.seeds else ()
@@ -280,13 +280,24 @@ def _make_all(chosen: Sequence[Paper], making: MakeOptions, json: bool) -> None:
 
 
 def _run_trials(experiment: Experiment, recipe: TrialRecipe, as_json: bool) -> CurveSet:
-    with watch_progress(as_json) as (tell, stop):
+    """Run the trials of an experiment and show their progress.
+
+    Args:
+        experiment: the experiment.
+        recipe: its trials.
+        as_json: whether to write the progress as JSON lines, for programs.
+
+    Raises:
+        KeyboardInterrupt: it was stopped.
+    """
+    with watch_progress(as_json) as (show_report, stop):
         progress_reports: list[engine.TrialProgress] = []
 
         def report_progress(progress: engine.TrialProgress) -> None:
+            """Show the progress; trials that were finished before the run count as skipped."""
             progress_reports.append(progress)
             n_before = progress_reports[0].done
-            tell(
+            show_report(
                 core.SweepReport(
                     total=progress.total, skipped=n_before, done=progress.done - n_before
                 )

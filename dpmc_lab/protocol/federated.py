@@ -248,7 +248,17 @@ class FederatedBudget(NamedTuple):
 
 @dataclass(eq=False)
 class _Party:
-    """One party: its users (or items), their rows, and factors that never leave it."""
+    """One party: its users (or items), their rows, and factors that never leave it.
+
+    Attributes:
+        name: of the party.
+        owned_indices: array of shape (n_owned,), indices of its users (or items).
+        rows: matrix of shape (n_owned, n_profiles), their clicks.
+        rng: random numbers of the party.
+        mechanism: the local update.
+        factors: array of shape (n_owned, rank), which start at random.
+        columns: the transpose of `rows`.
+    """
 
     name: str
     owned_indices: Ints
@@ -264,6 +274,8 @@ class _Party:
 
     def update(self, shared: Floats | None, releases: Coefficients, local: int) -> Floats:
         """Fit factors and noisy profiles in turn `local` times, and return the last profiles.
+
+        The first profiles of a run are fitted to random factors.
 
         Args:
             shared: array of shape (n_profiles, rank), the server's average; None in the first

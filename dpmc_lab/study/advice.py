@@ -35,12 +35,12 @@ class PrivacyUnit(enum.Enum):
     @classmethod
     def from_guarantee(cls, guarantee: Guarantee) -> PrivacyUnit | None:
         """Return the unit that a guarantee protects; None where it protects neither."""
-        promise = guarantee.trust, guarantee.change.per_user
+        trust_and_scope = guarantee.trust, guarantee.change.per_user
         return next(
             (
                 privacy_unit
                 for privacy_unit in cls
-                if (privacy_unit.trust, privacy_unit is cls.PERSON) == promise
+                if (privacy_unit.trust, privacy_unit is cls.PERSON) == trust_and_scope
             ),
             None,
         )
@@ -121,10 +121,11 @@ def recommend_method(
 
     if not registry.has_setting(registry.get_mechanism(id), "delta"):
         delta = 0.0
-    exact = calibrate(guarantee_at, Budget(epsilon, delta), change)
-    # A few digits less, never more: a setting that can be typed.
-    unit = 10.0 ** (math.floor(math.log10(exact)) - 3)
-    setting = float(f"{math.floor(exact / unit * (1 + 1e-12)) * unit:.4g}")
+    calibrated = calibrate(guarantee_at, Budget(epsilon, delta), change)
+    # Round down to four digits, so that people can type the setting. A calibrated value that is
+    # such a number up to rounding stays.
+    unit = 10.0 ** (math.floor(math.log10(calibrated)) - 3)
+    setting = float(f"{math.floor(calibrated / unit * (1 + 1e-12)) * unit:.4g}")
     return Advice(create_at(setting), guarantee_at(setting).certified(change, delta), reason)
 
 
