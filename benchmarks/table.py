@@ -1,18 +1,18 @@
-"""Speed against peers and against an earlier state of the program, as a table.
+"""Compare the speed with peers and with an earlier state of the program, in a table.
 
     python benchmarks/table.py [--only TEXT] [--repeats N] [--write FILE]
 
-Every row is some work of ours and of a peer (a package, a textbook program, or this program at an
-earlier commit of its history). Both are prepared and run in processes of their own that take turns;
-what counts is the processor time of the work alone, median of the repeats, with one thread of
-linear algebra. `make bench` writes benchmarks/RESULTS.md, in which what other scripts measure side
-by side follows.
+Every row compares some work of this program with that of a peer: a package, a textbook program, or
+this program at an earlier commit. Both are prepared and run in processes of their own that take
+turns. The table has the processor time of the work alone, as the median of the repeats, with one
+thread of linear algebra. `make bench` writes benchmarks/RESULTS.md, which also has the output of
+other scripts.
 
-A round on many ratings stands beside a pass over their bytes: row starts, items and values are read
-once, and summed. What its sparse products would take alone, at the pace of one with a vector, is
-said beside it: no round is faster than they are. These ratings are made by a process of their own
-and loaded, so the peak is that of the interpreter, the ratings and the fit, also said without what
-was there before the fit.
+A round on many ratings is compared with a pass over their bytes, which reads and sums row starts,
+items and values once. The table also has the time of the round's sparse products alone, at the pace
+of a product with a vector, since no round can be faster. A process of its own generates these
+ratings, which are then loaded, so the peak memory is that of the interpreter, the ratings and the
+fit. The growth of memory by the fit is printed too.
 """
 
 from __future__ import annotations
@@ -62,7 +62,12 @@ def generate_films(users, items, count, *, seed=0):
 
 
 def save_ratings(users, items, count, folder):
-    """Save ratings like those of `generate_films`, some users at a time, in their order."""
+    """Save ratings like those of `generate_films`, some users at a time, in their order.
+
+    Args:
+        users, items, count: numbers of users, items and ratings.
+        folder: a new folder for the arrays.
+    """
     rng, size, n_written = np.random.default_rng(0), 5_000, 0
     ends = np.cumsum(1 / (10.0 + np.arange(items)))
     directions, effects = rng.normal(size=(items, 3)), 0.4 * rng.normal(size=items)
@@ -326,6 +331,7 @@ def prepare_calibration(contender: str) -> PreparedWork:
 
 
 def _create_calibrator(contender: str) -> Callable[[float, float], float]:
+    """Return a function that gives the sigma of Gaussian noise for an epsilon and a delta."""
     if contender == "ours":
         from dpmc_core.privacy.accounting import gaussian_mu
 
@@ -412,15 +418,18 @@ def count_multiplications() -> list[int]:
 
     n_done = [0]
 
-    def counting(plain):
+    def add_counting(multiply):
+        """Return a product that also counts its multiplications."""
+
         def product(self, other):
+            """Count the multiplications and return the product."""
             n_done[0] += self.nnz * (other.shape[1] if np.ndim(other) == 2 else 1)
-            return plain(self, other)
+            return multiply(self, other)
 
         return product
 
-    for kind in (csc_array, csr_array):
-        kind.__matmul__ = counting(kind.__matmul__)
+    for matrix_type in (csc_array, csr_array):
+        matrix_type.__matmul__ = add_counting(matrix_type.__matmul__)
     return n_done
 
 
@@ -434,6 +443,9 @@ class Row:
     """A row of the table.
 
     Attributes:
+        work: what is measured, in words.
+        against: what it is compared with, in words.
+        goal: the ratio that it should reach, in words.
         ours, peer: prepare some work; `peer` is None for the same work at the earlier commit.
     """
 
@@ -556,6 +568,7 @@ def format_row(row: Row, index: int, earlier: Path | None, repeats: int) -> str:
 
 
 def main() -> None:
+    """Measure the rows, print the table and write it if requested."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", default="", help="rows whose work or peer has it")
     parser.add_argument("--repeats", type=int, default=5)
