@@ -121,7 +121,7 @@ class RowPair(NamedTuple):
         items = np.flatnonzero(self.differs)
         before, after = (
             tuple(None if np.isnan(value) else float(value) for value in row[items])
-            for row in self[1:]
+            for row in (self.before, self.after)
         )
         n_unchanged = np.count_nonzero(~self.differs & ~np.isnan(self.before))
         return ChangedRow(self.user, tuple(items.tolist()), before, after, int(n_unchanged))
@@ -217,7 +217,7 @@ def mutate_pair(rows: RowPair, table: RatingTable, change: Change, rng: Rng) -> 
     after = rows.after.copy()
     item = int(rng.integers(len(before)))
     value = rng.choice([*table.ends, np.nan])
-    if change in (RATING, CELL, ROW_VALUES):
+    if change in (RATING, CELL, ROW_VALUES):  # only what both rows have in common may change
         if not rows.differs[item]:
             before[item] = after[item] = value
     elif change is USER_EMPTIED or rng.random() < 0.5:

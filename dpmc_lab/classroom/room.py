@@ -911,20 +911,21 @@ class View:
 
     def describe_for_phones(self) -> dict[str, Any]:
         """Return the state of the room as every phone receives it, in plain JSON values."""
-        now = self.open
-        guess_poll = self.guess_poll
-        question = "" if self.now is None else self.questions[self.now.question]
-        n_repeats = 0 if self.now is None or guess_poll else len(self.rounds(self.now.question)) - 1
-        epsilon = 0.0 if guess_poll else self.epsilon if self.now is None else self.now.epsilon
+        asking, guess_poll, current = self.now, self.guess_poll, self.open
+        question = "" if asking is None else self.questions[asking.question]
+        n_repeats = 0 if asking is None or guess_poll else len(self.rounds(asking.question)) - 1
+        epsilon = self.epsilon if asking is None else asking.epsilon
+        if guess_poll:  # a guess is sent without noise
+            epsilon = 0.0
         return {
             "room": self.id,
-            "asking": None if now is None else now.number,
+            "asking": None if current is None else current.number,
             "question": guess_poll.title if guess_poll else question,
             "options": guess_poll.options if guess_poll else (),
             "again": n_repeats,
             "epsilon": epsilon,
             "below": flip_threshold(epsilon) if epsilon else 0,
-            "open": now is not None and not self.locked and not self.ended,
+            "open": current is not None and not self.locked and not self.ended,
             "ended": self.ended,
         }
 
@@ -950,7 +951,7 @@ class Room:
         Raises:
             InvalidSetting: the questions, epsilon or the number of phones are not valid.
         """
-        flip_threshold(epsilon)
+        flip_threshold(epsilon)  # raises an error if epsilon is not valid
         check_number("phones expected", expected, at_least=1, at_most=MAX_PHONES // 2, integer=True)
         question_texts = _clean_questions([text for text in questions if text.strip()])
         self._view = View(secrets.token_hex(4), question_texts, float(epsilon), time.monotonic())
@@ -1070,7 +1071,7 @@ class Room:
             InvalidSetting: epsilon is not valid.
             ReportRejected: the room is closed.
         """
-        flip_threshold(epsilon)
+        flip_threshold(epsilon)  # raises an error if epsilon is not valid
         with self._lock:
             self._get_open_view()
             self._update_view(epsilon=float(epsilon))

@@ -637,7 +637,16 @@ def export_results(view: View, note: Callable[[str, Exception], None] | None = N
     def write(
         kind: str, question: int, round_number: int, sender: Sender, poll: Poll, *subject: object
     ) -> None:
-        """Write a row: what it is, its question and round, and the reports of a poll."""
+        """Write a row of the table.
+
+        Args:
+            kind: of the row.
+            question: index of the question.
+            round_number: which round of the question, or how many rounds.
+            sender: who sent the reports.
+            poll: the reports.
+            *subject: what the share is of, and the share with its interval, if known.
+        """
         prefix = (
             kind,
             _escape_formula(visible.questions[question]),

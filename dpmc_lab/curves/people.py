@@ -462,10 +462,12 @@ def describe_people(people: People, data: Dataset, mechanism: Mechanism) -> Peop
         data: the data set.
         mechanism: the method whose lists are displayed.
     """
-    ratings, (names, categories) = data.ratings, _load_categories(data)
+    ratings = data.ratings
+    names, categories = _load_categories(data)
     descriptions = []
     for person in people.people:
         user_ids = ratings.user_ids
+        # A person without a name in the source has a row number, counted from 1.
         user = int(person.name) - 1 if user_ids is None else user_ids.index(person.name)
         user_items = ratings.items[ratings.indptr[user] : ratings.indptr[user + 1]]
         rated_categories = categories[user_items] > 0
@@ -505,7 +507,8 @@ def choose_prompts(mechanism: Mechanism, data: Dataset) -> tuple[Prompt, ...]:
     )
     if not signs or guarantee.trust is not Trust.LOCAL or mechanism.id == mechanism.baseline:
         return ()
-    (names, categories), counts = _load_categories(data), count_ratings(data.ratings)[1]
+    names, categories = _load_categories(data)
+    counts = count_ratings(data.ratings)[1]
     best = np.argsort(-counts, kind="stable")[:_N_WELL_KNOWN]
     return tuple(
         Prompt(

@@ -63,6 +63,7 @@ def collect_metrics(result: Result) -> dict[str, Mapping[str, float]]:
         registry.NONPRIVATE_REFERENCES[cls.task]: NO_PRIVACY.capitalize(),
         result.baseline_id: format_baseline_name(result.baseline_id).capitalize(),
     }
+    # Of several baselines, those that the data did not choose are left out.
     hidden = {*registry.list_baselines(cls, result.problem.steps)} - {*roles}
     comparisons = {
         roles.get(id, id): metrics for id, metrics in result.baselines.items() if id not in hidden

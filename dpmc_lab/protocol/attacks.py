@@ -187,6 +187,7 @@ def run_sum_attacks(run: ScenarioRun) -> SumErrors:
     passive = None
     if len(run.phase.sums) > 1:
         models, sums = ([row[item] for row in rows] for rows in (run.phase.models, run.phase.sums))
+        # The last model is the one after all rounds, to which no sum belongs.
         passive_estimate = recover_squares_passively(models[: len(sums)], sums)
         passive = float(np.abs(passive_estimate - truth).max())
     active_estimate = recover_squares_actively(

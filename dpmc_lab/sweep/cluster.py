@@ -132,7 +132,7 @@ class ClusterPool:
             except Exception:  # cancelled, or the result was lost with its worker
                 future.set_exception(CancelledError())
 
-        task = self._client.submit(run_unit, unit, self._data[unit.source], True, pure=False)
+        task = self._client.submit(run_unit, unit, self._data[unit.source], pin=True, pure=False)
         if self._client.status != "running":  # Dask tries to reconnect, but this task is lost
             raise BrokenExecutor("the connection to the cluster was lost")
         self._running[future] = task

@@ -36,10 +36,7 @@ from dpmc_core.errors import DpmcError, check_number
 from dpmc_core.experiment import Result, serialise_settings
 from dpmc_core.model import Rounds
 from dpmc_core.paths import get_version
-from dpmc_core.problem import (
-    Problem,
-    build_problem,
-)
+from dpmc_core.problem import Problem, build_problem
 from dpmc_core.ratings import Ratings
 from dpmc_core.stopping import StopCheck
 from dpmc_lab.locks import Claims
