@@ -145,6 +145,7 @@ def shipped() -> int:
 
 
 def main(runs: int) -> int:
+    """Check the audits, print what they found, and return the exit status."""
     start = time.perf_counter()
 
     print("Randomised response, 1,000 canaries, all guessed: median bound over epsilon")

@@ -115,6 +115,7 @@ def prepare_fit(id: str, size: str) -> PreparedWork:
     method = registry.create(id, epsilon=1.0)
 
     def work(ratings: object) -> None:
+        """Fit the ratings."""
         for _ in method.fit(ratings, np.random.default_rng(0)):
             pass
 
@@ -134,6 +135,7 @@ def prepare_one_bit(users: int, items: int, count: int, solver: str) -> Prepared
     loss(np.zeros(len(ratings)))  # once, so that no import is counted
 
     def run(tolerance: float, target: float) -> float:
+        """Minimise the loss until it reaches the target, and return it."""
         if solver == "dense":
             dense_spg(loss, ratings, radius, target)
             return target
@@ -196,6 +198,7 @@ def prepare_alternation(rank: int, contender: str) -> PreparedWork:
         state = [left, right]
 
         def alternate() -> None:
+            """Solve for the rows, then for the columns."""
             state[0] = ours.solve_implicit_rows(matrix, state[1], loss, single=True)
             state[1] = ours.solve_implicit_rows(columns, state[0], loss, single=True)
 
@@ -212,6 +215,7 @@ def prepare_alternation(rank: int, contender: str) -> PreparedWork:
         solve = _als.least_squares if contender == "exact" else _als.least_squares_cg
 
         def alternate() -> None:
+            """Solve for the rows, then for the columns."""
             solve(weights, *state, ridge / alpha, num_threads=1)
             solve(transposed, *state[::-1], ridge / alpha, num_threads=1)
 
@@ -219,6 +223,7 @@ def prepare_alternation(rank: int, contender: str) -> PreparedWork:
         alternate()
 
     def work() -> float:
+        """Alternate three times, and return the loss."""
         for _ in range(3):
             alternate()
         return float(loss.value(matrix, *(factor.astype(float) for factor in state)))
@@ -243,6 +248,7 @@ def prepare_completion(contender: str) -> PreparedWork:
     train, held_out = ratings.select(~test), ratings.select(test)
 
     def prepare_surprise(name: str) -> tuple[PreparedWork, Callable[[], float]]:
+        """Return functions that fit a method of Surprise, and compute its test RMSE."""
         import surprise
 
         rows = zip(train.users.tolist(), train.items.tolist(), train.values.tolist(), strict=True)
@@ -261,11 +267,13 @@ def prepare_completion(contender: str) -> PreparedWork:
     ours_by = "als" if contender.endswith("SVD") else "reference-ratings"
 
     def peer() -> object:
+        """Fit the peer, and return its seconds and its test RMSE."""
         start = time.process_time()
         fit()
         return {"seconds": time.process_time() - start, "rmse": round(error(), 4)}
 
     def ours() -> object:
+        """Fit our method until it is as good as the peer, and return its seconds."""
         spent, start = 0.0, time.process_time()
         for step in registry.create(ours_by).fit(train, np.random.default_rng(0)):
             spent += time.process_time() - start
@@ -300,6 +308,7 @@ def prepare_reports(users: int, items: int, contender: str) -> PreparedWork:
     cells = ratings.users, ratings.items
 
     def dense() -> None:
+        """Randomise a dense matrix of bits."""
         bits = np.zeros((users, items), dtype=bool)
         bits[cells] = True
         reported = bits ^ (rng.random(bits.shape) > keep)
@@ -315,6 +324,7 @@ def prepare_calibration(contender: str) -> PreparedWork:
     sigma(2.0, 1e-6)
 
     def work() -> object:
+        """Compute all sigmas, and return the seconds and the largest error of delta."""
         from mpmath import mp, ncdf
 
         start = time.process_time()
@@ -353,6 +363,7 @@ def prepare_import(lines: str) -> PreparedWork:
     command = [sys.executable, "-c", lines]
 
     def work() -> object:
+        """Run the import, and return its processor seconds."""
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -388,6 +399,7 @@ def prepare_passes(users: int, items: int, count: int, contender: str) -> Prepar
     )
 
     def work() -> object:
+        """Fit, and return the median seconds of a round and what it cost."""
         rounds[0] = time.process_time(), n_done[0]
         for step in method.fit(ratings, np.random.default_rng(0)):
             rounds.append((time.process_time(), n_done[0]))

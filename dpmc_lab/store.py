@@ -380,7 +380,13 @@ def translate_store_errors(path: Path) -> Iterator[None]:
     def build_error(
         template: str, detail: object, kind: type[StoreError] = StoreError
     ) -> StoreError:
-        """Return an error that names the store's file."""
+        """Return an error of this kind that names the store's file.
+
+        Args:
+            template: the message, with a place for the detail.
+            detail: what went wrong in particular.
+            kind: class of the error.
+        """
         return kind(f"the result store {path} {template.format(detail)}")
 
     try:
@@ -863,7 +869,13 @@ _FORMULA = re.compile(r"'*[=+\-@\t\r].|'+[=+\-@\t\r]", re.DOTALL)
 
 
 def write_file(store: Store, curves: Sequence[CurveInfo], path: Path) -> int:
-    """Write the rows of some curves to a .csv file, all or none, and return how many there are."""
+    """Write the rows of some curves to a .csv file, all or none, and return how many there are.
+
+    Raises:
+        InvalidSetting: the name of the file does not end in .csv.
+        StoreError: a row cannot be read.
+        OSError: the file cannot be written.
+    """
     if path.suffix.lower() != ".csv":
         raise InvalidSetting("export file", "named .csv", path.name)
     with (

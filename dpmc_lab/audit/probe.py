@@ -393,10 +393,12 @@ class ProbeAuditor(AuditSubject):
             counts = bool(is_nonadaptive)
             name = names.get(query, query)
             norm = p.release.norm
-            moved = ReleaseFinding(name, query, distance, self._find_sensitivity(p), norm, counts)
-            largest = largest_by_query.setdefault((query, counts), moved)
+            release_finding = ReleaseFinding(
+                name, query, distance, self._find_sensitivity(p), norm, counts
+            )
+            largest = largest_by_query.setdefault((query, counts), release_finding)
             if distance > largest.measured:
-                largest_by_query[query, counts] = moved
+                largest_by_query[query, counts] = release_finding
         loss = _sum_losses(worst.history, worst.distances, nonadaptive)
         delta = self.certified.delta
         # At delta > 0 the loss of releases without mu is only known from above, so a lower bound

@@ -301,7 +301,13 @@ def epsilon_without_features(epsilon: float) -> float:
 def build_lesson_guarantee(
     method: str, epsilon: float, *, with_item_features: bool = False
 ) -> Guarantee:
-    """Return the method's guarantee on the ratings that its curve was measured on."""
+    """Return the method's guarantee on the ratings that its curve was measured on.
+
+    Args:
+        method: id of the mechanism.
+        epsilon: the setting.
+        with_item_features: whether the method uses public item features.
+    """
     public = load_lesson_curve(method).lines[0].info.public
     if with_item_features:
         public = replace(public, features=datasets.load(DATA).ratings.public.available_features)

@@ -661,7 +661,16 @@ def _build_statistic_distribution(
 def simulate_reports(
     answers: Bools, channel: RandomizedResponse, rng: np.random.Generator
 ) -> NDArray[np.uint8]:
-    """Return what simulated phones send, one report each."""
+    """Return what simulated phones send, one report each.
+
+    Args:
+        answers: array of shape (n_phones,), whether each phone's answer is yes.
+        channel: that each answer passes.
+        rng: random numbers of the channel.
+
+    Returns:
+        Array of shape (n_phones,), 1 for a reported yes and 0 for a no.
+    """
     reports = replace(channel, shape=answers.shape).publish(answers.astype(np.uint8), rng)
     return np.asarray(reports, dtype=np.uint8)
 

@@ -214,7 +214,17 @@ def _format_theory(chosen: Sequence[Paper], tables: Mapping[str, Any]) -> Iterat
 def _make_experiment(
     experiment: Experiment, making: MakeOptions, json: bool, again: bool = True
 ) -> views.ExperimentView | None:
-    """Make an experiment and return its view; `again` also remakes one with the same seeds."""
+    """Run an experiment, write its result and return its view.
+
+    Args:
+        experiment: the experiment.
+        making: the options.
+        json: whether to print for programs.
+        again: whether to run it even if there is a result with the same seeds.
+
+    Returns:
+        None if it has a result already, and `again` is false.
+    """
     experiment = experiment.fullest  # at the size of the paper, if its data are here
     seeds: Sequence[int] = range(1, experiment.draws + 1)
     if making.seeds != ["printed"]:

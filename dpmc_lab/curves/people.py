@@ -259,6 +259,11 @@ def _read_people_file(data: str, task: Task, key: str) -> Any:
     """Return the JSON document that `write_people` wrote for a curve; None where there is none.
 
     Curves with and without item features have a file each.
+
+    Args:
+        data: id of the sample.
+        task: the task.
+        key: key of the curve.
     """
     names = (
         shipped.build_curve_file_name(data, task, with_item_features=with_item_features)

@@ -93,7 +93,13 @@ def format_position(play: MessagePlay, position: int) -> str:
 
 
 def tabulate_received(play: MessagePlay, party: str, n_messages: int) -> Table:
-    """Return what a party received among the first `n_messages` messages, as columns."""
+    """Return what a party received, as columns.
+
+    Args:
+        play: the run.
+        party: name of the party.
+        n_messages: how many messages of the run count, from the first one on.
+    """
     received = (m for m in play.messages[:n_messages] if m.receiver == party)
     rows = ((m.round, m.sender, m.kind, m.summary or "(nothing)") for m in received)
     return build_table(("round", "from", "message", "content"), rows)
@@ -537,7 +543,13 @@ def tabulate_federation_traffic(flow: Federation, public: PublicFacts) -> Table:
 
 
 def _explain_federated_message(flow: Federation, kind: str, round: int) -> str:
-    """Return what a message of this kind is for in a round, in words."""
+    """Return what a message of this kind is for in a round, in words.
+
+    Args:
+        flow: the settings.
+        kind: NOISY_PROFILES or AVERAGE_PROFILES.
+        round: number of the round.
+    """
     private_kind = flow.owned_axis.value[:-1]  # the singular: user or item
     shared_kind = flow.mechanism.profiles.value[:-1]
     times = "once" if flow.local == 1 else f"{flow.local} times in turn"

@@ -80,7 +80,7 @@ def compute_errors(model: Model, task: Task, test: Ratings, link: Link = LOGISTI
 
 
 def compute_error_cdf(model: Model, task: Task, test: Ratings, link: Link = LOGISTIC) -> ErrorCdf:
-    """Compute the error CDF on a grid over all possible errors."""
+    """Compute the error CDF on a grid over all possible errors; see `compute_errors`."""
     grid = np.linspace(0.0, 1.0 if task is Task.BINARY else test.public.width, 101)
     return ErrorCdf(grid, error_cdf(compute_errors(model, task, test, link), grid))
 

@@ -200,7 +200,14 @@ class FederatedRun:
         )
 
     def _send(self, sender: str, receiver: str, kind: str, profiles: Floats, round: int) -> None:
-        """Count a message with profiles, and keep it if a profile is watched."""
+        """Count a message with profiles, and keep it if a profile is watched.
+
+        Args:
+            sender, receiver: names of the parties.
+            kind: of the message.
+            profiles: array of shape (n_profiles, rank).
+            round: number of the round.
+        """
         n_bytes = WORD_BYTES * profiles.size
         self.transcript.count_messages(kind, Traffic(1, n_bytes))
         if self.watch is not None:

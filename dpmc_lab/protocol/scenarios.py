@@ -244,13 +244,13 @@ class Recommender:
             Array of shape (n, rank).
         """
         assert self.noise is not None
-        pieces = self.draw_masks(len(groups))
+        noise_pieces = self.draw_masks(len(groups))
         # The first user of each item gets the noise minus the random pieces of the others.
         present, first = np.unique(groups, return_index=True)
-        pieces[first] = 0
-        totals = self.fixed_point.sum_groups(pieces, groups, len(self.items))
-        pieces[first] = self.fixed_point.reduce(self.noise[present] - totals[present])
-        return pieces
+        noise_pieces[first] = 0
+        totals = self.fixed_point.sum_groups(noise_pieces, groups, len(self.items))
+        noise_pieces[first] = self.fixed_point.reduce(self.noise[present] - totals[present])
+        return noise_pieces
 
     def unmask(self, sums: Uint64s, masks: Uint64s, groups: Ints) -> Uint64s:
         """Return the sums without the masks that this party sent to the users, mod P.

@@ -154,7 +154,8 @@ def _choose_method(
 ) -> tuple[str, str]:
     """Return the id of the recommended mechanism, and the reason in a sentence.
 
-    It is the last registered mechanism of the task that has a reason for this request.
+    It is the last registered mechanism of the task that has a reason for this request. The
+    arguments are those of `find_recommended_id`.
 
     Raises:
         InvalidSetting: no mechanism has one.
