@@ -840,6 +840,7 @@ class _Judge(NamedTuple):
         def share_liked_after(uniforms: Floats) -> float:
             """Return the liked share of the list after reports that these numbers randomise."""
             flipped = uniforms < np.where(self.signs > 0, yes, no)
+            # A true sign s is reported as s debias_factor - yes + no on average.
             values = (np.where(flipped, -self.signs, self.signs) + yes - no) / debias_factor
             return share_liked(
                 visitor.score_items(self.other_items, self.prompt_items, values, noise)

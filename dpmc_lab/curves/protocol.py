@@ -288,6 +288,7 @@ def tabulate_attendance_attack(play: ScenarioPlay) -> Table:
     assert item is not None
     recovered: Sequence[attacks.RecoveredGradient] = ()
     if isinstance(settings, DynamicUsers):
+        # Users leave in different rounds, with a round of full attendance in between.
         leaves = tuple((2 * user + 3, user) for user in range(play.ratings.public.users))
         longer = dataclasses.replace(
             settings,

@@ -456,7 +456,10 @@ class Scenario:
         )
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
-        """Return scenario 1's guarantee with a release per phase, and what the parties see."""
+        """Return the guarantee of a run: that of scenario 1, with a release for each phase.
+
+        Its caveats state what the parties see.
+        """
         base_guarantee: Guarantee = self.mechanism.guarantee(public)
         terms = self.releases(public)
         gaussian_caveat = (

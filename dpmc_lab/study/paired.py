@@ -151,6 +151,7 @@ class PairedMetrics:
             max(float(weights @ matrix @ weights), 0.0)
             for matrix in (self.by_user, self.by_seed, self.by_both)
         )
+        # The variances of users and of seeds both hold the interaction, which counts once.
         variance = max(user + seed - interaction, user, seed)
         if variance == 0:
             return 0.0
