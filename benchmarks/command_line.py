@@ -224,7 +224,7 @@ def check_under_condition(
     )
 
 
-# Values that nobody would give --------------------------------------------------------------------
+# Absurd values ------------------------------------------------------------------------------------
 
 NUMBERS = ("1e400", "-inf", "nan", "-1", "9" * 5000, "1e300", "0x10", "\u00b2", "")
 OPTION_PREFIXES = {
@@ -311,7 +311,7 @@ def print_table() -> None:
     parser.add_argument("--only", metavar="TEXT", default="", help="commands that have it")
     parser.add_argument("--installed", metavar="DPMC", type=Path, help="this one, as it is")
     args = parser.parse_args()
-    os.environ.pop("PYTHONPATH", None)  # what is installed, and nothing else
+    os.environ.pop("PYTHONPATH", None)  # so that only the installed program is found
     chosen = [command for command in ARGUMENTS if args.only in " ".join(command)]
     rows = {name: [0, 0] for name in ("as it is", *CONDITIONS, "Ctrl-C", "absurd values")}
 

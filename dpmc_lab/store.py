@@ -224,8 +224,8 @@ def unit_key(
 def list_certified_units(guarantee: Guarantee) -> JsonObject:
     """Return what a guarantee certifies for every privacy unit, as plain JSON values.
 
-    `units` has the certified epsilon by the unit's column name, null where it is infinite, and
-    `reasons` says why it is.
+    `units` has the certified epsilon by the unit's column name, null where it is infinite;
+    `reasons` has the reason by the same names.
     """
     certified = {change.value: guarantee.certified(change) for change in Change}
     return {

@@ -402,7 +402,7 @@ class ProbeAuditor(AuditSubject):
         loss = _sum_losses(worst.history, worst.distances, nonadaptive)
         delta = self.certified.delta
         # At delta > 0 the loss of releases without mu is only known from above, so a lower bound
-        # counts the Gaussian releases alone.
+        # counts only the Gaussian releases.
         epsilon = (Loss(mu=loss.mu) if delta > 0 else loss).epsilon_at(delta)
         return AuditFinding(
             method=AuditMethod.PROBE,

@@ -72,7 +72,7 @@ def simulate_class(share: float, n_people: int, epsilon: float, throw: int) -> P
         share: share of the people who answer yes, rounded to whole people.
         n_people: number of people.
         epsilon: of an answer.
-        throw: number of the throw; each draws anew.
+        throw: number of the throw, which seeds its random numbers.
     """
     rng = np.random.default_rng((DEFAULT_SEED, throw))
     answers = rng.permutation(np.arange(n_people) < round(share * n_people))

@@ -36,8 +36,8 @@ _TOKEN = re.compile(r"[0-9a-f]{32}", re.ASCII)
 MISS_RATE = 0.05  # of 95 % intervals
 SUPPORT = 2.0  # units of log-likelihood below the best value, for likelihood-ratio intervals
 KEY_BOUNCE_SECONDS = 1.0  # seconds in which a key pressed again counts once
-# A phone counts as connected for so many seconds after it has asked for the state of the room. It
-# asks every 2 seconds, or every 15 while its page is hidden.
+# A phone counts as connected until this many seconds after its last request for the state of the
+# room. It sends a request every 2 seconds, or every 15 while its page is hidden.
 PRESENCE_SECONDS = 20.0
 
 # Questions to begin with; a teacher could ask each of them by show of hands.
@@ -886,7 +886,7 @@ class View:
                 tallies[0].reports, len(tallies), sum(poll.yes for poll in tallies)
             )
             return Poll.from_linked([linked], tallies[0].channel)
-        # By the number of a phone's reports: how many yes each such phone sent.
+        # The number of yes of each phone, grouped by how many reports the phone sent.
         yes_by_times: dict[int, list[int]] = {}
         for token in set().union(*(asking.reports for asking in answered_askings)):
             if among is None or token in among:
@@ -967,7 +967,7 @@ class Room:
         self._rng = rng or np.random.default_rng()
         self._lock = threading.RLock()
         self._last_press = -math.inf
-        # When each page of a phone last asked for the state, in this order.
+        # The time of the last request of each phone's page, in increasing order.
         self._last_visits: dict[str, float] = {}
         self._n_places = 2 * expected
         self._admitted: set[str] = set()

@@ -17,7 +17,7 @@ from dpmc_lab.classroom.room import Bounds, CoinRule, GuessPoll, Poll, Sender, V
 from dpmc_lab.curves import cards
 
 PHONE_COUNTS = (30, 300, 3000)  # whose intervals the projector shows for comparison
-MIN_PHONES = 3  # a share is shown from so many phones on, so that nobody's reports stand alone
+MIN_PHONES = 3  # fewer phones have no share, so that no single report can be seen
 PRIOR = 0.8  # probability of a yes before any report, with which a comparison begins
 _NUMBERS = ("no", "one", "two", "three", "four")
 _TIMES = ("", "once", "twice", "three times", "four times")
@@ -261,7 +261,7 @@ def compare_questions(view: View) -> list[Difference]:
         first_poll, second_poll = (
             visible.poll(question, sender=sender, among=shared_phones) for question in pair
         )
-        # The error probability of all intervals together is that of one.
+        # The pairs share the error probability (Bonferroni).
         interval = room.compute_share_difference(
             first_poll, second_poll, room.MISS_RATE / len(pairs)
         )

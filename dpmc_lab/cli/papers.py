@@ -194,7 +194,7 @@ def _check_verdicts(comparisons: Sequence[views.ExperimentView]) -> CommandRepor
 
 
 def _format_theory(chosen: Sequence[Paper], tables: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the theorems of each chosen paper beside measurements, as blocks of text.
+    """Yield the theorems of each chosen paper with measurements, as blocks of text.
 
     Args:
         chosen: the papers.

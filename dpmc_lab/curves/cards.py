@@ -355,7 +355,7 @@ _CLICK_QUESTIONS = {
     CELL: "Did this person click this item?",
     USER_REPLACED: _SETS_QUESTION.format("clicks"),
 }
-MAX_INFORMATIVE_RATE = 0.999  # a limit above this success rate says nothing
+MAX_INFORMATIVE_RATE = 0.999  # a limit above this success rate is not informative
 LIMIT_SENTENCE = "An attacker who asks “{}” {} of the time; a coin flip gets 50 %."
 
 
@@ -509,7 +509,8 @@ def format_epsilon(epsilon: float | None, *, round_down: bool = False) -> str:
     """Return an epsilon for people, in three digits, or to a whole number where it has more.
 
     It is 'none' where there is none and 'no bound' where it is infinite. An epsilon is rounded up,
-    against whoever promises it. A last digit that differs by less than a millionth is not rounded.
+    so that the text never promises too much. A last digit that differs by less than a millionth is
+    not rounded.
 
     Args:
         epsilon: the value, or None.

@@ -125,7 +125,7 @@ def compare_lines(
 
 
 def describe_leader(comparisons: Sequence[LineComparison]) -> str:
-    """Return which of several lines is clearly best, and where; empty where nothing can be said."""
+    """Return which of several lines is clearly best, and where; empty if none was compared."""
     if not any(rivals for comparison in comparisons for rivals in comparison.rivals):
         return ""
     leading = [comparison for comparison in comparisons if any(comparison.best)]

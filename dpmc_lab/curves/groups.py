@@ -1,4 +1,4 @@
-"""Group mechanisms by what they protect, whom they trust and what they publish."""
+"""Group mechanisms by privacy unit, trust and publication."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class MechanismGroup(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Return what the group protects and whom it trusts."""
+        """Return what the group protects, and which party it trusts."""
         return f"{self.protects}, {self.trust}"
 
 
@@ -175,7 +175,7 @@ def format_publication(publishes: Publishes) -> str:
 
 
 def format_group_promise(guarantee: Guarantee) -> str:
-    """Return what a guarantee protects and whom it trusts, in a few words."""
+    """Return what a guarantee protects, and which party it trusts, in a few words."""
     protection = _CHANGE_LABELS[guarantee.change]
     claimed = "" if cards.is_upheld(guarantee) else " (claimed only)"
     return f"{protection[:1].lower()}{protection[1:]}, {_TRUST_LABELS[guarantee.trust]}{claimed}"

@@ -38,7 +38,7 @@ _SLACK = 1 + 1e-9  # claimed and certified may differ in the last digits
 class Interval(NamedTuple):
     """A mean over seeds with its 95 % t interval.
 
-    For a single seed the interval is the mean itself, so it says nothing.
+    For a single seed the interval is the mean itself, which is not an estimate of the error.
     """
 
     mean: float
@@ -365,7 +365,7 @@ def build_curve_chart(
     steps = {step for curve in curve_rows for step in curve.info.prepare}
     errors = {flat_line.mechanism: flat_line.interval.mean for flat_line in flat_lines}
     baselines = {registry.choose_baseline(cls, steps, errors) for cls in classes}
-    feature_baselines = set()  # baselines that are drawn with features alone
+    feature_baselines = set()  # baselines that are drawn only with features
     if registry.has_features_step(steps):
         baselines |= {
             registry.WITHOUT_OTHERS_BASELINES[cls.task]
@@ -570,7 +570,7 @@ def is_clearly_better(metric: Metric, first: Interval, second: Interval) -> bool
     """Return whether the first interval lies beyond the second in the better direction.
 
     Args:
-        metric: the metric, which says whether lower is better.
+        metric: the metric; for some, lower is better.
         first, second: means with their intervals.
     """
     return metric.sign * (first.mean - second.mean) > first.half_width + second.half_width

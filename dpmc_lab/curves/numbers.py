@@ -47,7 +47,7 @@ from dpmc_lab.curves.lines import (
 from dpmc_lab.curves.text import Table, build_table, format_count
 
 N_RESAMPLES = 2_000
-MIN_SEEDS = 3  # with fewer seeds an interval is too wide to say anything
+MIN_SEEDS = 3  # with fewer seeds an interval is too wide to be useful
 UNCLEAR = "not clearly better than {}"
 _SINGLE_SEED = "(one seed: no interval)"
 
@@ -290,7 +290,7 @@ def tabulate_required_epsilons(answers: Sequence[RequiredEpsilon]) -> Table:
 
 
 def format_required_epsilon(answer: RequiredEpsilon) -> str:
-    """Return the epsilon alone, or why there is none: '1.2', '0.1 or less', 'not reached'."""
+    """Return the epsilon without its interval: '1.2', '0.1 or less', 'not reached'."""
     if math.isinf(answer.epsilon.value):
         return "not reached"
     if answer.epsilon.value <= answer.plotted.x[0]:
@@ -458,14 +458,14 @@ def _find_crossings(x: Floats, fitted: Floats, goal: float) -> Floats:
     return crossings
 
 
-# --- what of the gain is kept ------------------------------------------------------------
+# --- the share of the gain that is kept --------------------------------------------------
 
 
 class GainShare(NamedTuple):
     """The share of the gain over the baseline that is left at an epsilon.
 
     Attributes:
-        share: by the means alone.
+        share: the share, computed from the means over seeds.
         is_clear: whether the seeds distinguish the line from the baseline, and the gain from zero.
         label: the share in words, or why it is not clear.
         half_width: of the interval of the share, where it is clear.

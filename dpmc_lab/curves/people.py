@@ -1,7 +1,7 @@
 """Show people of a data set: what they rated, what the server gets and what is recommended.
 
 The lists at every epsilon come from the first seed of the sweep that made the curve (see toplists);
-those of the samples ship beside their curves.
+those of the samples ship with their curves.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ def write_people(
     visitor_lists: Mapping[str, VisitorLists],
     stream: IO[str],
 ) -> None:
-    """Write the JSON file of people and lists that ships beside a sample's curves for a task.
+    """Write the JSON file of people and lists that ships with a sample's curves for a task.
 
     Args:
         people: the users that are shown, with their lists without privacy.
@@ -427,7 +427,7 @@ _N_WELL_KNOWN, _N_LISTED = 60, 300  # most rated items that prompts, and lists, 
 _N_FOLDS = 3  # groups of users; each judges lists of runs without its ratings
 _MIN_OTHER_RATINGS = 10  # ratings of a judge besides those of the six prompts
 _MIN_JUDGES = 30
-_N_REPORTS = 3  # times that each judge's answers are randomised anew
+_N_REPORTS = 3  # times that each judge's answers are randomised
 _MIN_VARIANCE = 0.05  # variance of a sign about its score
 
 

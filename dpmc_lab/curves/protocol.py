@@ -397,7 +397,10 @@ def describe_picking(ratings: Ratings, settings: DynamicUsers) -> str:
 
 # --- the federated flow --------------------------------------------------------------------------
 
-CORNER_SHAPE = 400, 200  # users and items of the play, which every move of a slider runs anew
+CORNER_SHAPE = (
+    400,
+    200,
+)  # users and items of the play, which runs again after every move of a slider
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -489,7 +492,7 @@ def list_budget_rows(budget: FederatedBudget) -> dict[str, float]:
 
 
 def tabulate_budget(flow: Federation, public: PublicFacts) -> Table:
-    """Return the budget of these rounds beside that of the paper's, as columns of text."""
+    """Return the budget of these rounds and that of the paper's rounds, as columns of text."""
     flows = {"here": flow, "in the paper": dataclasses.replace(flow, **PAPER_SETTINGS)}
     return {"what counts": list(list_budget_rows(flow.account_budget(public)))} | {
         f"epsilon {name}: {variant.rounds:,} x {variant.local:,} solves": [

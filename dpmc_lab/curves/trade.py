@@ -377,7 +377,9 @@ def _find_measured_rate(
     if sensitivity_at({question.change: 1.0}, bound.change, public_facts) > 1:
         return ()
     success_rate = attacker_certainty(bound.measured, bound.delta)
-    with suppress(InvalidSetting):  # raised if nothing is certified: then epsilon alone counts
+    with suppress(
+        InvalidSetting
+    ):  # raised if nothing is certified: then the bound follows from epsilon and delta
         setting = calibrate(build_guarantee, Budget(bound.measured, bound.delta), bound.change)
         success_rate = build_guarantee(setting).attacker_accuracy(bound.change)
     return point, success_rate

@@ -329,7 +329,7 @@ class Slide:
 
     Attributes:
         key: its name in the address.
-        minutes: how long it takes, in a class or alone.
+        minutes: how long it takes, in a class or for a single reader.
         title: its heading.
         said: the text.
         teacher: a line for the teacher, which is never projected.
@@ -338,7 +338,7 @@ class Slide:
         move: the controls.
         in_class: what it reveals from an open room, if anything.
         after: where the app shows the same.
-        given: numbers of this slide alone.
+        given: numbers that only this slide has.
         phrases: of the lesson.
     """
 

@@ -96,7 +96,8 @@ def choose_phase_count(epsilon: float, users: int, rank: int) -> int:
 class HeldUserFactors:
     """User factors passed in and held for the whole run: 'pmf', 'random:SEED' or a .npy file.
 
-    The factors of PMF are fitted to the same ratings, without noise, by whoever holds all of them.
+    The factors of PMF are fitted to the same ratings, without noise, by a party that has all of
+    them.
     """
 
     source: str
@@ -1173,7 +1174,7 @@ class DynamicUsers(Scenario):
     ) -> Iterator[tuple[Ints, Bools, Bools]]:
         """Yield, for each attempt, the queried pairs, who leaves, and whose item nobody leaves.
 
-        Where somebody leaves, the third party forgets what it received for the item. The remaining
+        If a user leaves, the third party drops what it received for the item. The remaining
         users are queried again, for fresh shares of noise or with fresh masks and pieces of it.
         """
         is_gone = run.find_leaving(pairs, t)

@@ -179,7 +179,7 @@ def report_communication(transcript: Transcript, expected: Traffic | None) -> Js
 
     Args:
         transcript: of the run.
-        expected: the total traffic by formula, reported beside the count; None without one.
+        expected: the total traffic by formula; None without one.
     """
     return transcript.total._asdict() | {
         "by kind": {kind: sent._asdict() for kind, sent in transcript.traffic.items()},

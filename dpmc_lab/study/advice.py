@@ -65,7 +65,7 @@ class PrivacyUnit(enum.Enum):
 
 
 # --- which method ------------------------------------------------------------------------
-# Each mechanism says in `recommendation_reason` for which requests it is the best choice. These
+# The method `recommendation_reason` of a mechanism decides for which requests it is best. These
 # rules were fixed on generated data of several sizes; `python benchmarks/recommend.py` prints the
 # comparison behind them. They use public sizes and epsilon, and no rating.
 

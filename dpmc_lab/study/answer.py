@@ -1,9 +1,9 @@
 """Compute what privacy costs on the user's ratings: affordable, not affordable, or unclear.
 
 An inquiry fixes what is protected and how much may be lost. The recommended mechanism at the
-requested epsilon runs beside the private baseline and the nonprivate reference, all on the same
-splits and seeds. The scores of every user are kept, so that losses are compared user by user. All
-of this reads raw held-out ratings: it is for evaluation only, and not private.
+requested epsilon is compared with the private baseline and the nonprivate reference, all on the
+same splits and seeds. The scores of every user are kept, so that losses are compared user by user.
+All of this reads raw held-out ratings: it is for evaluation only, and not private.
 """
 
 from __future__ import annotations
@@ -251,7 +251,7 @@ class DistinguishableItems(NamedTuple):
     Attributes:
         n_distinguishable: number of items whose count clearly exceeds the noise.
         n_items: number of all items.
-        query: the query of the release whose noise is meant.
+        query: of the release with the noise.
         median_std: median over items of the noise's standard deviation.
     """
 

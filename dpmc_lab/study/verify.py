@@ -65,7 +65,7 @@ _VERSION = re.compile(  # in JSON
 
 @dataclass(frozen=True, eq=False)
 class VerifiedRelease:
-    """A file that holds what its card says.
+    """A released file that passed verification.
 
     Attributes:
         mechanism: the mechanism with its settings.
@@ -153,7 +153,7 @@ def verify_signature(path: Path, allowed: Path, signer: str | None = None) -> st
     Args:
         path: the file.
         allowed: list of signers in the format of ssh-keygen.
-        signer: who must have signed (default: whoever owns the key).
+        signer: name of the required signer (default: the owner of the key).
 
     Raises:
         NotVerified: none of the signers signed the file.

@@ -89,7 +89,7 @@ class PairSource:
 
 @dataclass(frozen=True, eq=False)
 class GeneratedSource:
-    """Generated ratings, drawn anew for each seed.
+    """Generated ratings, of which every seed has its own.
 
     Attributes:
         sample: one of `synthetic.DRAWN`.
@@ -189,7 +189,7 @@ def drop_names(source: SplitSource | PairSource) -> SplitSource | PairSource:
 
 
 def write_snapshot(dataset: Dataset, path: Path) -> None:
-    """Write the ratings and public facts of a data set, readable by this user alone (mode 0600).
+    """Write the ratings and public facts of a data set to a private file (mode 0600).
 
     An upload becomes such a file while its sweep runs. Names of users and items are left out.
 
@@ -281,7 +281,7 @@ _FOLDER_PATTERN = re.compile(_FOLDER_NAME.format("[0-9a-f]{16}"))
 
 
 class PrivateFolder:
-    """A folder of this user alone for sweeps on one upload: ratings, store and temporary files.
+    """A private folder for sweeps on one upload: ratings, store and temporary files.
 
     Nothing is on disk before `write`, and nothing after `close`. This process holds a lock in the
     folder for as long as it lives. If it is killed, its children end (`locks.end_with_owner`) and a
