@@ -2,10 +2,10 @@
 
     python benchmarks/answer.py [--only TEXT]
 
-`dpmc answer FILE --no-curve` as anybody types it, on drawn clicks and ratings whose popularity
-falls as 1/(10 + rank) and whose users have two of twenty tastes. The first verdict is provisional
-where more seeds are to come. Peak: the sum over the processes at the worst of two looks a second,
-what they share counted once (PSS, on Linux).
+The script runs `dpmc answer FILE --no-curve` on generated clicks and ratings. The popularity of
+items falls as 1/(10 + rank), and every user likes two of twenty genres. The first verdict is
+provisional if more seeds follow. The peak is the largest memory of all processes together, measured
+twice a second; memory that they share counts once (PSS, on Linux).
 """
 
 from __future__ import annotations
@@ -31,27 +31,37 @@ N_GENRES = 20
 
 
 def write_ratings(path: Path, users: int, items: int, count: int, stars: bool) -> None:
-    """Draw cells, and ratings from effects and three directions of preference, as a CSV file."""
+    """Write generated ratings, from effects and three directions of preference, as a CSV file.
+
+    Args:
+        path: the file.
+        users, items: numbers of users and of items.
+        count: number of ratings at most.
+        stars: whether the ratings have values in 1..5; otherwise they are clicks.
+    """
     rng = np.random.default_rng(0)
-    popularity, genres = 1 / (10 + np.arange(items)), rng.integers(N_GENRES, size=items)
+    popularity = 1 / (10 + np.arange(items))
+    genres = rng.integers(N_GENRES, size=items)
     liked_genres = rng.integers(N_GENRES, size=(users, 2))
-    rows = np.maximum(2, rng.lognormal(0, 1, users))
-    rows = np.clip(np.round(1.4 * rows * count / rows.sum()), 2, items // 4).astype(int)
-    u = np.repeat(np.arange(users), rows)
+    activity = np.maximum(2, rng.lognormal(0, 1, users))
+    # More cells than needed, since some are drawn twice.
+    n_cells = np.clip(np.round(1.4 * activity * count / activity.sum()), 2, items // 4).astype(int)
+    u = np.repeat(np.arange(users), n_cells)
     i = np.searchsorted(np.cumsum(popularity / popularity.sum()), rng.random(len(u)))
     chosen_genres = np.where(
         rng.random(len(u)) < 0.6, liked_genres[u, rng.integers(2, size=len(u))], -1
     )
-    for k in range(N_GENRES):
-        chosen_rows, genre_items = np.flatnonzero(chosen_genres == k), np.flatnonzero(genres == k)
+    for k in range(N_GENRES):  # six of ten ratings are of an item of a genre that the user likes
+        chosen_rows = np.flatnonzero(chosen_genres == k)
+        genre_items = np.flatnonzero(genres == k)
         cumulative = np.cumsum(popularity[genre_items]) / popularity[genre_items].sum()
         i[chosen_rows] = genre_items[np.searchsorted(cumulative, rng.random(len(chosen_rows)))]
     cells = np.unique(u * items + np.minimum(i, items - 1))
     u, i = np.divmod(np.sort(rng.permutation(cells)[:count]), items)
     columns = [u, i]
     if stars:
-        left, right = rng.normal(size=(users, 3)), rng.normal(size=(items, 3))
-        low_rank = 0.35 * np.einsum("kd,kd->k", left[u], right[i])
+        user_factors, item_factors = rng.normal(size=(users, 3)), rng.normal(size=(items, 3))
+        low_rank = 0.35 * np.einsum("kd,kd->k", user_factors[u], item_factors[i])
         effects = 0.4 * rng.normal(size=users)[u] + 0.5 * rng.normal(size=items)[i]
         scores = 3.4 + effects + low_rank + 0.8 * rng.normal(size=len(u))
         columns.append(np.clip(np.round(scores), 1, 5).astype(int))
@@ -70,7 +80,7 @@ def list_process_tree(root: int) -> list[int]:
         except OSError:  # it has ended
             continue
     process_ids = [root]
-    for process_id in process_ids:
+    for process_id in process_ids:  # the list grows by the children of each entry
         process_ids += [child for child, parent in parents.items() if parent == process_id]
     return process_ids
 
@@ -88,6 +98,7 @@ def measure_shared_memory(pids: list[int]) -> float:
 
 
 def main() -> None:
+    """Measure the answer on every data set, and print a table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", default="", help="data whose name has it")
     args = parser.parse_args()
@@ -105,6 +116,7 @@ def main() -> None:
             child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
 
             def poll_memory(process_id: int = child.pid, peak: list[float] = peak) -> None:
+                """Append the memory of the process and its descendants until it ends."""
                 while Path(f"/proc/{process_id}").exists():
                     peak.append(measure_shared_memory(list_process_tree(process_id)))
                     time.sleep(0.5)

@@ -2,14 +2,15 @@
 
     python benchmarks/app_speed.py
 
-Starts its own server. Cold: the first visit after the start, imports included; warm: later visits.
-Times run from the server's first byte to the sentence on top and to the picture. While the knob is
-dragged over all stops, from each move of the pointer to the frame after the one in which sentence
-and rule have moved; after it is let go, to the address. Chromium draws without a graphics card
-here. Small files are asked for one by one over one connection, as a browser asks for a hundred at
-first. Beside it, in the same run: a page of Streamlit with nothing but the same curve, and a page
-without Streamlit on which a range input moves a dot and a rule of it. Each mechanism's example,
-which Train shows before a first run, is made once.
+The script starts its own server. The first visit after the start, which includes imports, is
+"cold"; later visits are "warm". Times of a visit run from the server's first byte to the sentence
+at the top and to the picture. While the knob is dragged over all stops, times run from each move of
+the pointer to the frame after the one in which the sentence and the rule have changed. When it is
+released, they run to the new address. Chromium has no graphics card here. Small files are requested
+one by one over one connection, as a browser requests about a hundred at first. The same run
+measures a page of Streamlit with only the same curve, and a page without Streamlit on which a range
+input moves a dot and a rule. The example of each mechanism, which Train shows before a first run,
+is computed once.
 """
 
 import argparse
@@ -81,6 +82,7 @@ PLAIN_PAGE = """<script>{plotly}</script><div class="dpmc-plot" style="height:40
 
 
 def main() -> None:
+    """Start the servers, measure them and print the results."""
     argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0]).parse_args()
     with tempfile.TemporaryDirectory() as home:
         figure = load_first_chart()

@@ -4,14 +4,14 @@
     python benchmarks/audits.py --papers
     python benchmarks/audits.py --shipped
 
---papers: writes what audits of the papers' methods found, as published, for the settings and the
-unit of their experiments: dpmc_lab/papers/audits.json, seconds to minutes.
+--papers writes the findings of audits of the papers' methods, with the published settings and the
+unit of their experiments, to dpmc_lab/papers/audits.json. It takes seconds to minutes.
 
---shipped: writes what audits of all mechanisms measured at epsilon 1: dpmc_lab/measured.json.
+--shipped writes what audits of all mechanisms measured at epsilon 1 to dpmc_lab/measured.json.
 
-RUNS (200): audits of each certified mechanism by canaries, at epsilon 1, on small data. A valid
-95 % bound passes the certified value in more than 21 of 200 with a chance below 0.1 %. About half
-an hour; it ends with 1 where something is not as it must be.
+RUNS (200) is the number of audits of each certified mechanism by canaries, at epsilon 1, on small
+data. A valid 95 % bound exceeds the certified value in more than 21 of 200 audits with a chance
+below 0.1 %. The script takes about half an hour, and ends with status 1 if anything fails.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def mark_failure(is_met: bool, message: str) -> str:
     return "" if is_met else "  <-- NOT AS IT MUST BE"
 
 
-def create_keeper(id: str, epsilon: float, seed: int) -> CanaryAuditor:
+def create_auditor(id: str, epsilon: float, seed: int) -> CanaryAuditor:
     """Create the auditor of a mechanism on small ratings."""
     mechanism = registry.create(id, epsilon=epsilon)
     guarantee = mechanism.guarantee(generate_small_ratings(mechanism).public)
@@ -64,15 +64,15 @@ def create_keeper(id: str, epsilon: float, seed: int) -> CanaryAuditor:
 
 def audit_bounds(id: str, epsilon: float, runs: int, all_guessed: bool = False) -> list[float]:
     """Return the bounds of several audits with independent coins and noise."""
-    first = create_keeper(id, epsilon, 10**6)
+    first = create_auditor(id, epsilon, 10**6)
     ratings = generate_small_ratings(first.mechanism)
     rehearsal = first.rehearse(ratings, CANARIES)
     if all_guessed:
         rehearsal = rehearsal._replace(guesses=rehearsal.plan.count)
     seeds = range(10, 10 * runs + 10, 10)
-    keepers = (dataclasses.replace(first, seed=seed) for seed in seeds)
-    audits = [[*keeper.audit(ratings, CANARIES, rehearsal)][-1] for keeper in keepers]
-    return [audit.epsilon or 0.0 for audit in audits]
+    auditors = (dataclasses.replace(first, seed=seed) for seed in seeds)
+    findings = [[*auditor.audit(ratings, CANARIES, rehearsal)][-1] for auditor in auditors]
+    return [finding.epsilon or 0.0 for finding in findings]
 
 
 def median_gaussian_bound(
@@ -145,6 +145,7 @@ def shipped() -> int:
 
 
 def main(runs: int) -> int:
+    """Check the audits, print what they found, and return the exit status."""
     start = time.perf_counter()
 
     print("Randomised response, 1,000 canaries, all guessed: median bound over epsilon")
@@ -189,13 +190,13 @@ def main(runs: int) -> int:
     print(f"Certified at epsilon 1: bound above certified, of {runs} audits by canaries")
     allowed = 21 * runs // 200
     for id in NOISY:
-        certified = create_keeper(id, 1.0, 1).guarantee.certified().epsilon
+        certified = create_auditor(id, 1.0, 1).guarantee.certified().epsilon
         if not math.isfinite(certified):
             continue
-        audit_report = audit_bounds(id, 1.0, runs)
-        n_above = sum(bound > certified for bound in audit_report)
+        bounds = audit_bounds(id, 1.0, runs)
+        n_above = sum(bound > certified for bound in bounds)
         mark = mark_failure(n_above <= allowed, f"{id}: {n_above} of {runs}")
-        print(f"  {id:<25}{n_above:>4}   median {np.median(audit_report):.3f}{mark}", flush=True)
+        print(f"  {id:<25}{n_above:>4}   median {np.median(bounds):.3f}{mark}", flush=True)
 
     print(f"{(time.perf_counter() - start) / 60:.1f} minutes")
     for message in failed:

@@ -2,11 +2,12 @@
 
     python benchmarks/classroom.py [--phones 200] [--seconds 10] [--pages 20]
 
-Starts its own server in class mode on this machine, one question asked. Each phone loads its page,
-asks every two seconds what is on, as the page does, and reports once within those seconds; at the
-end all send again, as after a reload: a report that was lost would be new. Memory is what the
-server holds itself: before, with all phones there, and with visitors of What if there instead. The
-projector is the teacher's page in Chromium, there while the phones report.
+The script starts its own server in class mode on this machine and asks one question. Each phone
+loads its page, asks for the state of the room every two seconds, as the page does, and reports once
+within `--seconds`. At the end all phones send their report again, as after a reload; a report that
+was lost the first time is then new. The memory is that of the server alone: before, with all phones
+connected, and with visitors of What if instead. The projector is the teacher's page in Chromium,
+which is open while the phones report.
 """
 
 import argparse
@@ -33,18 +34,15 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.asyncio.client import ClientConnection, connect
 
 SECRET = secrets.token_urlsafe(16)
-POLL_SECONDS = 2.0  # seconds between two looks of a phone, see pages/ui/phone.html
-
-
-COLLECT_SECONDS = (
-    20.0  # seconds between two looks of the server at what has ended, see pages/ui/server.py
-)
+POLL_SECONDS = 2.0  # between two requests of a phone for the state, see pages/ui/phone.html
+# Seconds after which the server looks for ended sessions again, see pages/ui/server.py.
+COLLECT_SECONDS = 20.0
 PATIENCE = 60.0  # seconds after which an answer counts as lost
 FINISHED_EARLY = ForwardMsg.FINISHED_EARLY_FOR_RERUN
 
 
 class Tab:
-    """One visitor's tab: what the page shows that matters here, and what is sent back."""
+    """A visitor's tab: it requests runs of the page and records the elements that matter here."""
 
     def __init__(self, socket: ClientConnection, page: str, query: Mapping[str, str]) -> None:
         self._socket, self._page, self._query = socket, page, dict(query)
@@ -57,7 +55,13 @@ class Tab:
     async def run(self, fragment: str = "", *, tick: bool = False, **value: object) -> float:
         """Request a run and read it to its end.
 
-        Return its seconds. `value` is that of one widget, with its id.
+        Args:
+            fragment: id of the fragment to run; empty for the whole page.
+            tick: whether the run is a repetition by the fragment's timer.
+            **value: the id of a widget and its new value.
+
+        Returns:
+            The seconds that the run took.
         """
         message = BackMsg()
         request = message.rerun_script
@@ -95,6 +99,7 @@ class Tab:
         return kind == "script_finished" and message.script_finished != FINISHED_EARLY
 
     def _record_element(self, element: Element, fragment: str) -> None:
+        """Record an error, a button or the instrument; other elements do not matter here."""
         kind = element.WhichOneof("type")
         if kind == "exception":
             self.errors.append(element.exception.message)
@@ -118,26 +123,35 @@ async def open_tab(address: str, page: str = "", **query: str) -> AsyncIterator[
 
 
 def measure_memory(process: int) -> float:
-    """Return the MB that a process and its children hold themselves."""
-    kilobytes, waiting = 0, [process]
-    while waiting:
-        folder = Path("/proc") / str(waiting.pop())
+    """Return the private memory of a process and its descendants, in MB."""
+    kilobytes, process_ids = 0, [process]
+    while process_ids:
+        folder = Path("/proc") / str(process_ids.pop())
         with suppress(OSError):
             lines = (folder / "smaps_rollup").read_text().splitlines()
             kilobytes += sum(int(line.split()[1]) for line in lines if line.startswith("Pss_Anon:"))
             for thread in (folder / "task").iterdir():
-                waiting += map(int, (thread / "children").read_text().split())
+                process_ids += map(int, (thread / "children").read_text().split())
     return kilobytes / 1024
 
 
 class Phone:
-    """One persistent connection, with the time of each request by path."""
+    """A phone with one persistent connection, which records the time of each request.
+
+    Args:
+        address: of the server.
+        times: receives the seconds of each request, by path.
+        report_times: receives the times at which reports were accepted, if given.
+    """
 
     def __init__(
         self, address: str, times: dict[str, list[float]], report_times: list[float] | None = None
     ) -> None:
-        self._host, self._times, self._taken = urlsplit(address).netloc, times, report_times
-        self._token, self._bit = secrets.token_hex(16), random.randrange(2)
+        self._host = urlsplit(address).netloc
+        self._times = times
+        self._report_times = report_times
+        self._token = secrets.token_hex(16)
+        self._bit = random.randrange(2)
         self._picks: list[list[int]] = []
 
     async def fetch(self, path: str, body: bytes = b"") -> bytes:
@@ -168,18 +182,24 @@ class Phone:
         else:
             report["bit"] = self._bit
         receipt = json.loads(await self.fetch("/report", json.dumps(report).encode()))["receipt"]
-        if receipt == "new" and self._taken is not None:
-            self._taken.append(time.monotonic())
+        if receipt == "new" and self._report_times is not None:
+            self._report_times.append(time.monotonic())
         return receipt
 
     async def run(self, seconds: float, arrived: asyncio.Barrier, end: asyncio.Event) -> list[str]:
-        """Poll until the end; return the receipts of the report and of its repetition."""
+        """Poll until the end; return the receipts of the report and of its repetition.
+
+        Args:
+            seconds: time in which the phone reports, at a random moment.
+            arrived: is passed when all phones are connected.
+            end: is set when the phones repeat their reports and leave.
+        """
         host, _, port = self._host.partition(":")
         await asyncio.sleep(random.uniform(0, POLL_SECONDS))
         self._reader, self._writer = await asyncio.open_connection(host, int(port))
         await self.fetch("/phone")
         await arrived.wait()
-        await asyncio.sleep(random.uniform(0, POLL_SECONDS))  # they are not in step
+        await asyncio.sleep(random.uniform(0, POLL_SECONDS))  # so that phones do not ask together
         report_time, receipts = time.monotonic() + random.uniform(0, seconds), []
         while not end.is_set():
             if not receipts and time.monotonic() >= report_time:
@@ -194,7 +214,7 @@ class Phone:
 async def print_measurements(address: str, process: int, options: argparse.Namespace) -> None:
     """Measure phones, projector and memory, and print the results."""
     print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    async with open_tab(address):  # what all share is there before they come
+    async with open_tab(address):  # load what all visitors share before the first measurement
         await run_phones(address, process, 5, 1.0, {})
     prior_memory, times, report_times = await measure_settled_memory(process), {}, []
     watching = asyncio.create_task(time_projector(address, 5, options.phones, report_times))
@@ -228,7 +248,14 @@ async def print_measurements(address: str, process: int, options: argparse.Names
 async def time_projector(
     address: str, n_prior: int, number: int, report_times: list[float]
 ) -> list[float]:
-    """Return the seconds from each report to the teacher's page, after `n_prior` others."""
+    """Return the seconds from each report until the teacher's page counts it.
+
+    Args:
+        address: of the server.
+        n_prior: number of reports that the page counts before the first of these.
+        number: number of reports to wait for.
+        report_times: times at which reports were accepted; it grows meanwhile.
+    """
     delays: list[float] = []
     async with async_playwright() as playwright:
         chromium = await playwright.chromium.launch(
@@ -273,6 +300,7 @@ async def run_phones(
 
 
 def main() -> None:
+    """Start the server, measure it and print the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--phones", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=10)

@@ -2,10 +2,10 @@
 
     python benchmarks/command_line.py [--only TEXT] [--installed DPMC]
 
-Builds the wheel, installs it into a fresh environment and runs each command there, each time in a
-new folder: as it is, under every one of WAYS, interrupted at eight moments, and with values that
-nobody would give. Prints how many runs there were of each and what was wrong with one; ends with 1
-where something was.
+The script builds the wheel, installs it into a fresh environment and runs each command there, each
+time in a new folder: under normal conditions, under each of CONDITIONS, interrupted at eight
+moments, and with absurd values. It prints the number of runs and what was wrong with them, and ends
+with status 1 if anything was wrong.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from dpmc_lab.cli import build_parser, main
 ROOT = Path(__file__).resolve().parent.parent
 FILE, RELEASED = "caf\u00e9.csv", "items.npz"
 RANGE = ("--range", "1:5")
-ARGUMENTS: dict[tuple[str, ...], list[str]] = {  # each command with what makes it short
+ARGUMENTS: dict[tuple[str, ...], list[str]] = {  # of each command, chosen so that it is quick
     ("app",): ["--address", "203.0.113.1"],  # an address of no machine: the app does not start
     ("list",): [],
     ("data", "list"): [],
@@ -68,7 +68,7 @@ ARGUMENTS: dict[tuple[str, ...], list[str]] = {  # each command with what makes 
     ("explorable",): ["movie-night", "--out", "what-if.html"],
 }
 SUCCEEDED, FAILED, USAGE, INTERRUPTED, UNREAD = 0, 1, 2, 130, 141
-MOMENTS = 8  # of a command's time, at which it is interrupted
+MOMENTS = 8  # evenly spaced moments at which a command is interrupted
 # A user whom the system does not know, who may read everything and write nothing.
 STRANGER = (
     *("setpriv", "--reuid", "12345", "--regid", "12345", "--clear-groups"),
@@ -81,11 +81,13 @@ class Condition:
     """A condition under which a command runs.
 
     Attributes:
-        shell: how it is run, with the command in "$@".
+        shell: shell code that runs the command in "$@".
+        changes: environment variables to set, or to remove if None.
         reader_gone: whether the reader of its output has left.
+        stranger: whether a user without rights runs it.
         status: exit status of a command that writes; None for the usual one.
         also: another accepted status.
-        expected_text: what it must say.
+        expected_text: text that the error message must contain.
     """
 
     shell: str = 'exec "$@"'
@@ -117,7 +119,7 @@ CONDITIONS = {
 
 @dataclass(frozen=True)
 class CommandResult:
-    """How a run ended, and after how many seconds."""
+    """The result of a command: exit status, standard output and error, and seconds."""
 
     status: int
     out: str
@@ -200,7 +202,7 @@ def run_command(
         seconds = time.perf_counter() - start
     code = process.returncode
     return CommandResult(
-        code if code >= 0 else 128 - code,  # as a shell tells of a signal
+        code if code >= 0 else 128 - code,  # as a shell reports a signal
         (output or b"").decode("utf-8", "replace"),
         err.decode("utf-8", "replace"),
         seconds,
@@ -222,7 +224,7 @@ def check_under_condition(
     )
 
 
-# Values that nobody would give --------------------------------------------------------------------
+# Absurd values ------------------------------------------------------------------------------------
 
 NUMBERS = ("1e400", "-inf", "nan", "-1", "9" * 5000, "1e300", "0x10", "\u00b2", "")
 OPTION_PREFIXES = {
@@ -309,11 +311,12 @@ def print_table() -> None:
     parser.add_argument("--only", metavar="TEXT", default="", help="commands that have it")
     parser.add_argument("--installed", metavar="DPMC", type=Path, help="this one, as it is")
     args = parser.parse_args()
-    os.environ.pop("PYTHONPATH", None)  # what is installed, and nothing else
+    os.environ.pop("PYTHONPATH", None)  # so that only the installed program is found
     chosen = [command for command in ARGUMENTS if args.only in " ".join(command)]
     rows = {name: [0, 0] for name in ("as it is", *CONDITIONS, "Ctrl-C", "absurd values")}
 
     def count(name: str, command: Sequence[str], faults: Sequence[str]) -> None:
+        """Count a run in the row of a condition, and print its faults."""
         rows[name][0] += 1
         rows[name][1] += bool(faults)
         for fault in faults:

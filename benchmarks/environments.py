@@ -2,9 +2,9 @@
 
     python benchmarks/environments.py [PYTHON ...]
 
-PYTHON: commands, else those of python3.11 to python3.14 that can be called. The highest of each
-range in `pyproject.toml` is installed for every one of them and the lowest for the first, each in
-an environment of its own, and a set of tests runs there. Ends with 1 where one fails.
+PYTHON are commands (default: those of python3.11 to python3.14 that exist). The highest version of
+each range in `pyproject.toml` is installed for each of them, and the lowest for the first one, each
+in an environment of its own, where a set of tests runs. The script ends with status 1 if one fails.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = [f"python3.{minor}" for minor in range(11, 15)]
-TESTS = [  # with nothing but the app's own packages
+TESTS = [  # these need only the packages of the app
     *("tests/core/test_metrics.py", "tests/lab/test_store.py", "tests/lab/test_shipped.py"),
     *(
         "tests/pages/test_page_noise.py",
@@ -83,6 +83,7 @@ def test_environment(python: str, packages: list[str]) -> str:
 
 
 def main() -> int:
+    """Test all environments, print a line for each, and return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("python", nargs="*", help="commands (python3.11 to python3.14)")
     requested = parser.parse_args().python

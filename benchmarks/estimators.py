@@ -2,12 +2,12 @@
 
     python benchmarks/estimators.py [TABLE] [--seeds 10] [--jobs N] [--folder FOLDER]
 
-TABLE: one-bit, statistic, collection, user-jester, user-ml, user-long, ranking-user, ranking-local,
-references, samples or fresh. FOLDER holds ml-100k and jester (default: ../shared/data). A mean is
-over seeds; a figure given as a goal is met when missed by at most .003 of accuracy or .005 of RMSE;
-gains are paired over seeds, tested one-sided, Holm-corrected at 5 % over the table. All of it is
-evaluation only, not private. MovieLens, Jester and restaurant data are test data: no default was
-chosen on them.
+TABLE is one-bit, statistic, collection, user-jester, user-ml, user-long, ranking-user,
+ranking-local, references, samples or fresh. FOLDER has ml-100k and jester (default:
+../shared/data). Means are over seeds. A goal is met if it is missed by at most .003 of accuracy or
+.005 of RMSE. Gains are paired over seeds and tested one-sided, with Holm's correction at 5 % over
+the table. All numbers are for evaluation only, not private. MovieLens, Jester and restaurant data
+are test data: no default was chosen on them.
 """
 
 from __future__ import annotations
@@ -48,9 +48,12 @@ class Row:
     """A method on a data set at several epsilons.
 
     Attributes:
-        goals: what it should reach, by epsilon.
+        data: name of the data set.
+        method: id of the mechanism.
+        epsilons: settings of epsilon; 0 for methods without one.
+        goals: the metric that it should reach at each epsilon, if any.
+        settings: further settings as text.
         beats: id of a method that it should beat, paired over seeds.
-        loses: id of a method that it must not beat.
     """
 
     data: str
@@ -134,7 +137,7 @@ BASELINES = {
     "private-taste": "private-popularity",
     "dplcf": "local-popularity",
 }
-# Made for this table alone: no default was looked at on them.
+# These sets exist for this table alone: no default was chosen on them.
 FRESH: Mapping[str, Callable[[], synthetic.Generated]] = {
     "fresh-tail": lambda: generate.generate_long_tail(
         77, users=3_000, items=1_500, ratings=300_000
@@ -154,6 +157,7 @@ FRESH: Mapping[str, Callable[[], synthetic.Generated]] = {
 
 
 def _restrict_epsilons(row: Row, epsilons: Sequence[float]) -> Row:
+    """Return the row at other epsilons; its goal is NaN where it has none."""
     goals = dict(zip(row.epsilons, row.goals, strict=False))
     goals_at = tuple(goals.get(e, float("nan")) for e in epsilons) if row.goals else ()
     return Row(row.data, row.method, tuple(epsilons), goals_at, row.settings, row.beats)
@@ -181,7 +185,7 @@ def load_data(data: str, folder: str) -> Any:
 
 @lru_cache(maxsize=4)
 def build_split(data: str, task: Task, seed: int, folder: str) -> Problem:
-    """Build a split: the official one of u1, else a new one for each seed."""
+    """Build a split for a seed; u1 always has its official one."""
     steps, split = (), None
     if data == "jester":
         steps, split = (Rescale(0.0, 5.0),), RandomShare(0.01)
@@ -189,7 +193,12 @@ def build_split(data: str, task: Task, seed: int, folder: str) -> Problem:
 
 
 def run_once(job: tuple[str, str, float, int, tuple[tuple[str, str], ...], str]) -> float:
-    """Return the metric of one run."""
+    """Return the headline metric of one run.
+
+    Args:
+        job: name of the data, id of the method, epsilon (0 for none), seed, further settings as
+            text, and the folder of data. The job is a tuple, so that processes can share it.
+    """
     data, id, epsilon, seed, settings, folder = job
     cls = registry.get_mechanism(id)
     chosen = {name: parse_setting(cls, name, text) for name, text in settings}
@@ -202,6 +211,7 @@ def run_once(job: tuple[str, str, float, int, tuple[tuple[str, str], ...], str])
 
 
 def main() -> None:
+    """Run a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("table", nargs="?", default="user-long")
     parser.add_argument("--seeds", type=int, default=10)
@@ -223,9 +233,17 @@ def main() -> None:
 
 
 def print_results(rows: list[Row], seeds: range, pool: ProcessPoolExecutor, folder: str) -> None:
-    """Run the rows of a table and print it."""
+    """Run the rows of a table and print it.
 
-    def values(row: Row, method: str, epsilon: float) -> list[Any]:
+    Args:
+        rows: the rows.
+        seeds: of the splits and the noise.
+        pool: processes for the runs.
+        folder: of the data sets.
+    """
+
+    def submit_runs(row: Row, method: str, epsilon: float) -> list[Any]:
+        """Return the futures of a method's runs, each of which is submitted only once."""
         settings = tuple(row.settings.items()) if method == row.method else ()
         used_epsilon = epsilon if registry.adds_noise(registry.get_mechanism(method)) else 0.0
         key = (row.data, method, used_epsilon, settings)
@@ -241,8 +259,8 @@ def print_results(rows: list[Row], seeds: range, pool: ProcessPoolExecutor, fold
         (
             row,
             epsilon,
-            values(row, row.method, epsilon),
-            row.beats and values(row, row.beats, epsilon),
+            submit_runs(row, row.method, epsilon),
+            row.beats and submit_runs(row, row.beats, epsilon),
         )
         for row in rows
         for epsilon in row.epsilons
@@ -252,27 +270,27 @@ def print_results(rows: list[Row], seeds: range, pool: ProcessPoolExecutor, fold
         metric = choose_headline_metric(registry.get_mechanism(row.method).task)
         chosen = " ".join(f"{k}={v}" for k, v in row.settings.items())
         print(f"\n{row.data}: {row.method} {chosen}".rstrip() + f", {metric.name}", flush=True)
-        for k, (_, epsilon, own_futures, rival_futures) in enumerate(group):
-            metrics = np.array([future.result() for future in own_futures])
+        for k, (_, epsilon, futures, rival_futures) in enumerate(group):
+            metrics = np.array([future.result() for future in futures])
             label = f"  epsilon {epsilon:<5g}" if epsilon else "  no privacy   "
             line = (
                 f"{label} {metrics.mean():.4f} (sd"
                 f" {metrics.std(ddof=1) if len(metrics) > 1 else 0:.4f})"
             )
             if row.goals:
-                short = metric.sign * (row.goals[k] - metrics.mean())
-                met = "met" if short <= SLACK[metric.name] else f"missed by {short:.3f}"
-                line += f"  goal {row.goals[k]:.3f} {met}"
+                shortfall = metric.sign * (row.goals[k] - metrics.mean())
+                outcome = "met" if shortfall <= SLACK[metric.name] else f"missed by {shortfall:.3f}"
+                line += f"  goal {row.goals[k]:.3f} {outcome}"
             if rival_futures:
-                other = np.array([future.result() for future in rival_futures])
-                line += f"  {row.beats} {other.mean():.4f}"
-                improvement = metric.sign * (metrics - other)
+                rival_metrics = np.array([future.result() for future in rival_futures])
+                line += f"  {row.beats} {rival_metrics.mean():.4f}"
+                improvement = metric.sign * (metrics - rival_metrics)
                 p = (
-                    ttest_rel(metrics, other, alternative="two-sided").pvalue
+                    ttest_rel(metrics, rival_metrics, alternative="two-sided").pvalue
                     if improvement.any()
                     else 1.0
                 )
-                p = p / 2 if improvement.mean() > 0 else 1 - p / 2
+                p = p / 2 if improvement.mean() > 0 else 1 - p / 2  # one-sided
                 line += f"  gain {improvement.mean():+.4f}"
                 tests.append((float(p), f"{row.data} {row.method} at {epsilon:g}"))
             print(line, flush=True)
@@ -280,7 +298,11 @@ def print_results(rows: list[Row], seeds: range, pool: ProcessPoolExecutor, fold
 
 
 def print_holm(tests: list[tuple[float, str]]) -> None:
-    """Print which comparisons hold together at the level."""
+    """Print which comparisons are significant together, by Holm's step-down procedure.
+
+    Args:
+        tests: the p-value and the name of each comparison.
+    """
     if not tests:
         return
     ordered = sorted(tests)

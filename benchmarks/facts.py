@@ -2,10 +2,11 @@
 
     python benchmarks/facts.py [--seeds 5] [--epsilons 0.1 0.3 1 3 10] [--mechanisms ...]
 
-On the generated samples, on sets drawn anew for this, and on MovieLens 100K (u1, and the latest
-click of every user): every method that uses facts without them, with them, and with the same facts
-dealt to other items; differences are paired over seeds. "worse": by more than two standard errors.
-Beside them what facts and one's own ratings reach alone. Evaluation only, not private.
+The data are the generated samples, sets that are generated for this script, and MovieLens 100K (u1,
+and the latest click of every user). Every method that can use item features runs without them, with
+them, and with the features of permuted items ("dealt anew"). Differences are paired over seeds;
+"worse" means by more than two standard errors. A first line has the metric that features and one's
+own ratings reach without other people's ratings ("alone"). All numbers are for evaluation only.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ DEFAULT_MECHANISMS = (
     "dpals",
     "private-popularity",
     "private-taste",
+    "dplcf",
 )
-DEFAULT_MECHANISMS += ("dplcf",)
 
 
 def add_features(make: synthetic.Generated) -> Ratings:
@@ -94,11 +95,11 @@ def print_row(name: str, runs: list[Problem], id: str, epsilons: list[float]) ->
     for kind in ("without", "with", "dealt anew"):
         averages, marks = [], []
         for epsilon in epsilons:
-            variant_metrics, plain = (
+            variant_metrics, featureless_metrics = (
                 np.array([measure_mechanism(p, id, epsilon, k, s) for s, p in enumerate(runs)])
                 for k in (kind, "without")
             )
-            improvement = metric.sign * (variant_metrics - plain)
+            improvement = metric.sign * (variant_metrics - featureless_metrics)
             error = (
                 improvement.std(ddof=1) / np.sqrt(len(improvement))
                 if len(improvement) > 1
@@ -112,6 +113,7 @@ def print_row(name: str, runs: list[Problem], id: str, epsilons: list[float]) ->
 
 
 def main() -> None:
+    """Measure all methods on all data sets, and print a line for each."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--epsilons", type=float, nargs="+", default=[0.1, 0.3, 1.0, 3.0, 10.0])

@@ -1,11 +1,12 @@
-"""Test faults of the machine, one at a time: messages, lost rows and remains.
+"""Test faults of the machine, one at a time: messages, lost rows and remaining files.
 
     python benchmarks/faults.py [--only TEXT] [--quick]
 
-Damaged stores, killed sweeps and servers, full and read-only disks, two of a kind, a clock set
-back. A command either works, and its rows are those of an undisturbed run, or it says why not in a
-sentence and ends with 1; nothing of an upload is left on disk. Ends with 1 where something is not
-so. --quick: without what needs a second process. Small disks are mounted where that is allowed.
+The faults are damaged stores, killed sweeps and servers, full and read-only disks, two sweeps or
+servers at once, and wrong clocks. A command either works, and its rows are those of an undisturbed
+run, or it gives the reason in a sentence and ends with status 1. Nothing of an upload stays on
+disk. The script ends with status 1 if any of this fails. --quick tests only damaged stores. Small
+disks are mounted where that is allowed.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ GRID = [
 ]
 LONG = [*GRID[:-4], "--seeds", "1:12", "--jobs", "2"]  # time enough to be killed in
 RELEASE = ["release", "movie-night", "input-flip", "--epsilon", "1", "--prepare", "binarise=3.5"]
-TIMEOUT_SECONDS = 60  # seconds
+TIMEOUT_SECONDS = 60
 
 
 class CommandResult(NamedTuple):
-    """The result of a command; `status` is None where it broke instead of ending."""
+    """The result of a command; `status` is None if it raised an exception."""
 
     status: int | None
     out: str = ""
@@ -74,7 +75,14 @@ class CommandResult(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A line of the table; `wrong` says what is not as it must be."""
+    """A line of the table.
+
+    Attributes:
+        fault: the kind of fault.
+        condition: the fault in particular.
+        observed: what the program did.
+        wrong: what is wrong with that; empty if nothing is.
+    """
 
     fault: str
     condition: str
@@ -86,6 +94,7 @@ def run_in_process(*arguments: object, home_folder: Path | None = None) -> Comma
     """Run a command in this process, which is fast, with this home folder."""
 
     def raise_timeout(*_: object) -> None:
+        """End a command that takes too long."""
         raise RuntimeError("it hangs")
 
     prior_handler = signal.signal(signal.SIGALRM, raise_timeout)
@@ -107,9 +116,17 @@ def run_in_process(*arguments: object, home_folder: Path | None = None) -> Comma
 def run_command(
     *arguments: object, limit: int | None = None, code: Sequence[str] = (), **environment: object
 ) -> CommandResult:
-    """Run a command in its own process; `limit` bounds its files in bytes, `code` replaces it."""
+    """Run a command in its own process.
+
+    Args:
+        *arguments: of the command.
+        limit: maximum size of its files in bytes, if any.
+        code: arguments of Python instead of those that run `dpmc`.
+        **environment: further environment variables.
+    """
 
     def limit_file_size() -> None:
+        """Limit the size of files in the child process."""
         if limit is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
@@ -156,7 +173,7 @@ def compare_rows(path: Path, expected: dict[str, object], *, is_partial: bool = 
 
 
 class Undisturbed:
-    """What both grids compute where nothing happens, made once."""
+    """The rows of both grids without any fault, computed once."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -179,7 +196,10 @@ class Undisturbed:
 
 
 def _run_sql(*statements: str) -> Callable[[Path], None]:
+    """Return a function that runs SQL on a store."""
+
     def apply(path: Path) -> None:
+        """Run the statements."""
         with closing(sqlite3.connect(path, isolation_level=None)) as opened:
             for statement in ("PRAGMA foreign_keys = OFF", *statements):
                 opened.execute(statement)
@@ -188,13 +208,20 @@ def _run_sql(*statements: str) -> Callable[[Path], None]:
 
 
 def _change_bytes(change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
+    """Return a function that changes the bytes of a file."""
     return lambda path: path.write_bytes(change(path.read_bytes())) and None
 
 
 def _write_companion(end: str, content: bytes | None) -> Callable[[Path], None]:
-    """Write another file beside a store that lacks a row; None makes a folder."""
+    """Return a function that writes another file beside a store that lacks a row.
+
+    Args:
+        end: suffix of the other file's name.
+        content: of the other file; None for a folder.
+    """
 
     def apply(path: Path) -> None:
+        """Delete a row, and write the other file."""
         _run_sql("DELETE FROM result WHERE id = 1")(path)
         other = path.with_name(path.name + end)
         other.unlink(missing_ok=True)
@@ -204,9 +231,14 @@ def _write_companion(end: str, content: bytes | None) -> Callable[[Path], None]:
 
 
 def _leave_log(is_torn: bool) -> Callable[[Path], None]:
-    """Leave the log of a program that was killed before it put its rows into the file."""
+    """Return a function that leaves the log of a program killed before it merged its rows.
+
+    Args:
+        is_torn: whether the second half of the log is damaged.
+    """
 
     def apply(path: Path) -> None:
+        """Change rows, and restore the file and its log as they were before the merge."""
         names = [path, path.with_name(path.name + "-wal")]
         with closing(sqlite3.connect(path, isolation_level=None)) as opened:
             opened.execute("UPDATE result SET seconds = seconds + 1")
@@ -220,7 +252,10 @@ def _leave_log(is_torn: bool) -> Callable[[Path], None]:
 
 
 def _replace_file(make: Callable[[Path], object]) -> Callable[[Path], None]:
+    """Return a function that replaces a store by something else."""
+
     def apply(path: Path) -> None:
+        """Remove the file, and create the other thing."""
         path.unlink()
         make(path)
 
@@ -228,6 +263,7 @@ def _replace_file(make: Callable[[Path], object]) -> Callable[[Path], None]:
 
 
 def _update_first(table: str, value: str) -> Callable[[Path], None]:
+    """Return a function that sets a value in the first row of a table."""
     return _run_sql(f"UPDATE {table} SET {value} WHERE id = (SELECT MIN(id) FROM {table})")
 
 
@@ -284,9 +320,9 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 
 
 def query_store(path: Path) -> dict[object, object]:
-    """Return everything that pages ask a store, except its own numbers of curves.
+    """Return everything that pages ask a store, except its ids of curves.
 
-    These count in the order in which two workers finished.
+    The ids depend on the order in which two workers finished.
 
     Raises:
         StoreError: the store cannot be read.
@@ -408,7 +444,7 @@ def check_two_sweeps(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
     yield Row("two sweeps on one store", "at once", " + ".join(map(str, news)) + " units", wrong)
 
 
-# Commands, one after the other, in a process whose clock is moved.
+# Runs commands, one after the other, in a process with another clock.
 _CLOCK = """
 import datetime, json, sys, time
 from dpmc_lab.cli import data, main
@@ -600,10 +636,11 @@ def make_home() -> Iterator[Path]:
 
 
 def find_remains(folder: Path, secret: bytes, ignored: Sequence[str] = ()) -> str:
-    """Return what is on disk of an upload: its folder, and files with a part of it.
+    """Return what is on disk of an upload: its folder, and files that contain some of it.
 
     Args:
         folder: where to look.
+        secret: bytes of the upload.
         ignored: names to leave out, with everything in folders of these names.
     """
     remains = {
@@ -620,7 +657,7 @@ def find_traceback(folder: Path) -> str:
     return "traceback in its log" if "Traceback" in (folder / "server.log").read_text() else ""
 
 
-SIGNALS = {"SIGKILL": -9, "SIGTERM": -15, "SIGHUP": -15}  # and how a server ends of each
+SIGNALS = {"SIGKILL": -9, "SIGTERM": -15, "SIGHUP": -15}  # with a server's exit status after each
 
 
 def check_swept_upload(_: Path, __: Undisturbed) -> Iterator[Row]:
@@ -652,7 +689,7 @@ def check_swept_upload(_: Path, __: Undisturbed) -> Iterator[Row]:
             yield Row("server ended, upload swept", name, observed, wrong)
 
 
-# What a person brought, and where the server says what it does.
+# Files that are expected on disk: the visitor's own file, and the server's log.
 EXPECTED_FILES = (
     "mine.csv",
     "server.log",
@@ -838,6 +875,7 @@ FAULTS = {
 
 
 def main() -> None:
+    """Run all checks, and print a table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", metavar="TEXT", default="", help="faults whose name has it")
     parser.add_argument("--quick", action="store_true", help="damaged stores only")

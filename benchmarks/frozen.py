@@ -3,11 +3,11 @@
     python benchmarks/frozen.py write FILE.json       # before, by the program in this folder
     python benchmarks/frozen.py check FILE.json       # after; an error where anything differs
 
-Each row is a command whose JSON, files or texts are kept: every method with every value of every
-setting that is a choice, all cards, protocols, one sweep, one answer, a quick experiment of each
-paper, all theorems, the lessons' numbers, and releases (the signs with a fixed stream for entropy).
-Numbers may differ by one millionth, relatively (the order of a sum is no promise); times, versions
-and paths are left out. Rows run two at a time; `--only TEXT` takes those whose name has it.
+Each row is the result of a command: every method with every value of every setting that is a
+choice, all guarantees, protocols, a sweep, two answers, a quick experiment of each paper, all
+theorems, the lessons' numbers, and releases (one with a fixed stream of entropy). Numbers may
+differ by one millionth, relatively, since the order of a sum may change. Times, versions and paths
+are left out. Two rows run at a time; `--only TEXT` selects rows whose name contains TEXT.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def run_command(*arguments: str, fixed: bool = False) -> subprocess.CompletedPro
 
 
 def call_json(*arguments: str, fixed: bool = False) -> Any:
-    """Return the JSON of a command, or the sentence by which it refuses."""
+    """Return the JSON of a command, or its error message."""
     result = run_command(*arguments, "--json", fixed=fixed)
     return json.loads(result.stdout) if result.returncode == 0 else result.stderr.strip()
 
@@ -80,10 +80,8 @@ def call_json(*arguments: str, fixed: bool = False) -> Any:
 def list_fits() -> Iterator[tuple[str, Row]]:
     """List every method with its defaults, and with every other value of a choice."""
     for method in call_json("list"):
-        id, settings = (
-            method["id"],
-            {setting_row["name"]: setting_row for setting_row in method["settings"]},
-        )
+        id = method["id"]
+        settings = {setting["name"]: setting for setting in method["settings"]}
         arguments = ["fit", SAMPLE[method["task"]], id, "--seed", "1"]
         arguments += ["--epsilon", "1"] if "epsilon" in settings else []
         yield f"fit {id}", lambda arguments=arguments: call_json(*arguments)
@@ -144,7 +142,7 @@ def run_release(sample: str, *arguments: str, exact: bool = True) -> Any:
         guarantee = call_json(
             "release", sample, *arguments, "--epsilon", "1", "--out", str(path), fixed=True
         )
-        # in a process of its own: this one needs no NumPy
+        # In another process, so that this one needs no NumPy.
         code = (
             "import sys, json, hashlib, numpy as np\nf = np.load(sys.argv[1])\n"
             "print(json.dumps({k: hashlib.sha256(f[k].tobytes()).hexdigest()"
@@ -223,6 +221,7 @@ def list_differences(first: Any, second: Any, position: str = "") -> Iterator[st
 
 
 def _is_same(first: Any, second: Any) -> bool:
+    """Return whether two values are equal, or are numbers that differ by rounding."""
     try:
         is_close = math.isclose(float(first), float(second), rel_tol=1e-6, abs_tol=1e-9)
     except (TypeError, ValueError):
@@ -231,6 +230,7 @@ def _is_same(first: Any, second: Any) -> bool:
 
 
 def main() -> None:
+    """Write, check or list the rows."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("what", choices=("write", "check", "list"))
     parser.add_argument("file", type=Path, nargs="?", default=Path("frozen.json"))

@@ -2,11 +2,11 @@
 
     python benchmarks/intervals.py [--phones 10 30 100 300] [--epsilons .5 1 2 3 5 10]
 
-Nothing is drawn: the chance of every outcome is computed, apart from the code that makes the
-intervals, and the least coverage is printed. Of this class: over every number of true yes. Of
-people like it: over every share, which is least just beyond the ends of the intervals. Once and in
-two rounds, whose reports are linked; and of two questions the difference, whatever the answers to
-them have to do with each other. Then the half widths that 30 phones give, 9 of which say yes.
+The script draws nothing. It computes the chance of every outcome without the code of the intervals,
+and prints the least coverage. For this class, that is over every number of true yes. For people
+like it, it is over every share; the coverage is least just beyond the ends of intervals. There are
+one round and two rounds, whose reports are linked, and the difference of two questions, however
+their answers are related. Then follow the half widths that 30 phones give, 9 of which say yes.
 """
 
 import argparse
@@ -28,21 +28,24 @@ PHONES = (10, 30, 100, 300)
 
 
 def list_outcomes(phones: int, times: int, epsilon: float) -> list[Poll]:
-    """List every number of yes among the reports."""
-    yes = range(phones * times + 1)
+    """Return the poll for every possible number of reported yes."""
     return [
-        Poll.from_linked([LinkedReports(phones, times, k)], build_phone_channel(epsilon))
-        for k in yes
+        Poll.from_linked([LinkedReports(phones, times, n_yes)], build_phone_channel(epsilon))
+        for n_yes in range(phones * times + 1)
     ]
 
 
 def yes_count_distribution(n_yes: int, phones: int, times: int, epsilon: float) -> np.ndarray:
-    """Return the distribution of reported yes if so many phones would say yes."""
-    flip_probability, yes, no = (
-        build_phone_channel(epsilon).matrix[0, 1],
-        n_yes * times,
-        (phones - n_yes) * times,
-    )
+    """Return the distribution of the number of reported yes if `n_yes` phones have the answer yes.
+
+    Args:
+        n_yes: number of phones with the answer yes.
+        phones: number of phones.
+        times: reports of each phone.
+        epsilon: of one report.
+    """
+    flip_probability = build_phone_channel(epsilon).matrix[0, 1]
+    yes, no = n_yes * times, (phones - n_yes) * times  # reports of either answer
     return np.convolve(
         binom.pmf(range(yes + 1), yes, 1 - flip_probability),
         binom.pmf(range(no + 1), no, flip_probability),
@@ -50,8 +53,17 @@ def yes_count_distribution(n_yes: int, phones: int, times: int, epsilon: float) 
 
 
 def population_distribution(share: float, phones: int, times: int, epsilon: float) -> np.ndarray:
-    """Return the same distribution where each phone says yes with a chance."""
-    flip_probability, yes_counts = build_phone_channel(epsilon).matrix[0, 1], range(times + 1)
+    """Return the distribution of the number of reported yes of a random sample of a population.
+
+    Args:
+        share: share of the population with the answer yes.
+        phones: number of phones.
+        times: reports of each phone.
+        epsilon: of one report.
+    """
+    flip_probability = build_phone_channel(epsilon).matrix[0, 1]
+    yes_counts = range(times + 1)
+    # The distribution of one phone, convolved with itself by repeated squaring.
     power = share * binom.pmf(yes_counts, times, 1 - flip_probability) + (1 - share) * binom.pmf(
         yes_counts, times, flip_probability
     )
@@ -64,12 +76,12 @@ def population_distribution(share: float, phones: int, times: int, epsilon: floa
 
 
 def covers(bounds: Iterable[Bounds | None], truth: float) -> np.ndarray:
-    """Return which intervals cover a value; they end on whole phones."""
+    """Return which intervals cover a value, up to rounding."""
     return np.array([b is not None and b.low - 1e-12 <= truth <= b.high + 1e-12 for b in bounds])
 
 
 def class_coverage(phones: int, times: int, epsilon: float) -> float:
-    """Return the least coverage over what the phones would say."""
+    """Return the least coverage of the class's interval over all numbers of true yes."""
     intervals = [poll.of_class for poll in list_outcomes(phones, times, epsilon)]
     return min(
         yes_count_distribution(n_yes, phones, times, epsilon)[
@@ -80,7 +92,10 @@ def class_coverage(phones: int, times: int, epsilon: float) -> float:
 
 
 def population_coverage(phones: int, times: int, epsilon: float) -> float:
-    """Return the least coverage over the shares of a population."""
+    """Return the least coverage of the population's interval over all shares.
+
+    Coverage is least just beyond the ends of intervals, so only these shares are tried.
+    """
     intervals = [poll.of_people for poll in list_outcomes(phones, times, epsilon)]
     ends = np.array([end for bounds in intervals for end in bounds[1:]])
     shares = np.clip(np.concatenate([ends - 1e-7, ends + 1e-7]), 0, 1)
@@ -91,7 +106,7 @@ def population_coverage(phones: int, times: int, epsilon: float) -> float:
 
 
 def difference_coverage(phones: int, epsilons: tuple[float, float]) -> float:
-    """Return the least coverage over what the phones would say to two questions."""
+    """Return the least coverage of a difference over all numbers of true yes to two questions."""
     first_polls, second_polls = (list_outcomes(phones, 1, epsilon) for epsilon in epsilons)
     intervals = [[compute_share_difference(a, b) for b in second_polls] for a in first_polls]
     low, high = (np.array([[b[k] for b in row] for row in intervals]) for k in (1, 2))
@@ -108,13 +123,22 @@ def difference_coverage(phones: int, epsilons: tuple[float, float]) -> float:
 
 
 def half_width(epsilon: float, times: int, kind: str, phones: int = 30, yes: int = 9) -> float:
-    """Return half the interval, on average, in points."""
+    """Return the mean half width of an interval, in percentage points.
+
+    Args:
+        epsilon: of one report.
+        times: reports of each phone.
+        kind: `of_class` or `of_people`.
+        phones: number of phones.
+        yes: number of phones with the answer yes.
+    """
     intervals = [getattr(poll, kind) for poll in list_outcomes(phones, times, epsilon)]
     widths = np.array([b.high - b.low for b in intervals])
     return 50 * float(yes_count_distribution(yes, phones, times, epsilon) @ widths)
 
 
 def main() -> None:
+    """Compute all coverages and half widths, and print them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--phones", type=int, nargs="+", default=PHONES)
     parser.add_argument("--epsilons", type=float, nargs="+", default=EPSILONS)

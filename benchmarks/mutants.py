@@ -2,10 +2,10 @@
 
     python benchmarks/mutants.py [--only TEXT] [--family NAME] [--jobs N] [--list] [--resume FILE]
 
-Faults and tests are in tests/faults. First all these tests run without a fault. Prints a line
-for each fault, then those that nothing noticed; ends with an error where there is one, where the
-program breaks instead of misbehaving, or where a test fails without a fault. FILE lists faults that
-were noticed on this very tree: they are left out, and those noticed now are added.
+Faults and tests are in tests/faults. First all these tests run without a fault. The script prints a
+line for each fault, then those that no test noticed. It ends with an error if there is one, if the
+program breaks instead of misbehaving, or if a test fails without a fault. FILE lists faults that
+were noticed on exactly this tree: they are left out, and those noticed now are added.
 """
 
 from __future__ import annotations
@@ -41,9 +41,12 @@ KILLED, SURVIVED, ERROR = "killed", "SURVIVED", "ERROR"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a fault.
+    """The outcome of a fault.
 
     Attributes:
+        mutant: the fault.
+        result: KILLED, SURVIVED or ERROR.
+        seconds: how long its tests took.
         cause: the test that failed first and how, or what went wrong.
     """
 
@@ -54,6 +57,7 @@ class Outcome:
 
 
 def main() -> None:
+    """Run the tests of all chosen faults, and print the outcomes."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", metavar="TEXT", default="", help="faults whose name has it")
     parser.add_argument("--family", metavar="NAME", default="", help="faults of one family")
@@ -112,13 +116,21 @@ def _get_tree_name() -> str:
 
 
 def _format_entry(tree: str, mutant: Mutant) -> str:
+    """Return the line of a noticed fault in the file of --resume."""
     return f"{tree} {mutant.family}: {mutant.name}"
 
 
 def _run_all(
     mutants: Sequence[Mutant], copies: Sequence[Path], killed: Path | None = None, tree: str = ""
 ) -> list[Outcome]:
-    """Yield the outcomes; the file gets a line for each fault as soon as it is noticed."""
+    """Run all faults and return their outcomes.
+
+    Args:
+        mutants: the faults.
+        copies: folders for copies of the program, one per process.
+        killed: file that gets a line for each fault as soon as it is noticed, if any.
+        tree: git's name for the program's files.
+    """
     free: SimpleQueue[Path] = SimpleQueue()
     for copy in copies:
         _copy_program(copy)
@@ -129,6 +141,7 @@ def _run_all(
     begin = time.perf_counter()
 
     def run_mutant(mutant: Mutant) -> Outcome:
+        """Run one fault in a free copy."""
         copy = free.get()
         try:
             outcome = _run_planted(mutant, copy, failing)
@@ -187,7 +200,8 @@ def _copy_program(copy: Path) -> None:
             shutil.copytree(ROOT / name, copy / name, ignore=skip)
         else:
             shutil.copy(ROOT / name, copy / name)
-    # by content: a fault planted within a second of the last one, of the same length, is seen
+    # Bytecode is checked by content, so that a fault of the same length as the last one, planted
+    # within the same second, is compiled too.
     arguments = ("-m", "compileall", "-q", "--invalidation-mode", "checked-hash")
     arguments += ("dpmc_core", "dpmc_lab", "pages")
     subprocess.run([sys.executable, *arguments], cwd=copy, check=True)
@@ -196,8 +210,19 @@ def _copy_program(copy: Path) -> None:
 def _run_pytest(
     copy: Path, tests: Sequence[str], *options: str, timeout: float | None
 ) -> subprocess.CompletedProcess[str]:
+    """Run tests in a copy.
+
+    Args:
+        copy: folder of the copy.
+        tests: node ids.
+        *options: of pytest.
+        timeout: seconds after which the run is stopped; None for no limit.
+
+    Raises:
+        subprocess.TimeoutExpired: the tests took too long.
+    """
     environment = os.environ | {"PYTHONPATH": str(copy), "OPENBLAS_NUM_THREADS": "1"}
-    environment |= {"COLUMNS": "1000"}  # or the summary leaves out how a test failed
+    environment |= {"COLUMNS": "1000"}  # otherwise the summary cuts off how a test failed
     arguments = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=line", *options, *tests)
     return subprocess.run(
         [sys.executable, *arguments],
@@ -216,6 +241,7 @@ _MISSING = re.compile(r"not found: (?:.*/)?(tests/\S+|.*::.*)$", re.MULTILINE)
 
 
 def _first_failure(output: str) -> str:
+    """Return the first failure in pytest's summary; empty if there is none."""
     match = _SUMMARY.search(output)
     return match.group(1) if match else ""
 
@@ -237,6 +263,7 @@ def _list_failing(tests: Sequence[str], copy: Path) -> set[str]:
 
 
 def _format_line(outcome: Outcome) -> str:
+    """Return the line that is printed for an outcome."""
     mutant, (test, _, failure) = outcome.mutant, outcome.cause.partition(" - ")
     kind = f"{mutant.family:15} {mutant.operator.value:15}"
     cause = f"{test.rpartition('/test_')[2][:120]} ({failure[:50]})"

@@ -2,12 +2,12 @@
 
     python benchmarks/reading.py [ROWS] [--kind once|many]
 
-Two kinds of file: every user once (all ids of users differ), and many ratings of each user, as in
-MovieLens-1M: 6,040 users and 3,706 items. Each is read in a process of its own, beside
-pandas.read_csv, pandas.read_json(lines=True) or pandas.read_parquet of the same file. Processor
-times are per million ratings, the best of three. Memory is what the process grows by at its peak,
-beside the size of the columns: codes of users and items, ratings and times as 8 bytes each, and the
-bytes of the distinct ids.
+There are two kinds of file: `once`, in which every user has one rating, and `many`, with many
+ratings of each user, as in MovieLens-1M (6,040 users and 3,706 items). Each file is read in a
+process of its own, and compared with pandas.read_csv, pandas.read_json(lines=True) or
+pandas.read_parquet of the same file. Processor times are per million ratings, the best of three.
+Memory is the growth of the process at its peak. It is compared with the size of the columns: codes
+of users and items, ratings and times with 8 bytes each, and the bytes of the distinct ids.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow.parquet  # noqa: F401 - loaded before memory is looked at
+import pyarrow.parquet  # noqa: F401 - loaded before memory is measured
 
 from dpmc_core.data import datasets
 
 ONCE_ITEMS, WIDE_ITEMS, REPEATS = 2_000, 250, 3
 MANY_SIZE = (6_040, 3_706)  # users, items
-# pandas takes one character as separator: of "::" every second field is empty.
+# The separator of pandas is one character, so with "::" every second field is empty.
 PANDAS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "CSV": (pd.read_csv, {}),
     "TSV": (pd.read_csv, {"sep": "\t"}),
@@ -52,6 +52,7 @@ COLUMN_WIDTHS = (
 
 
 def main() -> None:
+    """Measure every format, and print a table for each kind of file."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("rows", nargs="?", type=int, default=1_000_000, help="ratings (1000000)")
     parser.add_argument("--kind", choices=("once", "many"), help="of file (both)")
@@ -81,15 +82,24 @@ def main() -> None:
 def write_files(folder: Path, rows: int, kind: str, seed: int = 0) -> Iterator[tuple[str, Path]]:
     """Write the same ratings in each format, one file after the other, in random order.
 
-    The kind `once` has every user once, `many` has distinct cells of few users, and `wide`, of
-    either, half the cells of a matrix.
+    The kind `once` has every user once, and `many` has distinct cells of few users. The format
+    `wide` always has half the cells of a matrix.
+
+    Args:
+        folder: where to write.
+        rows: number of ratings.
+        kind: `once` or `many`.
+        seed: of the random numbers.
+
+    Yields:
+        The name of the format, and the path.
     """
     rng = np.random.default_rng(seed)
     if kind == "once":
         users, items = rng.permutation(rows), rng.integers(ONCE_ITEMS, size=rows)
     else:
         width = MANY_SIZE[1]
-        # No pair twice, at most half of the cells.
+        # Each pair occurs once, and at most half of the cells are used.
         height = max(MANY_SIZE[0], -(-2 * rows // width))
         users, items = np.divmod(rng.permutation(height * width)[:rows], width)
     mark = "user" if kind == "once" else ""
@@ -142,6 +152,7 @@ def _measure_in_process(
 
 
 def _measure(read: Callable[..., Any], *arguments: Any) -> tuple[float, float, Any, float]:
+    """Return the same as `_measure_in_process`, measured in this process."""
     seconds, processor_times = [], []
     prior_memory, peak = _read_resident("VmRSS:"), 0.0
     for _ in range(REPEATS):
@@ -149,27 +160,29 @@ def _measure(read: Callable[..., Any], *arguments: Any) -> tuple[float, float, A
         result = read(*arguments)
         seconds.append(time.perf_counter() - start)
         processor_times.append(time.process_time() - processor)
-        # Of the first alone: what an allocator keeps from it is not needed again.
+        # Only of the first reading, since later ones reuse memory that the allocator has kept.
         peak = peak or _read_resident("VmHWM:") - prior_memory
     return min(seconds), min(processor_times), result, peak
 
 
 def _read_with_dpmc(path: Path) -> tuple[int, float]:
     """Return the number of ratings, and the megabytes of their columns."""
-    user = {} if path.name == "wide.csv" else {"user": 1}  # everybody once is asked about
+    # If every user has one rating, the column of users has to be named.
+    user = {} if path.name == "wide.csv" else {"user": 1}
     ratings = datasets.load(path, low=0.5, high=5, max_bytes=2_000_000_000, **user).ratings
     ids = sum(len(name) for names in (ratings.user_ids, ratings.item_ids) for name in names or ())
     return len(ratings), (4 * 8 * len(ratings) + ids) / 1e6
 
 
 def _read_with_pandas(path: Path, name: str) -> int:
+    """Return the number of rows that pandas reads from a file of a format."""
     read, options = PANDAS[name]
     return len(read(path, **options))
 
 
 def _read_resident(name: str) -> float:
     """Return the megabytes of this program now (VmRSS) or at its peak (VmHWM)."""
-    try:  # of this program alone: ru_maxrss starts at that of the process that started it
+    try:  # ru_maxrss would start at the peak of the parent process
         lines = Path("/proc/self/status").read_text().splitlines()
     except OSError:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

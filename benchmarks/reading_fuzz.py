@@ -1,9 +1,10 @@
-"""Read generated files of ratings, and compare with a slow, plain reader.
+"""Read generated files of ratings, and compare with a slow, simple reader.
 
     python benchmarks/reading_fuzz.py [COUNT] [--seed N] [--keep FOLDER]
 
-Prints every traceback and mismatch, the slowest file and the one that takes most memory. Ends with
-an error where one is wrong, over 2 s or over 500 MB. --keep: where failing files are written.
+The script prints every traceback and mismatch, the slowest file and the one that needs most memory.
+It ends with an error if a file is read wrong, takes over 2 s or needs over 500 MB. Failing files
+are written to FOLDER.
 """
 
 from __future__ import annotations
@@ -34,14 +35,15 @@ SECONDS, MEGABYTES = 2.0, 500.0
 
 
 def main() -> None:
+    """Read generated files, and print what was wrong with them."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("count", nargs="?", type=int, default=20_000, help="files (20000)")
     parser.add_argument("--seed", type=int, default=0, help="of the first file; then 1 more each")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="where failing files go")
     args = parser.parse_args()
     faulthandler.enable()
-    warnings.simplefilter("error")  # a warning is what a reader has not thought of
-    read_with_program(generate(Random(1)), "error")  # loads what reading needs, at no file's cost
+    warnings.simplefilter("error")  # a warning shows a case that the reader does not handle
+    read_with_program(generate(Random(1)), "error")  # so that imports count for no file
     counts_by_kind: Counter[str] = Counter()
     faults = 0
     slowest, largest = (0.0, ""), (0.0, "")
@@ -101,6 +103,7 @@ def _read_resident(peak: bool = False) -> float:
 
 
 def _save_failing(file: File, target: Path) -> None:
+    """Write a file and its reading options beside each other."""
     target.parent.mkdir(parents=True, exist_ok=True)
     target.with_suffix(Path(file.name).suffix).write_bytes(file.content)
     target.with_suffix(".options").write_text(f"{file.options!r}\n")

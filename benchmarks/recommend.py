@@ -2,8 +2,8 @@
 
     python benchmarks/recommend.py [--seeds 3] [--jobs N] [--epsilons 0.3 1 3]
 
-Each line sets two methods that certify the same epsilon for the same unit side by side. RMSE and
-HR@10 are evaluation only, not private.
+Each line compares two methods that certify the same epsilon for the same privacy unit. RMSE and
+HR@10 are for evaluation only, not private.
 """
 
 from __future__ import annotations
@@ -50,13 +50,22 @@ def generate_problem(size: tuple[int, int, int], task: str, seed: int) -> Proble
 def run_once(
     id: str, change: Change, epsilon: float, size: tuple[int, int, int], seed: int
 ) -> float:
-    """Return the metric of one run with the setting that certifies epsilon for the change."""
+    """Return the metric of one run with the setting that certifies epsilon for the change.
+
+    Args:
+        id: of the method.
+        change: how neighbouring data sets differ.
+        epsilon: to certify.
+        size: numbers of users, items and ratings.
+        seed: of the data, the split and the noise.
+    """
     cls = registry.get_mechanism(id)
     generated = generate_problem(size, cls.task.value, seed)
     setting = None
     if registry.adds_noise(cls):
 
         def build_guarantee(setting_value: float) -> Guarantee:
+            """Return the guarantee of the method at a setting of epsilon."""
             return registry.create(id, epsilon=setting_value).guarantee(generated.train.public)
 
         setting = calibrate(build_guarantee, Budget(epsilon, DELTA), change)
@@ -67,6 +76,7 @@ def run_once(
 
 
 def main() -> None:
+    """Compare all pairs of methods, and print a line for each size and epsilon."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())

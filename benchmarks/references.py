@@ -4,13 +4,14 @@ A reference that one of them beats would make every private method look better t
 
     python benchmarks/references.py [--splits 2] [--tail]
 
-Ratings: `reference-ratings` beside SVD++ and BaselineOnly of Surprise, RMSE on a random fifth.
-Clicks: `reference-ranking` beside ALS of `implicit` and EASE written out here, HR@10 among 99 items
-on each user's latest click. On every sample and every set beside the project, the same splits for
-all. "beaten" where a rival is better by more than two standard errors of the paired difference over
-the test ratings. Last: the time of each, and of the longest private fit at its default settings.
---tail: only the reference's processor time over that of the private fit where 20,000 users have one
-rating each of 10,000 items.
+For ratings, `reference-ratings` is compared with SVD++ and BaselineOnly of Surprise, by RMSE on a
+random fifth. For clicks, `reference-ranking` is compared with ALS of `implicit` and with EASE,
+which is written out here, by HR@10 among 99 items on each user's latest click. All of them get the
+same splits of every sample and of the public sets in ../shared/data. The reference is "beaten" if a
+rival is better by more than two standard errors of the paired difference over the test ratings.
+Each line also has the time of each method, and of the slowest private fit at its default settings.
+With --tail, the script only prints the ratio of the reference's processor time to that of the
+private fit if 20,000 users have one rating each of 10,000 items.
 """
 
 from __future__ import annotations
@@ -39,9 +40,15 @@ ErrorFunction = Callable[[Problem, int], np.ndarray]
 
 
 def local_method(id: str, *, with_features: bool = False) -> ErrorFunction:
-    """Return a method of this program, and another with all item features."""
+    """Return a function that fits a method of this program and computes its errors.
+
+    Args:
+        id: of the method.
+        with_features: whether to use all item features.
+    """
 
     def run(problem: Problem, seed: int) -> np.ndarray:
+        """Fit the method and return its errors."""
         train = problem.train
         train = UseItemFeatures().apply(train, train) if with_features else train
         *_, last = registry.create(id).fit(train, np.random.default_rng(seed))
@@ -51,7 +58,7 @@ def local_method(id: str, *, with_features: bool = False) -> ErrorFunction:
 
 
 def compute_errors(model: Model, problem: Problem, seed: int) -> np.ndarray:
-    """Return the squared error of each test rating, or HR@10 of parts of the test clicks."""
+    """Return the squared error of each test rating, or HR@10 of each chunk of the test clicks."""
     train, test = problem.train, problem.test
     if train.has_only_clicks:
         chunks = np.array_split(np.arange(len(test)), min(N_CHUNKS, len(test)))
@@ -69,13 +76,14 @@ def compute_errors(model: Model, problem: Problem, seed: int) -> np.ndarray:
 
 
 def surprise_method(name: str) -> ErrorFunction:
-    """Return a method of Surprise with its defaults."""
+    """Return a function that fits a method of Surprise with its defaults."""
 
     def run(problem: Problem, seed: int) -> np.ndarray:
+        """Fit the method and return the squared error of each test rating."""
         import surprise
 
         train, test = problem.train, problem.test
-        np.random.seed(seed)  # noqa: NPY002 - of the library
+        np.random.seed(seed)  # noqa: NPY002 - the library uses the global generator
         reader = surprise.Reader(rating_scale=(train.public.low, train.public.high))
         rows = zip(train.users.tolist(), train.items.tolist(), train.values.tolist(), strict=True)
         trainset = surprise.Dataset(reader=reader).construct_trainset(
@@ -143,15 +151,15 @@ def time_long_tail() -> None:
     """Measure the cost of the reference on a long tail, with each fit repeated after the first."""
     rng = np.random.default_rng(0)
     users, items = 20_000, 10_000
-    popular = 1 / (10 + np.arange(items))
-    rated = rng.choice(items, users, p=popular / popular.sum())
+    popularity = 1 / (10 + np.arange(items))
+    rated_items = rng.choice(items, users, p=popularity / popularity.sum())
     values = np.clip(
-        np.rint(3.5 + 0.5 * rng.normal(size=items)[rated] + rng.normal(size=users)), 1, 5
+        np.rint(3.5 + 0.5 * rng.normal(size=items)[rated_items] + rng.normal(size=users)), 1, 5
     )
     public = PublicFacts(users=users, items=items, low=1, high=5)
-    ratings = Ratings.build(np.arange(users), rated, values, public)
+    ratings = Ratings.build(np.arange(users), rated_items, values, public)
     seconds = {}
-    for id in 2 * ("private-effects", "reference-ratings"):
+    for id in 2 * ("private-effects", "reference-ratings"):  # the second times replace the first
         noise = {"epsilon": 1.0} if id == "private-effects" else {}
         start = time.process_time()
         list(registry.create(id, **noise).fit(ratings, np.random.default_rng(0)))
@@ -161,6 +169,7 @@ def time_long_tail() -> None:
 
 
 def main() -> None:
+    """Compare all methods on all problems, and print a line for each problem."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--splits", type=int, default=2)
     parser.add_argument("--tail", action="store_true")
@@ -169,7 +178,8 @@ def main() -> None:
         time_long_tail()
         return
     for name, task, problem, seed in build_problems(args.splits):
-        text, errors = "", {}
+        text = ""
+        errors = {}
         for rival, run in RIVALS[task].items():
             if rival == "with facts" and not problem.train.item_features:
                 continue

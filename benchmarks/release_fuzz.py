@@ -1,11 +1,11 @@
 """Damage released files in one of nine ways: they must be refused, or have the same arrays.
 
     python benchmarks/release_fuzz.py [COUNT] [--seed N]
-    python benchmarks/release_fuzz.py --forged      # changed on purpose, all digests made anew
+    python benchmarks/release_fuzz.py --forged      # changed on purpose, with new digests
 
-Prints how many of each way were refused and accepted, every traceback, and the slowest. Ends with
-an error where one is neither or takes over 2 s, or where a forgery is accepted. Needs the extra
-'release'.
+The script prints how many files with each damage were refused and accepted, every traceback, and
+the slowest file. It ends with an error if a file is neither, if one takes over 2 s, or if a forgery
+is accepted. It needs the extra 'release'.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ def check_forgeries() -> bool:
 
 
 def main() -> None:
+    """Verify damaged files, and print a table of the outcomes."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("count", nargs="?", type=int, default=20_000, help="files (20000)")
     parser.add_argument("--seed", type=int, default=0, help="of the first file; then 1 more each")

@@ -1,18 +1,18 @@
-"""Speed against peers and against an earlier state of the program, as a table.
+"""Compare the speed with peers and with an earlier state of the program, in a table.
 
     python benchmarks/table.py [--only TEXT] [--repeats N] [--write FILE]
 
-Every row is some work of ours and of a peer (a package, a textbook program, or this program at an
-earlier commit of its history). Both are prepared and run in processes of their own that take turns;
-what counts is the processor time of the work alone, median of the repeats, with one thread of
-linear algebra. `make bench` writes benchmarks/RESULTS.md, in which what other scripts measure side
-by side follows.
+Every row compares some work of this program with that of a peer: a package, a textbook program, or
+this program at an earlier commit. Both are prepared and run in processes of their own that take
+turns. The table has the processor time of the work alone, as the median of the repeats, with one
+thread of linear algebra. `make bench` writes benchmarks/RESULTS.md, which also has the output of
+other scripts.
 
-A round on many ratings stands beside a pass over their bytes: row starts, items and values are read
-once, and summed. What its sparse products would take alone, at the pace of one with a vector, is
-said beside it: no round is faster than they are. These ratings are made by a process of their own
-and loaded, so the peak is that of the interpreter, the ratings and the fit, also said without what
-was there before the fit.
+A round on many ratings is compared with a pass over their bytes, which reads and sums row starts,
+items and values once. The table also has the time of the round's sparse products alone, at the pace
+of a product with a vector, since no round can be faster. A process of its own generates these
+ratings, which are then loaded, so the peak memory is that of the interpreter, the ratings and the
+fit. The growth of memory by the fit is printed too.
 """
 
 from __future__ import annotations
@@ -62,7 +62,12 @@ def generate_films(users, items, count, *, seed=0):
 
 
 def save_ratings(users, items, count, folder):
-    """Save ratings like those of `generate_films`, some users at a time, in their order."""
+    """Save ratings like those of `generate_films`, some users at a time, in their order.
+
+    Args:
+        users, items, count: numbers of users, items and ratings.
+        folder: a new folder for the arrays.
+    """
     rng, size, n_written = np.random.default_rng(0), 5_000, 0
     ends = np.cumsum(1 / (10.0 + np.arange(items)))
     directions, effects = rng.normal(size=(items, 3)), 0.4 * rng.normal(size=items)
@@ -110,6 +115,7 @@ def prepare_fit(id: str, size: str) -> PreparedWork:
     method = registry.create(id, epsilon=1.0)
 
     def work(ratings: object) -> None:
+        """Fit the ratings."""
         for _ in method.fit(ratings, np.random.default_rng(0)):
             pass
 
@@ -129,6 +135,7 @@ def prepare_one_bit(users: int, items: int, count: int, solver: str) -> Prepared
     loss(np.zeros(len(ratings)))  # once, so that no import is counted
 
     def run(tolerance: float, target: float) -> float:
+        """Minimise the loss until it reaches the target, and return it."""
         if solver == "dense":
             dense_spg(loss, ratings, radius, target)
             return target
@@ -191,6 +198,7 @@ def prepare_alternation(rank: int, contender: str) -> PreparedWork:
         state = [left, right]
 
         def alternate() -> None:
+            """Solve for the rows, then for the columns."""
             state[0] = ours.solve_implicit_rows(matrix, state[1], loss, single=True)
             state[1] = ours.solve_implicit_rows(columns, state[0], loss, single=True)
 
@@ -207,6 +215,7 @@ def prepare_alternation(rank: int, contender: str) -> PreparedWork:
         solve = _als.least_squares if contender == "exact" else _als.least_squares_cg
 
         def alternate() -> None:
+            """Solve for the rows, then for the columns."""
             solve(weights, *state, ridge / alpha, num_threads=1)
             solve(transposed, *state[::-1], ridge / alpha, num_threads=1)
 
@@ -214,6 +223,7 @@ def prepare_alternation(rank: int, contender: str) -> PreparedWork:
         alternate()
 
     def work() -> float:
+        """Alternate three times, and return the loss."""
         for _ in range(3):
             alternate()
         return float(loss.value(matrix, *(factor.astype(float) for factor in state)))
@@ -238,6 +248,7 @@ def prepare_completion(contender: str) -> PreparedWork:
     train, held_out = ratings.select(~test), ratings.select(test)
 
     def prepare_surprise(name: str) -> tuple[PreparedWork, Callable[[], float]]:
+        """Return functions that fit a method of Surprise, and compute its test RMSE."""
         import surprise
 
         rows = zip(train.users.tolist(), train.items.tolist(), train.values.tolist(), strict=True)
@@ -256,11 +267,13 @@ def prepare_completion(contender: str) -> PreparedWork:
     ours_by = "als" if contender.endswith("SVD") else "reference-ratings"
 
     def peer() -> object:
+        """Fit the peer, and return its seconds and its test RMSE."""
         start = time.process_time()
         fit()
         return {"seconds": time.process_time() - start, "rmse": round(error(), 4)}
 
     def ours() -> object:
+        """Fit our method until it is as good as the peer, and return its seconds."""
         spent, start = 0.0, time.process_time()
         for step in registry.create(ours_by).fit(train, np.random.default_rng(0)):
             spent += time.process_time() - start
@@ -295,6 +308,7 @@ def prepare_reports(users: int, items: int, contender: str) -> PreparedWork:
     cells = ratings.users, ratings.items
 
     def dense() -> None:
+        """Randomise a dense matrix of bits."""
         bits = np.zeros((users, items), dtype=bool)
         bits[cells] = True
         reported = bits ^ (rng.random(bits.shape) > keep)
@@ -310,6 +324,7 @@ def prepare_calibration(contender: str) -> PreparedWork:
     sigma(2.0, 1e-6)
 
     def work() -> object:
+        """Compute all sigmas, and return the seconds and the largest error of delta."""
         from mpmath import mp, ncdf
 
         start = time.process_time()
@@ -326,6 +341,7 @@ def prepare_calibration(contender: str) -> PreparedWork:
 
 
 def _create_calibrator(contender: str) -> Callable[[float, float], float]:
+    """Return a function that gives the sigma of Gaussian noise for an epsilon and a delta."""
     if contender == "ours":
         from dpmc_core.privacy.accounting import gaussian_mu
 
@@ -347,6 +363,7 @@ def prepare_import(lines: str) -> PreparedWork:
     command = [sys.executable, "-c", lines]
 
     def work() -> object:
+        """Run the import, and return its processor seconds."""
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -382,6 +399,7 @@ def prepare_passes(users: int, items: int, count: int, contender: str) -> Prepar
     )
 
     def work() -> object:
+        """Fit, and return the median seconds of a round and what it cost."""
         rounds[0] = time.process_time(), n_done[0]
         for step in method.fit(ratings, np.random.default_rng(0)):
             rounds.append((time.process_time(), n_done[0]))
@@ -412,15 +430,18 @@ def count_multiplications() -> list[int]:
 
     n_done = [0]
 
-    def counting(plain):
+    def add_counting(multiply):
+        """Return a product that also counts its multiplications."""
+
         def product(self, other):
+            """Count the multiplications and return the product."""
             n_done[0] += self.nnz * (other.shape[1] if np.ndim(other) == 2 else 1)
-            return plain(self, other)
+            return multiply(self, other)
 
         return product
 
-    for kind in (csc_array, csr_array):
-        kind.__matmul__ = counting(kind.__matmul__)
+    for matrix_type in (csc_array, csr_array):
+        matrix_type.__matmul__ = add_counting(matrix_type.__matmul__)
     return n_done
 
 
@@ -434,6 +455,9 @@ class Row:
     """A row of the table.
 
     Attributes:
+        work: what is measured, in words.
+        against: what it is compared with, in words.
+        goal: the ratio that it should reach, in words.
         ours, peer: prepare some work; `peer` is None for the same work at the earlier commit.
     """
 
@@ -556,6 +580,7 @@ def format_row(row: Row, index: int, earlier: Path | None, repeats: int) -> str:
 
 
 def main() -> None:
+    """Measure the rows, print the table and write it if requested."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", default="", help="rows whose work or peer has it")
     parser.add_argument("--repeats", type=int, default=5)

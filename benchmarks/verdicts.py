@@ -2,10 +2,11 @@
 
     python benchmarks/verdicts.py [--sets 240] [--jobs N] [--kind few]
 
-A population of people rates the same items; each set is some of them, drawn once, and is asked
-about alone, with the five seeds of `dpmc answer`. What is kept in the long run is what all sets of
-their population show together: thousands of test ratings and a hundred seeds or more. Verdicts at
-limits of 50, 80 and 90 %, wrong where the long run says the other; goal: at most 5 % of them.
+A population of people rates the same items. Each set consists of some of these people, drawn once;
+`dpmc answer` judges it on its own, with five seeds. The true share of the gain is that of all sets
+of a population together: thousands of test ratings and a hundred seeds or more. There are verdicts
+at limits of 50, 80 and 90 %. A verdict is wrong if the true share contradicts it; the goal is at
+most 5 % wrong ones.
 """
 
 from __future__ import annotations
@@ -34,19 +35,20 @@ SETS_PER_POPULATION = 20  # sets of a population
 
 
 def generate_sparse(seed: int, users: int, items: int, ratings: int) -> Ratings:
-    """Generate ratings of people who have few, half of them fewer than 0.6 times the mean."""
+    """Generate ratings of people who give few; half of them give fewer than 0.6 times the mean."""
     rng = np.random.default_rng(seed)
     counts = np.clip(np.rint(0.6 * ratings / users * rng.lognormal(0, 1, users)), 1, items // 2)
     rows = np.repeat(np.arange(users), counts.astype(int))
-    popular = 1 / (10 + np.arange(items))
+    popularity = 1 / (10 + np.arange(items))
+    chances = popularity / popularity.sum()
     columns = np.concatenate(
-        [rng.choice(items, int(k), replace=False, p=popular / popular.sum()) for k in counts]
+        [rng.choice(items, int(count), replace=False, p=chances) for count in counts]
     )
-    score = 3.7 + 0.4 * rng.normal(size=users)[rows] + 0.5 * rng.normal(size=items)[columns]
-    score += 0.3 * np.einsum(
+    scores = 3.7 + 0.4 * rng.normal(size=users)[rows] + 0.5 * rng.normal(size=items)[columns]
+    scores += 0.3 * np.einsum(
         "kd,kd->k", rng.normal(size=(users, 2))[rows], rng.normal(size=(items, 2))[columns]
     )
-    values = np.clip(np.rint(score + 0.8 * rng.normal(size=len(rows))), 1, 5)
+    values = np.clip(np.rint(scores + 0.8 * rng.normal(size=len(rows))), 1, 5)
     public = PublicFacts(users=users, items=items, low=1, high=5)
     return Ratings.build(rows, columns, values, public)
 
@@ -56,8 +58,12 @@ class Population:
     """People who rate the same items.
 
     Attributes:
+        kind: how their ratings are generated: films, tail, shop or few.
         users: number of users in each set.
+        items: number of items.
+        ratings: number of ratings in each set, about.
         epsilon: the requested epsilon.
+        protect: the privacy unit.
     """
 
     kind: str
@@ -135,11 +141,11 @@ def find_answer(
     advice = question.find_advice(ratings.public)
     source = sweep.SplitSource(data)
     units = sweep.build_plan(question.build_grid(advice, "drawn"), [source]).units
-    stored = UserScoreCache()
-    answer.run_missing_units(units, source, stored)
-    finding = answer.compute_finding(question, advice, units, stored, ratings)
+    cache = UserScoreCache()
+    answer.run_missing_units(units, source, cache)
+    finding = answer.compute_finding(question, advice, units, cache, ratings)
     assert finding is not None
-    return finding, stored
+    return finding, cache
 
 
 def judge_set(population: Population, ratings: Ratings) -> tuple[dict[float, Verdict], list[float]]:
@@ -154,6 +160,7 @@ def judge_set(population: Population, ratings: Ratings) -> tuple[dict[float, Ver
 
 
 def main() -> None:
+    """Judge the sets of all populations, and print how many verdicts are wrong."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--sets", type=int, default=SETS_PER_POPULATION * len(POPULATIONS))
     parser.add_argument("--kind", default="", help="populations whose kind has it")

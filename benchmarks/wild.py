@@ -1,12 +1,12 @@
-"""Files as people bring them: read right, asked about with the right reading offered, or refused.
+"""Check how real files of ratings are read: right, after a question, not at all, or wrong.
 
     python benchmarks/wild.py [FOLDER] [--only WORD] [--long]
 
-FOLDER holds the files and `right.json`, what each of them says (../shared/data/wild). A file counts
-as read right if users, items, ratings and their mean agree; as asked if one of the readings that
-`dpmc data check` offers gives these; as refused if no reading is offered; as misread if ratings
-come that are not these, or a "This reads it" that gives others. Ends with an error where one is
-misread.
+FOLDER (../shared/data/wild) has the files, and `right.json` with the truth about each. A file
+counts as `read` if users, items, ratings and their mean agree; as `asked` if one of the readings
+that `dpmc data check` offers gives these; as `refused` if no reading is offered; as `unoffered` if
+none of the readings offered is right; and as `misread` if it is read with other ratings, or "This
+reads it" gives others. The script ends with an error if a file is misread.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from typing import Any
 from dpmc_core.data import datasets
 from dpmc_core.errors import DpmcError
 
-SHAPE = {"users", "items"}  # what agrees where rows beyond the range are left out
+SHAPE = {"users", "items"}  # the values that agree even if rows beyond the range are left out
 WILD = Path(__file__).resolve().parents[2] / "shared" / "data" / "wild"
 
 
 def main() -> None:
+    """Judge the files of a folder, and print a table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", nargs="?", type=Path, default=WILD, help="of the files")
     parser.add_argument("--only", default="", help="files whose name holds this")
@@ -41,38 +42,43 @@ def main() -> None:
 
 
 def judge_folder(folder: Path, only: str = "") -> dict[str, tuple[str, str]]:
-    """The outcome of each file of right.json, and a note, by name."""
+    """Return the outcome of each file of right.json, and a note, by name."""
     truths = json.loads((folder / "right.json").read_text(encoding="utf-8"))
     return {name: judge(folder / name, truth) for name, truth in truths.items() if only in name}
 
 
 def judge(path: Path, truth: dict[str, Any]) -> tuple[str, str]:
-    """read, asked, refused, unfinished or misread, and a note."""
+    """Return the outcome of a file (read, asked, refused, unoffered or misread) and a note.
+
+    Args:
+        path: the file.
+        truth: the right values by name.
+    """
     options: dict[str, Any] = {}
     mean = truth.get("mean", 1)
     ends = truth.get("range", "0:1" if mean < 1 else "1:5" if mean <= 5 else "0:1000")
     if ends is not None:
         options = dict(zip(("low", "high"), map(float, ends.split(":")), strict=True))
     try:
-        found = describe(datasets.load(path, **options))
+        summary = describe(datasets.load(path, **options))
     except DpmcError as error:
         refusal = str(error)
     else:
-        return ("read" if agrees(found, truth) else "misread"), format_counts(found)
+        return ("read" if agrees(summary, truth) else "misread"), format_counts(summary)
     examination = datasets.examine_file(path, **options)
     notes = []
     for reading in examination.readings:
         try:
-            found = describe(datasets.load(path, **{**options, **reading.options}))
+            summary = describe(datasets.load(path, **{**options, **reading.options}))
         except DpmcError as error:
             notes.append(f"{reading.options}: {error}")
             continue
-        told = (
-            truth if "bad_rows" not in reading.options else {k: truth[k] for k in SHAPE & {*truth}}
-        )
-        if agrees(found, told):
+        expected = truth
+        if "bad_rows" in reading.options:
+            expected = {name: truth[name] for name in SHAPE & {*truth}}
+        if agrees(summary, expected):
             return "asked", f"{len(examination.readings)} readings: {reading.options}"
-        notes.append(f"{reading.options}: {format_counts(found)}")
+        notes.append(f"{reading.options}: {format_counts(summary)}")
         if examination.only and "n" in truth:
             return "misread", f"'This reads it' {notes[-1]}"
     if examination.readings and "n" in truth:
@@ -81,7 +87,7 @@ def judge(path: Path, truth: dict[str, Any]) -> tuple[str, str]:
 
 
 def describe(data: datasets.Dataset) -> dict[str, float]:
-    """What is compared of the ratings."""
+    """Return the values of a data set that are compared, by name."""
     ratings = data.ratings
     return {
         "users": ratings.public.users,
@@ -91,16 +97,17 @@ def describe(data: datasets.Dataset) -> dict[str, float]:
     }
 
 
-def agrees(found: dict[str, float], truth: dict[str, Any]) -> bool:
-    """Whether everything that is known of the file is so; never where nothing is."""
-    known = {name: truth[name] for name in found if name in truth}
-    return bool(known) and all(
-        math.isclose(found[name], value, abs_tol=1e-5) for name, value in known.items()
+def agrees(summary: dict[str, float], truth: dict[str, Any]) -> bool:
+    """Return whether a summary has all right values; False if none is given."""
+    expected = {name: truth[name] for name in summary if name in truth}
+    return bool(expected) and all(
+        math.isclose(summary[name], value, abs_tol=1e-5) for name, value in expected.items()
     )
 
 
-def format_counts(found: dict[str, float]) -> str:
-    return ", ".join(f"{name} {value:g}" for name, value in found.items())
+def format_counts(summary: dict[str, float]) -> str:
+    """Return a summary as text."""
+    return ", ".join(f"{name} {value:g}" for name, value in summary.items())
 
 
 if __name__ == "__main__":

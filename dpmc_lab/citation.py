@@ -16,6 +16,8 @@ from dpmc_core import facts
 class CitedPaper:
     """A paper as a work to cite.
 
+    The names of the fields are those in the files of papers.
+
     Attributes:
         key: such as LWHM22.
         title, authors, year, venue: of the paper.
@@ -41,8 +43,8 @@ class CitedPaper:
     @property
     def short_label(self) -> str:
         """Return its first author and year."""
-        others = " et al." if len(self.authors) > 1 else ""
-        return f"{self.authors[0].split()[-1]}{others} {self.year}"
+        suffix = " et al." if len(self.authors) > 1 else ""
+        return f"{self.authors[0].split()[-1]}{suffix} {self.year}"
 
     @property
     def bibtex(self) -> str:
@@ -66,8 +68,8 @@ def load_cited_papers() -> tuple[CitedPaper, ...]:
     for file in folder.iterdir() if folder.is_dir() else ():
         if file.name.endswith(".toml"):
             table = tomllib.loads(file.read_text(encoding="utf-8"))
-            fields_read = {name: value for name, value in table.items() if name in names}
-            papers.append(facts.build_from_table(CitedPaper, fields_read, file.name))
+            cited_fields = {name: value for name, value in table.items() if name in names}
+            papers.append(facts.build_from_table(CitedPaper, cited_fields, file.name))
     return tuple(sorted(papers, key=lambda paper: (paper.year, paper.key)))
 
 

@@ -16,7 +16,8 @@ MAX_EXPLANATION_LENGTH = 140  # characters of an explanation
 class Term:
     """A term and its meaning.
 
-    Texts can name units and metrics, whose definitions are inserted.
+    Texts can name units and metrics, whose definitions are inserted. The names of the fields are
+    those in glossary.toml.
 
     Attributes:
         name: the term.

@@ -1,4 +1,4 @@
-"""Lock files so that a lock ends with the process that holds it, however it ends.
+"""Lock files; a lock ends with the process that holds it, however that process ends.
 
 Where the system has no such locks (Windows), another process never holds anything.
 """
@@ -53,7 +53,7 @@ def acquire_lock(path: Path, *, wait: bool = False) -> IO[str] | None:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            time.sleep(0.01)  # another process may only be testing it, see `is_held`
+            time.sleep(0.01)  # another process may hold it for a moment in `is_held`
         else:
             return file
     file.close()
@@ -103,10 +103,9 @@ def outlive(folder: Path) -> None:
 class Claims:
     """Claims on hexadecimal names, each of which one process at a time can hold.
 
-    A name stands for a byte of a file, which is locked.
-
-    A process can always claim again what it has claimed. It loses all claims when it opens and
-    closes the file a second time.
+    To claim a name is to lock the byte of a file that stands for it. A process can claim the same
+    name again. By the rules of POSIX locks, it loses all claims if it opens the file a second time
+    and closes it.
     """
 
     def __init__(self, path: Path | None, mode: int = 0o600) -> None:
@@ -135,7 +134,8 @@ class Claims:
                 fcntl.lockf(
                     self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _compute_byte_offset(name)
                 )
-            except OSError as error:  # others: a file system without such locks
+            except OSError as error:
+                # Any other error means that the file system has no such locks.
                 return error.errno not in (errno.EAGAIN, errno.EACCES)
         return True
 

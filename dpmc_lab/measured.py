@@ -36,6 +36,8 @@ class Refuted(enum.Enum):
 class MeasuredBound:
     """A lower bound on epsilon.
 
+    The names of the fields are those in measured.json.
+
     Attributes:
         mechanism, revision: id and revision of the audited mechanism.
         epsilon: its setting of epsilon.

@@ -1,4 +1,4 @@
-"""Read curves that ship with the sample data, as the rows they were written from.
+"""Write and read the curves that ship with the sample data.
 
 The precomputed files of sample_data/curves are written again with
 
@@ -203,7 +203,9 @@ def _read_stamp(stream: IO[str]) -> tuple[JsonObject, list[str]]:
     for name, settings in stamp["settings"].items():
         cls = registry.MECHANISMS.get(name.split()[0])
         if cls is not None and cls.revision == stamp["revisions"][name]:
-            names += [name] * (name == _format_variant({"mechanism": cls.id, "settings": settings}))
+            variant = _format_variant({"mechanism": cls.id, "settings": settings})
+            if name == variant:  # otherwise the defaults of the settings have changed
+                names.append(name)
     return stamp, names
 
 
@@ -221,7 +223,7 @@ def _parse_records(
     prepared = stamp["prepared"]
 
     @cache
-    def restore_at(name: str, epsilon_text: str) -> tuple[Mechanism, JsonObject, JsonObject]:
+    def restore_variant(name: str, epsilon_text: str) -> tuple[Mechanism, JsonObject, JsonObject]:
         """Return a mechanism at an epsilon, its settings, and its guarantee as a record has it."""
         settings = stamp["settings"][name] | (
             {"epsilon": float(epsilon_text)} if epsilon_text else {}
@@ -240,7 +242,7 @@ def _parse_records(
             row_key = line["mechanism"], line["epsilon"], line["seed"]
             measured.setdefault(row_key, {})[line["metric"]] = float(line["value"])
     for (name, epsilon_text, seed), metrics in measured.items():
-        mechanism, settings, guarantee = restore_at(name, epsilon_text)
+        mechanism, settings, guarantee = restore_variant(name, epsilon_text)
         run_identity = (
             stamp["source"],
             stamp["steps"],

@@ -82,13 +82,13 @@ _TABLES = (
     finished TEXT NOT NULL             -- UTC
 )""",
     "CREATE INDEX result_of_curve ON result (curve, epsilon, seed)",
-    # Each answers for one metric alone: no row of the table is touched.
+    # Each of these has all columns that a curve of one metric needs, so that no row is read.
     *(
         f'CREATE INDEX "result_{metric}" ON result (curve, epsilon, seed, "{metric}")'
         f' WHERE "{metric}" IS NOT NULL'
         for metric in METRICS
     ),
-    # What people would be shown, as JSON (see toplists), by the key of a unit.
+    # Recommendation lists of sampled users, as JSON (see toplists), by the key of a unit.
     "CREATE TABLE shown (key TEXT PRIMARY KEY, lists TEXT NOT NULL)",
     f"PRAGMA application_id = {APPLICATION}",
     f"PRAGMA user_version = {VERSION}",
@@ -224,8 +224,8 @@ def unit_key(
 def list_certified_units(guarantee: Guarantee) -> JsonObject:
     """Return what a guarantee certifies for every privacy unit, as plain JSON values.
 
-    `units` has the certified epsilon by the unit's column name, null where it is infinite, and
-    `reasons` says why it is.
+    `units` has the certified epsilon by the unit's column name, null where it is infinite;
+    `reasons` has the reason by the same names.
     """
     certified = {change.value: guarantee.certified(change) for change in Change}
     return {
@@ -237,7 +237,11 @@ def list_certified_units(guarantee: Guarantee) -> JsonObject:
 
 
 def _record_to_rows(record: Record) -> tuple[JsonObject, str, JsonObject]:
-    """Return a record's row of `curve`, the text of its card, and its row of `result`."""
+    """Return a record's row of `curve`, the text of its card, and its row of `result`.
+
+    Raises:
+        DpmcError: the record has a metric without a column.
+    """
     guarantee = record["guarantee"]
     data = record["data"]
     settings = record["settings"]
@@ -376,7 +380,13 @@ def translate_store_errors(path: Path) -> Iterator[None]:
     def build_error(
         template: str, detail: object, kind: type[StoreError] = StoreError
     ) -> StoreError:
-        """Return an error that names the store's file."""
+        """Return an error of this kind that names the store's file.
+
+        Args:
+            template: the message, with a place for the detail.
+            detail: what went wrong in particular.
+            kind: class of the error.
+        """
         return kind(f"the result store {path} {template.format(detail)}")
 
     try:
@@ -401,7 +411,7 @@ def _get_error_code(error: sqlite3.Error) -> int:
 
 
 def _build_missing_error(path: Path) -> StoreMissing:
-    """Return the error that there is no store yet."""
+    """Build the error that says that there is no store yet."""
     return StoreMissing(f"there is no result store at {path} yet: 'dpmc sweep' makes one")
 
 
@@ -812,7 +822,7 @@ def load_claims(store: Store, id: int) -> dict[float | None, Claim]:
 def _list_epsilons(store: Store, id: int) -> list[float | None]:
     """Return the epsilons of a curve, None first, by index lookups instead of a full scan."""
     query = "SELECT epsilon FROM result WHERE curve = ? AND epsilon IS NULL LIMIT 1"
-    epsilons: list[float | None] = [None] * len(store.connection.execute(query, [id]).fetchall())
+    epsilons: list[float | None] = [epsilon for (epsilon,) in store.connection.execute(query, [id])]
     query = "SELECT MIN(epsilon) FROM result WHERE curve = ? AND epsilon > ?"
     last = -1.0  # every epsilon is positive
     while (row := store.connection.execute(query, [id, last]).fetchone()) and row[0] is not None:
@@ -825,7 +835,7 @@ def iterate_records(store: Store, ids: Sequence[int] | None = None) -> Iterator[
     """Yield whole records by curve, epsilon and seed; of all curves where `ids` is None."""
     if ids is None:
         ids = [info.id for info in list_curves(store, count=False)]
-    # Both result and curve have an id and a key: by name, a row gives the first.
+    # Both tables have columns id and key. A row gives, by name, that of the first table, result.
     query = """
         SELECT result.*, curve.*, text
         FROM result JOIN curve ON curve.id = result.curve LEFT JOIN card ON card.id = result.card
@@ -854,11 +864,18 @@ def get_last_row_id(store: Store) -> int:
 
 # --- rows as a file ------------------------------------------------------------------------------
 
+# Begins like a formula, perhaps after apostrophes; a lone sign without them is none.
 _FORMULA = re.compile(r"'*[=+\-@\t\r].|'+[=+\-@\t\r]", re.DOTALL)
 
 
 def write_file(store: Store, curves: Sequence[CurveInfo], path: Path) -> int:
-    """Write the rows of some curves to a .csv file, all or none, and return how many there are."""
+    """Write the rows of some curves to a .csv file, all or none, and return how many there are.
+
+    Raises:
+        InvalidSetting: the name of the file does not end in .csv.
+        StoreError: a row cannot be read.
+        OSError: the file cannot be written.
+    """
     if path.suffix.lower() != ".csv":
         raise InvalidSetting("export file", "named .csv", path.name)
     with (
@@ -873,7 +890,8 @@ def write_csv(store: Store, curves: Sequence[CurveInfo], stream: IO[str]) -> int
 
     Texts that a spreadsheet would take for formulas are guarded.
     """
-    names, count = list_columns(curves), 0
+    names = list_columns(curves)
+    count = 0
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(names)
     for count, record in enumerate(iterate_records(store, [info.id for info in curves]), 1):  # noqa: B007
@@ -900,8 +918,8 @@ def guard_formula(value: Any) -> Any:
 def list_columns(curves: Sequence[CurveInfo]) -> list[str]:
     """Return the names of an exported file's columns in order, with every curve's settings."""
     settings = dict.fromkeys(["epsilon", *(name for info in curves for name in info.settings)])
-    column_kinds: list[str] = []
+    columns: list[str] = []
     for field in FIELDS:
-        kind = field.name == "settings"
-        column_kinds += [f"settings.{name}" for name in settings] if kind else [field.name]
-    return column_kinds
+        is_settings = field.name == "settings"
+        columns += [f"settings.{name}" for name in settings] if is_settings else [field.name]
+    return columns

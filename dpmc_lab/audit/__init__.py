@@ -3,10 +3,10 @@
 There are two methods. Each uses only the noisy answers of the releases, from which everything else
 follows:
 
-- the sensitivity probe measures how far the queries really move between neighbouring data sets. It
-is exact for the pair that it shows, so it needs no confidence level;
-- canaries are planted in one run by a fair coin each, in the mechanism's own unit, and guessed from
-what was published.
+- The sensitivity probe measures how far the queries really move between neighbouring data sets. Its
+  bound is exact for the pair that it shows, so it needs no confidence level.
+- Canaries are planted in one run by a fair coin each, in the mechanism's own unit, and guessed from
+  what was published.
 
 An audit that refutes nothing confirms nothing. The same seed gives the same numbers.
 """
@@ -38,7 +38,7 @@ from dpmc_lab.measured import AuditMethod, Refuted
 
 RUNS = 100  # pairs that the probe tries, and canaries that take a run each
 _MAX_CELLS = 4_000_000  # users x items
-_PROGRESS_STEPS = 1000  # parts in which the progress of one method is reported
+_PROGRESS_STEPS = 1000  # steps in which the progress of one method is reported
 _METHODS: dict[AuditMethod, type[ProbeAuditor | CanaryAuditor]] = {
     AuditMethod.PROBE: ProbeAuditor,
     AuditMethod.CANARIES: CanaryAuditor,
@@ -68,7 +68,7 @@ def audit_mechanism(
             to score.
         methods: the methods to use.
         seed: of the audit.
-        on_progress: called after every part, with the report so far.
+        on_progress: called whenever a method has a new finding, see `AuditProgress`.
         stop: returns whether to stop.
 
     Returns:
@@ -147,7 +147,8 @@ def generate_small_ratings(mechanism: Mechanism) -> Ratings:
 def generate_one_rating_example() -> tuple[Ratings, int]:
     """Return 40 x 400 signs, one in ten observed, and the position of one user's only rating.
 
-    With radius 1.2 and bound 1, that rating moves the whole matrix of output perturbation.
+    Item j has the same sign from every user. With radius 1.2 and bound 1, that rating moves the
+    whole matrix of output perturbation.
     """
     rng = np.random.default_rng(0)
     observed = rng.random((40, 400)) < 0.1

@@ -51,7 +51,7 @@ MAX_CANARIES = 1000  # canaries of a plan
 _N_REHEARSED = 8  # canaries for which a rehearsal measures how far they move the answers
 _CANARIES_PER_GUESS = 20  # canaries for each guess, where canaries meet and noise is Gaussian
 _GUESS_SHARES = (1, 0.7, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02)  # of the canaries, tried as guesses
-_NO_CELL = -1e12  # stands for an entry that a sparse answer does not have
+_NO_ENTRY = -1e12  # stands for an entry that a sparse answer does not have
 _GAUSSIAN = "Gaussian noise, as on the card"
 
 
@@ -76,7 +76,7 @@ class CanaryPlan:
 
     def build_ratings(self, coins: Bools) -> Ratings:
         """Return the ratings with each canary as its coin decides."""
-        is_heads = np.append(coins, False)[self.owner]  # -1 is the last
+        is_heads = np.append(coins, False)[self.owner]  # owner -1 selects the last, False
         return replace(self.table, values=np.where(is_heads, self.heads, self.tails)).to_ratings()
 
     def keep_first(self, count: int) -> CanaryPlan:
@@ -92,6 +92,9 @@ class CanaryPlan:
 
 def build_plans(table: RatingTable, change: Change, rng: Rng) -> list[CanaryPlan]:
     """Return several plans for canaries, all of which a rehearsal tries.
+
+    A canary is a cell where the privacy unit is a rating or a cell, else a user's row. Rows are
+    tried with one rating each and with as many as possible.
 
     Args:
         table: the ratings.
@@ -128,7 +131,7 @@ def build_plans(table: RatingTable, change: Change, rng: Rng) -> list[CanaryPlan
             cells = np.argwhere(rated)
         elif table.max_row_ratings == items:
             cells = np.argwhere(np.ones_like(rated))
-        else:  # users have room for one more rating at most: one canary a user under a cap
+        else:  # under a cap there is one canary per user: the user may have no room for a second
             chosen_items = np.where(rated, rng.random(values.shape), -1.0).argmax(axis=1)
             cells = np.column_stack([np.arange(users), chosen_items])
         if change is CELL:
@@ -205,8 +208,10 @@ class Scorer:
 
         Every part of such an answer depends on at most one canary's coin. To find which, every
         canary has a number. For each binary digit, one run has the canaries whose number has this
-        digit set, and another run has all the others; so each part spells the number of its canary.
-        A part that several canaries reach takes another value, or spells no number.
+        digit set, and another run has all the others. A part takes its value with all canaries
+        where its canary is present, and its value without canaries otherwise, so it spells the
+        number of its canary. A part that several canaries reach takes another value, or spells no
+        number.
 
         Returns:
             By the index of the answer, the index of each part's canary; -1 if no canary moves it.
@@ -231,7 +236,7 @@ class Scorer:
                 for k, codes_read in tuple(owner_codes.items()):
                     like_without = _is_close(without[k], replayed[k], widths[k])
                     like_with = _is_close(with_all[k], replayed[k], widths[k])
-                    if not complement:
+                    if not complement:  # in place, so owner_codes[k] changes
                         codes_read += like_with.astype(np.int64) << digit
                     digit_set = (codes_read >> digit) & 1 == 1
                     consistent = np.where(
@@ -283,11 +288,11 @@ class Scorer:
                 self.with_all_canaries,
                 self.replay_one(canary),
             )
-            for p, low, high, canary_answer in zip(*histories, strict=True):
-                with_canary = canary_answer.private
-                without_canary = low.private
+            for p, absent, present, single in zip(*histories, strict=True):
+                with_canary = single.private
+                without_canary = absent.private
                 if isinstance(p.release, Additive):
-                    midpoint = (low.private + high.private) / 2
+                    midpoint = (absent.private + present.private) / 2
                     half_difference = (with_canary - without_canary) / 2
                     with_canary = midpoint + half_difference
                     without_canary = midpoint - half_difference
@@ -296,6 +301,10 @@ class Scorer:
 
     def estimate_power(self, separate_answers: Collection[int]) -> float:
         """Estimate how far planting a canary moves its score, in standard deviations.
+
+        The score of a canary is the inner product of the answers with the difference that it makes.
+        Planting moves it by the squared norm of this difference. Its variance is the same norm by
+        the noise, plus a quarter of the squared overlap with each other canary by their coins.
 
         Args:
             separate_answers: indices of the answers in which canaries do not meet; if empty, all
@@ -313,16 +322,16 @@ class Scorer:
         mean_squared_overlap = (
             np.square(inner_products).sum() - np.square(squared_norms).sum()
         ) / max(1, count * (count - 1))
-        noise = np.sqrt(
+        score_std = np.sqrt(
             squared_norms
             + 0.25 * mean_squared_overlap * (0 if separate_answers else self.plan.count - 1)
-            + 1e-300
+            + 1e-300  # canaries that move nothing have power 0
         )
-        return float(np.median(squared_norms / noise))
+        return float(np.median(squared_norms / score_std))
 
 
 class Rehearsal(NamedTuple):
-    """What a rehearsal decided.
+    """The decisions of a rehearsal.
 
     Attributes:
         plan: the canaries.
@@ -347,7 +356,7 @@ class CanaryAuditor(AuditSubject):
         Args:
             ratings: the prepared ratings.
             runs: maximum number of runs that score.
-            rehearsal: of the same mechanism and ratings, with another seed.
+            rehearsal: of the same mechanism and ratings, with another seed (default: a new one).
         """
         plan, separate_answers, guesses = rehearsal or self.rehearse(ratings, runs)
         coins = np.random.default_rng([self.seed, 5]).random(plan.count) < 0.5
@@ -468,23 +477,22 @@ class CanaryAuditor(AuditSubject):
     @property
     def _is_gaussian(self) -> bool:
         """Return whether all releases are Gaussian at delta > 0, which allows a sharper bound."""
-        releases = (release for _, release in self.guarantee.releases)
         return self.certified.delta > 0 and all(
-            isinstance(card_release, Gaussian) for card_release in releases
+            isinstance(release, Gaussian) for _, release in self.guarantee.releases
         )
 
 
 def _extract_private_values(publication: Publication) -> Floats:
     """Return a publication's answer before noise as an array.
 
-    A sparse matrix becomes a full one, with _NO_CELL where it has no entry.
+    A sparse matrix becomes a full one, with _NO_ENTRY where it has no entry.
     """
     private = publication.private
     if isinstance(private, np.ndarray):
         return private.astype(float)
     pattern = private.astype(bool)
-    pattern.data[:] = True
-    return np.where(pattern.toarray(), private.toarray(), _NO_CELL)
+    pattern.data[:] = True  # stored zeros are entries too
+    return np.where(pattern.toarray(), private.toarray(), _NO_ENTRY)
 
 
 def _is_close(p: Publication, q: Publication, width: Floats | float = 0.0) -> Any:

@@ -44,7 +44,8 @@ from dpmc_lab.audit.report import (
 )
 from dpmc_lab.measured import AuditMethod
 
-_SAMPLED_SHARE = 0.5  # share of the pairs that are generated; the others vary the worst so far
+_SAMPLED_SHARE = 0.5  # share of the pairs that are generated; the others vary the worst pair so far
+_MIN_SAMPLED_PAIRS = 8  # pairs that are generated at least
 _RANDOM_CHOICES = "random choices that no noise is for (what a cap keeps, where a solver starts)"
 
 History = list[Publication]
@@ -120,7 +121,7 @@ class RowPair(NamedTuple):
         items = np.flatnonzero(self.differs)
         before, after = (
             tuple(None if np.isnan(value) else float(value) for value in row[items])
-            for row in self[1:]
+            for row in (self.before, self.after)
         )
         n_unchanged = np.count_nonzero(~self.differs & ~np.isnan(self.before))
         return ChangedRow(self.user, tuple(items.tolist()), before, after, int(n_unchanged))
@@ -130,28 +131,32 @@ def generate_rows(table: RatingTable, rng: Rng) -> Iterator[Floats]:
     """Yield rows of extreme ratings that push queries to their limits, then random rows, endlessly.
 
     Each row is an array of shape (n_items,), NaN where there is no rating.
+
+    Args:
+        table: the ratings, for limits of rows and values.
+        rng: random numbers.
     """
     n = table.public.items
     max_ratings = table.max_row_ratings
-    ends = np.array([table.ends[-1], table.ends[0]])
+    low = table.ends[0]
+    high = table.ends[-1]
     position = np.arange(n)
-    high = 0 * position
-    alternating = position % 2
-    for end, items in (
-        (high, max_ratings),
-        (high, 1),
-        (1 * (position >= n // 2), max_ratings),
-        (alternating, max_ratings),
-        (alternating, 2),
-        (high + 1, max_ratings),
-        (high + 1, 1),
-        (1 - alternating, min(max_ratings, max(1, n // 2))),
+    is_odd = position % 2 == 1
+    for is_low, n_rated in (  # the first `n_rated` items get the low or the high end
+        (np.zeros(n, dtype=bool), max_ratings),
+        (np.zeros(n, dtype=bool), 1),
+        (position >= n // 2, max_ratings),
+        (is_odd, max_ratings),
+        (is_odd, 2),
+        (np.ones(n, dtype=bool), max_ratings),
+        (np.ones(n, dtype=bool), 1),
+        (~is_odd, min(max_ratings, max(1, n // 2))),
     ):
-        yield np.where(position < items, ends[end], np.nan)
+        yield np.where(position < n_rated, np.where(is_low, low, high), np.nan)
     while True:
-        items = int(rng.integers(1, max_ratings + 1))
+        n_rated = int(rng.integers(1, max_ratings + 1))
         row = np.full(n, np.nan)
-        row[rng.choice(n, items, replace=False)] = rng.choice(table.ends, items)
+        row[rng.choice(n, n_rated, replace=False)] = rng.choice(table.ends, n_rated)
         yield row
 
 
@@ -159,7 +164,8 @@ def generate_neighbours(table: RatingTable, change: Change, rng: Rng) -> Iterato
     """Yield pairs of rows that differ by the change, endlessly.
 
     The first pair changes the user with the fewest ratings in the table; the others take their rows
-    from `generate_rows`, whose extreme rows come first.
+    from `generate_rows`, whose extreme rows come first. A row that becomes any other is often
+    reflected, so that every rating moves to the other end of the range.
 
     Args:
         table: the ratings.
@@ -198,7 +204,7 @@ def generate_neighbours(table: RatingTable, change: Change, rng: Rng) -> Iterato
 def mutate_pair(rows: RowPair, table: RatingTable, change: Change, rng: Rng) -> RowPair:
     """Return the pair with one random rating set or removed, its rows still differing by `change`.
 
-    Where that is not possible, the pair comes back as it is.
+    Where that is not possible, the pair is returned unchanged.
 
     Args:
         rows: the pair.
@@ -211,7 +217,7 @@ def mutate_pair(rows: RowPair, table: RatingTable, change: Change, rng: Rng) -> 
     after = rows.after.copy()
     item = int(rng.integers(len(before)))
     value = rng.choice([*table.ends, np.nan])
-    if change in (RATING, CELL, ROW_VALUES):
+    if change in (RATING, CELL, ROW_VALUES):  # only what both rows have in common may change
         if not rows.differs[item]:
             before[item] = after[item] = value
     elif change is USER_EMPTIED or rng.random() < 0.5:
@@ -237,7 +243,7 @@ def record_history(
         mechanism: the mechanism.
         ratings: the ratings.
         seed: of the run.
-        answers: what is published instead, if given.
+        answers: what is published instead, if given, while the queries are computed as usual.
     """
     max_publications = sum(
         release.times for _, release in mechanism.guarantee(ratings.public).releases
@@ -269,7 +275,11 @@ class ProbeAuditor(AuditSubject):
     """Auditor that tries pairs of neighbours."""
 
     def audit(self, ratings: Ratings, runs: int) -> Iterator[AuditFinding]:
-        """Find the worst of `runs` pairs, yielding the worst so far.
+        """Find the worst of `runs` pairs, yielding the finding on the worst so far.
+
+        Args:
+            ratings: the prepared ratings.
+            runs: number of pairs to try.
 
         Raises:
             Inapplicable: no release adds noise to an array.
@@ -289,18 +299,20 @@ class ProbeAuditor(AuditSubject):
         worst: _TriedPair | None = None
         for n_tried in range(1, runs + 1):
             check_cancelled()
-            greedy = worst is not None and n_tried > max(_SAMPLED_SHARE * runs, 8)
+            is_sampled = n_tried <= max(_SAMPLED_SHARE * runs, _MIN_SAMPLED_PAIRS)
             pair = (
-                mutate_pair(worst.rows, table, self.change, rng)
-                if worst and greedy
-                else next(pairs)
+                next(pairs)
+                if worst is None or is_sampled
+                else mutate_pair(worst.rows, table, self.change, rng)
             )
             tried = self._try_pair(pair, table, nonadaptive)
             if worst is None or tried.rank > worst.rank:
                 worst = tried
             yield self._build_finding(worst, nonadaptive, n_tried, runs)
         assert worst is not None
-        ratings_before = table.with_row(*worst.rows[:2])
+        # Repeat the worst pair's first run with other random numbers. An answer that moves, though
+        # it depends on no earlier answer, depends on random choices besides the noise.
+        ratings_before = table.with_row(worst.rows.user, worst.rows.before)
         nonadaptive &= self._find_nonadaptive(ratings_before, worst.history)
         replayed = record_history(self.mechanism, ratings_before, self.seed + 1, worst.history)
         has_coins = (nonadaptive & ~_compare_answers(worst.history, replayed)).any()
@@ -312,6 +324,10 @@ class ProbeAuditor(AuditSubject):
         """Return which queries give the same, to the last bit, after the answers of another run.
 
         These do not depend on earlier answers, up to chance.
+
+        Args:
+            ratings: the ratings.
+            history: what a run on them with the seed of the audit published.
         """
         other_history = record_history(self.mechanism, ratings, self.seed + 1)
         return _compare_answers(
@@ -348,7 +364,7 @@ class ProbeAuditor(AuditSubject):
             pair,
             history,
             distances,
-            (excess if excess > ROUNDING_FACTOR else 0.0, loss.epsilon + loss.mu),
+            rank=(excess if excess > ROUNDING_FACTOR else 0.0, loss.epsilon + loss.mu),
         )
 
     def _find_sensitivity(self, publication: Publication) -> float:
@@ -369,7 +385,7 @@ class ProbeAuditor(AuditSubject):
             assumption: what the bound assumes, in words.
         """
         names = {release.query: name for name, release in self.guarantee.releases}
-        spent_by_query: dict[tuple[str, bool], ReleaseFinding] = {}
+        largest_by_query: dict[tuple[str, bool], ReleaseFinding] = {}
         for p, distance, is_nonadaptive in zip(
             worst.history, worst.distances, nonadaptive, strict=False
         ):
@@ -377,14 +393,16 @@ class ProbeAuditor(AuditSubject):
             counts = bool(is_nonadaptive)
             name = names.get(query, query)
             norm = p.release.norm
-            spent = ReleaseFinding(name, query, distance, self._find_sensitivity(p), norm, counts)
-            largest = spent_by_query.setdefault((query, counts), spent)
+            release_finding = ReleaseFinding(
+                name, query, distance, self._find_sensitivity(p), norm, counts
+            )
+            largest = largest_by_query.setdefault((query, counts), release_finding)
             if distance > largest.measured:
-                spent_by_query[query, counts] = spent
+                largest_by_query[query, counts] = release_finding
         loss = _sum_losses(worst.history, worst.distances, nonadaptive)
         delta = self.certified.delta
         # At delta > 0 the loss of releases without mu is only known from above, so a lower bound
-        # counts the Gaussian releases alone.
+        # counts only the Gaussian releases.
         epsilon = (Loss(mu=loss.mu) if delta > 0 else loss).epsilon_at(delta)
         return AuditFinding(
             method=AuditMethod.PROBE,
@@ -393,8 +411,8 @@ class ProbeAuditor(AuditSubject):
             delta=delta,
             done=n_tried,
             total=pairs,
-            refuted=self.find_contradiction(epsilon, spent_by_query.values()),
-            releases=tuple(spent_by_query.values()),
+            refuted=self.find_contradiction(epsilon, largest_by_query.values()),
+            releases=tuple(largest_by_query.values()),
             pair=worst.rows.to_changed_row(),
             given=assumption,
         )

@@ -59,7 +59,7 @@ class AuditSubject:
     def find_contradiction(
         self, epsilon: float, releases: Iterable[ReleaseFinding] = ()
     ) -> Refuted:
-        """Return what is contradicted by a bound, or by a release that exceeds its sensitivity.
+        """Return what a lower bound on epsilon, or a release beyond its sensitivity, contradicts.
 
         Where nothing is certified, an exceeded sensitivity refutes no certificate.
 
@@ -67,9 +67,9 @@ class AuditSubject:
             epsilon: a valid lower bound on epsilon.
             releases: the findings on single releases.
         """
-        certified = self.certified.epsilon
-        fits = math.isinf(certified) or all(release.fits for release in releases)
-        if epsilon > certified * ROUNDING_FACTOR or not fits:
+        certified_epsilon = self.certified.epsilon
+        releases_fit = math.isinf(certified_epsilon) or all(release.fits for release in releases)
+        if epsilon > certified_epsilon * ROUNDING_FACTOR or not releases_fit:
             return Refuted.CERTIFICATE
         exceeds_claim = self.claimed is not None and epsilon > self.claimed * ROUNDING_FACTOR
         return Refuted.CLAIM if exceeds_claim else Refuted.NOTHING
@@ -106,6 +106,8 @@ class ReleaseFinding:
 class ChangedRow:
     """One user's row in two neighbouring data sets, on the items where they differ.
 
+    The names of the fields are those that `dpmc audit --json` prints.
+
     Attributes:
         user, items: indices, counted from 0.
         before, after: ratings, None where there is none.
@@ -121,12 +123,14 @@ class ChangedRow:
 
 @dataclass(frozen=True, kw_only=True)
 class AuditFinding:
-    """What one method has found so far, or in the end.
+    """The result of one method so far, or in the end.
+
+    The names of the fields are those that `dpmc audit --json` prints.
 
     Attributes:
         method: the method.
         valid: whether `epsilon` is a bound yet. Canaries, draws and guesses are fixed beforehand,
-            so a part of them bounds nothing; every pair of a probe is valid on its own.
+            so some of them prove nothing; every pair of a probe is valid on its own.
         epsilon: no smaller epsilon holds, at `delta`, for the report's change; 0 where nothing was
             found.
         delta: of the bound.
@@ -236,7 +240,7 @@ class AuditReport(AuditSubject):
         }
 
 
-# Called with the number of finished parts and of all parts, the method's name, the report so far.
+# Called with the number of finished steps and of all steps, the method's name, the report so far.
 AuditProgress = Callable[[int, int, str, AuditReport], None]
 
 

@@ -72,7 +72,7 @@ def simulate_class(share: float, n_people: int, epsilon: float, throw: int) -> P
         share: share of the people who answer yes, rounded to whole people.
         n_people: number of people.
         epsilon: of an answer.
-        throw: number of the throw; each draws anew.
+        throw: number of the throw, which seeds its random numbers.
     """
     rng = np.random.default_rng((DEFAULT_SEED, throw))
     answers = rng.permutation(np.arange(n_people) < round(share * n_people))
@@ -81,7 +81,7 @@ def simulate_class(share: float, n_people: int, epsilon: float, throw: int) -> P
 
 
 @cache
-def lie_probability(epsilon: float) -> float:
+def compute_flip_chance(epsilon: float) -> float:
     """Return the chance that a phone sends the opposite of an answer."""
     return float(build_phone_channel(epsilon).matrix[1, 0])
 
@@ -95,6 +95,7 @@ def posterior_of_yes(before: float, epsilon: float, sent: str = "yes") -> float:
         epsilon: of an answer.
         sent: the report, 'yes' or 'no'.
     """
+    # The chances of this report with the answers yes and no, times the prior of each answer.
     yes, no = build_phone_channel(epsilon).matrix[::-1, int(sent == "yes")] * (before, 1 - before)
     return float(yes / (yes + no))
 
@@ -135,8 +136,7 @@ def best_guess_probability(epsilon: float, times: float = 1, before: float = 0.5
         times: number of reports.
         before: prior probability of a yes.
     """
-    # Rounding never makes an attacker certain.
-    return min(
+    return min(  # rounding never makes an attacker certain
         guess_probability(build_phone_channel(epsilon, int(times)), before),
         math.nextafter(1.0, 0.0),
     )
@@ -167,8 +167,8 @@ def load_audit_example(which_rating: str = "only") -> tuple[RatingInfluence, Gua
     counts = np.bincount(ratings.users)
     if which_rating == "many":
         position = int(np.flatnonzero(ratings.users == counts.argmax())[0])
-    lit = measure_rating_influence(mechanism, ratings, position)
-    return lit, mechanism.guarantee(ratings.public), int(counts[lit.user])
+    influence = measure_rating_influence(mechanism, ratings, position)
+    return influence, mechanism.guarantee(ratings.public), int(counts[influence.user])
 
 
 class Squares(NamedTuple):
@@ -186,7 +186,11 @@ class Squares(NamedTuple):
 
 
 def build_squares(lit: RatingInfluence) -> Squares:
-    """Return how far one rating moves each cell of a matrix, in blocks of neighbouring cells."""
+    """Return how far one rating moves each cell of a matrix, in blocks of neighbouring cells.
+
+    Args:
+        lit: the influence of the rating.
+    """
     n_films = lit.changes.shape[1] // N_SQUARES
     blocks = lit.changes.reshape(len(lit.changes), N_SQUARES, n_films).max(axis=2)
     brightness = np.sqrt(blocks * (blocks >= _MIN_BRIGHTNESS * blocks.max()) / blocks.max())
@@ -236,9 +240,8 @@ def compute_lesson_gain(
     """
     chart = load_lesson_curve(method)
     line = chart.lines[0]
-    line = replace(
-        line, values=line.values if other_values is None else line.values * 0 + other_values
-    )
+    if other_values is not None:
+        line = replace(line, values=line.values * 0 + other_values)
     gain_share = numbers.compute_gain_share(chart, line, epsilon)
     if gain_share is None:
         raise DpmcError(
@@ -248,9 +251,9 @@ def compute_lesson_gain(
     return gain_share
 
 
-def describe_gain_share(kept: GainShare) -> str:
+def describe_gain_share(gain_share: GainShare) -> str:
     """Return 'keeps 30 % of the gain over the baseline', or 'is not clearly better'."""
-    return kept.label if kept.is_clear else f"is {kept.label}"
+    return gain_share.label if gain_share.is_clear else f"is {gain_share.label}"
 
 
 @cache
@@ -288,17 +291,23 @@ def epsilon_without_features(epsilon: float) -> float:
     """
     with_features, without_features = load_feature_curve(DATA).lines
     target = with_features.intervals[with_features.epsilon.tolist().index(epsilon)].mean
-    matches = numbers.find_required_epsilons(
+    (required,) = numbers.find_required_epsilons(
         lines.place_on_axis(without_features, EpsilonUnit.PAPER), [target]
     )
-    return matches[0].epsilon.value
+    return required.epsilon.value
 
 
 @cache
 def build_lesson_guarantee(
     method: str, epsilon: float, *, with_item_features: bool = False
 ) -> Guarantee:
-    """Return the method's guarantee on the ratings that its curve was measured on."""
+    """Return the method's guarantee on the ratings that its curve was measured on.
+
+    Args:
+        method: id of the mechanism.
+        epsilon: the setting.
+        with_item_features: whether the method uses public item features.
+    """
     public = load_lesson_curve(method).lines[0].info.public
     if with_item_features:
         public = replace(public, features=datasets.load(DATA).ratings.public.available_features)
@@ -315,38 +324,40 @@ def all_values_certainty(method: str, epsilon: float, rated: float) -> float:
         rated: number of the person's ratings.
     """
     guarantee = build_lesson_guarantee(method, epsilon)
-    return trade.list_questions(guarantee, registry.get_mechanism(method).task, int(rated))[
-        1
-    ].success_rate(guarantee)
+    task = registry.get_mechanism(method).task
+    _, question = trade.list_questions(guarantee, task, int(rated))
+    return question.success_rate(guarantee)
 
 
-def format_lesson_budget(card: Guarantee) -> str:
+def format_lesson_budget(guarantee: Guarantee) -> str:
     """Return what is certified, and for which unit: 'epsilon 1, delta 1e-6 per user'."""
-    certified = card.certified()
-    return f"epsilon {cards.format_budget(certified.epsilon, certified.delta)} {card.change.label}"
+    certified = guarantee.certified()
+    budget = cards.format_budget(certified.epsilon, certified.delta)
+    return f"epsilon {budget} {guarantee.change.label}"
 
 
 # --- by name ------------------------------------------------------------------------------------
 
+# The texts of the lessons use these names, and so do the parameters of the functions.
 NUMBERS: Mapping[str, Callable[..., Any]] = {
     # one coin
-    "lies": lie_probability,
-    "honest": lambda lies: 1 - lies,
+    "flip_chance": compute_flip_chance,
+    "honest": lambda flip_chance: 1 - flip_chance,
     "two_coins": explain_two_coins,
     "odds": lambda epsilon: math.exp(epsilon),
     "square": lambda epsilon: epsilon**2,
     "other": lambda sent: {"yes": "no", "no": "yes"}[sent],
     "lowest": lambda: EPSILONS[0],
     "highest": lambda: EPSILONS[-1],
-    "most_lies": lambda lowest: lie_probability(lowest),
-    "least_lies": lambda highest: lie_probability(highest),
+    "max_flip_chance": lambda lowest: compute_flip_chance(lowest),
+    "min_flip_chance": lambda highest: compute_flip_chance(highest),
     # a class, or more people
     "phones": lambda share, epsilon, throw: simulate_class(share, CLASS_SIZE, epsilon, throw),
     "poll": lambda phones, epsilon: Poll(phones.yes, CLASS_SIZE, build_phone_channel(epsilon)),
-    "opposite": lambda poll, lies: poll.reports * lies,
+    "opposite": lambda poll, flip_chance: poll.reports * flip_chance,
     "truth": lambda share: round(share * CLASS_SIZE) / CLASS_SIZE,
-    "pulled": lambda truth, lies: truth * (1 - lies) + (1 - truth) * lies,
-    "stretch": lambda lies: 1 - 2 * lies,
+    "pulled": lambda truth, flip_chance: truth * (1 - flip_chance) + (1 - truth) * flip_chance,
+    "stretch": lambda flip_chance: 1 - 2 * flip_chance,
     "counted_holds": lambda poll, truth: is_within(poll.naive, truth),
     "this_holds": lambda poll, truth: is_within(poll.of_class, truth),
     "missed": lambda: MISS_RATE,
@@ -382,31 +393,31 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "largest": lambda lit: float(lit.changes.max()),
     "moved": lambda lit, cells: float(np.sort(lit.changes, axis=None)[::-1][: int(cells)].sum()),
     "wider": lambda lit, proof: proof.certified().epsilon / lit.claimed,
-    "least": lambda lit, epsilon: lit.epsilon / lit.claimed * epsilon,
-    "least_sure": lambda least: attacker_certainty(least),
+    "measured_epsilon": lambda lit, epsilon: lit.epsilon / lit.claimed * epsilon,
+    "measured_rate": lambda measured_epsilon: attacker_certainty(measured_epsilon),
     "certified": lambda wider, epsilon: wider * epsilon,
     "audit": load_audit,
-    "there": lambda card, epsilon: card.certified().epsilon / epsilon,
-    "scale": lambda there, card: there * card.releases.matrix.scale,
+    "certified_factor": lambda guarantee, epsilon: guarantee.certified().epsilon / epsilon,
+    "scale": lambda certified_factor, guarantee: certified_factor * guarantee.releases.matrix.scale,
     "bound": lambda: Output(epsilon=1.0).bound,
     # film ratings: what a method keeps and what it risks
     "method": lambda promise=PER_RATING: promise,
-    "card": build_lesson_guarantee,
-    "kept": compute_lesson_gain,
-    "gain": lambda kept: kept.share,
+    "guarantee": build_lesson_guarantee,
+    "gain_share": compute_lesson_gain,
+    "gain_kept": lambda gain_share: gain_share.share,
     "bottom": lambda method: min(
         0.0, *(compute_lesson_gain(method, stop).share for stop in EPSILONS)
     ),
-    "gain_bar": lambda gain: max(0.0, gain),
+    "gain_bar": lambda gain_kept: max(0.0, gain_kept),
     "keeps": describe_gain_share,
-    "right": lambda card: card.attacker_accuracy(),
+    "right": lambda guarantee: guarantee.attacker_accuracy(),
     "rated": lambda: RATED,
     "taste": all_values_certainty,
     "unit": lambda method: "person" if method == PER_PERSON else "rating",
     "budget": format_lesson_budget,
-    "all_rated": lambda card, rated: cards.certify_ratings(card, int(rated)).epsilon,
+    "all_rated": lambda guarantee, rated: cards.certify_ratings(guarantee, int(rated)).epsilon,
     "each_rated": lambda epsilon, rated: epsilon / rated,
-    "bounded": lambda card: card.certified(USER_EMPTIED).finite,
+    "bounded": lambda guarantee: guarantee.certified(USER_EMPTIED).finite,
     "low_gain": lambda: compute_lesson_gain(PER_RATING, EPSILONS[3]).share,
     "high_gain": lambda: compute_lesson_gain(PER_RATING, EPSILONS[-5]).share,
     "flips_gain": lambda epsilon: compute_lesson_gain(PER_RATING, epsilon).share,
@@ -414,15 +425,15 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "flips_budget": lambda epsilon: format_lesson_budget(
         build_lesson_guarantee(PER_RATING, epsilon)
     ),
-    "between": lambda gain, flips_gain: (gain + flips_gain) / 2,
+    "between": lambda gain_kept, flips_gain: (gain_kept + flips_gain) / 2,
     # what is public
     "informed": lambda: load_feature_curve(DATA),
-    "told": lambda informed, epsilon: compute_lesson_gain(
+    "informed_share": lambda informed, epsilon: compute_lesson_gain(
         PER_PERSON, epsilon, informed.lines[0].values
     ),
-    "told_gain": lambda told: told.share,
-    "told_keeps": lambda told: describe_gain_share(told),
-    "told_budget": lambda epsilon: format_lesson_budget(
+    "informed_gain": lambda informed_share: informed_share.share,
+    "informed_keeps": lambda informed_share: describe_gain_share(informed_share),
+    "informed_budget": lambda epsilon: format_lesson_budget(
         build_lesson_guarantee(PER_PERSON, epsilon, with_item_features=True)
     ),
     "bought": epsilon_without_features,
@@ -434,7 +445,7 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "more": lambda informed, epsilon: is_clearly_better(
         informed.metric, informed.lines[0].interval_at(epsilon), informed.baselines[0].interval
     ),
-    "adds": lambda told_gain, gain: told_gain - gain,
+    "adds": lambda informed_gain, gain_kept: informed_gain - gain_kept,
     "raw_adds": lambda informed: (
         compute_lesson_gain(PER_PERSON, EPSILONS[0], informed.nonprivate_reference.values).share - 1
     ),
@@ -451,7 +462,7 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
 # --- in a room ----------------------------------------------------------------------------------
 
 
-def heard(view: View) -> dict[str, Any] | None:
+def summarise_reports(view: View) -> dict[str, Any] | None:
     """Return what a room reported to the current question, by name for lessons.
 
     The reports are those of phones, or else of hands, or else of simulated phones. They are sorted,
@@ -475,7 +486,7 @@ def heard(view: View) -> dict[str, Any] | None:
     return None
 
 
-def spending(view: View) -> dict[str, Any] | None:
+def summarise_spending(view: View) -> dict[str, Any] | None:
     """Return the budget of a person who answered every time, by name for lessons.
 
     The result is None before any question.

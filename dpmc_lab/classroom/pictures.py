@@ -1,4 +1,4 @@
-"""Draw pictures of the lessons: plain numbers that are also words, a table and HTML.
+"""Draw pictures of the lessons: numbers with a description, a table and HTML.
 
 A picture consists of boxes at percentages of its size, styled by pictures.css, without a script. It
 fills the available width, and its letters have the size of the surrounding text.
@@ -18,7 +18,7 @@ from dpmc_lab.curves.cards import format_share_percent
 
 Columns = dict[str, list[str]]
 
-# The look of all pictures, in the colours --ink, --muted, --grid, --paper, --one and --other.
+# The style of all pictures, in the colours --ink, --muted, --grid, --paper, --one and --other.
 STYLE_SHEET = resources.files(__package__).joinpath("pictures.css").read_text("utf-8")
 # In the order of outcomes and of curves, of which a picture has at most three.
 _COLORS = ("one", "other", "muted")
@@ -72,7 +72,9 @@ class OutcomeBars(NamedTuple):
             ]
             for row in zip(*outcomes, strict=True)
         ]
-        return ". ".join(f"{w}: {', '.join(row)}" for w, row in zip(worlds, labelled, strict=True))
+        return ". ".join(
+            f"{world}: {', '.join(row)}" for world, row in zip(worlds, labelled, strict=True)
+        )
 
     def to_html(self) -> str:
         """Return the bars as HTML."""
@@ -161,7 +163,7 @@ class IntervalPlot(NamedTuple):
 
     def to_html(self) -> str:
         """Return the plot as HTML."""
-        truth, note = "", ""
+        truth = note = ""
         if self.truth is not None:
             truth = _box("rule", left=100 * self.truth)
             note = _box("note", f"dashed: the truth, {format_percent(self.truth)}")
@@ -266,8 +268,8 @@ class CurvePlot(NamedTuple):
                 kind = "stop here" if stop == chosen else "stop"
                 plot.append(_box(kind, escape(label), left=left(stop)))
         keys = "".join(legend) if len(legend) > 1 else ""
-        above = keys + _box("note", escape(self.y_label))
-        return above + _box("plot", "".join(plot)) + _box("across", escape(self.x_label))
+        heading = keys + _box("note", escape(self.y_label))
+        return heading + _box("plot", "".join(plot)) + _box("across", escape(self.x_label))
 
 
 class CellGrid(NamedTuple):

@@ -36,8 +36,8 @@ _TOKEN = re.compile(r"[0-9a-f]{32}", re.ASCII)
 MISS_RATE = 0.05  # of 95 % intervals
 SUPPORT = 2.0  # units of log-likelihood below the best value, for likelihood-ratio intervals
 KEY_BOUNCE_SECONDS = 1.0  # seconds in which a key pressed again counts once
-# A phone counts as connected for so many seconds after it has asked for the state of the room. It
-# asks every 2 seconds, or every 15 while its page is hidden.
+# A phone counts as connected until this many seconds after its last request for the state of the
+# room. It sends a request every 2 seconds, or every 15 while its page is hidden.
 PRESENCE_SECONDS = 20.0
 
 # Questions to begin with; a teacher could ask each of them by show of hands.
@@ -121,12 +121,14 @@ def equal_report_chances(
     flips = _flip_probability(channel)
     opposite = flips**times
     honest = (1 - flips) ** times
+    # Joint chances of an answer (yes, then no) with reports that all say yes, or all say no. The
+    # attacker names the likelier answer.
     cases = (prior * honest, (1 - prior) * opposite), (prior * opposite, (1 - prior) * honest)
     return honest + opposite, sum(map(max, cases)) / (honest + opposite)
 
 
 def report_weight(channel: RandomizedResponse) -> float:
-    """Return by how many people a made-up report moves the estimate."""
+    """Return how many people's answers weigh as much as one invented report."""
     return 1 / (1 - 2 * _flip_probability(channel))
 
 
@@ -134,12 +136,21 @@ def population_half_width(channel: RandomizedResponse, phones: int) -> float:
     """Return half the 95 % interval of a share of about one half, for the population.
 
     It is 0.5 where the reports say nothing.
+
+    Args:
+        channel: of each report.
+        phones: number of phones, each with one report.
     """
     return _half_width(Poll(phones // 2, phones, channel).of_people)
 
 
 def class_half_width(channel: RandomizedResponse, phones: int) -> float:
-    """Return half the 95 % interval of a share of about one half, for the class itself."""
+    """Return half the 95 % interval of a share of about one half, for the class itself.
+
+    Args:
+        channel: of each report.
+        phones: number of phones, each with one report.
+    """
     return _half_width(Poll(phones // 2, phones, channel).of_class)
 
 
@@ -196,7 +207,7 @@ def choose_coin_rule(epsilon: float) -> CoinRule:
     return min(allowed, key=lambda rule: (rule.chance, rule.coins))
 
 
-# --- what reports say ---------------------------------------------------------------------------
+# --- estimates from reports ---------------------------------------------------------------------
 
 
 class Bounds(NamedTuple):
@@ -360,7 +371,7 @@ def compute_share_difference(first: Poll, second: Poll, alarm: float = MISS_RATE
 #
 # Each person weighs the same: the statistic is the sum over people of their share of yes, in steps
 # of a grid, so that it is a whole number. Where flip chances differ, the weights are rounded to the
-# grid. That makes intervals wider but never less certain, since the distribution that is computed
+# grid. That may widen intervals, but their coverage stays, since the distribution that is computed
 # is the one of the rounded statistic.
 
 _MAX_GRID_STEPS = 64  # steps of the grid that the smallest weight may have
@@ -445,7 +456,12 @@ def _compute_class_interval(groups: tuple[LinkedReports, ...], tail: float) -> t
     """Return the minimum and the maximum number of people whose answer may be yes.
 
     Outside these numbers, the chance of so many reported yes, or of so few, is at most `tail`,
-    however the people with the answer yes are spread over the groups.
+    however the people with the answer yes are spread over the groups. If no number remains, both
+    are the first one.
+
+    Args:
+        groups: people grouped by how often each reported.
+        tail: error probability at each end.
     """
     people = sum(group.people for group in groups)
     mirrored = [group.mirrored for group in groups]
@@ -467,8 +483,8 @@ def _pool_shares(groups: Sequence[LinkedReports]) -> float:
 # Past 0 or 1 no share explains the reports well, and the intervals above shrink to a point, as if
 # the share were certain. There they are widened to the likelihood-ratio interval: every share whose
 # log-likelihood is within SUPPORT of the best (Edwards, "Likelihood", 1972). Coverage only grows.
-# Reports too unlikely for the precision of a transform are read as the last ones that are not,
-# which leaves a wider interval.
+# Where reports are so unlikely that a Fourier transform cannot represent their chance, the nearest
+# reports that it can represent stand for them, which gives a wider interval.
 
 
 def _find_min_supported_count(groups: Sequence[LinkedReports]) -> int:
@@ -478,7 +494,8 @@ def _find_min_supported_count(groups: Sequence[LinkedReports]) -> int:
     """
     if _pool_shares(groups) <= 1:
         return sum(group.people for group in groups)
-    best = np.zeros(1)  # by N: the largest log-likelihood if N people of the groups so far say yes
+    # At index N: the largest log-likelihood if N people of the groups so far say yes.
+    best = np.zeros(1)
     for group in groups:
         distributions = _compute_distributions(group.people, group.times, group.chance, 1)
         yes = min(group.yes, np.flatnonzero(distributions[-1] > _ROUNDING)[-1])
@@ -496,13 +513,18 @@ def _find_min_count(groups: Sequence[LinkedReports], tail: float) -> int:
     With fewer, the chance of so many reported yes is at most `tail`, however these people are
     spread over the groups. If that holds even for everybody, the result is the number of all
     people.
+
+    Args:
+        groups: people grouped by how often each reported.
+        tail: the chance.
     """
+    # The largest group comes last: its distributions are used as they are.
     *earlier, (last, step) = sorted(
         zip(groups, _choose_grid_weights(groups), strict=True),
         key=lambda weighted: weighted[0].people,
     )
     unit = earlier[0][1] if len(earlier) == 1 else 1  # a single earlier group needs no grid
-    # [N, t]: the largest chance that the earlier groups reach t if N of their people say yes.
+    # At [N, t]: the largest chance that the earlier groups reach t if N of their people say yes.
     tails = np.ones((1, 1))
     statistic = step * last.yes
     for group, weight in earlier:
@@ -510,7 +532,7 @@ def _find_min_count(groups: Sequence[LinkedReports], tail: float) -> int:
             tails, _compute_distributions(group.people, group.times, group.chance, weight // unit)
         )
         statistic += weight * group.yes
-    # What the last group must reach, given the groups before it.
+    # What the earlier groups must reach, by the number of yes that the last group reports.
     thresholds = -((step * np.arange(last.people * last.times + 1) - statistic) // unit)
     inside = np.clip(thresholds, 0, tails.shape[1] - 1)
     reached = np.where(thresholds < tails.shape[1], tails[:, inside], 0.0)
@@ -518,7 +540,7 @@ def _find_min_count(groups: Sequence[LinkedReports], tail: float) -> int:
         reached @ _compute_distributions(last.people, last.times, last.chance, 1).T
         > tail - _TAIL_TOLERANCE
     )
-    counts = np.add(*np.nonzero(is_likely))
+    counts = np.add(*np.nonzero(is_likely))  # people with yes in the earlier groups and the last
     return int(counts.min(initial=sum(group.people for group in groups)))
 
 
@@ -529,8 +551,13 @@ def _compute_max_tails(tails: Floats, distributions: Floats) -> Floats:
     distribution of the group, and the same holds for sums of groups.
 
     Args:
-        tails: tails of the first group, by the number of people who would answer yes.
-        distributions: distributions of the second group, likewise.
+        tails: array of shape (n_first + 1, t_first), tails of the first group's statistic by the
+            number of its people who answer yes.
+        distributions: array of shape (n_second + 1, t_second), distributions of the second group's
+            statistic, likewise.
+
+    Returns:
+        Array of shape (n_first + n_second + 1, t_first + t_second - 1).
     """
     last = tails.shape[1] + distributions.shape[1] - 1
     size = _next_power_of_two(last)
@@ -607,15 +634,15 @@ def _find_min_share(groups: Sequence[LinkedReports], tail: float) -> float:
 def _build_statistic_distribution(
     groups: Sequence[LinkedReports],
 ) -> tuple[Callable[[float], Floats], int]:
-    """Return a function from a population's share to the statistic's distribution, and its value.
+    """Return the distribution of the statistic of groups, and its observed value.
 
-    The second part is the observed value of the statistic.
+    The first part is a function from a population's share of yes to the distribution.
     """
     weighted = list(zip(_choose_grid_weights(groups), groups, strict=True))
     statistic = sum(step * group.yes for step, group in weighted)
     last = sum(step * group.people * group.times for step, group in weighted)
     size = _next_power_of_two(last + 1)
-    waves = [
+    spectra = [
         _compute_report_spectra(group.times, group.chance, step, size) for step, group in weighted
     ]
 
@@ -623,7 +650,7 @@ def _build_statistic_distribution(
         """Return the statistic's distribution if this share of the population says yes."""
         factors = (
             (share * yes + (1 - share) * no) ** group.people
-            for group, (yes, no) in zip(groups, waves, strict=True)
+            for group, (yes, no) in zip(groups, spectra, strict=True)
         )
         probabilities: Floats = np.fft.irfft(math.prod(factors), size)[: last + 1]
         return probabilities
@@ -634,7 +661,16 @@ def _build_statistic_distribution(
 def simulate_reports(
     answers: Bools, channel: RandomizedResponse, rng: np.random.Generator
 ) -> NDArray[np.uint8]:
-    """Return what simulated phones send, one report each."""
+    """Return what simulated phones send, one report each.
+
+    Args:
+        answers: array of shape (n_phones,), whether each phone's answer is yes.
+        channel: that each answer passes.
+        rng: random numbers of the channel.
+
+    Returns:
+        Array of shape (n_phones,), 1 for a reported yes and 0 for a no.
+    """
     reports = replace(channel, shape=answers.shape).publish(answers.astype(np.uint8), rng)
     return np.asarray(reports, dtype=np.uint8)
 
@@ -850,14 +886,15 @@ class View:
                 tallies[0].reports, len(tallies), sum(poll.yes for poll in tallies)
             )
             return Poll.from_linked([linked], tallies[0].channel)
-        sent: dict[int, list[int]] = {}
+        # The number of yes of each phone, grouped by how many reports the phone sent.
+        yes_by_times: dict[int, list[int]] = {}
         for token in set().union(*(asking.reports for asking in answered_askings)):
             if among is None or token in among:
                 bits = [
                     asking.reports[token] for asking in answered_askings if token in asking.reports
                 ]
-                sent.setdefault(len(bits), []).append(sum(bits))
-        groups = (LinkedReports(len(yes), times, sum(yes)) for times, yes in sent.items())
+                yes_by_times.setdefault(len(bits), []).append(sum(bits))
+        groups = (LinkedReports(len(yes), times, sum(yes)) for times, yes in yes_by_times.items())
         return Poll.from_linked(groups, build_phone_channel(self.question_epsilon(question)))
 
     def answered_rounds(self, question: int, sender: Sender = Sender.PHONES) -> list[Asking]:
@@ -883,20 +920,21 @@ class View:
 
     def describe_for_phones(self) -> dict[str, Any]:
         """Return the state of the room as every phone receives it, in plain JSON values."""
-        now = self.open
-        guess_poll = self.guess_poll
-        question = "" if self.now is None else self.questions[self.now.question]
-        n_repeats = 0 if self.now is None or guess_poll else len(self.rounds(self.now.question)) - 1
-        epsilon = 0.0 if guess_poll else self.epsilon if self.now is None else self.now.epsilon
+        asking, guess_poll, current = self.now, self.guess_poll, self.open
+        question = "" if asking is None else self.questions[asking.question]
+        n_repeats = 0 if asking is None or guess_poll else len(self.rounds(asking.question)) - 1
+        epsilon = self.epsilon if asking is None else asking.epsilon
+        if guess_poll:  # a guess is sent without noise
+            epsilon = 0.0
         return {
             "room": self.id,
-            "asking": None if now is None else now.number,
+            "asking": None if current is None else current.number,
             "question": guess_poll.title if guess_poll else question,
             "options": guess_poll.options if guess_poll else (),
             "again": n_repeats,
             "epsilon": epsilon,
             "below": flip_threshold(epsilon) if epsilon else 0,
-            "open": now is not None and not self.locked and not self.ended,
+            "open": current is not None and not self.locked and not self.ended,
             "ended": self.ended,
         }
 
@@ -922,14 +960,14 @@ class Room:
         Raises:
             InvalidSetting: the questions, epsilon or the number of phones are not valid.
         """
-        flip_threshold(epsilon)
+        flip_threshold(epsilon)  # raises an error if epsilon is not valid
         check_number("phones expected", expected, at_least=1, at_most=MAX_PHONES // 2, integer=True)
         question_texts = _clean_questions([text for text in questions if text.strip()])
         self._view = View(secrets.token_hex(4), question_texts, float(epsilon), time.monotonic())
         self._rng = rng or np.random.default_rng()
         self._lock = threading.RLock()
         self._last_press = -math.inf
-        # When each page of a phone last asked for the state, in this order.
+        # The time of the last request of each phone's page, in increasing order.
         self._last_visits: dict[str, float] = {}
         self._n_places = 2 * expected
         self._admitted: set[str] = set()
@@ -989,8 +1027,12 @@ class Room:
     def press(self, question: int, *, again: bool = False) -> None:
         """Handle a teacher's key: go to a question, or ask it again.
 
-        A question that was asked is shown as it was left, also after the end. A key that bounces,
-        pressed twice within KEY_BOUNCE_SECONDS, counts once.
+        A question that was asked is shown as it was left, also after the end. A key that is pressed
+        twice within KEY_BOUNCE_SECONDS counts once.
+
+        Args:
+            question: index of the question.
+            again: whether to ask it again.
         """
         with self._lock:
             now = time.monotonic()
@@ -1016,7 +1058,7 @@ class Room:
                 self._view = self._view.with_asking(replace(target, locked=locked))
 
     def hide(self, hides: bool = True) -> None:
-        """Set whether a question's results are hidden until it is locked."""
+        """Choose whether a question's results are hidden until it is locked."""
         self._update_view(hides=hides)
 
     def add(self, question: str) -> None:
@@ -1038,7 +1080,7 @@ class Room:
             InvalidSetting: epsilon is not valid.
             ReportRejected: the room is closed.
         """
-        flip_threshold(epsilon)
+        flip_threshold(epsilon)  # raises an error if epsilon is not valid
         with self._lock:
             self._get_open_view()
             self._update_view(epsilon=float(epsilon))
@@ -1202,10 +1244,10 @@ class Room:
         return Receipt.NEW
 
     def _admit_browser(self, token: str, address: str) -> None:
-        """Give a browser its place.
+        """Give a browser a place in the room, or let it wait.
 
-        Of one address no more browsers can wait than there are places, so that it does not keep
-        other phones out.
+        No more browsers of one address can wait than there are places, so that the address does not
+        keep other phones out.
 
         Args:
             token: the browser's token.

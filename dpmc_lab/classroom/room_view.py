@@ -17,7 +17,7 @@ from dpmc_lab.classroom.room import Bounds, CoinRule, GuessPoll, Poll, Sender, V
 from dpmc_lab.curves import cards
 
 PHONE_COUNTS = (30, 300, 3000)  # whose intervals the projector shows for comparison
-MIN_PHONES = 3  # a share is shown from so many phones on, so that nobody's reports stand alone
+MIN_PHONES = 3  # fewer phones have no share, so that no single report can be seen
 PRIOR = 0.8  # probability of a yes before any report, with which a comparison begins
 _NUMBERS = ("no", "one", "two", "three", "four")
 _TIMES = ("", "once", "twice", "three times", "four times")
@@ -116,8 +116,9 @@ def build_question_rows(view: View, question: int, *, reveal_truth: bool = False
                 )
             rows.append(_build_row("This class", poll, sender, respondents, truth))
         if rows[-1].interval is not None and all_answers.of_people is not None:
-            sent = Bounds(*[all_answers.yes / all_answers.reports] * 3)
             n_reports = all_answers.reports
+            reported_share = all_answers.yes / n_reports
+            sent = Bounds(reported_share, reported_share, reported_share)
             rows.append(
                 ShareRow("People like this class", Mark.PEOPLE, all_answers.of_people, n_reports)
             )
@@ -175,7 +176,7 @@ def _build_row(
 
 
 def describe_respondents(poll: Poll, sender: Sender) -> str:
-    """Describe whose reports an estimate uses: '30 phones', '60 reports of 30 phones'."""
+    """Describe the reports that an estimate uses: '30 phones', '60 reports of 30 phones'."""
     phones_text = _format_count(poll.people, _format_singular(sender))
     return (
         phones_text if poll.reports == poll.people else f"{poll.reports} reports of {phones_text}"
@@ -225,7 +226,12 @@ def summarise_questions(view: View) -> list[ShareRow]:
 
 
 class Difference(NamedTuple):
-    """By how much the share of one question exceeds that of another, among the same people."""
+    """How much larger the share of one question is than that of another, among the same people.
+
+    Attributes:
+        larger_question, smaller_question: indices of the questions.
+        interval: the difference of the shares with its interval.
+    """
 
     larger_question: int
     smaller_question: int
@@ -242,19 +248,23 @@ def compare_questions(view: View) -> list[Difference]:
 
     In 95 of 100 classes every interval covers its difference.
     """
-    visible, results = view.visible, []
+    visible = view.visible
+    results = []
     pairs = list(itertools.combinations(list_asked_questions(view), 2))
     for pair in pairs:
-        sender, *other_senders = {
-            next(iter(list_senders(visible, entry)), Sender.PHONES) for entry in pair
+        sender, *other_senders = {  # questions with different senders are not compared
+            next(iter(list_senders(visible, question)), Sender.PHONES) for question in pair
         }
-        shared_phones = set.intersection(*(visible.phones(entry) for entry in pair))
+        shared_phones = set.intersection(*(visible.phones(question) for question in pair))
         if other_senders or (sender is Sender.PHONES and len(shared_phones) < MIN_PHONES):
             continue
-        entry, other_entry = (
+        first_poll, second_poll = (
             visible.poll(question, sender=sender, among=shared_phones) for question in pair
         )
-        interval = room.compute_share_difference(entry, other_entry, room.MISS_RATE / len(pairs))
+        # The pairs share the error probability (Bonferroni).
+        interval = room.compute_share_difference(
+            first_poll, second_poll, room.MISS_RATE / len(pairs)
+        )
         if interval is not None and interval.share < 0:
             pair = pair[::-1]
             interval = Bounds(-interval.share, -interval.high, -interval.low)
@@ -317,9 +327,11 @@ def compare_rounds(
         question: index of the question.
         prior: prior probability of a yes.
     """
-    alone = max(prior, 1 - prior)
-    before = Bounds(alone, alone, alone)
-    estimates, certainty = [], [ShareRow("Before any report", Mark.CERTAINTY, before)]
+    right = max(prior, 1 - prior)
+    estimates = []
+    certainty = [
+        ShareRow("Before any report", Mark.CERTAINTY, Bounds(right, right, right)),
+    ]
     visible = view.visible
     sender = next(iter(list_senders(visible, question)), Sender.PHONES)
     for times in range(1, len(visible.answered_rounds(question, sender)) + 1):
@@ -331,7 +343,7 @@ def compare_rounds(
         note = f"epsilon {cards.format_epsilon(channel.loss(1).epsilon)} in all"
         name = "After one report" if times == 1 else f"After {times} reports"
         certainty.append(ShareRow(name, Mark.CERTAINTY, Bounds(right, right, right), note=note))
-    if len(estimates) > 1:
+    if len(estimates) > 1:  # the poll and the number of times are those of the last round
         equal_share, right = room.equal_report_chances(poll.channel, times, prior)
         note = f"so for {cards.format_share_percent(equal_share)} % of phones"
         name = "All reports agree"
@@ -342,7 +354,10 @@ def compare_rounds(
 def describe_repetition(estimates: Sequence[ShareRow], certainty: Sequence[ShareRow]) -> str:
     """Describe who knows more after the last round than after the first, and the total epsilon.
 
-    The comparison uses the texts of the rows of `compare_rounds`.
+    The comparison uses the texts of the rows.
+
+    Args:
+        estimates, certainty: the rows of `compare_rounds`.
     """
     first, *_, last = (row.interval for row in estimates)
     gains = []
@@ -360,15 +375,14 @@ def describe_rows(rows: Sequence[ShareRow], title: str) -> str:
     """Describe a picture of rows in words."""
     sentences = []
     for row in rows:
-        base = f" ({row.note})" if row.note else ""
+        subject = f"{row.name} ({row.note})" if row.note else row.name
         if row.interval is None:
-            sentences.append(f"{row.name}{base}: no share yet")
+            sentences.append(f"{subject}: no share yet")
         elif not format_row_interval(row):
-            sentences.append(f"{row.name}{base}: {format_row_share(row)}")
+            sentences.append(f"{subject}: {format_row_share(row)}")
         else:
             sentences.append(
-                f"{row.name}{base}: {format_row_share(row)}, 95 % interval"
-                f" {format_row_interval(row)}"
+                f"{subject}: {format_row_share(row)}, 95 % interval {format_row_interval(row)}"
             )
         if row.truth is not None:
             sentences[-1] += f", true share {format_points(row.truth)} %"
@@ -431,7 +445,8 @@ def explain_epsilon(epsilon: float, phones: int = CLASS_SIZE) -> tuple[str, str,
 def explain_two_coins(epsilon: float) -> str:
     """Explain the biased coin of a phone by two coins.
 
-    The numbers have as many digits as the sum needs to be right.
+    The first coin sends the answer; otherwise the second, a fair coin, decides. Both numbers are
+    rounded, with enough digits that the first and twice the second still add up to 100.
     """
     chance = float(room.build_phone_channel(epsilon).matrix[0, 1])
     flips_text = cards.format_share_percent(chance)
@@ -490,9 +505,11 @@ def count_answers(view: View) -> tuple[list[tuple[str, str]], str]:
     figures = []
     rounds = view.rounds(now.question)
     other_senders = [
-        entry for entry in list_senders(view, now.question) if entry is not Sender.PHONES
+        sender for sender in list_senders(view, now.question) if sender is not Sender.PHONES
     ]
-    earlier_phones = set().union(*(entry.reports for entry in rounds if entry.number < now.number))
+    earlier_phones = set().union(
+        *(asking.reports for asking in rounds if asking.number < now.number)
+    )
     if now.reports or view.connected or earlier_phones or not other_senders:
         n_again = len(earlier_phones & now.reports.keys())
         n_new = len(now.reports) - n_again
@@ -531,33 +548,33 @@ def explain_waiting(view: View) -> str:
 
 def warn_of_lost_phones(view: View) -> str:
     """Warn of a room that phones have answered in while none is connected; empty otherwise."""
-    answered = len({token for asking in view.askings for token in asking.reports})
-    if view.connected or view.ended or not answered:
+    n_answered = len({token for asking in view.askings for token in asking.reports})
+    if view.connected or view.ended or not n_answered:
         return ""
     return (
-        f"{_format_count(answered, 'phone')} answered, but no phone is connected now. Wake the"
+        f"{_format_count(n_answered, 'phone')} answered, but no phone is connected now. Wake the"
         " phones, and check that they are still in this network. Their reports are kept."
     )
 
 
 def explain_promise(view: View, question: int) -> list[str]:
     """Return sentences on what is proved for people who answer, and its limits."""
+    epsilon = view.question_epsilon(question)
     times = len(view.rounds(question))
-    right = room.guess_probability(room.build_phone_channel(view.question_epsilon(question), times))
-    equal_share, certain = room.equal_report_chances(
-        room.build_phone_channel(view.question_epsilon(question)), max(times, 2)
+    right = room.guess_probability(room.build_phone_channel(epsilon, times))
+    equal_share, right_if_equal = room.equal_report_chances(
+        room.build_phone_channel(epsilon), max(times, 2)
     )
     sentences = [
         "The phone protects one answer of one person before it sends it. One report changes"
-        " anybody's odds by at most a factor of"
-        f" {odds_factor(view.question_epsilon(question)):,.1f}.",
+        f" anybody's odds by at most a factor of {odds_factor(epsilon):,.1f}.",
         f"From {'one report' if times == 1 else f'{times} reports'}, someone with no idea about you"
         f" guesses right at most {cards.format_limit_percent(right)} % of the time. Somebody who"
         " was surer before may be right more often.",
         f"If the question is asked {max(times, 2)} times, all reports of a phone agree for"
         f" {cards.format_share_percent(equal_share)} % of phones. Someone with no idea about"
         " you then guesses right"
-        f" {cards.format_share_percent(certain)} % of the time.",
+        f" {cards.format_share_percent(right_if_equal)} % of the time.",
         f"Anybody who gave every answer so far ({_format_count(len(view.askings), 'answer')}) has"
         f" spent epsilon {cards.format_epsilon(view.max_epsilon)}, because budgets add up.",
     ]
@@ -573,7 +590,7 @@ def odds_factor(epsilon: float) -> float:
 
 
 def explain_cheating(epsilon: float) -> str:
-    """Explain what one report per browser does not prevent."""
+    """Explain that several browsers of one person can cheat, and how much that weighs."""
     return (
         "Each browser sends one report. A private window can cheat: at this epsilon, a made-up"
         " report weighs as much as"
@@ -620,7 +637,16 @@ def export_results(view: View, note: Callable[[str, Exception], None] | None = N
     def write(
         kind: str, question: int, round_number: int, sender: Sender, poll: Poll, *subject: object
     ) -> None:
-        """Write a row: what it is, its question and round, and the reports of a poll."""
+        """Write a row of the table.
+
+        Args:
+            kind: of the row.
+            question: index of the question.
+            round_number: which round of the question, or how many rounds.
+            sender: who sent the reports.
+            poll: the reports.
+            *subject: what the share is of, and the share with its interval, if known.
+        """
         prefix = (
             kind,
             _escape_formula(visible.questions[question]),
@@ -638,10 +664,11 @@ def export_results(view: View, note: Callable[[str, Exception], None] | None = N
         )
         polls = {**asking.counts, Sender.PHONES: phones}
         round_number = visible.rounds(asking.question).index(asking) + 1
+        subject_columns = ("reports as sent", *[""] * len(_ENDS))  # without an estimate
         for sender in Sender:
-            if sender in polls and (polls[sender].reports or not asking.counts):
-                sent = ("reports as sent", *[""] * len(_ENDS))
-                write("asked", asking.question, round_number, sender, polls[sender], *sent)
+            poll = polls.get(sender)
+            if poll is not None and (poll.reports or not asking.counts):
+                write("asked", asking.question, round_number, sender, poll, *subject_columns)
     for question in list_asked_questions(visible):
         with _skip_failures(table, note):
             for sender in list_senders(visible, question):

@@ -82,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status.
 
     The status is 0 when done, 1 for a DpmcError, 2 for wrong usage, 130 when interrupted, and 141
-    when nobody reads the output.
+    when the reader of the output is gone.
     """
     if sys.stderr is None:  # Python sets closed streams to None
         sys.stderr = io.StringIO()
@@ -118,7 +118,7 @@ def _run(argv: Sequence[str]) -> int:
         return EXIT_FAILED
     try:
         args = build_parser().parse_args(_join_range_values(argv))
-    except SystemExit as stop:  # argparse has already said why
+    except SystemExit as stop:  # argparse has printed the reason
         return stop.code if isinstance(stop.code, int) else EXIT_FAILED
     files: Sequence[str] = getattr(args, "plugin", ())
     try:
@@ -175,9 +175,10 @@ def _format_error(error: DpmcError | OSError) -> str:
 
 
 class _Version(argparse.Action):
-    """The version option; it looks up the version only when asked, since that is slow."""
+    """The version option; it looks up the version only if it is given, since that is slow."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
+        """Print the version and exit."""
         from dpmc_core.paths import get_version
 
         print(f"dpmc {get_version()}")

@@ -23,7 +23,7 @@ from dpmc_lab.cli.interface import Option
 
 _LAB = Path(__file__).resolve().parents[1]
 # Where app.py and pages/ are: inside the package if it was installed from a wheel (see setup.py),
-# else beside it in the checkout.
+# else next to it in the checkout.
 APP = _LAB / "_app" if (_LAB / "_app").is_dir() else _LAB.parent
 NEEDED = ("pandas", "plotly", "segno", "starlette", "streamlit")
 

@@ -32,7 +32,7 @@ from dpmc_lab.store import CurveInfo, Store
 
 
 def list_data_sets() -> CommandReport:
-    """Samples and public sets (the default)."""
+    """List samples and public sets (the default)."""
     entries: list[dict[str, Any]] = []
     rows = [("name", "title", "")]
 
@@ -114,13 +114,14 @@ def check_ratings_file(
     file: Annotated[str, Option("FILE", "a file of ratings")], *, reading: ReadingOptions
 ) -> CommandReport:
     """Describe a file, and list everything that is wrong with it."""
-    examination, failure = datasets.examine_file(file, **reading.load_options(file)), None
-    only, entries = examination.only, []
-    for found in examination.readings:
-        options = format_command_options(found.options, (), None)
+    examination = datasets.examine_file(file, **reading.load_options(file))
+    only, failure = examination.only, None
+    entries = []
+    for candidate in examination.readings:
+        options = format_command_options(candidate.options, (), None)
         command = shlex.join(["dpmc", "data", "describe", file, *options])
         command += " --range LOW:HIGH" * examination.needs_range
-        entries.append(found.as_dict() | {"command": command})
+        entries.append(candidate.as_dict() | {"command": command})
     text = ["\n".join(map(_format_item, only.findings))] if only else []
     if examination.faults:
         text.append("\n".join(["Wrong:", *map(_format_item, map(str, examination.faults))]))
@@ -314,12 +315,12 @@ def prune_rows(
         raise InvalidSetting(
             "prune", "told what: --data, --mechanism, --outdated or --all", "nothing"
         )
-    chosen.open_store().close()  # one that is not there is not made
+    chosen.open_store().close()  # raises an error for a missing store, which is not created
     with chosen.open_store(read_only=dry_run) as store:
         selected = [
-            i
-            for i in chosen.select_curves(store)
-            if not outdated or "revision" in _format_revision_note(i)
+            info
+            for info in chosen.select_curves(store)
+            if not outdated or "revision" in _format_revision_note(info)
         ]
         n_deleted = store.prune([info.id for info in selected], dry=dry_run)
         print(f"{n_deleted:,} rows {'would be ' if dry_run else ''}deleted from {store.path}")
@@ -379,13 +380,13 @@ def write_lessons(
             raise DpmcError(
                 f"{path} is there already: name another place, or overwrite with --force"
             )
-    for path, make in files.items():
+    for path, render in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         with paths.write_atomically(path) as partial_path:
-            partial_path.write_text(make(), encoding="utf-8")
+            partial_path.write_text(render(), encoding="utf-8")
     if files:
-        wrote = [f"Wrote {path}" for path in files]
-        text = ["\n".join([*wrote, "Open them in a browser."])]
+        lines = [f"Wrote {path}" for path in files]
+        text = ["\n".join([*lines, "Open them in a browser."])]
     else:
         hint = "To do one: the page Learn of the app, or a page of your own, dpmc lessons --html"
         hint += " FILE. To print: dpmc lessons --out FOLDER."

@@ -5,8 +5,8 @@ unless it has a default. A parameter whose type is a record, a dataclass, stands
 are the fields of the record; those of an `ExclusiveOptions` exclude each other. The first line of
 the docstring describes the command in the list of all commands, the paragraph below it does so in
 the command's own help, and what follows `Args:` ends that help. A line of `Args:` is `name
-(METAVAR): what it is`. It may be left out where the type is `Annotated` with an `Option` that says
-it.
+(METAVAR): help`. It may be left out where the type is `Annotated` with an `Option` that has the
+help.
 
 The result of a command is written as JSON, or in blocks of text: paragraphs and aligned tables.
 Progress goes to standard error.
@@ -59,12 +59,12 @@ class CommandReport(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Option:
-    """How a parameter is typed.
+    """How a parameter is given on the command line.
 
     Attributes:
-        metavar: its placeholder.
+        metavar: its placeholder in the help.
         help: its help; without it the option is not listed.
-        parse: reads its text.
+        parse: converts its text to a value.
         choices: values by the words that stand for them.
     """
 
@@ -82,11 +82,15 @@ Plugins = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class _PluginOption:
+    """The option of commands that `accept_plugins` marks."""
+
     plugin: Plugins = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class _JsonOption:
+    """The option of commands that return a `CommandReport`."""
+
     json: Json = False
 
 
@@ -274,13 +278,14 @@ def _add_option(parser: Any, parameter: inspect.Parameter, metavar: str, help_te
     """
     kind = parameter.annotation
     option = Option()
+    # Unpack Annotated[type, Option] and type | None, in any order, down to the type itself.
     while (origin := typing.get_origin(kind)) in (Annotated, types.UnionType, typing.Union):
         kind, *metadata = typing.get_args(kind)
         option = metadata[0] if origin is Annotated else option
     help_text = help_text or option.help
     default = parameter.default
     keys: JsonObject = {"default": argparse.SUPPRESS, "action": "store_true"}
-    if kind is not bool:
+    if kind is not bool:  # a tuple is a repeatable option, a list an option with several values
         keys["action"] = "append" if origin is tuple and not option.parse else "store"
         if origin is list:
             keys["nargs"] = "+"

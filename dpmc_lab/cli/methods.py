@@ -167,9 +167,9 @@ def fit(
                 raise InvalidSetting("--prepare and --test", "left out with --cluster", left_out)
             from dpmc_lab.sweep import cluster as clusters  # no other run needs it
 
-            read = reading.load_options(data, built_mechanism.task)
+            load_options = reading.load_options(data, built_mechanism.task)
             partitioned_problem = clusters.open_partitioned_problem(
-                cluster, data, built_mechanism, read, held_out.split, seed
+                cluster, data, built_mechanism, load_options, held_out.split, seed
             )
             problem = stack.enter_context(partitioned_problem)
         elif held_out.test is None:
@@ -178,9 +178,9 @@ def fit(
                 dataset, built_mechanism.task, **problem_options, split=held_out.split
             )
         else:
-            read = reading.load_options(data, built_mechanism.task, prepare)
+            load_options = reading.load_options(data, built_mechanism.task, prepare)
             name = Path(data).name
-            pair = read_pair(data, held_out.test, **read)
+            pair = read_pair(data, held_out.test, **load_options)
             problem = build_problem(pair, built_mechanism.task, **problem_options, name=name)
         options.print_columns(problem.train, json)
         progress = stack.enter_context(Progress())
@@ -201,10 +201,10 @@ def fit(
     ]
     if as_published:
         budgets = {"epsilon": budget.epsilon, "delta": budget.delta}
-        switch = published.compare_with_published(
+        comparison = published.compare_with_published(
             built_mechanism.id, budget.parse_given(mechanism), public, **budgets
         )
-        text.append(paragraph(" ".join(published.describe_published_changes(switch))))
+        text.append(paragraph(" ".join(published.describe_published_changes(comparison))))
     return CommandReport(document, text)
 
 
@@ -316,7 +316,7 @@ def compare_guarantees(
     public = dataclasses.replace(dataset.ratings.public, **public_facts)
     document: list[JsonObject] = []
     rows, notes = [], []
-    refused: dict[str, InvalidSetting] = {}  # these facts do not suit them, say why
+    refused: dict[str, InvalidSetting] = {}  # mechanisms without a guarantee for these facts
     for id, cls in registry.MECHANISMS.items():
         if not registry.adds_noise(cls):
             continue
@@ -348,16 +348,16 @@ def compare_guarantees(
                 **details,
             }
         row = cards.build_guarantee_row(id, guarantee)
-        proved = (row.claimed, row.certified, row.per_rating, row.per_user, row.per_user_other)
+        epsilons = (row.claimed, row.certified, row.per_rating, row.per_user, row.per_user_other)
         texts = [
             id,
             guarantee.change.label,
             guarantee.trust.value,
-            *map(cards.format_epsilon, proved),
+            *map(cards.format_epsilon, epsilons),
         ]
         if measured:
             texts.insert(
-                5,
+                5,  # after claimed and proved
                 f">= {cards.format_epsilon(measured_bound.measured, round_down=True)}"
                 if measured_bound
                 else "-",

@@ -194,7 +194,7 @@ def _check_verdicts(comparisons: Sequence[views.ExperimentView]) -> CommandRepor
 
 
 def _format_theory(chosen: Sequence[Paper], tables: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the theorems of each chosen paper beside measurements, as blocks of text.
+    """Yield the theorems of each chosen paper with measurements, as blocks of text.
 
     Args:
         chosen: the papers.
@@ -214,8 +214,18 @@ def _format_theory(chosen: Sequence[Paper], tables: Mapping[str, Any]) -> Iterat
 def _make_experiment(
     experiment: Experiment, making: MakeOptions, json: bool, again: bool = True
 ) -> views.ExperimentView | None:
-    """Make an experiment and return its view; `again` also remakes one with the same seeds."""
-    experiment = experiment.fullest
+    """Run an experiment, write its result and return its view.
+
+    Args:
+        experiment: the experiment.
+        making: the options.
+        json: whether to print for programs.
+        again: whether to run it even if there is a result with the same seeds.
+
+    Returns:
+        None if it has a result already, and `again` is false.
+    """
+    experiment = experiment.fullest  # at the size of the paper, if its data are here
     seeds: Sequence[int] = range(1, experiment.draws + 1)
     if making.seeds != ["printed"]:
         seeds = core.parse_seeds(making.seeds) if making.seeds else ()
@@ -280,6 +290,16 @@ def _make_all(chosen: Sequence[Paper], making: MakeOptions, json: bool) -> None:
 
 
 def _run_trials(experiment: Experiment, recipe: TrialRecipe, as_json: bool) -> CurveSet:
+    """Run the trials of an experiment and show their progress.
+
+    Args:
+        experiment: the experiment.
+        recipe: its trials.
+        as_json: whether to write the progress as JSON lines, for programs.
+
+    Raises:
+        KeyboardInterrupt: it was stopped.
+    """
     with watch_progress(as_json) as (show_progress, stop):
         try:
             return engine.run_trials(experiment, recipe, report=show_progress, stop=stop)

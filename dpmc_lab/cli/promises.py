@@ -98,7 +98,7 @@ from dpmc_lab.study.verify import verify_release as verify_file
 from dpmc_lab.sweep.engine import limit_threads
 from dpmc_lab.sweep.presets import EPSILONS
 
-_COARSE_SECONDS = 6.0  # what the units of a coarse curve may take one after the other
+_COARSE_SECONDS = 6.0  # time for units of a coarse curve to run one after the other
 _PROVISIONAL_SECONDS = 10.0  # a provisional answer is printed only if it took longer than this
 OFTEN = ", ".join(answers.FREQUENCY_LABELS.values())
 
@@ -195,7 +195,7 @@ def answer_question(
     document = dict[str, Any]()
 
     def answer_blocks(rows: Store, score_cache: inquiry.UserScoreCache) -> Iterator[list[str]]:
-        """Yield blocks of lines of the answer as they are found, and fill the document."""
+        """Yield blocks of lines as parts of the answer become available, and fill the document."""
         distinguishable = inquiry.count_distinguishable_items(advice.mechanism, ratings)
         if distinguishable is not None:
             document["told_from_noise"] = {
@@ -210,30 +210,33 @@ def answer_question(
             )
         units = plans[0].units
         id = advice.mechanism.id
-        tell = partial(work.report_progress, "answer")
+        report_answer = partial(work.report_progress, "answer")
         start = time.monotonic()
-        collect = partial(
+        run_units = partial(
             inquiry.run_missing_units, source=source, cache=score_cache, store=rows, jobs=jobs
         )
-        # Whoever watches the progress sees a coarse curve first.
+        # Programs that watch the progress get a coarse curve first.
         coarse_units = inquiry.select_coarse_units(plans[-1].units) if show.progress else []
-        wanted = list({unit.key: unit for unit in [*coarse_units, *units]}.values())
+        all_units = list({unit.key: unit for unit in [*coarse_units, *units]}.values())
         if show.progress:
             limit_threads()  # as in the processes that run the other units
-        for unit in coarse_units:  # alone at first, because processes take seconds to start
+        for unit in coarse_units:  # in this process first, since others take seconds to start
             if time.monotonic() - start < _COARSE_SECONDS and not work.stopped:
-                work.run(partial(collect, [unit], jobs=0))
-        first_units = [unit for unit in wanted if unit.seed in chosen_seeds[:2]]
+                work.run(partial(run_units, [unit], jobs=0))
+        # Two seeds give a provisional answer.
+        first_units = [unit for unit in all_units if unit.seed in chosen_seeds[:2]]
         work.run(
             partial(
-                collect, first_units, report_progress=lambda n_done, _: tell(n_done, len(wanted))
+                run_units,
+                first_units,
+                report_progress=lambda n_done, _: report_answer(n_done, len(all_units)),
             )
         )
         finding = inquiry.compute_finding(question, advice, units, score_cache, ratings)
         if finding is not None and finding.provisional and not work.stopped:
             if time.monotonic() - start > _PROVISIONAL_SECONDS:
                 yield _wrap_sentences(*answers.format_answer(finding)[:2])
-            work.run(partial(collect, wanted, report_progress=tell))
+            work.run(partial(run_units, all_units, report_progress=report_answer))
             finding = inquiry.compute_finding(question, advice, units, score_cache, ratings)
         if finding is None:
             if not work.stopped:
@@ -245,7 +248,7 @@ def answer_question(
         for plan in plans[1:]:  # over the fourteen epsilons, as far as they were computed
             pool = partial(sweep.LocalPool, plan.sources, min(jobs, len(plan.units)))
             if not work.stopped:
-                work.run(partial(sweep.run, plan.units, rows, pool, on_progress=tell_curve))
+                work.run(partial(sweep.run, plan.units, rows, pool, on_progress=report_curve))
             curve_seeds = {unit.seed for unit in plan.units}
             read_options = {"keys": plan.keys.curves, "epsilons": EPSILONS, "seeds": curve_seeds}
             chart = lines.load_curve_chart(rows, [id], question.metric, **read_options)
@@ -256,7 +259,7 @@ def answer_question(
             document["curve"] = [point._asdict() for point in curve]
             document["curve_seeds"] = len(curve_seeds)
 
-    def tell_curve(report: sweep.SweepReport) -> None:
+    def report_curve(report: sweep.SweepReport) -> None:
         """Report the progress of the curve, counting all units of the answer."""
         n_other = total - report.total  # units of seeds that are not part of the curve
         work.report_progress("curve", n_other + report.skipped + report.n_ended, total)
@@ -300,10 +303,10 @@ class _InterruptibleWork:
         self._total = total
         self._progress = Progress()
         self._lines = ProgressLines() if as_json else None
-        self._done_counts: list[int] = []
+        self._done_counts: list[int] = []  # increasing, as reported
 
     def run(self, work: Callable[[], object]) -> None:
-        """Do a part of the work; Ctrl-C ends it and sets `stopped`."""
+        """Do some of the work; Ctrl-C ends it and sets `stopped`."""
         with self._progress:
             try:
                 work()
@@ -382,7 +385,8 @@ def make_release(
     if deployment_card is not None:
         check_new_file(deployment_card)
     catalogue_lists = _read_catalogue(catalogue, users, outside)
-    has_lists = isinstance(catalogue_lists, tuple)  # features are then those of all items listed
+    # With a list of items, features are read for all items of the list, not only for rated ones.
+    has_lists = isinstance(catalogue_lists, tuple)
     first_reading = dataclasses.replace(reading, items=None) if has_lists else reading
     loaded = first_reading.load(data, built_mechanism.task, prepare)
     check_user_column(loaded.ratings, data)
@@ -407,9 +411,9 @@ def make_release(
     check_releasable(built_mechanism, ratings, prepared)
     exact_noise.load_opendp()
     print_columns(loaded.ratings, json)
-    for fact in item_features:
-        if fact.mark and fact.name in ratings.used_feature_names:
-            print(fact, file=sys.stderr)
+    for feature in item_features:
+        if feature.mark and feature.name in ratings.used_feature_names:
+            print(feature, file=sys.stderr)
     seconds = estimate_noise_seconds(built_mechanism, ratings)
     if seconds > _SLOW_SECONDS:
         print(f"exact noise is slow: about {1 + seconds / 60:.0f} minutes", file=sys.stderr)
@@ -511,8 +515,8 @@ def _apply_catalogue(
     change = mechanism.guarantee(
         prepare_public_facts(public_facts, mechanism.task, _select_rating_steps(steps))
     ).change
-    # Users without ratings are known by number only. If the existence of ratings is protected, the
-    # order of users must not reveal who has some.
+    # If the existence of ratings is protected, the order of users must not reveal who has some, so
+    # users are shuffled.
     shuffle = random.SystemRandom() if change.covers_existence else None
     restricted, left_out = align_to_catalogue(ratings, items, users, outside_rule, shuffle)
     if left_out:

@@ -110,8 +110,8 @@ def _play_scenario(scenario: str, data: str | None, play_options: PlayOptions) -
             progress.update(
                 f"scenario {scenario}", t, settings.iterations * len(run.phase_mechanisms)
             )
-        tell = partial(progress.update, "beside scenario 1")
-        gap = simulate.measure_gap(settings, problem, play_options.seed, tell)
+        show_draws = partial(progress.update, "beside scenario 1")
+        gap = simulate.measure_gap(settings, problem, play_options.seed, show_draws)
     document = simulate.report_scenario_run(run, problem, play_options.seed, gap)
     skipped = "; ".join(f"{n} {reason}" for reason, n in document["skipped"].items())
     notes = [protocol_text.describe_gap(gap)]
@@ -256,16 +256,17 @@ def _add_messages(document: JsonObject, text: list[str], transcript: Transcript)
 
 def _format_attacks(attacks: JsonObject) -> str:
     """Return the results of all attacks, one line each."""
-    d = attacks["difference"]
-    a = attacks["attendance"]
+    difference = attacks["difference"]
+    attendance = attacks["attendance"]
     passive = "too few rounds" if attacks["passive"] is None else f"{attacks['passive']:.2g}"
     return "\n".join(
         (
-            f"difference attack by the third party: {d['recovered']} of {d['users']} users'"
-            " gradient differences recovered",
-            f"attendance attack by the recommender: the gradients of {a['recovered']} of the"
-            f" {a['users']} users who missed rounds of their own recovered"
-            + (", up to one vector common to all" if a["centred"] else ""),
+            f"difference attack by the third party: {difference['recovered']} of"
+            f" {difference['users']} users' gradient differences recovered",
+            "attendance attack by the recommender: the gradients of"
+            f" {attendance['recovered']} of the {attendance['users']} users who missed rounds of"
+            " their own recovered"
+            + (", up to one vector common to all" if attendance["centred"] else ""),
             f"passive recommender: A = sum u u' off by {passive} (largest entry"
             f" {attacks['largest entry of A']:.3g})",
             f"active recommender, choosing what it sends: A off by {attacks['active']:.2g}",

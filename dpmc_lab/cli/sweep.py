@@ -268,9 +268,10 @@ def run_plan(
         print(f"{n_stored:,} rows ({report.done:,} new) in {store.path}")
     if report.failed:
         reasons = Counter(report.failed.values())
-        first = {reason: unit for unit, reason in reversed(report.failed.items())}
+        # In reverse order, so that the first unit with a reason remains.
+        example_units = {reason: unit for unit, reason in reversed(report.failed.items())}
         lines = (
-            f"{first[reason]}{f' and {n - 1} more' if n > 1 else ''}: {reason}"
+            f"{example_units[reason]}{f' and {n - 1} more' if n > 1 else ''}: {reason}"
             for reason, n in reasons.items()
         )
         count = len(report.failed)
@@ -287,6 +288,7 @@ class _ProgressBar:
         self.close = self._progress.close
 
     def __call__(self, report: core.SweepReport) -> None:
+        """Show a report; the total leaves out rows that this sweep need not compute."""
         # Later, `skipped` also counts the rows of other sweeps on the store.
         if self._skipped_at_start is None:
             self._skipped_at_start = report.skipped
@@ -317,16 +319,17 @@ class ProgressLines:
         self._last: dict[str, Any] = {}
 
     def __call__(self, report: core.SweepReport) -> None:
+        """Write a report with an estimate of the remaining time, unless nothing changed."""
         n_done = report.n_ended
-        left = report.total - report.skipped - n_done
+        n_left = report.total - report.skipped - n_done
         state = vars(report) | {"failed": len(report.failed)}
         del state["stopped"]
         if state == self._last:
             return
         self._last = state
-        spent = time.monotonic() - self._start
-        grounded = n_done and (n_done >= _MIN_SAMPLE or spent >= _MIN_SAMPLE or not left)
-        seconds = spent / n_done * left if grounded else None
+        elapsed = time.monotonic() - self._start
+        can_estimate = n_done and (n_done >= _MIN_SAMPLE or elapsed >= _MIN_SAMPLE or not n_left)
+        seconds = elapsed / n_done * n_left if can_estimate else None
         sys.stdout.write(plain_json.dumps(state | {"seconds_left": seconds}) + "\n")
         sys.stdout.flush()
 
@@ -336,7 +339,7 @@ class ProgressLines:
 
 @contextmanager
 def watch_progress(as_json: bool) -> Iterator[tuple[_ProgressBar | ProgressLines, StopCheck]]:
-    """Show the progress of long work while Ctrl-C and SIGTERM ask it to stop.
+    """Show the progress of long work, which Ctrl-C and SIGTERM ask to stop.
 
     Args:
         as_json: whether to write JSON lines to standard output, for programs.
@@ -361,9 +364,16 @@ ENDED = "ended at once; every row stored before is kept, and the same command go
 
 @contextmanager
 def _handle_stop_signals(show: _ProgressBar | ProgressLines) -> Iterator[StopCheck]:
-    """Let Ctrl-C and SIGTERM ask to stop, with an immediate answer; a second one ends the process.
+    """Let Ctrl-C and SIGTERM ask to stop, and say so at once; a second one ends the process.
 
-    A thread of its own listens, because a main thread that waits for a locked store does not.
+    Python writes the number of a signal to a socket, from which a thread of its own reads, because
+    the main thread may be waiting for a locked store.
+
+    Args:
+        show: shows the progress, and is closed before a message.
+
+    Yields:
+        A function that returns whether to stop.
     """
     pressed = threading.Event()
     receiver, sender = socket.socketpair()

@@ -56,16 +56,17 @@ _PROTECTION_SENTENCES = {
 class AnswerSentences(NamedTuple):
     """A finding in sentences, with bold marked in Markdown.
 
-    A sentence is empty where the finding has no number for it.
+    A sentence is empty where the finding has no number for it. The names of the sentences are those
+    in the JSON of `serialise_finding`.
 
     Attributes:
         verdict: whether privacy is affordable at the limit.
         found: the metric of the mechanism, the reference and the baseline, and the share kept.
         unit: what is protected, and what one release and a year of them cost.
         attacker: how often the best attacker is right.
-        against: whom the promise protects from, and whom not.
+        against: who is kept from learning the data, and who is not.
         pays: which groups lose most.
-        caution: that the test used raw data.
+        caution: a warning that the test used raw data.
         tested: the mechanism, the held-out ratings, and how many users and seeds.
     """
 
@@ -80,7 +81,7 @@ class AnswerSentences(NamedTuple):
 
 
 def format_answer(finding: Finding) -> AnswerSentences:
-    """Return the sentences that word a finding."""
+    """Express a finding in sentences."""
     question = finding.question
     attack = finding.attack
     payer_text = " and ".join(map(_format_payer, finding.payers))
@@ -124,9 +125,14 @@ def format_distinguishable_items(
 
 
 def explain_distinguishable_items(task: Task, protect: PrivacyUnit) -> str:
-    """Return what it means that an item's count clearly exceeds the noise."""
-    signs = task is Task.BINARY and protect is PrivacyUnit.RATING
-    quantity = "surplus of likes or dislikes" if signs else "count"
+    """Explain what it means that an item's count clearly exceeds the noise.
+
+    Args:
+        task: what is predicted.
+        protect: the privacy unit.
+    """
+    reports_signs = task is Task.BINARY and protect is PrivacyUnit.RATING
+    quantity = "surplus of likes or dislikes" if reports_signs else "count"
     return (
         f"An item counts if its {quantity} is more than {MIN_NOISE_DEVIATIONS:g} standard"
         " deviations of the noise on it. This reads raw data, before any run: it is for your eyes"
@@ -149,14 +155,18 @@ def format_verdict(finding: Finding) -> str:
 
 
 def _format_metrics(finding: Finding) -> str:
-    """Return the metric with privacy, without privacy and of the baseline."""
+    """Return the metric with privacy, without privacy and of the baseline.
+
+    Shares are counted out of 100, or out of 1000 where one of them is below a tenth.
+    """
     task = finding.question.task
     has_own_reference = finding.question.reference is not None
     values = finding.method, finding.reference, finding.baseline
-    base = 100 if min(v.value for v in values) >= 0.1 else 1000
+    base = 100 if min(interval.value for interval in values) >= 0.1 else 1000
     number_format, factor = (".3f", 1) if task is Task.RATINGS else (".0f", base)
     private_text, reference_text, baseline_text = (
-        _format_interval(v, number_format, factor, value_only=k > 0) for k, v in enumerate(values)
+        _format_interval(interval, number_format, factor, value_only=k > 0)
+        for k, interval in enumerate(values)  # only the mechanism's interval is written
     )
     text = {
         Task.RATINGS: f"Predictions are off by {private_text}"
@@ -190,16 +200,16 @@ def _format_percent_interval(share: IntervalEstimate) -> str:
     """Return '79 % (71 to 86 %)', or that an end is unknown."""
     value, low, high = (100 * bound for bound in share)
     ends = f"{low:.0f} to {high:.0f} %" if math.isfinite(low + high) else "no bound on one side"
-    return f"{value:.0f} % ({ends})".replace("-0 ", "0 ")
+    return f"{value:.0f} % ({ends})".replace("-0 ", "0 ")  # a small negative share rounds to -0
 
 
 def _format_interval(
     interval: IntervalEstimate, number_format: str, factor: float, *, value_only: bool
 ) -> str:
-    """Return '0.912 (0.905 to 0.919)', without the interval if it is unknown or not asked for.
+    """Return '0.912 (0.905 to 0.919)', without the interval if it is unknown or not requested.
 
     Args:
-        interval: the value with its interval.
+        interval: the value with its interval; negative numbers are displayed as 0.
         number_format: format of the numbers.
         factor: what they are multiplied by.
         value_only: whether to leave the interval out.
@@ -234,7 +244,7 @@ def _format_unit(finding: Finding) -> str:
 
 
 def _format_payer(payer: Payer) -> str:
-    """Return the name of a group that pays most."""
+    """Return the name of a group that loses most accuracy."""
     if payer.by == "users":
         return f"users with fewer than {payer.limit:,} ratings"
     return f"items outside the top {payer.limit:,}"
@@ -242,6 +252,8 @@ def _format_payer(payer: Payer) -> str:
 
 class GainAtEpsilon(NamedTuple):
     """The share of the gain that a method keeps at one epsilon of its curve.
+
+    The names of the fields are those that `dpmc answer --json` prints.
 
     Attributes:
         epsilon: the setting of the run.
@@ -297,20 +309,22 @@ def describe_gains(gains: list[GainAtEpsilon], keep: float) -> str:
     The text is empty where the curve has fewer than two points.
 
     Args:
-        gains: the share of the gain at each epsilon.
+        gains: the share of the gain at each epsilon, in increasing order.
         keep: the share that must be left.
     """
     if len(gains) < 2:
         return ""
-    enough = [point.clear and point.share is not None and point.share >= keep for point in gains]
+    keeps_enough = [
+        point.clear and point.share is not None and point.share >= keep for point in gains
+    ]
     limit = f"{100 * keep:g} % of the benefit"
     if not gains[-1].clear:
         return f"We cannot tell whether {limit} is kept: the seeds show no benefit."
-    first = numbers.find_lasting_epsilon([point.epsilon for point in gains], enough)
-    where = f"No epsilon up to {gains[-1].epsilon:g} keeps {limit}"
-    if first is not None:
-        where = f"From epsilon {first:g} on, {limit} is kept"
-    return f"{where}, by the means over seeds."
+    start = numbers.find_lasting_epsilon([point.epsilon for point in gains], keeps_enough)
+    text = f"No epsilon up to {gains[-1].epsilon:g} keeps {limit}"
+    if start is not None:
+        text = f"From epsilon {start:g} on, {limit} is kept"
+    return f"{text}, by the means over seeds."
 
 
 def tabulate_gains(gains: list[GainAtEpsilon], chart: CurveChart) -> Table:
@@ -336,11 +350,11 @@ def tabulate_answer(finding: Finding, chart: CurveChart, baseline: str, referenc
     Args:
         finding: the answer.
         chart: the curve of the method.
-        baseline: name of what the gain is counted from.
-        reference: name of what the gain is counted up to.
+        baseline: name of the baseline, from which the gain is counted.
+        reference: name of the nonprivate reference, up to which the gain is counted.
     """
     question = finding.question
-    epsilon = finding.question.epsilon
+    epsilon = question.epsilon
     rows: list[Sequence[Any]] = [
         ("verdict", finding.verdict.value, epsilon, "", "", ""),
         ("metric", question.metric.title, "", "", "", ""),
@@ -350,7 +364,7 @@ def tabulate_answer(finding: Finding, chart: CurveChart, baseline: str, referenc
         ("baseline", baseline, epsilon, *finding.baseline),
         ("reference", reference, "", *finding.reference),
     ]
-    for line in chart.lines:
+    for line in chart.lines:  # every point of a band but its number of seeds, which comes last
         rows += (("curve", line.label, *point) for *point, _ in zip(*line.band, strict=True))
     return build_table(("what", "name", "epsilon", "value", "from", "to"), rows)
 

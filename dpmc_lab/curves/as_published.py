@@ -72,9 +72,9 @@ def compare_with_published(
         build(merge_published_settings(id, user_settings)),
     )
     overridden = {
-        n: user_settings[n]
-        for n, v in paper.settings.items()
-        if n in user_settings and user_settings[n] != v
+        name: user_settings[name]
+        for name, value in paper.settings.items()
+        if name in user_settings and user_settings[name] != value
     }
     return PublishedComparison(
         {name: (before[name], new) for name, new in after.items() if before[name] != new},
@@ -98,8 +98,8 @@ def describe_published_changes(comparison: PublishedComparison) -> tuple[str, ..
         ]
     else:
         changes = [
-            f"{name} {_format_setting(a)} → {_format_setting(b)}"
-            for name, (a, b) in comparison.changes.items()
+            f"{name} {_format_setting(before)} → {_format_setting(after)}"
+            for name, (before, after) in comparison.changes.items()
         ]
         sentences = [f"as published: {', '.join(changes)}", _describe_certified_change(comparison)]
     if comparison.overridden:

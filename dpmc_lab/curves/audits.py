@@ -24,7 +24,11 @@ NO_BOUND_YET = "This attack has measured nothing yet."
 
 
 def describe_audit(report: AuditReport) -> str:
-    """Summarise all findings of an audit in one sentence."""
+    """Summarise all findings of an audit in one sentence.
+
+    An audit refutes a promise by a measured epsilon above it, or else by a release that one change
+    moves further than the proof allows.
+    """
     excess = ""
     bound_text = cards.format_epsilon(report.measured, round_down=True)
     for limit, word in ((report.claimed, "claimed"), (report.certified.epsilon, "proved")):
@@ -143,10 +147,16 @@ class RatingInfluence:
 
 
 def build_known_instance(epsilon: float = 1.0) -> tuple[Output, Ratings, int]:
-    """Return a mechanism solved to tolerance, ratings, and the position of the decisive rating.
+    """Build a known counterexample to a published proof.
 
     When this rating changes its sign, the matrix moves by about 51, where the proof of LWHM22,
     Theorem 4, allows 2.
+
+    Args:
+        epsilon: setting of the mechanism.
+
+    Returns:
+        The mechanism, which is solved to tolerance, the ratings, and the position of the rating.
     """
     mechanism = Output(epsilon=epsilon, bound=1.0, radius=1.2, tolerance=1e-7, iterations=500)
     return mechanism, *generate_one_rating_example()
@@ -168,7 +178,7 @@ def measure_rating_influence(mechanism: Output, ratings: Ratings, position: int)
     values = ratings.values.copy()
     values[position] *= -1
     changed_ratings = dataclasses.replace(ratings, values=values)
-    (before,), (after,) = (
+    (before,), (after,) = (  # output perturbation publishes once
         record_history(mechanism, data, 0) for data in (ratings, changed_ratings)
     )
     guarantee = mechanism.guarantee(ratings.public)

@@ -46,7 +46,7 @@ _NOISE_NAMES = {
 }
 
 
-TYPICAL_RATINGS = 20  # ratings of the person whose values together are counted
+TYPICAL_RATINGS = 20  # ratings of a typical person, for whom epsilons of all ratings are stated
 PER_RATING = "proved per rating: another value"
 PER_PERSON = f"proved for {TYPICAL_RATINGS} ratings of one person"
 PER_USER = "proved per user: empty row"
@@ -71,29 +71,51 @@ class GuaranteeRow(NamedTuple):
     """Row of one mechanism in the table of guarantees.
 
     An epsilon is math.inf where nothing is proved.
+
+    Attributes:
+        mechanism: name of the mechanism.
+        guarantee: its guarantee.
+        claimed: the claimed epsilon; None where nothing is claimed.
+        certified: the certified epsilon in the unit of the claim.
+        per_rating: the certified epsilon if one rating gets another value.
+        per_user: the certified epsilon if a user's row becomes empty.
+        per_user_other: the certified epsilon if a user's row becomes any other.
+        reason: why a number is infinite or above the claim, and the caveats of the guarantee.
+        state: state of the claim.
+        measured: a lower bound that an audit measured at this epsilon, if any.
     """
 
     mechanism: str
     guarantee: Guarantee
     claimed: float | None
-    certified: float  # in the claim's own unit
+    certified: float
     per_rating: float
-    per_user: float  # the row becomes empty
-    per_user_other: float  # the row becomes any other
-    reason: str  # where a number is infinite, or above the claim
+    per_user: float
+    per_user_other: float
+    reason: str
     state: ClaimState
-    measured: float | None  # a lower bound at this epsilon
+    measured: float | None
 
 
 class LedgerRow(NamedTuple):
-    """One release of a mechanism: its query, the noise on it and what it costs."""
+    """One release of a mechanism: its query, the noise on it and what it costs.
+
+    Attributes:
+        query: what is released, in words.
+        noise: name of the noise.
+        scale: noise scale, or chances of a flip, as text.
+        answers: size of the answer, as text.
+        times: how often it is released.
+        sensitivity: for the ledger's change, in the norm of the noise.
+        epsilon: for the ledger's change, at the delta of the claim.
+    """
 
     query: str
     noise: str
     scale: str
     answers: str
     times: int
-    sensitivity: float  # for the ledger's change, in the norm of the noise
+    sensitivity: float
     epsilon: float
 
 
@@ -151,7 +173,7 @@ def build_ledger(guarantee: Guarantee, change: Change | None = None) -> tuple[Le
         )
         size = " x ".join("observed" if n is None else f"{n:,}" for n in release.shape)
         scale = ""
-        noise_scale = getattr(release, "scale", None)
+        noise_scale = getattr(release, "scale", None)  # which channels do not have
         if isinstance(release, RandomizedResponse):
             flips = 1 - release.matrix.diagonal()
             scale = "flips " + " / ".join(dict.fromkeys(f"{100 * p:.1f} %" for p in flips))
@@ -270,7 +292,7 @@ def build_privacy_card(
 
 
 def label_columns(columns: ColumnRoles) -> dict[str, str]:
-    """Return the columns of a file by role, marked where the program guessed them."""
+    """Return the name of each role's column in a file, marked where the program guessed it."""
     return {role: name + " (guessed)" * (role in columns.guessed) for role, name in columns.names}
 
 
@@ -319,7 +341,8 @@ def describe_protection(guarantee: Guarantee) -> str:
     return f"{verb} {guarantee.change.protects} {_TRUST_PHRASES[guarantee.trust]}{joint}."
 
 
-# Questions of an attacker who knows everything else and thinks both answers equally likely.
+# These are questions of an attacker who knows everything else and thinks both answers equally
+# likely.
 _SETS_QUESTION = "Which of two sets of {} is this person's?"
 _QUESTIONS = {
     RATING: "Is this rating high or low?",
@@ -332,7 +355,7 @@ _CLICK_QUESTIONS = {
     CELL: "Did this person click this item?",
     USER_REPLACED: _SETS_QUESTION.format("clicks"),
 }
-MAX_INFORMATIVE_RATE = 0.999  # a limit above this success rate says nothing
+MAX_INFORMATIVE_RATE = 0.999  # a limit above this success rate is not informative
 LIMIT_SENTENCE = "An attacker who asks “{}” {} of the time; a coin flip gets 50 %."
 
 
@@ -365,7 +388,8 @@ def format_success_rate(success_rate: float) -> str:
 
 def format_chance(share: float) -> str:
     """Return a chance in percent, with a decimal where it would round to 50 or 100 %."""
-    return f"{format_limit_percent(share, int(f'{100 * share:.0f}' in ('50', '100')))} %"
+    digits = 1 if f"{100 * share:.0f}" in ("50", "100") else 0
+    return f"{format_limit_percent(share, digits)} %"
 
 
 def describe_attacker(guarantee: Guarantee) -> str:
@@ -398,6 +422,7 @@ def format_share_percent(share: float) -> str:
     minority = 100 * min(share, 1 - share)
     if minority <= 0:
         return f"{100 * share:.0f}"
+    # As many decimals as the smaller of the share and its complement needs to differ from 0.
     digits = min(max(0, math.ceil(-math.log10(minority))), _MAX_DIGITS)
     step = 10.0**-digits
     return f"{min(max(100 * share, step), 100 - step):.{digits}f}"
@@ -407,7 +432,7 @@ _MAX_DIGITS = 6
 
 
 def describe_person_guarantee(guarantee: Guarantee) -> str:
-    """Return what is certified for all ratings of one person together.
+    """Return in words what is certified for all ratings of one person together.
 
     Where a rating is the privacy unit, the epsilon grows with every rating of the person. It is
     finite for a given number of ratings, and bounded only by a cap or by the number of items.
@@ -481,10 +506,11 @@ def format_delta(delta: float) -> str:
 
 
 def format_epsilon(epsilon: float | None, *, round_down: bool = False) -> str:
-    """Return an epsilon for people, in three digits.
+    """Return an epsilon for people, in three digits, or to a whole number where it has more.
 
     It is 'none' where there is none and 'no bound' where it is infinite. An epsilon is rounded up,
-    against whoever promises it.
+    so that the text never promises too much. A last digit that differs by less than a millionth is
+    not rounded.
 
     Args:
         epsilon: the value, or None.

@@ -87,19 +87,24 @@ class LineComparison(NamedTuple):
 def compare_lines(
     plotted_lines: Sequence[PlottedLine], pair_comparisons: Sequence[PairComparison]
 ) -> list[LineComparison]:
-    """Compare every line with the others, and group the lines by the change that they count.
+    """Collect the comparisons of every line with its rivals, at each of its epsilons.
 
     Args:
         plotted_lines: the lines.
         pair_comparisons: their comparisons in pairs.
+
+    Returns:
+        One comparison per line, grouped by the change that the lines count.
     """
     units = list(dict.fromkeys(plotted.unit for plotted in plotted_lines))
     line_comparisons = []
     for plotted in sorted(plotted_lines, key=lambda plotted: units.index(plotted.unit)):
-        signs: list[dict[str, int]] = [{} for _ in plotted.x]  # by the label of the rival
+        # At each epsilon: 1 where the line is clearly better than a rival, by the rival's label;
+        # -1 where it is clearly worse, else 0.
+        signs: list[dict[str, int]] = [{} for _ in plotted.x]
         for comparison in pair_comparisons:
             if plotted.line in (comparison.first, comparison.second) and comparison.signs:
-                opponent, orientation = (
+                rival, orientation = (
                     (comparison.second, 1)
                     if comparison.first is plotted.line
                     else (comparison.first, -1)
@@ -107,7 +112,7 @@ def compare_lines(
                 for sign_by_rival, x in zip(signs, plotted.x, strict=True):
                     matches = np.flatnonzero(np.isclose(comparison.x, x, rtol=1e-8, atol=0))
                     if len(matches):
-                        sign_by_rival[opponent.label] = orientation * comparison.signs[matches[0]]
+                        sign_by_rival[rival.label] = orientation * comparison.signs[matches[0]]
         ahead, behind = (
             tuple(
                 tuple(label for label, sign in sign_by_rival.items() if sign == target_sign)
@@ -120,7 +125,7 @@ def compare_lines(
 
 
 def describe_leader(comparisons: Sequence[LineComparison]) -> str:
-    """Return which of several lines is clearly best, and where; empty where nothing can be said."""
+    """Return which of several lines is clearly best, and where; empty if none was compared."""
     if not any(rivals for comparison in comparisons for rivals in comparison.rivals):
         return ""
     leading = [comparison for comparison in comparisons if any(comparison.best)]
@@ -129,8 +134,9 @@ def describe_leader(comparisons: Sequence[LineComparison]) -> str:
         for comparison in comparisons
         if any(comparison.rivals) and not any(comparison.behind)
     ]
+    # The line that the text names, if it names a single one.
     sole = (leading or unbeaten)[0] if len(leading or unbeaten) == 1 else None
-    claimed = AS_CLAIMED if sole is not None and not sole.plotted.is_certified else ""
+    claimed_suffix = AS_CLAIMED if sole is not None and not sole.plotted.is_certified else ""
     if not leading and len(unbeaten) == 1:
         text = f"{unbeaten[0].plotted.line.label} is never clearly worse than another"
     elif not leading and not unbeaten:
@@ -153,7 +159,7 @@ def describe_leader(comparisons: Sequence[LineComparison]) -> str:
     else:
         text = f"{len(leading)} mechanisms are each clearly best somewhere"
     mixes_units = len({comparison.plotted.unit for comparison in comparisons}) > 1
-    return text + claimed + (", among those counted alike" if mixes_units else "")
+    return text + claimed_suffix + (", among those counted alike" if mixes_units else "")
 
 
 def subtract_best(
@@ -162,9 +168,9 @@ def subtract_best(
     """Return lines as differences to the best at each epsilon, seed by seed; better is higher.
 
     Returns:
-        The lines, and the best mean by epsilon. Shares are in percentage points.
+        The lines, and the best mean by epsilon. Differences of shares are in percentage points.
     """
-    candidates: dict[float, list[dict[int, float]]] = {}
+    candidates: dict[float, list[dict[int, float]]] = {}  # by epsilon: each line's values by seed
     for plotted in plotted_lines:
         for x, row in zip(plotted.x.tolist(), plotted.line.values, strict=True):
             values = dict(zip(plotted.line.seeds.tolist(), row.tolist(), strict=True))
@@ -189,8 +195,8 @@ def subtract_best(
 def compare_pair(a: PlottedLine, b: PlottedLine) -> PairComparison:
     """Compare two lines seed by seed; all mechanisms of a seed share its split.
 
-    At each epsilon the 95 % t interval of the mean difference decides, widened so that it holds for
-    all epsilons at once (Bonferroni).
+    They are compared at every epsilon of either line that both cover. The 95 % t interval of the
+    mean difference decides, widened so that it holds for all epsilons at once (Bonferroni).
     """
     low = max(a.x.min(), b.x.min())
     high = min(a.x.max(), b.x.max())
@@ -211,7 +217,7 @@ def compare_pair(a: PlottedLine, b: PlottedLine) -> PairComparison:
 
 
 def _compute_differences(a: PlottedLine, b: PlottedLine, x: Floats) -> tuple[Floats, int]:
-    """Return by how much line a is better than b, for the seeds that both have at every epsilon.
+    """Return how much better line a is than line b, for the seeds that both have at every epsilon.
 
     Args:
         a, b: the lines.
@@ -225,8 +231,8 @@ def _compute_differences(a: PlottedLine, b: PlottedLine, x: Floats) -> tuple[Flo
     common &= set(b.line.seeds[find_complete_seeds(b.line.values)].tolist())
     for plotted in (a, b):
         seed_values = plotted.line.values[:, np.isin(plotted.line.seeds, sorted(common))]
-        log_x, log_own = np.log(x), np.log(plotted.x)  # linear in log epsilon between neighbours
-        interpolated = [np.interp(log_x, log_own, column) for column in seed_values.T]
+        log_x, log_line_x = np.log(x), np.log(plotted.x)  # lines are linear in log epsilon
+        interpolated = [np.interp(log_x, log_line_x, column) for column in seed_values.T]
         by_line.append(
             np.stack(interpolated, axis=1) if common and len(x) else np.empty((len(x), 0))
         )

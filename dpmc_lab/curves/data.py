@@ -126,7 +126,7 @@ def compute_histogram(ratings: Ratings, bins: int = 40) -> Histogram:
     """
     values, counts = np.unique(ratings.values, return_counts=True)
     if len(values) <= bins:
-        gaps = np.diff(values)
+        gaps = np.diff(values)  # the closest bars touch
         return Histogram(values, float(gaps.min()) if len(gaps) else 1.0, counts.astype(np.int64))
     low = ratings.public.low
     high = ratings.public.high
@@ -135,7 +135,7 @@ def compute_histogram(ratings: Ratings, bins: int = 40) -> Histogram:
 
 
 def compute_tails(ratings: Ratings, points: int = 400) -> tuple[Tail, Tail]:
-    """Return the number of ratings of each user by rank, and of each item.
+    """Return the number of ratings by rank, for users and for items.
 
     Args:
         ratings: the ratings.

@@ -1,4 +1,4 @@
-"""Group mechanisms by what they protect, whom they trust and what they publish."""
+"""Group mechanisms by privacy unit, trust and publication."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class MechanismGroup(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Return what the group protects and whom it trusts."""
+        """Return what the group protects, and which party it trusts."""
         return f"{self.protects}, {self.trust}"
 
 
@@ -119,7 +119,6 @@ def group_mechanisms(
         lambda id: measurements.is_refuted(measurements.find_default_measured_bound(id))
     )
     groups: dict[tuple[str, Trust], list[MechanismChoice]] = {}
-    order = {protects: k for k, protects in enumerate(dict.fromkeys(_CHANGE_LABELS.values()))}
     for id, guarantee in guarantees.items():
         cls = registry.get_mechanism(id)
         request = cls.task, guarantee.change, guarantee.public
@@ -145,15 +144,24 @@ def group_mechanisms(
         choices.sort(
             key=lambda option: (task_labels.index(option.predicts), not option.recommended)
         )
-    group_keys = sorted(groups, key=lambda g: (order[g[0]], list(_TRUST_LABELS).index(g[1])))
+    change_labels, trusts = list(_CHANGE_LABELS.values()), list(_TRUST_LABELS)
+    ordered_groups = sorted(
+        groups.items(),
+        key=lambda group: (change_labels.index(group[0][0]), trusts.index(group[0][1])),
+    )
     return tuple(
-        MechanismGroup(group_key[0], _TRUST_LABELS[group_key[1]], tuple(groups[group_key]))
-        for group_key in group_keys
+        MechanismGroup(change_label, _TRUST_LABELS[trust], tuple(choices))
+        for (change_label, trust), choices in ordered_groups
     )
 
 
 def describe_claim_states(groups: Iterable[MechanismGroup], epsilon: float) -> str:
-    """Return how many claims are proved, only claimed, or refuted."""
+    """Return how many claims are proved, only claimed, or refuted, in one sentence.
+
+    Args:
+        groups: the mechanisms.
+        epsilon: their setting.
+    """
     states = [choice.state for group in groups for choice in group.choices]
     counts = [(states.count(state), state.word) for state in ClaimState]
     phrases = [f"{count} {'is' if count == 1 else 'are'} {word}" for count, word in counts if count]
@@ -162,12 +170,12 @@ def describe_claim_states(groups: Iterable[MechanismGroup], epsilon: float) -> s
 
 
 def format_publication(publishes: Publishes) -> str:
-    """Return what leaves the trusted side, in a few words."""
+    """Return what leaves the trusted side, in a few words: the label up to its first comma."""
     return publishes.value.split(";")[0].split(",")[0]
 
 
 def format_group_promise(guarantee: Guarantee) -> str:
-    """Return what a guarantee protects and whom it trusts, in a few words."""
+    """Return what a guarantee protects, and which party it trusts, in a few words."""
     protection = _CHANGE_LABELS[guarantee.change]
     claimed = "" if cards.is_upheld(guarantee) else " (claimed only)"
     return f"{protection[:1].lower()}{protection[1:]}, {_TRUST_LABELS[guarantee.trust]}{claimed}"

@@ -38,7 +38,7 @@ _SLACK = 1 + 1e-9  # claimed and certified may differ in the last digits
 class Interval(NamedTuple):
     """A mean over seeds with its 95 % t interval.
 
-    For a single seed the interval is the mean itself, so it says nothing.
+    For a single seed the interval is the mean itself, which is not an estimate of the error.
     """
 
     mean: float
@@ -133,7 +133,8 @@ class Line:
 
     def has_values(self, epsilons: Iterable[float], seeds: Iterable[int]) -> bool:
         """Return whether every seed has a value at every epsilon."""
-        rows, columns = ([*expected] for expected in (epsilons, seeds))
+        rows = [*epsilons]
+        columns = [*seeds]
         selected = self.values[np.isin(self.epsilon, rows)][:, np.isin(self.seeds, columns)]
         return selected.shape == (len(rows), len(columns)) and not bool(np.isnan(selected).any())
 
@@ -184,8 +185,8 @@ class CurveChart(NamedTuple):
         baselines: baselines without epsilon, which use no data of others or are not private.
         nonprivate_counterparts: the nonprivate reference, and nonprivate methods of papers.
         private_baselines: private baselines, which depend on epsilon too.
-        errors: mean metric of the methods without epsilon by id, from which the baseline of a line
-            follows.
+        errors: mean metric of the methods without epsilon by id; it decides which of several
+            baselines a line is compared with.
     """
 
     metric: Metric
@@ -341,9 +342,12 @@ def build_curve_chart(
 ) -> CurveChart:
     """Build the chart of some mechanisms with their baselines and nonprivate counterparts.
 
+    With item features there is one more baseline, which uses public facts and one's own ratings
+    alone. Baselines that can use item features are then drawn with features only.
+
     Args:
         stored_rows: rows of the user's store, by the key of the curve.
-        mechanisms: ids of the mechanisms.
+        mechanisms: ids of the mechanisms, in the order of their lines.
         metric: the metric to plot.
         shipped_rows: rows that came with the program; each fills in what `stored_rows` lacks.
     """
@@ -361,7 +365,7 @@ def build_curve_chart(
     steps = {step for curve in curve_rows for step in curve.info.prepare}
     errors = {flat_line.mechanism: flat_line.interval.mean for flat_line in flat_lines}
     baselines = {registry.choose_baseline(cls, steps, errors) for cls in classes}
-    feature_baselines = set()  # baselines that are drawn with features alone
+    feature_baselines = set()  # baselines that are drawn only with features
     if registry.has_features_step(steps):
         baselines |= {
             registry.WITHOUT_OTHERS_BASELINES[cls.task]
@@ -376,7 +380,7 @@ def build_curve_chart(
     counterparts = {cls.nonprivate_counterpart for cls in classes} - references
 
     def select_by_mechanism(ids: Collection[str], curves: Iterable[Curve]) -> tuple[Curve, ...]:
-        """Return the curves of these mechanisms, in their order."""
+        """Return the curves of these mechanisms, in the order of the curves."""
         return tuple(curve for curve in curves if curve.mechanism in ids)
 
     return CurveChart(
@@ -490,14 +494,14 @@ def has_item_features(curve: CurveRows | Line) -> bool:
 def _build_line(rows: CurveRows, metric: Metric) -> Line | None:
     """Return the line of a curve by epsilon; None without values at an epsilon."""
     measured = {
-        epsilon_and_seed: v
-        for epsilon_and_seed, v in rows.points[metric.name].items()
+        epsilon_and_seed: value
+        for epsilon_and_seed, value in rows.points[metric.name].items()
         if epsilon_and_seed[0] is not None
     }
     if not measured:
         return None
-    grid, seeds = (sorted(set(column)) for column in zip(*measured, strict=True))
-    claims = [rows.claims[epsilon] for epsilon in grid]
+    epsilons, seeds = (sorted(set(column)) for column in zip(*measured, strict=True))
+    claims = [rows.claims[epsilon] for epsilon in epsilons]
     first_claim = claims[0]
     certified = {
         unit: np.array([claim.units[unit] for claim in claims], dtype=float)
@@ -507,12 +511,12 @@ def _build_line(rows: CurveRows, metric: Metric) -> Line | None:
         info=rows.info,
         label=format_curve_label(rows.info),
         metric=metric,
-        epsilon=np.array(grid, dtype=float),
+        epsilon=np.array(epsilons, dtype=float),
         seeds=np.array(seeds),
-        values=np.array([[measured.get((e, s), math.nan) for s in seeds] for e in grid]),
+        values=np.array([[measured.get((e, s), math.nan) for s in seeds] for e in epsilons]),
         claimed=np.array([claim.claimed for claim in claims], dtype=float),
         change=first_claim.change,
-        certified={
+        certified={  # a store has no value, which becomes NaN, for an infinite epsilon
             unit: np.where(np.isnan(bounds), np.inf, bounds) for unit, bounds in certified.items()
         },
         reasons=first_claim.reasons,
@@ -566,7 +570,7 @@ def is_clearly_better(metric: Metric, first: Interval, second: Interval) -> bool
     """Return whether the first interval lies beyond the second in the better direction.
 
     Args:
-        metric: the metric, which says whether lower is better.
+        metric: the metric; for some, lower is better.
         first, second: means with their intervals.
     """
     return metric.sign * (first.mean - second.mean) > first.half_width + second.half_width
@@ -605,7 +609,7 @@ class PlottedLine(NamedTuple):
         x: array of shape (n_epsilons,), its epsilons in `unit`.
         unit: the unit of x, in words.
         is_certified: whether x is certified in that unit. If not, x is what is claimed and the line
-            is drawn hollow.
+            has open markers.
         reason: why x is not certified.
     """
 
@@ -624,8 +628,8 @@ class PlottedLine(NamedTuple):
 def place_on_axis(line: Line, epsilon_unit: EpsilonUnit) -> PlottedLine:
     """Return the line on the axis of a unit.
 
-    A line is never dropped: where nothing finite is certified in that unit, it is drawn hollow at
-    what is claimed.
+    A line is never dropped: where nothing finite is certified in that unit, it is drawn with open
+    markers at what is claimed. What is claimed defaults to the setting of epsilon.
     """
     claimed_epsilons = np.where(np.isnan(line.claimed), line.epsilon, line.claimed)
     if epsilon_unit is EpsilonUnit.PAPER:
@@ -711,14 +715,19 @@ def is_somewhere_better(first: Line | FlatLine, second: Line | FlatLine) -> bool
     line = first if isinstance(first, Line) else second
     assert isinstance(line, Line)
     pairs = ((first.interval_at(e), second.interval_at(e)) for e in line.epsilon.tolist())
-    return any(a and b and is_clearly_better(line.metric, a, b) for a, b in pairs)
+    return any(
+        first_interval
+        and second_interval
+        and is_clearly_better(line.metric, first_interval, second_interval)
+        for first_interval, second_interval in pairs
+    )
 
 
 # --- in words and numbers ----------------------------------------------------------------
 
 
 def format_caption(plotted_lines: Sequence[PlottedLine]) -> str:
-    """Return what a band and a mark mean; empty without lines."""
+    """Explain the bands and markers of a chart; the text is empty without lines."""
     bands = "; ".join(sorted({describe_band(plotted.band) for plotted in plotted_lines}))
     versions = ", ".join(sorted({plotted.line.version for plotted in plotted_lines}))
     return bands and (
@@ -753,6 +762,7 @@ def tabulate_chart(plotted_lines: Sequence[PlottedLine], *, numbers_only: bool =
         numbers_only: whether values are plain numbers with their unit in the head of the column,
             instead of formatted text.
     """
+    # All lines of a chart have the same metric, so the set has at most one element.
     unit_suffix = (
         "".join({f" ({plotted.line.metric.unit_label})" for plotted in plotted_lines})
         * numbers_only
@@ -760,9 +770,9 @@ def tabulate_chart(plotted_lines: Sequence[PlottedLine], *, numbers_only: bool =
     heads = (f"mean{unit_suffix}", f"from{unit_suffix}", f"to{unit_suffix}", "seeds")
     rows = []
     for plotted in plotted_lines:
-        text = "{:.6g}".format if numbers_only else plotted.line.metric.format_value
-        for x, *bounds, seeds in zip(*plotted.band, strict=True):
-            formatted = map(text, map(float, bounds))
+        format_value = "{:.6g}".format if numbers_only else plotted.line.metric.format_value
+        for x, *values, seeds in zip(*plotted.band, strict=True):
+            formatted = map(format_value, map(float, values))
             rows.append(
                 (
                     plotted.line.label,
@@ -829,7 +839,7 @@ def select_ranking_metrics(
 
 
 def describe_bars(methods: Mapping[str, Mapping[str, float]]) -> str:
-    """Describe the bars in words."""
+    """Describe the bars of ranking metrics in words, by method."""
     phrases = [
         f"{name}: "
         + ", ".join(

@@ -1,4 +1,4 @@
-"""Describe lower bounds that audits measured beforehand, beside cards, on curves and in groups."""
+"""Describe lower bounds that audits measured beforehand, for cards, curves and groups."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ METHOD_LABELS = {
 
 
 def format_measured_bound(bound: MeasuredBound) -> str:
-    """Return a bound measured beforehand, as it stands beside claimed and certified values."""
+    """Return a bound measured beforehand as text: 'at least 0.79 (Tracing one change, exact)'."""
     confidence = "exact" if bound.confidence is None else f"{100 * bound.confidence:g} %"
     bound_text = cards.format_epsilon(bound.measured, round_down=True)
     return f"at least {bound_text} ({METHOD_LABELS[AuditMethod(bound.method)]}, {confidence})"

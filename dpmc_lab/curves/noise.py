@@ -77,7 +77,7 @@ def describe_noise(release: Release) -> str:
 
 
 def name_binary_values(task: Task) -> tuple[str, str] | None:
-    """Return the names of 0 and 1 (or -1 and +1); None where the task's values are numbers."""
+    """Return names for a task's two values, 0 and 1 or -1 and +1; None where it has more values."""
     return _BINARY_NAMES.get(task)
 
 
@@ -117,7 +117,14 @@ def compute_density(
     draws: int = 5_000,
     reach: float | None = None,
 ) -> Density:
-    """Return the exact density from -reach to reach, and `draws` fresh samples as a histogram."""
+    """Return the exact density of noise, and a histogram of fresh draws.
+
+    Args:
+        release: the release with the noise.
+        seed: of the draws.
+        draws: number of draws.
+        reach: the axis goes from -reach to reach (default: some noise scales).
+    """
     noise = release
     if isinstance(noise, ModifiedLaplace):  # only the Laplace noise on a reported value
         noise = Laplace(query=noise.query, shape=(None,), sensitivity={}, scale=noise.scale)
@@ -158,6 +165,7 @@ def _compute_median_noise(noise: Additive, size: Floats) -> float:
     exact = _compute_exact_density(noise, x)
     if exact is None:
         return float(np.median(size))
+    # The trapezoidal rule gives the chance of an absolute value up to each x: twice one half.
     cumulative = np.concatenate([[0.0], np.cumsum((exact[1:] + exact[:-1]) * np.diff(x))])
     return float(np.interp(0.5, cumulative, x))
 
@@ -371,11 +379,11 @@ def _measure_noise(release: Release) -> tuple[str, float]:
 def describe_noise_scales(scales: Sequence[NoiseScale], epsilon: float) -> str:
     """Describe the noise of releases at an epsilon in words."""
     phrases = []
-    for release in scales:
-        nearest = int(np.argmin(np.abs(release.epsilon - epsilon)))
+    for noise_scale in scales:
+        nearest = int(np.argmin(np.abs(noise_scale.epsilon - epsilon)))
         phrases.append(
-            f"{release.name}: {release.unit} {release.scale[nearest]:.3g} at epsilon"
-            f" {release.epsilon[nearest]:g}"
+            f"{noise_scale.name}: {noise_scale.unit} {noise_scale.scale[nearest]:.3g} at epsilon"
+            f" {noise_scale.epsilon[nearest]:g}"
         )
     return "; ".join(phrases) + "."
 
@@ -383,8 +391,10 @@ def describe_noise_scales(scales: Sequence[NoiseScale], epsilon: float) -> str:
 def tabulate_noise_scales(scales: Sequence[NoiseScale]) -> Table:
     """Return the noise by epsilon as columns, one per release."""
     return {"epsilon": scales[0].epsilon.tolist()} | {
-        f"{release.name}: {release.query}": [float(f"{size:.4g}") for size in release.scale]
-        for release in scales
+        f"{noise_scale.name}: {noise_scale.query}": [
+            float(f"{size:.4g}") for size in noise_scale.scale
+        ]
+        for noise_scale in scales
     }
 
 
@@ -505,7 +515,7 @@ def tabulate_first_value(views: Mapping[float, BeforeAfter], task: Task) -> Tabl
         column = _find_first_column(view)
         names = dict(enumerate(name_binary_values(task) or ())) if view.rows == "users" else {}
         texts = []
-        for value in (float(side[0, column]) for side in (view.before, view.after)):
+        for value in (float(block[0, column]) for block in (view.before, view.after)):
             number = "not reported" if np.isnan(value) else format_short_number(value, 3)
             texts.append(f"{number} ({names[int(value)]})" if value in names else number)
         rows.append((f"{epsilon:g}", *texts))
@@ -513,7 +523,7 @@ def tabulate_first_value(views: Mapping[float, BeforeAfter], task: Task) -> Tabl
 
 
 def describe_first_value(view: BeforeAfter) -> str:
-    """Return what the first value of a block is."""
+    """Return in words whose the first value of a block is, and for which item."""
     owner = "One person's" if view.rows == "users" else "All users'"
     return f"{owner} value for “{view.items[_find_first_column(view)]}”"
 
@@ -525,11 +535,12 @@ def get_first_noise(view: BeforeAfter) -> float:
 
 
 def _find_first_column(view: BeforeAfter) -> int:
+    """Return the first column with a value before noise in the first row."""
     return int(np.argmax(~np.isnan(view.before[0])))
 
 
 def format_row_title(view: BeforeAfter, row: int = 0) -> str:
-    """Return whose values a row of the picture holds."""
+    """Return the title of a row of the picture, which states whose values it holds."""
     if view.rows == "users":
         return f"Row {row + 1} of {len(view.users)}: one person's values, before and after"
     if view.rows == "items":
@@ -545,8 +556,8 @@ def describe_row(view: BeforeAfter, user: int = 0) -> str:
     differences = np.abs(noisy[is_present] - row[is_present])
     n_missing = int(np.isnan(differences).sum())
     differences = differences[~np.isnan(differences)]
-    if n_missing or np.isnan(row[~np.isnan(noisy)]).any():
-        n_invented = int((~np.isnan(noisy) & ~is_present).sum())
+    n_invented = int((~np.isnan(noisy) & ~is_present).sum())
+    if n_missing or n_invented:
         return (
             f"{format_count(int(is_present.sum()), 'rating')} of one row: left out {n_missing},"
             " reported with noise"

@@ -47,7 +47,7 @@ from dpmc_lab.curves.lines import (
 from dpmc_lab.curves.text import Table, build_table, format_count
 
 N_RESAMPLES = 2_000
-MIN_SEEDS = 3  # with fewer seeds an interval is too wide to say anything
+MIN_SEEDS = 3  # with fewer seeds an interval is too wide to be useful
 UNCLEAR = "not clearly better than {}"
 _SINGLE_SEED = "(one seed: no interval)"
 
@@ -272,7 +272,7 @@ def describe_required_epsilon(
 
 
 def tabulate_required_epsilons(answers: Sequence[RequiredEpsilon]) -> Table:
-    """Return what each line needs for the target, as columns."""
+    """Return the epsilon that each line needs for the target, as columns."""
     names = ("mechanism", "wanted", "epsilon", "from", "to", "counts", "certified", "best")
     rows = [
         (
@@ -290,7 +290,7 @@ def tabulate_required_epsilons(answers: Sequence[RequiredEpsilon]) -> Table:
 
 
 def format_required_epsilon(answer: RequiredEpsilon) -> str:
-    """Return the epsilon alone, or why there is none: '1.2', '0.1 or less', 'not reached'."""
+    """Return the epsilon without its interval: '1.2', '0.1 or less', 'not reached'."""
     if math.isinf(answer.epsilon.value):
         return "not reached"
     if answer.epsilon.value <= answer.plotted.x[0]:
@@ -353,34 +353,37 @@ def describe_cost(
     if equal := find_equal_costs(answers):
         ends = (format_required_epsilon(answer) for answer in (equal[0], equal[-1]))
         span = " to ".join(dict.fromkeys(ends))
-        number = dict(enumerate(_NUMBER_WORDS, 2)).get(len(equal), str(len(equal)))
+        number = _NUMBER_WORDS.get(len(equal), str(len(equal)))
         return f"These {number} cost the same here: epsilon {span} for {goal}"
     return (
         f"{capitalise(goal)} takes {span} with {len(proved)} certified mechanisms of {len(answers)}"
     )
 
 
-_NUMBER_WORDS = ("two", "three", "four", "five", "six")
+_NUMBER_WORDS = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six"}
 
 
 def find_equal_costs(answers: Sequence[RequiredEpsilon]) -> list[RequiredEpsilon]:
     """Return the cheapest certified answers that cannot be told apart, if there are several.
 
-    Their epsilons are within 10 % of each other, in one unit and within the epsilons computed, and
-    all their intervals have an epsilon in common.
+    Their epsilons are at most 10 % above the cheapest, in one unit and within the epsilons
+    computed, and all their intervals have an epsilon in common.
+
+    Args:
+        answers: the epsilon that each line needs for the same target.
     """
     equal: list[RequiredEpsilon] = []
     for answer in sorted(answers, key=lambda answer: answer.epsilon.value):
-        members = [*equal, answer]
+        candidates = [*equal, answer]
         if (
             answer.plotted.is_certified
-            and answer.plotted.unit == members[0].plotted.unit
+            and answer.plotted.unit == candidates[0].plotted.unit
             and answer.epsilon.seeds >= MIN_SEEDS
             and answer.plotted.x[0] < answer.epsilon.value < math.inf
-            and answer.epsilon.value <= 1.1 * members[0].epsilon.value
-            and max(m.epsilon.low for m in members) <= min(m.epsilon.high for m in members)
+            and answer.epsilon.value <= 1.1 * candidates[0].epsilon.value
+            and max(c.epsilon.low for c in candidates) <= min(c.epsilon.high for c in candidates)
         ):
-            equal = members
+            equal = candidates
     return equal if len(equal) > 1 else []
 
 
@@ -392,6 +395,9 @@ def choose_target_range(values: Sequence[float]) -> tuple[float, float, float]:
 
     They are round numbers around all values, in about a hundred steps of 1, 2 or 5 times a power of
     ten.
+
+    Args:
+        values: values of the metric.
     """
     low = min(values)
     high = max(values)
@@ -440,26 +446,26 @@ def _find_crossings(x: Floats, fitted: Floats, goal: float) -> Floats:
         goal: the value to reach.
     """
     above = fitted >= goal - 1e-12  # equal means differ by rounding
-    k = np.argmax(above, axis=1)
-    row = np.arange(len(k))
-    previous = np.maximum(k - 1, 0)
+    first = np.argmax(above, axis=1)
+    row = np.arange(len(first))
+    previous = np.maximum(first - 1, 0)
     low = fitted[row, previous]
-    high = fitted[row, k]
+    high = fitted[row, first]
     share = (goal - low) / np.where(high > low, high - low, 1.0)
-    between = np.exp(np.log(x[previous]) + share * np.log(x[k] / x[previous]))
-    crossings: Floats = np.where(k == 0, x[0], between)
+    between = np.exp(np.log(x[previous]) + share * np.log(x[first] / x[previous]))
+    crossings: Floats = np.where(first == 0, x[0], between)
     crossings[~above.any(axis=1)] = np.inf
     return crossings
 
 
-# --- what of the gain is kept ------------------------------------------------------------
+# --- the share of the gain that is kept --------------------------------------------------
 
 
 class GainShare(NamedTuple):
     """The share of the gain over the baseline that is left at an epsilon.
 
     Attributes:
-        share: by the means alone.
+        share: the share, computed from the means over seeds.
         is_clear: whether the seeds distinguish the line from the baseline, and the gain from zero.
         label: the share in words, or why it is not clear.
         half_width: of the interval of the share, where it is clear.
@@ -475,6 +481,8 @@ def find_gain_ends(
     chart: CurveChart, line: Line, epsilon: float
 ) -> tuple[Interval | None, Interval | None]:
     """Return the intervals of the line's baseline and of the nonprivate reference at an epsilon.
+
+    An interval is None where it is missing, and where the line is a baseline itself.
 
     Args:
         chart: the chart with the baselines and the nonprivate reference.
@@ -496,6 +504,8 @@ def compute_gain_share(
     chart: CurveChart, line: Line, epsilon: float, best: Interval | None = None
 ) -> GainShare | None:
     """Compute the share of the gain over the baseline that is left at an epsilon.
+
+    The share is (metric - baseline) / (best - baseline).
 
     Args:
         chart: the chart with the baselines and the nonprivate reference.
@@ -523,7 +533,7 @@ def compute_gain_share(
     elif not is_clearly_better(metric, best, baseline):
         label = f"nothing to keep: no privacy is {unclear} either"
     elif is_clearly_better(metric, current, baseline):
-        # To first order, as if the three means were independent.
+        # The error of the share to first order, as if the three means were independent.
         errors = (
             current.half_width,
             (1 - share) * baseline.half_width,
@@ -554,10 +564,8 @@ def find_clear_epsilon(chart: CurveChart, line: Line) -> float | None:
         (e, line.interval_at(e), find_gain_ends(chart, line, e)[0]) for e in line.epsilon.tolist()
     ]
     comparable = [(e, current, baseline) for e, current, baseline in points if current and baseline]
-    if (
-        not comparable
-        or min(min(current.seeds, baseline.seeds) for _, current, baseline in comparable)
-        < MIN_SEEDS
+    if not comparable or any(
+        min(current.seeds, baseline.seeds) < MIN_SEEDS for _, current, baseline in comparable
     ):
         return None
     clear_epsilons = (
@@ -569,7 +577,7 @@ def find_clear_epsilon(chart: CurveChart, line: Line) -> float | None:
 
 
 def describe_baseline_limit(chart: CurveChart) -> str:
-    """Return below which epsilon no line is clearly better than its baseline.
+    """Describe below which epsilon no line is clearly better than its baseline.
 
     The text is empty where a line is always clearly better. Epsilon is the setting, which counts
     what each method protects.
@@ -590,9 +598,14 @@ def describe_baseline_limit(chart: CurveChart) -> str:
 
 
 def find_lasting_epsilon(epsilons: Sequence[float], holds: Sequence[bool]) -> float | None:
-    """Return the epsilon from which on a condition holds; None where it fails at the last."""
-    first = max((k + 1 for k, is_true in enumerate(holds) if not is_true), default=0)
-    return epsilons[first] if first < len(epsilons) else None
+    """Return the epsilon from which on a condition holds; None where it fails at the last.
+
+    Args:
+        epsilons: epsilons in increasing order.
+        holds: whether the condition holds at each.
+    """
+    start = max((k + 1 for k, is_true in enumerate(holds) if not is_true), default=0)
+    return epsilons[start] if start < len(epsilons) else None
 
 
 # --- where a curve stands at an epsilon --------------------------------------------------
@@ -603,6 +616,10 @@ def describe_at_epsilon(chart: CurveChart, epsilon: float) -> str:
 
     The text states the metric, the share of the gain, the baselines and the reference; it is empty
     where nothing is computed at this epsilon.
+
+    Args:
+        chart: the chart.
+        epsilon: the setting.
     """
     line = chart.lines[0]
     metric = chart.metric
@@ -632,6 +649,8 @@ def describe_chart_at(chart: CurveChart, epsilon: float) -> str:
 
 class SliderTarget(NamedTuple):
     """The epsilon that a target quality needs, as a position on the slider.
+
+    A script in the browser reads these fields by their names.
 
     Attributes:
         goal: the target with its unit.

@@ -1,7 +1,7 @@
 """Show people of a data set: what they rated, what the server gets and what is recommended.
 
 The lists at every epsilon come from the first seed of the sweep that made the curve (see toplists);
-those of the samples ship beside their curves.
+those of the samples ship with their curves.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ _N_RATED, _N_MISSING = 6, 2  # displayed cells of a person, with and without a r
 @dataclass(frozen=True)
 class Person:
     """One user of a data set.
+
+    The names of the fields are those in the files that `write_people` writes.
 
     Attributes:
         name: name in the source, or row number.
@@ -111,20 +113,20 @@ def select_people(train: Ratings, plain: Sequence[Sequence[int]], items: Collect
         items: further items whose titles are needed.
     """
     users = toplists.sample_users(train)
-    counts = np.diff(train.indptr)
+    counts, item_counts = count_ratings(train)
     order = np.argsort(counts[users], kind="stable")
+    # Quantiles of few users may coincide; a dict keeps each user once, in order.
     positions = dict.fromkeys(int(order[round(q * (len(order) - 1))]) for q in QUANTILES)
-    item_counts = count_ratings(train)[1]
     popular = toplists.list_popular_items(train)
     selected = []
     for position in positions:
         user = int(users[position])
         row = slice(train.indptr[user], train.indptr[user + 1])
-        items_of = train.items[row]
+        user_items = train.items[row]
         values = train.values[row]
         # The most rated items that the user rated, and popular ones without the user's rating.
-        best = np.argsort(-item_counts[items_of], kind="stable")[:_N_RATED]
-        rated = [(format_item_title(train, int(items_of[n])), float(values[n])) for n in best]
+        best = np.argsort(-item_counts[user_items], kind="stable")[:_N_RATED]
+        rated = [(format_item_title(train, int(user_items[k])), float(values[k])) for k in best]
         cells = (
             *rated,
             *((format_item_title(train, item), None) for item in popular[position][:_N_MISSING]),
@@ -172,24 +174,25 @@ def load_people_from_store(
     stored = {
         key: load_top_lists(store, ids[key]) for key in keys if key in ids and key != reference
     }
+    # Titles are added below, when the items of all lists are known.
     selected = select_people(train, plain, ())
     positions = [person.place for person in selected.people]
     lists_by_curve: dict[str, dict[float, TopLists]] = {}
     for key, by_epsilon in stored.items():
         for epsilon, lists in by_epsilon.items():
             if epsilon is not None:
-                common = toplists.count_shared_items(lists, plain)
+                shared = toplists.count_shared_items(lists, plain)
                 lists_by_curve.setdefault(key, {})[epsilon] = TopLists(
                     tuple(tuple(lists[k]) for k in positions),
-                    tuple(common[k] for k in positions),
-                    _round_mean(common),
+                    tuple(shared[k] for k in positions),
+                    _round_mean(shared),
                 )
     listed_items = {
-        i
+        item
         for curve_lists in lists_by_curve.values()
         for epsilon_lists in curve_lists.values()
         for person_items in epsilon_lists.items
-        for i in person_items
+        for item in person_items
     }
     return select_people(train, plain, listed_items), lists_by_curve
 
@@ -200,7 +203,7 @@ def write_people(
     visitor_lists: Mapping[str, VisitorLists],
     stream: IO[str],
 ) -> None:
-    """Write the JSON file of people and lists that ships beside a sample's curves for a task.
+    """Write the JSON file of people and lists that ships with a sample's curves for a task.
 
     Args:
         people: the users that are shown, with their lists without privacy.
@@ -246,21 +249,29 @@ def load_people(data: str, task: Task, key: str) -> PeopleWithLists | None:
     ]
     titles = {int(item): name for item, name in document["titles"].items()}
     lists = {
-        float(epsilon): TopLists(tuple(map(tuple, items)), tuple(common), everyone)
-        for epsilon, (items, common, everyone) in document["curves"][key].items()
+        float(epsilon): TopLists(tuple(map(tuple, items)), tuple(shared), everyone)
+        for epsilon, (items, shared, everyone) in document["curves"][key].items()
     }
     return People(tuple(persons), titles, document["popular"]), lists
 
 
 def _read_people_file(data: str, task: Task, key: str) -> Any:
-    """Return the JSON document that `write_people` wrote for a curve; None where there is none."""
+    """Return the JSON document that `write_people` wrote for a curve; None where there is none.
+
+    Curves with and without item features have a file each.
+
+    Args:
+        data: id of the sample.
+        task: the task.
+        key: key of the curve.
+    """
     names = (
         shipped.build_curve_file_name(data, task, with_item_features=with_item_features)
         for with_item_features in (False, True)
     )
     paths = ((shipped.CURVE_FOLDER / name).with_suffix(".json") for name in names)
-    texts = (json.loads(p.read_text(encoding="utf-8")) for p in paths if p.is_file())
-    return next((text for text in texts if key in text["curves"]), None)
+    documents = (json.loads(p.read_text(encoding="utf-8")) for p in paths if p.is_file())
+    return next((document for document in documents if key in document["curves"]), None)
 
 
 def load_visitor_lists(data: str, task: Task, key: str) -> VisitorLists | None:
@@ -274,7 +285,7 @@ def load_visitor_lists(data: str, task: Task, key: str) -> VisitorLists | None:
     document = _read_people_file(data, task, key)
     if document is None or key not in document.get("yours", ()):
         return None
-    *values, qualities = document["yours"][key]
+    *values, qualities = document["yours"][key]  # the fields of `VisitorLists` in their order
     return VisitorLists._make([*values, [ListQuality(*quality) for quality in qualities]])
 
 
@@ -311,10 +322,13 @@ def draw_server_view(
     if guarantee.trust is not Trust.LOCAL or release is None:
         return None
     rng = np.random.default_rng(person.place)
-    chances = rng.random((len(person.cells), 2))
-    true_values = np.array([math.nan if v is None else v for _, v in person.cells])
+    uniforms = rng.random((len(person.cells), 2))
+    true_values = np.array([math.nan if value is None else value for _, value in person.cells])
     reported = np.array(
-        [_randomise_cell(release, v, u, public) for v, u in zip(true_values, chances, strict=True)]
+        [
+            _randomise_cell(release, value, pair, public)
+            for value, pair in zip(true_values, uniforms, strict=True)
+        ]
     )
     unchanged = (reported == true_values) | (np.isnan(reported) & np.isnan(true_values))
     if isinstance(release, RandomizedResponse) and mechanism.task is Task.BINARY:
@@ -328,6 +342,9 @@ def draw_server_view(
 def _randomise_cell(release: Release, value: float, uniforms: Floats, public: PublicFacts) -> float:
     """Return what is reported of one cell, in rating points; NaN for no report.
 
+    The release works on the range scaled to -1..1. The second number is inverted through the
+    distribution function of Laplace noise, where there is any.
+
     Args:
         release: the release of a local mechanism.
         value: the true rating; NaN for none.
@@ -335,24 +352,25 @@ def _randomise_cell(release: Release, value: float, uniforms: Floats, public: Pu
         public: public facts of the ratings.
     """
     missing = math.isnan(value)
-    unit = 0.0 if missing else (value - public.middle) / public.half_width
+    scaled = 0.0 if missing else (value - public.middle) / public.half_width
     if isinstance(release, ModifiedLaplace):
         chance = release.reported_if_missing if missing else release.reported_if_rated
         if uniforms[0] >= chance:
             return math.nan
         sign = 1.0 if uniforms[1] > 0.5 else -1.0
         noise = -release.scale * sign * math.log1p(-2 * abs(uniforms[1] - 0.5))
-        return public.middle + public.half_width * (unit + noise)
-    if isinstance(release, SymbolChannel):
+        return public.middle + public.half_width * (scaled + noise)
+    if isinstance(release, SymbolChannel):  # symbol 0 is no rating, symbol k the k-th level
         levels = np.array(release.levels)
-        true_symbol = 0 if missing else 1 + int(np.argmin(np.abs(levels - unit)))
+        true_symbol = 0 if missing else 1 + int(np.argmin(np.abs(levels - scaled)))
         symbol = _pass_channel(release.matrix[true_symbol], true_symbol, uniforms)
         return math.nan if symbol == 0 else public.middle + public.half_width * levels[symbol - 1]
     if isinstance(release, RandomizedResponse):
         true_symbol = int(not missing and value > 0)
         symbol = _pass_channel(release.matrix[true_symbol], true_symbol, uniforms)
-        clicks = public.low == 0
-        return (1.0 if symbol else math.nan) if clicks else (1.0 if symbol else -1.0)
+        has_only_clicks = public.low == 0
+        unreported = math.nan if has_only_clicks else -1.0
+        return 1.0 if symbol else unreported
     raise DpmcError(f"'{release.query}' tells nothing cell by cell")
 
 
@@ -371,26 +389,26 @@ def _pass_channel(row: Floats, true_symbol: int, uniforms: Floats) -> int:
         return true_symbol
     other_symbols = np.delete(np.arange(len(row)), true_symbol)
     edges = np.cumsum(row[other_symbols])
-    return int(
-        other_symbols[
-            np.searchsorted(edges, uniforms[1] * edges[-1], side="right").clip(
-                max=len(other_symbols) - 1
-            )
-        ]
-    )
+    position = np.searchsorted(edges, uniforms[1] * edges[-1], side="right")
+    return int(other_symbols[position.clip(max=len(other_symbols) - 1)])  # rounding may exceed it
 
 
 def count_outcomes(guarantee: Guarantee, value: float, public: PublicFacts) -> list[int]:
     """Return how many of 100 reports of a rating are true, changed or empty.
 
-    The chances are evenly spaced, so the counts are those of the channel, rounded. A number with
-    noise counts as true within an eighth of the range of ratings.
+    The random numbers are replaced by evenly spaced ones, so the counts are those of the channel,
+    rounded. A number with noise counts as true within an eighth of the range of ratings.
+
+    Args:
+        guarantee: guarantee of a local mechanism.
+        value: the rating.
+        public: public facts of the prepared ratings.
     """
     release = find_main_release(guarantee)
     assert release is not None
     tolerance = (public.high - public.low) / 8 * isinstance(release, ModifiedLaplace)
-    chances = (np.arange(100) + 0.5) / 100
-    uniforms = np.column_stack([chances, np.modf(100 * chances * _GOLDEN_RATIO)[0]])
+    grid = (np.arange(100) + 0.5) / 100
+    uniforms = np.column_stack([grid, np.modf(100 * grid * _GOLDEN_RATIO)[0]])
     reports = np.array([_randomise_cell(release, value, pair, public) for pair in uniforms])
     missing = int(np.isnan(reports).sum())
     changed = int((np.abs(reports - value) > tolerance).sum())
@@ -409,7 +427,7 @@ _N_WELL_KNOWN, _N_LISTED = 60, 300  # most rated items that prompts, and lists, 
 _N_FOLDS = 3  # groups of users; each judges lists of runs without its ratings
 _MIN_OTHER_RATINGS = 10  # ratings of a judge besides those of the six prompts
 _MIN_JUDGES = 30
-_N_REPORTS = 3  # times that each judge's answers are randomised anew
+_N_REPORTS = 3  # times that each judge's answers are randomised
 _MIN_VARIANCE = 0.05  # variance of a sign about its score
 
 
@@ -449,14 +467,15 @@ def describe_people(people: People, data: Dataset, mechanism: Mechanism) -> Peop
         data: the data set.
         mechanism: the method whose lists are displayed.
     """
-    ratings, (names, categories) = data.ratings, _load_categories(data)
+    ratings = data.ratings
+    names, categories = _load_categories(data)
     descriptions = []
     for person in people.people:
         user_ids = ratings.user_ids
+        # A person without a name in the source has a row number, counted from 1.
         user = int(person.name) - 1 if user_ids is None else user_ids.index(person.name)
-        rated_categories = (
-            categories[ratings.items[ratings.indptr[user] : ratings.indptr[user + 1]]] > 0
-        )
+        user_items = ratings.items[ratings.indptr[user] : ratings.indptr[user + 1]]
+        rated_categories = categories[user_items] > 0
         descriptions.append(
             describe_anonymous_user(person.rated, data.name, clicks=ratings.has_only_clicks)
         )
@@ -493,7 +512,8 @@ def choose_prompts(mechanism: Mechanism, data: Dataset) -> tuple[Prompt, ...]:
     )
     if not signs or guarantee.trust is not Trust.LOCAL or mechanism.id == mechanism.baseline:
         return ()
-    (names, categories), counts = _load_categories(data), count_ratings(data.ratings)[1]
+    names, categories = _load_categories(data)
+    counts = count_ratings(data.ratings)[1]
     best = np.argsort(-counts, kind="stable")[:_N_WELL_KNOWN]
     return tuple(
         Prompt(
@@ -531,6 +551,9 @@ def _choose_dissimilar_items(items: Ints, categories: Floats) -> Ints:
 class VisitorModel(NamedTuple):
     """What a run predicts for a user who was not in it.
 
+    The scores of users are modelled as a Gaussian whose mean and covariance are those of the run's
+    users. A visitor's scores are its conditional mean given the visitor's answers.
+
     Attributes:
         base: array of shape (n_items,), scores before any answer.
         projections: array of shape (n_items, rank), change of the scores per standard deviation in
@@ -544,16 +567,24 @@ class VisitorModel(NamedTuple):
 
     @classmethod
     def from_model(cls, model: Model, train: Ratings) -> VisitorModel:
-        """Build the model of a new user from the factors of a run."""
+        """Build the model of a new user from the factors of a run.
+
+        Args:
+            model: the run's model.
+            train: its training ratings, as signs.
+
+        Raises:
+            DpmcError: the model has no factors.
+        """
         if model.factors is None:
             raise DpmcError("answers fold into item factors, which this method does not have")
-        left = model.factors.left[np.unique(train.users)]
-        right = model.factors.right
-        mean = left.mean(axis=0)
-        _, sizes, directions = np.linalg.svd(left - mean, full_matrices=False)
-        projections = right @ (directions.T * (sizes / math.sqrt(len(left))))
+        user_factors = model.factors.left[np.unique(train.users)]
+        item_factors = model.factors.right
+        mean = user_factors.mean(axis=0)
+        _, sizes, directions = np.linalg.svd(user_factors - mean, full_matrices=False)
+        projections = item_factors @ (directions.T * (sizes / math.sqrt(len(user_factors))))
         explained = float(np.mean(model.predict(train.users, train.items) ** 2))
-        return cls(right @ mean, projections, max(1 - explained, _MIN_VARIANCE))
+        return cls(item_factors @ mean, projections, max(1 - explained, _MIN_VARIANCE))
 
     def score_items(self, items: Ints, prompt_items: Ints, values: Floats, noise: float) -> Floats:
         """Score items, given answers about the six prompts.
@@ -615,7 +646,8 @@ class ListQuality(NamedTuple):
 class VisitorLists(NamedTuple):
     """What a browser needs to compute a visitor's lists from answers.
 
-    Sequences by epsilon have a last entry for the nonprivate reference.
+    Sequences by epsilon have a last entry for the nonprivate reference. A script in the browser
+    reads these fields by their names.
 
     Attributes:
         titles: of the most rated items, which lists are made of.
@@ -641,7 +673,8 @@ def build_visitor_lists(
     """Build what a visitor's lists are computed from, and measure how good such lists are.
 
     The runs have the first seed of the curve. Users stand in for visitors: each third of them
-    judges the lists of runs without its ratings.
+    judges the lists of runs without its ratings. Fold 0 holds out nobody; its runs give the scores
+    that visitors get.
 
     Args:
         mechanisms: the method at every epsilon of the slider.
@@ -663,7 +696,7 @@ def build_visitor_lists(
     residual_variances: list[float] = []
     liked: list[list[Floats]] = [[] for _ in methods]  # by method: the three shares of each judge
     for fold in range(_N_FOLDS + 1):
-        held_out_users = users[users % _N_FOLDS == fold - 1]  # nobody in fold 0
+        held_out_users = users[users % _N_FOLDS == fold - 1]
         train = problem.train.select(~np.isin(problem.train.users, held_out_users))
         judges = [
             _Judge.from_ratings(prepared, user, listed, _load_categories(data)[1])
@@ -683,7 +716,7 @@ def build_visitor_lists(
                 residual_variances.append(visitor.residual_variance)
             flips = FlipChances.from_guarantee(run.guarantee)
             liked[k] += [
-                judge.share_liked(visitor, counts, flips, rng) for judge in judges if judge
+                judge.judge_lists(visitor, counts, flips, rng) for judge in judges if judge
             ]
     unit = float(np.abs(score_tables).max()) / (2**15 - 1)
     return VisitorLists(
@@ -710,7 +743,7 @@ def summarise_list_quality(liked: Floats, n_epsilons: int) -> ListQuality:
     if len(liked) < _MIN_JUDGES:
         return ListQuality(len(liked), 0.0, 0.0, 0.0, -1.0)
     level = 1 - (1 - LEVEL) / n_epsilons
-    leads = [compute_interval(liked[:, 0] - other, level) for other in liked[:, 1:].T]
+    leads = [compute_interval(liked[:, 0] - rival, level) for rival in liked[:, 1:].T]
     personal, common, most_rated = liked.mean(axis=0).tolist()
     return ListQuality(
         len(liked), personal, common, most_rated, min(lead.mean - lead.half_width for lead in leads)
@@ -719,6 +752,8 @@ def summarise_list_quality(liked: Floats, n_epsilons: int) -> ListQuality:
 
 class FlipChances(NamedTuple):
     """The chances that a dislike or a like is reported as the other; zero without privacy.
+
+    A script in the browser reads these fields by their names.
 
     Attributes:
         no: chance that a dislike is reported as a like.
@@ -738,7 +773,7 @@ class FlipChances(NamedTuple):
         release = find_main_release(guarantee)
         if not isinstance(release, RandomizedResponse):
             return cls(0.0, 0.0, 1.0, 0.0)
-        (_, no), (yes, _) = release.channel
+        (_, no), (yes, _) = release.channel  # rows are dislike and like, and so are columns
         debias_factor = 1 - no - yes
         return cls(no, yes, debias_factor, 2 * (no * (1 - no) + yes * (1 - yes)) / debias_factor**2)
 
@@ -748,15 +783,15 @@ class _Judge(NamedTuple):
 
     Attributes:
         prompt_items: array of shape (6,), indices of the six items.
-        signs: array of shape (6,), their ratings.
-        other_items: indices of the other rated items.
-        truth: their ratings.
+        signs: array of shape (6,), their ratings, -1 or 1.
+        other_items: array of shape (n_other,), indices of the other rated items.
+        other_signs: array of shape (n_other,), their ratings, -1 or 1.
     """
 
     prompt_items: Ints
     signs: Floats
     other_items: Ints
-    truth: Floats
+    other_signs: Floats
 
     @classmethod
     def from_ratings(
@@ -776,17 +811,14 @@ class _Judge(NamedTuple):
         rated = listed[signs[listed] != 0]
         prompt_items = _choose_dissimilar_items(rated, categories)
         other_items = rated[~np.isin(rated, prompt_items)]
-        enough = len(prompt_items) and len(other_items) >= _MIN_OTHER_RATINGS
-        return (
-            cls(prompt_items, signs[prompt_items], other_items, signs[other_items])
-            if enough
-            else None
-        )
+        if len(prompt_items) == 0 or len(other_items) < _MIN_OTHER_RATINGS:
+            return None
+        return cls(prompt_items, signs[prompt_items], other_items, signs[other_items])
 
-    def share_liked(
+    def judge_lists(
         self, visitor: VisitorModel, counts: Ints, flips: FlipChances, rng: Rng
     ) -> Floats:
-        """Return which share of three lists the judge likes.
+        """Return which share of each of three lists the judge likes.
 
         Args:
             visitor: the model that makes lists from reports.
@@ -800,20 +832,22 @@ class _Judge(NamedTuple):
         """
         no, yes, debias_factor, noise = flips
 
-        def share(scores: Floats | Ints) -> float:
+        def share_liked(scores: Floats | Ints) -> float:
             """Return the liked share of the list that these scores of the other items give."""
             best = np.argsort(-scores, kind="stable")[: toplists.LIST_LENGTH]
-            return float(np.mean(self.truth[best] > 0))
+            return float(np.mean(self.other_signs[best] > 0))
 
-        def share_with_answers(chance: Floats) -> float:
-            """Return the liked share of the list from reports, flipped by these random numbers."""
-            flipped = chance < np.where(self.signs > 0, yes, no)
+        def share_liked_after(uniforms: Floats) -> float:
+            """Return the liked share of the list after reports that these numbers randomise."""
+            flipped = uniforms < np.where(self.signs > 0, yes, no)
+            # A true sign s is reported as s debias_factor - yes + no on average.
             values = (np.where(flipped, -self.signs, self.signs) + yes - no) / debias_factor
-            return share(visitor.score_items(self.other_items, self.prompt_items, values, noise))
+            return share_liked(
+                visitor.score_items(self.other_items, self.prompt_items, values, noise)
+            )
 
         personal = np.mean(
-            [share_with_answers(chance) for chance in rng.random((_N_REPORTS, _N_PROMPTS))]
+            [share_liked_after(uniforms) for uniforms in rng.random((_N_REPORTS, _N_PROMPTS))]
         )
-        return np.array(
-            [personal, share(visitor.base[self.other_items]), share(counts[self.other_items])]
-        )
+        common = share_liked(visitor.base[self.other_items])
+        return np.array([personal, common, share_liked(counts[self.other_items])])

@@ -81,7 +81,7 @@ class MessagePlay:
 
 
 def format_position(play: MessagePlay, position: int) -> str:
-    """Return where the play is after `position` messages."""
+    """Describe the play after `position` messages: its opening, or the last of these messages."""
     if position == 0:
         return f"{play.opening}. Press Next to see the first of {len(play.messages)} messages."
     message = play.messages[position - 1]
@@ -93,7 +93,13 @@ def format_position(play: MessagePlay, position: int) -> str:
 
 
 def tabulate_received(play: MessagePlay, party: str, n_messages: int) -> Table:
-    """Return what a party received among the first `n_messages` messages, as columns."""
+    """Return what a party received, as columns.
+
+    Args:
+        play: the run.
+        party: name of the party.
+        n_messages: how many messages of the run count, from the first one on.
+    """
     received = (m for m in play.messages[:n_messages] if m.receiver == party)
     rows = ((m.round, m.sender, m.kind, m.summary or "(nothing)") for m in received)
     return build_table(("round", "from", "message", "content"), rows)
@@ -134,25 +140,30 @@ class ScenarioPlay(MessagePlay):
 def find_small_items(ratings: Ratings) -> dict[int, str]:
     """Find items with about as many raters as fit on a screen.
 
+    Args:
+        ratings: the ratings.
+
     Returns:
-        The title of each item with its number of raters, by the item's index.
+        The title of each item with its number of raters, by the item's index; the number of raters
+        that is closest to USERS_SHOWN comes first.
 
     Raises:
         BadRatings: no item has two raters, or all ratings are equal.
     """
     check_varied(Task.RATINGS, ratings)
     _, raters = count_ratings(ratings)
-    enough = np.flatnonzero(raters >= 2)
-    if len(enough) == 0:
+    candidates = np.flatnonzero(raters >= 2)
+    if len(candidates) == 0:
         raise BadRatings("no item has two raters, so nobody could hide behind another")
-    nearest = enough[np.argsort(np.abs(raters[enough] - USERS_SHOWN), kind="stable")]
+    distances = np.abs(raters[candidates] - USERS_SHOWN)
+    nearest = candidates[np.argsort(distances, kind="stable")]
     return {
         int(i): f"{format_item_title(ratings, int(i))} ({raters[i]})" for i in nearest[:ITEMS_SHOWN]
     }
 
 
 def select_raters(ratings: Ratings, item: int) -> Ratings:
-    """Select a few raters of an item with all their ratings, and index them anew."""
+    """Return the first raters of an item with all their ratings, as users 0, 1, ..."""
     raters = ratings.users[ratings.items == item][:USERS_SHOWN]
     selected = ratings.select(np.isin(ratings.users, raters))
     names = tuple(format_user_name(ratings, int(u)) for u in raters)
@@ -227,23 +238,27 @@ def play_scenario(
 
 
 def _explain_messages(settings: Scenario) -> dict[str, str]:
-    """Return what each kind of message is for, in a sentence by kind."""
+    """Return what each kind of message is for, in a sentence by kind.
+
+    In scenario 3 (`DynamicUsers`) users come and go, so the noise is made in advance, hidden, and
+    sent in pieces.
+    """
     dynamic = isinstance(settings, DynamicUsers)
     masked = dynamic or (isinstance(settings, StaticUsers) and settings.masks)
-    mixing = (
+    setup_note = (
         ", and a random number H that sets its size" if settings.shares is Shares.GAUSSIAN else ""
     )
-    mask = ", a fresh mask" if dynamic else " and a fresh mask" * masked
+    mask_note = ", a fresh mask" if dynamic else " and a fresh mask" * masked
     noise_note = " and a piece of the hidden noise" if dynamic else ""
     noise_phrase = "the piece of the hidden noise" if dynamic else "a share of the noise"
-    hidden = noise_phrase + (" and the mask" if masked else ", but no mask")
-    secret = ", subtracts its secret" if dynamic else ""
+    added_terms = noise_phrase + (" and the mask" if masked else ", but no mask")
+    secret_note = ", subtracts its secret" if dynamic else ""
     return {
-        SETUP: f"The recommender tells each user how many users share the noise{mixing}.",
-        MODEL: f"The recommender sends the item's current factors (v){mask}{noise_note}.",
-        ANSWER: f"The user computes a correction of the factors (the gradient) and adds {hidden} to"
-        " it.",
-        SUM: f"The third party adds up all answers{secret} and passes on only the sum.",
+        SETUP: f"The recommender tells each user how many users share the noise{setup_note}.",
+        MODEL: f"The recommender sends the item's current factors (v){mask_note}{noise_note}.",
+        ANSWER: "The user computes a correction of the factors (the gradient) and adds"
+        f" {added_terms} to it.",
+        SUM: f"The third party adds up all answers{secret_note} and passes on only the sum.",
         HIDDEN_SHARE: "The user draws a share of the noise and hides it behind the mask.",
         HIDDEN_NOISE: "The third party adds a secret to the sum of shares. Nobody knows the noise.",
         PUBLISHED: "The phase is over, and its item factors are public. Each user fits own factors"
@@ -256,7 +271,7 @@ def _explain_messages(settings: Scenario) -> dict[str, str]:
 def tabulate_difference_attack(play: ScenarioPlay) -> Table:
     """Return the result of the third party's difference attack on every user, as columns.
 
-    The table is empty without two rounds.
+    The attack subtracts a user's answers of two rounds, so the table is empty without two rounds.
     """
     return _tabulate_attack(attacks.run_difference_attack(play.run), "true difference of gradients")
 
@@ -273,6 +288,7 @@ def tabulate_attendance_attack(play: ScenarioPlay) -> Table:
     assert item is not None
     recovered: Sequence[attacks.RecoveredGradient] = ()
     if isinstance(settings, DynamicUsers):
+        # Users leave in different rounds, with a round of full attendance in between.
         leaves = tuple((2 * user + 3, user) for user in range(play.ratings.public.users))
         longer = dataclasses.replace(
             settings,
@@ -288,7 +304,12 @@ def tabulate_attendance_attack(play: ScenarioPlay) -> Table:
 
 
 def _tabulate_attack(recovered: Sequence[attacks.RecoveredGradient], truth: str) -> Table:
-    """Return the attacked users as columns; `truth` heads the column of true vectors."""
+    """Return the result of an attack on each user as columns.
+
+    Args:
+        recovered: the attacked users.
+        truth: heading of the column of true vectors.
+    """
     rows = (
         (
             attack.user,
@@ -335,35 +356,38 @@ def describe_gap(gap: Gap) -> str:
     if not gap.held:
         causes = "users fit their factors to published item factors, each alone"
         causes += (
-            f", and {_format_spread(gap.split)} because epsilon is divided over {phases_text}"
+            f", and {_format_mean(gap.split)} because epsilon is divided over {phases_text}"
             if gap.phases > 1
             else ", and nothing because epsilon is divided: there is one phase"
         )
     return (
-        f"The test RMSE is {_format_spread(gap.distributed)} in {phases_text} with everybody"
+        f"The test RMSE is {_format_mean(gap.distributed)} in {phases_text} with everybody"
         " online. A trusted server with the same form of noise (scenario 1) reaches"
-        f" {_format_spread(gap.trusted)}. The difference is {_format_spread(total_gap)}:"
-        f" {_format_spread(gap.refit)} because {causes}. These are means of {gap.draws} draws of"
+        f" {_format_mean(gap.trusted)}. The difference is {_format_mean(total_gap)}:"
+        f" {_format_mean(gap.refit)} because {causes}. These are means of {gap.draws} draws of"
         " start and noise, ± twice the standard error."
     )
 
 
-def _format_spread(value: MeanWithError) -> str:
+def _format_mean(value: MeanWithError) -> str:
     """Return a mean with twice its standard error: '0.912 ± 0.003'."""
     return f"{value.mean:.3f} ± {value.error:.3f}"
 
 
 def describe_picking(ratings: Ratings, settings: DynamicUsers) -> str:
-    """Explain what happens on these ratings if the recommender picks some of an item's raters."""
+    """Explain what happens on these ratings if the recommender picks some of an item's raters.
+
+    Items with too few raters to hide behind are left out, as in the protocol.
+    """
     picked = settings.picked
     _, raters = count_ratings(ratings)
     raters = raters[raters >= min_group_size(settings.colluding)]
     max_raters = int(raters.max())
-    n_asked = np.minimum(raters, picked)
-    share = raters.sum() / n_asked.sum()
+    n_picked = np.minimum(raters, picked)
+    slowdown = raters.sum() / n_picked.sum()
     return (
-        f"If {picked} raters of each item are picked, a round asks for {n_asked.sum():,} of"
-        f" {raters.sum():,} gradients. The same progress takes about {share:.3g} times as many"
+        f"If {picked} raters of each item are picked, a round asks for {n_picked.sum():,} of"
+        f" {raters.sum():,} gradients. The same progress takes about {slowdown:.3g} times as many"
         " rounds. The noise stays as large while the sums shrink. For the most rated item it"
         f" weighs {max_raters / min(max_raters, picked):.3g} times as much. At least"
         f" {min_group_size(settings.colluding)} must be picked, or masks hide nothing and nobody"
@@ -373,7 +397,10 @@ def describe_picking(ratings: Ratings, settings: DynamicUsers) -> str:
 
 # --- the federated flow --------------------------------------------------------------------------
 
-CORNER_SHAPE = 400, 200  # users and items of the play, which every move of a slider runs anew
+CORNER_SHAPE = (
+    400,
+    200,
+)  # users and items of the play, which runs again after every move of a slider
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -451,7 +478,7 @@ def describe_traffic(run: FederatedRun) -> str:
 
 
 def list_budget_rows(budget: FederatedBudget) -> dict[str, float]:
-    """Return the epsilons of a budget by what they count, from the claimed to the certified one.
+    """Return the epsilons of a budget by what they protect, from the claimed to the certified one.
 
     An epsilon is infinite where nothing is certified.
     """
@@ -465,7 +492,7 @@ def list_budget_rows(budget: FederatedBudget) -> dict[str, float]:
 
 
 def tabulate_budget(flow: Federation, public: PublicFacts) -> Table:
-    """Return the budget of these rounds beside that of the paper's, as columns of text."""
+    """Return the budget of these rounds and that of the paper's rounds, as columns of text."""
     flows = {"here": flow, "in the paper": dataclasses.replace(flow, **PAPER_SETTINGS)}
     return {"what counts": list(list_budget_rows(flow.account_budget(public)))} | {
         f"epsilon {name}: {variant.rounds:,} x {variant.local:,} solves": [
@@ -520,22 +547,31 @@ def tabulate_federation_traffic(flow: Federation, public: PublicFacts) -> Table:
 
 
 def _explain_federated_message(flow: Federation, kind: str, round: int) -> str:
-    """Return what a message of this kind is for in a round, in words."""
-    private_kind = flow.owned_axis.value[:-1]
+    """Return what a message of this kind is for in a round, in words.
+
+    Args:
+        flow: the settings.
+        kind: NOISY_PROFILES or AVERAGE_PROFILES.
+        round: number of the round.
+    """
+    private_kind = flow.owned_axis.value[:-1]  # the singular: user or item
     shared_kind = flow.mechanism.profiles.value[:-1]
     times = "once" if flow.local == 1 else f"{flow.local} times in turn"
     if kind == NOISY_PROFILES:
-        first = f"starts from random {private_kind} factors"
-        start = first if round == 1 else f"refits its {private_kind} factors to the average"
+        action = (
+            f"starts from random {private_kind} factors"
+            if round == 1
+            else f"refits its {private_kind} factors to the average"
+        )
         return (
-            f"The party {start}. It then computes noisy {shared_kind} profiles ({times}) and sends"
+            f"The party {action}. It then computes noisy {shared_kind} profiles ({times}) and sends"
             f" the last ones. Clicks and {private_kind} factors stay."
         )
     assert kind == AVERAGE_PROFILES
-    last = (
+    ending = (
         f" Each party refines its {private_kind} factors once more, without noise, and sends"
         " nothing."
         if round == flow.rounds
         else ""
     )
-    return f"The server averages the profiles of all parties. It never sees a click.{last}"
+    return f"The server averages the profiles of all parties. It never sees a click.{ending}"

@@ -63,6 +63,7 @@ def collect_metrics(result: Result) -> dict[str, Mapping[str, float]]:
         registry.NONPRIVATE_REFERENCES[cls.task]: NO_PRIVACY.capitalize(),
         result.baseline_id: format_baseline_name(result.baseline_id).capitalize(),
     }
+    # Of several baselines, those that the data did not choose are left out.
     hidden = {*registry.list_baselines(cls, result.problem.steps)} - {*roles}
     comparisons = {
         roles.get(id, id): metrics for id, metrics in result.baselines.items() if id not in hidden
@@ -224,13 +225,14 @@ def tabulate_differences(first: RememberedRun, second: RememberedRun) -> Table:
 
     A setting that only one of the mechanisms has is left out if it has its default.
     """
+    pairs = ((first, second), (second, first))
     names = [
         name
         for name in {**first.details, **second.details}
         if first.details.get(name) != second.details.get(name)
         and not any(
-            name not in b.details and name in a.default_details
-            for a, b in ((first, second), (second, first))
+            name in run.default_details and name not in other_run.details
+            for run, other_run in pairs
         )
     ]
     return {"what differs": names} | {
@@ -281,7 +283,7 @@ def compare_runs(first: RememberedRun, second: RememberedRun) -> str:
 
 
 def tabulate_metrics(metrics_by_method: Mapping[str, Mapping[str, float]]) -> Table:
-    """Return metrics by method as columns of text; the first method decides which ones."""
+    """Return metrics by method as columns of text; the columns are the first method's metrics."""
     return {"method": list(metrics_by_method)} | {
         name: [METRICS[name].format_value(values[name]) for values in metrics_by_method.values()]
         for name in next(iter(metrics_by_method.values()))
@@ -297,8 +299,9 @@ def format_run_json(run: FinishedRun) -> str:
 def format_fit_command(run: FinishedRun) -> str:
     """Return the `dpmc fit` command that repeats the run."""
     result = run.result
-    opened = f"./{run.data}" if run.data.startswith("-") else run.data  # else an option
-    arguments = ["dpmc", "fit", opened, result.mechanism.id]
+    # A file name that starts with a dash would be read as an option.
+    data = f"./{run.data}" if run.data.startswith("-") else run.data
+    arguments = ["dpmc", "fit", data, result.mechanism.id]
     for s in list_settings(type(result.mechanism)):
         value = getattr(result.mechanism, s.name)
         if s.name in ("epsilon", "delta"):

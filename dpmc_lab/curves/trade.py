@@ -251,7 +251,7 @@ class TradeChart(NamedTuple):
 
 
 def log_odds(success_rate: float) -> float:
-    """Return the log odds of a success rate, which is its position on the axis; 0.5 is at 0."""
+    """Return the log odds of a success rate, which are its position on the axis; 0.5 is at 0."""
     return math.log(success_rate / (1 - success_rate))
 
 
@@ -297,10 +297,9 @@ def _build_trade_line(
         )
         for epsilon, value in zip(line.epsilon.tolist(), line.intervals, strict=True)
     )
-    raw = any(point.state is BoundState.RAW for point in points)
-    return TradeLine(
-        line, points, *(() if raw else _find_measured_rate(line, question, build_guarantee))
-    )
+    if any(point.state is BoundState.RAW for point in points):
+        return TradeLine(line, points)
+    return TradeLine(line, points, *_find_measured_rate(line, question, build_guarantee))
 
 
 def _build_trade_point(
@@ -326,7 +325,7 @@ def _build_trade_point(
     # No limit is proved for the recommender of distributed protocols: it must not collude with the
     # third party, and with Gaussian shares it knows the size of the noise. The server of a
     # federation sees only what the releases cover; the parties are not the server.
-    if not proved.finite or not (is_reader or guarantee.trust is not Trust.AGGREGATOR):
+    if not proved.finite or (not is_reader and guarantee.trust is Trust.AGGREGATOR):
         return TradePoint(
             epsilon, value, BoundState.NONE, 1.0, 1.0, _compute_claimed_rate(guarantee, question)
         )
@@ -349,8 +348,9 @@ def _compute_claimed_rate(guarantee: Guarantee, question: AttackerQuestion) -> f
 
     The result is None where nothing is claimed, or the question is about more than the claim.
     """
-    steps = sensitivity_at({guarantee.change: 1.0}, question.change, guarantee.public)
-    if guarantee.claimed is None or steps > 1:
+    # How many changes of the claim's kind the change in question takes.
+    n_changes = sensitivity_at({guarantee.change: 1.0}, question.change, guarantee.public)
+    if guarantee.claimed is None or n_changes > 1:
         return None
     return attacker_certainty(guarantee.claimed.epsilon, guarantee.claimed.delta)
 
@@ -373,10 +373,13 @@ def _find_measured_rate(
     if bound is None or point is None:
         return ()
     public_facts = question.guarantee_for(build_guarantee(bound.epsilon)).public
+    # What the audit changed may take several changes of the question's kind.
     if sensitivity_at({question.change: 1.0}, bound.change, public_facts) > 1:
         return ()
     success_rate = attacker_certainty(bound.measured, bound.delta)
-    with suppress(InvalidSetting):  # raised if nothing is certified: then epsilon alone counts
+    with suppress(
+        InvalidSetting
+    ):  # raised if nothing is certified: then the bound follows from epsilon and delta
         setting = calibrate(build_guarantee, Budget(bound.measured, bound.delta), bound.change)
         success_rate = build_guarantee(setting).attacker_accuracy(bound.change)
     return point, success_rate
@@ -484,9 +487,9 @@ def build_guessing_game(guarantee: Guarantee, question: AttackerQuestion) -> dic
     releases = [release for _, release in guarantee.releases]
     single_release = releases[0] if len(releases) == 1 else None
     if isinstance(single_release, RandomizedResponse | SymbolChannel):
-        no, yes = single_release.matrix[
-            [int(isinstance(single_release, SymbolChannel)), -1]
-        ].tolist()
+        # The rows of the two extreme answers; row 0 of a symbol channel is for no rating.
+        lowest = int(isinstance(single_release, SymbolChannel))
+        no, yes = single_release.matrix[[lowest, -1]].tolist()
         return {"symbols": list_symbols(single_release, guarantee.public), "no": no, "yes": yes}
     if isinstance(single_release, ModifiedLaplace):
         return {"law": "laplace", "shift": 2 / single_release.scale}

@@ -80,7 +80,7 @@ def compute_errors(model: Model, task: Task, test: Ratings, link: Link = LOGISTI
 
 
 def compute_error_cdf(model: Model, task: Task, test: Ratings, link: Link = LOGISTIC) -> ErrorCdf:
-    """Compute the error CDF on a grid over all possible errors."""
+    """Compute the error CDF on a grid over all possible errors; see `compute_errors`."""
     grid = np.linspace(0.0, 1.0 if task is Task.BINARY else test.public.width, 101)
     return ErrorCdf(grid, error_cdf(compute_errors(model, task, test, link), grid))
 
@@ -100,7 +100,7 @@ def list_top_items(model: Model, train: Ratings, user: int) -> tuple[TopItem, ..
 
 
 def describe_error_cdf(private: ErrorCdf, nonprivate: ErrorCdf | None) -> str:
-    """Describe the error CDF in words."""
+    """Describe the error CDF of the private and of the nonprivate model in words."""
     text = (
         f"Half of the held-out ratings have an error of at most {_find_median_error(private):.2g}"
     )
@@ -246,6 +246,7 @@ class RunRecorder:
             best=best,
         )
         shapes = [r.shape for _, r in mechanism.guarantee(problem.train.public).releases]
+        # Releases with a value per rating have one of two shapes; others cannot be recorded.
         sizes = {(None,): len(problem.train), problem.train.shape: math.prod(problem.train.shape)}
         self.witnesses = 0 < sum(sizes.get(shape, 0) for shape in shapes) <= _MAX_RELEASE_SIZE
         if self.witnesses:  # the corner appears empty before the release
@@ -260,6 +261,8 @@ class RunRecorder:
 
     def add_round(self, round: int, model: Model, metric: float | None) -> None:
         """Add a round, replacing one with the same number.
+
+        When there are MAX_FRAMES rounds, every other one is dropped.
 
         Args:
             round: number of the round.
@@ -367,8 +370,9 @@ def predict_corner(
     if mechanism.task is Task.BINARY:
         return np.asarray(find_link(mechanism).probability(scores))
     if mechanism.task is Task.RANKING:
-        order = scores.argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")
-        return np.asarray(order / max(1, scores.shape[1] - 1))
+        # Sorting the sorting order gives the rank of each item in its row.
+        ranks = scores.argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")
+        return np.asarray(ranks / max(1, scores.shape[1] - 1))
     return np.clip((scores - public.low) / public.width, 0.0, 1.0)
 
 
@@ -410,7 +414,7 @@ def describe_recording(recording: RunRecording) -> str:
     measured = [
         (frame.round, frame.metric) for frame in recording.frames if frame.metric is not None
     ]
-    ends = dict([measured[0], measured[-1]]) if measured else {}
+    ends = dict([measured[0], measured[-1]]) if measured else {}  # one entry for a single round
     ends_text = ", ".join(
         f"{metric.format_value(value)} in round {round_number}"
         for round_number, value in ends.items()
@@ -429,13 +433,12 @@ def describe_recording(recording: RunRecording) -> str:
 
 def tabulate_recording(recording: RunRecording) -> Table:
     """Return the recorded rounds as columns: the metric and the first item of the list."""
-    text = recording.metric.format_value
     return build_table(
         ("round", recording.metric.label, "first in the list"),
         (
             (
                 frame.round,
-                "" if frame.metric is None else text(frame.metric),
+                "" if frame.metric is None else recording.metric.format_value(frame.metric),
                 frame.top[0].title if frame.top else "",
             )
             for frame in recording.frames

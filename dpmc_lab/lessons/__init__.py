@@ -60,6 +60,8 @@ FORMS: Mapping[str, Callable[[float], str]] = {
 
 
 class _TextFormatter(Formatter):
+    """Formatter with the rules for texts of lessons, see the module."""
+
     def format_field(self, value: Any, format_spec: str) -> str:
         """Format a value by one of FORMS, or select one of several texts by it."""
         if "|" in format_spec:
@@ -78,7 +80,7 @@ def fill_text(text: str, current_values: Table) -> str:
 
 
 def _resolve_value(value: Any, current_values: Table) -> Any:
-    """Return a number as it is, or look it up by its name."""
+    """Return a value as it is, or look it up if it is a name, such as 'poll.reports'."""
     return _FORMATTER.get_field(value, (), current_values)[0] if isinstance(value, str) else value
 
 
@@ -98,6 +100,7 @@ class LessonValues(dict[str, Any]):
         self._phrases = phrases
 
     def __missing__(self, name: str) -> Any:
+        """Return a phrase with its values filled in, or compute a number and keep it."""
         if phrase := self._phrases.get(name):
             text = phrase if isinstance(phrase, str) else phrase[self[phrase["by"]]]
             return fill_text(text, self)
@@ -115,7 +118,7 @@ class LessonValues(dict[str, Any]):
 
 @dataclass(frozen=True, kw_only=True)
 class Control:
-    """What the reader moves: a slider over `values`, a choice of `options`, or a button.
+    """A control that the reader moves: a slider over `values`, a choice of `options`, or a button.
 
     A button counts how often it was pressed, which is the seed of a simulation.
 
@@ -171,11 +174,13 @@ class Reveal(NamedTuple):
 class SlideTemplate:
     """What a slide reveals, before numbers are filled in.
 
+    The names of the fields are those in the lessons' files.
+
     Attributes:
         says: the sentences.
         picture: specification of the picture.
         note: what the picture shows.
-        of: name of the function that computes the numbers from a room.
+        of: name of the function in numbers.py that computes the numbers from a room.
     """
 
     says: tuple[str, ...]
@@ -214,11 +219,11 @@ class SlideTemplate:
         """Return the picture that the template specifies; see `build_reveal` for the arguments."""
         spec = self.picture
 
-        def fill_keys(texts: str) -> dict[str, Any]:
-            """Return a table of the specification with values filled into its keys."""
+        def fill_keys(name: str) -> dict[str, Any]:
+            """Return the specification's table of this name, with values filled into its keys."""
             return {
                 fill_text(text, current_values): content
-                for text, content in spec.get(texts, {}).items()
+                for text, content in spec.get(name, {}).items()
             }
 
         match spec.get("kind"):
@@ -320,9 +325,11 @@ class Elsewhere:
 class Slide:
     """One step of a lesson.
 
+    The names of the fields are those in the lessons' files.
+
     Attributes:
         key: its name in the address.
-        minutes: how long it takes, in a class or alone.
+        minutes: how long it takes, in a class or for a single reader.
         title: its heading.
         said: the text.
         teacher: a line for the teacher, which is never projected.
@@ -331,7 +338,7 @@ class Slide:
         move: the controls.
         in_class: what it reveals from an open room, if anything.
         after: where the app shows the same.
-        given: numbers of this slide alone.
+        given: numbers that only this slide has.
         phrases: of the lesson.
     """
 
@@ -367,16 +374,16 @@ class Slide:
 
         A curve ('bend') shows a number at every value of one control, while the others stay.
         """
-        control_key = self.shows.picture.get("over", "epsilon")
-        stop_control = next((control for control in self.move if control.key == control_key), None)
+        axis_key = self.shows.picture.get("over", "epsilon")
+        axis_control = next((control for control in self.move if control.key == axis_key), None)
         stops = (
-            stop_control.values if stop_control and self.shows.picture.get("kind") == "bend" else ()
+            axis_control.values if axis_control and self.shows.picture.get("kind") == "bend" else ()
         )
         stop_values = tuple(
-            self.compute_values({**control_values, control_key: stop}) for stop in stops
+            self.compute_values({**control_values, axis_key: stop}) for stop in stops
         )
         return self.shows.build_reveal(
-            self.compute_values(control_values), stop_control, stop_values
+            self.compute_values(control_values), axis_control, stop_values
         )
 
     def fill_in_texts(self) -> Slide:
@@ -407,7 +414,7 @@ class Lesson:
         take_home: the sentence.
         controls: controls that its slides may use, by name.
         phrases: texts that other texts may name.
-        written: the slides as in the file.
+        slide_tables: the slides as in the file.
     """
 
     id: str
@@ -416,17 +423,17 @@ class Lesson:
     take_home: str
     controls: Mapping[str, Table] = field(default_factory=dict)
     phrases: Table = field(default_factory=dict)
-    written: tuple[Table, ...]
+    slide_tables: tuple[Table, ...]
 
     @property
     def minutes(self) -> int:
         """Return how long all slides take."""
-        return sum(table["minutes"] for table in self.written)
+        return sum(table["minutes"] for table in self.slide_tables)
 
     @cached_property
     def slides(self) -> tuple[Slide, ...]:
         """Return the slides with their texts filled in."""
-        return tuple(map(self._build_slide, self.written))
+        return tuple(map(self._build_slide, self.slide_tables))
 
     def get_slide(self, key: str) -> Slide:
         """Return the slide with this key.
@@ -452,7 +459,7 @@ class Lesson:
 def _load_lesson(id: str) -> Lesson:
     """Load a lesson by the name of its file."""
     table = load_texts(f"lessons/{id}.toml")
-    return build_from_table(Lesson, {"id": id, "written": table.pop("slides")} | table, id)
+    return build_from_table(Lesson, {"id": id, "slide_tables": table.pop("slides")} | table, id)
 
 
 _FILES = resources.files("dpmc_lab").joinpath(f"texts/{LANGUAGE}/lessons").iterdir()

@@ -55,6 +55,8 @@ ul li::before { content: ""; display: inline-block; width: .75em; height: .75em;
 class PlanStep:
     """A step of a plan: a slide of a lesson, or something on the page Class.
 
+    The names of the fields are those in plans.toml.
+
     Attributes:
         minutes: duration; a slide has its own.
         slide: lesson and key of the slide, if it is one.
@@ -76,6 +78,8 @@ class PlanStep:
 class LessonPlan:
     """A plan of a class.
 
+    The names of the fields are those in plans.toml.
+
     Attributes:
         title: what it is about.
         given: numbers of its texts.
@@ -95,7 +99,7 @@ _TEXTS = load_texts("plans.toml")
 LABELS: Mapping[str, Any] = _TEXTS["labels"]
 CLASSES: Mapping[str, list[str]] = _TEXTS["classes"]  # plans by the minutes of a class
 PLANS = {name: build_from_table(LessonPlan, table, name) for name, table in _TEXTS["plans"].items()}
-EXITS = Lesson(id="exits", number=0, title="", take_home="", written=tuple(_TEXTS["exits"]))
+EXITS = Lesson(id="exits", number=0, title="", take_home="", slide_tables=tuple(_TEXTS["exits"]))
 
 
 def _get_slide(name: str) -> tuple[Lesson, Slide]:
@@ -163,10 +167,10 @@ def _render_worksheet(plan: LessonPlan) -> str:
 def _render_question(slide: Slide, question: Predict) -> str:
     """Render a question with its options and lines for the reason."""
     options = "".join(f"<li>{escape(option)}</li>" for option in question.options)
-    asked, reason = f"<p><b>{escape(question.question)}</b></p>", escape(LABELS["reason"])
     return (
-        f"{text.render_paragraphs(slide.said)}{asked}<ul>{options}</ul>"
-        f'<div class="line">{reason}</div><div class="line"></div>'
+        f"{text.render_paragraphs(slide.said)}<p><b>{escape(question.question)}</b></p>"
+        f'<ul>{options}</ul><div class="line">{escape(LABELS["reason"])}</div>'
+        '<div class="line"></div>'
     )
 
 
@@ -219,6 +223,10 @@ def render_lessons_page() -> str:
 
         Each is a shape and the indices of its texts in that shape. The shape has a length for each
         control, which is 1 if the control does not change it.
+
+        Args:
+            slide: the slide.
+            stops: the values of each control.
         """
         rows = []
         for stop in product(*stops):
@@ -228,7 +236,7 @@ def render_lessons_page() -> str:
             rows.append((piece_indices, reveal.note, *reveal.sentences))
         for positions in zip(*(map(store_once, row) for row in rows), strict=True):
             grid = np.reshape(positions, [*map(len, stops)])
-            for axis in range(grid.ndim):
+            for axis in range(grid.ndim):  # drop axes along which nothing changes
                 first = grid.take([0], axis)
                 grid = first if (grid == first).all() else grid
             yield grid.shape, grid.ravel().tolist()

@@ -1,6 +1,6 @@
 """Learn without a trusted recommender: parties, the messages between them, and attacks.
 
-This module has what parties exchange: messages and their transcript, a wire, and fixed-point
+This module defines messages and their transcript, the wire that carries them, and fixed-point
 numbers.
 """
 

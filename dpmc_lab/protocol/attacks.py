@@ -83,9 +83,9 @@ def run_attendance_attack(run: ScenarioRun, item: int) -> list[RecoveredGradient
     """Recover single gradients for an item as a recommender that only listens, in scenario 3.
 
     A user has the factors u and the rating r; t counts rounds. The recommender knows the factors
-    v(t) that it sent, whom a sum is over (it removes their masks), and the sums s(t) = sum over
-    those present of (W_u v(t) + w_u) + eta, with W_u = 2 u u', w_u = -2 r u and the same noise eta
-    in every round. These are linear equations in all W_u, w_u and eta, solved by least squares.
+    v(t) that it sent, which users a sum is over (it removes their masks), and the sums s(t) = sum
+    over those present of (W_u v(t) + w_u) + eta, with W_u = 2 u u', w_u = -2 r u and the same noise
+    eta in every round. These are linear equations in all W_u, w_u and eta, solved by least squares.
     Users with the same attendance cannot be distinguished and are left out. Where every sum has the
     same number k of users, w_u + c and eta - k c fit as well for any vector c, so only the
     differences of gradients are found. The attack uses only the last phase, since eta and u are
@@ -99,18 +99,22 @@ def run_attendance_attack(run: ScenarioRun, item: int) -> list[RecoveredGradient
     item_pairs = np.flatnonzero(run.item_of_pair == item)
     phase = run.phase
     rounds = [t for t, (_, stepped_items) in enumerate(phase.steps) if item in stepped_items]
+    # Use only as many of the last rounds as the system of equations has room for.
     rounds = rounds[-max(1, _MAX_CELLS // (len(item_pairs) * run.items.shape[1] ** 3 + 1)) :]
     if not rounds:
         return []
+    # The attendance by round and pair, and the distinct columns of it.
     attended = np.array([np.isin(item_pairs, phase.steps[t][0]) for t in rounds])
     patterns, pattern_index, pattern_sizes = np.unique(
         attended, axis=1, return_inverse=True, return_counts=True
     )
     models = np.array([phase.models[t][item] for t in rounds])
     sums = np.array([phase.sums[t][item] for t in rounds])
+    # Centred and scaled factors make the equations well conditioned; w_u then stands for the
+    # gradient at the centre.
     centre = models.mean(axis=0)
     deviation = float(np.abs(models - centre).max()) or 1.0
-    # Rounds x d x unknowns.
+    # Array of shape (n_rounds, d, n_unknowns).
     terms = np.array([_build_affine_terms((v - centre) / deviation) for v in models])
     eta = np.broadcast_to(np.eye(len(centre)), (len(rounds), len(centre), len(centre)))
     blocks = [terms * column[:, None, None] for column in patterns.T]
@@ -124,7 +128,7 @@ def run_attendance_attack(run: ScenarioRun, item: int) -> list[RecoveredGradient
         absent_rounds = np.flatnonzero(~patterns[:, k])
         if pattern_sizes[k] > 1 or not 0 < len(absent_rounds) < len(rounds):
             continue
-        round_index = int(absent_rounds[-1])
+        round_index = int(absent_rounds[-1])  # in no sum of this round is the user's gradient
         gradients.append(terms[round_index] @ solved[k * n_unknowns : (k + 1) * n_unknowns])
         truths.append(run.users.gradient(np.array([pair]), models[round_index][None])[0])
         names.append(run.wire.get_user_name(int(run.user_of_pair[pair])))
@@ -183,6 +187,7 @@ def run_sum_attacks(run: ScenarioRun) -> SumErrors:
     passive = None
     if len(run.phase.sums) > 1:
         models, sums = ([row[item] for row in rows] for rows in (run.phase.models, run.phase.sums))
+        # The last model is the one after all rounds, to which no sum belongs.
         passive_estimate = recover_squares_passively(models[: len(sums)], sums)
         passive = float(np.abs(passive_estimate - truth).max())
     active_estimate = recover_squares_actively(
@@ -237,7 +242,9 @@ def recover_squares_actively(
 def build_sum_query(run: ScenarioRun, item: int) -> Callable[[Floats], Floats]:
     """Return a function that gives the noisy sum of an item at chosen factors, as in any round.
 
-    The run of scenario 2 must be set up, so that the users' shares of noise are included.
+    Args:
+        run: a run of scenario 2 that is set up, so that users have their shares of noise.
+        item: index of the item.
     """
     pairs = np.flatnonzero(run.item_of_pair == item)
     group = run.item_of_pair[pairs]
@@ -267,10 +274,13 @@ def compute_true_squares(run: ScenarioRun, item: int) -> Floats:
 
 
 def compute_longest_reach(run: ScenarioRun, item: int) -> float:
-    """Return the longest v, a power of two, that passes every user's range check with a margin."""
+    """Return the largest length of v, a power of two, that every user's range check accepts.
+
+    There is a margin. A gradient of a user is at most 2 |v| long, besides its linear term, since
+    user factors have length at most 1.
+    """
     fixed_point = run.settings.fixed_point
-    k = int(run.raters[item])
-    headroom = fixed_point.max_sum / k / 4 - float(
+    headroom = fixed_point.max_sum / int(run.raters[item]) / 4 - float(
         np.abs(run.users.linear[run.item_of_pair == item]).max()
     )
     return float(2.0 ** np.floor(np.log2(max(headroom / 2, 1.0))))

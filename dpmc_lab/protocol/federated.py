@@ -200,7 +200,14 @@ class FederatedRun:
         )
 
     def _send(self, sender: str, receiver: str, kind: str, profiles: Floats, round: int) -> None:
-        """Count a message with profiles, and keep it if a profile is watched."""
+        """Count a message with profiles, and keep it if a profile is watched.
+
+        Args:
+            sender, receiver: names of the parties.
+            kind: of the message.
+            profiles: array of shape (n_profiles, rank).
+            round: number of the round.
+        """
         n_bytes = WORD_BYTES * profiles.size
         self.transcript.count_messages(kind, Traffic(1, n_bytes))
         if self.watch is not None:
@@ -248,7 +255,17 @@ class FederatedBudget(NamedTuple):
 
 @dataclass(eq=False)
 class _Party:
-    """One party: its users (or items), their rows, and factors that never leave it."""
+    """One party: its users (or items), their rows, and factors that never leave it.
+
+    Attributes:
+        name: of the party.
+        owned_indices: array of shape (n_owned,), indices of its users (or items).
+        rows: matrix of shape (n_owned, n_profiles), their clicks.
+        rng: random numbers of the party.
+        mechanism: the local update.
+        factors: array of shape (n_owned, rank), which start at random.
+        columns: the transpose of `rows`.
+    """
 
     name: str
     owned_indices: Ints
@@ -264,6 +281,8 @@ class _Party:
 
     def update(self, shared: Floats | None, releases: Coefficients, local: int) -> Floats:
         """Fit factors and noisy profiles in turn `local` times, and return the last profiles.
+
+        The first profiles of a run are fitted to random factors.
 
         Args:
             shared: array of shape (n_profiles, rank), the server's average; None in the first

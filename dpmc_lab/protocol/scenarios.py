@@ -10,12 +10,13 @@ sqrt(rank) times that in l1. It moves nothing else: A, the sum of u u', and the 
 any v are functions of u. So all sums of a phase, of any number of rounds, follow from one noisy
 linear term. The next phase has fresh noise, even where its u are chosen after seeing this phase's
 item factors: epsilons of adaptive releases add up. The promise does not cover a u that is fitted to
-the ratings: through u one rating moves A and b of every item that its user rated (`Unaccounted`).
+the ratings: through u one rating moves A and the linear term of every item that its user rated
+(`Unaccounted`).
 
 The paper's message also carries a small fresh noise rho(t) per iteration, which is left out here.
 Our source, a summary, does not say how large it is. With constant u it would protect nothing, since
-the sums already follow from one noisy linear term. With fitted u it would have to hide A, and a
-recommender that sends long v drowns any noise of a fixed size.
+the sums already follow from one noisy linear term. With fitted u it would have to hide A, and any
+noise of a fixed size is negligible if the recommender sends a long v.
 
 User factors are refitted in phases, or passed in. The paper's distributed scenarios need factors
 that no server has fitted. In each phase, every user refits the user factors on the own device to
@@ -68,8 +69,8 @@ PUBLISHED = "published factors"
 
 # --- phases -------------------------------------------------------------------------------------
 
-# Chosen on generated ratings with the errors on movie-night seen; kept after a comparison
-# on shapes that were not used before.
+# These constants were chosen on generated ratings, with knowledge of the errors on movie-night, and
+# confirmed on shapes that had not been used before.
 MAX_PHASES = 14  # phases by the rule
 _ONE_PHASE_LIMIT = 1270.0  # epsilon x users / sqrt(rank) up to which one phase is best
 _PHASES_PER_DOUBLING = 2.0  # phases for each doubling of it
@@ -95,7 +96,8 @@ def choose_phase_count(epsilon: float, users: int, rank: int) -> int:
 class HeldUserFactors:
     """User factors passed in and held for the whole run: 'pmf', 'random:SEED' or a .npy file.
 
-    The factors of PMF are fitted to the same ratings, without noise, by whoever holds all of them.
+    The factors of PMF are fitted to the same ratings, without noise, by a party that has all of
+    them.
     """
 
     source: str
@@ -145,9 +147,9 @@ class HeldUserFactors:
         return users
 
 
-# --- the parties, each with what it alone knows ---------------------------------------------------
+# --- the parties, each with what no other party knows --------------------------------------------
 #
-# Users are one object, each user's row of every array standing for that user's own memory.
+# One object holds all users. Each user's row of every array stands for that user's own memory.
 
 
 @dataclass(eq=False)
@@ -227,7 +229,7 @@ class Recommender:
     penalty: float
     fixed_point: FixedPoint
     rng: Rng
-    noise: Uint64s | None = None  # scenario 3: noise + the third party's secret, mod P
+    noise: Uint64s | None = None
 
     def draw_masks(self, count: int) -> Uint64s:
         """Draw uniform numbers mod P, one row for each of `count` users."""
@@ -243,12 +245,13 @@ class Recommender:
             Array of shape (n, rank).
         """
         assert self.noise is not None
-        shares = self.draw_masks(len(groups))
+        noise_pieces = self.draw_masks(len(groups))
+        # The first user of each item gets the noise minus the random pieces of the others.
         present, first = np.unique(groups, return_index=True)
-        shares[first] = 0
-        remainder = self.fixed_point.sum_groups(shares, groups, len(self.items))
-        shares[first] = self.fixed_point.reduce(self.noise[present] - remainder[present])
-        return shares
+        noise_pieces[first] = 0
+        totals = self.fixed_point.sum_groups(noise_pieces, groups, len(self.items))
+        noise_pieces[first] = self.fixed_point.reduce(self.noise[present] - totals[present])
+        return noise_pieces
 
     def unmask(self, sums: Uint64s, masks: Uint64s, groups: Ints) -> Uint64s:
         """Return the sums without the masks that this party sent to the users, mod P.
@@ -265,7 +268,8 @@ class Recommender:
     def step(self, gradients: Floats, indices: Ints) -> None:
         """Make a gradient step on some items.
 
-        The step size is 1 over 2 (k + penalty), which bounds the curvature for k raters.
+        The step size for k raters is 1 / (2 (k + penalty)), the reciprocal of a bound on the
+        curvature.
 
         Args:
             gradients: array of shape (n, rank), without the term of the penalty.
@@ -283,12 +287,13 @@ class ThirdParty:
     """The party that adds up what users send, and knows neither the masks nor the ratings.
 
     Attributes:
-        secret: in scenario 3, alpha, array of shape (n_items, rank).
+        secret: array of shape (n_items, rank), integers mod P; in scenario 3 the paper's alpha, in
+            scenario 2 zeros.
         fixed_point: encoding of numbers in messages.
         rng: random numbers of the third party.
     """
 
-    secret: Uint64s  # scenario 3: alpha, items x d
+    secret: Uint64s
     fixed_point: FixedPoint
     rng: Rng
 
@@ -314,9 +319,13 @@ class ProtocolAborted(DpmcError):
 
 @dataclass(frozen=True)
 class Departures:
-    """Users who leave in the middle of a round, after receiving and before answering."""
+    """Users who leave in the middle of a round, after receiving and before answering.
 
-    departures: tuple[tuple[int, int], ...] = ()  # (round, user)
+    Attributes:
+        departures: pairs of a round and the index of a user; round 0 is the set-up.
+    """
+
+    departures: tuple[tuple[int, int], ...] = ()
 
     def __str__(self) -> str:
         return ",".join(f"{round}:{user}" for round, user in self.departures) or "nobody"
@@ -343,21 +352,34 @@ class Departures:
 
 
 class Skipped(NamedTuple):
-    """Items and users that do not take part, and why."""
+    """Indices of the items and users that do not take part.
 
-    unrated_items: Ints  # items without a rating
-    rare_items: Ints  # items with too few raters to share noise or hide behind one another
-    silent_users: Ints  # users without a rating
-    noiseless_items: Ints  # items for which too few users were there to make noise
+    Attributes:
+        unrated_items: items without a rating.
+        rare_items: items with too few raters to share noise or hide behind one another.
+        silent_users: users without a rating.
+        noiseless_items: items for which too few users were present to make noise.
+    """
+
+    unrated_items: Ints
+    rare_items: Ints
+    silent_users: Ints
+    noiseless_items: Ints
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """Public settings of a run, and the order of its messages."""
+    """Public settings of a run, and the order of its messages.
+
+    Attributes:
+        number: of the scenario in the paper.
+        title: of the scenario.
+        addends: how many numbers of each user one sum has.
+    """
 
     number: ClassVar[str]
     title: ClassVar[str]
-    addends: ClassVar[int] = 1  # numbers of a user in one sum
+    addends: ClassVar[int] = 1
     epsilon: float = inherit_setting(DPMF, "epsilon")
     rank: int = inherit_setting(DPMF, "rank")
     user_penalty: float = inherit_setting(DPMF, "user_penalty")
@@ -397,7 +419,7 @@ class Scenario:
         self.shares.check_colluding(self.colluding)
         if self.user_factors is not None and self.phases not in (None, 1):
             raise InvalidSetting("phases", "1 where user factors are passed in", self.phases)
-        _ = self.fixed_point
+        _ = self.fixed_point  # raises an error if the bits do not fit
 
     @property
     def fixed_point(self) -> FixedPoint:
@@ -435,7 +457,10 @@ class Scenario:
         )
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
-        """Return scenario 1's guarantee with a release per phase, and what the parties see."""
+        """Return the guarantee of a run: that of scenario 1, with a release for each phase.
+
+        Its caveats state what the parties see.
+        """
         base_guarantee: Guarantee = self.mechanism.guarantee(public)
         terms = self.releases(public)
         gaussian_caveat = (
@@ -450,6 +475,7 @@ class Scenario:
             trust=Trust.AGGREGATOR,
             source=f"HXZ15, scenario {self.number}",
             releases=LinearTerms(terms),
+            # The first entry of scenario 1 is about user factors that a server fits once.
             unaccounted=_REFITTED + base_guarantee.unaccounted[1:]
             if self.user_factors is None
             else base_guarantee.unaccounted,
@@ -485,6 +511,8 @@ class Scenario:
     def play_rounds(self, run: ScenarioRun) -> Iterator[int]:
         """Exchange the messages of the current phase, yielding the number of each finished round.
 
+        A round may take several attempts, whose sums are over different items.
+
         Raises:
             ProtocolAborted: a round cannot go on.
         """
@@ -503,6 +531,7 @@ class Scenario:
                 self._handle_departures(run, t, queried[is_gone])
                 masks = payload.get("mask", np.zeros_like(answers))
                 secret = run.third_party.secret
+                # In scenario 3 the pieces of noise hold the secret; -secret removes it, mod P.
                 total = run.add_up(
                     SUM, t, group[is_summed], answers[is_summed], masks[is_summed], -secret
                 )
@@ -573,17 +602,17 @@ class Scenario:
         pairs = int(shared_raters.sum())
         n_queried = int(self.count_queried(shared_raters).sum())
         items = len(shared_raters)
-        p = self.count_phases(users)
-        d = self.rank
-        t = p * self.iterations
-        mixing = d if self.shares is Shares.GAUSSIAN else 0
-        setup, model = self._count_message_numbers()
+        phases = self.count_phases(users)
+        rank = self.rank
+        rounds = phases * self.iterations
+        n_mixing = rank if self.shares is Shares.GAUSSIAN else 0
+        n_setup, n_model = self._count_message_numbers()
         return {
-            SETUP: Traffic.from_messages(p * n_queried, setup + mixing),
-            MODEL: Traffic.from_messages(t * n_queried, model),
-            ANSWER: Traffic.from_messages(t * n_queried, d),
-            SUM: Traffic.from_messages(t * items, d),
-            PUBLISHED: Traffic.from_messages(p * pairs, d),
+            SETUP: Traffic.from_messages(phases * n_queried, n_setup + n_mixing),
+            MODEL: Traffic.from_messages(rounds * n_queried, n_model),
+            ANSWER: Traffic.from_messages(rounds * n_queried, rank),
+            SUM: Traffic.from_messages(rounds * items, rank),
+            PUBLISHED: Traffic.from_messages(phases * pairs, rank),
         }
 
     def count_queried(self, raters: Ints) -> Ints:
@@ -680,7 +709,7 @@ class Phase:
 
 
 class ScenarioRun:
-    """A run: the parties, the wire, and what none of the parties sees.
+    """A run: the parties, the wire, and a record of what no single party sees.
 
     It starts with item factors that the recommender draws without any data. Each user fits the user
     factors to them on the own device, and after every phase to the factors published then. Gradient
@@ -706,7 +735,7 @@ class ScenarioRun:
         self.settings = settings
         self.public = public
         self.mechanism = settings.mechanism
-        user_rng, self.rng, masks, secrets = rng.spawn(4)
+        user_rng, self.rng, mask_rng, secret_rng = rng.spawn(4)
         self.rating_matrices: RatingMatrices = self.mechanism.build_matrices(ratings)
         first_items = self.mechanism.draw_item_factors(public.items, user_rng)
         held_factors = settings.user_factors
@@ -736,7 +765,7 @@ class ScenarioRun:
             raise InvalidSetting(
                 "watched item", f"an item with at least {min_raters} raters", watch
             )
-        # user and item of each pair that takes part, and the items
+        # The user and the item of each pair that takes part.
         self.user_of_pair, self.item_of_pair = (
             ids[is_included].astype(np.int64) for ids in (ratings.users, ratings.items)
         )
@@ -746,9 +775,9 @@ class ScenarioRun:
         self.wire = Wire(self.user_of_pair, self.item_of_pair, watch, names)
         self._deviations = ratings.values[is_included] - self.public.middle
         penalty = self.phase_mechanisms[0].noisy_penalty(self.public)
-        self.recommender = Recommender(first_items.copy(), raters, penalty, fixed_point, masks)
+        self.recommender = Recommender(first_items.copy(), raters, penalty, fixed_point, mask_rng)
         self.third_party = ThirdParty(
-            np.zeros(first_items.shape, dtype=np.uint64), fixed_point, secrets
+            np.zeros(first_items.shape, dtype=np.uint64), fixed_point, secret_rng
         )
         self.phases: list[Phase] = []
         self._begin_phase(first_items)
@@ -927,7 +956,11 @@ class ScenarioRun:
         self.phase.models.append(self.items.copy())
 
     def _begin_phase(self, items: Floats) -> None:
-        """Begin the next phase, in which users fit their factors to these item factors."""
+        """Begin the next phase, in which users fit their factors to these item factors.
+
+        Args:
+            items: array of shape (n_items, rank).
+        """
         k = len(self.phases)
         user_factors, _ = clip_dense_rows(self.refit_users(items), 1.0)
         penalty = self.phase_mechanisms[k].noisy_penalty(self.public)
@@ -981,9 +1014,12 @@ class StaticUsers(Scenario):
         return {"mask": run.recommender.draw_masks(len(groups))} if self.masks else {}
 
     def _handle_departures(self, run: ScenarioRun, t: int, pairs: Ints) -> None:
-        """Abort the run.
+        """Abort the run if somebody left.
 
-        Without a share the noise is too small, and other shares would be another draw.
+        Without a user's share the noise is too small, and fresh shares would be another release.
+
+        Raises:
+            ProtocolAborted: somebody left.
         """
         if not len(pairs):
             return
@@ -1063,10 +1099,11 @@ class DynamicUsers(Scenario):
     def predict_traffic(self, raters: Ints, users: int) -> dict[str, Traffic]:
         """Return the traffic of a whole run by kind of message, with everybody always present."""
         traffic = super().predict_traffic(raters, users)
-        d = self.rank
+        n_shares = traffic[ANSWER].messages // self.iterations  # once in each phase
+        n_noises = traffic[SUM].messages // self.iterations
         return traffic | {
-            HIDDEN_SHARE: Traffic.from_messages(traffic[ANSWER].messages // self.iterations, d),
-            HIDDEN_NOISE: Traffic.from_messages(traffic[SUM].messages // self.iterations, d),
+            HIDDEN_SHARE: Traffic.from_messages(n_shares, self.rank),
+            HIDDEN_NOISE: Traffic.from_messages(n_noises, self.rank),
             ONLINE: Traffic.from_messages(traffic[PUBLISHED].messages * self.iterations, 0),
         }
 
@@ -1135,9 +1172,9 @@ class DynamicUsers(Scenario):
     def _iterate_attempts(
         self, run: ScenarioRun, pairs: Ints, t: int
     ) -> Iterator[tuple[Ints, Bools, Bools]]:
-        """Yield, for each attempt, the queried pairs, who leaves, and whose item loses nobody.
+        """Yield, for each attempt, the queried pairs, who leaves, and whose item nobody leaves.
 
-        Where somebody leaves, the third party forgets what it received for the item. The remaining
+        If a user leaves, the third party drops what it received for the item. The remaining
         users are queried again, for fresh shares of noise or with fresh masks and pieces of it.
         """
         is_gone = run.find_leaving(pairs, t)
@@ -1162,12 +1199,13 @@ class DynamicUsers(Scenario):
         """Return at most `picked` pairs of each item, which the recommender picks at random."""
         if not self.picked:
             return pairs
+        # Sort by item, and at random within an item; then count the pairs of each item from 0.
         order = pairs[np.lexsort((run.recommender.rng.random(len(pairs)), run.item_of_pair[pairs]))]
         group = run.item_of_pair[order]
-        rank = np.arange(len(order)) - np.searchsorted(group, group)
-        return np.sort(order[rank < self.picked])
+        position = np.arange(len(order)) - np.searchsorted(group, group)
+        return np.sort(order[position < self.picked])
 
     def _drop_small_items(self, run: ScenarioRun, pairs: Ints) -> Ints:
-        """Return the pairs without those of items that have too few users to hide one another."""
+        """Return the pairs of items that have enough users to hide one another."""
         sizes = np.bincount(run.item_of_pair[pairs], minlength=len(run.items))
         return pairs[sizes[run.item_of_pair[pairs]] >= run.phase.release.min_sharing_users]

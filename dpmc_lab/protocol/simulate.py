@@ -1,7 +1,8 @@
-"""Simulate whole runs of scenarios 2 and 3 on a problem, and report what both flows share.
+"""Simulate whole runs of scenarios 2 and 3 on a problem, and report them.
 
 The module also measures what a trusted server achieves in their place, and what causes the
-difference. HXZ15: Hua, Xia, Zhong, "Differentially Private Matrix Factorization" (2015).
+difference. Some functions for reports serve the federated flow too. HXZ15: Hua, Xia, Zhong,
+"Differentially Private Matrix Factorization" (2015).
 """
 
 from __future__ import annotations
@@ -102,15 +103,15 @@ def run_attacks(run: ScenarioRun) -> JsonObject:
     return {
         "difference": {
             "users": len(difference_results),
-            "recovered": sum(f.succeeds for f in difference_results),
-            "largest error": max((f.error for f in difference_results), default=None),
+            "recovered": sum(result.succeeds for result in difference_results),
+            "largest error": max((result.error for result in difference_results), default=None),
         },
         "attendance": {
             "users": len(attendance_results),
-            "recovered": sum(f.succeeds for f in attendance_results),
-            "centred": any(f.centred for f in attendance_results),
+            "recovered": sum(result.succeeds for result in attendance_results),
+            "centred": any(result.centred for result in attendance_results),
             "largest relative error": max(
-                (f.relative_error for f in attendance_results), default=None
+                (result.relative_error for result in attendance_results), default=None
             ),
         },
         "passive": sums.passive,
@@ -178,7 +179,7 @@ def report_communication(transcript: Transcript, expected: Traffic | None) -> Js
 
     Args:
         transcript: of the run.
-        expected: the total traffic by formula, reported beside the count; None without one.
+        expected: the total traffic by formula; None without one.
     """
     return transcript.total._asdict() | {
         "by kind": {kind: sent._asdict() for kind, sent in transcript.traffic.items()},
@@ -206,7 +207,7 @@ class MeanWithError(NamedTuple):
 class Gap(NamedTuple):
     """Test RMSE of scenario 1, and what scenario 2 adds to it, which is `refit` plus `split`.
 
-    Everybody is online.
+    Everybody is online. The names of the fields are those of a report.
 
     Attributes:
         trusted: scenario 1 with noise on each coordinate and all of epsilon.
@@ -257,7 +258,7 @@ def measure_gap(
     rating_matrices = mechanism.build_matrices(train)
     phase_mechanisms = settings.phase_mechanisms(public.users)
     start_rng = create_generator(seed, f"scenario 1 on {train.fingerprint}")
-    held_factors = fitted = None
+    held_factors = None
     if settings.user_factors is not None:
         held_factors = fitted = settings.user_factors.load(
             mechanism, rating_matrices, public, start_rng
@@ -272,13 +273,14 @@ def measure_gap(
         )
         return metrics.evaluate(Task.RATINGS, model, train, problem.test, start_rng)["rmse"]
 
-    plans = [
-        (mechanism,) * len(phase_mechanisms),
-        *[phase_mechanisms] * (len(phase_mechanisms) > 1),
-    ]
-    errors = np.empty((3, draws))
+    # All of epsilon in every phase, and epsilon divided over the phases. These are the same plan if
+    # there is a single phase.
+    plans = [(mechanism,) * len(phase_mechanisms)]
+    if len(phase_mechanisms) > 1:
+        plans.append(phase_mechanisms)
+    errors = np.empty((3, draws))  # the rows are scenario 1 and the two plans
     for k in range(draws):
-        key = f"draw {k} on {train.fingerprint}"  # the same noise, whatever epsilon
+        key = f"draw {k} on {train.fingerprint}"  # the same random numbers for every epsilon
         items = mechanism.fit_private_items(
             rating_matrices, fitted, public, create_generator(seed, key)
         )
@@ -333,6 +335,7 @@ def simulate_phases(
         users = (
             mechanism.fit_users(rating_matrices, items) if held_factors is None else held_factors
         )
+        # By item: the sums of u u' and of r u over its raters.
         squares, moments = normal_equations(rating_matrices.by_item, users)
         linear = phase_mechanism.guarantee(public).releases.linear_term.publish(-2 * moments, rng)
         penalty = phase_mechanism.noisy_penalty(public)

@@ -35,12 +35,12 @@ class PrivacyUnit(enum.Enum):
     @classmethod
     def from_guarantee(cls, guarantee: Guarantee) -> PrivacyUnit | None:
         """Return the unit that a guarantee protects; None where it protects neither."""
-        promise = guarantee.trust, guarantee.change.per_user
+        trust_and_scope = guarantee.trust, guarantee.change.per_user
         return next(
             (
                 privacy_unit
                 for privacy_unit in cls
-                if (privacy_unit.trust, privacy_unit is cls.PERSON) == promise
+                if (privacy_unit.trust, privacy_unit is cls.PERSON) == trust_and_scope
             ),
             None,
         )
@@ -65,7 +65,7 @@ class PrivacyUnit(enum.Enum):
 
 
 # --- which method ------------------------------------------------------------------------
-# Each mechanism says in `recommendation_reason` for which requests it is the best choice. These
+# The method `recommendation_reason` of a mechanism decides for which requests it is best. These
 # rules were fixed on generated data of several sizes; `python benchmarks/recommend.py` prints the
 # comparison behind them. They use public sizes and epsilon, and no rating.
 
@@ -121,10 +121,11 @@ def recommend_method(
 
     if not registry.has_setting(registry.get_mechanism(id), "delta"):
         delta = 0.0
-    exact = calibrate(guarantee_at, Budget(epsilon, delta), change)
-    # A few digits less, never more: a setting that can be typed.
-    unit = 10.0 ** (math.floor(math.log10(exact)) - 3)
-    setting = float(f"{math.floor(exact / unit * (1 + 1e-12)) * unit:.4g}")
+    calibrated = calibrate(guarantee_at, Budget(epsilon, delta), change)
+    # Round down to four digits, so that people can type the setting. A calibrated value that is
+    # such a number up to rounding stays.
+    unit = 10.0 ** (math.floor(math.log10(calibrated)) - 3)
+    setting = float(f"{math.floor(calibrated / unit * (1 + 1e-12)) * unit:.4g}")
     return Advice(create_at(setting), guarantee_at(setting).certified(change, delta), reason)
 
 
@@ -153,7 +154,8 @@ def _choose_method(
 ) -> tuple[str, str]:
     """Return the id of the recommended mechanism, and the reason in a sentence.
 
-    It is the last registered mechanism of the task that has a reason for this request.
+    It is the last registered mechanism of the task that has a reason for this request. The
+    arguments are those of `find_recommended_id`.
 
     Raises:
         InvalidSetting: no mechanism has one.

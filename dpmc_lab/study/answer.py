@@ -1,9 +1,9 @@
 """Compute what privacy costs on the user's ratings: affordable, not affordable, or unclear.
 
 An inquiry fixes what is protected and how much may be lost. The recommended mechanism at the
-requested epsilon runs beside the private baseline and the nonprivate reference, all on the same
-splits and seeds. The scores of every user are kept, so that losses are compared user by user. All
-of this reads raw held-out ratings: it is for evaluation only, and not private.
+requested epsilon is compared with the private baseline and the nonprivate reference, all on the
+same splits and seeds. The scores of every user are kept, so that losses are compared user by user.
+All of this reads raw held-out ratings: it is for evaluation only, and not private.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _N_GROUPS = 2  # comparisons made on the same runs: users with few ratings, and 
 
 @dataclass(frozen=True, kw_only=True)
 class Inquiry:
-    """What the user asks: whether privacy of this kind is affordable on the user's ratings.
+    """A question: is privacy of this kind affordable on the user's ratings?
 
     Attributes:
         task: what is predicted.
@@ -251,7 +251,7 @@ class DistinguishableItems(NamedTuple):
     Attributes:
         n_distinguishable: number of items whose count clearly exceeds the noise.
         n_items: number of all items.
-        query: the query of the release whose noise is meant.
+        query: of the release with the noise.
         median_std: median over items of the noise's standard deviation.
     """
 
@@ -332,6 +332,8 @@ def _count_above_noise(counts: Floats, noise_std: Floats, release: Release) -> D
 class UserScores:
     """The scores of one run, by user and by whether an item is among the most rated.
 
+    The names of the fields are those of the arrays in the files of `UserScoreCache`.
+
     Attributes:
         totals: array of shape (n_users, 2), for the most rated items and all others: sum over
             held-out ratings of what each adds to the counted metric.
@@ -353,11 +355,12 @@ class UserScores:
         is_measured = ~np.isnan(values)
         users, items = train.public.shape
         rated = np.bincount(train.items, minlength=items)
-        tail = np.ones(items, dtype=np.int64)
-        tail[np.argsort(-rated, kind="stable")[: count_head_items(items)]] = 0
-        group_index = 2 * test.users[is_measured].astype(np.int64) + tail[test.items[is_measured]]
+        is_tail = np.ones(items, dtype=np.int64)
+        is_tail[np.argsort(-rated, kind="stable")[: count_head_items(items)]] = 0
+        # Each user has two bins: one for the most rated items, one for all others.
+        bins = 2 * test.users[is_measured].astype(np.int64) + is_tail[test.items[is_measured]]
         totals, counts = (
-            np.bincount(group_index, weights, 2 * users).reshape(users, 2).astype(float)
+            np.bincount(bins, weights, 2 * users).reshape(users, 2).astype(float)
             for weights in (values[is_measured], None)
         )
         return cls(totals, counts, np.bincount(train.users, minlength=users).astype(float))
@@ -377,7 +380,7 @@ class UserScoreCache:
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
-        self._found: dict[str, UserScores] = {}
+        self._scores: dict[str, UserScores] = {}
 
     @classmethod
     def from_store_path(cls, store: Path) -> UserScoreCache:
@@ -386,10 +389,10 @@ class UserScoreCache:
 
     def get(self, key: str) -> UserScores | None:
         """Return the scores of the unit with this key; None where there are none."""
-        if key not in self._found and self._folder is not None:
-            with suppress(archives.BadArchive, TypeError):  # or it holds other arrays
-                self._found[key] = UserScores(**archives.read_npz(self._folder / f"{key}.npz"))
-        return self._found.get(key)
+        if key not in self._scores and self._folder is not None:
+            with suppress(archives.BadArchive, TypeError):  # TypeError if it holds other arrays
+                self._scores[key] = UserScores(**archives.read_npz(self._folder / f"{key}.npz"))
+        return self._scores.get(key)
 
     def save(self, key: str, scores: UserScores) -> None:
         """Keep the scores of the unit with this key, in the folder too if there is one.
@@ -397,7 +400,7 @@ class UserScoreCache:
         Raises:
             DpmcError: the folder cannot be written.
         """
-        self._found[key] = scores
+        self._scores[key] = scores
         if self._folder is None:
             return
         try:
@@ -544,6 +547,8 @@ class Attack(NamedTuple):
 class Payer(NamedTuple):
     """A group of users or items that loses clearly more accuracy than all others.
 
+    The names of the fields are those in the JSON of a finding.
+
     Attributes:
         by: 'users' or 'items'.
         limit: for users, the group has fewer training ratings than this; for items, the group is
@@ -627,25 +632,28 @@ def compute_finding(
     ids = [method.id, *baselines]
     if question.reference is None:
         ids.append(registry.NONPRIVATE_REFERENCES[task])
-    seeds: dict[int, dict[str, UserScores]] = {}
+    scores_by_seed: dict[int, dict[str, UserScores]] = {}
     for unit in units:
         scores = cache.get(unit.key) if unit.mechanism.id in ids else None
         if scores is not None:
-            seeds.setdefault(unit.seed, {})[unit.mechanism.id] = scores
+            scores_by_seed.setdefault(unit.seed, {})[unit.mechanism.id] = scores
     complete = [
-        scores_by_method for scores_by_method in seeds.values() if len(scores_by_method) == len(ids)
+        scores_by_method
+        for scores_by_method in scores_by_seed.values()
+        if len(scores_by_method) == len(ids)
     ]
     errors = {
         id: _compute_mean_error([scores_by_method[id] for scores_by_method in complete])
         for id in baselines
         if complete
     }
+    # Of several baselines one is compared. Mechanism, baseline and reference remain, in this order.
     ids[1 : 1 + len(baselines)] = [registry.choose_baseline(type(method), steps, errors)]
     runs = [[scores_by_method[id] for id in ids] for scores_by_method in complete]
     if not runs or not any(scores.counts.any() for scores in runs[0]):
         return None
-    totals, counts = (
-        np.array([[getattr(basis, name).sum(axis=1) for basis in run] for run in runs]).swapaxes(
+    totals, counts = (  # arrays of shape (n_seeds, n_users, n_methods)
+        np.array([[getattr(scores, name).sum(axis=1) for scores in run] for run in runs]).swapaxes(
             1, 2
         )
         for name in ("totals", "counts")
@@ -653,7 +661,7 @@ def compute_finding(
     paired = PairedMetrics.from_totals(totals, counts, root=task is Task.RATINGS)
     if question.reference is not None:
         paired = paired.with_constant(question.reference)
-    basis = np.eye(3)
+    basis = np.eye(3)  # its rows select the mechanism, the baseline and the reference
     sign = question.metric.sign
     gain_share = paired.estimate_share(sign * (basis[0] - basis[1]), sign * (basis[2] - basis[1]))
     beaten = (
@@ -720,7 +728,8 @@ def _find_payers(
 ) -> tuple[Payer, ...]:
     """Find groups that lose clearly more than the others do.
 
-    The groups share one error probability of 5 %, by the Bonferroni correction.
+    The groups are users with few training ratings, and items that are not among the most rated.
+    They share one error probability of 5 %, by the Bonferroni correction.
 
     Args:
         runs: for each seed, the scores of the mechanism, the baseline and the reference.
@@ -731,19 +740,21 @@ def _find_payers(
     n_tested = np.array([run[0].counts for run in runs])  # seeds x users x (head, tail)
     few = FEW_RATINGS
     if not _is_substantial(n_tested.sum(axis=2)[n_training < few].sum(), n_tested.sum()):
+        # Then the limit is where half of the held-out ratings are of users with fewer.
         weights = n_tested.sum(axis=2).ravel()
         order = np.argsort(n_training.ravel(), kind="stable")
         half = np.searchsorted(np.cumsum(weights[order]), weights.sum() / 2)
         few = int(n_training.ravel()[order][min(half, len(order) - 1)])
-    outside_head = np.array([0.0, 1.0])  # of items: those outside the head
-    candidates = (
+    is_tail = np.array([0.0, 1.0])
+    candidates = (  # masks are of shape (n_seeds, n_users, 2), like n_tested
         ("users", few, (n_training < few)[:, :, None] * np.ones(2)),
-        ("items", count_head_items(public.items), np.broadcast_to(outside_head, n_tested.shape)),
+        ("items", count_head_items(public.items), np.broadcast_to(is_tail, n_tested.shape)),
     )
     payers = []
     for group_kind, limit, group_mask in candidates:
         if not _is_substantial((n_tested * group_mask).sum(), n_tested.sum()):
             continue
+        # Mechanism and reference on the group, then mechanism and reference on all others.
         sums = [
             (
                 (np.array([run[method].totals for run in runs]) * mask).sum(axis=2),
@@ -757,7 +768,7 @@ def _find_payers(
         totals, counts = (np.stack(arrays, axis=2) for arrays in zip(*sums, strict=True))
         paired = PairedMetrics.from_totals(totals, counts, root=question.task is Task.RATINGS)
         loss = question.metric.sign * np.array([-1.0, 1.0, 0.0, 0.0])
-        other_loss = np.roll(loss, 2)
+        other_loss = np.roll(loss, 2)  # the same of the others
         level = 1 - 0.05 / _N_GROUPS
         is_clear = paired.estimate_interval(loss - other_loss, level).sign > 0
         if is_clear and paired.estimate_interval(loss, level).sign > 0:
@@ -825,8 +836,8 @@ def certify_repeats(
 ) -> Repeats:
     """Certify `times` publications of the same ratings, each with fresh noise, in two ways.
 
-    What they cost together if each has the given setting, at the target's delta; and what one of
-    them costs, at the delta of its claim, if they share the target.
+    The first is what they cost together if each has the given setting, at the target's delta. The
+    second is what one of them costs, at the delta of its claim, if they share the target.
 
     Args:
         guarantee_at: returns the guarantee at a setting of epsilon.

@@ -5,7 +5,7 @@ users and S seeds has variance Vu/U + Vs/S + Vus/(US). The mean squares over use
 estimate the first and the second together with the third, which is therefore subtracted once (Owen,
 "The pigeonhole bootstrap", 2007). A metric is linear in users up to terms of order 1/U, so each
 user has an influence on it. Ratios follow Fieller's theorem (1954): a share r of a gain is possible
-as long as the mean of (part - r gain) may be 0.
+as long as the mean of (numerator - r gain) may be 0.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class PairedMetrics:
         means = totals.sum(axis=1, keepdims=True) / n_ratings
         influence = users * (totals - means * counts) / n_ratings
         values = means[:, 0]
-        if root:
+        if root:  # by the delta method, with the derivative 1 / (2 sqrt(mean))
             values = np.sqrt(values)
             influence /= 2 * np.maximum(values, np.finfo(float).tiny)[:, None]
         user_influence = influence.mean(axis=0)
@@ -125,15 +125,15 @@ class PairedMetrics:
             return None
         share = float(numerator @ self.mean) / total.value
 
-        def possible(r: float) -> bool:
+        def is_possible(r: float) -> bool:
             """Return whether the share may be r, so that numerator - r denominator may be 0."""
             weights = numerator - r * denominator
             return abs(float(weights @ self.mean)) <= self._half_width(weights, LEVEL)
 
         return IntervalEstimate(
             share,
-            _find_interval_end(possible, share, -1.0),
-            _find_interval_end(possible, share, 1.0),
+            _find_interval_end(is_possible, share, -1.0),
+            _find_interval_end(is_possible, share, 1.0),
         )
 
     def _half_width(self, weights: Floats, level: float) -> float:
@@ -151,6 +151,7 @@ class PairedMetrics:
             max(float(weights @ matrix @ weights), 0.0)
             for matrix in (self.by_user, self.by_seed, self.by_both)
         )
+        # The variances of users and of seeds both hold the interaction, which counts once.
         variance = max(user + seed - interaction, user, seed)
         if variance == 0:
             return 0.0
@@ -158,11 +159,13 @@ class PairedMetrics:
         return float(stdtrit(degrees_of_freedom, 0.5 + level / 2)) * math.sqrt(variance)
 
 
-def _find_interval_end(possible: Callable[[float], bool], start: float, sign: float) -> float:
+def _find_interval_end(is_possible: Callable[[float], bool], start: float, sign: float) -> float:
     """Return the last number, going up or down from `start`, at which a condition still holds.
 
+    The distance is doubled until the condition fails, and then bisected.
+
     Args:
-        possible: the condition, which holds at the start.
+        is_possible: the condition, which holds at the start.
         start: where the search starts.
         sign: 1 to go up, -1 to go down.
 
@@ -170,11 +173,11 @@ def _find_interval_end(possible: Callable[[float], bool], start: float, sign: fl
         The number; infinite if it is further than _MAX_SHARE from the start.
     """
     lower, upper = 0.0, 1e-6
-    while possible(start + sign * upper):
+    while is_possible(start + sign * upper):
         lower, upper = upper, 2 * upper
         if upper > _MAX_SHARE:
             return sign * math.inf
     while upper - lower > 1e-9 * upper:
         middle = (lower + upper) / 2
-        lower, upper = (middle, upper) if possible(start + sign * middle) else (lower, middle)
+        lower, upper = (middle, upper) if is_possible(start + sign * middle) else (lower, middle)
     return start + sign * lower

@@ -60,7 +60,8 @@ from dpmc_core.privacy import (
 from dpmc_core.problem import prepare_public_facts
 from dpmc_core.ratings import Catalogue, Origin, PublicFacts, Ratings
 
-# What has an exact sampler. By exact type: another kind of noise may well be a subclass.
+# Releases that have an exact sampler. Compare by exact type, since another kind of noise may be a
+# subclass.
 ADDITIVE = (Laplace, Gaussian, SampledLaplace)
 CHANNELS = (RandomizedResponse, SymbolChannel)
 
@@ -235,16 +236,15 @@ def check_releasable(mechanism: Mechanism, ratings: Ratings, steps: Sequence[str
             raise CannotRelease(f"the name of the column {format_value(name)} cannot be published")
     check_steps((*ratings.prepared, *list_reads(steps)), guarantee)
     check_all_covered(mechanism, guarantee)
-    draws, cells = _sum_draws(guarantee, len(ratings))
-    if draws > MAX_DRAWS or cells > _MAX_CHANNEL_CELLS:
-        n_draws, max_draws = (
-            (draws, MAX_DRAWS) if draws > MAX_DRAWS else (cells, _MAX_CHANNEL_CELLS)
-        )
-        raise CannotRelease(
-            f"{mechanism.id} would draw {n_draws:,} exact noise values here, and at most"
-            f" {max_draws:,} are"
-            " drawn (about half an hour): take fewer items, users or rounds"
-        )
+    for n_draws, max_draws in zip(
+        _sum_draws(guarantee, len(ratings)), (MAX_DRAWS, _MAX_CHANNEL_CELLS), strict=True
+    ):
+        if n_draws > max_draws:
+            raise CannotRelease(
+                f"{mechanism.id} would draw {n_draws:,} exact noise values here, and at most"
+                f" {max_draws:,} are"
+                " drawn (about half an hour): take fewer items, users or rounds"
+            )
     if ratings.catalogue.origin is Origin.READ:
         raise CannotRelease(
             "which users and items there are was read off the ratings, and the shape of a release"
@@ -268,8 +268,8 @@ def uses_features(mechanism: Mechanism, public: PublicFacts) -> bool:
 
     What users report themselves under local privacy does not.
     """
-    local = mechanism.guarantee(public).trust is Trust.LOCAL
-    return registry.can_use_item_features(type(mechanism)) and not local
+    is_local = mechanism.guarantee(public).trust is Trust.LOCAL
+    return registry.can_use_item_features(type(mechanism)) and not is_local
 
 
 def check_public_facts(mechanism: Mechanism, public: PublicFacts, steps: Sequence[str]) -> None:
@@ -284,13 +284,13 @@ def check_public_facts(mechanism: Mechanism, public: PublicFacts, steps: Sequenc
         CannotRelease: a public fact differs, or the item features are not usable.
     """
     parsed = [parse_step(text) for text in steps]
-    shaping = [step for step in parsed if not isinstance(step, UseItemFeatures)]
+    other_steps = [step for step in parsed if not isinstance(step, UseItemFeatures)]
     caps = [step.count for step in parsed if isinstance(step, CapPerUser)]
-    follows = dataclasses.replace(public, cap=min(caps, default=None))
-    for step in shaping:
-        follows = step.transform_facts(follows)
+    transformed = dataclasses.replace(public, cap=min(caps, default=None))
+    for step in other_steps:
+        transformed = step.transform_facts(transformed)
     # The facts are those of prepared ratings, so preparing them once more must change nothing.
-    for expected in (follows, prepare_public_facts(follows, mechanism.task)):
+    for expected in (transformed, prepare_public_facts(transformed, mechanism.task)):
         for name, value in expected.as_dict().items():
             if getattr(public, name) != value:
                 raise CannotRelease(
@@ -345,14 +345,16 @@ def canonicalise_steps(
         columns: array of shape (n_items, n_columns), the columns of all item features.
     """
     features = split_features(public, columns)
-    step = str(UseItemFeatures(tuple(features), mark := hash_features(features)))
+    digest = hash_features(features)
+    step = str(UseItemFeatures(tuple(features), digest))
     positions = [k for k, text in enumerate(steps) if isinstance(parse_step(text), UseItemFeatures)]
+    # Of several such steps the last one is replaced, and the others are dropped.
     canonical_steps = [
         step if k in positions else t for k, t in enumerate(steps) if k not in positions[:-1]
     ]
     feature_list = describe_features([f"{name} ({count})" for name, count in public.features])
     condition = "certified given that these features of the items (and their columns) are public:"
-    return canonical_steps, f"{condition} {feature_list}; digest {mark}"
+    return canonical_steps, f"{condition} {feature_list}; digest {digest}"
 
 
 def check_steps(reads: Iterable[str], guarantee: Guarantee) -> None:
@@ -418,26 +420,26 @@ def export_release(
     """
     check_releasable(mechanism, ratings, steps)
     source = exact_noise.SecureSource()
-    plain = mechanism.guarantee(ratings.public)
-    expected = count_draws(plain, len(ratings))
+    ideal = mechanism.guarantee(ratings.public)
+    expected = count_draws(ideal, len(ratings))
     model = None
-    local = plain.trust is Trust.LOCAL
+    is_local = ideal.trust is Trust.LOCAL
     with ExitStack() as stack:
-        outputs = stack.enter_context(record_publications()) if local else []
+        publications = stack.enter_context(record_publications()) if is_local else []
         for step in mechanism.fit(ratings, source):
             model = step.model or model
             if on_step is not None:
                 on_step(mechanism, step)
-            if local and source.draw_counts == expected:
-                break  # all that is published is there
+            if is_local and source.draw_counts == expected:
+                break  # every report is published, and the model is not needed
     if not source.draw_counts <= expected:
         raise CannotRelease(f"{mechanism.id} drew other noise than its card counts: a fault here")
     arrays = (
-        _extract_reports(ratings, outputs)
-        if local
-        else _extract_model_arrays(mechanism, plain, model)
+        _extract_reports(ratings, publications)
+        if is_local
+        else _extract_model_arrays(mechanism, ideal, model)
     )
-    specs, formula = specify_arrays(mechanism, plain, ratings.catalogue, len(ratings), arrays)
+    specs, formula = specify_arrays(mechanism, ideal, ratings.catalogue, len(ratings), arrays)
     arrays |= {
         name: np.array(ids, dtype=str)
         for name, ids in zip(ID_ARRAYS, (ratings.item_ids, ratings.user_ids), strict=True)
@@ -449,8 +451,7 @@ def export_release(
     if faults:
         raise CannotRelease("; ".join(faults))
     guarantee, release_card = build_release_card(
-        *(mechanism, ratings.public, len(ratings), steps, ratings.catalogue),
-        *(arrays, specs, formula),
+        mechanism, ratings.public, len(ratings), steps, ratings.catalogue, arrays, specs, formula
     )
     if ratings.columns.names:
         release_card["columns"] = dict(ratings.columns.names)
@@ -461,13 +462,13 @@ def export_release(
 
 
 def specify_arrays(
-    mechanism: Mechanism, plain: Guarantee, catalogue: Catalogue, observed: int, arrays: Arrays
+    mechanism: Mechanism, ideal: Guarantee, catalogue: Catalogue, observed: int, arrays: Arrays
 ) -> tuple[ArraySpecs, str]:
     """Specify the arrays of a release by name, and the formula of a user's own predictions.
 
     Args:
         mechanism: the mechanism.
-        plain: its guarantee with ideal noise.
+        ideal: its guarantee with ideal noise.
         catalogue: which users and items there are, and how that is known.
         observed: number of ratings.
         arrays: the arrays of the release; only the columns of item factors matter, and the form of
@@ -476,7 +477,7 @@ def specify_arrays(
     Raises:
         CannotRelease: there is nothing to write.
     """
-    users, items = plain.public.shape
+    users, items = ideal.public.shape
     named_specs = {
         "item_ids": ArraySpec((items,), "id of each item", "text", optional=True),
         "user_ids": ArraySpec((users,), "id of each user", "text", optional=True),
@@ -485,14 +486,15 @@ def specify_arrays(
         named_specs = {
             name: dataclasses.replace(spec, optional=False) for name, spec in named_specs.items()
         }
-    formula, specs = "", {}
-    if plain.trust is Trust.LOCAL:
-        specs = _specify_reports(mechanism, plain, observed)
-    elif plain.publishes is Publishes.ONE_NUMBER:
+    specs = {}
+    formula = ""
+    if ideal.trust is Trust.LOCAL:
+        specs = _specify_reports(mechanism, ideal, observed)
+    elif ideal.publishes is Publishes.ONE_NUMBER:
         specs = {"number": ArraySpec((1,), "the prediction for every cell")}
         formula = "everybody's prediction is the number"
         del named_specs["item_ids"]
-    elif plain.publishes is Publishes.MATRIX:
+    elif ideal.publishes is Publishes.MATRIX:
         if getattr(mechanism, "dense", "matrix" in arrays):
             specs = {"matrix": ArraySpec((users, items), "completed matrix, users x items")}
             formula = "the prediction for user i and item j is matrix_ij"
@@ -507,28 +509,32 @@ def specify_arrays(
     else:
         shape = arrays["items"].shape if "items" in arrays else ()
         columns = shape[-1] if shape else 0
-        own_side = _find_own_side(mechanism, plain.public, columns)
+        own_side = _find_own_side(mechanism, ideal.public, columns)
         if columns not in own_side.columns:
             if not own_side.columns:
                 raise CannotRelease(_NO_FACTORS.format(mechanism.id))
+            # The array has an impossible shape, which `find_array_faults` reports.
             columns = max(own_side.columns)
-            own_side = _find_own_side(mechanism, plain.public, columns)
+            own_side = _find_own_side(mechanism, ideal.public, columns)
         note = "a user's scores are the own factors times these; the own ones stay with the user"
-        note = note if plain.notion is Notion.JOINT else plain.publishes.value
+        note = note if ideal.notion is Notion.JOINT else ideal.publishes.value
         specs = {"items": ArraySpec((items, columns), f"items x r: {note}"), **own_side.arrays}
         formula = own_side.formula
     if not catalogue.has_public_names:
         named_specs = {}
     elif not (catalogue.users_listed and PER_USER_ARRAYS & set(specs)):
         named_specs.pop("user_ids")
-    if plain.public.features:
+    if ideal.public.features:
         description = "features of each item that the method used, public"
-        named_specs[FEATURES_ARRAY] = ArraySpec((items, plain.public.columns), description)
+        named_specs[FEATURES_ARRAY] = ArraySpec((items, ideal.public.columns), description)
     return {**specs, **named_specs}, formula
 
 
 def _find_own_side(mechanism: Mechanism, public: PublicFacts, columns: int) -> OwnSide:
-    """Return how users compute their predictions from item factors with this many columns."""
+    """Return how users compute their predictions from item factors with this many columns.
+
+    A mechanism without a formula may have any number of columns up to the number of items.
+    """
     no_formula = "the method gives no formula for the own predictions"
     build_own_side = getattr(
         mechanism, "own_side", lambda *_: OwnSide(no_formula, range(1, public.items + 1))
@@ -537,16 +543,16 @@ def _find_own_side(mechanism: Mechanism, public: PublicFacts, columns: int) -> O
     return own_side
 
 
-def _specify_reports(mechanism: Mechanism, plain: Guarantee, observed: int) -> dict[str, ArraySpec]:
+def _specify_reports(mechanism: Mechanism, ideal: Guarantee, observed: int) -> dict[str, ArraySpec]:
     """Specify the arrays of users' reports, which are all that a local mechanism publishes.
 
     Args:
         mechanism: the mechanism.
-        plain: its guarantee with ideal noise.
+        ideal: its guarantee with ideal noise.
         observed: number of ratings.
     """
-    ((_, release),) = plain.releases
-    public = plain.public
+    ((_, release),) = ideal.releases
+    public = ideal.public
     count: int | str = observed if None in release.shape else "n"
     first, last = 1, 1  # of bits, only those that are 1 are written
     if isinstance(release, SymbolChannel):
@@ -602,8 +608,8 @@ def _find_array_fault(spec: ArraySpec, array: NDArray[Any], sizes: dict[str, int
         for n, size in zip(spec.shape, (*array.shape, *spec.shape), strict=False)
     )
     text = spec.type == "text"
-    plain = array.dtype.kind == "U" if text else array.dtype == np.dtype(spec.type)
-    if array.shape != shape or not plain:
+    has_type = array.dtype.kind == "U" if text else array.dtype == np.dtype(spec.type)
+    if array.shape != shape or not has_type:
         actual, expected = (" x ".join(map(str, s)) or "()" for s in (array.shape, shape))
         return f"must be {spec.type} of shape {expected}, got {array.dtype} of shape {actual}"
     if text:
@@ -619,13 +625,21 @@ def _find_array_fault(spec: ArraySpec, array: NDArray[Any], sizes: dict[str, int
     high = spec.high if isinstance(spec.high, int) else sizes[spec.high]
     if array.size and (array.min() < spec.low or array.max() > high):
         return f"has values outside {spec.low}..{high}"
+    # Where the limit is the size of another array, the last entry must reach it.
     rises = bool((np.diff(array) > 0).all()) and (spec.high == high or int(array[-1]) == high)
     return "" if rises or not spec.increasing else "must rise to its end"
 
 
-def _extract_reports(ratings: Ratings, outputs: Sequence[Publication]) -> dict[str, NDArray[Any]]:
-    """Return the arrays of users' reports (see `_specify_reports`) from the only publication."""
-    (publication,) = outputs
+def _extract_reports(
+    ratings: Ratings, publications: Sequence[Publication]
+) -> dict[str, NDArray[Any]]:
+    """Return the arrays of users' reports (see `_specify_reports`) from the only publication.
+
+    Args:
+        ratings: the prepared ratings.
+        publications: the single publication of a local mechanism.
+    """
+    (publication,) = publications
     release = publication.release
     published = publication.published
     users: NDArray[Any]
@@ -718,14 +732,14 @@ def build_release_card(
         arrays: the published arrays, which fit `specs`.
         specs, formula: result of `specify_arrays`.
     """
-    plain = mechanism.guarantee(public)
-    existence = plain.change.covers_existence
-    conditions = [catalogue.condition] if existence else []
+    ideal = mechanism.guarantee(public)
+    covers_existence = ideal.change.covers_existence
+    conditions = [catalogue.condition] if covers_existence else []
     if public.features:
         steps, condition = canonicalise_steps(steps, public, arrays[FEATURES_ARRAY])
         conditions.append(condition)
     guarantee = dataclasses.replace(
-        secure_guarantee(plain, observed), caveats=(*plain.caveats, *conditions, *LIMITS)
+        secure_guarantee(ideal, observed), caveats=(*ideal.caveats, *conditions, *LIMITS)
     )
     release_card = {
         "mechanism": mechanism.id,
@@ -738,13 +752,13 @@ def build_release_card(
             "source": catalogue.source,
             "users_listed": catalogue.users_listed,
             "condition": catalogue.condition
-            if existence
+            if covers_existence
             else "none: which ratings exist is public here, and with it which users and items",
         },
         "guarantee": guarantee.as_dict(),
         "releases": [
             _describe_release(name, release, exact, guarantee, observed)
-            for (name, release), (_, exact) in zip(plain.releases, guarantee.releases, strict=True)
+            for (name, release), (_, exact) in zip(ideal.releases, guarantee.releases, strict=True)
         ],
         "randomness": "operating system; no seed",
         "arrays": {
@@ -756,7 +770,7 @@ def build_release_card(
             }
             for name, array in arrays.items()
         },
-        "rows": _describe_row_order(catalogue, set(arrays), existence),
+        "rows": _describe_row_order(catalogue, set(arrays), covers_existence),
         "predictions": formula,
     }
     return guarantee, release_card
@@ -769,14 +783,14 @@ def digest_release_card(release_card: Mapping[str, Any]) -> str:
 
 
 def _describe_row_order(
-    catalogue: Catalogue, arrays: Collection[str], existence: bool
+    catalogue: Catalogue, arrays: Collection[str], covers_existence: bool
 ) -> dict[str, str]:
-    """Describe in which order the published rows of users and of items stand.
+    """Describe the order of the published rows of users and of items.
 
     Args:
         catalogue: which users and items there are, and how that is known.
         arrays: names of the published arrays.
-        existence: whether the guarantee protects which ratings exist.
+        covers_existence: whether the guarantee protects which ratings exist.
     """
     sorted_ids = "by id: as numbers where all are whole numbers, else as text"
     order = {
@@ -791,49 +805,49 @@ def _describe_row_order(
             order = "in the order of user_ids"
         elif catalogue.origin is Origin.LISTED:
             order = f"{sorted_ids}, then the others"
-            if existence:
+            if covers_existence:
                 order = "at places drawn at random, which nobody kept"
         row_orders["users"] = order
     return row_orders
 
 
 def _describe_release(
-    name: str, plain: Release, exact: Release, guarantee: Guarantee, observed: int
+    name: str, ideal: Release, exact: Release, guarantee: Guarantee, observed: int
 ) -> JsonObject:
     """Return the card's entry of a release: its noise as sampled, and what it costs.
 
     Args:
         name: of the release.
-        plain: the release with ideal noise.
+        ideal: the release with ideal noise.
         exact: the same release, its sensitivity raised by the cost of rounding.
         guarantee: the guarantee, whose change the cost refers to.
         observed: number of ratings.
     """
     change = guarantee.change
     public = guarantee.public
-    count = count_coordinates(plain, observed)
+    count = count_coordinates(ideal, observed)
     line: JsonObject = {
         "name": name,
-        "query": plain.query,
+        "query": ideal.query,
         "coordinates": count,
-        "times": plain.times,
-        "sensitivity": sensitivity_at(plain.sensitivity, change, public),
+        "times": ideal.times,
+        "sensitivity": sensitivity_at(ideal.sensitivity, change, public),
     }
     spent = sensitivity_at(exact.sensitivity, change, public)
-    if isinstance(plain, Laplace | Gaussian):
-        k = exact_noise.grid_exponent(plain.scale, count)
-        noise_name = "Laplace" if isinstance(plain, Laplace) else "Gaussian"
+    if isinstance(ideal, Laplace | Gaussian):
+        k = exact_noise.grid_exponent(ideal.scale, count)
+        noise_name = "Laplace" if isinstance(ideal, Laplace) else "Gaussian"
         noise: JsonObject = {"noise": f"discrete {noise_name} on multiples of 2^{k}"}
-        noise |= {"scale": plain.scale, "grid": k}
-        if isinstance(plain, SampledLaplace):
+        noise |= {"scale": ideal.scale, "grid": k}
+        if isinstance(ideal, SampledLaplace):
             noise["coins"] = "chances 1/weight, rounded down to multiples of 2^-62"
-            noise["budget"] = plain.budget  # of a term: what its weight is solved for
+            noise["budget"] = ideal.budget  # of a term: what its weight is solved for
     else:
-        assert isinstance(plain, RandomizedResponse | SymbolChannel)
+        assert isinstance(ideal, RandomizedResponse | SymbolChannel)
         noise = {"noise": "channel, chances rounded to multiples of 2^-62"}
-        noise["channel"] = [list(row) for row in plain.channel]
+        noise["channel"] = [list(row) for row in ideal.channel]
     loss = exact.loss(spent)
-    loss_entry = {"mu": loss.mu} if isinstance(plain, Gaussian) else {"epsilon": loss.epsilon}
+    loss_entry = {"mu": loss.mu} if isinstance(ideal, Gaussian) else {"epsilon": loss.epsilon}
     return line | noise | loss_entry
 
 
@@ -868,6 +882,10 @@ def list_reading_lines(exported: Export, path: Path) -> list[str]:
     """Return Python lines that read a release and recommend items for one user.
 
     There are none where the formula on the card needs more than a few.
+
+    Args:
+        exported: the release.
+        path: the file that it was written to.
     """
     arrays = exported.arrays
     formula = exported.release_card["predictions"]

@@ -2,7 +2,7 @@
 
 The card names the mechanism with its revision and settings, the public facts and the catalogue.
 Everything else follows from these except the numbers themselves, and any difference is refused. A
-file proves what its numbers are worth if they were drawn as it says. It does not prove that they
+file proves its guarantee if its numbers were drawn as its card says. It does not prove that they
 were, nor by whom: see `list_unverifiable`.
 """
 
@@ -52,7 +52,7 @@ from dpmc_lab.study.release import (
 )
 
 NAMESPACE = "dpmc-release"  # of signatures, so that one for another purpose is not accepted
-_TOLERANCE = 1e-9  # relative: another release of SciPy may calibrate the last digits otherwise
+_TOLERANCE = 1e-9  # relative: another version of SciPy may calibrate other last digits
 _MAX_FAULT_LENGTH = 400  # characters of a fault
 _NEGLIGIBLE_CHANCE = 2.0**-45  # less likely numbers of reports are refused
 COLUMN_ROLES = {"user", "item", "rating", "time"}  # of a file's columns
@@ -65,13 +65,13 @@ _VERSION = re.compile(  # in JSON
 
 @dataclass(frozen=True, eq=False)
 class VerifiedRelease:
-    """A file that holds what its card says.
+    """A released file that passed verification.
 
     Attributes:
         mechanism: the mechanism with its settings.
         guarantee: the guarantee as sampled.
         release_card: the card.
-        notes: what a reader should know about it.
+        notes: sentences that a reader of the release should know.
     """
 
     mechanism: Mechanism
@@ -83,8 +83,11 @@ class VerifiedRelease:
 def verify_release(path: str | Path) -> VerifiedRelease:
     """Compute the certificate of a released file again and check its arrays.
 
+    Args:
+        path: the file.
+
     Raises:
-        NotVerified: with every field that does not follow from the others.
+        NotVerified: a field does not follow from the others; the error lists all such fields.
         DpmcError: the file is not a release.
     """
     file_path = Path(path)
@@ -109,17 +112,22 @@ def verify_release(path: str | Path) -> VerifiedRelease:
 
 
 def list_unverifiable(verified: VerifiedRelease) -> tuple[str, ...]:
-    """Return sentences on what verification cannot show; the first is void for a signed file."""
+    """Return sentences on what verification cannot show.
+
+    The first sentence does not apply to a signed file.
+    """
     arrays = verified.release_card["arrays"]
     guarantee = verified.guarantee
-    only_answers = all(name in ID_ARRAYS or find_direct_release(guarantee, name) for name in arrays)
+    has_only_answers = all(
+        name in ID_ARRAYS or find_direct_release(guarantee, name) for name in arrays
+    )
     users = "" if PER_USER_ARRAYS & set(arrays) else ", of whom no row here is one's own"
     sentences = (
         "digests notice accidents, not forgers: sign the file",
         "whether the noise was drawn as the card says: less of it, or noise from a seed that"
         " somebody kept, looks the same",
         ""
-        if only_answers or guarantee.trust is Trust.LOCAL
+        if has_only_answers or guarantee.trust is Trust.LOCAL
         else "what a forger hides in numbers that were computed from noisy answers: these are not"
         " computed again",
         "whose ratings they were, whether real ones, and whether somebody is in them twice",
@@ -145,7 +153,7 @@ def verify_signature(path: Path, allowed: Path, signer: str | None = None) -> st
     Args:
         path: the file.
         allowed: list of signers in the format of ssh-keygen.
-        signer: who must have signed (default: whoever owns the key).
+        signer: name of the required signer (default: the owner of the key).
 
     Raises:
         NotVerified: none of the signers signed the file.
@@ -161,7 +169,7 @@ def verify_signature(path: Path, allowed: Path, signer: str | None = None) -> st
             raise DpmcError(f"there is no {description} {required_path}")
     status = 0
     fault = f"signature is of no key that {allowed.name} lists"
-    if signer is None:
+    if signer is None:  # find the owner of the key; a pattern or several names do not identify one
         status, output = _run_ssh_keygen("find-principals", signature, allowed)
         signer, *other_signers = re.split("[,\n]", output)
         if not status and (other_signers or set(signer) & set("*?!")):
@@ -214,29 +222,37 @@ def _read_release(path: Path) -> tuple[dict[str, Any], Arrays]:
     """
     if not path.is_file():
         raise DpmcError(f"there is no file {path}")
-    wrong = f"{path} is no file that 'dpmc release' wrote: it has no card to verify"
+    message = f"{path} is no file that 'dpmc release' wrote: it has no card to verify"
     try:
         arrays = archives.read_npz(path, no_extra_bytes=True)
         text = arrays.pop("card", np.array(""))
         release_card = archives.parse_json(str(text))
+        # Another spelling of the same JSON could hide something from its readers.
         if np.array(json.dumps(release_card)).tobytes() != text.tobytes():
             raise ValueError("it is not written as there")
     except archives.BadArchive as error:
-        raise DpmcError(f"{wrong} ({error.reason})") from None
+        raise DpmcError(f"{message} ({error.reason})") from None
     except ValueError as error:
-        raise DpmcError(f"{wrong} ({error})") from None
+        raise DpmcError(f"{message} ({error})") from None
     if not isinstance(release_card, dict):
-        raise DpmcError(wrong)
+        raise DpmcError(message)
     return release_card, arrays
 
 
 def _check_card(
     release_card: Mapping[str, Any], arrays: Arrays
 ) -> tuple[Mechanism, Guarantee, list[str]]:
-    """Compute a card again, and return its mechanism, its guarantee and every fault found.
+    """Compute a card again from its inputs, and compare.
+
+    Args:
+        release_card: the card of a file.
+        arrays: the arrays of the file.
+
+    Returns:
+        The mechanism, its guarantee as sampled, and a sentence on every fault.
 
     Raises:
-        NotVerified: nothing can be computed.
+        NotVerified: a field is so wrong that nothing can be computed.
     """
     mechanism = _parse_field("mechanism", lambda: _parse_mechanism(release_card))
     public = _parse_field("data", lambda: _parse_public_facts(release_card["data"]))
@@ -245,21 +261,23 @@ def _check_card(
     )
     steps = _parse_field("data.prepare", lambda: _parse_steps(release_card["data"]))
     _parse_field("data", lambda: check_public_facts(mechanism, public, steps))
-    plain = _parse_field("settings", lambda: mechanism.guarantee(public))
-    _parse_field("data.prepare", lambda: check_steps(list_reads(steps), plain))
-    _parse_field("mechanism", lambda: check_all_covered(mechanism, plain))
-    observed = _parse_field("releases", lambda: _count_observed(release_card, plain, arrays))
+    ideal = _parse_field("settings", lambda: mechanism.guarantee(public))
+    _parse_field("data.prepare", lambda: check_steps(list_reads(steps), ideal))
+    _parse_field("mechanism", lambda: check_all_covered(mechanism, ideal))
+    observed = _parse_field("releases", lambda: _count_observed(release_card, ideal, arrays))
     specs, formula = _parse_field(
-        "settings", lambda: specify_arrays(mechanism, plain, catalogue, observed, arrays)
+        "settings", lambda: specify_arrays(mechanism, ideal, catalogue, observed, arrays)
     )
     array_problems = find_array_faults(specs, arrays)
     if public.features:
         array_problems = array_problems or [*_find_feature_faults(public, arrays)]
     if not arrays.keys() <= specs.keys() or (public.features and array_problems):
         raise NotVerified("", array_problems)
-    card_inputs = (steps, catalogue, arrays, specs, formula)
     guarantee, expected = _parse_field(
-        "releases", lambda: build_release_card(mechanism, public, observed, *card_inputs)
+        "releases",
+        lambda: build_release_card(
+            mechanism, public, observed, steps, catalogue, arrays, specs, formula
+        ),
     )
     # Nothing shows which versions wrote the file, so any text that can be a version is accepted.
     claimed_versions = release_card.get("versions")
@@ -283,18 +301,22 @@ def _check_card(
             if release is not None and not is_on_grid(release, array):
                 faults.append(f"arrays.{name} has values off the grid of '{release.query}'")
         if guarantee.trust is Trust.LOCAL:
-            faults += _find_report_faults(plain, arrays)
+            faults += _find_report_faults(ideal, arrays)
     return mechanism, guarantee, faults
 
 
 def _escape(text: str) -> str:
     """Return a stranger's text with its control characters escaped, cut if it is long."""
-    plain = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:_MAX_FAULT_LENGTH])
-    return plain if len(text) <= _MAX_FAULT_LENGTH else f"{plain}..."
+    escaped = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:_MAX_FAULT_LENGTH])
+    return escaped if len(text) <= _MAX_FAULT_LENGTH else f"{escaped}..."
 
 
 def _parse_field(field: str, parse: Any) -> Any:
-    """Parse a field of the card.
+    """Parse a field of the card, or compute something from it.
+
+    Args:
+        field: name of the field, which faults start with.
+        parse: function without arguments that reads the field and returns the result.
 
     Raises:
         NotVerified: the field cannot be parsed; the message names it.
@@ -339,7 +361,7 @@ def _parse_mechanism(release_card: Mapping[str, Any]) -> Mechanism:
             name, "a setting that is on the card" if name in declared else "known", name
         )
     values = dict(release_card["settings"])
-    for name, value in values.items():
+    for name, value in values.items():  # such as members of an enumeration
         if isinstance(value, str) and declared[name].type is not str:
             values[name] = parse_setting(cls, name, value)
     return registry.create(cls.id, **values)
@@ -370,6 +392,7 @@ def _parse_catalogue(record: Mapping[str, Any], public: PublicFacts) -> Catalogu
         raise DpmcError(
             "its users and items were read off the ratings, and nobody said they may be"
         )
+    # The known public sets with their sizes; any other origin has an empty source.
     sources = list_public_sources() if catalogue.origin is Origin.PUBLIC else {"": None}
     if source not in sources:
         raise DpmcError(f"source is {format_value(source)}, which names no such set")
@@ -384,16 +407,24 @@ def _parse_catalogue(record: Mapping[str, Any], public: PublicFacts) -> Catalogu
     return catalogue
 
 
-def _count_observed(release_card: Mapping[str, Any], plain: Guarantee, arrays: Arrays) -> int:
+def _count_observed(release_card: Mapping[str, Any], ideal: Guarantee, arrays: Arrays) -> int:
     """Return the number of ratings if a release's shape depends on it.
 
     It is 1 otherwise, since then nothing on the card depends on it.
+
+    Args:
+        release_card: the card.
+        ideal: the guarantee with ideal noise.
+        arrays: the arrays of the file.
+
+    Raises:
+        NotVerified: the number on the card is not possible.
     """
-    for (_, release), line in zip(plain.releases, release_card["releases"], strict=True):
+    for (_, release), line in zip(ideal.releases, release_card["releases"], strict=True):
         if None in release.shape:
             count = len(arrays["symbols"]) if "symbols" in arrays else line["coordinates"]
-            users, items = plain.public.shape
-            if type(count) is not int or not 1 <= count <= users * (plain.public.cap or items):
+            users, items = ideal.public.shape
+            if type(count) is not int or not 1 <= count <= users * (ideal.public.cap or items):
                 raise NotVerified("", [f"releases: coordinates of '{release.query}' is {count!r}"])
             return count
     return 1
@@ -440,6 +471,10 @@ def _find_feature_faults(public: PublicFacts, arrays: Arrays) -> Iterator[str]:
 
     Item factors that were made from k feature columns have at least k columns which are linear
     combinations of these and a constant.
+
+    Args:
+        public: public facts of the prepared ratings.
+        arrays: the arrays of the file.
     """
     if fault := find_coding_fault(public, arrays[FEATURES_ARRAY]):
         yield f"arrays.{FEATURES_ARRAY}: {fault}"
@@ -448,26 +483,31 @@ def _find_feature_faults(public: PublicFacts, arrays: Arrays) -> Iterator[str]:
         items = arrays["items"]
         residuals = items - basis @ np.linalg.lstsq(basis, items, rcond=None)[0]
         norms = (np.linalg.norm(matrix, axis=0) for matrix in (residuals, items))
+        # A residual of almost no length shows that a column is such a combination.
         if sum(a <= 1e-6 * b for a, b in zip(*norms, strict=True)) < public.columns:
             yield f"arrays.items was made of other features than arrays.{FEATURES_ARRAY} holds"
 
 
-def _find_report_faults(plain: Guarantee, arrays: Arrays) -> Iterator[str]:
+def _find_report_faults(ideal: Guarantee, arrays: Arrays) -> Iterator[str]:
     """Yield what is wrong with reports under local privacy.
 
     Cells must be in order without repetition, and their number must be plausible.
+
+    Args:
+        ideal: the guarantee with ideal noise, which has a single release.
+        arrays: the arrays of the file.
     """
-    ((_, release),) = plain.releases
-    users, items = plain.public.shape
+    ((_, release),) = ideal.releases
+    users, items = ideal.public.shape
     cells = arrays["users"].astype(np.int64) * items + arrays["items"]
     if not (np.diff(cells) > 0).all():
         yield "arrays.users and arrays.items: cells are repeated or out of order"
     if None in release.shape:
         max_ratings = int(np.bincount(arrays["users"]).max(initial=0))
-        if plain.public.cap is not None and max_ratings > plain.public.cap:
+        if ideal.public.cap is not None and max_ratings > ideal.public.cap:
             yield (
                 f"arrays.users has {max_ratings} ratings of one user where the cap is"
-                f" {plain.public.cap}"
+                f" {ideal.public.cap}"
             )
     elif isinstance(release, MatrixChannel):
         # Cells report independently, each with a chance between the smallest and largest of these.

@@ -1,7 +1,7 @@
 """Use a Dask cluster: its workers run units of a sweep, or hold the users of a fit in partitions.
 
-No other module knows Dask: a sweep knows a pool, and a fit knows sums over users (`ratings.Here`).
-A function of one partition depends on its arguments alone, so running it again changes nothing.
+No other module uses Dask: a sweep uses a pool, and a fit uses sums over users (`UserData`). A
+function of one partition depends on its arguments alone, so running it again changes nothing.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def connect_to_cluster(address: str) -> Any:
     except ImportError:
         advice = "run 'pip install \"dpmc-lab[cluster]\"', or leave --cluster out"
         raise DpmcError(f"a cluster needs Dask: {advice}") from None
-    client: Any = object.__new__(Client)  # in two steps: half a client has to be closed
+    # Allocate first and connect second, so that a client that failed to connect can be closed.
+    client: Any = object.__new__(Client)
     try:
         client.__init__(address, timeout=CONNECT_TIMEOUT, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
@@ -117,7 +118,7 @@ class ClusterPool:
 
     def submit(self, unit: Unit) -> Future[Record | str]:
         """Hand a unit to a worker."""
-        # Dask's own executor never answers where the scheduler is lost before a result arrives.
+        # A future of Dask's own executor never ends if the scheduler is lost before its result.
         future: Future[Record | str] = Future()
 
         def finish(task: Any) -> None:
@@ -131,8 +132,8 @@ class ClusterPool:
             except Exception:  # cancelled, or the result was lost with its worker
                 future.set_exception(CancelledError())
 
-        task = self._client.submit(run_unit, unit, self._data[unit.source], True, pure=False)
-        if self._client.status != "running":  # it tries to reconnect, and this task is lost
+        task = self._client.submit(run_unit, unit, self._data[unit.source], pin=True, pure=False)
+        if self._client.status != "running":  # Dask tries to reconnect, but this task is lost
             raise BrokenExecutor("the connection to the cluster was lost")
         self._running[future] = task
         task.add_done_callback(finish)
@@ -208,7 +209,8 @@ class PartitionedUsers(UserData):
 
     def map_users(self, function: Callable[..., Any], *state: Any) -> PartitionedUsers:
         """Return the results of `function(partition, *state)`, which stay on the workers."""
-        # State is a task of its own: it travels once, and comes back when a worker is lost.
+        # The state is a task of its own: it is sent only once, and Dask can compute it again when a
+        # worker is lost.
         call = _submit(self.client, pickle.loads, pickle.dumps((function, state)))
         return replace(
             self,
@@ -225,11 +227,11 @@ class PartitionedUsers(UserData):
         sums = self.map_users(function, *state).partitions
         while len(sums) > 1:
             pairs = (sums[k : k + 2] for k in range(0, len(sums), 2))
-            sums = [_submit(self.client, partitions.add_results, *two) for two in pairs]
+            sums = [_submit(self.client, partitions.add_results, *pair) for pair in pairs]
         return _wait_for_result(sums[0])
 
     def build_model(self, function: Callable[..., Any], *state: Any) -> Any:
-        """Return a model of which each partition computes the part of its users."""
+        """Return a model that each partition builds for its own users."""
         return PartitionedModel(self, function, state)
 
 
@@ -266,7 +268,7 @@ class PartitionedProblem(Problem):
         pairs = zip(model.partitions.partitions, test.partitions, strict=True)
         paired_users = replace(
             test,
-            partitions=[_submit(test.client, partitions.pair_partitions, *two) for two in pairs],
+            partitions=[_submit(test.client, partitions.pair_partitions, *pair) for pair in pairs],
         )
         errors, count = paired_users.sum_over_users(
             partitions.sum_test_measures, task, model.function, model.state
@@ -354,7 +356,7 @@ def load_partitions(
         )
     )
     users, items = partitions.index_all_names(files, summaries)
-    _, _, first_facts, columns = summaries[0]
+    _, _, first_facts, columns = summaries[0]  # the fields of CATALOGUE
     indexed_partitions = []
     for partition, (user_names, item_names, *_) in zip(loaded, summaries, strict=True):
         user_indices = np.array([users[id] for id in user_names])

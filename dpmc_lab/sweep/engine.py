@@ -36,10 +36,7 @@ from dpmc_core.errors import DpmcError, check_number
 from dpmc_core.experiment import Result, serialise_settings
 from dpmc_core.model import Rounds
 from dpmc_core.paths import get_version
-from dpmc_core.problem import (
-    Problem,
-    build_problem,
-)
+from dpmc_core.problem import Problem, build_problem
 from dpmc_core.ratings import Ratings
 from dpmc_core.stopping import StopCheck
 from dpmc_lab.locks import Claims
@@ -145,7 +142,7 @@ def run_unit(
     Args:
         unit: the unit.
         source: its data; None in a process that `initialise_worker` gave the data.
-        pin: whether to hold linear algebra to one thread, where the environment does not.
+        pin: whether to limit linear algebra to one thread.
         also: computes a further value from the result, stored in the record as "also".
     """
     try:
@@ -212,7 +209,7 @@ def share_solve(mechanism: Any, ratings: Ratings) -> Rounds:
 
 
 def limit_threads() -> None:
-    """Hold linear algebra in this process to one thread, unless the environment does already."""
+    """Limit linear algebra in this process to one thread, unless the environment does already."""
     if all(os.environ.get(name) == "1" for name in THREADS[:2]):
         return
     with suppress(ImportError):
@@ -332,8 +329,8 @@ def warm_up() -> None:
 
 def _get_process_context() -> Any:
     """Return how this system starts worker processes."""
-    # Never a fork of this process: it may hold locks and threads. A fork server has loaded the
-    # library once and hands out copies in milliseconds; elsewhere each worker loads it anew.
+    # This process is never forked, since it may hold locks and threads. A fork server has loaded
+    # the library once and starts copies in milliseconds. On other systems each worker loads it.
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
@@ -343,9 +340,9 @@ def _get_process_context() -> Any:
 
 @contextmanager
 def _prepare_children() -> Iterator[None]:
-    """Let processes that the block starts have one thread of linear algebra, and no Ctrl-C."""
+    """Give processes that the block starts one thread of linear algebra, and no Ctrl-C."""
     if os.name == "posix":
-        resource_tracker.ensure_running()  # first, because its start lets Ctrl-C through again
+        resource_tracker.ensure_running()  # first, because its start unblocks Ctrl-C again
     previous = {name: os.environ.get(name) for name in THREADS}
     os.environ.update(dict.fromkeys(THREADS, "1"))
     can_mask = hasattr(signal, "pthread_sigmask")
@@ -367,11 +364,11 @@ def _prepare_children() -> Iterator[None]:
 # --- running all of them -------------------------------------------------------------------------
 
 POLL_SECONDS = 0.2  # between two checks whether to stop
-MAX_LOSSES_TOGETHER = 2  # after so many lost workers, a unit runs without other units beside it
-MAX_LOSSES_ALONE = 2  # after so many more, it is reported as failed
-MAX_BREAKS = 8  # broken pools in a row without one finished unit
-# Looking for the rows of other sweeps takes long with 100,000 units: the pause after it is so many
-# times as long.
+MAX_LOSSES_TOGETHER = 2  # lost workers after which a unit runs while no other unit does
+MAX_LOSSES_ALONE = 2  # further lost workers after which it is reported as failed
+MAX_BREAKS = 8  # broken pools in a row without a finished unit
+# With 100,000 units it takes long to look for rows of other sweeps. The pause until the next look
+# is this many times as long as the look itself.
 POLL_PAUSE_FACTOR = 10
 PATIENCE = 60.0  # seconds to go on trying a locked store once everything else is done
 ELSEWHERE_NOTE = (
@@ -454,6 +451,7 @@ def run(
                 pool.close(at_once=report.stopped or broken)
                 sweep.requeue_suspects()
                 finished = sweep.n_finished
+                # A failed unit is progress too, once any unit has shown that workers can finish.
                 made_progress = finished > prior_counts[0] or (
                     finished and len(report.failed) > prior_counts[1]
                 )
@@ -473,7 +471,7 @@ def run(
 
 @dataclass(eq=False)
 class _Sweep:
-    """The units that are left, and rows on their way to the store.
+    """The units that are left, and rows that are not in the store yet.
 
     A unit stays claimed until its row is written.
 
@@ -481,8 +479,9 @@ class _Sweep:
         _todo: units without a row that are not running.
         _losses: how often the worker of a unit was lost, by the unit's key.
         _suspects: units that were running when a pool broke.
-        _waiting: rows that a locked store could not take yet.
-        _next_write, _next_poll: when to write, and to look for other sweeps' rows, at the earliest.
+        _waiting: finished rows that are not written yet, for example because the store is locked.
+        _next_write, _next_poll: earliest times, in seconds of the monotonic clock, to write, and to
+            look for other sweeps' rows.
         _last_stamp: the store's stamp at the last look.
     """
 
@@ -521,31 +520,11 @@ class _Sweep:
         while running or (todo and not broken):
             report.stopped = bool(self._stop())
             try:
-                for _ in range(0 if report.stopped else len(todo)):  # each unit at most once
-                    # A unit that has lost its worker twice runs with no other beside it.
-                    candidates = (todo[0], *running.values())
-                    fragile = (
-                        running
-                        and max(self._losses[candidate.key] for candidate in candidates)
-                        >= MAX_LOSSES_TOGETHER
-                    )
-                    # One more than there are workers, so that none waits while a row is written.
-                    if len(running) > pool.size or fragile:
-                        break
-                    if not self._claims.take(todo[0].key):
-                        todo.rotate(-1)
-                        continue
-                    stored = set[str]()
-                    with suppress(StoreLocked):  # at worst it is computed twice
-                        stored = self._store.find_stored_keys([todo[0].key])
-                    if stored:  # another sweep wrote it before it was claimed here
-                        self._claims.drop(todo[0].key)
-                        report.skipped += 1
-                    else:
-                        running[pool.submit(todo[0])] = todo[0]
-                    todo.popleft()
+                if not report.stopped:
+                    self._submit_units(pool, running)
             except BrokenExecutor:
                 broken = True
+            # Whether other sweeps have claimed all units that are left.
             elsewhere = bool(todo) and not running and not broken and not report.stopped
             if elsewhere:
                 time.sleep(POLL_SECONDS)
@@ -585,8 +564,46 @@ class _Sweep:
                 break
         return broken
 
+    def _submit_units(self, pool: Pool, running: dict[Future[Record | str], Unit]) -> None:
+        """Hand units to the pool until it is full or all units that are left are claimed elsewhere.
+
+        Args:
+            pool: the workers.
+            running: the running units; this call adds to them.
+
+        Raises:
+            BrokenExecutor: the pool is lost.
+        """
+        todo = self._todo
+        for _ in range(len(todo)):  # each unit at most once
+            # A unit that has lost too many workers runs while no other unit does.
+            candidates = (todo[0], *running.values())
+            fragile = (
+                running
+                and max(self._losses[candidate.key] for candidate in candidates)
+                >= MAX_LOSSES_TOGETHER
+            )
+            # One more than there are workers, so that none waits while a row is written.
+            if len(running) > pool.size or fragile:
+                break
+            if not self._claims.take(todo[0].key):
+                todo.rotate(-1)
+                continue
+            stored = set[str]()
+            with suppress(StoreLocked):  # at worst it is computed twice
+                stored = self._store.find_stored_keys([todo[0].key])
+            if stored:  # another sweep wrote it before it was claimed here
+                self._claims.drop(todo[0].key)
+                self._report.skipped += 1
+            else:
+                running[pool.submit(todo[0])] = todo[0]
+            todo.popleft()
+
     def requeue_suspects(self) -> None:
-        """Put the units whose pool broke first in the queue; too many losses are a failure."""
+        """Put the units whose pool broke at the front of the queue, or report them as failed.
+
+        A unit fails once it has lost too many workers.
+        """
         while self._suspects:
             unit = self._suspects.pop()
             self._losses[unit.key] += 1
@@ -627,7 +644,7 @@ class _Sweep:
         self._claims.drop(unit.key)
 
     def _count_other_rows(self, *, at_once: bool) -> None:
-        """Take units off the queue whose rows another sweep has written, and count them as skipped.
+        """Remove units from the queue whose rows another sweep has written; count them as skipped.
 
         Args:
             at_once: whether to look even before the pause since the last look is over.

@@ -231,7 +231,7 @@ class Unit:
 
     @property
     def _key_columns(self) -> tuple[str, list[str], str, str, int]:
-        """Return what the keys of the unit and of its curve have in common."""
+        """Return the values that both the key of the unit and that of its curve hash."""
         mechanism = self.mechanism
         return self.source, list(self.steps), self.split_text, mechanism.id, mechanism.revision
 
@@ -276,7 +276,7 @@ def build_plan(grid: Grid, data: Sequence[SweepData] | None = None) -> Plan:
 
     Args:
         grid: the grid.
-        data: what the grid names, where it has been read already.
+        data: the data that the grid names, if they have been read already.
 
     Raises:
         DpmcError: the data cannot be read, or the preparation does not fit them.
@@ -313,7 +313,7 @@ def build_plan(grid: Grid, data: Sequence[SweepData] | None = None) -> Plan:
 def _try_preparation(
     grid: Grid, source: SweepData, task: Task, takes_item_features: bool
 ) -> tuple[tuple[str, ...], Split | None, str]:
-    """Try the preparation of a task, and return all its steps, the split and the split in words.
+    """Try the preparation of a task on the data of a source.
 
     Tiny data may have splits that cannot be prepared, so a few seeds are tried.
 
@@ -322,6 +322,13 @@ def _try_preparation(
         source: the data.
         task: the task.
         takes_item_features: whether the method uses item features.
+
+    Returns:
+        All steps of the preparation as text, the split (None where the test ratings are given), and
+        the split in words.
+
+    Raises:
+        DpmcError: the preparation fails for every seed that is tried.
     """
     first_error: DpmcError | None = None
     for seed in grid.seeds[:_MAX_TRIES]:
@@ -376,7 +383,10 @@ def _order_methods(methods: Sequence[Mechanism], grid: Grid) -> Iterator[Mechani
 
 
 def order_coarse_to_fine(values: Sequence[float]) -> Iterator[float]:
-    """Yield each value once: the smallest and the largest, then the middle of every gap so far."""
+    """Yield each value once: the smallest, the largest, and then always the middle of a gap.
+
+    Gaps are halved breadth first.
+    """
     ordered = sorted(dict.fromkeys(values))
     gaps = [(0, len(ordered) - 1)]
     yield from dict.fromkeys(ordered[:1] + ordered[-1:])

@@ -41,27 +41,28 @@ def index_all_names(
     Raises:
         BadRatings: ranges differ, or a user is in two files.
     """
-    first = catalogues[0][2]
-    owner: dict[str, Path] = {}
+    first_facts = catalogues[0][2]
+    file_of_user: dict[str, Path] = {}
     for path, (ids, _, public, _) in zip(files, catalogues, strict=True):
-        if (public.low, public.high) != (first.low, first.high):
+        if (public.low, public.high) != (first_facts.low, first_facts.high):
             names = f"{files[0].name} and {path.name}"
             raise BadRatings(f"{names} have different rating ranges: give the range, low and high")
         for id in ids:
-            if owner.setdefault(id, path) != path:
+            if file_of_user.setdefault(id, path) != path:
                 raise BadRatings(
-                    f"user '{id[:60]}' is in {owner[id].name} and {path.name}: with --cluster all"
+                    f"user '{id[:60]}' is in {file_of_user[id].name} and {path.name}: with"
+                    " --cluster all"
                     " ratings of a user must be in one file; write the folder partitioned by user,"
                     " or leave --cluster out"
                 )
     items = list(dict.fromkeys(chain.from_iterable(rated for _, rated, *_ in catalogues)))
-    return index_in_order(list(owner)), index_in_order(items)
+    return index_in_order(list(file_of_user)), index_in_order(items)
 
 
 def index_in_order(names: Sequence[str]) -> dict[str, int]:
     """Return the position of each name in natural order."""
     order = natural_order(pa.array(names, pa.string()))
-    return {names[k]: n for n, k in enumerate(order)}
+    return {names[k]: position for position, k in enumerate(order)}
 
 
 def read_file_stamp(path: Path) -> tuple[int, int]:
@@ -119,13 +120,13 @@ def split_ratings(
         share: share of test ratings; None to hold out the latest rating of each user.
         key: of the hash.
     """
-    number = hash_cells(ratings, key)
-    if share is None:
+    hashes = hash_cells(ratings, key)
+    if share is None:  # hashes decide between ratings of the same time
         latest = () if ratings.times is None else (-ratings.times,)
-        is_held_out = rank_within_user(ratings, number, *latest) == 0
+        is_held_out = rank_within_user(ratings, hashes, *latest) == 0
         is_held_out &= np.diff(ratings.indptr)[ratings.users] > 1
-    else:
-        is_held_out = (number < share * 2.0**64) & (rank_within_user(ratings, ~number) > 0)
+    else:  # the rating with the largest hash is never held out
+        is_held_out = (hashes < share * 2.0**64) & (rank_within_user(ratings, ~hashes) > 0)
     return ratings.select(~is_held_out), ratings.select(is_held_out) if is_held_out.any() else None
 
 
@@ -136,8 +137,8 @@ def summarise_content(ratings: Ratings | None) -> tuple[int, Any]:
     """
     if ratings is None:
         return 0, np.zeros(1, dtype=np.uint64)
-    marks = hash_cells(ratings, 0) * ratings.values.view(np.uint64) + hash_cells(ratings, 1)
-    return len(ratings), marks.sum(keepdims=True)
+    hashes = hash_cells(ratings, 0) * ratings.values.view(np.uint64) + hash_cells(ratings, 1)
+    return len(ratings), hashes.sum(keepdims=True)  # modulo 2^64
 
 
 def sum_test_measures(

@@ -89,7 +89,7 @@ class PairSource:
 
 @dataclass(frozen=True, eq=False)
 class GeneratedSource:
-    """Generated ratings, drawn anew for each seed.
+    """Generated ratings, of which every seed has its own.
 
     Attributes:
         sample: one of `synthetic.DRAWN`.
@@ -115,7 +115,7 @@ class GeneratedSource:
     @cached_property
     def fingerprint(self) -> str:
         """Return a hash of the options and of one draw."""
-        # One draw stands for the generator: were that changed, old results would not be mixed in.
+        # A changed generator changes this draw, so its results never mix with older ones.
         option_texts = {name: str(value) for name, value in self.options.items()}
         return digest_values("drawn", option_texts, _hash_content(self.for_seed(0).ratings))[:16]
 
@@ -124,9 +124,9 @@ class GeneratedSource:
         return datasets.load(self.sample, seed=seed, **self.options)
 
 
-# Where the ratings of a unit come from. `fingerprint` is a hash of everything that results can
-# depend on, `per_seed` is whether the ratings themselves, before any split, depend on the seed, and
-# `for_seed` returns a data set to split, or (training, test) ratings.
+# The source of a unit's ratings. `fingerprint` is a hash of everything that results can depend on,
+# `per_seed` is whether the ratings themselves, before any split, depend on the seed, and `for_seed`
+# returns a data set to split, or (training, test) ratings.
 SweepData = SplitSource | PairSource | GeneratedSource
 
 
@@ -189,10 +189,16 @@ def drop_names(source: SplitSource | PairSource) -> SplitSource | PairSource:
 
 
 def write_snapshot(dataset: Dataset, path: Path) -> None:
-    """Write cells, values, times and public facts, readable by this user alone (mode 0600).
+    """Write the ratings and public facts of a data set to a private file (mode 0600).
 
-    An upload becomes such a file while its sweep runs. Names of users and items are left out. The
-    file must not exist yet.
+    An upload becomes such a file while its sweep runs. Names of users and items are left out.
+
+    Args:
+        dataset: the data set.
+        path: the file, which must not exist yet.
+
+    Raises:
+        OSError: the file exists or cannot be written.
     """
     ratings = dataset.ratings
     metadata: dict[str, Any] = {"name": dataset.name, "title": dataset.title}
@@ -220,7 +226,7 @@ def read_snapshot(path: Path) -> Dataset:
         columns: dict[str, Any] = {name: arrays.get(name) for name in _COLUMNS}
         public = PublicFacts(**metadata)
         ratings = Ratings.build(**columns, public=public, prepared=tuple(map(str, prepared)))
-        item_features = {
+        item_features = {  # the only arrays with a space in their name
             name.removeprefix("known "): arrays[name] for name in arrays if " " in name
         }
         ratings = ratings.with_item_features(item_features, digest=table_digest)
@@ -275,7 +281,7 @@ _FOLDER_PATTERN = re.compile(_FOLDER_NAME.format("[0-9a-f]{16}"))
 
 
 class PrivateFolder:
-    """A folder of this user alone for sweeps on one upload: ratings, store and temporary files.
+    """A private folder for sweeps on one upload: ratings, store and temporary files.
 
     Nothing is on disk before `write`, and nothing after `close`. This process holds a lock in the
     folder for as long as it lives. If it is killed, its children end (`locks.end_with_owner`) and a

@@ -280,8 +280,8 @@ ELSEWHERE = [
     *family_of(
         "elsewhere", "dpmc_lab/curves/as_published.py",
         ("settings that agree with the paper count as exceptions", OTHER,
-         "if n in user_settings and user_settings[n] != v\n"
-         "    }", "if n in user_settings}",
+         "if name in user_settings and user_settings[name] != value\n"
+         "    }", "if name in user_settings}",
          named("as_published", "test_what_is_set_wins_and_is_said")),
     ),
     *family_of(

@@ -39,13 +39,13 @@ PROTOCOL = (
          "clip_dense_rows(self.refit_users(items), 1.03)",
          named("protocol", "test_long_user_factors_move_no_linear_term_further_than_stated")),
         ("users share the recommender's generator", REUSED,
-         "user_rng, self.rng, masks, secrets = rng.spawn(4)",
-         "user_rng, self.rng, _, secrets = rng.spawn(4)\n"
-         "        masks = self.rng",
+         "user_rng, self.rng, mask_rng, secret_rng = rng.spawn(4)",
+         "user_rng, self.rng, _, secret_rng = rng.spawn(4)\n"
+         "        mask_rng = self.rng",
          named("protocol", "test_the_parties_draw_from_generators_of_their_own")),
         ("the third party shares the recommender's generator", REUSED,
-         "fixed_point, secrets\n"
-         "        )", "fixed_point, masks)",
+         "fixed_point, secret_rng\n"
+         "        )", "fixed_point, mask_rng)",
          named("protocol", "test_the_parties_draw_from_generators_of_their_own")),
         ("the third party's secret is 0", OTHER,
          "self.fixed_point.draw_uniform(size,"

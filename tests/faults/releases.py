@@ -32,9 +32,9 @@ VERIFY = family_of(
      "if name in versions_by_name", named("verify", "test_a_version_is_one_or_refused")),
     ("users that no index counts", SKIPPED, "at_most=MAX_USERS", "at_most=10**12",
      named("verify", "test_no_more_users_than_an_index_counts_and_no_more_ratings_than_the_cap")),
-    ("a row beyond the cap", CLIP, "max_ratings > plain.public.cap:",
+    ("a row beyond the cap", CLIP, "max_ratings > ideal.public.cap:",
      "max_ratings > 2 *"
-     " plain.public.cap:",
+     " ideal.public.cap:",
      named("verify", "test_no_more_users_than_an_index_counts_and_no_more_ratings_than_the_cap")),
     ("fewer reports than users give", SCALE, "_NEGLIGIBLE_CHANCE = 2.0**-45",
      "_NEGLIGIBLE_CHANCE"
@@ -57,7 +57,7 @@ VERIFY = family_of(
      "if release is not None and not array.size:",
      named("verify", "test_an_edit_of_an_array_names_it[output]")),
     ("preparation that reads the ratings", SKIPPED,
-     '_parse_field("data.prepare", lambda: check_steps(list_reads(steps), plain))',
+     '_parse_field("data.prepare", lambda: check_steps(list_reads(steps), ideal))',
      '_parse_field("data.prepare", lambda: steps)',
      named("verify", "test_another_claim_is_refused_with_the_field")),
     ("features that no table gives", SKIPPED,
@@ -132,10 +132,10 @@ RELEASE = [
     *family_of(
         "release", "dpmc_lab/study/release.py",
         ("features of a method that uses none", SKIPPED,
-         "return registry.can_use_item_features(type(mechanism)) and not local",
-         "return not local", named("verify", "test_no_forgery_is_accepted[11-gradient]")),
+         "return registry.can_use_item_features(type(mechanism)) and not is_local",
+         "return not is_local", named("verify", "test_no_forgery_is_accepted[11-gradient]")),
         ("features of users' own reports", SKIPPED,
-         "return registry.can_use_item_features(type(mechanism)) and not local",
+         "return registry.can_use_item_features(type(mechanism)) and not is_local",
          "return registry.can_use_item_features(type(mechanism))",
          named("verify", "test_every_method_with_features_is_released_over_a_catalogue[dplcf]")),
         ("a feature name twice", REUSED, "if len(set(names)) < len(names):",
@@ -149,9 +149,8 @@ RELEASE = [
          "if 0 <= columns <= CATEGORIES else",
          named("verify", "test_features_that_no_table_gives_are_not_released")),
         ("a digest that somebody invents", SKIPPED,
-         "step = str(UseItemFeatures(tuple(features), mark := hash_features(features)))",
-         "mark = hash_features(features)\n"
-         "    step = next(t for t in steps if t.startswith('features'))",
+         "step = str(UseItemFeatures(tuple(features), digest))",
+         "step = next(t for t in steps if t.startswith('features'))",
          named("verify", "test_no_forgery_is_accepted[0-private-effects]")),
         ("no word of the features", SKIPPED, "conditions.append(condition)",
          "conditions.append(str(public.cap))", named("verify",
@@ -182,8 +181,8 @@ RELEASE = [
          "cards.certified(built_mechanism.guarantee(ratings.public).certified())",
          named("verify", "test_release_prints_one_line_to_note_by_the_card_as_sampled")),
         ("nobody asks whether features are public", SKIPPED,
-         "if fact.mark and fact.name in ratings.used_feature_names:",
-         "if fact.mark and not"
+         "if feature.mark and feature.name in ratings.used_feature_names:",
+         "if feature.mark and not"
          " ratings.used_feature_names:",
          named("verify", "test_release_asks_whether_features_were_computed_from_the_ratings")),
         ("features of the rated items alone", UNIT, "if has_lists and reading.items is not None:",

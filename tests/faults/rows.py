@@ -137,8 +137,8 @@ SWEEP = (
     )
     + family_of(
         "sweep", "dpmc_lab/sweep/partitions.py",
-        ("a user may be in two files", UNIT, "if owner.setdefault(id, path) != path:",
-         "if owner.setdefault(id, path) is None:",
+        ("a user may be in two files", UNIT, "if file_of_user.setdefault(id, path) != path:",
+         "if file_of_user.setdefault(id, path) is None:",
          named("cluster_sums", "test_a_user_of_two_files_is_refused_on_a_cluster_alone")),
         ("a partition counts twice in sums", OTHER, "return sum(remaining, first)",
          "return sum(remaining, first) + (0 if remaining else first)",

@@ -62,7 +62,7 @@ VIEWS += family_of(
      named("trade",
      "test_a_tick_lies_below_what_is_certified_and_only_where_it_tells_of_the_question")),
     ("a recommender with a third party counts as held off", OTHER,
-     "not (is_reader or guarantee.trust is not Trust.AGGREGATOR)", "False",
+     "(not is_reader and guarantee.trust is Trust.AGGREGATOR)", "False",
      named("trade", "test_a_recommender_beside_a_third_party_is_held_off_by_no_proof_of_ours")),
 )
 
@@ -192,8 +192,8 @@ VIEWS += [
          "fit_isotonic(np.nanmean(observed, axis=1), weights)",
          named("compare", "test_errors_shrink_as_epsilon_grows")),
         ("the largest epsilon of the fit and not the smallest", OTHER,
-         "k = np.argmax(above, axis=1)\n",
-         "k = above.shape[1] - 1 - np.argmax(above[:, ::-1], axis=1)\n",
+         "first = np.argmax(above, axis=1)\n",
+         "first = above.shape[1] - 1 - np.argmax(above[:, ::-1], axis=1)\n",
          named("compare", "test_the_smallest_epsilon_is_near_the_true_one")),
         ("what is only claimed is named before what is certified", OTHER,
          "proved = [answer for answer in reached if answer.plotted.is_certified]",
@@ -228,8 +228,9 @@ VIEWS += [
          "rng = np.random.default_rng(person.place)", "rng = np.random.default_rng()",
          named("people", "test_what_is_told_truly_stays_so_as_epsilon_grows")),
         ("lists of another curve", OTHER,
-         'next((text for text in texts if key in text["curves"]), None)',
-         'next(texts, None)\n    key = next((k for k in text["curves"]), key) if text else key',
+         'next((document for document in documents if key in document["curves"]), None)',
+         'next(documents, None)\n'
+         '    key = next((k for k in document["curves"]), key) if document else key',
          named("people", "test_the_file_of_lists_is_read_as_it_was_written")),
     ),
     *family_of(

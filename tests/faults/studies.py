@@ -53,7 +53,8 @@ ANSWER = (
     + family_of(
         "answer", "dpmc_lab/study/advice.py",
         ("a setting is rounded up beyond what was asked", OTHER,
-         "math.floor(exact / unit * (1 + 1e-12))", "math.ceil(exact / unit * (1 + 1e-12))",
+         "math.floor(calibrated / unit * (1 + 1e-12))",
+         "math.ceil(calibrated / unit * (1 + 1e-12))",
          named("recommend", "test_a_method_certified_for_what_was_asked_or_a_sentence")),
     )
     + family_of(

@@ -681,6 +681,7 @@ def recommend_by_lines(lines, folder, monkeypatch):
     monkeypatch.chdir(folder)
     names = {}
     exec("\n".join(lines), names)  # exactly what is printed
+    names["file"].close()
     return names
 
 
