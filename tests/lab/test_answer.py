@@ -476,7 +476,7 @@ def test_official_test_ratings_are_used_as_they_are(tmp_path, capsys):
         (tmp_path / f"u1.{end}").write_text("\n".join(lines) + "\n")
     fold = [str(tmp_path / "u1"), "--range", "1:5", "--no-curve", "--seeds", "1:2"]
     assert main(["answer", *fold]) == 1
-    assert "guessed the column of users" in capsys.readouterr().err
+    assert "say which column names the person" in capsys.readouterr().err
     fold += ["--user", "1"]
     assert main(["answer", *fold]) == 0
     assert "Tested on the given test ratings: 30 users, 2 seeds." in capsys.readouterr().out
