@@ -223,12 +223,11 @@ class LocalChannel(Channel):
         self._check_values(rows.data)
         self._check_shape(rows)  # type: ignore[arg-type]  # it has the shape and ndim of an array
         users, items = rows.shape
+        # The arrays are allocated once, with room for 8 standard deviations above the mean.
         expected = self.reported_if_missing * users * items + self.reported_if_rated * rows.nnz
         capacity = int(expected + 8 * math.sqrt(expected)) + 64
-        indices, data = (
-            np.empty(capacity, dtype=np.int32),
-            np.empty(capacity, dtype=self.report_dtype),
-        )
+        indices = np.empty(capacity, dtype=np.int32)
+        data = np.empty(capacity, dtype=self.report_dtype)
         indptr: NDArray[Any] = np.zeros(users + 1, dtype=np.int64)
         step = max(1, int(_REPORTS_PER_BLOCK * users / max(expected, 1.0)))
         n_filled = 0
@@ -237,11 +236,11 @@ class LocalChannel(Channel):
             block = slice(start, min(start + step, users))
             cells, values = self._draw_reports(rows, block, rng)
             end = n_filled + len(cells)
-            if end > len(data):  # a chance below 1e-12
+            if end > len(data):  # with a probability below 1e-12
                 indices, data = np.resize(indices, 2 * end), np.resize(data, 2 * end)
             indices[n_filled:end], data[n_filled:end] = cells % items, values
-            width = block.stop - block.start
-            ends = np.searchsorted(cells, np.arange(1, width + 1) * items)
+            n_rows = block.stop - block.start
+            ends = np.searchsorted(cells, np.arange(1, n_rows + 1) * items)
             indptr[block.start + 1 : block.stop + 1] = n_filled + ends
             n_filled = end
         if n_filled <= np.iinfo(np.int32).max:  # otherwise SciPy widens both index arrays
@@ -362,7 +361,7 @@ class ModifiedLaplace(LocalChannel):
         """Probability that a rated cell is reported."""
         return 1 - self.flip
 
-    debias_factor = reported_if_rated
+    debias_factor = reported_if_rated  # the noise of a reported rating has mean 0
 
     @property
     def report_dtype(self) -> type[np.generic]:
@@ -463,6 +462,8 @@ class SymbolChannel(LocalChannel, MatrixChannel):
 
     def second_moment(self, mean_square: float, density: float) -> float:
         """Return E[report^2] of a cell, in levels; see `LocalChannel.second_moment`."""
+        # Any symbol moves to each other level with one probability, and a level stays more often,
+        # by the debias factor.
         level_moment = float(np.square(self.levels).sum()) * self.channel[0][1]
         return density * self.debias_factor * mean_square + level_moment
 

@@ -303,6 +303,7 @@ def quantise_probabilities(row: Floats) -> Uint64s:
         )
     # The products are exact: a power of two only shifts.
     integers = [round(float(p) * 2**_PROBABILITY_BITS) for p in row]
+    # The most likely output takes up the rounding of all.
     integers[int(np.argmax(row))] += 2**_PROBABILITY_BITS - sum(integers)
     return np.array(integers, dtype=np.uint64)
 

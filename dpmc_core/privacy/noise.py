@@ -18,7 +18,8 @@ from dpmc_core.errors import CannotRelease
 from dpmc_core.privacy.exact_noise import SecureSource
 from dpmc_core.stopping import check_cancelled
 
-_MIN_NEW_NORM = 1e-10  # of the remainder of a unit vector beside the published directions
+# Smallest norm of a unit vector's remainder orthogonal to the published directions that counts.
+_MIN_NEW_NORM = 1e-10
 _NUMBERS_PER_BLOCK = 4_000_000  # numbers drawn, or symbols passed through a channel, at once: 32 MB
 
 
@@ -114,7 +115,7 @@ class SymmetricGaussian:
         """
         directions = self._published[0, :count]
         q = column / max(float(np.linalg.norm(column)), np.finfo(float).tiny)
-        for _ in range(2):  # twice, because rounding leaves a part of them
+        for _ in range(2):  # once leaves rounding errors along the directions
             q = q - directions.T @ (directions @ q)
             residual_norm = float(np.linalg.norm(q))
             if residual_norm < _MIN_NEW_NORM:
@@ -185,7 +186,8 @@ def pass_channel(matrix: Floats, symbols: NDArray[np.integer], rng: Rng) -> NDAr
     totals = matrix.sum(axis=1, keepdims=True)
     ends = np.cumsum(matrix, axis=1)
     ends /= ends[:, -1:]  # a sum of 1 - 1e-16 would leave room for an impossible last output
-    tails = np.cumsum(matrix[:, ::-1], axis=1) / totals  # chances of the last 1, 2, ... outputs
+    # The same from the other end: probabilities of the last 1, 2, ... outputs.
+    tails = np.cumsum(matrix[:, ::-1], axis=1) / totals
     for a in range(len(matrix)):
         lower_ends, upper_ends = ends[a, :-1], tails[a, :-1]
         for start in range(0, flat.size, _NUMBERS_PER_BLOCK):
@@ -196,12 +198,13 @@ def pass_channel(matrix: Floats, symbols: NDArray[np.integer], rng: Rng) -> NDAr
             draws = np.searchsorted(lower_ends, uniform, side="right")
             low, high = uniform < _END_WIDTH, uniform >= 1 - _END_WIDTH
             if low.any() or high.any():
-                # uniform, also in the digits beyond the generator's resolution
+                # Digits beyond the generator's resolution: e^-Exp(1) is uniform in 0..1. They
+                # are added to the distance from 0, or to the distance from 1.
                 digits = _UNIFORM_STEP * np.exp(-rng.standard_exponential(len(uniform)))
-                refined, remainder = uniform + digits, (1 - uniform - _UNIFORM_STEP) + digits
-                draws[low] = np.searchsorted(lower_ends, refined[low], side="right")
+                from_zero, from_one = uniform + digits, (1 - uniform - _UNIFORM_STEP) + digits
+                draws[low] = np.searchsorted(lower_ends, from_zero[low], side="right")
                 draws[high] = len(upper_ends) - np.searchsorted(
-                    upper_ends, remainder[high], side="left"
+                    upper_ends, from_one[high], side="left"
                 )
             out[chunk][mask] = draws
     return out.reshape(symbols.shape)

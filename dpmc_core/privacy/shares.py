@@ -111,7 +111,6 @@ class SharedLaplace(Laplace):
                 f">= {self.min_sharing_users}",
                 int(sizes[small_groups[0]]),
             )
-        self._check_shape(np.broadcast_to(0.0, (rows, length)))
         count = sizes[groups].astype(float)
         if self.shares is Shares.GAMMA:
             noise_shares = noise.draw_gamma_shares(self.scale, count - self.colluding, length, rng)
