@@ -40,7 +40,7 @@ from dpmc_core.solvers.rows import (
 from dpmc_core.stopping import call_cancellable, check_cancelled
 
 _BLOCK_ROWS = 20_000  # rows of factors gathered at once: they stay near the cache
-_START_STD = 0.1  # of starting item factors around (1, 0, ..., 0), in rating points
+_START_STD = 0.1  # standard deviation of starting item factors around (1, 0, ..., 0)
 _MAX_NEWTON_ROUNDS = 100  # at most; a handful is usual
 
 
@@ -486,8 +486,8 @@ def _minimise_in_eigenbasis(values: Floats, beta: Floats, radius: float) -> Floa
     Returns:
         V'x, shape (k, d).
     """
-    indefinite = values[:, :1] < 0
-    values = values - np.where(indefinite, values[:, :1], 0.0)
+    is_indefinite = values[:, :1] < 0
+    values = values - np.where(is_indefinite, values[:, :1], 0.0)
     nu = np.maximum(np.max(np.abs(beta) / radius - values, axis=1, keepdims=True), 0.0)
 
     for _ in range(_MAX_NEWTON_ROUNDS):
@@ -501,10 +501,11 @@ def _minimise_in_eigenbasis(values: Floats, beta: Floats, radius: float) -> Floa
         if not is_outside.any():
             break
         slope[~is_outside] = np.inf
+        # Newton's step, with d||x||/dnu = -slope / ||x||.
         nu = nu + (norm / radius - 1.0) * norm * norm / slope
     # The hard case: the minimum of an indefinite quadratic is on the sphere. The missing length is
     # added along an eigenvector of the smallest eigenvalue, where the quadratic is constant.
-    is_short = (indefinite & ~(norm >= radius * (1 - 1e-12)))[:, 0]
+    is_short = (is_indefinite & ~(norm >= radius * (1 - 1e-12)))[:, 0]
     squared_length = np.sum(x[is_short, 1:] ** 2, axis=1)
     x[is_short, 0] = np.copysign(
         np.sqrt(np.maximum(radius**2 - squared_length, 0.0)), beta[is_short, 0]

@@ -86,8 +86,9 @@ class SignReports(NamedTuple):
         values = (2 * flipped_signs - 1 + p_plus - p_minus) / debias_factor
         # One sign may be noisier than the other, so the noise is averaged by the share of each.
         mean_sign = float(np.clip(values.mean(), -1.0, 1.0))
-        noise = [4 * p * (1 - p) / debias_factor**2 for p in (p_plus, p_minus)]
-        return cls(values, 1 + ((1 + mean_sign) * noise[0] + (1 - mean_sign) * noise[1]) / 2)
+        plus_noise, minus_noise = (4 * p * (1 - p) / debias_factor**2 for p in (p_plus, p_minus))
+        noise_variance = ((1 + mean_sign) * plus_noise + (1 - mean_sign) * minus_noise) / 2
+        return cls(values, 1 + noise_variance)
 
     @classmethod
     def from_laplace(cls, noisy_signs: Floats, epsilon: float) -> SignReports:
@@ -101,17 +102,17 @@ class SignReports(NamedTuple):
             noisy_signs: shape (n_entries,).
             epsilon: the inverse of the noise scale.
         """
-        likelihood_ratio = np.tanh(epsilon * (np.clip(noisy_signs, 0.0, 1.0) - 0.5))
+        posterior_means = np.tanh(epsilon * (np.clip(noisy_signs, 0.0, 1.0) - 0.5))
         information = clipped_information(epsilon)
-        return cls(likelihood_ratio / information, 1 / information)
+        return cls(posterior_means / information, 1 / information)
 
     @property
     def variance(self) -> float:
-        """The variance of a report about the mean of all signs."""
+        """The variance of a report about the mean of all signs, at least 1e-3."""
         mean = float(self.values.mean())
-        return max(
-            self.second_moment - max(mean**2 - self.second_moment / len(self.values), 0.0), 1e-3
-        )
+        # The square of a noisy mean is too large, by about the second moment over n_entries.
+        squared_mean = max(mean**2 - self.second_moment / len(self.values), 0.0)
+        return max(self.second_moment - squared_mean, 1e-3)
 
     @property
     def mean(self) -> float:
@@ -120,16 +121,18 @@ class SignReports(NamedTuple):
 
 
 def clipped_information(epsilon: float) -> float:
-    """Return E[tanh^2(epsilon (clip(s + Laplace(1/epsilon), 0, 1) - 1/2))] for s = 0 or 1."""
+    """Return E[tanh^2(epsilon (clip(s + Laplace(1/epsilon), 0, 1) - 1/2))] for s = 0 or 1.
+
+    With a = epsilon/2, reports inside (0, 1) contribute e^-a times the integral of
+    tanh^2(t) cosh(t) over 0..a, and the reports at both ends tanh^2(a) each with probability.
+    """
     half_epsilon = epsilon / 2
     if half_epsilon > 300:
         return 1.0
-    unclipped_information = math.exp(-half_epsilon) * (
-        math.sinh(half_epsilon) - 2 * math.atan(math.tanh(half_epsilon / 2))
-    )
-    return (
-        unclipped_information + math.tanh(half_epsilon) ** 2 * (1 + math.exp(-2 * half_epsilon)) / 2
-    )
+    gudermannian = 2 * math.atan(math.tanh(half_epsilon / 2))
+    from_inside = math.exp(-half_epsilon) * (math.sinh(half_epsilon) - gudermannian)
+    end_probability = (1 + math.exp(-2 * half_epsilon)) / 2
+    return from_inside + math.tanh(half_epsilon) ** 2 * end_probability
 
 
 def likelihood_loss(link: Link, labels: Floats) -> LossFunction:
@@ -206,6 +209,7 @@ class LowRank(NamedTuple):
     def move_towards(self, target: LowRank, share: float) -> LowRank:
         """Return (1 - share) self + share target, factored at its numerical rank."""
         observed = (1 - share) * self.observed + share * target.observed
+        # The sum has both factors side by side. Their QR factors leave a small matrix to decompose.
         left = np.hstack([(1 - share) * self.left, share * target.left])
         right = np.hstack([self.right, target.right])
         (ql, rl), (qr, rr) = np.linalg.qr(left), np.linalg.qr(right)
@@ -347,7 +351,7 @@ class NuclearBox(NuclearBall):
             previous, multiplier = multiplier, ball_point + momentum
             box_point = np.clip(multiplier, -self.bound, self.bound)
             multiplier -= box_point
-            ball_point -= box_point
+            ball_point -= box_point  # the difference of both, in the same memory
             if np.linalg.norm(ball_point) <= tolerance:
                 break
             change = multiplier - previous
@@ -488,9 +492,10 @@ def _line_search(
         check_cancelled()
         if objective <= reference + _SUFFICIENT_DECREASE * share * slope:
             break
+        # The minimum of a parabola through the reference, its slope, and the current objective.
         curvature = objective - reference - share * slope
-        parabola = -0.5 * slope * share * share / curvature if curvature > 0 else 0.5 * share
-        share = min(max(parabola, 0.1 * share), 0.5 * share)
+        minimum = -0.5 * slope * share * share / curvature if curvature > 0 else 0.5 * share
+        share = min(max(minimum, 0.1 * share), 0.5 * share)
         objective, gradient = loss(start + share * (end - start))
     return share, objective, gradient
 
