@@ -91,12 +91,9 @@ class FlippedReports(Mechanism):
         releases = self.guarantee(ratings.public).releases
         bits = releases.bits.publish_rows(binary_matrix(ratings), rng)
         reports = FlippedBits(bits, ratings.public.items, self.bit_flip_probability)
-        model, trace = self.rank_items(reports, ratings)
-        published_trace = {
-            "share of bits reported as 1": float(reports.reported_shares.mean()),
-            **trace,
-        }
-        yield Step(1, 1, model, published_trace, final=True)
+        model, model_trace = self.rank_items(reports, ratings)
+        trace = {"share of bits reported as 1": float(reports.reported_shares.mean())}
+        yield Step(1, 1, model, {**trace, **model_trace}, final=True)
 
     def rank_items(
         self, reports: FlippedBits, ratings: Ratings

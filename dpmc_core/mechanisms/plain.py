@@ -200,14 +200,14 @@ def fit_on_most_rated(fit: Fit, ratings: Ratings, rng: Rng) -> Steps:
     The models predict other items by user and item means.
 
     Args:
-        fit: the fit to restrict.
+        fit: the `fit` of the method.
         ratings: the users' ratings.
         rng: the generator of the run.
     """
     if ratings.public.items <= GRAM_LIMIT:
         yield from fit(ratings, rng)
         return
-    item_order = index_most_rated(ratings, GRAM_LIMIT)  # each item's new index, or below 0
+    item_order = index_most_rated(ratings, GRAM_LIMIT)  # each item's new index, or -1
     means_model = centre_on_means(ratings, rng).base
     for step in fit(ratings.select_items(item_order), rng):
         yield replace(
@@ -404,9 +404,8 @@ class ItemNeighbours(NonprivateMechanism):
         measure = jaccard if self.similarity is Similarity.JACCARD else cosine
         similarities = find_items_sharing_users(interactions, self.neighbours, measure)
         trace = {"neighbours per item": similarities.nnz / ratings.public.items}
-        yield Step(
-            1, 1, ItemScores(interactions, similarities.T.tocsr()), trace, frozenset(trace), True
-        )
+        model = ItemScores(interactions, similarities.T.tocsr())
+        yield Step.from_trace(1, 1, model, trace)
 
 
 @mechanism
@@ -429,7 +428,8 @@ class Ease(NonprivateMechanism):
         weights = ease_weights(selected, self.ridge)
         model: Model = ItemScores(selected.matrix, weights)
         if selected.shape != ratings.shape:
-            # No user's score is lower, so that the remaining items rank last, by their counts.
+            # A score is a sum of some weights of an item, so none is lower than the sum of its
+            # negative ones. The remaining items rank below that, in the order of their counts.
             lowest_score = float(np.minimum(weights, 0.0).sum(axis=0).min())
             counts = item_sums(Pattern.from_ratings(ratings), ratings.values)
             remaining_scores = (lowest_score - 1.0 / (1.0 + counts))[:, None]

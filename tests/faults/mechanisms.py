@@ -321,7 +321,7 @@ FRANK_WOLFE = family_of(
     ("a cell's epsilon for a user's", UNIT,
      "return build_gaussian_release(\n"
      "        query,\n"
-     "        shape,\n"
+     "        (n, n),\n"
      "        budget,\n"
      "        sensitivity,\n"
      "        replaced_sensitivity,\n"
@@ -329,15 +329,15 @@ FRANK_WOLFE = family_of(
      "        calibrated_sensitivity,\n"
      "    )",
      "from dpmc_core.privacy import CELL\n"
-     "    found = build_gaussian_release(query, shape, budget, sensitivity, "
+     "    found = build_gaussian_release(query, (n, n), budget, sensitivity, "
      "replaced_sensitivity, n_publications, calibrated_sensitivity)\n"
      '    return __import__("dataclasses").replace(found, sensitivity={CELL: sensitivity})',
      spends(_FW)),
-    ("a replaced row counts as an emptied one", UNIT, "* 2, math.sqrt(2) * sensitivity",
-     "* 2, sensitivity", bounds(f"{_FW}-8-REPLACED", "private-svd-2-REPLACED")),
+    ("a replaced row counts as an emptied one", UNIT,
+     "replaced_sensitivity = math.sqrt(2) * sensitivity", "replaced_sensitivity = sensitivity",
+     bounds(f"{_FW}-8-REPLACED", "private-svd-2-REPLACED")),
     ("residual rows are not clipped", CLIP,
-     "clip_scales = float(norms @ norms), shrinkage(norms, residual_norm)",
-     "clip_scales = float(norms @ norms), np.ones(m)",
+     "clip_scales = shrinkage(norms, residual_norm)", "clip_scales = np.ones(m)",
      bounds(f"{_FW}-0-EMPTIED", f"{_FW}-oja-1-EMPTIED")),
     ("residual rows are clipped 3 % too wide", CLIP, "shrinkage(norms, residual_norm)",
      "shrinkage(norms, 1.03 * residual_norm)", bounds(f"{_FW}-0-EMPTIED", f"{_FW}-15-EMPTIED")),
