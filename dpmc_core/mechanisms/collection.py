@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 _PUBLISHED_ONLY = "published estimator only"
 _GAMMA = 0.05  # Theorem 3's bound holds with probability 1 - gamma
-
-
 # The epsilon per cell from which rounded ratings give better models than noisy ones, and from which
 # randomised rows of few users give better models than noisy sums over users.
 _RESPONSE_MIN_EPSILON = 2.0
@@ -166,7 +164,8 @@ class Collection(CollectionMechanism, Recovery):
         """Yield the rounds of the published estimator or of the noise-aware one."""
         from dpmc_core.solvers.noisy_reports import estimate_from_reports
 
-        public, is_published = ratings.public, self.estimator is Estimator.PUBLISHED
+        public = ratings.public
+        is_published = self.estimator is Estimator.PUBLISHED
         channel = self.guarantee(public).releases.rows
         check_report_count(public, channel.reported_if_missing, for_regression=is_published)
         # What is published gets no name here, so that the estimator can free it.
@@ -194,8 +193,8 @@ class Collection(CollectionMechanism, Recovery):
             channel: that published them.
             public: the public facts.
         """
-        users, items = public.shape
-        cells = users * items
+        cells = public.users * public.items
+        # The expected share of reported cells is linear in the density.
         reported_share = max(reported.nnz, 1) / cells
         probability_gap = channel.reported_if_rated - channel.reported_if_missing
         standard_error = (
@@ -209,7 +208,8 @@ class Collection(CollectionMechanism, Recovery):
         variance = (
             channel.second_moment(0.0, density) / reported_share + debias_factor * self.misfit**2
         )
-        pattern, values = Pattern.from_matrix(reported), self.decode_reports(reported.data, channel)
+        pattern = Pattern.from_matrix(reported)
+        values = self.decode_reports(reported.data, channel)
         rho = self.bound_residual(public, density * cells)
         return Reports(pattern, values, min(debias_factor, 1.0), variance, rho)
 
@@ -258,16 +258,15 @@ class LaplaceCollection(Collection):
             tight: whether to take the expected squares of both kinds of reports under one root,
                 each counted no more often than it is reported.
         """
-        n_cells, noise_variance = public.users * public.items, 8 / self.epsilon**2
+        n_cells = public.users * public.items
+        noise_variance = 8 / self.epsilon**2
         spurious_probability = flip_probability(self.epsilon / 2)
         intrinsic_term = self.misfit * math.sqrt(n_rated)
         if tight:
-            squares = (
-                1 - spurious_probability
-            ) * n_rated * noise_variance + spurious_probability * (n_cells - n_rated) * (
-                1 + noise_variance
-            )
-            return intrinsic_term + math.sqrt(squares / _GAMMA)
+            n_missing = n_cells - n_rated
+            rated_squares = (1 - spurious_probability) * n_rated * noise_variance
+            missing_squares = spurious_probability * n_missing * (1 + noise_variance)
+            return intrinsic_term + math.sqrt((rated_squares + missing_squares) / _GAMMA)
         rated_term = 4 / self.epsilon * math.sqrt(n_rated / _GAMMA)
         return (
             intrinsic_term
@@ -348,12 +347,12 @@ class ResponseCollection(Collection):
             tight: whether to use that a rating differs by at most d-1, in at most one report of a
                 cell.
         """
-        d, n_cells = count_levels(self.levels, public), public.users * public.items
+        d = count_levels(self.levels, public)
+        n_cells = public.users * public.items
         weight = math.exp(min(self.epsilon, 700.0)) + d
         expected_change = 8.0 * n_cells * d
         if tight:
             expected_change = (d - 1) * n_rated + d * (n_cells - n_rated)
-        # A symbol is 2/(d-1) on the scale -1..1.
         return self.misfit * math.sqrt(n_rated) + 2 * math.sqrt(expected_change / (weight * _GAMMA))
 
 

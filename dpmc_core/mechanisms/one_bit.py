@@ -58,8 +58,6 @@ from dpmc_core.style import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Style
 
 _READS_RATED_CELLS = "the estimator reads who rated what, which this unit does not protect"
 _PROJECTION_TOLERANCE = 1e-3  # accuracy of a projection, relative to ||X||_F
-
-
 _PUBLISHED_ONLY = "published estimator only"
 _PUBLISHED_BOUNDS = {"radius": 1.0, "bound": 1.0}  # rank 1 and alpha 1 (LWHM22, section 5)
 _BOUNDS_NOTE = (
@@ -304,7 +302,7 @@ class PrivateMajority(OneBit):
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         """Yield one step, the log odds of +1 from the debiased mean of flipped signs."""
         _, reports = self.guarantee(ratings.public).releases.publish_reports(ratings, rng)
-        max_mean = 1 - 1 / (len(ratings) + 1)  # half a rating on either side
+        max_mean = 1 - 1 / (len(ratings) + 1)  # as if there were half a rating of the other sign
         mean = min(max(reports.mean, -max_mean), max_mean)
         trace = {"share of +1": (1 + mean) / 2}
         yield Step(1, 1, Constant(2 * math.atanh(mean) or 1e-9), trace, final=True)
@@ -566,20 +564,15 @@ class Gradient(NoiseAwareOneBit):
             if previous is None:
                 step = constraint.first_step_length(noisy_gradient)
             else:
-                step = (
-                    spectral_step_length(point, previous[0], noisy_gradient - previous[1]) or step
-                )
+                previous_point, previous_gradient = previous
+                gradient_change = noisy_gradient - previous_gradient
+                step = spectral_step_length(point, previous_point, gradient_change) or step
             previous = point, noisy_gradient
             accuracy = _PROJECTION_TOLERANCE * max(1.0, math.sqrt(point.dot(point)))
             point = constraint.project(point, step, noisy_gradient, accuracy)
             trace = {"objective": objective, "step length": step}
-            yield Step(
-                index,
-                n_rounds,
-                point.build_model(),
-                trace,
-                frozenset({"objective"}),
-                final=index == n_rounds,
+            yield Step.from_trace(
+                index, n_rounds, point.build_model(), trace, published_names=("step length",)
             )
 
 
@@ -682,6 +675,6 @@ class Output(OneBit, Completion):
             matrix = solution.predict(*np.indices(ratings.shape, sparse=True))
             clipped = np.clip(matrix, -self.bound, self.bound)
             total = float(np.abs(clipped).sum())
-            if total > max_total:
+            if total > max_total:  # the solver meets the nuclear bound to its tolerance only
                 clipped *= max_total / total
             yield dataclasses.replace(step, model=Dense(releases.matrix.publish(clipped, rng)))
