@@ -98,7 +98,7 @@ PREPARATION = family_of(
     ("a share per user is rounded down", OTHER,
      "np.floor(self.share * counts + rng.random(len(counts)))", "np.floor(self.share * counts)",
      named("splits", "test_per_user_share_is_exact_on_average_and_leaves_one_in_training")),
-    ("the truth is measured in other units", UNIT, "truth=truth if same_units else None",
+    ("the truth is measured in other units", UNIT, "truth=truth if is_comparable else None",
      "truth=truth", named("experiment", "test_are_is_measured_where_the_truth_is_known")),
     ("a floor's own draws differ with the mechanism beside it", OTHER,
      'np.random.SeedSequence([seed, int.from_bytes(digest[:16], "little")])',
