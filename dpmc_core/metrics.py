@@ -516,7 +516,16 @@ def _bound_rounding(model: Model, users: NDArray[np.integer]) -> Floats | float:
 
 
 def _score_all_items(model: Model, users: NDArray[np.integer], n_items: int) -> Floats:
-    """Return the scores of all items for some users, of shape (len(users), n_items)."""
+    """Return the scores of all items for some users.
+
+    Args:
+        model: the model.
+        users: array of shape (n,), user indices.
+        n_items: number of items.
+
+    Returns:
+        Array of shape (n, n_items).
+    """
     if isinstance(model, Factors):  # one matrix product instead of a gather
         scores: Floats = model.left[users] @ model.right.T
         return scores
@@ -524,7 +533,12 @@ def _score_all_items(model: Model, users: NDArray[np.integer], n_items: int) -> 
 
 
 def _split_rows(rows: int, columns: int) -> list[Ints]:
-    """Split row indices into blocks of at most `CELLS_PER_BLOCK` cells, or of one row."""
+    """Split the indices of rows into blocks of at most `CELLS_PER_BLOCK` cells, or of one row.
+
+    Args:
+        rows: number of rows.
+        columns: number of cells of a row.
+    """
     size = max(1, CELLS_PER_BLOCK // columns)
     return [np.arange(start, min(start + size, rows)) for start in range(0, rows, size)]
 

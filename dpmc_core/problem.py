@@ -67,6 +67,18 @@ class RandomShare:
         return [self.option, format_number(self.share)]
 
     def __call__(self, ratings: Ratings, rng: np.random.Generator) -> tuple[Ratings, Ratings]:
+        """Split ratings.
+
+        Args:
+            ratings: the ratings to split.
+            rng: draws the ratings that are held out.
+
+        Returns:
+            Training and test ratings.
+
+        Raises:
+            BadRatings: if there is nothing to hold out.
+        """
         check_number("share of test ratings", self.share, above=0, below=1)
         return _split_ratings(ratings, self._draw_held_out(ratings, rng))
 
@@ -125,6 +137,18 @@ class LeaveLast:
         return f"{label} of every user{' with two or more' if has_single_ratings else ''}"
 
     def __call__(self, ratings: Ratings, rng: np.random.Generator) -> tuple[Ratings, Ratings]:
+        """Split ratings.
+
+        Args:
+            ratings: the ratings to split.
+            rng: draws among ratings of one user with the same time.
+
+        Returns:
+            Training and test ratings.
+
+        Raises:
+            BadRatings: if no user has a second rating.
+        """
         tie_break = rng.random(len(ratings))
         latest_first = () if ratings.times is None else (-ratings.times,)
         is_latest = rank_within_user(ratings, tie_break, *latest_first) == 0

@@ -468,6 +468,7 @@ class CleansedSvd(Cleansing, NonprivateMechanism):
     name = "SVD after cleansing, no privacy"
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield the only step: cleansing with exact statistics, on the most rated items."""
         check_rank(self.rank, ratings.public)
         yield from fit_on_most_rated(
             lambda most_rated_ratings, _: iter([self.cleanse(most_rated_ratings)]), ratings, rng

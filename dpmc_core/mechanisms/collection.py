@@ -110,6 +110,7 @@ class CollectionMechanism(Mechanism):
         )
 
     def guarantee(self, public: PublicFacts) -> Guarantee[RandomisedRows]:
+        """Return the guarantee: every cell of every row passes the channel."""
         return self.pure_guarantee(public, RandomisedRows(self.channel(public)))
 
 

@@ -231,6 +231,12 @@ class Dpimf(Mechanism):
         """Return the release of a coefficient.
 
         Without a public clip the scale is read off the data, so the release certifies nothing.
+
+        Args:
+            query: what is published, in words.
+            shape: shape of the answer.
+            cell_sensitivity: how far in l1 one cell moves the answer.
+            scale: scale of the noise.
         """
         release = Laplace(
             query=query,
@@ -278,7 +284,11 @@ class Dpimf(Mechanism):
         return factors * np.minimum(l1_scales, l2_scales)[:, None]
 
     def build_releases(self, n_profiles: int) -> Coefficients:
-        """Return the releases of all rounds, with the noise for the public norms."""
+        """Return the releases of all rounds, with the noise for the public norms.
+
+        Args:
+            n_profiles: the number of profiles.
+        """
         return self.build_coefficients(self.public_norms(), n_profiles)
 
     def guarantee(self, public: PublicFacts) -> Guarantee[Coefficients]:
@@ -376,6 +386,10 @@ class Dpimf(Mechanism):
         self, clipped_factors: Floats, n_profiles: int
     ) -> Coefficients:
         """Return the releases with the noise for the norms of the factors themselves, as published.
+
+        Args:
+            clipped_factors: the fixed factors, shape (m, d).
+            n_profiles: the number of profiles.
 
         Raises:
             InvalidSetting: if all factors are zero.

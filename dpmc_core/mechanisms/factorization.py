@@ -366,6 +366,7 @@ class PrivateMean(Mechanism):
     epsilon: float = inherit_setting(DPMF, "epsilon")
 
     def guarantee(self, public: PublicFacts) -> Guarantee[NoisySum]:
+        """Return the guarantee: the noisy sum of the ratings."""
         total = Laplace(
             query="sum of the ratings less the middle of the range",
             shape=(),

@@ -161,7 +161,12 @@ class StepRule(enum.Enum):
     LINE_SEARCH = "line-search"  # exact, reads the ratings
 
     def share(self, index: int, total: int) -> float:
-        """Return the share of round `index` of `total`, for the rules that fix it in advance."""
+        """Return the share of the new matrix, for the rules that fix it in advance.
+
+        Args:
+            index: the round, from 1 to `total`.
+            total: the number of rounds.
+        """
         return 1 / total if self is StepRule.FIXED else 2 / (index + 1)
 
 
@@ -771,7 +776,7 @@ class PrivateSvd(EffectsFirst):
 
 
 def _count_sizes(clipped: ClippedRows) -> tuple[int, int]:
-    """Return the number of ratings, and of users whose rows were scaled down."""
+    """Return the number of ratings, and the number of users whose rows were scaled down."""
     return len(clipped.rows.values), int((clipped.scales < 1).sum())
 
 
@@ -827,7 +832,12 @@ class Schedule(enum.Enum):
     CONSTANT = "constant"  # the setting `step`
 
     def step(self, index: int, constant: float) -> float:
-        """Return the step size of round `index`; `constant` is that of the constant schedule."""
+        """Return the step size of a round.
+
+        Args:
+            index: the round, from 1.
+            constant: the step size of the constant schedule.
+        """
         if self is Schedule.CONSTANT:
             return constant
         return 1 / math.sqrt(index) if self is Schedule.ROOT else 1 / index
@@ -1060,6 +1070,7 @@ class Pgd(NonprivateMechanism):
     radius: float = inherit_setting(PrivatePgd, "radius")
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield a model after each round, fitted to the most rated items."""
         yield from fit_on_most_rated(self._fit_most_rated, ratings, rng)
 
     def _fit_most_rated(self, ratings: Ratings, rng: Rng) -> Steps:

@@ -76,6 +76,7 @@ class FlippedReports(Mechanism):
         return flip_probability(self.epsilon)
 
     def guarantee(self, public: PublicFacts) -> Guarantee[FlippedRows]:
+        """Return the guarantee: every bit of every row is flipped at random."""
         bits = RandomizedResponse.binary(
             self.bit_flip_probability,
             self.bit_flip_probability,

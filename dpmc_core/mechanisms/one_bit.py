@@ -165,7 +165,12 @@ class FlippedSigns(Releases):
 
     @classmethod
     def from_probabilities(cls, p_plus: float, p_minus: float) -> FlippedSigns:
-        """Return the release with the flip probabilities of +1 and of -1."""
+        """Return the release with given flip probabilities.
+
+        Args:
+            p_plus: the probability that +1 is reported as -1.
+            p_minus: the probability that -1 is reported as +1.
+        """
         return cls(
             signs=RandomizedResponse.binary(
                 p_minus,
@@ -262,6 +267,7 @@ class InputFlip(SignReporting):
         return self.p_plus, self.p_minus
 
     def guarantee(self, public: PublicFacts) -> Guarantee[FlippedSigns]:
+        """Return the guarantee: every observed sign is flipped at random."""
         plus, minus = self.flip_probabilities
         return self.pure_guarantee(
             public, FlippedSigns.from_probabilities(plus, minus), self.caveats
@@ -296,6 +302,7 @@ class PrivateMajority(OneBit):
     source = "randomised response (Warner 1965)"
 
     def guarantee(self, public: PublicFacts) -> Guarantee[FlippedSigns]:
+        """Return the guarantee: every observed sign is flipped at random."""
         p = flip_probability(self.epsilon)
         return self.pure_guarantee(public, FlippedSigns.from_probabilities(p, p))
 
@@ -444,10 +451,14 @@ class ObjectiveStatistic(SignReporting):
 
     @property
     def clipping_bias(self) -> float:
-        """E[clip(Laplace(1/eps), 0, 1)]; by symmetry 1 minus it is the mean at s = 1."""
+        """The mean of a clipped noisy sign at s = 0, E[clip(Laplace(1/eps), 0, 1)].
+
+        By symmetry 1 minus it is the mean at s = 1.
+        """
         return -math.expm1(-self.epsilon) / (2 * self.epsilon)
 
     def guarantee(self, public: PublicFacts) -> Guarantee[NoisySigns]:
+        """Return the guarantee: every observed sign has Laplace noise."""
         signs = Laplace(
             query="1{Y = +1} of each observed rating",
             shape=(None,),
@@ -665,6 +676,13 @@ class Output(OneBit, Completion):
             yield dataclasses.replace(step, model=None), step.model if step.final else None
 
     def fit(self, ratings: Ratings, rng: Rng, rounds: Rounds | None = None) -> Steps:
+        """Yield the steps of the solve without noise, the last one with the noisy matrix.
+
+        Args:
+            ratings: training ratings.
+            rng: draws the noise.
+            rounds: the rounds of an earlier `solve_without_noise`; None to solve now.
+        """
         check_dense(ratings.shape, "output perturbation")
         releases = self.guarantee(ratings.public).releases
         max_total = self.radius * math.prod(ratings.shape)

@@ -79,6 +79,7 @@ class NonprivateMechanism(Mechanism):
         cls.nonprivate_counterpart = cls.id
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
+        """Return a guarantee that promises nothing and names what is read."""
         return Guarantee(
             change=RATING,
             notion=Notion.NONE,
@@ -103,6 +104,7 @@ class MaximumLikelihood(Completion, NonprivateMechanism):
     publishes = Publishes.MATRIX
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield the rounds of maximum likelihood on the raw signs."""
         loss = likelihood_loss(self.link, positive_labels(ratings))
         yield from self.solve(loss, ratings, rng, raw=True)
 
@@ -120,6 +122,7 @@ class Majority(NonprivateMechanism):
     publishes = Publishes.ONE_SIGN
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
+        """Yield one step, the log odds of +1."""
         labels = positive_labels(ratings)
         n_positive, count = float(labels.sum()), len(labels)
         # Half a rating on either side keeps the odds finite; a tie counts as +1.
@@ -139,6 +142,7 @@ class GlobalMean(NonprivateMechanism):
     publishes = Publishes.ONE_NUMBER
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
+        """Yield one step, the mean of all ratings."""
         mean = float(ratings.values.mean())
         yield Step.from_trace(1, 1, Constant(mean), {"mean": mean})
 
@@ -223,6 +227,7 @@ class UserMean(NonprivateMechanism):
     name = "User mean"
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
+        """Yield one step, the mean of each user's own ratings."""
         yield Step(1, 1, centre_ratings(ratings).base, final=True)
 
 
@@ -298,6 +303,7 @@ class UserFeatureRanking(NonprivateMechanism):
     reads = "each user's own items"
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
+        """Yield one step, scores by the public features of each user's own items."""
         check_interactions(ratings)
         n_users, n_items = ratings.shape
         feature_scores = UserFeatureSums.from_pattern(
@@ -316,6 +322,7 @@ class ItemMean(NonprivateMechanism):
     name = "User and item means"
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield one step, the sum of user and item means."""
         yield Step(1, 1, centre_on_means(ratings, rng).base, final=True)
 
 
@@ -373,6 +380,7 @@ class Popularity(NonprivateMechanism):
     publishes = Publishes.ITEM_COUNTS
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
+        """Yield one step, the number of users of each item."""
         check_interactions(ratings)
         counts = item_sums(Pattern.from_ratings(ratings), ratings.values)
         model = Factors(np.ones((ratings.public.users, 1)), counts[:, None])
@@ -400,6 +408,7 @@ class ItemNeighbours(NonprivateMechanism):
     similarity: Similarity = setting(Similarity.JACCARD, "how alike two items are")
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
+        """Yield one step, scores by each item's most similar items."""
         interactions = binary_matrix(ratings)
         measure = jaccard if self.similarity is Similarity.JACCARD else cosine
         similarities = find_items_sharing_users(interactions, self.neighbours, measure)
@@ -422,6 +431,7 @@ class Ease(NonprivateMechanism):
     ridge: float = setting(1_000.0, "ridge of the regressions (lambda)", above=0, at_most=1e9)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
+        """Yield one step, scores by the weights of all items in the regression of each."""
         check_interactions(ratings)
         item_order = index_most_rated(ratings, GRAM_LIMIT)
         selected = ratings.select_items(item_order)

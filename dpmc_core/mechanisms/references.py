@@ -68,6 +68,7 @@ class ReferenceBinary(NonprivateMechanism):
     publishes = Publishes.MATRIX
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
+        """Yield the rounds of the noise-aware estimator on the raw signs."""
         from dpmc_core.solvers.noisy_reports import complete_signs
 
         signs = 2 * positive_labels(ratings) - 1
@@ -172,6 +173,10 @@ class ReferenceRatings(NonprivateMechanism):
 def _fit_private_without_noise(ratings: Ratings, seed: int) -> list[Factors]:
     """Fit the private estimator without noise, and again with who rated what as an item feature.
 
+    Args:
+        ratings: the users' ratings.
+        seed: seeds both fits.
+
     Returns:
         The two models.
     """
@@ -202,7 +207,10 @@ def _fit_private_without_noise(ratings: Ratings, seed: int) -> list[Factors]:
 def _blend_models(models: Sequence[Model | None], weights: Floats, public: PublicFacts) -> Factors:
     """Return the middle of the range plus the weighted sum of the models' deviations from it.
 
-    All models are factors.
+    Args:
+        models: the models, all of which are factors.
+        weights: array of shape (n_models,).
+        public: the public facts, which state the middle of the range.
     """
     factor_models = [model for model in models if isinstance(model, Factors)]
     # Each model's factors contain the middle of the range, too: the offset is what the weights
@@ -287,6 +295,12 @@ def _measure_hit_ratio(method: Mechanism, ratings: Ratings, is_held_out: Bools, 
     """Return HR@10 of the held-out interactions for a method that is fitted to the others.
 
     It is 0 for every method if no interaction is held out, or none can be ranked.
+
+    Args:
+        method: the method to fit.
+        ratings: the interactions.
+        is_held_out: mask of shape (n_ratings,).
+        seed: seeds the fit and the ranking candidates.
     """
     if not is_held_out.any():
         return 0.0

@@ -83,6 +83,7 @@ class Loss:
         return cls(math.fsum(releases.epsilon * releases.times for releases in pure), 0.0, pure)
 
     def __add__(self, other: Loss) -> Loss:
+        """Return the loss of both together; equal pure releases are counted together."""
         times = Counter({(p.epsilon, p.laplace): p.times for p in self.pure})
         times.update({(p.epsilon, p.laplace): p.times for p in other.pure})
         pure = tuple(

@@ -163,5 +163,11 @@ def clopper_pearson(count: int, total: int, *, lower: bool, error_probability: f
 
 
 def _binomial_tail(counts: Ints, n: int, q: float) -> Floats:
-    """Return P[Bin(n, q) >= count] for each count in 0..n."""
+    """Return P[Bin(n, q) >= count] for each count.
+
+    Args:
+        counts: array of any shape, integers up to n.
+        n: number of trials.
+        q: probability of a success.
+    """
     return np.where(counts <= 0, 1.0, betainc(np.maximum(counts, 1), n - counts + 1, q))

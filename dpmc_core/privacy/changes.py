@@ -67,6 +67,7 @@ class Change(enum.Enum):
     def __new__(
         cls, column: str, unit: str, neighbours: str, label: str, protects: str, relation: str
     ) -> Change:
+        """Create a member, whose value is the name of its column."""
         change = object.__new__(cls)
         change._value_ = column
         change.unit, change.neighbours = unit, neighbours

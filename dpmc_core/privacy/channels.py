@@ -33,7 +33,12 @@ def _to_dense_symbols(rows: Any) -> Ints:
 
 
 def flip_probability(epsilon: float, n_others: int = 1) -> float:
-    """Return the chance of each wrong symbol in randomised response, 1/(e^epsilon + n_others)."""
+    """Return the probability of each wrong symbol in randomised response, 1/(e^epsilon + n_others).
+
+    Args:
+        epsilon: the budget of a symbol.
+        n_others: the number of wrong symbols; 1 for a bit.
+    """
     return 1 / (math.exp(min(epsilon, _MAX_EXPONENT)) + n_others)
 
 
@@ -47,7 +52,11 @@ class Channel(Release):
         raise NotImplementedError
 
     def loss(self, sensitivity: float) -> Loss:
-        """Return the loss of a change of `sensitivity` cells in all publications."""
+        """Return the loss of a change of cells in all publications.
+
+        Args:
+            sensitivity: the number of changed cells.
+        """
         if sensitivity == 0:  # no loss, even if the channel alone is unbounded
             return Loss()
         cells = count_equal_parts(sensitivity)
@@ -328,7 +337,12 @@ class ModifiedLaplace(LocalChannel):
 
     @classmethod
     def from_epsilon(cls, epsilon: float, **release: Any) -> ModifiedLaplace:
-        """Build the published channel for a budget per cell."""
+        """Build the published channel (Definition 2).
+
+        Args:
+            epsilon: budget per cell.
+            release: further fields of the release.
+        """
         return cls(flip=flip_probability(epsilon / 2), scale=2 / epsilon, **release)
 
     def __post_init__(self) -> None:
@@ -396,7 +410,7 @@ class ModifiedLaplace(LocalChannel):
 
 
 def _to_dense_cells(rows: Any) -> tuple[Bools, Floats]:
-    """Return the mask of stored cells and all values, 0 elsewhere, as dense matrices."""
+    """Return the mask of stored cells, and all values with 0 in other cells, as dense arrays."""
     stored = rows.copy()
     stored.data = np.ones_like(stored.data)
     return stored.toarray() > 0, rows.toarray().astype(float)

@@ -211,7 +211,15 @@ def load_opendp() -> Any:
 
 
 def grid_exponent(scale: float, count: int) -> int:
-    """Return k such that rounding `count` coordinates to 2^k moves them by <= 2^-40 scale in l1."""
+    """Return k such that rounding `count` coordinates to 2^k moves them by <= 2^-40 scale in l1.
+
+    Args:
+        scale: scale of the noise.
+        count: number of coordinates of the answer.
+
+    Raises:
+        InvalidSetting: if the scale is too small or too large for the grid.
+    """
     check_number("noise scale that is to be sampled", scale, at_least=1e-200, at_most=1e200)
     return math.frexp(scale)[1] - 1 - _ROUNDING_BITS - (max(count, 1) - 1).bit_length()
 
@@ -270,12 +278,24 @@ def discrete_gaussian_mu(scale: float, count: int, sensitivity: float) -> float:
 
 
 def _continuous_mu(rho: float, steps: float) -> float:
-    """Return mu of the continuous mechanism behind discrete noise of sigma = `steps` grid steps."""
+    """Return mu of the continuous mechanism behind discrete noise; see `discrete_gaussian_mu`.
+
+    Args:
+        rho: the loss of the discrete mechanism, mu^2/2.
+        steps: sigma of the discrete noise, in grid steps.
+    """
     return math.sqrt(2 * rho / (1 - (_SMOOTHING_STEPS / steps) ** 2)) * _ROUND_UP
 
 
 def _map_sensitivity(kind: str, scale: float, count: int, sensitivity: float) -> float:
-    """Return the loss by OpenDP's own map: epsilon for "laplace" noise, rho for "gaussian"."""
+    """Return the loss by OpenDP's own map: epsilon for "laplace" noise, rho for "gaussian".
+
+    Args:
+        kind: "laplace" or "gaussian".
+        scale: scale of the noise.
+        count: number of coordinates of the answer.
+        sensitivity: the sensitivity of the answer, in the unit of `scale`.
+    """
     if sensitivity == 0:  # the same value is rounded the same way
         return 0.0
     loss = build_measurement(kind, scale, count, grid_exponent(scale, count)).map(sensitivity)

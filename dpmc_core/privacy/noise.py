@@ -110,6 +110,10 @@ class SymmetricGaussian:
     def _add_direction(self, column: Floats, count: int) -> bool:
         """Store the part of a column that is orthogonal to the first `count` directions.
 
+        Args:
+            column: array of shape (size,).
+            count: how many directions are stored, published or not.
+
         Returns:
             Whether there is such a part; if not, nothing is stored.
         """
@@ -128,7 +132,11 @@ class SymmetricGaussian:
         return True
 
     def _publish_image(self, private: Floats) -> None:
-        """Publish the noisy image of the next direction, given its private image."""
+        """Publish the noisy image of the next direction.
+
+        Args:
+            private: array of shape (size,), the private matrix times the direction.
+        """
         directions, images = self._published[:, : self._count]
         q = self._published[0, self._count]
         noisy_image = self._rng.normal(0.0, self._sigma / math.sqrt(2), len(q))
@@ -281,7 +289,15 @@ def draw_hits(excluded: Ints, total: int, probability: float, rng: Rng) -> Ints:
 
 
 def _map_to_free_cells(ranks: Ints, excluded: Ints) -> Ints:
-    """Return the indices of the cells that have these ranks among those that are not excluded."""
+    """Return the indices of the cells that have these ranks among those that are not excluded.
+
+    Args:
+        ranks: array of shape (n,), 0 for the first cell that is not excluded.
+        excluded: sorted array of shape (n_excluded,), cell indices.
+
+    Returns:
+        Array of shape (n,), cell indices.
+    """
     # excluded[k] has excluded[k] - k free cells before it.
     return ranks + np.searchsorted(excluded - np.arange(len(excluded)), ranks, side="right")
 

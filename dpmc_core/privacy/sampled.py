@@ -125,6 +125,7 @@ class Sums:
     terms: Floats
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
+        """Return the sums with every term counted once, shape (n_rows, d)."""
         return self.sum_terms(np.ones(len(self.rows.indices))).astype(dtype, copy=False)
 
     @property

@@ -31,7 +31,11 @@ class Shares(enum.Enum):
 
 
 def min_group_size(colluding: int) -> int:
-    """Return the size of the smallest group that can share noise: two, with one honest user."""
+    """Return the size of the smallest group that can share noise: two, with one honest user.
+
+    Args:
+        colluding: how many users of the group may collude.
+    """
     return max(2, colluding + 1)
 
 

@@ -308,6 +308,9 @@ def dense_triplets(operator: Operator) -> Triplets:
 
     It is slower than a search for a few triplets, but it always succeeds. Values below 1e-8 of the
     largest are lost in rounding and left out; no threshold in use is that low.
+
+    Args:
+        operator: the matrix, of shape (m, n).
     """
     m, n = operator.shape
     if m > n:
@@ -546,7 +549,14 @@ def _apply_chebyshev_filter(
 
 
 def _append_random_columns(block: Floats, width: int, rows: int, rng: Rng) -> Floats:
-    """Append random columns to a block of shape (rows, b) until it has `width` columns."""
+    """Append random columns to a block until it has `width` columns.
+
+    Args:
+        block: shape (rows, b), or an empty array.
+        width: the number of columns.
+        rows: the number of rows.
+        rng: draws the columns.
+    """
     start = harmless(rng, Harmless.START)
     extra = start.standard_normal((rows, max(0, width - block.shape[1])))
     return np.hstack([block.reshape(rows, -1), extra])
@@ -575,7 +585,13 @@ def invert_upper_triangle(matrix: Floats) -> Floats:
 
 
 def _call_lapack(routine: str, *arguments: Any) -> None:
-    """Call a LAPACK routine by its Fortran arguments except the last, which reports its success."""
+    """Call a LAPACK routine, and raise LinAlgError if it fails.
+
+    Args:
+        routine: the name of the routine.
+        arguments: its Fortran arguments except the last, which reports success: integers, bytes
+            for characters, and arrays, which it may overwrite.
+    """
     from scipy.linalg import cython_lapack
 
     api = ctypes.pythonapi

@@ -117,7 +117,13 @@ def scatter_rows(rows: Floats, columns: Ints | None, items: int) -> Floats:
 
 
 def cap_ratings(ratings: Ratings, cap: int, key: int) -> Ratings:
-    """Return at most `cap` ratings of each user, chosen as `cap_mask` chooses them."""
+    """Return at most `cap` ratings of each user, chosen as `cap_mask` chooses them.
+
+    Args:
+        ratings: the users' ratings.
+        cap: the largest number of ratings of a user.
+        key: the key of the hash, see `draw_cap_key`.
+    """
     mask = cap_mask(ratings, cap, key)
     return ratings if mask is None else ratings.select(mask)
 
@@ -358,9 +364,16 @@ def gram_products(
 def _multiply_gram(
     rows: Sparse, row_factors: Floats, squares: Floats | float, block: Floats
 ) -> Floats:
-    """Multiply A'A by a block of columns, less `squares`: its diagonal, or 0 to keep that.
+    """Multiply A'A, or its off-diagonal part, by a block of columns; see `gram_products`.
 
-    A are the rows, each multiplied by its factor; see `gram_products`.
+    Args:
+        rows: shape (m, n); A is these rows, each multiplied by its factor.
+        row_factors: shape (m, 1).
+        squares: the diagonal of A'A, shape (n, 1), which is subtracted; 0 to keep it.
+        block: shape (n, b).
+
+    Returns:
+        Array of shape (n, b).
     """
     if block.shape[1] < rows.shape[1]:
         return np.asarray(rows.T @ (row_factors**2 * (rows @ block))) - squares * block
