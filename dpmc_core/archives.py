@@ -309,7 +309,8 @@ def _parse_npy(name: str, size: int, chunks: Iterable[bytes]) -> NDArray[Any]:
     Raises:
         ValueError: if the bytes are not exactly those of a plain array.
     """
-    content, position = np.empty(size, dtype=np.uint8), 0
+    content = np.empty(size, dtype=np.uint8)
+    position = 0
     for chunk in chunks:
         content[position : position + len(chunk)] = np.frombuffer(chunk, dtype=np.uint8)
         position += len(chunk)

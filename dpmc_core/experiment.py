@@ -315,7 +315,8 @@ def _fit_mechanism(
     complete = False
     try:
         for step in steps:
-            model, complete = step.model or model, step.final or step.index == step.total
+            model = step.model or model
+            complete = step.final or step.index == step.total
             trace.append(step.trace)
             if on_step is not None:
                 on_step(mechanism, step)

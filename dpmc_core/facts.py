@@ -39,7 +39,8 @@ def build_from_table(cls: type[T], table: Mapping[str, Any], location: str) -> T
     required = {
         field.name for field in fields if (field.default, field.default_factory) == no_default
     }
-    missing, extra = required - table.keys(), table.keys() - {field.name for field in fields}
+    missing = required - table.keys()
+    extra = table.keys() - {field.name for field in fields}
     if missing or extra:
         raise ValueError(f"{location} lacks {sorted(missing)} and has unknown {sorted(extra)}")
     hints = typing.get_type_hints(cls)
@@ -57,7 +58,8 @@ def _convert(target_type: Any, value: Any, location: str) -> Any:
     Raises:
         ValueError: if the value is not of that type.
     """
-    origin, args = typing.get_origin(target_type) or target_type, typing.get_args(target_type)
+    origin = typing.get_origin(target_type) or target_type
+    args = typing.get_args(target_type)
     if origin in (types.UnionType, typing.Union):  # the first type that fits; the last may raise
         for choice in args[:-1]:
             with contextlib.suppress(ValueError):

@@ -339,7 +339,8 @@ def score_test_ratings(task: Task, model: Model, train: Ratings, test: Ratings) 
             return correct
         errors = np.clip(predicted, test.public.low, test.public.high) - test.values
         return np.asarray(errors**2)
-    seen_items, scores = _SeenItems(train, test), np.full(len(test), np.nan)
+    seen_items = _SeenItems(train, test)
+    scores = np.full(len(test), np.nan)
     is_ranked = seen_items.n_unseen[test.users] >= LIST_LENGTH
     scores[is_ranked] = _rank_all_items(model, seen_items)[is_ranked] < LIST_LENGTH
     return scores

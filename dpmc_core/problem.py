@@ -241,7 +241,9 @@ def build_problem(
         check_cancelled()
         train, test = split(data.ratings, create_generator(seed, key))
         check_cancelled()
-        split_label, name, truth = split.describe(data.ratings), name or data.name, data.truth
+        split_label = split.describe(data.ratings)
+        name = name or data.name
+        truth = data.truth
     check_varied(task, train)
     initial_public = train.public
     train, prepared_test, step_texts = _prepare_ratings(task, steps, train, test)

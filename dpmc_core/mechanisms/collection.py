@@ -46,9 +46,11 @@ def _prefers_collection(request: PrivacyRequest) -> bool:
 
     They do where nobody may see raw ratings, or where there are few users and a large epsilon.
     """
-    public, is_local = request.public, request.trust is Trust.LOCAL
-    has_few_users = request.epsilon >= _COLLECTION_MIN_EPSILON and public.users < public.items
-    return not request.change.per_user and (is_local or has_few_users)
+    if request.change.per_user:
+        return False
+    has_few_users = request.public.users < request.public.items
+    has_large_epsilon = request.epsilon >= _COLLECTION_MIN_EPSILON
+    return request.trust is Trust.LOCAL or (has_few_users and has_large_epsilon)
 
 
 Channel = ModifiedLaplace | SymbolChannel
@@ -260,7 +262,7 @@ class LaplaceCollection(Collection):
                 each counted no more often than it is reported.
         """
         n_cells = public.users * public.items
-        noise_variance = 8 / self.epsilon**2
+        noise_variance = 8 / self.epsilon**2  # of Laplace(2/eps)
         spurious_probability = flip_probability(self.epsilon / 2)
         intrinsic_term = self.misfit * math.sqrt(n_rated)
         if tight:

@@ -206,7 +206,8 @@ class Dpals(EffectsFirst):
     def guarantee(self, public: PublicFacts) -> Guarantee[DpalsReleases]:
         """Return the guarantee: item effects, and A and b of the items in each round."""
         check_rank(self.rank, public)
-        n, r, sqrt_cap = public.items, self.rank, math.sqrt(effective_cap(self.cap, public))
+        n, r = public.items, self.rank
+        sqrt_cap = math.sqrt(effective_cap(self.cap, public))
         c, g = self.clip_bounds(public)
         round_releases = []
         for round_label, budget, n_publications in self.split_by_round(self.growth, self.rounds):

@@ -216,13 +216,9 @@ class Dpimf(Mechanism):
             )
         ]
         if self.variant is Variant.SAMPLED:
-            noisy_terms = [
-                SampledLaplace(
-                    **(vars(noisy_terms[0]) | {"query": noisy_terms[0].query + _SAMPLED_NOTE}),
-                    longest=2.0 * norms.l1,
-                    budget=epsilon,
-                )
-            ]
+            (term,) = noisy_terms
+            fields = vars(term) | {"query": term.query + _SAMPLED_NOTE}
+            noisy_terms = [SampledLaplace(**fields, longest=2.0 * norms.l1, budget=epsilon)]
         return Coefficients(*noisy_terms)
 
     def _build_release(

@@ -711,7 +711,8 @@ class PrivateSvd(EffectsFirst):
     def guarantee(self, public: PublicFacts) -> Guarantee[SvdReleases]:
         """Return the guarantee: item effects, the number of ratings, and a Gram matrix."""
         check_rank(self.rank, public)
-        count_release, remainder = None, self.remaining_budget()
+        count_release = None
+        remainder = self.remaining_budget()
         if self.density is None:
             count_budget, remainder = remainder.split(self.count_share, 1 - self.count_share)
             max_ratings = effective_cap(self.cap, public)
@@ -732,9 +733,9 @@ class PrivateSvd(EffectsFirst):
         rank = min(self.rank, count_gram_items(public))
         if self.is_noise_aware:
             return describe_user_regression(public, columns, range(rank + 1))
-        ranks, density = range(rank, rank + 1), ArraySpec(())
+        ranks = range(rank, rank + 1)
         return self.describe_user_side(
-            public, columns, ranks, "u = V_S' y / density", {"density": density}
+            public, columns, ranks, "u = V_S' y / density", {"density": ArraySpec(())}
         )
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:

@@ -171,7 +171,8 @@ class LocalNeighbours(FlippedReports):
         self, reports: FlippedBits, ratings: Ratings
     ) -> tuple[Model, Mapping[str, float]]:
         """Rank items by popularity and low-rank factors, or by their most similar items."""
-        interactions, n_items = binary_matrix(ratings), ratings.public.items
+        interactions = binary_matrix(ratings)
+        n_items = ratings.public.items
         if self.estimator is Estimator.NOISE_AWARE:
             click_factors = ClickFactors.from_reports(reports, ratings.used_features)
             n_factors = float(click_factors.loadings.shape[1])

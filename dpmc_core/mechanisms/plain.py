@@ -160,7 +160,8 @@ class SoftImpute(Recovery, NonprivateMechanism):
         """Yield a step for each penalty of nuclear-norm recovery from the raw ratings."""
         public = ratings.public
         values = scale_to_unit_range(ratings.values, public)
-        variance, rho = self.misfit**2, self.misfit * math.sqrt(len(ratings))
+        variance = self.misfit**2
+        rho = self.misfit * math.sqrt(len(ratings))
         reports = Reports(Pattern.from_ratings(ratings), values, 1.0, variance, rho)
         yield from self.recover(reports, public, rng, raw=True)
 

@@ -107,7 +107,8 @@ class SecureSource(Rng):
         Returns:
             Array of the same shape.
         """
-        flat, out = value.ravel(), np.empty(value.size)
+        flat = value.ravel()
+        out = np.empty(value.size)
         k = grid_exponent(scale, flat.size)
         for start in range(0, flat.size, _COORDINATES_PER_BLOCK):
             chunk = flat[start : start + _COORDINATES_PER_BLOCK]
@@ -129,7 +130,8 @@ class SecureSource(Rng):
         """
         self.draw_counts["channel", 0.0, 1] += symbols.size
         rows = [quantise_probabilities(row) for row in matrix]
-        flat, out = symbols.reshape(-1), np.empty(symbols.size, dtype=symbols.dtype)
+        flat = symbols.reshape(-1)
+        out = np.empty(symbols.size, dtype=symbols.dtype)
         for start in range(0, flat.size, _CELLS_PER_BLOCK):
             chunk = slice(start, start + _CELLS_PER_BLOCK)
             for a, row in enumerate(rows):
@@ -149,7 +151,8 @@ class SecureSource(Rng):
         """
         self.draw_counts["channel", 0.0, 1] += count
         probabilities = quantise_probabilities(row)
-        positions, symbols = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+        positions = [np.empty(0, dtype=np.int64)]
+        symbols = [np.empty(0, dtype=np.int64)]
         for start in range(0, count, _CELLS_PER_BLOCK):
             out = _sample_categorical(probabilities, min(_CELLS_PER_BLOCK, count - start))
             nonzero = np.flatnonzero(out)

@@ -85,8 +85,9 @@ class SymmetricGaussian:
         self, private: Callable[[Floats], Floats], size: int, sigma: float, rng: Rng
     ) -> None:
         _refuse_secure_source("Gaussian noise along directions", rng)
-        self._private, self._sigma, self._rng, self._count = private, sigma, rng, 0
+        self._private, self._sigma, self._rng = private, sigma, rng
         self._published = np.empty((2, 16, size))  # directions and their noisy images, as rows
+        self._count = 0  # how many of the rows are filled
 
     def multiply(self, block: Floats) -> Floats:
         """Return the noisy matrix times a block of columns.
@@ -190,10 +191,13 @@ def pass_channel(matrix: Floats, symbols: NDArray[np.integer], rng: Rng) -> NDAr
         return rng.pass_channel(matrix, symbols)
     if symbols.dtype == np.uint8 and matrix.shape == (2, 2) and matrix[0, 1] == matrix[1, 0]:
         return symbols ^ _draw_flips(matrix[0, 1], symbols.size, rng).reshape(symbols.shape)
-    flat, out = symbols.reshape(-1), np.empty(symbols.size, dtype=symbols.dtype)
+    flat = symbols.reshape(-1)
+    out = np.empty(symbols.size, dtype=symbols.dtype)
     totals = matrix.sum(axis=1, keepdims=True)
+    # Output o is drawn by a uniform number between the ends of o - 1 and o. A last end of 1 - 1e-16
+    # would leave room for an impossible output.
     ends = np.cumsum(matrix, axis=1)
-    ends /= ends[:, -1:]  # a sum of 1 - 1e-16 would leave room for an impossible last output
+    ends /= ends[:, -1:]
     # The same from the other end: probabilities of the last 1, 2, ... outputs.
     tails = np.cumsum(matrix[:, ::-1], axis=1) / totals
     for a in range(len(matrix)):

@@ -426,7 +426,8 @@ class NormLaplace(Additive):
         Args:
             x: array of any shape, in the unit of the answer.
         """
-        nu, z = self.length / 2, np.abs(np.divide(x, self.scale))
+        nu = self.length / 2
+        z = np.abs(np.divide(x, self.scale))
         log_front = -nu * math.log(2) - 0.5 * math.log(math.pi) - scipy.special.gammaln(nu + 0.5)
         # Near 0, where K_nu overflows for long rows, two terms of its series are accurate enough.
         near_zero = (

@@ -578,7 +578,8 @@ def invert_upper_triangle(matrix: Floats) -> Floats:
     Raises:
         LinAlgError: the matrix is not positive definite.
     """
-    n, inverse = len(matrix), np.array(matrix, order="F")
+    n = len(matrix)
+    inverse = np.array(matrix, order="F")  # LAPACK overwrites it, column by column
     call_cancellable(_call_lapack, "dpotrf", b"U", n, inverse, n)
     call_cancellable(_call_lapack, "dpotri", b"U", n, inverse, n)
     return inverse
@@ -602,6 +603,7 @@ def _call_lapack(routine: str, *arguments: Any) -> None:
     capsule = vars(cython_lapack)["__pyx_capi__"][routine]
     address = api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
     info = np.zeros((), dtype=np.intc)
+    # A Fortran routine takes the address of every argument.
     arrays = [np.asarray(a, np.intc if isinstance(a, int) else None) for a in (*arguments, info)]
     # ctypes releases the interpreter for as long as the routine runs.
     ctypes.CFUNCTYPE(None)(address)(*(ctypes.c_void_p(a.ctypes.data) for a in arrays))

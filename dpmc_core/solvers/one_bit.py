@@ -84,7 +84,8 @@ class SignReports(NamedTuple):
         """
         debias_factor = 1 - p_plus - p_minus
         values = (2 * flipped_signs - 1 + p_plus - p_minus) / debias_factor
-        # One sign may be noisier than the other, so the noise is averaged by the share of each.
+        # The variance of a debiased report is 4 p (1 - p) / debias_factor^2, which may differ
+        # between the signs. It is averaged by the share of each sign.
         mean_sign = float(np.clip(values.mean(), -1.0, 1.0))
         plus_noise, minus_noise = (4 * p * (1 - p) / debias_factor**2 for p in (p_plus, p_minus))
         noise_variance = ((1 + mean_sign) * plus_noise + (1 - mean_sign) * minus_noise) / 2
@@ -339,27 +340,29 @@ class NuclearBox(NuclearBall):
         indices = self.pattern.users, self.pattern.items
         start = point.matrix.copy()
         start[indices] -= step * gradient
-        # Multipliers are nearly proportional to the step, so the last ones are rescaled.
+        # The multiplier Z of the box constraint makes X = P_ball(start - Z) the minimiser. A step
+        # of ascent is Z = (X + Z) - P_box(X + Z), from a Z that momentum has extrapolated.
+        # Multipliers are nearly proportional to the step length, so the last ones are rescaled.
         multiplier = self._multiplier * (step / self._step)
-        momentum, momentum_weight = multiplier, 1.0
+        extrapolated, momentum = multiplier, 1.0
         for _ in range(_DUAL_ROUNDS):
             check_cancelled()
             left, values, right = self._project_to_ball(
-                dense_operator(start - momentum), 0.1 * tolerance
+                dense_operator(start - extrapolated), 0.1 * tolerance
             )
             ball_point = (left * values) @ right.T
-            previous, multiplier = multiplier, ball_point + momentum
+            previous, multiplier = multiplier, ball_point + extrapolated
             box_point = np.clip(multiplier, -self.bound, self.bound)
             multiplier -= box_point
             ball_point -= box_point  # the difference of both, in the same memory
             if np.linalg.norm(ball_point) <= tolerance:
                 break
             change = multiplier - previous
-            if np.vdot(momentum - multiplier, change) > 0:
-                momentum_weight = 1.0  # momentum points uphill: restart (O'Donoghue, Candes 2015)
-            next_weight = (1 + math.sqrt(1 + 4 * momentum_weight * momentum_weight)) / 2
-            change *= (momentum_weight - 1) / next_weight
-            momentum, momentum_weight = multiplier + change, next_weight
+            if np.vdot(extrapolated - multiplier, change) > 0:
+                momentum = 1.0  # it points uphill: restart (O'Donoghue, Candes 2015)
+            next_momentum = (1 + math.sqrt(1 + 4 * momentum * momentum)) / 2
+            change *= (momentum - 1) / next_momentum
+            extrapolated, momentum = multiplier + change, next_momentum
         self._multiplier, self._step = multiplier, step
         return FullMatrix(box_point, box_point[indices])
 
@@ -427,9 +430,11 @@ def minimise_loss(
     point = constraint.origin()
     objective, gradient = loss(point.observed)
     history = [objective]
-    step, last_distance = constraint.first_step_length(gradient), constraint.radius
+    step = constraint.first_step_length(gradient)
+    last_distance = constraint.radius
     for index in range(1, iterations + 1):
         target_norm = tolerance * max(1.0, math.sqrt(point.dot(point)))
+        # Long steps need no accurate projection.
         accuracy = max(0.1 * target_norm, 0.02 * last_distance)
         while True:
             check_cancelled()
@@ -547,7 +552,8 @@ class Completion:
             rng: draws where the search for singular vectors starts.
             raw: whether the loss is of raw signs; then the trace is marked raw.
         """
-        rounds, constraint = self.iterations, self.build_solver_feasible_set(ratings, rng)
+        rounds = self.iterations
+        constraint = self.build_solver_feasible_set(ratings, rng)
         for iterate in minimise_loss(loss, constraint, iterations=rounds, tolerance=self.tolerance):
             trace = {
                 "objective": iterate.objective,

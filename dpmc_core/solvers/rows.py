@@ -426,7 +426,7 @@ def normal_equations(rows: Any, factors: Floats, weights: Any = None) -> tuple[F
     Returns:
         A of shape (m, d, d) and b of shape (m, d), zeros where a row has no entry.
     """
-    (m, _), d = rows.shape, factors.shape[1]
+    m, d = rows.shape[0], factors.shape[1]
     if weights is None:
         weights = type(rows)((np.ones(rows.nnz), rows.indices, rows.indptr), shape=rows.shape)
     squares = np.empty((m, d, d))
@@ -476,7 +476,7 @@ def item_normal_equations(
     Returns:
         Squares of shape (n, d, d) and moments of shape (n, d).
     """
-    (_, n), d = entries.shape, factors.shape[1]
+    n, d = entries.shape[1], factors.shape[1]
     squares, moments = np.zeros((n, d, d)), np.zeros((n, d))
     weights = np.broadcast_to(weights, len(values))
     for rows, span, chunk in entries.iter_chunks(LARGE_CHUNK):
