@@ -91,7 +91,7 @@ def parse_json(text: str | bytes) -> Any:
         value = json.loads(text)
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
-    layer = [value]
+    layer = [value]  # all values at one level of nesting, then those at the next
     for _ in range(MAX_JSON_DEPTH):
         layer = [
             element

@@ -357,11 +357,15 @@ class AddsNoiseLast(Protocol):
     """
 
     def solve_without_noise(self, ratings: Ratings) -> Rounds:
-        """Solve without noise: depends on ratings and settings, not on epsilon or the seed."""
+        """Solve without noise; the result depends on neither epsilon nor the seed.
+
+        Args:
+            ratings: training ratings, of shape (n_users, n_items).
+        """
         ...
 
     def fit(self, ratings: Ratings, rng: Rng, rounds: Rounds | None = None) -> Steps:
-        """Train as every `fit` does.
+        """Train as `Mechanism.fit` does.
 
         Args:
             ratings: training ratings, of shape (n_users, n_items).

@@ -73,27 +73,27 @@ class PublicFacts:
 
     @property
     def columns(self) -> int:
-        """Number of columns of the used item features together."""
+        """The number of columns of the used item features together."""
         return sum(columns for _, columns in self.features)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Shape of the matrix, (n_users, n_items)."""
+        """The shape of the matrix, (n_users, n_items)."""
         return self.users, self.items
 
     @property
     def width(self) -> float:
-        """Width of the rating range, in rating points."""
+        """The width of the rating range, in rating points."""
         return self.high - self.low
 
     @property
     def half_width(self) -> float:
-        """Largest distance of a rating from the middle of the range, in rating points."""
+        """The largest distance of a rating from the middle of the range, in rating points."""
         return self.width / 2
 
     @property
     def middle(self) -> float:
-        """Middle of the rating range, in rating points."""
+        """The middle of the rating range, in rating points."""
         return (self.low + self.high) / 2
 
 
@@ -340,12 +340,12 @@ class Ratings(UserData):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Shape of the matrix, (n_users, n_items)."""
+        """The shape of the matrix, (n_users, n_items)."""
         return self.public.shape
 
     @property
     def density(self) -> float:
-        """Share of cells observed, in 0..1."""
+        """The share of cells observed, in 0..1."""
         return len(self) / (self.public.users * self.public.items)
 
     @property
@@ -355,7 +355,7 @@ class Ratings(UserData):
 
     @cached_property
     def indptr(self) -> Ints:
-        """Array of shape (n_users + 1,): user u has the positions indptr[u]:indptr[u+1]."""
+        """The start of each user's ratings, shape (n_users + 1,): user u has indptr[u]:indptr[u+1]."""
         return np.searchsorted(self.users, np.arange(self.public.users + 1, dtype=np.int32))
 
     @cached_property
@@ -377,7 +377,7 @@ class Ratings(UserData):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Content hash (16 hex digits) of cells, values and public facts, without names."""
+        """A content hash (16 hex digits) of cells, values and public facts, without names."""
         public = self.public
         # The text of these values is hashed, in which 1 and 1.0 must not differ.
         hashed_facts = (

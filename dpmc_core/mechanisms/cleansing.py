@@ -341,7 +341,7 @@ class SvdAfterCleansing(PerUser, Cleansing):
             )
             products, weights = remainder.split(0.99, 0.01)
             emptied_norm = math.sqrt(max(sqrt_cap**2 - 1, 1))
-            max_sum = sqrt_cap * emptied_norm**2
+            max_sum = sqrt_cap * emptied_norm**2  # sqrt(k) (k - 1) of a row with k ratings
             weights_release = build_gaussian_release(
                 "weighted number of pairs of ratings of one user", (), weights, max_sum, max_sum
             )

@@ -88,7 +88,7 @@ class ItemParameters(NamedTuple):
 
     @classmethod
     def from_vector(cls, vector: Floats, public: PublicFacts) -> ItemParameters:
-        """Unpack the parameters from the layout of the gradients.
+        """Unpack the parameters from a vector with the layout of the gradients.
 
         Args:
             vector: array of shape (n_items * (1 + rank) + 1,): the offset and factors of each item

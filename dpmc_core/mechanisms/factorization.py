@@ -304,6 +304,7 @@ class ClickDPMF(DPMF):
             user_factors: shape (users, rank).
             item_factors: shape (items, rank).
         """
+        # The sum of (p'q)^2 over all cells is that of the products of two rank x rank matrices.
         squared_predictions = np.sum(
             (user_factors.T @ user_factors) * (item_factors.T @ item_factors)
         )

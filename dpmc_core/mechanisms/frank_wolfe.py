@@ -935,6 +935,7 @@ def build_nuclear_projection(radius: float, accuracy: float, rng: Rng) -> Projec
         triplets = shrinker.soft_threshold(
             operator, lambda lengths: l1_threshold(lengths, radius), accuracy
         )
+        # Along a right vector the matrix is as long as its singular value before the threshold.
         lengths = np.linalg.norm(operator.multiply(triplets.right), axis=0)
         return triplets.right, triplets.values / lengths
 

@@ -182,7 +182,7 @@ class FlippedSigns(Releases):
         )
 
     def publish_reports(self, ratings: Ratings, rng: Rng) -> tuple[Floats, SignReports]:
-        """Publish the signs.
+        """Publish the flipped signs, and debias them.
 
         Args:
             ratings: the raw signs.
@@ -534,7 +534,8 @@ class Gradient(NoiseAwareOneBit):
     def guarantee(self, public: PublicFacts) -> Guarantee[NoisyGradients]:
         """Return the guarantee: clamped gradients of rounds that share the budget evenly."""
         sensitivity = 2 * self.clamp
-        # A cell's two gradients are at most 4 density(0) apart: at zero, or anywhere for this link.
+        # The gradients of both signs are h'/h + h'/(1 - h) apart. That is 4 h'(0) at scores of 0,
+        # where the noise-aware estimator takes them, and at all scores for the logistic link.
         if self.is_noise_aware or isinstance(self.link, Logistic):
             sensitivity = min(sensitivity, 4 * float(self.link.density(np.zeros(1))[0]))
         gradient = Laplace(

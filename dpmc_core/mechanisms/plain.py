@@ -200,9 +200,9 @@ def centre_on_means(ratings: Ratings, rng: Rng) -> ResidualRows:
 
 
 def fit_on_most_rated(fit: Fit, ratings: Ratings, rng: Rng) -> Steps:
-    """Fit a method to the most rated items only, as many as its Gram matrix in memory allows.
+    """Fit a method to as many of the most rated items as a Gram matrix may have.
 
-    The models predict other items by user and item means.
+    The models predict the other items by user and item means.
 
     Args:
         fit: the `fit` of the method.

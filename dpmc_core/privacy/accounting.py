@@ -135,8 +135,9 @@ class Loss:
     def attacker_accuracy(self, prior: float = 0.5) -> float:
         """Return the probability with which the best attacker guesses which data set was used.
 
-        It is the sum over all outputs o of max(prior P(o | first), (1 - prior) P(o | second)).
-        Without any release the attacker is right with probability max(prior, 1 - prior).
+        It is the sum over all outputs o of max(prior P(o | first), (1 - prior) P(o | second)),
+        which is p + (1 - p) delta(ln(p / (1 - p))) with p = max(prior, 1 - prior). Without any
+        release the attacker is right with probability p.
 
         Args:
             prior: probability of the first data set before the release.
@@ -582,7 +583,8 @@ def _split_mass(
         lower_masses: array of shape (n,), of the grid points below, to which the shares are added.
         upper_masses: array of shape (n,), of the grid points above, likewise.
         p: array of shape (n,), the probability of each mass with the change.
-        q: array of shape (n,), that without the change, times e^(loss of the point below).
+        q: array of shape (n,), its probability without the change, times e^(loss of the point
+            below).
         step: the distance of grid points.
     """
     upper = np.clip((p - q) / -math.expm1(-step), 0.0, p)

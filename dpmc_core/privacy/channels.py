@@ -48,7 +48,7 @@ class Channel(Release):
 
     @property
     def cell_epsilon(self) -> float:
-        """Largest log-likelihood ratio of one cell, over all outputs and pairs of inputs."""
+        """The largest log-likelihood ratio of one cell, over all outputs and pairs of inputs."""
         raise NotImplementedError
 
     def loss(self, sensitivity: float) -> Loss:
@@ -188,17 +188,17 @@ class LocalChannel(Channel):
 
     @property
     def reported_if_missing(self) -> float:
-        """Probability that a cell without a rating is reported."""
+        """The probability that a cell without a rating is reported."""
         raise NotImplementedError
 
     @property
     def reported_if_rated(self) -> float:
-        """Probability that a rated cell is reported."""
+        """The probability that a rated cell is reported."""
         raise NotImplementedError
 
     @property
     def debias_factor(self) -> float:
-        """Factor c in E[report | rating x] = c x, for centred ratings; no report counts as 0."""
+        """The c in E[report | rating x] = c x, for centred ratings; no report counts as 0."""
         raise NotImplementedError
 
     def second_moment(self, mean_square: float, density: float) -> float:
@@ -352,7 +352,7 @@ class ModifiedLaplace(LocalChannel):
 
     @property
     def cell_epsilon(self) -> float:
-        """Largest log-likelihood ratio of one cell."""
+        """The largest log-likelihood ratio of one cell."""
         odds = math.log((1 - self.flip) / self.flip)
         # Two ratings differ by up to 2. A rating and a missing cell, whose report is centred at 0,
         # differ by up to 1 and in how likely they are reported.
@@ -367,12 +367,12 @@ class ModifiedLaplace(LocalChannel):
 
     @property
     def reported_if_missing(self) -> float:
-        """Probability that a cell without a rating is reported."""
+        """The probability that a cell without a rating is reported."""
         return self.flip
 
     @property
     def reported_if_rated(self) -> float:
-        """Probability that a rated cell is reported."""
+        """The probability that a rated cell is reported."""
         return 1 - self.flip
 
     debias_factor = reported_if_rated  # the noise of a reported rating has mean 0
@@ -456,17 +456,17 @@ class SymbolChannel(LocalChannel, MatrixChannel):
 
     @property
     def reported_if_missing(self) -> float:
-        """Probability that a cell without a rating is reported."""
+        """The probability that a cell without a rating is reported."""
         return math.fsum(self.channel[0][1:])  # 1 - channel[0][0] would round a rare report to 0
 
     @property
     def reported_if_rated(self) -> float:
-        """Probability that a rated cell is reported."""
+        """The probability that a rated cell is reported."""
         return 1 - self.channel[1][0]
 
     @property
     def debias_factor(self) -> float:
-        """Factor c in E[report | level x] = c x, for levels centred at 0."""
+        """The c in E[report | level x] = c x, for levels centred at 0."""
         return self.channel[1][1] - self.channel[0][1]
 
     @property

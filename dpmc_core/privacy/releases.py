@@ -386,7 +386,7 @@ class NormLaplace(Additive):
 
     @property
     def length(self) -> int:
-        """Length of a row."""
+        """The length of a row."""
         return self.shape[-1] or 1
 
     def distance(self, first: ArrayLike, second: ArrayLike) -> float:

@@ -213,10 +213,20 @@ class SampledLaplace(Laplace):
         )
 
     def _apply_sampling(self, value: ArrayLike, array: Floats, rng: Rng) -> Floats:
-        """Return the sums of sampled terms; a plain array is returned as it is."""
+        """Return the sums of sampled terms; a plain array is returned as it is.
+
+        Args:
+            value: the answer as it was passed to `publish`, which may be `Sums`.
+            array: the answer as an array.
+            rng: flips a coin for each term of each row.
+
+        Raises:
+            InvalidSetting: if a term is longer than `longest`.
+        """
         if not isinstance(value, Sums):
             return array
         weights = self.weights(value.lengths)
+        # A term that is too long would spend more than the guarantee counts.
         spent = amplified_losses(value.lengths / self.scale, weights)
         if not (spent <= self.term_epsilon * (1 + _SLACK)).all():
             max_length = float(value.lengths.max())

@@ -62,7 +62,7 @@ class SharedLaplace(Laplace):
 
     @property
     def min_sharing_users(self) -> int:
-        """Size of the smallest group that can share noise."""
+        """The size of the smallest group that can share noise."""
         return min_group_size(self.colluding)
 
     def draw_mixing(self, rng: Rng) -> Floats | None:

@@ -103,6 +103,7 @@ class ImplicitLoss:
         m, n = matrix.shape
         observed = Pattern.from_matrix(matrix).sample_product(left, right)
         fit_term = np.sum((observed - 1.0) ** 2)
+        # The sum of (p'q)^2 over all cells is that of the products of two d x d matrices.
         penalty_term = np.sum((left.T @ left) * (right.T @ right))
         if self.penalised_cells is PenalisedCells.MISSING:
             penalty_term -= np.sum(observed**2)
@@ -387,7 +388,7 @@ class PublicUserFactors:
 
     @classmethod
     def parse(cls, text: str) -> PublicUserFactors:
-        """Read the text form.
+        """Parse the text form, a file's name or 'random:SEED'.
 
         Raises:
             InvalidSetting: the text names neither a .npy file nor a seed.

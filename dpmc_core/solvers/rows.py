@@ -670,7 +670,7 @@ def truncated_normal_moments(mean: Floats, std: float) -> tuple[Floats, Floats]:
         std: their standard deviation before that is known.
 
     Returns:
-        Two arrays of shape (k,).
+        Two arrays of shape (k,), the means and the variances.
     """
     from scipy.special import log_ndtr
 
