@@ -32,7 +32,7 @@ MAX_JSON_DEPTH = 20  # levels of nested lists and objects
 _TOO_DEEP = f"its JSON is nested more than {MAX_JSON_DEPTH} deep"
 _MAX_RATIO = 1_100  # no deflated byte expands to more
 _ALWAYS_ALLOWED_BYTES = 100_000_000  # bytes of arrays that any archive may hold
-_CHUNK_BYTES = 1 << 16  # it expands to at most 70 MB
+_CHUNK_BYTES = 1 << 16  # bytes read at once, which expand to at most 70 MB
 # Lengths of the fixed parts of a ZIP archive: a file's own header, its entry in the directory, and
 # the record at the end, which a comment may follow. All of these begin with a signature.
 _LOCAL_HEADER_BYTES, _DIRECTORY_ENTRY_BYTES, _END_RECORD_BYTES = 30, 46, 22

@@ -355,7 +355,7 @@ class Ratings(UserData):
 
     @cached_property
     def indptr(self) -> Ints:
-        """The start of each user's ratings, shape (n_users + 1,): user u has indptr[u]:indptr[u+1]."""
+        """The first rating of each user, shape (n_users + 1,): user u has indptr[u]:indptr[u+1]."""
         return np.searchsorted(self.users, np.arange(self.public.users + 1, dtype=np.int32))
 
     @cached_property

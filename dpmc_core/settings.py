@@ -216,6 +216,6 @@ def serialise_setting(value: Any) -> Any:
     """Return a setting's value as plain JSON; its text is what `parse_setting` takes."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    if isinstance(value, numbers.Real):  # NumPy's
+    if isinstance(value, numbers.Real):  # a number of NumPy
         return int(value) if isinstance(value, numbers.Integral) else float(value)
     return value.value if isinstance(value, enum.Enum) else str(value)

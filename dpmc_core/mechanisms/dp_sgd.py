@@ -122,7 +122,7 @@ class ItemParameters(NamedTuple):
         """Return every user's predictions, from a regression of the user's own ratings."""
         residuals = ratings.values - self.mean - self.offsets[ratings.items]
         coefficients = self.fit_users(Pattern.from_ratings(ratings), residuals)
-        coefficients[:, 0] += self.mean  # whose feature is 1
+        coefficients[:, 0] += self.mean  # the coefficients of the feature that is 1
         return Factors(
             np.column_stack([coefficients, np.ones(len(coefficients))]),
             np.column_stack([self.features, self.offsets]),

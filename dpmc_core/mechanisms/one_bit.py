@@ -591,7 +591,7 @@ class Gradient(NoiseAwareOneBit):
 class OutputBound(enum.Enum):
     """How output perturbation keeps scores within its bound."""
 
-    CLIP = "clip"  # solve under the nuclear bound, clip before the noise
+    CLIP = "clip"  # solve under the nuclear bound alone, and clip before the noise
     SOLVER = "solver"  # as published: the bound is a constraint of the solver
 
 

@@ -36,7 +36,7 @@ from dpmc_core.solvers.ranking import decorrelate_columns
 from dpmc_core.solvers.rows import factors_with_offsets, gram_products, item_sums
 
 _FOLDS = 10  # folds of the ratings, which are held out in turn
-_MIN_HELD_OUT = 2_000  # ratings that are held out in all, where there are as many
+_MIN_HELD_OUT = 2_000  # ratings that are held out in all folds together, if there are as many
 _MAX_WEIGHING_RATINGS = 1_000_000  # ratings that the weights of the models are fitted to
 _PRIOR_RATINGS = 100.0  # ratings that the prior on the weights counts for
 _MIN_RATINGS = 200  # fewest ratings of which some can be held out

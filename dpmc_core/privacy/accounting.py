@@ -26,7 +26,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy  # loads scipy.special where it is first used: a third of the import of this package
+import scipy  # loads scipy.special at its first use, which saves a third of this package's import
 
 from dpmc_core.arrays import Floats
 from dpmc_core.errors import InvalidSetting, check_number
@@ -328,7 +328,7 @@ def attacker_certainty(epsilon: float, delta: float = 0.0) -> float:
 
 # --- pure releases, and both kinds together, at delta > 0 ---------------------------------------
 
-_GRID_POINTS = 2**17  # of a grid of losses, roughly and at most
+_GRID_POINTS = 2**17  # approximate limit of the points of a grid of losses
 _ADDED_VARIANCE = 1e-5  # largest variance that a grid adds, as a share of the variance of the loss
 _LOG_TAIL = math.log(1e18)  # at most one part in 1e18 of the mass lies beyond either end of a grid
 _TRANSFORM_ERROR = 1e-15  # rounding of a transform and mass beyond the grid, of a total mass of 1
@@ -354,7 +354,7 @@ def composed_epsilon(pure: tuple[PureReleases, ...], mu: float, delta: float) ->
     target = delta * (1 - 1e-12)
     if loss_distribution.delta(0.0) <= target:
         return 0.0
-    # `high` is the sum of both kinds by themselves. A coarse grid may exceed even that.
+    # `high` adds what both kinds spend by themselves. A coarse grid may say even more.
     if loss_distribution.delta(high) > target:
         return high
     return bisect(

@@ -49,8 +49,8 @@ class Trust(enum.Enum):
 
     CURATOR = "curator"  # a trusted server
     LOCAL = "local"  # nobody: each user randomises first
-    AGGREGATOR = "aggregator"  # untrusted recommender, non-colluding third party
-    FEDERATED = "federated"  # each party its own users, the server nothing
+    AGGREGATOR = "aggregator"  # nobody, if the recommender and a third party do not collude
+    FEDERATED = "federated"  # each party sees its own users, and the server sees nobody
 
 
 class Publishes(enum.Enum):
@@ -68,7 +68,7 @@ class Publishes(enum.Enum):
     FACTORS_ALONE = "item factors; each user's own factors stay with the user"
     ITEM_PROFILES = "item profiles, to the server and every party"
     USER_PROFILES = "user profiles, to the server and every party"
-    # Of methods without privacy.
+    # The others are for methods without privacy.
     ONE_SIGN = "one sign"
     ONE_NUMBER = "one number"
     ITEM_SIMILARITIES = "item similarities"

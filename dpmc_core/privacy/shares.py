@@ -18,7 +18,7 @@ class Shares(enum.Enum):
     """How a user's share of Laplace noise is drawn."""
 
     GAUSSIAN = "gaussian"  # as published: the recommender draws H, so it knows the variance
-    GAMMA = "gamma"  # hardened: a difference of Gamma variables, no one knows more than a share
+    GAMMA = "gamma"  # hardened: a difference of Gamma variables, so users know only their shares
 
     def check_colluding(self, colluding: int) -> None:
         """Check that so many colluding users may be left out of the noise.

@@ -41,7 +41,7 @@ from dpmc_core.stopping import call_cancellable, check_cancelled
 
 _BLOCK_ROWS = 20_000  # rows of factors gathered at once: they stay near the cache
 _START_STD = 0.1  # standard deviation of starting item factors around (1, 0, ..., 0)
-_MAX_NEWTON_ROUNDS = 100  # at most; a handful is usual
+_MAX_NEWTON_ROUNDS = 100  # rounds of Newton's method; a handful is usual
 
 
 # --- clicks ----------------------------------------------------------------------------------

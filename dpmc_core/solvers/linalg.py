@@ -315,7 +315,7 @@ def dense_triplets(operator: Operator) -> Triplets:
     m, n = operator.shape
     if m > n:
         return dense_triplets(operator.T).T
-    matrix = call_cancellable(operator.multiply_transposed, np.eye(m)).T  # through the smaller side
+    matrix = call_cancellable(operator.multiply_transposed, np.eye(m)).T  # A, by the smaller side
     squares, left = call_cancellable(np.linalg.eigh, call_cancellable(np.matmul, matrix, matrix.T))
     values = np.sqrt(np.maximum(squares[::-1], 0.0))
     left = left[:, ::-1]

@@ -37,11 +37,11 @@ from dpmc_core.stopping import check_cancelled
 # Maps the scores of the observed entries to the loss and its gradient, both at these entries.
 LossFunction = Callable[[Floats], tuple[float, Floats]]
 
-STEP_LIMITS = (1e-3, 1e3)
-_LINE_SEARCH_MEMORY = 10  # objectives the line search may fall back to
-_SUFFICIENT_DECREASE = 1e-4
-_MAX_BACKTRACKS = 40
-_DUAL_ROUNDS = 1_000
+STEP_LIMITS = (1e-3, 1e3)  # smallest and largest spectral step length
+_LINE_SEARCH_MEMORY = 10  # last objectives, of which the line search must fall below the largest
+_SUFFICIENT_DECREASE = 1e-4  # share of the decrease along the slope that must be reached
+_MAX_BACKTRACKS = 40  # shares that a line search tries
+_DUAL_ROUNDS = 1_000  # rounds of dual ascent of a projection to the box and the ball
 
 
 # --- losses ----------------------------------------------------------------------------------
@@ -485,7 +485,7 @@ def _line_search(
         loss: from scores of shape (n_entries,) to the loss and its gradient.
         start: shape (n_entries,), the scores of the current point.
         end: shape (n_entries,), those of the target.
-        reference: the objective from which the decrease is counted.
+        reference: the objective from which the decrease is counted, the largest of the last ones.
         slope: the derivative of the loss along the whole way, below 0.
 
     Returns:
