@@ -277,6 +277,7 @@ def evaluate_ranking(
         target = model.predict(test.users, test.items)
         scores = model.predict(test.users[:, None], candidates)
         threshold = target - _bound_rounding(model, test.users)
+        # A candidate is ahead unless its score is lower, also if a score is not a number.
         rank = (~(scores < threshold[:, None]) & is_real).sum(axis=1)
     is_hit = rank < k
     return RankingScore(

@@ -247,7 +247,8 @@ class DpSgd(PerUser):
         noise_scale = release.scale / math.sqrt(self.rounds)
         decay = np.full(1 + r, noise_scale / (plan.std * width) + (_RATING_STD / plan.std) ** 2 / 8)
         decay[0] = noise_scale / (_OFFSET_STD * width)
-        # What turns the sum of users' mean residuals into their mean over all users.
+        # The rate turns the sum of users' mean residuals into their mean over all users. The decay
+        # is the variance of the noise on that mean over the prior variance of the mean.
         mean_rate = _MEAN_CLIP * width / (norms[2] * public.users)
         mean_decay = (noise_scale * mean_rate / (_MEAN_STD * width)) ** 2
         for index in range(1, self.rounds + 1):
@@ -257,14 +258,7 @@ class DpSgd(PerUser):
             )
             noisy = release.publish(sums, rng)
             gradients = noisy[:-1].reshape(n, -1) - decay * vector[:-1].reshape(n, -1)
-            gradient_squares = gradients**2
-            # All factors share one average, so that the step keeps the direction of their gradient.
-            gradient_squares[:, 1:] = gradient_squares[:, 1:].sum() / (n * max(r, 1))
-            momentum += (1 - _DECAYS[0]) * (gradients - momentum)
-            squares += (1 - _DECAYS[1]) * (gradient_squares - squares)
-            # Adam's root mean square, with the corrections of both averages for their start at 0.
-            root = np.sqrt(squares / (1 - _DECAYS[1] ** index)) * (1 - _DECAYS[0] ** index)
-            step = self.learning_rate * width * momentum / np.maximum(root, _MIN_NORM)
+            step = _take_adam_step(momentum, squares, gradients, index, self.learning_rate * width)
             mean_step = noisy[-1] * mean_rate - mean_decay * (vector[-1] - public.middle)
             mean_step *= min(1.0, _FULL_MEAN_STEPS / index) / (1 + mean_decay)
             vector = vector + np.append(step, mean_step)
@@ -275,6 +269,33 @@ class DpSgd(PerUser):
             published_trace = {"largest item offset": float(np.abs(published.offsets).max())}
             trace = {**published_trace, "gradients clipped": float(n_clipped)}
             yield Step.from_trace(index, self.rounds, model, trace, published_names=published_trace)
+
+
+def _take_adam_step(
+    momentum: Floats, squares: Floats, gradients: Floats, index: int, learning_rate: float
+) -> Floats:
+    """Update Adam's averages in place, and return the step (Kingma, Ba, "Adam", 2015).
+
+    All factors share one average of squares, so the step keeps the direction of their gradient.
+
+    Args:
+        momentum: shape (n_items, 1 + rank), the average of the gradients, overwritten.
+        squares: shape (n_items, 1 + rank), the average of their squares, overwritten.
+        gradients: shape (n_items, 1 + rank), those of item offsets and then of item factors.
+        index: the number of the step, from 1.
+        learning_rate: the step size, in rating points.
+
+    Returns:
+        Array of shape (n_items, 1 + rank).
+    """
+    gradient_squares = gradients**2
+    gradient_squares[:, 1:] = gradient_squares[:, 1:].sum() / max(gradients[:, 1:].size, 1)
+    momentum += (1 - _DECAYS[0]) * (gradients - momentum)
+    squares += (1 - _DECAYS[1]) * (gradient_squares - squares)
+    # The root mean square, with the corrections of both averages for their start at 0.
+    root = np.sqrt(squares / (1 - _DECAYS[1] ** index)) * (1 - _DECAYS[0] ** index)
+    step: Floats = learning_rate * momentum / np.maximum(root, _MIN_NORM)
+    return step
 
 
 def _build_model(ratings: Ratings, parameters: ItemParameters) -> Factors:

@@ -98,7 +98,11 @@ class UserProblems(NamedTuple):
         return self._replace(user_factors=user_factors, query_factors=query_factors / inflation)
 
     def build_model(self, item_factors: Floats) -> Factors:
-        """Return the model of these users, given item factors of shape (n, d)."""
+        """Return the model of these users.
+
+        Args:
+            item_factors: shape (n, d).
+        """
         return self.rows.build_model(Factors(self.user_factors, item_factors))
 
     def sum_item_problems(self, clip: float, bound: float) -> tuple[Floats, Floats, int, int, int]:

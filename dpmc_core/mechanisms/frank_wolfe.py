@@ -254,11 +254,8 @@ def iterate_frank_wolfe(
             # it is smallest at duality_gap over the squared length of the way.
             squared_length = 0.0
             for rows, span, chunk in entries.iter_chunks():
-                direction = (
-                    chunk.expand_rows(column[rows]) * v.take(chunk.items)
-                    - residual[span]
-                    - target[span]
-                )
+                vertex = chunk.expand_rows(column[rows]) * v.take(chunk.items)
+                direction = vertex - residual[span] - target[span]
                 squared_length += float(direction @ direction)
             share = min(max(duality_gap / squared_length, 0.0), 1.0) if squared_length > 0 else 0.0
         else:
@@ -1018,6 +1015,7 @@ class PrivatePgd(EffectsFirst):
                 releases.gram[0], exact_products, self.symmetric, rng
             )
 
+            # The singular values of the iterate, and what the threshold leaves of them.
             def shrink(squares: Floats) -> tuple[Floats, Floats]:
                 denoised = without_noise(squares, noise_edge) if self.is_noise_aware else squares
                 roots = np.sqrt(np.maximum(denoised, 0.0))
@@ -1037,10 +1035,10 @@ class PrivatePgd(EffectsFirst):
             user_arrays: dict[str, Any] = {}
             if descent.t == self.rounds:  # what users need for their own rows, see `own_side`
                 bases = [
-                    scatter_rows(descent_round.factors.right, rows.columns, public.items)
-                    for descent_round in descent_rounds
+                    scatter_rows(finished.factors.right, rows.columns, public.items)
+                    for finished in descent_rounds
                 ]
-                ratios = [descent_round.ratios for descent_round in descent_rounds]
+                ratios = [finished.ratios for finished in descent_rounds]
                 user_arrays = {
                     "row_norm": row_clip,
                     "steps": steps,

@@ -117,6 +117,7 @@ class ReferenceRatings(NonprivateMechanism):
 
         if len(ratings) > 2 * _MAX_WEIGHING_RATINGS:
             is_sampled = rng.random(ratings.public.users) < _MAX_WEIGHING_RATINGS / len(ratings)
+            # The sampled users are numbered from 0 again.
             sampled = ratings.select(is_sampled[ratings.users])
             public = replace(sampled.public, users=int(is_sampled.sum()))
             users = (np.cumsum(is_sampled, dtype=np.int32) - 1)[sampled.users]

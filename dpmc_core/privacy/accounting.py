@@ -495,19 +495,9 @@ class _GridLoss:
         log_mean = 0.0
         for releases, (_, log_moment) in zip(pure, tilted, strict=True):
             log_mean += releases.times * log_moment
-        low, high = _find_window(pure, starts, [distribution for distribution, _ in tilted])
-        # Convolution by a Fourier transform, which is cyclic: indices count modulo its size.
-        size = 1 << max(1, (high - low).bit_length())
-        spectrum = np.ones(size // 2 + 1, dtype=complex)
-        for releases, (distribution, _) in zip(pure, tilted, strict=True):
-            wrapped = np.bincount(np.arange(len(distribution)) % size, distribution, size)
-            spectrum *= np.fft.rfft(wrapped) ** releases.times
-        # The result begins at the sum of all first losses; it is turned to begin at `low`.
-        first_index = sum(
-            releases.times * start for releases, start in zip(pure, starts, strict=True)
-        )
-        masses = np.roll(np.fft.irfft(spectrum, size), (first_index - low) % size)
-        masses = np.maximum(masses[: high - low + 1], 0.0)
+        tilted_distributions = [distribution for distribution, _ in tilted]
+        low, high = _find_window(pure, starts, tilted_distributions)
+        masses = _convolve(pure, starts, tilted_distributions, low, high)
         losses: Floats = step * np.arange(low, high + 1.0)
         return cls(losses, masses, tilt, log_mean, mu)
 
@@ -636,6 +626,37 @@ def _tilt_distribution(
     weights = np.exp(logs - max_log)
     total = float(weights.sum())
     return weights / total, max_log + math.log(total)
+
+
+def _convolve(
+    pure: tuple[PureReleases, ...],
+    starts: list[int],
+    distributions: list[Floats],
+    low: int,
+    high: int,
+) -> Floats:
+    """Return the distribution of the sum of all losses between two grid indices.
+
+    Args:
+        pure: the pure releases.
+        starts: the first grid index of the loss of each.
+        distributions: the probabilities of the loss of each, from that index on.
+        low: the first index of the result.
+        high: the last index of the result.
+
+    Returns:
+        Array of shape (high - low + 1,).
+    """
+    # A Fourier transform multiplies the spectra. It is cyclic: indices count modulo its size.
+    size = 1 << max(1, (high - low).bit_length())
+    spectrum = np.ones(size // 2 + 1, dtype=complex)
+    for releases, distribution in zip(pure, distributions, strict=True):
+        wrapped = np.bincount(np.arange(len(distribution)) % size, distribution, size)
+        spectrum *= np.fft.rfft(wrapped) ** releases.times
+    # Index 0 of the inverse is the sum of all first indices. It is turned to begin at `low`.
+    first_index = sum(releases.times * start for releases, start in zip(pure, starts, strict=True))
+    masses = np.roll(np.fft.irfft(spectrum, size), (first_index - low) % size)
+    return np.maximum(masses[: high - low + 1], 0.0)
 
 
 def _choose_tilt(
