@@ -429,6 +429,7 @@ class SvdAfterCleansing(PerUser, Cleansing):
         bound = self.clamp * public.width
         if not isinstance(releases.means, EffectsReleases):
             capped_ratings = cap_ratings(ratings, cap, draw_cap_key(rng))
+            # The releases by the names of the statistics that `cleanse` asks for.
             releases_by_name = {**vars(releases.means), **vars(releases)}
             yield self.cleanse(
                 capped_ratings, lambda name, value: releases_by_name[name].publish(value, rng)
@@ -451,7 +452,7 @@ class SvdAfterCleansing(PerUser, Cleansing):
         noisy_products = releases.products.publish_products(exact_products, rng)
         # A user with k ratings has k (k - 1) ordered pairs, each of the weight 1/sqrt(k).
         n_pairs = releases.weights.publish(float(np.sqrt(counts) @ np.maximum(counts - 1, 0)), rng)
-        noise_edge = math.sqrt(2 * n) * releases.products.scale
+        noise_edge = math.sqrt(2 * n) * releases.products.scale  # largest eigenvalue of the noise
         leading = leading_eigenpairs(noisy_products, n, min(self.rank, n), _EIGEN_TOLERANCE)
         low_rank = taste_of_gram(item_effects, *leading, noise_edge, float(n_pairs), rows.columns)
         yield Step.from_trace(1, 1, fit_user_regressions(ratings, item_effects, low_rank), trace)

@@ -140,7 +140,7 @@ class Collection(CollectionMechanism, Recovery):
 
         Args:
             reported: shape (n_reports,), as the channel publishes them.
-            channel: that published them.
+            channel: the channel that published them.
 
         Returns:
             Array of shape (n_reports,).
@@ -193,7 +193,7 @@ class Collection(CollectionMechanism, Recovery):
 
         Args:
             reported: shape (users, items), the published reports.
-            channel: that published them.
+            channel: the channel that published them.
             public: the public facts.
         """
         cells = public.users * public.items
@@ -206,6 +206,8 @@ class Collection(CollectionMechanism, Recovery):
         )
         density = (reported_share - channel.reported_if_missing) / probability_gap
         density = float(np.clip(density, min(standard_error, 1.0), 1.0))
+        # The moments of a reported cell are those of any cell over the share of reported cells. A
+        # report has the mean `debias_factor` times the true value.
         debias_factor = channel.debias_factor * density / reported_share
         # The second term is the variance of ratings about any low-rank matrix.
         variance = (

@@ -251,7 +251,7 @@ class Dpals(EffectsFirst):
         """Yield a model after each round, which publishes the items' noisy normal equations."""
         public = ratings.public
         releases = self.guarantee(public).releases
-        bounds = self.clip_bounds(public)
+        clip, bound = self.clip_bounds(public)
         item_effects = publish_item_effects(releases.effects, ratings, rng)
         user_key = draw_cap_key(rng)
         item_key = draw_cap_key(rng) if self.items is ItemBudget.UNIFORM else 0
@@ -261,7 +261,7 @@ class Dpals(EffectsFirst):
         # One release may stand for all rounds, so they are repeated.
         for index, release in zip(range(1, self.rounds + 1), cycle(releases.rounds), strict=False):
             squares, moments, *clip_counts = solved_users.sum_over_users(
-                UserProblems.sum_item_problems, *bounds
+                UserProblems.sum_item_problems, clip, bound
             )
             noisy_squares = release.squares.publish(squares, rng)
             noisy_moments = release.moments.publish(moments, rng)
@@ -273,7 +273,7 @@ class Dpals(EffectsFirst):
                 solution = noisy_factors(solvable, noisy_moments, scale, public.width)
             else:
                 # The second term keeps the equations solvable where there is hardly any noise.
-                penalty = self.item_ridge * release.moments.scale + _MIN_ITEM_RIDGE * bounds[0] ** 2
+                penalty = self.item_ridge * release.moments.scale + _MIN_ITEM_RIDGE * clip**2
                 solution = solve_ridge(solvable, noisy_moments, penalty)
             item_factors = bound_spectral_norm(solution)  # user factors are then in rating points
             solved_users = users.map_users(
