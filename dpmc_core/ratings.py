@@ -478,6 +478,10 @@ def index_most_rated(ratings: Ratings, count: int) -> NDArray[np.int32]:
 
     Ties are broken by the lower index.
 
+    Args:
+        ratings: the ratings.
+        count: how many items are kept.
+
     Returns:
         Array of shape (n_items,), indices in the order of the items.
     """
@@ -519,6 +523,10 @@ def draw_cap_mask(ratings: Ratings, count: int, key: int) -> Bools:
 
 def hash_cells(ratings: Ratings, key: int) -> NDArray[np.uint64]:
     """Return a pseudorandom number for each rated cell, the same in any partition of the users.
+
+    Args:
+        ratings: the ratings.
+        key: seed of the hash.
 
     Returns:
         Array of shape (n_obs,), uniform over 64-bit integers.

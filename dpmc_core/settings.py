@@ -130,7 +130,7 @@ def _resolve_settings(mechanism: type) -> tuple[Setting, ...]:
         info = f.metadata.get("setting")
         if info is None:
             continue
-        variants = [hints[f.name]]
+        variants = [hints[f.name]]  # the types of a union, as in `float | None`
         if isinstance(hints[f.name], types.UnionType):
             variants = list(typing.get_args(hints[f.name]))
         value_type = next(p for p in variants if p is not type(None))

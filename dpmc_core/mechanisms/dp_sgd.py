@@ -113,13 +113,18 @@ class ItemParameters(NamedTuple):
         Returns:
             Array of shape (n_users, 2 + rank), the coefficients.
         """
+        # For features divided, and coefficients multiplied, by the root of it every ridge is 1.
         root_ridge = np.sqrt(self.ridge)
         (scaled,) = solve_ridge_rows(entries, residuals, self.features / root_ridge, 1.0)
         coefficients: Floats = scaled / root_ridge
         return coefficients
 
     def build_model(self, ratings: Ratings) -> Factors:
-        """Return every user's predictions, from a regression of the user's own ratings."""
+        """Return every user's predictions, from a regression of the user's own ratings.
+
+        Args:
+            ratings: the users' ratings.
+        """
         residuals = ratings.values - self.mean - self.offsets[ratings.items]
         coefficients = self.fit_users(Pattern.from_ratings(ratings), residuals)
         coefficients[:, 0] += self.mean  # the coefficients of the feature that is 1
