@@ -108,14 +108,12 @@ class Metric:
         return self.sign * value >= self.sign * target
 
 
-_ACCURACY = "The share of held-out likes and dislikes that are told right."
+_ACCURACY = "The share of held-out likes and dislikes that are predicted correctly."
 _ARE = "The squared error over all cells, relative to the squares of the true values."
 _RMSE = "How far predicted ratings are off, in rating points: the root of the mean squared error."
 _MAE = "How far predicted ratings are off on average, in rating points."
-_HR = (
-    f"HR@{LIST_LENGTH}: how often a held-out item stands among the first {LIST_LENGTH} of the list."
-)
-_NDCG = f"NDCG@{LIST_LENGTH}: the further down it stands, the less it counts."
+_HR = f"HR@{LIST_LENGTH}: how often a held-out item is among the first {LIST_LENGTH} of the list."
+_NDCG = f"NDCG@{LIST_LENGTH}: the further down the list the item is, the less it counts."
 _POINTS = "rating points"
 _SAMPLED, _FULL = "99 sampled negatives", "all unseen items"
 

@@ -226,7 +226,7 @@ def create(
     Args:
         id: the mechanism's id.
         epsilon: privacy budget; checked always, and passed on only if the class has that setting.
-        delta: likewise.
+        delta: the delta of the privacy budget, which is treated like `epsilon`.
         settings: further settings by name.
 
     Raises:

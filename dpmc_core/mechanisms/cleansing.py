@@ -203,7 +203,7 @@ class NeighbourModel:
         user_means: shape (m,), in rating points.
         item_means: shape (n,), in rating points.
         weighted_sums: the sums of s_jk r_uk for each user u and item j, as scores.
-        weight_sums: the sums of s_jk, likewise.
+        weight_sums: the sums of s_jk for each user and item, as scores.
     """
 
     user_means: Floats
@@ -277,7 +277,7 @@ class CleansingStatistics(Releases):
     """All releases of SVD after cleansing.
 
     Attributes:
-        means: as published, or private item effects with the noise-aware estimator.
+        means: the means as published, or private item effects with the noise-aware estimator.
         products: shape (n, n), weighted products of residuals, in squared rating points.
         weights: shape (n, n), the sums of their weights; with the noise-aware estimator a number,
             their total.

@@ -92,9 +92,9 @@ class FactorNorms:
     """Bounds on the norms of every fixed factor p.
 
     Attributes:
-        l1: of ||p||_1.
-        full: of ||p||_1^2, the sum of |pp'| over all entries.
-        upper: of (||p||_1^2 + ||p||_2^2) / 2, the sum of |pp'| over the upper triangle.
+        l1: the bound on ||p||_1.
+        full: the bound on ||p||_1^2, the sum of |pp'| over all entries.
+        upper: the bound on (||p||_1^2 + ||p||_2^2) / 2, the sum of |pp'| over the upper triangle.
     """
 
     l1: float
@@ -127,7 +127,7 @@ class Coefficients(Releases):
         second: A2 without its ridge, shape (n_profiles, d, d), or (n_profiles, d (d + 1) / 2) for
             the upper triangle; None where it does not depend on the clicks.
         ridge: shape (n_profiles,), the weighted number of clicks and of cells without one; None
-            likewise.
+            where it does not depend on the clicks.
     """
 
     first: Laplace
@@ -344,7 +344,7 @@ class Dpimf(Mechanism):
         Args:
             columns: shape (n_profiles, m), a row of ones for each profile.
             factors: the fixed factors, shape (m, d).
-            releases: of the coefficients, as `build_releases` returns them.
+            releases: the releases of the coefficients, as `build_releases` returns them.
             rng: draws the noise.
 
         Returns:

@@ -135,7 +135,7 @@ def publish_gram(
     """Publish a Gram matrix and return its products with blocks of columns.
 
     Args:
-        release: of the n x n matrix.
+        release: the release of the n x n matrix.
         exact_products: maps a block of shape (n, b) to the exact matrix times the block.
         symmetric: whether the noise is (N + N')/2, whose top eigenvalue is about sqrt(2 n) sigma;
             else the upper triangle of N is mirrored, as eigenvalue routines do that read one
@@ -394,8 +394,8 @@ class PrivateRounds(EffectsFirst):
         """Run private Frank-Wolfe, given how the top eigenpair of A'A is released.
 
         Args:
-            releases: those of the item effects are published first, here; `eigenpair` publishes the
-                others.
+            releases: all releases. Those of the item effects are published here, at first;
+                `eigenpair` publishes the others.
             ratings: the users' ratings.
             rng: draws the noise.
             eigenpair: maps the round t, A as a sparse matrix and the factors that clip its rows,
@@ -450,7 +450,8 @@ class GramReleases(EffectsFirstReleases):
     """The releases of item effects and of a Gram matrix in each round.
 
     Attributes:
-        gram: of each round, shape (n, n); one element stands for all rounds if they are alike.
+        gram: the Gram matrix of each round, shape (n, n); one element stands for all rounds if they
+            are alike.
     """
 
     gram: tuple[Gaussian, ...]

@@ -571,7 +571,7 @@ def _split_mass(
 
     Args:
         lower_masses: array of shape (n,), of the grid points below, to which the shares are added.
-        upper_masses: array of shape (n,), of the grid points above, likewise.
+        upper_masses: array of shape (n,), of the grid points above, to which they are added, too.
         p: array of shape (n,), the probability of each mass with the change.
         q: array of shape (n,), its probability without the change, times e^(loss of the point
             below).

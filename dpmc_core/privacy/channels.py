@@ -439,7 +439,7 @@ class SymbolChannel(LocalChannel, MatrixChannel):
 
     @classmethod
     def symmetric(cls, epsilon: float, levels: tuple[float, ...], **release: Any) -> SymbolChannel:
-        """Build the channel that keeps a symbol or replaces it by each other one alike.
+        """Build the channel that keeps a symbol or replaces it by any other, all equally likely.
 
         It keeps a symbol with probability e^eps / (e^eps + d) (Zheng, Definition 3).
 

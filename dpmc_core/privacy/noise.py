@@ -271,7 +271,7 @@ def draw_hits(excluded: Ints, total: int, probability: float, rng: Rng) -> Ints:
     Args:
         excluded: sorted array of shape (n_excluded,), indices in 0..total-1.
         total: how many indices there are, excluded or not.
-        probability: with which each index is drawn.
+        probability: the probability with which each index is drawn.
         rng: draws the hits.
 
     Returns:

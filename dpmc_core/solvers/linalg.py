@@ -460,7 +460,7 @@ def leading_eigenpairs(
         multiply: maps a block of shape (size, b) to the matrix times the block.
         size: the number of rows of the matrix.
         count: the number of eigenpairs.
-        tolerance: of a pair's residual, relative to its value; 0: machine precision.
+        tolerance: bound on the residual of a pair, relative to its value; 0: machine precision.
         start: shape (size,), a vector to begin from; None: random numbers, the same in every run.
 
     Returns:
@@ -499,7 +499,7 @@ def eigenpairs_above(
         multiply: maps a block of shape (size, b) to the matrix times the block.
         size: the number of rows of the matrix.
         count_above: how many eigenvalues are needed, given leading ones in descending order.
-        tolerance: of a pair's residual, relative to its value.
+        tolerance: bound on the residual of a pair, relative to its value.
 
     Returns:
         Eigenvalues of shape (k,) in descending order, and vectors of shape (size, k).

@@ -419,7 +419,7 @@ def minimise_loss(
     - X|| increases with t and, divided by t, decreases.
 
     Args:
-        loss: from scores of shape (n_entries,) to the loss and its gradient.
+        loss: maps scores of shape (n_entries,) to the loss and its gradient.
         constraint: the set.
         iterations: the largest number of rounds.
         tolerance: the relative accuracy at which it stops.
@@ -482,7 +482,7 @@ def _line_search(
     """Find a share of the way from start to end at which the loss has decreased enough.
 
     Args:
-        loss: from scores of shape (n_entries,) to the loss and its gradient.
+        loss: maps scores of shape (n_entries,) to the loss and its gradient.
         start: shape (n_entries,), the scores of the current point.
         end: shape (n_entries,), those of the target.
         reference: the objective from which the decrease is counted, the largest of the last ones.
@@ -547,7 +547,7 @@ class Completion:
         """Minimise a loss over the feasible set from zero, and yield a step for each round.
 
         Args:
-            loss: from scores of shape (n_entries,) to the loss and its gradient.
+            loss: maps scores of shape (n_entries,) to the loss and its gradient.
             ratings: the observed entries.
             rng: draws where the search for singular vectors starts.
             raw: whether the loss is of raw signs; then the trace is marked raw.

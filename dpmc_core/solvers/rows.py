@@ -30,7 +30,7 @@ _PRODUCTS_AT_ONCE = 64  # products of two factors that are summed at once
 _MANY_COLUMNS = 9  # from so many columns on, a sparse product sums faster than `reduceat`
 _SPARSE_COST = 250.0  # cost of a multiplication in a sparse product, relative to a dense one
 _ITEM_STD = 0.1  # standard deviation of item means, in widths of the rating range
-_RATING_STD = 0.2  # standard deviation of the ratings of one item, likewise
+_RATING_STD = 0.2  # standard deviation of the ratings of one item, in the same unit
 _GAIN_PRIOR = 0.3  # prior probability that an item feature helps
 
 
