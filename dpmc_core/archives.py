@@ -32,8 +32,13 @@ MAX_JSON_DEPTH = 20  # levels of nested lists and objects
 _TOO_DEEP = f"its JSON is nested more than {MAX_JSON_DEPTH} deep"
 _MAX_RATIO = 1_100  # no deflated byte expands to more
 _ALWAYS_ALLOWED_BYTES = 100_000_000  # bytes of arrays that any archive may hold
-_CHUNK_BYTES = 1 << 16  # it expands to at most 70 MB
+_CHUNK_BYTES = 1 << 16  # bytes read at once, which expand to at most 70 MB
+# Lengths of the fixed parts of a ZIP archive: a file's own header, its entry in the directory, and
+# the record at the end, which a comment may follow. All of these begin with a signature.
+_LOCAL_HEADER_BYTES, _DIRECTORY_ENTRY_BYTES, _END_RECORD_BYTES = 30, 46, 22
+_MAX_COMMENT_BYTES = 1 << 16
 _END_SIGNATURE, _LOCAL_SIGNATURE = b"PK\x05\x06", b"PK\x03\x04"
+_FORBIDDEN_FLAGS = 0x61  # encrypted, patched, or strongly encrypted
 _ZIP64_FIELD = b"\x01\x00\x10\x00"  # start of the field that NumPy writes for 64-bit sizes
 _PACKED: dict[bytes, Callable[[Any], Any]] = {  # first bytes, as a pattern
     rb"\x1f\x8b\x08": gzip.open,
@@ -86,7 +91,7 @@ def parse_json(text: str | bytes) -> Any:
         value = json.loads(text)
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
-    layer = [value]
+    layer = [value]  # all values at one level of nesting, then those at the next
     for _ in range(MAX_JSON_DEPTH):
         layer = [
             element
@@ -110,7 +115,8 @@ def read_npz(path: Path, *, no_extra_bytes: bool = False) -> dict[str, NDArray[A
         BadArchive: if the file is damaged, too large, or holds anything but plain NumPy arrays.
     """
     arrays_by_name = {}
-    with _translate_errors(path):  # real numbers, unlike a ZIP bomb, never pack to a hundredth
+    with _translate_errors(path):
+        # Real numbers, unlike a ZIP bomb, never pack to less than a hundredth of their size.
         limit = min(MAX_UNPACKED_BYTES, max(_ALWAYS_ALLOWED_BYTES, 100 * path.stat().st_size))
     for member, chunks in iterate_members(path, limit, no_extra_bytes=no_extra_bytes):
         with _translate_errors(path):
@@ -160,9 +166,19 @@ def iterate_members(
 
 
 def unpack(name: str, file: BinaryIO, max_bytes: int) -> bytes | None:
-    """The one file that is packed by gzip, bzip2, xz or ZIP; None where nothing is.
+    """Unpack a file that gzip, bzip2, xz or ZIP has packed.
 
-    Raises BadArchive.
+    Args:
+        name: the name of the file in messages.
+        file: the packed file.
+        max_bytes: limit of the unpacked size.
+
+    Returns:
+        The unpacked bytes; None if the file is not packed.
+
+    Raises:
+        BadArchive: if the file is damaged or exceeds the limit, or a ZIP archive holds other than
+            one file.
     """
     head = file.read(10)
     file.seek(0)
@@ -189,17 +205,20 @@ def _check_members(file: IO[bytes], max_bytes: int, no_extra_bytes: bool) -> lis
         file: the archive.
         max_bytes: limit of the unpacked size of all files together.
         no_extra_bytes: whether to refuse an archive with any byte that belongs to no file.
+
+    Raises:
+        ValueError: if the archive exceeds a limit or is unusual.
+        BadZipFile: if it is damaged.
     """
     size = file.seek(0, 2)
-    start = max(0, size - (1 << 16) - 22)
-    file.seek(start)
+    file.seek(max(0, size - _MAX_COMMENT_BYTES - _END_RECORD_BYTES))
     tail = file.read()
     end = tail.rfind(_END_SIGNATURE)
-    if end < 0 or len(tail) < end + 22:
+    if end < 0 or len(tail) < end + _END_RECORD_BYTES:
         raise zipfile.BadZipFile("it is no ZIP archive, or cut short")
-    n_members, directory = struct.unpack_from("<HL", tail, end + 10)
-    # This is checked before the directory is read.
-    if n_members > MAX_MEMBERS or directory > min(512 * MAX_MEMBERS, size):
+    # The number of files and the size of the directory, which is not read before they are checked.
+    n_members, directory_size = struct.unpack_from("<HL", tail, end + 10)
+    if n_members > MAX_MEMBERS or directory_size > min(512 * MAX_MEMBERS, size):
         raise ValueError(f"it states more than {MAX_MEMBERS:,} files")
     archive = zipfile.ZipFile(file)
     members = sorted(archive.infolist(), key=lambda member: member.header_offset)
@@ -210,7 +229,7 @@ def _check_members(file: IO[bytes], max_bytes: int, no_extra_bytes: bool) -> lis
         raise ValueError(f"it would unpack to more than {max_bytes:,} bytes")
     for member in members:
         name, compressed_size = format_value(member.filename), member.compress_size
-        if member.flag_bits & 0x61:
+        if member.flag_bits & _FORBIDDEN_FLAGS:
             raise ValueError(f"{name} is encrypted or patched")
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise ValueError(f"{name} is packed by method {member.compress_type}, not by deflate")
@@ -218,17 +237,22 @@ def _check_members(file: IO[bytes], max_bytes: int, no_extra_bytes: bool) -> lis
         if compressed_size > size or member.file_size > max_ratio * compressed_size:
             raise ValueError(f"{name} states more bytes than it can hold")
     if no_extra_bytes:
+        # The files must follow each other without a gap, then the directory, and then the end.
         position = 0
         for member in members:
-            _, name_length, extra = _read_local_header(file, member)
-            field = file.read(extra)
-            is_standard = extra == 0 or (extra == 20 and field.startswith(_ZIP64_FIELD))
+            _, name_length, extra_length = _read_local_header(file, member)
+            extra_field = file.read(extra_length)
+            is_standard = not extra_field or (
+                extra_length == 20 and extra_field.startswith(_ZIP64_FIELD)
+            )
             is_folder = member.is_dir()  # its bytes would belong to no array
             if member.header_offset != position or not is_standard or member.flag_bits or is_folder:
                 raise ValueError("it holds bytes that belong to no array")
-            position += 30 + name_length + extra + member.compress_size
-        directory_size = sum(46 + len(member.filename.encode()) for member in members)
-        if (position, position + directory_size + 22) != (archive.start_dir, size):
+            position += _LOCAL_HEADER_BYTES + name_length + extra_length + member.compress_size
+        directory_size = sum(
+            _DIRECTORY_ENTRY_BYTES + len(member.filename.encode()) for member in members
+        )
+        if (position, position + directory_size + _END_RECORD_BYTES) != (archive.start_dir, size):
             raise ValueError("it holds bytes that belong to no array")
     return members
 
@@ -236,21 +260,27 @@ def _check_members(file: IO[bytes], max_bytes: int, no_extra_bytes: bool) -> lis
 def _read_local_header(file: IO[bytes], member: zipfile.ZipInfo) -> tuple[int, int, int]:
     """Return the method and the lengths of name and extra field in a file's own header.
 
-    Afterwards the stream stands behind the name.
+    Afterwards the position in the archive is behind the name.
+
+    Raises:
+        BadZipFile: if the header is not where the directory says, or has another name.
     """
     file.seek(member.header_offset)
-    signature, _, flags, method, *_, name, extra = struct.unpack("<4s5H3L2H", file.read(30))
-    encoding = "utf-8" if flags & 0x800 else "cp437"
-    if signature != _LOCAL_SIGNATURE or file.read(name).decode(encoding) != member.orig_filename:
+    signature, _, flags, method, *_, name_length, extra_length = struct.unpack(
+        "<4s5H3L2H", file.read(_LOCAL_HEADER_BYTES)
+    )
+    encoding = "utf-8" if flags & 0x800 else "cp437"  # the flag marks names in UTF-8
+    name = file.read(name_length).decode(encoding)
+    if signature != _LOCAL_SIGNATURE or name != member.orig_filename:
         raise zipfile.BadZipFile(f"{format_value(member.filename)} is not where the directory says")
-    return method, name, extra
+    return method, name_length, extra_length
 
 
 def _iterate_chunks(path: Path, file: IO[bytes], member: zipfile.ZipInfo) -> Iterator[bytes]:
     """Yield the unpacked bytes of a member, and check their length and checksum at the end."""
     with _translate_errors(path):
-        method, _, extra = _read_local_header(file, member)
-        file.seek(extra, 1)
+        method, _, extra_length = _read_local_header(file, member)
+        file.seek(extra_length, 1)
         unpacker = zlib.decompressobj(-zlib.MAX_WBITS) if member.compress_type else None
         damage_error = zipfile.BadZipFile(f"{format_value(member.filename)} is damaged")
         total = checksum = 0
@@ -263,9 +293,8 @@ def _iterate_chunks(path: Path, file: IO[bytes], member: zipfile.ZipInfo) -> Ite
                 raise damage_error
             yield chunk
         is_complete = unpacker is None or (unpacker.eof and not unpacker.unused_data)
-        if not is_complete or (method, total, checksum) != (
-            member.compress_type, member.file_size, member.CRC
-        ):  # fmt: skip
+        expected = member.compress_type, member.file_size, member.CRC
+        if not is_complete or (method, total, checksum) != expected:
             raise damage_error
 
 
@@ -280,7 +309,8 @@ def _parse_npy(name: str, size: int, chunks: Iterable[bytes]) -> NDArray[Any]:
     Raises:
         ValueError: if the bytes are not exactly those of a plain array.
     """
-    content, position = np.empty(size, dtype=np.uint8), 0
+    content = np.empty(size, dtype=np.uint8)
+    position = 0
     for chunk in chunks:
         content[position : position + len(chunk)] = np.frombuffer(chunk, dtype=np.uint8)
         position += len(chunk)
@@ -292,11 +322,12 @@ def _parse_npy(name: str, size: int, chunks: Iterable[bytes]) -> NDArray[Any]:
     header = _NPY_HEADER.fullmatch(content[10:start].tobytes().decode("latin-1"))
     if header is None:
         raise ValueError(message)
-    dtype, is_fortran = np.dtype(header[1]), header[2] == "True"
+    dtype = np.dtype(header[1])
+    is_fortran = header[2] == "True"
     shape = tuple(int(n) for n in header[3].split(",") if n)
     if dtype.itemsize == 0 or math.prod(shape) * dtype.itemsize != size - start:
         raise ValueError(f"{format_value(name)} has other bytes than its shape and type need")
-    if dtype.kind == "U":
+    if dtype.kind == "U":  # NumPy does not check that these are code points of Unicode
         codes = content[start:].view(np.dtype("u4").newbyteorder(dtype.byteorder))
         if ((codes > 0x10FFFF) | ((codes >= 0xD800) & (codes <= 0xDFFF))).any():
             raise ValueError(f"{format_value(name)} has text that is none")

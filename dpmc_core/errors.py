@@ -132,15 +132,16 @@ def check_number(
         number = float(value)
     except OverflowError:  # an integer beyond the floats
         number = math.inf
+    # With limits NaN fails below, because all its comparisons are false; the message names them.
     if math.isinf(number) or (math.isnan(number) and limits == (None,) * 4):
         raise InvalidSetting(field, f"a finite number {format_limits(*limits)}".strip(), value)
-    inside = (
+    is_within_limits = (
         (above is None or number > above)
         and (at_least is None or number >= at_least)
         and (below is None or number < below)
         and (at_most is None or number <= at_most)
     )
-    if not inside:
+    if not is_within_limits:
         raise InvalidSetting(field, format_limits(*limits), value)
 
 

@@ -222,6 +222,12 @@ def measure_model(
     """Compute the task's metrics on the test ratings, and `are` if the true matrix is known.
 
     The sampled ranking candidates depend on the test ratings and the seed, not on the mechanism.
+
+    Args:
+        mechanism: the mechanism, whose task decides the metrics.
+        model: the model to measure.
+        problem: the training and test ratings.
+        seed: decides the sampled ranking candidates.
     """
     rng = create_generator(seed, f"evaluate on {problem.test.fingerprint}")
     measures = problem.evaluate(mechanism.task, model, rng)
@@ -309,7 +315,8 @@ def _fit_mechanism(
     complete = False
     try:
         for step in steps:
-            model, complete = step.model or model, step.final or step.index == step.total
+            model = step.model or model
+            complete = step.final or step.index == step.total
             trace.append(step.trace)
             if on_step is not None:
                 on_step(mechanism, step)

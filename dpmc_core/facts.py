@@ -28,7 +28,7 @@ def build_from_table(cls: type[T], table: Mapping[str, Any], location: str) -> T
     Args:
         cls: a dataclass whose fields are text, numbers, enums (by value), tuples, mappings,
             dataclasses, or unions of these.
-        table: the table.
+        table: the values by the name of their field.
         location: what messages call the table.
 
     Raises:
@@ -39,7 +39,8 @@ def build_from_table(cls: type[T], table: Mapping[str, Any], location: str) -> T
     required = {
         field.name for field in fields if (field.default, field.default_factory) == no_default
     }
-    missing, extra = required - table.keys(), table.keys() - {field.name for field in fields}
+    missing = required - table.keys()
+    extra = table.keys() - {field.name for field in fields}
     if missing or extra:
         raise ValueError(f"{location} lacks {sorted(missing)} and has unknown {sorted(extra)}")
     hints = typing.get_type_hints(cls)
@@ -57,8 +58,9 @@ def _convert(target_type: Any, value: Any, location: str) -> Any:
     Raises:
         ValueError: if the value is not of that type.
     """
-    origin, args = typing.get_origin(target_type) or target_type, typing.get_args(target_type)
-    if origin in (types.UnionType, typing.Union):  # the first type that fits
+    origin = typing.get_origin(target_type) or target_type
+    args = typing.get_args(target_type)
+    if origin in (types.UnionType, typing.Union):  # the first type that fits; the last may raise
         for choice in args[:-1]:
             with contextlib.suppress(ValueError):
                 return _convert(choice, value, location)
@@ -77,6 +79,7 @@ def _convert(target_type: Any, value: Any, location: str) -> Any:
         return build_from_table(typing.cast(Any, origin), value, location)
     if isinstance(origin, enum.EnumType):
         return origin(value)
-    if origin is Any or type(value) in ((int, float) if origin is float else (origin,)):
+    allowed_types = (int, float) if origin is float else (origin,)  # TOML reads 1 as an int
+    if origin is Any or type(value) in allowed_types:
         return value
     raise ValueError(f"{location} must be {target_type}, got {value!r}")

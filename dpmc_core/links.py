@@ -138,7 +138,7 @@ def parse_link(text: str) -> Link:
     try:
         if name == "probit":
             return Probit(float(sigma)) if sigma else Probit()
-    except InvalidSetting:
+    except InvalidSetting:  # a number that sigma cannot be; it is a ValueError, too
         raise
     except ValueError:
         pass

@@ -108,14 +108,12 @@ class Metric:
         return self.sign * value >= self.sign * target
 
 
-_ACCURACY = "The share of held-out likes and dislikes that are told right."
+_ACCURACY = "The share of held-out likes and dislikes that are predicted correctly."
 _ARE = "The squared error over all cells, relative to the squares of the true values."
 _RMSE = "How far predicted ratings are off, in rating points: the root of the mean squared error."
 _MAE = "How far predicted ratings are off on average, in rating points."
-_HR = (
-    f"HR@{LIST_LENGTH}: how often a held-out item stands among the first {LIST_LENGTH} of the list."
-)
-_NDCG = f"NDCG@{LIST_LENGTH}: the further down it stands, the less it counts."
+_HR = f"HR@{LIST_LENGTH}: how often a held-out item is among the first {LIST_LENGTH} of the list."
+_NDCG = f"NDCG@{LIST_LENGTH}: the further down the list the item is, the less it counts."
 _POINTS = "rating points"
 _SAMPLED, _FULL = "99 sampled negatives", "all unseen items"
 
@@ -142,8 +140,6 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
 )
 RANKING_METRICS = tuple(metric for metric in METRICS.values() if metric.candidates)
 _HEADLINE_METRICS = {Task.BINARY: "accuracy", Task.RATINGS: "rmse", Task.RANKING: "hr@10"}
-
-
 _PER_RATING_METRICS = {**_HEADLINE_METRICS, Task.RANKING: "hr@10_full"}
 
 
@@ -204,9 +200,9 @@ def accuracy(scores: ArrayLike, signs: ArrayLike) -> float:
 
 
 def model_are(model: Model, truth: Factors) -> float:
-    """Return the average relative error, ||estimate - truth||_F^2 / ||truth||_F^2 (no root).
+    """Return the average relative error (ARE), ||estimate - truth||_F^2 / ||truth||_F^2.
 
-    It is over all cells, computed a block of rows at a time.
+    It has no root and is over all cells, of which a block of rows is computed at a time.
 
     Args:
         model: the model that estimates the matrix.
@@ -279,6 +275,7 @@ def evaluate_ranking(
         target = model.predict(test.users, test.items)
         scores = model.predict(test.users[:, None], candidates)
         threshold = target - _bound_rounding(model, test.users)
+        # A candidate is ahead unless its score is lower, also if a score is not a number.
         rank = (~(scores < threshold[:, None]) & is_real).sum(axis=1)
     is_hit = rank < k
     return RankingScore(
@@ -341,7 +338,8 @@ def score_test_ratings(task: Task, model: Model, train: Ratings, test: Ratings) 
             return correct
         errors = np.clip(predicted, test.public.low, test.public.high) - test.values
         return np.asarray(errors**2)
-    seen_items, scores = _SeenItems(train, test), np.full(len(test), np.nan)
+    seen_items = _SeenItems(train, test)
+    scores = np.full(len(test), np.nan)
     is_ranked = seen_items.n_unseen[test.users] >= LIST_LENGTH
     scores[is_ranked] = _rank_all_items(model, seen_items)[is_ranked] < LIST_LENGTH
     return scores
@@ -390,7 +388,8 @@ class _SeenItems:
     def __init__(self, train: Ratings, test: Ratings) -> None:
         self.train, self.test = train, test
         self.n_users, self.n_items = train.shape
-        # Two sorted runs: a stable sort merges them, a hundred times as fast as `np.unique`.
+        # Both lists are sorted, and a stable sort merges sorted lists quickly: this takes a
+        # hundredth of the time of `np.unique`.
         cell_indices = np.sort(
             np.concatenate([_cell_indices(train), _cell_indices(test)]), kind="stable"
         )
@@ -414,9 +413,11 @@ class _SeenItems:
             Two arrays, one entry per pair: positions in `users`, and item indices.
         """
         start, end = self.indptr[users], self.indptr[users + 1]
-        row = np.repeat(np.arange(len(users)), end - start)
-        first = np.concatenate(([0], np.cumsum(end - start)))
-        return row, self.items[np.arange(len(row)) - first[row] + start[row]]
+        counts = end - start
+        row = np.repeat(np.arange(len(users)), counts)
+        row_start = np.concatenate(([0], np.cumsum(counts)))
+        position_in_row = np.arange(len(row)) - row_start[row]
+        return row, self.items[start[row] + position_in_row]
 
     def sample_unseen(
         self, users: NDArray[np.int32], count: int, rng: np.random.Generator
@@ -440,12 +441,15 @@ class _SeenItems:
         ranks = np.empty((len(users), count), dtype=np.int64)
         for j in range(count):
             check_cancelled()
-            last = np.maximum(n_unseen - count, 0) + j  # ranks 0..last are open in draw j
+            # Draw j is of the ranks 0..last. A rank that has been drawn is replaced by the last.
+            last = np.maximum(n_unseen - count, 0) + j
             sampled = rng.integers(0, last, endpoint=True)
             is_taken = (ranks[:, :j] == sampled[:, None]).any(axis=1)
             ranks[:, j] = np.where(is_taken | (n_unseen <= count), last, sampled)
         is_real = ranks < n_unseen[:, None]
-        # The seen item s at position p of its row has s - p unseen items below it.
+        # The seen item s at position p of its row has s - p unseen items below it. So the unseen
+        # item of rank k is k plus the number of the user's seen items with s - p <= k. One search
+        # finds these numbers for all users, in sorted keys of a user and s - p.
         position = np.arange(len(self.items)) - self.indptr[self.users]
         keys = self.users * (self.n_items + 1) + (self.items - position)
         for rows in _split_rows(len(users), count):
@@ -462,10 +466,11 @@ def _rank_all_items(model: Model, seen_items: _SeenItems) -> Ints:
     The last result is cached, because a run is first measured and then inspected user by user.
     """
     global _last_ranks
-    inputs, (cached_inputs, cached_ranks) = (model, seen_items.train, seen_items.test), _last_ranks
+    test = seen_items.test
+    inputs = model, seen_items.train, test
+    cached_inputs, cached_ranks = _last_ranks
     if all(cached() is current for cached, current in zip(cached_inputs, inputs, strict=True)):
         return cached_ranks
-    test = seen_items.test
     rank = np.empty(len(test), dtype=np.int64)
     for rows in _split_rows(len(test), seen_items.n_items):
         check_cancelled()
@@ -481,6 +486,7 @@ def _rank_all_items(model: Model, seen_items: _SeenItems) -> Ints:
     return rank
 
 
+# Weak references to the model, training and test ratings of the last call, and its result.
 _last_ranks: tuple[tuple[Callable[[], Any], ...], Ints] = (
     (lambda: None,) * 3,
     np.empty(0, np.int64),
@@ -491,7 +497,15 @@ def _bound_rounding(model: Model, users: NDArray[np.integer]) -> Floats | float:
     """Bound how far scores of two items with equal factors differ by rounding, for each user.
 
     It is 0 for models without factors. A dot product of r terms is off by at most r eps |l|'|r| <=
-    r eps ||l|| ||r||, and a matrix product may add up some columns in another order than others.
+    r eps ||l|| ||r||, and the difference of two by twice that. A matrix product may add up the
+    terms of some columns in another order than those of others, so equal items may differ.
+
+    Args:
+        model: the model.
+        users: array of shape (n,), user indices.
+
+    Returns:
+        Array of shape (n,), or 0.
     """
     if not isinstance(model, Factors) or not model.right.size:
         return 0.0
@@ -502,7 +516,16 @@ def _bound_rounding(model: Model, users: NDArray[np.integer]) -> Floats | float:
 
 
 def _score_all_items(model: Model, users: NDArray[np.integer], n_items: int) -> Floats:
-    """Return the scores of all items for some users, of shape (len(users), n_items)."""
+    """Return the scores of all items for some users.
+
+    Args:
+        model: the model.
+        users: array of shape (n,), user indices.
+        n_items: number of items.
+
+    Returns:
+        Array of shape (n, n_items).
+    """
     if isinstance(model, Factors):  # one matrix product instead of a gather
         scores: Floats = model.left[users] @ model.right.T
         return scores
@@ -510,7 +533,12 @@ def _score_all_items(model: Model, users: NDArray[np.integer], n_items: int) -> 
 
 
 def _split_rows(rows: int, columns: int) -> list[Ints]:
-    """Split row indices into blocks of at most `CELLS_PER_BLOCK` cells, or of one row."""
+    """Split the indices of rows into blocks of at most `CELLS_PER_BLOCK` cells, or of one row.
+
+    Args:
+        rows: number of rows.
+        columns: number of cells of a row.
+    """
     size = max(1, CELLS_PER_BLOCK // columns)
     return [np.arange(start, min(start + size, rows)) for start in range(0, rows, size)]
 

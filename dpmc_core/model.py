@@ -130,10 +130,11 @@ class Factors:
         user_indices, item_indices = np.broadcast_arrays(np.asarray(users), np.asarray(items))
         scores = np.empty(user_indices.size)
         flat_users, flat_items = user_indices.ravel(), item_indices.ravel()
-        block = max(1, 4_000_000 // max(1, self.left.shape[1]))  # at most 32 MB per gathered side
-        for start in range(0, user_indices.size, block):
+        # At most 32 MB of user factors, and as many of item factors, are gathered at once.
+        chunk_size = max(1, 4_000_000 // max(1, self.left.shape[1]))
+        for start in range(0, user_indices.size, chunk_size):
             check_cancelled()
-            chunk = slice(start, start + block)
+            chunk = slice(start, start + chunk_size)
             np.einsum(
                 "kr,kr->k",
                 self.left[flat_users[chunk]],
@@ -245,15 +246,15 @@ class Mechanism:
     """A frozen, keyword-only dataclass of public settings with the methods `guarantee` and `fit`.
 
     Private data and randomness enter only as arguments of `fit`. Everything else that is known of a
-    method is a class variable, read by the registry, charts, cards and recommendations. A mechanism
-    whose model is item factors also has a method `own_side(public, columns)`, which returns an
-    `OwnSide`: how users compute their predictions from that many factors.
+    method is a class variable, which the registry, charts, privacy cards and recommendations read.
+    A mechanism that publishes item factors also has a method `own_side(public, columns)`, which
+    returns an `OwnSide`: how users compute their predictions from item factors of so many columns.
 
     Attributes:
         id: command-line name.
         name: name on screen.
         short: name in narrow columns, if it differs.
-        style: how the method is drawn; None for a spare style.
+        style: how the method is drawn; None for a style that follows from its id.
         list_order: position in lists of a task: -1 first, 2 and 3 for baselines, 5 for nonprivate
             methods.
         nonprivate_counterpart: id of the same method without privacy.
@@ -356,11 +357,15 @@ class AddsNoiseLast(Protocol):
     """
 
     def solve_without_noise(self, ratings: Ratings) -> Rounds:
-        """Solve without noise: depends on ratings and settings, not on epsilon or the seed."""
+        """Solve without noise; the result depends on neither epsilon nor the seed.
+
+        Args:
+            ratings: training ratings, of shape (n_users, n_items).
+        """
         ...
 
     def fit(self, ratings: Ratings, rng: Rng, rounds: Rounds | None = None) -> Steps:
-        """Train as every `fit` does.
+        """Train as `Mechanism.fit` does.
 
         Args:
             ratings: training ratings, of shape (n_users, n_items).

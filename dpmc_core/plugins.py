@@ -42,7 +42,17 @@ def list_loaded_plugins() -> Mapping[str, bytes]:
 
 
 def run_plugin(path: str, source: bytes) -> tuple[type[Mechanism], ...]:
-    """Do what `load_plugin` does with source already read: the file may have changed since."""
+    """Do what `load_plugin` does, with source that was read before.
+
+    So a second process runs what the first one ran, even if the file has changed since.
+
+    Args:
+        path: the path of the file, which identifies the plugin.
+        source: the text of the file.
+
+    Raises:
+        DpmcError: as `load_plugin`.
+    """
     digest = hashlib.sha256(path.encode()).hexdigest()[:8]
     name = f"dpmc_plugin_{re.sub(r'[^0-9a-zA-Z]', '_', Path(path).stem)}_{digest}"
     previous = sys.modules.get(name)
@@ -72,7 +82,12 @@ def run_plugin(path: str, source: bytes) -> tuple[type[Mechanism], ...]:
 
 
 def format_error(error: BaseException, paths: Collection[str] = _loaded_sources) -> str:
-    """Format an error as a sentence, with the last line of a plugin in its traceback."""
+    """Format an error as a sentence, with the last line of a plugin in its traceback.
+
+    Args:
+        error: the error; one of this package is a sentence already.
+        paths: the files that count as plugins; by default those that are loaded.
+    """
     if isinstance(error, DpmcError):
         return str(error)
     text = " ".join(str(error).split())
@@ -90,7 +105,7 @@ def format_error(error: BaseException, paths: Collection[str] = _loaded_sources)
 
 def _find_mechanisms(module: ModuleType) -> tuple[Any, ...]:
     """Return the mechanisms that a module defines, as `load_plugin` describes them."""
-    classes = {
+    classes = {  # a dict instead of a set, because it keeps the order of the file
         value: None
         for name, value in vars(module).items()
         if isinstance(value, type)

@@ -67,6 +67,18 @@ class RandomShare:
         return [self.option, format_number(self.share)]
 
     def __call__(self, ratings: Ratings, rng: np.random.Generator) -> tuple[Ratings, Ratings]:
+        """Split ratings.
+
+        Args:
+            ratings: the ratings to split.
+            rng: draws the ratings that are held out.
+
+        Returns:
+            Training and test ratings.
+
+        Raises:
+            BadRatings: if there is nothing to hold out.
+        """
         check_number("share of test ratings", self.share, above=0, below=1)
         return _split_ratings(ratings, self._draw_held_out(ratings, rng))
 
@@ -125,6 +137,18 @@ class LeaveLast:
         return f"{label} of every user{' with two or more' if has_single_ratings else ''}"
 
     def __call__(self, ratings: Ratings, rng: np.random.Generator) -> tuple[Ratings, Ratings]:
+        """Split ratings.
+
+        Args:
+            ratings: the ratings to split.
+            rng: draws among ratings of one user with the same time.
+
+        Returns:
+            Training and test ratings.
+
+        Raises:
+            BadRatings: if no user has a second rating.
+        """
         tie_break = rng.random(len(ratings))
         latest_first = () if ratings.times is None else (-ratings.times,)
         is_latest = rank_within_user(ratings, tie_break, *latest_first) == 0
@@ -217,22 +241,23 @@ def build_problem(
         check_cancelled()
         train, test = split(data.ratings, create_generator(seed, key))
         check_cancelled()
-        split_label, name, truth = split.describe(data.ratings), name or data.name, data.truth
+        split_label = split.describe(data.ratings)
+        name = name or data.name
+        truth = data.truth
     check_varied(task, train)
     initial_public = train.public
     train, prepared_test, step_texts = _prepare_ratings(task, steps, train, test)
     assert prepared_test is not None  # because a test set was passed
-    same_units = train.shape == initial_public.shape and (train.public.low, train.public.high) == (
-        initial_public.low,
-        initial_public.high,
-    )
+    public = train.public
+    same_range = (public.low, public.high) == (initial_public.low, initial_public.high)
+    is_comparable = same_range and public.shape == initial_public.shape
     return Problem(
         train=train,
         test=prepared_test,
         name=name,
         steps=step_texts,
         split=split_label,
-        truth=truth if same_units else None,
+        truth=truth if is_comparable else None,
     )
 
 
@@ -266,9 +291,10 @@ def prepare_all_ratings(
     """
     prepared, _, _ = _prepare_ratings(task, steps, ratings)
     task_steps = _TASK_STEPS[task]
-    if task is Task.RANKING:
+    if task is Task.RANKING:  # the step also changes the public range, to 0..1
         prepared, _ = apply_steps(task_steps, prepared)
-    if not (task_steps and steps and isinstance(steps[-1], type(task_steps[0]))):
+    has_task_step = task_steps and steps and isinstance(steps[-1], type(task_steps[0]))
+    if not has_task_step:
         steps = [*steps, *task_steps]
     return prepared, tuple(str(step) for step in steps)
 
@@ -302,12 +328,11 @@ def _prepare_ratings(
     """
     steps = [step.for_ratings(train) for step in steps]
     train, test = apply_steps(steps, train, test)
-    is_signed = (train.public.low, train.public.high) == (-1, 1)
-    is_prepared = (
-        train.has_only_clicks
-        if task is Task.RANKING
-        else is_signed and bool((abs(train.values) == 1).all())
-    )
+    if task is Task.RANKING:
+        is_prepared = train.has_only_clicks
+    else:
+        is_signed = (train.public.low, train.public.high) == (-1, 1)
+        is_prepared = is_signed and bool((abs(train.values) == 1).all())
     task_steps = () if is_prepared else _TASK_STEPS[task]
     train, test = apply_steps(task_steps, train, test)
     return train, test, tuple(str(step) for step in [*steps, *task_steps])
@@ -357,7 +382,7 @@ def format_command_options(
     chosen = {
         name: serialise_setting(value)
         for name, value in reading.items()
-        if value is not None and not name.startswith("max_")
+        if value is not None and not name.startswith("max_")  # limits of memory are left out
     }
     options = []
     if "low" in chosen:  # with = because the value may begin with a minus

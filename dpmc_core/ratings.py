@@ -73,27 +73,27 @@ class PublicFacts:
 
     @property
     def columns(self) -> int:
-        """Number of columns of the used item features together."""
+        """The number of columns of the used item features together."""
         return sum(columns for _, columns in self.features)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Shape of the matrix, (n_users, n_items)."""
+        """The shape of the matrix, (n_users, n_items)."""
         return self.users, self.items
 
     @property
     def width(self) -> float:
-        """Width of the rating range, in rating points."""
+        """The width of the rating range, in rating points."""
         return self.high - self.low
 
     @property
     def half_width(self) -> float:
-        """Largest distance of a rating from the middle of the range, in rating points."""
+        """The largest distance of a rating from the middle of the range, in rating points."""
         return self.width / 2
 
     @property
     def middle(self) -> float:
-        """Middle of the rating range, in rating points."""
+        """The middle of the rating range, in rating points."""
         return (self.low + self.high) / 2
 
 
@@ -340,12 +340,12 @@ class Ratings(UserData):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Shape of the matrix, (n_users, n_items)."""
+        """The shape of the matrix, (n_users, n_items)."""
         return self.public.shape
 
     @property
     def density(self) -> float:
-        """Share of cells observed, in 0..1."""
+        """The share of cells observed, in 0..1."""
         return len(self) / (self.public.users * self.public.items)
 
     @property
@@ -355,7 +355,7 @@ class Ratings(UserData):
 
     @cached_property
     def indptr(self) -> Ints:
-        """Array of shape (n_users + 1,): user u has the positions indptr[u]:indptr[u+1]."""
+        """The first rating of each user, shape (n_users + 1,): user u has indptr[u]:indptr[u+1]."""
         return np.searchsorted(self.users, np.arange(self.public.users + 1, dtype=np.int32))
 
     @cached_property
@@ -377,9 +377,9 @@ class Ratings(UserData):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Content hash (16 hex digits) of cells, values and public facts, without names."""
+        """A content hash (16 hex digits) of cells, values and public facts, without names."""
         public = self.public
-        # A range of 1 must be hashed like one of 1.0.
+        # The text of these values is hashed, in which 1 and 1.0 must not differ.
         hashed_facts = (
             public.users,
             public.items,
@@ -389,8 +389,9 @@ class Ratings(UserData):
             self.prepared,
         )
         digest = hashlib.sha256(repr(hashed_facts).encode())
+        # Without features the fingerprint is what it was before there were any.
         used_arrays = []
-        if self.public.features:
+        if public.features:
             used_arrays = [self.features, np.array([FEATURES_REVISION])]
         for array in (self.users, self.items, self.values, *used_arrays):
             digest.update(np.ascontiguousarray(array).tobytes())
@@ -422,7 +423,8 @@ class Ratings(UserData):
         Args:
             positions: array of shape (n_items,), the new index of each item; -1 drops the item.
         """
-        selected, retained = self.select(positions[self.items] >= 0), np.flatnonzero(positions >= 0)
+        selected = self.select(positions[self.items] >= 0)
+        retained = np.flatnonzero(positions >= 0)
         item_ids, titles = (
             None if names is None else tuple(names[k] for k in retained.tolist())
             for names in (self.item_ids, self.titles)
@@ -476,6 +478,10 @@ def index_most_rated(ratings: Ratings, count: int) -> NDArray[np.int32]:
 
     Ties are broken by the lower index.
 
+    Args:
+        ratings: the ratings.
+        count: how many items are kept.
+
     Returns:
         Array of shape (n_items,), indices in the order of the items.
     """
@@ -500,8 +506,11 @@ def draw_cap_mask(ratings: Ratings, count: int, key: int) -> Bools:
     Returns:
         Mask of shape (n_obs,), True for ratings that stay.
     """
-    counts, retained = np.diff(ratings.indptr), np.ones(len(ratings), dtype=bool)
-    for users in group_rows_by_length(np.where(counts > count, counts, 0), _RATINGS_PER_BATCH):
+    counts = np.diff(ratings.indptr)
+    retained = np.ones(len(ratings), dtype=bool)
+    counts_above_cap = np.where(counts > count, counts, 0)
+    for users in group_rows_by_length(counts_above_cap, _RATINGS_PER_BATCH):
+        # A row for each user, padded to one length; padding gets the largest hash and comes last.
         offset = np.arange(counts[users].max())
         is_entry = offset < counts[users, None]
         entries = np.where(is_entry, ratings.indptr[users, None] + offset, 0)
@@ -515,6 +524,10 @@ def draw_cap_mask(ratings: Ratings, count: int, key: int) -> Bools:
 def hash_cells(ratings: Ratings, key: int) -> NDArray[np.uint64]:
     """Return a pseudorandom number for each rated cell, the same in any partition of the users.
 
+    Args:
+        ratings: the ratings.
+        key: seed of the hash.
+
     Returns:
         Array of shape (n_obs,), uniform over 64-bit integers.
     """
@@ -527,6 +540,12 @@ def _hash_user_items(
     """Return a pseudorandom 64-bit number for each (user, item) pair.
 
     The users of a partition are identified by their positions among all users.
+
+    Args:
+        ratings: the ratings, which know the positions of their users.
+        users: array of user indices.
+        items: array of item indices; both broadcast to one shape.
+        key: seed of the hash.
     """
     offset = np.random.SeedSequence(key).generate_state(1, np.uint64).astype(np.uint64)
     user_indices = users if ratings.user_positions is None else ratings.user_positions[users]
@@ -551,7 +570,7 @@ def group_rows_by_length(counts: Ints, max_entries: int) -> Iterator[Ints]:
     lengths = counts[order]
     start = 0
     while start < len(order):
-        longest = int(lengths[start]) * 9 // 8
+        longest = int(lengths[start]) * 9 // 8  # padding adds an eighth at most
         end = int(np.searchsorted(lengths, longest, side="right"))
         end = min(end, start + max(1, max_entries // longest))
         check_cancelled()
@@ -597,8 +616,7 @@ def _check_values(users: Any, items: Any, values: Floats, public: PublicFacts) -
         )
         raise BadRatings(
             f"{int(is_invalid.sum())} ratings are {problem}, first {value:g} of user"
-            f" {users[first]},"
-            f" item {items[first]} (counted from 0)"
+            f" {users[first]}, item {items[first]} (counted from 0)"
         )
 
 

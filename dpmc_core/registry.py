@@ -66,7 +66,8 @@ class _Mechanisms(Mapping[str, type[Mechanism]]):
     """
 
     def __init__(self, find_classes: Callable[[str], Iterable[type[Mechanism]]]) -> None:
-        self._find_classes, self._loaded_early = find_classes, dict[str, type[Mechanism]]()
+        self._find_classes = find_classes
+        self._loaded_early: dict[str, type[Mechanism]] = {}
         self._classes: Mapping[str, type[Mechanism]] | None = None
         self._lock = threading.RLock()
         self.broken: tuple[str, ...] = ()
@@ -136,12 +137,13 @@ class _Mechanisms(Mapping[str, type[Mechanism]]):
 
 
 def _find_in_files(id: str) -> Iterator[type[Mechanism]]:
-    """Yield the classes with an `id` in the files of `mechanisms`, likely files for this id first.
+    """Yield the classes with an `id` in the files of `mechanisms`, in the order of the files.
 
-    A file whose text mentions the id is read first.
+    If a file mentions this id in its text, its classes come first, so that a caller who looks for
+    one method need not import the other files.
     """
 
-    def lacks_id(name: str) -> bool:
+    def lacks_id(name: str) -> bool:  # as a sort key, False comes first
         with suppress(OSError):  # an archive without source
             text = pkgutil.get_data(files.__name__, f"{name}.py") or b""
             return f'id = "{id}"'.encode() not in text
@@ -224,7 +226,7 @@ def create(
     Args:
         id: the mechanism's id.
         epsilon: privacy budget; checked always, and passed on only if the class has that setting.
-        delta: likewise.
+        delta: the delta of the privacy budget, which is treated like `epsilon`.
         settings: further settings by name.
 
     Raises:
@@ -343,6 +345,10 @@ def list_possible_baselines(cls: type[Mechanism], steps: Iterable[str]) -> tuple
 
     There are several only for the baselines in `BASELINE_ALTERNATIVES`. For other methods that use
     item features, it is the task's baseline without other users' data, if there is one.
+
+    Args:
+        cls: the class of the method.
+        steps: the preparation as command-line texts.
     """
     with_features = can_use_item_features(cls) and has_features_step(steps)
     if cls.baseline in BASELINE_ALTERNATIVES:
@@ -366,7 +372,8 @@ def choose_baseline(
     Args:
         cls: the class of the method.
         steps: the preparation as command-line texts.
-        errors: errors of methods by id, as far as they are known.
+        errors: errors of nonprivate methods by id. Baselines without an error here are not chosen,
+            unless none has one; then it is the last.
     """
     ids = list_possible_baselines(cls, steps)
     evaluated = [id for id in ids if get_mechanism(id).nonprivate_counterpart in errors]
@@ -380,11 +387,16 @@ def list_baselines(cls: type[Mechanism], steps: Sequence[str]) -> tuple[str, ...
 
     If there are several, they include the counterparts without noise by which `choose_baseline`
     chooses, and with item features the baseline without other users' data.
+
+    Args:
+        cls: the class of the method.
+        steps: the preparation as command-line texts.
     """
     baselines = list_possible_baselines(cls, steps)
     if len(baselines) > 1:
         baselines += tuple(get_mechanism(id).nonprivate_counterpart for id in baselines)
-        baselines += (WITHOUT_OTHERS_BASELINES[cls.task],) * has_features_step(steps)
+        if has_features_step(steps):
+            baselines += (WITHOUT_OTHERS_BASELINES[cls.task],)
     return baselines
 
 

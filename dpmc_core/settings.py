@@ -130,7 +130,7 @@ def _resolve_settings(mechanism: type) -> tuple[Setting, ...]:
         info = f.metadata.get("setting")
         if info is None:
             continue
-        variants = [hints[f.name]]
+        variants = [hints[f.name]]  # the types of a union, as in `float | None`
         if isinstance(hints[f.name], types.UnionType):
             variants = list(typing.get_args(hints[f.name]))
         value_type = next(p for p in variants if p is not type(None))
@@ -216,6 +216,6 @@ def serialise_setting(value: Any) -> Any:
     """Return a setting's value as plain JSON; its text is what `parse_setting` takes."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    if isinstance(value, numbers.Real):  # NumPy's
+    if isinstance(value, numbers.Real):  # a number of NumPy
         return int(value) if isinstance(value, numbers.Integral) else float(value)
     return value.value if isinstance(value, enum.Enum) else str(value)

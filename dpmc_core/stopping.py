@@ -50,7 +50,8 @@ def allow_grace(seconds: float) -> Iterator[None]:
     Args:
         seconds: how long, from the first check at which the stop condition is true.
     """
-    stop, deadline = _stop_check.get(), math.inf
+    stop = _stop_check.get()
+    deadline = math.inf
 
     def has_expired() -> bool:
         nonlocal deadline

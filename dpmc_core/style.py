@@ -28,6 +28,8 @@ _MARKERS = ("square", "pentagon", "hexagon", "triangle-down", "cross", "hourglas
 
 
 def pick_style(id: str) -> Style:
-    """Return the style of a method whose class names none; it is the same every time."""
+    """Return the style of a method whose class has none; it depends on the method's id alone."""
     checksum = sum(id.encode())
-    return Style(_COLORS[checksum % 6], _MARKERS[checksum // 6 % 6])
+    return Style(
+        _COLORS[checksum % len(_COLORS)], _MARKERS[checksum // len(_COLORS) % len(_MARKERS)]
+    )

@@ -1,1 +1,1 @@
-"""The private methods by paper or family, and their twins and floors without privacy."""
+"""The private methods by paper or family, their nonprivate counterparts, and the baselines."""

@@ -103,8 +103,10 @@ class Cleansing:
                 for "total" and "count", shape (n,) for "item_sums" and "item_counts", shape (n, n)
                 for "products" and "weights". The default publishes exact values.
         """
-        public, entries = ratings.public, Pattern.from_ratings(ratings)
-        half_width, centred = public.half_width, ratings.values - public.middle
+        public = ratings.public
+        entries = Pattern.from_ratings(ratings)
+        half_width = public.half_width
+        centred = ratings.values - public.middle
         total = float(query("total", np.asarray(centred.sum())))
         count = max(float(query("count", np.asarray(float(len(centred))))), 1.0)
         global_mean = float(np.clip(total / count, -half_width, half_width))
@@ -114,18 +116,14 @@ class Cleansing:
         item_means = np.clip(item_means, -half_width, half_width)
 
         item_residuals = centred - item_means[entries.items]
-        user_offsets = row_sums(entries, item_residuals) / (
-            np.diff(entries.indptr) + self.user_prior
-        )
+        user_offsets = row_sums(entries, item_residuals) / (entries.counts + self.user_prior)
+        user_residuals = item_residuals - user_offsets[entries.users]
         bound = self.clamp * public.width
-        residuals = np.clip(item_residuals - user_offsets[entries.users], -bound, bound)
-        trace = {
-            "residuals clamped": float(
-                (residuals != item_residuals - user_offsets[entries.users]).sum()
-            )
-        }
+        residuals = np.clip(user_residuals, -bound, bound)
+        trace = {"residuals clamped": float((residuals != user_residuals).sum())}
 
-        # A user's products have the weight 1/sqrt(number of ratings); each factor has its root.
+        # The products of a user with k ratings have the weight 1/sqrt(k): the root of it, k^(-1/4),
+        # on each factor.
         root_weights = entries.expand_rows(np.maximum(entries.counts, 1) ** -0.25)
         products = query("products", gram(entries.build_matrix(residuals * root_weights)))
         weights = query("weights", gram(entries.build_matrix(root_weights)))
@@ -159,7 +157,8 @@ def shrink_covariance(products: Floats, weights: Floats, shrink: float) -> Float
         Array of shape (n, n), symmetric.
     """
     check_cancelled()
-    mean_product, mean_weight = float(products.mean()), max(float(weights.mean()), _MIN_WEIGHT)
+    mean_product = float(products.mean())
+    mean_weight = max(float(weights.mean()), _MIN_WEIGHT)
     shrunk_weights = np.maximum(weights, 0.0) + shrink * mean_weight
     check_cancelled()
     covariance = (products + shrink * mean_product) / np.maximum(shrunk_weights, _MIN_WEIGHT)
@@ -204,7 +203,7 @@ class NeighbourModel:
         user_means: shape (m,), in rating points.
         item_means: shape (n,), in rating points.
         weighted_sums: the sums of s_jk r_uk for each user u and item j, as scores.
-        weight_sums: the sums of s_jk, likewise.
+        weight_sums: the sums of s_jk for each user and item, as scores.
     """
 
     user_means: Floats
@@ -238,6 +237,7 @@ class NeighbourModel:
         variance = np.diag(covariance)
         min_variance = max(_MIN_VARIANCE * float(np.abs(variance).mean()), 1e-12)
         std = np.sqrt(np.maximum(variance, min_variance))
+        # Correlations, of which each row then keeps the `n_neighbours` largest.
         similarity = np.clip(covariance / std[:, None] / std, 0.0, 1.0)
         np.fill_diagonal(similarity, 0.0)
         if n_neighbours < len(similarity):
@@ -277,7 +277,7 @@ class CleansingStatistics(Releases):
     """All releases of SVD after cleansing.
 
     Attributes:
-        means: as published, or private item effects with the noise-aware estimator.
+        means: the means as published, or private item effects with the noise-aware estimator.
         products: shape (n, n), weighted products of residuals, in squared rating points.
         weights: shape (n, n), the sums of their weights; with the noise-aware estimator a number,
             their total.
@@ -330,8 +330,10 @@ class SvdAfterCleansing(PerUser, Cleansing):
         if not self.is_noise_aware:
             check_gram(public.items, "estimator noise-aware works on the most rated of them")
         n = count_gram_items(public)
-        bound, sqrt_cap = self.clamp * public.width, math.sqrt(effective_cap(self.cap, public))
+        bound = self.clamp * public.width
+        sqrt_cap = math.sqrt(effective_cap(self.cap, public))
         budget = self.budget()
+        # `emptied_norm` is how long the products of one row may be, in units of B^2.
         if self.is_noise_aware:
             effects_budget, remainder = budget.split(_EFFECTS_SHARE, 1 - _EFFECTS_SHARE)
             means_releases: CleansingMeans | EffectsReleases = build_effects_releases(
@@ -339,24 +341,23 @@ class SvdAfterCleansing(PerUser, Cleansing):
             )
             products, weights = remainder.split(0.99, 0.01)
             emptied_norm = math.sqrt(max(sqrt_cap**2 - 1, 1))
-            max_sum = sqrt_cap * emptied_norm**2
+            max_sum = sqrt_cap * emptied_norm**2  # sqrt(k) (k - 1) of a row with k ratings
             weights_release = build_gaussian_release(
                 "weighted number of pairs of ratings of one user", (), weights, max_sum, max_sum
             )
         else:
             # The means need little of the budget, the covariance most of it.
-            max_sum, half_width = effective_cap(self.cap, public), public.half_width
+            cap = effective_cap(self.cap, public)
+            half_width = public.half_width
             means_releases = CleansingMeans(
                 total=build_gaussian_release(
                     "sum of all ratings less the middle of the range",
                     (),
                     budget * 0.01,
-                    max_sum * half_width,
-                    2 * max_sum * half_width,
+                    cap * half_width,
+                    2 * cap * half_width,
                 ),
-                count=build_gaussian_release(
-                    "number of ratings", (), budget * 0.01, max_sum, max_sum
-                ),
+                count=build_gaussian_release("number of ratings", (), budget * 0.01, cap, cap),
                 item_sums=build_gaussian_release(
                     "sum of the ratings of each item less the middle of the range",
                     (n,),
@@ -369,10 +370,11 @@ class SvdAfterCleansing(PerUser, Cleansing):
                     (n,),
                     budget * 0.03,
                     sqrt_cap,
-                    math.sqrt(min(2 * max_sum, n)),
+                    math.sqrt(min(2 * cap, n)),
                 ),
             )
-            emptied_norm, products = sqrt_cap, budget * 0.7
+            emptied_norm = sqrt_cap
+            products = budget * 0.7
             weights_release = build_gaussian_release(
                 "weighted number of users who rated each two items",
                 (n, n),
@@ -423,9 +425,11 @@ class SvdAfterCleansing(PerUser, Cleansing):
         """Yield the only step: cleansing as published, or item effects and low-rank factors."""
         public = ratings.public
         releases = self.guarantee(public).releases
-        cap, bound = effective_cap(self.cap, public), self.clamp * public.width
+        cap = effective_cap(self.cap, public)
+        bound = self.clamp * public.width
         if not isinstance(releases.means, EffectsReleases):
             capped_ratings = cap_ratings(ratings, cap, draw_cap_key(rng))
+            # The releases by the names of the statistics that `cleanse` asks for.
             releases_by_name = {**vars(releases.means), **vars(releases)}
             yield self.cleanse(
                 capped_ratings, lambda name, value: releases_by_name[name].publish(value, rng)
@@ -438,15 +442,17 @@ class SvdAfterCleansing(PerUser, Cleansing):
             cap_mask(ratings, cap, draw_cap_key(rng)),
         )
         trace = {"residuals clamped": float((np.abs(rows.values) > bound).sum())}
-        rows = rows.select_columns(item_effects.most_rated(count_gram_items(public)))
+        n = count_gram_items(public)
+        rows = rows.select_columns(item_effects.most_rated(n))
         residuals = np.clip(rows.values, -bound, bound, out=rows.values)
+        matrix = rows.entries.build_matrix(residuals)
         counts = rows.entries.counts
-        matrix, root_weights = rows.entries.build_matrix(residuals), np.maximum(counts, 1) ** -0.25
+        root_weights = np.maximum(counts, 1) ** -0.25
         exact_products = gram_products(matrix, root_weights, diagonal=False)
         noisy_products = releases.products.publish_products(exact_products, rng)
-        n = count_gram_items(public)
+        # A user with k ratings has k (k - 1) ordered pairs, each of the weight 1/sqrt(k).
         n_pairs = releases.weights.publish(float(np.sqrt(counts) @ np.maximum(counts - 1, 0)), rng)
-        noise_edge = math.sqrt(2 * n) * releases.products.scale
+        noise_edge = math.sqrt(2 * n) * releases.products.scale  # largest eigenvalue of the noise
         leading = leading_eigenpairs(noisy_products, n, min(self.rank, n), _EIGEN_TOLERANCE)
         low_rank = taste_of_gram(item_effects, *leading, noise_edge, float(n_pairs), rows.columns)
         yield Step.from_trace(1, 1, fit_user_regressions(ratings, item_effects, low_rank), trace)
@@ -463,6 +469,7 @@ class CleansedSvd(Cleansing, NonprivateMechanism):
     name = "SVD after cleansing, no privacy"
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield the only step: cleansing with exact statistics, on the most rated items."""
         check_rank(self.rank, ratings.public)
         yield from fit_on_most_rated(
             lambda most_rated_ratings, _: iter([self.cleanse(most_rated_ratings)]), ratings, rng

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 _PUBLISHED_ONLY = "published estimator only"
 _GAMMA = 0.05  # Theorem 3's bound holds with probability 1 - gamma
-
-
 # The epsilon per cell from which rounded ratings give better models than noisy ones, and from which
 # randomised rows of few users give better models than noisy sums over users.
 _RESPONSE_MIN_EPSILON = 2.0
@@ -48,9 +46,11 @@ def _prefers_collection(request: PrivacyRequest) -> bool:
 
     They do where nobody may see raw ratings, or where there are few users and a large epsilon.
     """
-    public, is_local = request.public, request.trust is Trust.LOCAL
-    has_few_users = request.epsilon >= _COLLECTION_MIN_EPSILON and public.users < public.items
-    return not request.change.per_user and (is_local or has_few_users)
+    if request.change.per_user:
+        return False
+    has_few_users = request.public.users < request.public.items
+    has_large_epsilon = request.epsilon >= _COLLECTION_MIN_EPSILON
+    return request.trust is Trust.LOCAL or (has_few_users and has_large_epsilon)
 
 
 Channel = ModifiedLaplace | SymbolChannel
@@ -112,6 +112,7 @@ class CollectionMechanism(Mechanism):
         )
 
     def guarantee(self, public: PublicFacts) -> Guarantee[RandomisedRows]:
+        """Return the guarantee: every cell of every row passes the channel."""
         return self.pure_guarantee(public, RandomisedRows(self.channel(public)))
 
 
@@ -139,7 +140,7 @@ class Collection(CollectionMechanism, Recovery):
 
         Args:
             reported: shape (n_reports,), as the channel publishes them.
-            channel: that published them.
+            channel: the channel that published them.
 
         Returns:
             Array of shape (n_reports,).
@@ -166,7 +167,8 @@ class Collection(CollectionMechanism, Recovery):
         """Yield the rounds of the published estimator or of the noise-aware one."""
         from dpmc_core.solvers.noisy_reports import estimate_from_reports
 
-        public, is_published = ratings.public, self.estimator is Estimator.PUBLISHED
+        public = ratings.public
+        is_published = self.estimator is Estimator.PUBLISHED
         channel = self.guarantee(public).releases.rows
         check_report_count(public, channel.reported_if_missing, for_regression=is_published)
         # What is published gets no name here, so that the estimator can free it.
@@ -191,11 +193,11 @@ class Collection(CollectionMechanism, Recovery):
 
         Args:
             reported: shape (users, items), the published reports.
-            channel: that published them.
+            channel: the channel that published them.
             public: the public facts.
         """
-        users, items = public.shape
-        cells = users * items
+        cells = public.users * public.items
+        # The expected share of reported cells is linear in the density.
         reported_share = max(reported.nnz, 1) / cells
         probability_gap = channel.reported_if_rated - channel.reported_if_missing
         standard_error = (
@@ -204,12 +206,15 @@ class Collection(CollectionMechanism, Recovery):
         )
         density = (reported_share - channel.reported_if_missing) / probability_gap
         density = float(np.clip(density, min(standard_error, 1.0), 1.0))
+        # The moments of a reported cell are those of any cell over the share of reported cells. A
+        # report has the mean `debias_factor` times the true value.
         debias_factor = channel.debias_factor * density / reported_share
         # The second term is the variance of ratings about any low-rank matrix.
         variance = (
             channel.second_moment(0.0, density) / reported_share + debias_factor * self.misfit**2
         )
-        pattern, values = Pattern.from_matrix(reported), self.decode_reports(reported.data, channel)
+        pattern = Pattern.from_matrix(reported)
+        values = self.decode_reports(reported.data, channel)
         rho = self.bound_residual(public, density * cells)
         return Reports(pattern, values, min(debias_factor, 1.0), variance, rho)
 
@@ -258,16 +263,15 @@ class LaplaceCollection(Collection):
             tight: whether to take the expected squares of both kinds of reports under one root,
                 each counted no more often than it is reported.
         """
-        n_cells, noise_variance = public.users * public.items, 8 / self.epsilon**2
+        n_cells = public.users * public.items
+        noise_variance = 8 / self.epsilon**2  # of Laplace(2/eps)
         spurious_probability = flip_probability(self.epsilon / 2)
         intrinsic_term = self.misfit * math.sqrt(n_rated)
         if tight:
-            squares = (
-                1 - spurious_probability
-            ) * n_rated * noise_variance + spurious_probability * (n_cells - n_rated) * (
-                1 + noise_variance
-            )
-            return intrinsic_term + math.sqrt(squares / _GAMMA)
+            n_missing = n_cells - n_rated
+            rated_squares = (1 - spurious_probability) * n_rated * noise_variance
+            missing_squares = spurious_probability * n_missing * (1 + noise_variance)
+            return intrinsic_term + math.sqrt((rated_squares + missing_squares) / _GAMMA)
         rated_term = 4 / self.epsilon * math.sqrt(n_rated / _GAMMA)
         return (
             intrinsic_term
@@ -348,12 +352,12 @@ class ResponseCollection(Collection):
             tight: whether to use that a rating differs by at most d-1, in at most one report of a
                 cell.
         """
-        d, n_cells = count_levels(self.levels, public), public.users * public.items
+        d = count_levels(self.levels, public)
+        n_cells = public.users * public.items
         weight = math.exp(min(self.epsilon, 700.0)) + d
         expected_change = 8.0 * n_cells * d
         if tight:
             expected_change = (d - 1) * n_rated + d * (n_cells - n_rated)
-        # A symbol is 2/(d-1) on the scale -1..1.
         return self.misfit * math.sqrt(n_rated) + 2 * math.sqrt(expected_change / (weight * _GAMMA))
 
 

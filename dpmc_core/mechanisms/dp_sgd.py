@@ -36,19 +36,19 @@ from dpmc_core.solvers.rows import (
 from dpmc_core.solvers.sizes import check_rank
 from dpmc_core.style import RED, Style
 
-_MEAN_SHARE = 0.15**2  # of the squared clip: the part of a gradient that moves the mean
-_MAX_STRETCH = 1.5  # by which a short gradient may be scaled up to its clip
-_MIN_NORM = 1e-200  # in place of zero
+_MEAN_SHARE = 0.15**2  # share of the squared clip that goes to the gradient of the mean
+_MAX_STRETCH = 1.5  # largest factor by which a short gradient is scaled up to its clip
+_MIN_NORM = 1e-200  # replaces a norm of zero in a quotient
 # Standard deviations; in widths of the rating range unless a unit is given.
 _RATING_STD = 0.21  # of a rating around its prediction
-_INTERCEPT_STD = 0.14  # of users
+_INTERCEPT_STD = 0.14  # of users' intercepts
 _SLOPE_STD = 0.35  # of users' slopes on item offsets, a plain number
 _OFFSET_STD = 0.08  # of item offsets
 _START_STD = 0.05  # of item factors at the start, all columns together
 _MEAN_STD = 0.125  # of the mean of all ratings about the middle of the range
-_MEAN_SPREAD = 0.25  # the largest mean residual of a user that counts
-_FULL_MEAN_STEPS = 5  # later steps of the mean are averaged
-_DECAYS = 0.9, 0.999  # of Adam's averages of gradients and of their squares
+_MEAN_CLIP = 0.25  # largest absolute mean residual of a user, in widths of the rating range
+_FULL_MEAN_STEPS = 5  # number of full steps of the mean, after which they get shorter
+_DECAYS = 0.9, 0.999  # decay of Adam's averages of gradients and of their squares
 
 
 class FactorPlan(NamedTuple):
@@ -56,8 +56,8 @@ class FactorPlan(NamedTuple):
 
     Attributes:
         rank: length of the factors.
-        share: of the squared clip.
-        std: of the factors' contribution to a rating, in widths of the rating range.
+        share: share of the squared clip that goes to their gradients.
+        std: standard deviation of what they contribute to a rating, in widths of the rating range.
     """
 
     rank: int
@@ -65,15 +65,16 @@ class FactorPlan(NamedTuple):
     std: float
 
 
-_NO_FACTORS, _FEW_FACTORS = FactorPlan(0, 0.0, 1.0), FactorPlan(2, 0.2, 0.03)
-_MORE_FACTORS = FactorPlan(4, 0.5, 0.1)
+_NO_FACTORS = FactorPlan(rank=0, share=0.0, std=1.0)
+_FEW_FACTORS = FactorPlan(rank=2, share=0.2, std=0.03)
+_MORE_FACTORS = FactorPlan(rank=4, share=0.5, std=0.1)
 
 
 class ItemParameters(NamedTuple):
     """Item parameters that the server learns from noisy gradients.
 
     Attributes:
-        mean: of all ratings, in rating points.
+        mean: the mean of all ratings, in rating points.
         offsets: array of shape (n_items,), in rating points.
         features: array of shape (n_items, 2 + rank), of a user's regression: one, the offset less
             the mean offset, and the item factors in rating points.
@@ -87,7 +88,7 @@ class ItemParameters(NamedTuple):
 
     @classmethod
     def from_vector(cls, vector: Floats, public: PublicFacts) -> ItemParameters:
-        """Unpack the parameters from the layout of the gradients.
+        """Unpack the parameters from a vector with the layout of the gradients.
 
         Args:
             vector: array of shape (n_items * (1 + rank) + 1,): the offset and factors of each item
@@ -95,10 +96,11 @@ class ItemParameters(NamedTuple):
             public: sizes and the rating range.
         """
         items = vector[:-1].reshape(public.items, -1)
-        # The prior of user factors has standard deviation 1.
-        offsets, stds = items[:, 0], np.ones(1 + items.shape[1])
-        stds[:2] = _INTERCEPT_STD * public.width, _SLOPE_STD
+        offsets = items[:, 0]
         features = np.column_stack([np.ones(len(items)), offsets - offsets.mean(), items[:, 1:]])
+        # Prior standard deviations of a user's coefficients: intercept, slope, then 1 for factors.
+        stds = np.ones(1 + items.shape[1])
+        stds[:2] = _INTERCEPT_STD * public.width, _SLOPE_STD
         return cls(vector[-1], offsets, features, (_RATING_STD * public.width / stds) ** 2)
 
     def fit_users(self, entries: Pattern, residuals: Floats) -> Floats:
@@ -111,16 +113,21 @@ class ItemParameters(NamedTuple):
         Returns:
             Array of shape (n_users, 2 + rank), the coefficients.
         """
+        # For features divided, and coefficients multiplied, by the root of it every ridge is 1.
         root_ridge = np.sqrt(self.ridge)
         (scaled,) = solve_ridge_rows(entries, residuals, self.features / root_ridge, 1.0)
         coefficients: Floats = scaled / root_ridge
         return coefficients
 
     def build_model(self, ratings: Ratings) -> Factors:
-        """Return every user's predictions, from a regression of the user's own ratings."""
+        """Return every user's predictions, from a regression of the user's own ratings.
+
+        Args:
+            ratings: the users' ratings.
+        """
         residuals = ratings.values - self.mean - self.offsets[ratings.items]
         coefficients = self.fit_users(Pattern.from_ratings(ratings), residuals)
-        coefficients[:, 0] += self.mean  # whose feature is 1
+        coefficients[:, 0] += self.mean  # the coefficients of the feature that is 1
         return Factors(
             np.column_stack([coefficients, np.ones(len(coefficients))]),
             np.column_stack([self.features, self.offsets]),
@@ -175,13 +182,18 @@ class DpSgd(PerUser):
     )
 
     def plan_factors(self, public: PublicFacts) -> FactorPlan:
-        """Choose the item factors' length, share of the clip and spread from public facts.
+        """Choose the item factors' length, share of the clip and size from public facts.
 
         Unless `rank` is set, (mu of the budget) * users / items decides: there are no factors where
         it is below 1, two below 10, else four, and never more than items.
         """
         signal = self.budget().mu * public.users / public.items
-        plan = _MORE_FACTORS if signal >= 10 else _FEW_FACTORS if signal >= 1 else _NO_FACTORS
+        if signal >= 10:
+            plan = _MORE_FACTORS
+        elif signal >= 1:
+            plan = _FEW_FACTORS
+        else:
+            plan = _NO_FACTORS
         rank = min(plan.rank, public.items) if self.rank is None else self.rank
         check_rank(rank, public)
         if rank == 0:
@@ -197,11 +209,15 @@ class DpSgd(PerUser):
 
     def guarantee(self, public: PublicFacts) -> Guarantee[DpSgdReleases]:
         """Return the guarantee: the sums of clipped gradients, in each step."""
-        clip, n_columns = self.clip * public.width, 1 + self.plan_factors(public).rank
+        clip = self.clip * public.width
+        n_columns = 1 + self.plan_factors(public).rank
         gradients = build_gaussian_release(
             "clipped gradients of item offsets, item factors and the mean, summed over users",
             (public.items * n_columns + 1,),
-            *(self.budget() / self.rounds, clip, 2 * clip, self.rounds),
+            self.budget() / self.rounds,
+            clip,
+            2 * clip,
+            self.rounds,
         )
         return self.build_guarantee(
             public, DpSgdReleases(gradients), "exact Gaussian curve for DP-SGD (Abadi et al. 2016)"
@@ -220,16 +236,25 @@ class DpSgd(PerUser):
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         """Yield the model of the averaged parameters after each of Adam's steps."""
-        public, plan = ratings.public, self.plan_factors(ratings.public)
-        release, norms = self.guarantee(public).releases.gradients, self.gradient_norms(public)
+        public = ratings.public
+        plan = self.plan_factors(public)
+        release = self.guarantee(public).releases.gradients
+        norms = self.gradient_norms(public)
         n, r, width = public.items, plan.rank, public.width
         factors = draw_random_factors(n, r, rng, _START_STD * width / math.sqrt(max(r, 1)))
         vector = np.append(np.column_stack([np.zeros(n), factors]), public.middle)
-        average, momentum, squares = vector, np.zeros((n, 1 + r)), np.zeros((n, 1 + r))
-        noise_scale = release.scale / math.sqrt(self.rounds)  # of the mean of all gradients
+        average = vector
+        momentum = np.zeros((n, 1 + r))
+        squares = np.zeros((n, 1 + r))
+        # The weight decay of a parameter as large as its standard deviation is as large as the
+        # noise on the mean of all gradients. For factors an eighth of the ridge is added that a
+        # least-squares fit would have, the variance of a rating over that of a factor.
+        noise_scale = release.scale / math.sqrt(self.rounds)
         decay = np.full(1 + r, noise_scale / (plan.std * width) + (_RATING_STD / plan.std) ** 2 / 8)
         decay[0] = noise_scale / (_OFFSET_STD * width)
-        mean_rate = _MEAN_SPREAD * width / (norms[2] * public.users)
+        # The rate turns the sum of users' mean residuals into their mean over all users. The decay
+        # is the variance of the noise on that mean over the prior variance of the mean.
+        mean_rate = _MEAN_CLIP * width / (norms[2] * public.users)
         mean_decay = (noise_scale * mean_rate / (_MEAN_STD * width)) ** 2
         for index in range(1, self.rounds + 1):
             parameters = ItemParameters.from_vector(vector, public)
@@ -238,23 +263,44 @@ class DpSgd(PerUser):
             )
             noisy = release.publish(sums, rng)
             gradients = noisy[:-1].reshape(n, -1) - decay * vector[:-1].reshape(n, -1)
-            square = gradients**2
-            square[:, 1:] = square[:, 1:].sum() / (n * max(r, 1))  # one number for all factors
-            momentum += (1 - _DECAYS[0]) * (gradients - momentum)
-            squares += (1 - _DECAYS[1]) * (square - squares)
-            root = np.sqrt(squares / (1 - _DECAYS[1] ** index)) * (1 - _DECAYS[0] ** index)
-            step = self.learning_rate * width * momentum / np.maximum(root, _MIN_NORM)
+            step = _take_adam_step(momentum, squares, gradients, index, self.learning_rate * width)
             mean_step = noisy[-1] * mean_rate - mean_decay * (vector[-1] - public.middle)
             mean_step *= min(1.0, _FULL_MEAN_STEPS / index) / (1 + mean_decay)
             vector = vector + np.append(step, mean_step)
+            # The current parameters in the first half of the steps, then the mean of the second.
             average = average + (vector - average) / max(index - self.rounds // 2, 1)
             published = ItemParameters.from_vector(average, public)
             model = ratings.build_model(_build_model, published)
-            trace = {"largest item offset": float(np.abs(published.offsets).max())}
-            yield Step.from_trace(
-                *(index, self.rounds, model, trace | {"gradients clipped": float(n_clipped)}),
-                published_names=trace,
-            )
+            published_trace = {"largest item offset": float(np.abs(published.offsets).max())}
+            trace = {**published_trace, "gradients clipped": float(n_clipped)}
+            yield Step.from_trace(index, self.rounds, model, trace, published_names=published_trace)
+
+
+def _take_adam_step(
+    momentum: Floats, squares: Floats, gradients: Floats, index: int, learning_rate: float
+) -> Floats:
+    """Update Adam's averages in place, and return the step (Kingma, Ba, "Adam", 2015).
+
+    All factors share one average of squares, so the step keeps the direction of their gradient.
+
+    Args:
+        momentum: shape (n_items, 1 + rank), the average of the gradients, overwritten.
+        squares: shape (n_items, 1 + rank), the average of their squares, overwritten.
+        gradients: shape (n_items, 1 + rank), those of item offsets and then of item factors.
+        index: the number of the step, from 1.
+        learning_rate: the step size, in rating points.
+
+    Returns:
+        Array of shape (n_items, 1 + rank).
+    """
+    gradient_squares = gradients**2
+    gradient_squares[:, 1:] = gradient_squares[:, 1:].sum() / max(gradients[:, 1:].size, 1)
+    momentum += (1 - _DECAYS[0]) * (gradients - momentum)
+    squares += (1 - _DECAYS[1]) * (gradient_squares - squares)
+    # The root mean square, with the corrections of both averages for their start at 0.
+    root = np.sqrt(squares / (1 - _DECAYS[1] ** index)) * (1 - _DECAYS[0] ** index)
+    step: Floats = learning_rate * momentum / np.maximum(root, _MIN_NORM)
+    return step
 
 
 def _build_model(ratings: Ratings, parameters: ItemParameters) -> Factors:
@@ -268,11 +314,11 @@ def sum_clipped_gradients(
     """Sum the users' gradients, each part of which is clipped.
 
     Args:
-        ratings: of any users.
-        parameters: what was published.
+        ratings: the ratings of any users.
+        parameters: the published parameters.
         norms: array of shape (3,), the largest l2 norms of the parts for offsets, factors and the
             mean, in rating points.
-        key: of the hash that splits each user's row in two random halves.
+        key: the key of the hash that splits each user's row in two random halves.
 
     Returns:
         The sums as in `ItemParameters.from_vector`, and how many users' offsets were scaled down.
@@ -282,22 +328,25 @@ def sum_clipped_gradients(
     is_first = hash_cells(ratings, key) % np.uint64(2) == 0
     for _, span, chunk in Pattern.from_ratings(ratings).iter_chunks(LARGE_CHUNK):
         residuals = ratings.values[span] - parameters.mean - parameters.offsets[chunk.items]
-        means = row_means(chunk, residuals, 0.0) / (_MEAN_SPREAD * ratings.public.width)
-        total_mean += norms[2] * float(np.clip(means, -1.0, 1.0).sum())
-        root_counts, parts = np.sqrt(np.maximum(chunk.counts, 1)), []
+        relative_means = row_means(chunk, residuals, 0.0) / (_MEAN_CLIP * ratings.public.width)
+        total_mean += norms[2] * float(np.clip(relative_means, -1.0, 1.0).sum())
+        root_counts = np.sqrt(np.maximum(chunk.counts, 1))
+        half_gradients = []
         norm_squares = np.zeros((2, chunk.shape[0]))
+        # Each half gets its gradients from coefficients that were fitted to the other half.
         for mask in (is_first[span], ~is_first[span]):
-            half, others = chunk.select_entries(mask), chunk.select_entries(~mask)
-            coefficients = parameters.fit_users(others, residuals[~mask])
+            half = chunk.select_entries(mask)
+            coefficients = parameters.fit_users(chunk.select_entries(~mask), residuals[~mask])
             fitted = Factors(coefficients, parameters.features).predict(half.users, half.items)
             gradients = (residuals[mask] - fitted) / half.expand_rows(root_counts)
             factors = coefficients[:, 2:]
             squares = row_sums(half, gradients**2)
             norm_squares += np.array([squares, squares * (factors**2).sum(axis=1)])
-            parts.append((half.build_matrix(gradients), factors))
+            half_gradients.append((half.build_matrix(gradients), factors))
+        # A part is scaled to its norm, but a short one is stretched by `_MAX_STRETCH` at most.
         lengths = np.maximum(_MAX_STRETCH * np.sqrt(norm_squares), _MIN_NORM)
         scales = _MAX_STRETCH * shrinkage(lengths, norms[:2, None])
         n_clipped += int((scales[0] < 1).sum())
-        for matrix, factors in parts:
+        for matrix, factors in half_gradients:
             sums += matrix.T @ np.column_stack([scales[0], scales[1, :, None] * factors])
     return np.append(sums, total_mean), n_clipped

@@ -85,20 +85,24 @@ class UserProblems(NamedTuple):
 
         Args:
             item_factors: shape (n, d).
-            penalty: of the ridge.
+            penalty: the ridge.
             is_rescaled: whether `query_factors` are for item factors scaled up to the largest
                 singular value sqrt(n); otherwise they equal `user_factors`.
         """
-        # For item factors `inflation` times larger, this penalty and quotient solve the problem.
         inflation = max(spectral_scale(item_factors), 1.0) if is_rescaled else 1.0
-        penalties = penalty, penalty / inflation**2
+        # With V scaled up by c = `inflation`, (c^2 V'V + penalty I)^-1 c V'y is the solution for V
+        # at penalty / c^2, divided by c.
         user_factors, query_factors = solve_ridge_rows(
-            self.rows.entries, self.rows.values, item_factors, *penalties
+            self.rows.entries, self.rows.values, item_factors, penalty, penalty / inflation**2
         )
         return self._replace(user_factors=user_factors, query_factors=query_factors / inflation)
 
     def build_model(self, item_factors: Floats) -> Factors:
-        """Return the model of these users, given item factors of shape (n, d)."""
+        """Return the model of these users.
+
+        Args:
+            item_factors: shape (n, d).
+        """
         return self.rows.build_model(Factors(self.user_factors, item_factors))
 
     def sum_item_problems(self, clip: float, bound: float) -> tuple[Floats, Floats, int, int, int]:
@@ -206,7 +210,8 @@ class Dpals(EffectsFirst):
     def guarantee(self, public: PublicFacts) -> Guarantee[DpalsReleases]:
         """Return the guarantee: item effects, and A and b of the items in each round."""
         check_rank(self.rank, public)
-        n, r, sqrt_cap = public.items, self.rank, math.sqrt(effective_cap(self.cap, public))
+        n, r = public.items, self.rank
+        sqrt_cap = math.sqrt(effective_cap(self.cap, public))
         c, g = self.clip_bounds(public)
         round_releases = []
         for round_label, budget, n_publications in self.split_by_round(self.growth, self.rounds):
@@ -245,16 +250,18 @@ class Dpals(EffectsFirst):
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         """Yield a model after each round, which publishes the items' noisy normal equations."""
         public = ratings.public
-        releases, bounds = self.guarantee(public).releases, self.clip_bounds(public)
+        releases = self.guarantee(public).releases
+        clip, bound = self.clip_bounds(public)
         item_effects = publish_item_effects(releases.effects, ratings, rng)
-        cap_keys = draw_cap_key(rng), draw_cap_key(rng) if self.items is ItemBudget.UNIFORM else 0
-        users = ratings.map_users(self._prepare_users, item_effects, *cap_keys)
+        user_key = draw_cap_key(rng)
+        item_key = draw_cap_key(rng) if self.items is ItemBudget.UNIFORM else 0
+        users = ratings.map_users(self._prepare_users, item_effects, user_key, item_key)
         item_factors = bound_spectral_norm(draw_random_factors(public.items, self.rank, rng))
         solved_users = users.map_users(UserProblems.solve_users, item_factors, self.ridge, False)
-        # The releases repeat where one stands for all rounds.
+        # One release may stand for all rounds, so they are repeated.
         for index, release in zip(range(1, self.rounds + 1), cycle(releases.rounds), strict=False):
             squares, moments, *clip_counts = solved_users.sum_over_users(
-                UserProblems.sum_item_problems, *bounds
+                UserProblems.sum_item_problems, clip, bound
             )
             noisy_squares = release.squares.publish(squares, rng)
             noisy_moments = release.moments.publish(moments, rng)
@@ -266,7 +273,7 @@ class Dpals(EffectsFirst):
                 solution = noisy_factors(solvable, noisy_moments, scale, public.width)
             else:
                 # The second term keeps the equations solvable where there is hardly any noise.
-                penalty = self.item_ridge * release.moments.scale + _MIN_ITEM_RIDGE * bounds[0] ** 2
+                penalty = self.item_ridge * release.moments.scale + _MIN_ITEM_RIDGE * clip**2
                 solution = solve_ridge(solvable, noisy_moments, penalty)
             item_factors = bound_spectral_norm(solution)  # user factors are then in rating points
             solved_users = users.map_users(
@@ -278,20 +285,21 @@ class Dpals(EffectsFirst):
             yield Step.from_trace(index, self.rounds, model, trace, published_names=published_trace)
 
     def _prepare_users(
-        self, ratings: Ratings, item_effects: ItemEffects, *cap_keys: int
+        self, ratings: Ratings, item_effects: ItemEffects, user_key: int, item_key: int
     ) -> UserProblems:
         """Prepare the problems of some users, which have no factors yet.
 
         Args:
-            ratings: of these users.
-            item_effects: as published.
-            cap_keys: two keys, for the cap on a user's own problem and for that on the ratings that
-                enter the items' problems.
+            ratings: the ratings of these users.
+            item_effects: the published item effects.
+            user_key: the key of the cap on a user's own problem.
+            item_key: the key of the cap on the ratings that enter the items' problems.
         """
-        (_, bound), public = self.clip_bounds(ratings.public), ratings.public
+        public = ratings.public
+        _, bound = self.clip_bounds(public)
         # A user's own problem may use the whole row, because what leaves the user is bounded.
-        rows = self.compute_residual_rows(ratings, item_effects, public.items, cap_keys[0])
-        weights, scales = self._weigh_entries(ratings, item_effects.counts, cap_keys[1])
+        rows = self.compute_residual_rows(ratings, item_effects, public.items, user_key)
+        weights, scales = self._weigh_entries(ratings, item_effects.counts, item_key)
         n_clipped = int((np.abs(rows.values) > bound).sum())
         no_factors = np.zeros((public.users, 0))
         return UserProblems(
@@ -302,12 +310,13 @@ class Dpals(EffectsFirst):
         """Weigh the ratings in the items' problems so that a user's squares sum to the cap at most.
 
         Args:
-            ratings: of some users.
+            ratings: the ratings of some users.
             counts: shape (n,), the private counts of the items.
-            key: of the random choice of ratings, for uniform budgets.
+            key: the key of the random choice of ratings, for uniform budgets.
 
         Returns:
-            w, shape (n_ratings,), and by what each user's weights were scaled, shape (m,).
+            The weights w, shape (n_ratings,), and the factor by which each user's weights were
+            scaled, shape (m,).
         """
         max_ratings = effective_cap(self.cap, ratings.public)
         if self.items is ItemBudget.UNIFORM:

@@ -92,9 +92,9 @@ class FactorNorms:
     """Bounds on the norms of every fixed factor p.
 
     Attributes:
-        l1: of ||p||_1.
-        full: of ||p||_1^2, the sum of |pp'| over all entries.
-        upper: of (||p||_1^2 + ||p||_2^2) / 2, the sum of |pp'| over the upper triangle.
+        l1: the bound on ||p||_1.
+        full: the bound on ||p||_1^2, the sum of |pp'| over all entries.
+        upper: the bound on (||p||_1^2 + ||p||_2^2) / 2, the sum of |pp'| over the upper triangle.
     """
 
     l1: float
@@ -127,7 +127,7 @@ class Coefficients(Releases):
         second: A2 without its ridge, shape (n_profiles, d, d), or (n_profiles, d (d + 1) / 2) for
             the upper triangle; None where it does not depend on the clicks.
         ridge: shape (n_profiles,), the weighted number of clicks and of cells without one; None
-            likewise.
+            where it does not depend on the clicks.
     """
 
     first: Laplace
@@ -189,7 +189,9 @@ class Dpimf(Mechanism):
             norms: bounds on the fixed factors.
             n_profiles: the number of profiles.
         """
-        d, complement, epsilon = self.rank, 1.0 - self.alpha, self.epsilon
+        d, epsilon = self.rank, self.epsilon
+        # How far one cell moves A1, A2 without its ridge, and the ridge, in l1.
+        complement = 1.0 - self.alpha
         first, second, ridge = 2.0 * norms.l1, complement * norms.full, complement
         second_shape: tuple[int, ...] = (d, d)
         scales = [first / epsilon]  # at alpha = 1 only A1 depends on the clicks and is released
@@ -204,21 +206,19 @@ class Dpimf(Mechanism):
                 second / (self.beta2 * epsilon),
                 ridge / (self.beta3 * epsilon),
             ]
-        shapes, sensitivities = ((d,), second_shape, ()), (first, second, ridge)
+        shapes = (d,), second_shape, ()
+        sensitivities = first, second, ridge
+        # There are as many releases as scales, so `zip` may leave out A2 and the ridge.
         noisy_terms = [
             self._build_release(query, (n_profiles, *shape), sensitivity, scale)
             for query, shape, sensitivity, scale in zip(
                 _QUERIES[self.profiles], shapes, sensitivities, scales, strict=False
-            )  # as many terms as scales
+            )
         ]
         if self.variant is Variant.SAMPLED:
-            noisy_terms = [
-                SampledLaplace(
-                    **(vars(noisy_terms[0]) | {"query": noisy_terms[0].query + _SAMPLED_NOTE}),
-                    longest=2.0 * norms.l1,
-                    budget=epsilon,
-                )
-            ]
+            (term,) = noisy_terms
+            fields = vars(term) | {"query": term.query + _SAMPLED_NOTE}
+            noisy_terms = [SampledLaplace(**fields, longest=2.0 * norms.l1, budget=epsilon)]
         return Coefficients(*noisy_terms)
 
     def _build_release(
@@ -227,10 +227,19 @@ class Dpimf(Mechanism):
         """Return the release of a coefficient.
 
         Without a public clip the scale is read off the data, so the release certifies nothing.
+
+        Args:
+            query: what is published, in words.
+            shape: shape of the answer.
+            cell_sensitivity: how far in l1 one cell moves the answer.
+            scale: scale of the noise.
         """
-        sensitivity, n_rounds = {CELL: cell_sensitivity}, self.rounds
         release = Laplace(
-            query=query, shape=shape, times=n_rounds, sensitivity=sensitivity, scale=scale
+            query=query,
+            shape=shape,
+            sensitivity={CELL: cell_sensitivity},
+            scale=scale,
+            times=self.rounds,
         )
         return release if self.clip is not None else release.at_scale(scale)
 
@@ -266,12 +275,16 @@ class Dpimf(Mechanism):
         """
         if self.clip is None:
             return factors
-        l1_factors = shrinkage(np.abs(factors).sum(axis=1), self.clip)
-        l2_factors = shrinkage(np.linalg.norm(factors, axis=1), self.clip_l2)
-        return factors * np.minimum(l1_factors, l2_factors)[:, None]
+        l1_scales = shrinkage(np.abs(factors).sum(axis=1), self.clip)
+        l2_scales = shrinkage(np.linalg.norm(factors, axis=1), self.clip_l2)
+        return factors * np.minimum(l1_scales, l2_scales)[:, None]
 
     def build_releases(self, n_profiles: int) -> Coefficients:
-        """Return the releases of all rounds, with the noise for the public norms."""
+        """Return the releases of all rounds, with the noise for the public norms.
+
+        Args:
+            n_profiles: the number of profiles.
+        """
         return self.build_coefficients(self.public_norms(), n_profiles)
 
     def guarantee(self, public: PublicFacts) -> Guarantee[Coefficients]:
@@ -304,7 +317,8 @@ class Dpimf(Mechanism):
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         """Yield a model after each round: profiles with noise, then the other side's raw fit."""
-        matrix, publishes_items = binary_matrix(ratings), self.profiles is Profiles.ITEMS
+        publishes_items = self.profiles is Profiles.ITEMS
+        matrix = binary_matrix(ratings)  # a row for each fixed factor, a column for each profile
         if not publishes_items:
             matrix = matrix.T.tocsr()
         columns = matrix.T.tocsr()
@@ -320,7 +334,7 @@ class Dpimf(Mechanism):
                 "share of fixed factors that the clip shortens": float(np.mean(is_shortened)),
             }
             model = Factors(factors, profiles) if publishes_items else Factors(profiles, factors)
-            yield Step(index, self.rounds, model, trace, frozenset(trace), index == self.rounds)
+            yield Step.from_trace(index, self.rounds, model, trace)
 
     def solve_private_profiles(
         self, columns: Sparse, factors: Floats, releases: Coefficients, rng: Rng
@@ -330,7 +344,7 @@ class Dpimf(Mechanism):
         Args:
             columns: shape (n_profiles, m), a row of ones for each profile.
             factors: the fixed factors, shape (m, d).
-            releases: of the coefficients, as `build_releases` returns them.
+            releases: the releases of the coefficients, as `build_releases` returns them.
             rng: draws the noise.
 
         Returns:
@@ -339,29 +353,27 @@ class Dpimf(Mechanism):
         clipped_factors = self.clip_factors(factors)
         if self.clip is None:
             releases = self._build_coefficients_from_factors(clipped_factors, columns.shape[0])
-        sums = Sums(columns, 2.0 * clipped_factors) if self.variant is Variant.SAMPLED else None
-        linear = releases.first.publish(
-            2.0 * (columns @ clipped_factors) if sums is None else sums, rng
+        is_sampled = self.variant is Variant.SAMPLED
+        first_order = (
+            Sums(columns, 2.0 * clipped_factors)
+            if is_sampled
+            else 2.0 * (columns @ clipped_factors)
         )
+        linear = releases.first.publish(first_order, rng)
         gram = clipped_factors.T @ clipped_factors
         if releases.second is None or releases.ridge is None:  # A2 is shared by all profiles
             shared = gram + self.regularisation * columns.shape[1] * np.eye(self.rank)
             return minimise_in_ball(shared, linear, self.radius)
-        moments = (
-            self.loss.observed_weight * normal_equations(columns, clipped_factors)[0]
-            + self.alpha * gram
-        )
+        observed_moments, _ = normal_equations(columns, clipped_factors)
+        moments = self.loss.observed_weight * observed_moments + self.alpha * gram
         if self.variant is Variant.SYMMETRIC:
-            upper_indices = np.triu_indices(self.rank)
-            noisy = releases.second.publish(moments[:, upper_indices[0], upper_indices[1]], rng)
-            moments[:, upper_indices[0], upper_indices[1]] = moments[
-                :, upper_indices[1], upper_indices[0]
-            ] = noisy
+            i, j = np.triu_indices(self.rank)
+            moments[:, i, j] = moments[:, j, i] = releases.second.publish(moments[:, i, j], rng)
         else:
             moments = releases.second.publish(moments, rng)
         counts = np.diff(columns.indptr).astype(np.int64)
-        ridge = self.loss.ridge(counts, columns.shape[1]) / self.regularisation
-        ridge = self.regularisation * releases.ridge.publish(ridge, rng)
+        weighted_counts = self.loss.ridge(counts, columns.shape[1]) / self.regularisation
+        ridge = self.regularisation * releases.ridge.publish(weighted_counts, rng)
         diagonal = np.arange(self.rank)
         moments[:, diagonal, diagonal] += ridge[:, None]
         return minimise_in_ball(moments, linear, self.radius)
@@ -370,6 +382,10 @@ class Dpimf(Mechanism):
         self, clipped_factors: Floats, n_profiles: int
     ) -> Coefficients:
         """Return the releases with the noise for the norms of the factors themselves, as published.
+
+        Args:
+            clipped_factors: the fixed factors, shape (m, d).
+            n_profiles: the number of profiles.
 
         Raises:
             InvalidSetting: if all factors are zero.

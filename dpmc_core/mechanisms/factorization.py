@@ -126,9 +126,10 @@ class DPMF(Mechanism, LeastSquaresMF):
         """
         if not self.shrink:
             return self.item_penalty
-        per_coordinate = math.sqrt(self.rank + 1 if self.noise is NoiseForm.NORM else 2)
+        # The standard deviation of one coordinate of the noise, in noise scales.
+        coordinate_std = math.sqrt(self.rank + 1 if self.noise is NoiseForm.NORM else 2)
         factor_std = self.rating_sensitivity(public) / 4
-        return self.item_penalty + 0.5 * self.noise_scale(public) * per_coordinate / factor_std
+        return self.item_penalty + 0.5 * self.noise_scale(public) * coordinate_std / factor_std
 
     def guarantee(self, public: PublicFacts) -> Guarantee[LinearTerm]:
         """Return the guarantee: noisy linear terms; raw user factors are unaccounted."""
@@ -161,7 +162,8 @@ class DPMF(Mechanism, LeastSquaresMF):
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         """Yield a step without a model for each noiseless alternation, and last the private fit."""
-        matrices, public = self.build_matrices(ratings), ratings.public
+        matrices = self.build_matrices(ratings)
+        public = ratings.public
         raw_names = frozenset({"objective"})
         rounds = 1 if self.user_factors else self.iterations + 1
         if self.user_factors is not None:
@@ -302,6 +304,7 @@ class ClickDPMF(DPMF):
             user_factors: shape (users, rank).
             item_factors: shape (items, rank).
         """
+        # The sum of (p'q)^2 over all cells is that of the products of two rank x rank matrices.
         squared_predictions = np.sum(
             (user_factors.T @ user_factors) * (item_factors.T @ item_factors)
         )
@@ -364,6 +367,7 @@ class PrivateMean(Mechanism):
     epsilon: float = inherit_setting(DPMF, "epsilon")
 
     def guarantee(self, public: PublicFacts) -> Guarantee[NoisySum]:
+        """Return the guarantee: the noisy sum of the ratings."""
         total = Laplace(
             query="sum of the ratings less the middle of the range",
             shape=(),

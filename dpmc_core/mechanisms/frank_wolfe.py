@@ -79,7 +79,8 @@ _PUBLISHED_NOTE = (
 )
 _FAILURE_PROBABILITY = 1 / 3  # the paper's beta in the eigenvalue slack
 _SVD_TOLERANCE = 1e-6  # relative accuracy of the eigenpairs of private SVD
-_EIGEN_TOLERANCE = 1e-4  # relative accuracy elsewhere: the noise is far larger
+# Relative accuracy of all other eigenpairs, which suffices because their noise is far larger.
+_EIGEN_TOLERANCE = 1e-4
 
 
 def _format_source(method: EffectsFirst, theorem: str) -> str:
@@ -115,10 +116,11 @@ def build_gram_release(
     calibrated_sensitivity = (
         4 * method.row_norm(public) ** 2 if method.uses_paper_constant else sensitivity
     )
-    shape, replaced_sensitivity = (count_gram_items(public),) * 2, math.sqrt(2) * sensitivity
+    n = count_gram_items(public)
+    replaced_sensitivity = math.sqrt(2) * sensitivity
     return build_gaussian_release(
         query,
-        shape,
+        (n, n),
         budget,
         sensitivity,
         replaced_sensitivity,
@@ -133,7 +135,7 @@ def publish_gram(
     """Publish a Gram matrix and return its products with blocks of columns.
 
     Args:
-        release: of the n x n matrix.
+        release: the release of the n x n matrix.
         exact_products: maps a block of shape (n, b) to the exact matrix times the block.
         symmetric: whether the noise is (N + N')/2, whose top eigenvalue is about sqrt(2 n) sigma;
             else the upper triangle of N is mirrored, as eigenvalue routines do that read one
@@ -159,7 +161,12 @@ class StepRule(enum.Enum):
     LINE_SEARCH = "line-search"  # exact, reads the ratings
 
     def share(self, index: int, total: int) -> float:
-        """Return the share of round `index` of `total`, for the rules that fix it in advance."""
+        """Return the share of the new matrix, for the rules that fix it in advance.
+
+        Args:
+            index: the round, from 1 to `total`.
+            total: the number of rounds.
+        """
         return 1 / total if self is StepRule.FIXED else 2 / (index + 1)
 
 
@@ -231,35 +238,39 @@ def iterate_frank_wolfe(
     m, n = entries.shape
     left, right = np.zeros((m, rounds)), np.zeros((n, rounds))
     residual = -target  # A = P(Y - Y*)
-    matrix, norms = entries.build_matrix(residual), row_norms(entries, residual)
+    matrix = entries.build_matrix(residual)  # its values are those of `residual`, not a copy
+    norms = row_norms(entries, residual)
     row_scales = np.empty(m)
     for t in range(1, rounds + 1):
-        start_squared_norm, clip_scales = float(norms @ norms), shrinkage(norms, residual_norm)
+        start_squared_norm = float(norms @ norms)
+        clip_scales = shrinkage(norms, residual_norm)
         v, top_value, is_signal = top_pair(t, matrix, clip_scales)
         # Each user multiplies the whole row of A: only what leaves the user is clipped.
         column = matrix @ v * (-radius / top_value if is_signal else 0.0)
+        # <A, Y> + k lambda', where P(Y) = A + Y*.
         duality_gap = start_squared_norm + float(residual @ target) + radius * top_value
         if step is StepRule.LINE_SEARCH:
+            # On the way from Y to column v' the objective is quadratic with slope -duality_gap, so
+            # it is smallest at duality_gap over the squared length of the way.
             squared_length = 0.0
             for rows, span, chunk in entries.iter_chunks():
-                direction = (
-                    chunk.expand_rows(column[rows]) * v.take(chunk.items)
-                    - residual[span]
-                    - target[span]
-                )
+                vertex = chunk.expand_rows(column[rows]) * v.take(chunk.items)
+                direction = vertex - residual[span] - target[span]
                 squared_length += float(direction @ direction)
             share = min(max(duality_gap / squared_length, 0.0), 1.0) if squared_length > 0 else 0.0
         else:
             share = step.share(t, rounds) if is_signal else 0.0
         left *= 1 - share  # Y = (1 - share) Y - share k / lambda' A v v'
-        left[:, t - 1], right[:, t - 1] = share * column, v
+        left[:, t - 1] = share * column
+        right[:, t - 1] = v
         for rows, span, chunk in entries.iter_chunks():
             observed = (1 - share) * (residual[span] + target[span])
             observed += chunk.expand_rows(left[rows, t - 1]) * v.take(chunk.items)
             row_scales[rows] = shrinkage(np.sqrt(row_sums(chunk, observed**2)), row_norm)
             observed *= chunk.expand_rows(row_scales[rows])
             observed -= target[span]
-            residual[span], norms[rows] = observed, np.sqrt(row_sums(chunk, observed**2))
+            residual[span] = observed
+            norms[rows] = np.sqrt(row_sums(chunk, observed**2))
         left *= row_scales[:, None]
         factors = Factors(left[:, :t], right[:, :t])
         n_clipped, n_scaled = (int((rows < 1).sum()) for rows in (clip_scales, row_scales))
@@ -383,8 +394,8 @@ class PrivateRounds(EffectsFirst):
         """Run private Frank-Wolfe, given how the top eigenpair of A'A is released.
 
         Args:
-            releases: those of the item effects are published first, here; `eigenpair` publishes the
-                others.
+            releases: all releases. Those of the item effects are published here, at first;
+                `eigenpair` publishes the others.
             ratings: the users' ratings.
             rng: draws the noise.
             eigenpair: maps the round t, A as a sparse matrix and the factors that clip its rows,
@@ -394,10 +405,14 @@ class PrivateRounds(EffectsFirst):
         Yields:
             A step for each round.
         """
-        public, shares, steps = ratings.public, [], []
-        rows, row_scales = self.clip_residual_rows(ratings, releases, rng)[1].local_data
-        radius, bound = nuclear_radius(self.radius, public), self.row_norm(public)
+        public = ratings.public
+        _, clipped_users = self.clip_residual_rows(ratings, releases, rng)
+        rows, row_scales = clipped_users.local_data
+        radius = nuclear_radius(self.radius, public)
+        bound = self.row_norm(public)
+        # The paper raises lambda' by sqrt(sigma ln(n / beta)) n^(1/4).
         slack_factor = math.log(public.items / _FAILURE_PROBABILITY) * math.sqrt(public.items)
+        shares, steps = [], []
 
         def top_pair(t: int, rows: Sparse, clip_scales: Floats) -> tuple[Floats, float, bool]:
             v, square, scale, edge = eigenpair(t, rows, clip_scales)
@@ -435,7 +450,8 @@ class GramReleases(EffectsFirstReleases):
     """The releases of item effects and of a Gram matrix in each round.
 
     Attributes:
-        gram: of each round, shape (n, n); one element stands for all rounds if they are alike.
+        gram: the Gram matrix of each round, shape (n, n); one element stands for all rounds if they
+            are alike.
     """
 
     gram: tuple[Gaussian, ...]
@@ -537,7 +553,8 @@ class PrivateFrankWolfeOja(PrivateRounds):
     def guarantee(self, public: PublicFacts) -> Guarantee[OjaReleases]:
         """Return the guarantee: item effects, and noisy products and squared norms."""
         sensitivity = calibrated_sensitivity = (self.residual * self.row_norm(public)) ** 2
-        budget, caveats = self.remaining_budget() / (self.rounds * (self.updates + 1)), []
+        budget = self.remaining_budget() / (self.rounds * (self.updates + 1))
+        caveats = []
         if self.uses_paper_constant:
             spent_epsilon = self.epsilon * math.sqrt(1 - self.item_share)
             budget = Loss(
@@ -576,8 +593,9 @@ class PrivateFrankWolfeOja(PrivateRounds):
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         """Yield a model after each round, which publishes noisy products and a squared norm."""
         releases = self.guarantee(ratings.public).releases
-        scale, n = releases.products.scale, ratings.public.items
-        noise_edge = scale * math.sqrt(n)
+        scale = releases.products.scale
+        n = ratings.public.items
+        noise_edge = scale * math.sqrt(n)  # the usual length of the noise on a product
 
         def eigenpair(t: int, rows: Sparse, clip_scales: Floats) -> Eigenpair:  # noqa: ARG001
             exact_products = gram_products(rows, clip_scales)
@@ -691,7 +709,8 @@ class PrivateSvd(EffectsFirst):
     def guarantee(self, public: PublicFacts) -> Guarantee[SvdReleases]:
         """Return the guarantee: item effects, the number of ratings, and a Gram matrix."""
         check_rank(self.rank, public)
-        count_release, remainder = None, self.remaining_budget()
+        count_release = None
+        remainder = self.remaining_budget()
         if self.density is None:
             count_budget, remainder = remainder.split(self.count_share, 1 - self.count_share)
             max_ratings = effective_cap(self.cap, public)
@@ -712,9 +731,9 @@ class PrivateSvd(EffectsFirst):
         rank = min(self.rank, count_gram_items(public))
         if self.is_noise_aware:
             return describe_user_regression(public, columns, range(rank + 1))
-        ranks, density = range(rank, rank + 1), ArraySpec(())
+        ranks = range(rank, rank + 1)
         return self.describe_user_side(
-            public, columns, ranks, "u = V_S' y / density", {"density": density}
+            public, columns, ranks, "u = V_S' y / density", {"density": ArraySpec(())}
         )
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
@@ -725,13 +744,14 @@ class PrivateSvd(EffectsFirst):
         n_ratings, n_clipped = clipped_users.sum_over_users(_count_sizes)
         if self.density is not None:
             density = self.density
-        elif releases.ratings is not None:
+        else:
+            assert releases.ratings is not None
             count = float(releases.ratings.publish(n_ratings, rng))
             density = min(max(count / (public.users * public.items), 1 / public.items), 1.0)
-        exact_products = partial(
-            clipped_users.map_users(_build_gram_products, not self.is_noise_aware).sum_over_users,
-            operator.call,
-        )
+        # Each partition holds the function that multiplies the Gram matrix of its users. A product
+        # is the sum of what these functions return, which `operator.call` calls.
+        products_of_users = clipped_users.map_users(_build_gram_products, not self.is_noise_aware)
+        exact_products = partial(products_of_users.sum_over_users, operator.call)
         noisy_products, n, noise_edge = publish_gram(
             releases.gram, exact_products, self.symmetric, rng
         )
@@ -755,7 +775,7 @@ class PrivateSvd(EffectsFirst):
 
 
 def _count_sizes(clipped: ClippedRows) -> tuple[int, int]:
-    """Return the number of ratings, and of users whose rows were scaled down."""
+    """Return the number of ratings, and the number of users whose rows were scaled down."""
     return len(clipped.rows.values), int((clipped.scales < 1).sum())
 
 
@@ -811,7 +831,12 @@ class Schedule(enum.Enum):
     CONSTANT = "constant"  # the setting `step`
 
     def step(self, index: int, constant: float) -> float:
-        """Return the step size of round `index`; `constant` is that of the constant schedule."""
+        """Return the step size of a round.
+
+        Args:
+            index: the round, from 1.
+            constant: the step size of the constant schedule.
+        """
         if self is Schedule.CONSTANT:
             return constant
         return 1 / math.sqrt(index) if self is Schedule.ROOT else 1 / index
@@ -868,16 +893,18 @@ def iterate_projected_gradient(
     left, right = np.zeros((m, 0)), np.zeros((n, 0))
     values = np.zeros(len(target))  # of Y, which is left right' with orthonormal columns
     for t, step in enumerate(steps, 1):
+        # The squared norms of the rows of Y before the gradient step, and then after it.
         squares = (left**2).sum(axis=1)
         for rows, span, chunk in entries.iter_chunks():
-            fitted, gradient_step = values[span], step * (target[span] - values[span])
+            fitted = values[span]
+            gradient_step = step * (target[span] - fitted)
             squares[rows] += row_sums(chunk, (2 * fitted + gradient_step) * gradient_step)
             values[span] = gradient_step
         scale = shrinkage(np.sqrt(np.maximum(squares, 0.0)), row_norm)
         scale_rows(entries, values, scale)
         iterate = left * scale[:, None], right, entries, values
         right, ratios = project(*iterate)
-        if not len(ratios):
+        if not len(ratios):  # no singular value is left: Y is zero
             right, ratios = np.zeros((n, 1)), np.zeros(1)
         left = low_rank_plus_sparse(*iterate).multiply(right) * ratios
         values = entries.sample_product(left, right, values)
@@ -906,6 +933,7 @@ def build_nuclear_projection(radius: float, accuracy: float, rng: Rng) -> Projec
         triplets = shrinker.soft_threshold(
             operator, lambda lengths: l1_threshold(lengths, radius), accuracy
         )
+        # Along a right vector the matrix is as long as its singular value before the threshold.
         lengths = np.linalg.norm(operator.multiply(triplets.right), axis=0)
         return triplets.right, triplets.values / lengths
 
@@ -942,7 +970,8 @@ class PrivatePgd(EffectsFirst):
 
     def guarantee(self, public: PublicFacts) -> Guarantee[GramReleases]:
         """Return the guarantee: item effects, and a Gram matrix of the iterate in each round."""
-        sensitivity, budget = self.row_norm(public) ** 2, self.remaining_budget() / self.rounds
+        sensitivity = self.row_norm(public) ** 2
+        budget = self.remaining_budget() / self.rounds
         query = "Gram matrix of the completed rows"
         gram = build_gram_release(self, public, query, sensitivity, budget, self.rounds)
         releases = GramReleases(self.build_item_effects_releases(public), (gram,))
@@ -972,8 +1001,13 @@ class PrivatePgd(EffectsFirst):
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         """Yield a model after each round, which publishes the noisy Gram matrix of the iterate."""
         public = ratings.public
-        releases, row_clip = self.guarantee(public).releases, self.row_norm(public)
-        rows, scales = self.clip_residual_rows(ratings, releases, rng)[1].local_data
+        releases = self.guarantee(public).releases
+        row_clip = self.row_norm(public)
+        radius = nuclear_radius(self.radius, public)
+        max_rank = max_descent_rank(public)
+        steps = [self.schedule.step(t, self.step) for t in range(1, self.rounds + 1)]
+        _, clipped_users = self.clip_residual_rows(ratings, releases, rng)
+        rows, scales = clipped_users.local_data
         descent_rounds: list[DescentRound] = []
 
         def project(*iterate: Any) -> tuple[Floats, Floats]:
@@ -982,6 +1016,7 @@ class PrivatePgd(EffectsFirst):
                 releases.gram[0], exact_products, self.symmetric, rng
             )
 
+            # The singular values of the iterate, and what the threshold leaves of them.
             def shrink(squares: Floats) -> tuple[Floats, Floats]:
                 denoised = without_noise(squares, noise_edge) if self.is_noise_aware else squares
                 roots = np.sqrt(np.maximum(denoised, 0.0))
@@ -994,8 +1029,6 @@ class PrivatePgd(EffectsFirst):
             roots, shrunk_roots = shrink(squares)
             return vectors, shrunk_roots / roots
 
-        steps = [self.schedule.step(t, self.step) for t in range(1, self.rounds + 1)]
-        radius, max_rank = nuclear_radius(self.radius, public), max_descent_rank(public)
         for descent in iterate_projected_gradient(
             rows.entries, rows.values, steps, project, row_clip
         ):
@@ -1003,16 +1036,14 @@ class PrivatePgd(EffectsFirst):
             user_arrays: dict[str, Any] = {}
             if descent.t == self.rounds:  # what users need for their own rows, see `own_side`
                 bases = [
-                    scatter_rows(descent_round.factors.right, rows.columns, public.items)
-                    for descent_round in descent_rounds
+                    scatter_rows(finished.factors.right, rows.columns, public.items)
+                    for finished in descent_rounds
                 ]
-                ratios = [descent_round.ratios for descent_round in descent_rounds]
+                ratios = [finished.ratios for finished in descent_rounds]
                 user_arrays = {
                     "row_norm": row_clip,
                     "steps": steps,
                     "bases": np.column_stack(bases),
-                }
-                user_arrays |= {
                     "ratios": np.concatenate(ratios),
                     "ends": np.cumsum([*map(len, ratios)]),
                 }
@@ -1040,6 +1071,7 @@ class Pgd(NonprivateMechanism):
     radius: float = inherit_setting(PrivatePgd, "radius")
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield a model after each round, fitted to the most rated items."""
         yield from fit_on_most_rated(self._fit_most_rated, ratings, rng)
 
     def _fit_most_rated(self, ratings: Ratings, rng: Rng) -> Steps:
@@ -1048,7 +1080,6 @@ class Pgd(NonprivateMechanism):
         rows = centre_on_means(ratings, rng)
         radius = nuclear_radius(self.radius, ratings.public)
         steps = [self.schedule.step(t, self.step) for t in range(1, self.rounds + 1)]
-
         accuracy = _EIGEN_TOLERANCE * float(np.linalg.norm(rows.values))
         project = build_nuclear_projection(radius, accuracy, rng)
         for descent in iterate_projected_gradient(rows.entries, rows.values, steps, project):

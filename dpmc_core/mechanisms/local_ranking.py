@@ -76,6 +76,7 @@ class FlippedReports(Mechanism):
         return flip_probability(self.epsilon)
 
     def guarantee(self, public: PublicFacts) -> Guarantee[FlippedRows]:
+        """Return the guarantee: every bit of every row is flipped at random."""
         bits = RandomizedResponse.binary(
             self.bit_flip_probability,
             self.bit_flip_probability,
@@ -91,12 +92,9 @@ class FlippedReports(Mechanism):
         releases = self.guarantee(ratings.public).releases
         bits = releases.bits.publish_rows(binary_matrix(ratings), rng)
         reports = FlippedBits(bits, ratings.public.items, self.bit_flip_probability)
-        model, trace = self.rank_items(reports, ratings)
-        published_trace = {
-            "share of bits reported as 1": float(reports.reported_shares.mean()),
-            **trace,
-        }
-        yield Step(1, 1, model, published_trace, final=True)
+        model, model_trace = self.rank_items(reports, ratings)
+        trace = {"share of bits reported as 1": float(reports.reported_shares.mean())}
+        yield Step(1, 1, model, {**trace, **model_trace}, final=True)
 
     def rank_items(
         self, reports: FlippedBits, ratings: Ratings
@@ -173,7 +171,8 @@ class LocalNeighbours(FlippedReports):
         self, reports: FlippedBits, ratings: Ratings
     ) -> tuple[Model, Mapping[str, float]]:
         """Rank items by popularity and low-rank factors, or by their most similar items."""
-        interactions, n_items = binary_matrix(ratings), ratings.public.items
+        interactions = binary_matrix(ratings)
+        n_items = ratings.public.items
         if self.estimator is Estimator.NOISE_AWARE:
             click_factors = ClickFactors.from_reports(reports, ratings.used_features)
             n_factors = float(click_factors.loadings.shape[1])

@@ -58,8 +58,6 @@ from dpmc_core.style import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Style
 
 _READS_RATED_CELLS = "the estimator reads who rated what, which this unit does not protect"
 _PROJECTION_TOLERANCE = 1e-3  # accuracy of a projection, relative to ||X||_F
-
-
 _PUBLISHED_ONLY = "published estimator only"
 _PUBLISHED_BOUNDS = {"radius": 1.0, "bound": 1.0}  # rank 1 and alpha 1 (LWHM22, section 5)
 _BOUNDS_NOTE = (
@@ -167,7 +165,12 @@ class FlippedSigns(Releases):
 
     @classmethod
     def from_probabilities(cls, p_plus: float, p_minus: float) -> FlippedSigns:
-        """Return the release with the flip probabilities of +1 and of -1."""
+        """Return the release with given flip probabilities.
+
+        Args:
+            p_plus: the probability that +1 is reported as -1.
+            p_minus: the probability that -1 is reported as +1.
+        """
         return cls(
             signs=RandomizedResponse.binary(
                 p_minus,
@@ -179,7 +182,7 @@ class FlippedSigns(Releases):
         )
 
     def publish_reports(self, ratings: Ratings, rng: Rng) -> tuple[Floats, SignReports]:
-        """Publish the signs.
+        """Publish the flipped signs, and debias them.
 
         Args:
             ratings: the raw signs.
@@ -264,6 +267,7 @@ class InputFlip(SignReporting):
         return self.p_plus, self.p_minus
 
     def guarantee(self, public: PublicFacts) -> Guarantee[FlippedSigns]:
+        """Return the guarantee: every observed sign is flipped at random."""
         plus, minus = self.flip_probabilities
         return self.pure_guarantee(
             public, FlippedSigns.from_probabilities(plus, minus), self.caveats
@@ -298,13 +302,14 @@ class PrivateMajority(OneBit):
     source = "randomised response (Warner 1965)"
 
     def guarantee(self, public: PublicFacts) -> Guarantee[FlippedSigns]:
+        """Return the guarantee: every observed sign is flipped at random."""
         p = flip_probability(self.epsilon)
         return self.pure_guarantee(public, FlippedSigns.from_probabilities(p, p))
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         """Yield one step, the log odds of +1 from the debiased mean of flipped signs."""
         _, reports = self.guarantee(ratings.public).releases.publish_reports(ratings, rng)
-        max_mean = 1 - 1 / (len(ratings) + 1)  # half a rating on either side
+        max_mean = 1 - 1 / (len(ratings) + 1)  # as if there were half a rating of the other sign
         mean = min(max(reports.mean, -max_mean), max_mean)
         trace = {"share of +1": (1 + mean) / 2}
         yield Step(1, 1, Constant(2 * math.atanh(mean) or 1e-9), trace, final=True)
@@ -446,10 +451,14 @@ class ObjectiveStatistic(SignReporting):
 
     @property
     def clipping_bias(self) -> float:
-        """E[clip(Laplace(1/eps), 0, 1)]; by symmetry 1 minus it is the mean at s = 1."""
+        """The mean of a clipped noisy sign at s = 0, E[clip(Laplace(1/eps), 0, 1)].
+
+        By symmetry 1 minus it is the mean at s = 1.
+        """
         return -math.expm1(-self.epsilon) / (2 * self.epsilon)
 
     def guarantee(self, public: PublicFacts) -> Guarantee[NoisySigns]:
+        """Return the guarantee: every observed sign has Laplace noise."""
         signs = Laplace(
             query="1{Y = +1} of each observed rating",
             shape=(None,),
@@ -525,7 +534,8 @@ class Gradient(NoiseAwareOneBit):
     def guarantee(self, public: PublicFacts) -> Guarantee[NoisyGradients]:
         """Return the guarantee: clamped gradients of rounds that share the budget evenly."""
         sensitivity = 2 * self.clamp
-        # A cell's two gradients are at most 4 density(0) apart: at zero, or anywhere for this link.
+        # The gradients of both signs are h'/h + h'/(1 - h) apart. That is 4 h'(0) at scores of 0,
+        # where the noise-aware estimator takes them, and at all scores for the logistic link.
         if self.is_noise_aware or isinstance(self.link, Logistic):
             sensitivity = min(sensitivity, 4 * float(self.link.density(np.zeros(1))[0]))
         gradient = Laplace(
@@ -566,27 +576,22 @@ class Gradient(NoiseAwareOneBit):
             if previous is None:
                 step = constraint.first_step_length(noisy_gradient)
             else:
-                step = (
-                    spectral_step_length(point, previous[0], noisy_gradient - previous[1]) or step
-                )
+                previous_point, previous_gradient = previous
+                gradient_change = noisy_gradient - previous_gradient
+                step = spectral_step_length(point, previous_point, gradient_change) or step
             previous = point, noisy_gradient
             accuracy = _PROJECTION_TOLERANCE * max(1.0, math.sqrt(point.dot(point)))
             point = constraint.project(point, step, noisy_gradient, accuracy)
             trace = {"objective": objective, "step length": step}
-            yield Step(
-                index,
-                n_rounds,
-                point.build_model(),
-                trace,
-                frozenset({"objective"}),
-                final=index == n_rounds,
+            yield Step.from_trace(
+                index, n_rounds, point.build_model(), trace, published_names=("step length",)
             )
 
 
 class OutputBound(enum.Enum):
     """How output perturbation keeps scores within its bound."""
 
-    CLIP = "clip"  # solve under the nuclear bound, clip before the noise
+    CLIP = "clip"  # solve under the nuclear bound alone, and clip before the noise
     SOLVER = "solver"  # as published: the bound is a constraint of the solver
 
 
@@ -672,6 +677,13 @@ class Output(OneBit, Completion):
             yield dataclasses.replace(step, model=None), step.model if step.final else None
 
     def fit(self, ratings: Ratings, rng: Rng, rounds: Rounds | None = None) -> Steps:
+        """Yield the steps of the solve without noise, the last one with the noisy matrix.
+
+        Args:
+            ratings: training ratings.
+            rng: draws the noise.
+            rounds: the rounds of an earlier `solve_without_noise`; None to solve now.
+        """
         check_dense(ratings.shape, "output perturbation")
         releases = self.guarantee(ratings.public).releases
         max_total = self.radius * math.prod(ratings.shape)
@@ -682,6 +694,6 @@ class Output(OneBit, Completion):
             matrix = solution.predict(*np.indices(ratings.shape, sparse=True))
             clipped = np.clip(matrix, -self.bound, self.bound)
             total = float(np.abs(clipped).sum())
-            if total > max_total:
+            if total > max_total:  # the solver meets the nuclear bound to its tolerance only
                 clipped *= max_total / total
             yield dataclasses.replace(step, model=Dense(releases.matrix.publish(clipped, rng)))

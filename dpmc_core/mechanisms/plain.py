@@ -79,6 +79,7 @@ class NonprivateMechanism(Mechanism):
         cls.nonprivate_counterpart = cls.id
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
+        """Return a guarantee that promises nothing and names what is read."""
         return Guarantee(
             change=RATING,
             notion=Notion.NONE,
@@ -103,6 +104,7 @@ class MaximumLikelihood(Completion, NonprivateMechanism):
     publishes = Publishes.MATRIX
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield the rounds of maximum likelihood on the raw signs."""
         loss = likelihood_loss(self.link, positive_labels(ratings))
         yield from self.solve(loss, ratings, rng, raw=True)
 
@@ -120,6 +122,7 @@ class Majority(NonprivateMechanism):
     publishes = Publishes.ONE_SIGN
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
+        """Yield one step, the log odds of +1."""
         labels = positive_labels(ratings)
         n_positive, count = float(labels.sum()), len(labels)
         # Half a rating on either side keeps the odds finite; a tie counts as +1.
@@ -139,6 +142,7 @@ class GlobalMean(NonprivateMechanism):
     publishes = Publishes.ONE_NUMBER
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
+        """Yield one step, the mean of all ratings."""
         mean = float(ratings.values.mean())
         yield Step.from_trace(1, 1, Constant(mean), {"mean": mean})
 
@@ -156,7 +160,8 @@ class SoftImpute(Recovery, NonprivateMechanism):
         """Yield a step for each penalty of nuclear-norm recovery from the raw ratings."""
         public = ratings.public
         values = scale_to_unit_range(ratings.values, public)
-        variance, rho = self.misfit**2, self.misfit * math.sqrt(len(ratings))
+        variance = self.misfit**2
+        rho = self.misfit * math.sqrt(len(ratings))
         reports = Reports(Pattern.from_ratings(ratings), values, 1.0, variance, rho)
         yield from self.recover(reports, public, rng, raw=True)
 
@@ -195,19 +200,19 @@ def centre_on_means(ratings: Ratings, rng: Rng) -> ResidualRows:
 
 
 def fit_on_most_rated(fit: Fit, ratings: Ratings, rng: Rng) -> Steps:
-    """Fit a method to the most rated items only, as many as its Gram matrix in memory allows.
+    """Fit a method to as many of the most rated items as a Gram matrix may have.
 
-    The models predict other items by user and item means.
+    The models predict the other items by user and item means.
 
     Args:
-        fit: the fit to restrict.
+        fit: the `fit` of the method.
         ratings: the users' ratings.
         rng: the generator of the run.
     """
     if ratings.public.items <= GRAM_LIMIT:
         yield from fit(ratings, rng)
         return
-    item_order = index_most_rated(ratings, GRAM_LIMIT)  # each item's new index, or below 0
+    item_order = index_most_rated(ratings, GRAM_LIMIT)  # each item's new index, or -1
     means_model = centre_on_means(ratings, rng).base
     for step in fit(ratings.select_items(item_order), rng):
         yield replace(
@@ -223,6 +228,7 @@ class UserMean(NonprivateMechanism):
     name = "User mean"
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
+        """Yield one step, the mean of each user's own ratings."""
         yield Step(1, 1, centre_ratings(ratings).base, final=True)
 
 
@@ -298,6 +304,7 @@ class UserFeatureRanking(NonprivateMechanism):
     reads = "each user's own items"
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
+        """Yield one step, scores by the public features of each user's own items."""
         check_interactions(ratings)
         n_users, n_items = ratings.shape
         feature_scores = UserFeatureSums.from_pattern(
@@ -316,6 +323,7 @@ class ItemMean(NonprivateMechanism):
     name = "User and item means"
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield one step, the sum of user and item means."""
         yield Step(1, 1, centre_on_means(ratings, rng).base, final=True)
 
 
@@ -373,6 +381,7 @@ class Popularity(NonprivateMechanism):
     publishes = Publishes.ITEM_COUNTS
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
+        """Yield one step, the number of users of each item."""
         check_interactions(ratings)
         counts = item_sums(Pattern.from_ratings(ratings), ratings.values)
         model = Factors(np.ones((ratings.public.users, 1)), counts[:, None])
@@ -400,13 +409,13 @@ class ItemNeighbours(NonprivateMechanism):
     similarity: Similarity = setting(Similarity.JACCARD, "how alike two items are")
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
+        """Yield one step, scores by each item's most similar items."""
         interactions = binary_matrix(ratings)
         measure = jaccard if self.similarity is Similarity.JACCARD else cosine
         similarities = find_items_sharing_users(interactions, self.neighbours, measure)
         trace = {"neighbours per item": similarities.nnz / ratings.public.items}
-        yield Step(
-            1, 1, ItemScores(interactions, similarities.T.tocsr()), trace, frozenset(trace), True
-        )
+        model = ItemScores(interactions, similarities.T.tocsr())
+        yield Step.from_trace(1, 1, model, trace)
 
 
 @mechanism
@@ -423,13 +432,15 @@ class Ease(NonprivateMechanism):
     ridge: float = setting(1_000.0, "ridge of the regressions (lambda)", above=0, at_most=1e9)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
+        """Yield one step, scores by the weights of all items in the regression of each."""
         check_interactions(ratings)
         item_order = index_most_rated(ratings, GRAM_LIMIT)
         selected = ratings.select_items(item_order)
         weights = ease_weights(selected, self.ridge)
         model: Model = ItemScores(selected.matrix, weights)
         if selected.shape != ratings.shape:
-            # No user's score is lower, so that the remaining items rank last, by their counts.
+            # A score is a sum of some weights of an item, so none is lower than the sum of its
+            # negative ones. The remaining items rank below that, in the order of their counts.
             lowest_score = float(np.minimum(weights, 0.0).sum(axis=0).min())
             counts = item_sums(Pattern.from_ratings(ratings), ratings.values)
             remaining_scores = (lowest_score - 1.0 / (1.0 + counts))[:, None]

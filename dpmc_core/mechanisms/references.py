@@ -36,7 +36,7 @@ from dpmc_core.solvers.ranking import decorrelate_columns
 from dpmc_core.solvers.rows import factors_with_offsets, gram_products, item_sums
 
 _FOLDS = 10  # folds of the ratings, which are held out in turn
-_MIN_HELD_OUT = 2_000  # ratings that are held out in all, where there are as many
+_MIN_HELD_OUT = 2_000  # ratings that are held out in all folds together, if there are as many
 _MAX_WEIGHING_RATINGS = 1_000_000  # ratings that the weights of the models are fitted to
 _PRIOR_RATINGS = 100.0  # ratings that the prior on the weights counts for
 _MIN_RATINGS = 200  # fewest ratings of which some can be held out
@@ -68,6 +68,7 @@ class ReferenceBinary(NonprivateMechanism):
     publishes = Publishes.MATRIX
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
+        """Yield the rounds of the noise-aware estimator on the raw signs."""
         from dpmc_core.solvers.noisy_reports import complete_signs
 
         signs = 2 * positive_labels(ratings) - 1
@@ -92,7 +93,8 @@ class ReferenceRatings(NonprivateMechanism):
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         """Yield the rounds of variational Bayes, and last the weighted sum of the three models."""
-        weights, seed = self._fit_weights(ratings, rng), int(rng.integers(2**63))
+        weights = self._fit_weights(ratings, rng)
+        seed = int(rng.integers(2**63))
         total = self.rounds + 1
         for step in self._fit_variational_bayes(ratings):
             yield replace(step, total=total, final=False)
@@ -115,23 +117,28 @@ class ReferenceRatings(NonprivateMechanism):
 
         if len(ratings) > 2 * _MAX_WEIGHING_RATINGS:
             is_sampled = rng.random(ratings.public.users) < _MAX_WEIGHING_RATINGS / len(ratings)
+            # The sampled users are numbered from 0 again.
             sampled = ratings.select(is_sampled[ratings.users])
             public = replace(sampled.public, users=int(is_sampled.sum()))
             users = (np.cumsum(is_sampled, dtype=np.int32) - 1)[sampled.users]
             ratings = replace(sampled, users=users, public=public, user_ids=None)
         fold = rng.integers(_FOLDS, size=len(ratings))
-        middle, predictions = ratings.public.middle, []
-        n_folds = min(_FOLDS, math.ceil(_FOLDS * _MIN_HELD_OUT / len(ratings)))
         if len(ratings) < _MIN_RATINGS or len(np.unique(fold)) < _FOLDS:
             return np.array([1.0, 0.0, 0.0])
-        for is_held_out in (fold == k for k in range(n_folds)):
+        n_folds = min(_FOLDS, math.ceil(_FOLDS * _MIN_HELD_OUT / len(ratings)))
+        middle = ratings.public.middle
+        predictions = []
+        for k in range(n_folds):
+            is_held_out = fold == k
             train, test = ratings.select(~is_held_out), ratings.select(is_held_out)
             *_, last = self._fit_variational_bayes(train)
             models = [last.model, *_fit_private_without_noise(train, int(rng.integers(2**63)))]
             fold_predictions = [model.predict(test.users, test.items) for model in models if model]
             predictions.append(np.column_stack([*fold_predictions, test.values]) - middle)
         *model_columns, values = np.concatenate(predictions).T
-        design, prior_weights = np.column_stack(model_columns), np.eye(len(model_columns))[0]
+        design = np.column_stack(model_columns)
+        # The prior is a further row of the least-squares problem for each weight.
+        prior_weights = np.eye(len(model_columns))[0]
         prior_scale = np.sqrt(_PRIOR_RATINGS * (design**2).mean(axis=0))
         rows = np.vstack([design, np.diag(prior_scale)])
         target = np.append(values, prior_scale * prior_weights)
@@ -142,7 +149,8 @@ class ReferenceRatings(NonprivateMechanism):
         """Fit effects and factors by variational Bayes, and yield a step for each round."""
         from dpmc_core.solvers.noisy_reports import fit_effects_and_taste
 
-        entries, half_width = Pattern.from_ratings(ratings), ratings.public.half_width
+        entries = Pattern.from_ratings(ratings)
+        half_width = ratings.public.half_width
         mean = float(ratings.values.mean())
         values = (ratings.values - mean) / half_width
         posteriors = fit_effects_and_taste(
@@ -166,10 +174,16 @@ class ReferenceRatings(NonprivateMechanism):
 def _fit_private_without_noise(ratings: Ratings, seed: int) -> list[Factors]:
     """Fit the private estimator without noise, and again with who rated what as an item feature.
 
+    Args:
+        ratings: the users' ratings.
+        seed: seeds both fits.
+
     Returns:
         The two models.
     """
-    entries, n = Pattern.from_ratings(ratings), ratings.public.items
+    entries = Pattern.from_ratings(ratings)
+    n = ratings.public.items
+    # The main directions of who rated what, each user's row scaled to length 1.
     rated_products = gram_products(
         entries.build_matrix(np.ones(len(ratings))), 1.0 / np.sqrt(np.maximum(entries.counts, 1))
     )
@@ -178,7 +192,8 @@ def _fit_private_without_noise(ratings: Ratings, seed: int) -> list[Factors]:
     rated_features = {
         "who rated what": decorrelate_columns(vectors / np.sqrt(counts)[:, None], counts)
     }
-    method, fitted = PrivateEffects(epsilon=1e6), []  # its noise is negligible
+    method = PrivateEffects(epsilon=1e6)  # its noise is negligible
+    fitted = []
     for extra_features in ({}, rated_features):
         extended = ratings.with_item_features(
             {**ratings.item_features, **extra_features}
@@ -193,9 +208,14 @@ def _fit_private_without_noise(ratings: Ratings, seed: int) -> list[Factors]:
 def _blend_models(models: Sequence[Model | None], weights: Floats, public: PublicFacts) -> Factors:
     """Return the middle of the range plus the weighted sum of the models' deviations from it.
 
-    All models are factors.
+    Args:
+        models: the models, all of which are factors.
+        weights: array of shape (n_models,).
+        public: the public facts, which state the middle of the range.
     """
     factor_models = [model for model in models if isinstance(model, Factors)]
+    # Each model's factors contain the middle of the range, too: the offset is what the weights
+    # leave of it.
     left = np.hstack(
         [weight * model.left for weight, model in zip(weights, factor_models, strict=True)]
     )
@@ -230,7 +250,7 @@ class ReferenceRanking(NonprivateMechanism):
         seed = int(rng.integers(2**63))
         total = len(_CANDIDATES) + 1
         candidates = list(_CANDIDATES)
-        hit_ratios = {candidate.name: 0.0 for candidate in candidates}
+        hit_ratios = {candidate.name: 0.0 for candidate in candidates}  # the best of each kind
         if math.prod(ratings.shape) > _LARGE_CELLS:
             candidates_by_type = [
                 [method for method in _CANDIDATES if type(method) is method_type]
@@ -245,7 +265,7 @@ class ReferenceRanking(NonprivateMechanism):
             hit_ratios[candidate.name] = max(hit_ratios[candidate.name], hit_ratio)
             trace = {f"validation HR@10, {name}": value for name, value in hit_ratios.items()}
             yield Step.from_trace(index, total, None, trace)
-            if candidate is candidates[-1]:
+            if candidate is candidates[-1]:  # of the best kind, all other settings are tried, too
                 same_type = (peer for peer in _CANDIDATES if type(peer) is type(best))
                 candidates += [peer for peer in same_type if peer not in candidates]
         final = replace(best, rounds=self.rounds) if isinstance(best, Ials) else best
@@ -276,6 +296,12 @@ def _measure_hit_ratio(method: Mechanism, ratings: Ratings, is_held_out: Bools, 
     """Return HR@10 of the held-out interactions for a method that is fitted to the others.
 
     It is 0 for every method if no interaction is held out, or none can be ranked.
+
+    Args:
+        method: the method to fit.
+        ratings: the interactions.
+        is_held_out: mask of shape (n_ratings,).
+        seed: seeds the fit and the ranking candidates.
     """
     if not is_held_out.any():
         return 0.0

@@ -26,14 +26,14 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy  # loads scipy.special where it is first used: a third of the import of this package
+import scipy  # loads scipy.special at its first use, which saves a third of this package's import
 
 from dpmc_core.arrays import Floats
 from dpmc_core.errors import InvalidSetting, check_number
 
 _ROOT_TWO = math.sqrt(2)
 _ROOT_HALF_PI = math.sqrt(math.pi / 2)
-# Error of ln delta as evaluated here; what is promised keeps this distance.
+# Bound on the error of ln delta as it is evaluated here; promises leave this much room.
 _LOG_DELTA_ERROR = 1e-12
 _CACHE_SIZE = 4096  # cached results: a guarantee needs the same ones again and again
 # A calibrated budget, composed again in floating point, never exceeds its target.
@@ -61,7 +61,7 @@ class Loss:
 
     Losses are added, also adaptively, starting from `Loss()`; a budget is divided the same way. The
     epsilons of pure releases add up, and so do the squares of Gaussian ratios. A Gaussian release
-    with a budget of its own has sigma = l2 / budget.mu.
+    that spends a budget has sigma = l2 sensitivity / budget.mu.
 
     Attributes:
         epsilon: sum of the epsilons of pure releases.
@@ -83,6 +83,7 @@ class Loss:
         return cls(math.fsum(releases.epsilon * releases.times for releases in pure), 0.0, pure)
 
     def __add__(self, other: Loss) -> Loss:
+        """Return the loss of both together; equal pure releases are counted together."""
         times = Counter({(p.epsilon, p.laplace): p.times for p in self.pure})
         times.update({(p.epsilon, p.laplace): p.times for p in other.pure})
         pure = tuple(
@@ -91,7 +92,10 @@ class Loss:
         return Loss(self.epsilon + other.epsilon, math.hypot(self.mu, other.mu), pure)
 
     def __mul__(self, share: float) -> Loss:
-        """Return a share or a multiple; epsilon and the square of mu are scaled alike."""
+        """Return a share or a multiple; epsilon and the square of mu are scaled alike.
+
+        The epsilon of the result counts as that of a single pure release.
+        """
         return Loss(self.epsilon * share, self.mu * math.sqrt(share))
 
     def __truediv__(self, n_parts: float) -> Loss:
@@ -131,8 +135,9 @@ class Loss:
     def attacker_accuracy(self, prior: float = 0.5) -> float:
         """Return the probability with which the best attacker guesses which data set was used.
 
-        It is the sum over all outputs o of max(prior P(o | first), (1 - prior) P(o | second)).
-        Without any release the attacker is right with probability max(prior, 1 - prior).
+        It is the sum over all outputs o of max(prior P(o | first), (1 - prior) P(o | second)),
+        which is p + (1 - p) delta(ln(p / (1 - p))) with p = max(prior, 1 - prior). Without any
+        release the attacker is right with probability p.
 
         Args:
             prior: probability of the first data set before the release.
@@ -151,6 +156,10 @@ def gaussian_log_delta(epsilon: float, mu: float) -> float:
 
     It is computed as ln phi(u) + ln(R(u) - R(u + mu)) with u = epsilon/mu - mu/2 and the Mills
     ratio R(x) = Phi(-x)/phi(x), because e^eps phi(u + mu) = phi(u): nothing underflows.
+
+    Args:
+        epsilon: at least 0.
+        mu: at least 0; infinity stands for no noise.
     """
     check_number("epsilon", epsilon, at_least=0)
     _check_ratio(mu)
@@ -164,8 +173,9 @@ def gaussian_log_delta(epsilon: float, mu: float) -> float:
             float(scipy.special.ndtr(-u))
             - math.exp(epsilon + float(scipy.special.log_ndtr(-u - mu)))
         )
-    is_near = mu > 0.01 and u <= 1e4
-    gap = float(_mills(u) - _mills(u + mu) if is_near else _mills_gap(np.array(u), mu))
+    # The plain difference, where it is accurate, is what `_mills_gap` returns, without its arrays.
+    is_accurate = mu > 0.01 and u <= 1e4
+    gap = float(_mills(u) - _mills(u + mu) if is_accurate else _mills_gap(np.array(u), mu))
     return -0.5 * u * u - 0.5 * math.log(2 * math.pi) + math.log(gap) if gap > 0 else -math.inf
 
 
@@ -173,12 +183,16 @@ def _mills_gap(u: Floats, mu: float) -> Floats:
     """Return R(u) - R(u + mu) of the Mills ratio R, with a relative error of about 1e-12.
 
     Above u = 1e4, where delta is zero in floating point, it is only bounded.
+
+    Args:
+        u: array of any shape.
+        mu: the Gaussian ratio, above 0.
     """
-    # Above 1e4 delta has underflowed long before, and -R'(t) < 1/t^2.
+    # The bound above 1e4 is mu times the bound 1/t^2 on -R'(t).
     tail_gap = mu / np.maximum(np.abs(u), 1.0) / np.maximum(np.abs(u), 1.0)
     if mu > 0.01:
         return np.where(u > 1e4, tail_gap, _mills(u) - _mills(u + mu))
-    # The difference of two nearly equal numbers: integrate -R'(t) = 1 - t R(t) instead.
+    # A small mu makes both terms nearly equal, so -R'(t) = 1 - t R(t) is integrated instead.
     nodes, weights = np.polynomial.legendre.leggauss(3)
     t = u[..., None] + 0.5 * mu * (1.0 + nodes)
     return np.where(u > 1e4, tail_gap, 0.5 * mu * ((1.0 - t * _mills(t)) @ weights))
@@ -196,13 +210,23 @@ def _check_ratio(mu: float) -> None:
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
-    """Return delta(epsilon) of the Gaussian mechanism with ratio mu."""
+    """Return delta(epsilon) of the Gaussian mechanism with ratio mu.
+
+    Args:
+        epsilon: at least 0.
+        mu: l2 sensitivity / sigma.
+    """
     return math.exp(gaussian_log_delta(epsilon, mu))
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def gaussian_epsilon(mu: float, delta: float) -> float:
-    """Return the smallest epsilon at which ratio mu is (epsilon, delta)-DP, never understated."""
+    """Return the smallest epsilon at which ratio mu is (epsilon, delta)-DP, never understated.
+
+    Args:
+        mu: l2 sensitivity / sigma.
+        delta: at least 0 and below 1; at 0 the epsilon is infinite unless mu is 0.
+    """
     check_number("delta", delta, at_least=0, below=1)
     _check_ratio(mu)
     if mu == 0:
@@ -221,7 +245,12 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """Return the largest ratio mu that is (epsilon, delta)-DP, never overstated."""
+    """Return the largest ratio mu that is (epsilon, delta)-DP, never overstated.
+
+    Args:
+        epsilon: above 0.
+        delta: above 0 and below 1.
+    """
     check_number("epsilon", epsilon, above=0)
     check_number("delta", delta, above=0, below=1)
     target = math.log(delta) - _LOG_DELTA_ERROR
@@ -233,7 +262,8 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 def _find_boundary(holds: Callable[[float], bool], start: float) -> float:
     """Return the smallest positive x with holds(x), for a condition that holds from some x on.
 
-    Bisection on a geometric scale down to neighbouring floats; the returned end holds.
+    Doubling or halving encloses x between two ends, which are then bisected to a relative distance
+    of 1e-14. The condition holds at the end that is returned.
     """
     high = start
     while not holds(high):
@@ -284,7 +314,12 @@ def channel_epsilon(channel: Floats) -> float:
 
 
 def attacker_certainty(epsilon: float, delta: float = 0.0) -> float:
-    """Return an attacker's best posterior from an even prior, (e^eps + delta)/(1 + e^eps) <= 1."""
+    """Return an attacker's best posterior from an even prior, (e^eps + delta)/(1 + e^eps) <= 1.
+
+    Args:
+        epsilon: at least 0; infinity means that the output may reveal the input.
+        delta: at least 0 and below 1.
+    """
     if math.isinf(epsilon):
         return 1.0
     odds = math.exp(-epsilon)
@@ -293,10 +328,10 @@ def attacker_certainty(epsilon: float, delta: float = 0.0) -> float:
 
 # --- pure releases, and both kinds together, at delta > 0 ---------------------------------------
 
-_GRID_POINTS = 2**17  # of a grid of losses, roughly and at most
-_ADDED_VARIANCE = 1e-5  # variance that a grid adds, of the variance there is
-_LOG_TAIL = math.log(1e18)  # one part of so many beyond either end of a grid
-_TRANSFORM_ERROR = 1e-15  # rounding of a transform and what is left out, of the largest mass there
+_GRID_POINTS = 2**17  # approximate limit of the points of a grid of losses
+_ADDED_VARIANCE = 1e-5  # largest variance that a grid adds, as a share of the variance of the loss
+_LOG_TAIL = math.log(1e18)  # at most one part in 1e18 of the mass lies beyond either end of a grid
+_TRANSFORM_ERROR = 1e-15  # rounding of a transform and mass beyond the grid, of a total mass of 1
 _MAX_EXACT_RELEASES = 10_000_000  # releases of one epsilon that are summed one by one
 
 
@@ -319,7 +354,8 @@ def composed_epsilon(pure: tuple[PureReleases, ...], mu: float, delta: float) ->
     target = delta * (1 - 1e-12)
     if loss_distribution.delta(0.0) <= target:
         return 0.0
-    if loss_distribution.delta(high) > target:  # the grid is too coarse to say anything
+    # `high` adds what both kinds spend by themselves. A coarse grid may say even more.
+    if loss_distribution.delta(high) > target:
         return high
     return bisect(
         lambda epsilon: loss_distribution.delta(epsilon) > target, 0.0, high, relative=1e-8
@@ -386,7 +422,7 @@ class _BinomialLoss:
         if mu > 0 or len(pure) > 1 or pure[0].laplace or pure[0].times > _MAX_EXACT_RELEASES:
             return None
         epsilon, n, _ = pure[0]
-        i = np.arange(n // 2 + 1.0)  # the others have no positive loss
+        i = np.arange(n // 2 + 1.0)  # a larger i gives a negative loss, which adds nothing to delta
         log_coefficients = (
             scipy.special.gammaln(n + 1)
             - scipy.special.gammaln(i + 1)
@@ -440,32 +476,28 @@ class _GridLoss:
             delta: the delta at which epsilon is sought; None if an epsilon is given.
             epsilon: the epsilon at which delta is sought; None if a delta is given.
         """
-        total = sum(releases.times for releases in pure)
+        # One loss lies in -epsilon..epsilon, and its standard deviation never exceeds 2.
         variance = math.fsum(p.times * min(p.epsilon, 2.0) ** 2 for p in pure) + mu * mu
+        # Splitting a mass between points of this distance adds a variance of at most step^2 / 4.
+        total = sum(releases.times for releases in pure)
         step = 2 * math.sqrt(_ADDED_VARIANCE * variance / total)
+        # The grid must span twenty standard deviations of the total, and every single loss.
         largest = max(releases.epsilon for releases in pure)
         step = max(step, 20 * math.sqrt(variance) / _GRID_POINTS, 4 * largest / _GRID_POINTS)
-        step = largest / max(1, math.floor(largest / step))  # so the distribution ends on the grid
+        step = largest / max(1, math.floor(largest / step))  # so that the largest loss is on it
         distributions = [_discretise_loss(releases, step) for releases in pure]
+        starts = [start for start, _ in distributions]
         tilt = _choose_tilt(pure, distributions, step, mu, math.sqrt(variance), delta, epsilon)
         tilted = [
             _tilt_distribution(distribution, start, tilt, step)
             for start, distribution in distributions
         ]
-        starts, log_mean = [start for start, _ in distributions], 0.0
+        log_mean = 0.0
         for releases, (_, log_moment) in zip(pure, tilted, strict=True):
             log_mean += releases.times * log_moment
-        low, high = _find_window(pure, starts, [distribution for distribution, _ in tilted])
-        size = 1 << max(1, (high - low).bit_length())
-        spectrum = np.ones(size // 2 + 1, dtype=complex)
-        for releases, (distribution, _) in zip(pure, tilted, strict=True):
-            wrapped = np.bincount(np.arange(len(distribution)) % size, distribution, size)
-            spectrum *= np.fft.rfft(wrapped) ** releases.times
-        first_index = sum(
-            releases.times * start for releases, start in zip(pure, starts, strict=True)
-        )
-        masses = np.roll(np.fft.irfft(spectrum, size), (first_index - low) % size)
-        masses = np.maximum(masses[: high - low + 1], 0.0)
+        tilted_distributions = [distribution for distribution, _ in tilted]
+        low, high = _find_window(pure, starts, tilted_distributions)
+        masses = _convolve(pure, starts, tilted_distributions, low, high)
         losses: Floats = step * np.arange(low, high + 1.0)
         return cls(losses, masses, tilt, log_mean, mu)
 
@@ -478,15 +510,18 @@ class _GridLoss:
             excess = excess[is_above]
         else:
             logs, masses = _gaussian_log_deltas(excess, self.mu), self.masses
-        # The probability of a loss is its mass times exp(log_mean - tilt loss).
-        start = self.log_mean - self.tilt * epsilon
+        # The probability of a loss is its mass times exp(log_mean - tilt loss), which is
+        # exp(log_factor + tilt excess).
+        log_factor = self.log_mean - self.tilt * epsilon
         logs = logs + self.tilt * excess
         max_log = float(logs.max(initial=-math.inf))
         weighted_sum = float(masses @ np.exp(logs - max_log)) if math.isfinite(max_log) else 0.0
+        # Errors of the masses are weighted like the masses: exp(tilt excess) times the delta at
+        # that excess is at most exp(tilt (tilt + 1) mu^2 / 2), by Chernoff's bound.
         log_error = (
-            start + math.log(_TRANSFORM_ERROR) + self.tilt * (self.tilt + 1) * self.mu**2 / 2
+            log_factor + math.log(_TRANSFORM_ERROR) + self.tilt * (self.tilt + 1) * self.mu**2 / 2
         )
-        return weighted_sum * math.exp(min(start + max_log, 600.0)) + math.exp(
+        return weighted_sum * math.exp(min(log_factor + max_log, 600.0)) + math.exp(
             min(log_error, 600.0)
         )
 
@@ -498,6 +533,10 @@ def _discretise_loss(releases: PureReleases, step: float) -> tuple[int, Floats]:
     stays. This spreads the likelihood ratio, which makes the two data sets no harder to
     distinguish.
 
+    Args:
+        releases: the releases, of which one is discretised.
+        step: the distance of grid points.
+
     Returns:
         The index of the first grid point, and the probabilities of that and the following points.
     """
@@ -508,10 +547,12 @@ def _discretise_loss(releases: PureReleases, step: float) -> tuple[int, Floats]:
     if releases.laplace:
         clipped_edges = np.clip(edges, -end, end)
         _split_mass(masses[:-1], masses[1:], *_laplace_masses(clipped_edges, edges[:-1], end), step)
+    # Single points at both ends: the two outputs of a randomised response, or the numbers beyond
+    # both means, where the likelihood ratio of Laplace noise is constant.
     end_probability = 0.5 if releases.laplace else 1 / (1 + math.exp(-end))
     for loss, p in ((end, end_probability), (-end, end_probability * math.exp(-end))):
         k = min(math.floor(loss / step) - low, len(edges) - 2)
-        q = p * math.exp(edges[k] - loss)
+        q = p * math.exp(edges[k] - loss)  # without the change, an output is e^-loss as likely
         _split_mass(masses[k : k + 1], masses[k + 1 : k + 2], np.array([p]), np.array([q]), step)
     return low, masses
 
@@ -525,11 +566,15 @@ def _split_mass(
 ) -> None:
     """Split masses between the grid points below and above each of them, in place.
 
+    The upper share u keeps the probability without the change: (p - u) + u e^-step = q, in units of
+    e^-(loss of the point below).
+
     Args:
         lower_masses: array of shape (n,), of the grid points below, to which the shares are added.
-        upper_masses: array of shape (n,), of the grid points above, likewise.
+        upper_masses: array of shape (n,), of the grid points above, to which they are added, too.
         p: array of shape (n,), the probability of each mass with the change.
-        q: array of shape (n,), that without the change, times e^(loss of the point below).
+        q: array of shape (n,), its probability without the change, times e^(loss of the point
+            below).
         step: the distance of grid points.
     """
     upper = np.clip((p - q) / -math.expm1(-step), 0.0, p)
@@ -554,6 +599,8 @@ def _laplace_masses(inside: Floats, edges: Floats, s: float) -> tuple[Floats, Fl
         The arrays p and q that `_split_mass` takes, both of shape (n,).
     """
     low, high = inside[:-1], inside[1:]
+    # Integrals of the density of the loss t, e^((t - s)/2) / 4 with and e^(-(t + s)/2) / 4 without
+    # the change.
     p = 0.5 * (np.exp((high - s) / 2) - np.exp((low - s) / 2))
     q = 0.5 * (np.exp(edges - (low + s) / 2) - np.exp(edges - (high + s) / 2))
     return p, q
@@ -579,6 +626,37 @@ def _tilt_distribution(
     weights = np.exp(logs - max_log)
     total = float(weights.sum())
     return weights / total, max_log + math.log(total)
+
+
+def _convolve(
+    pure: tuple[PureReleases, ...],
+    starts: list[int],
+    distributions: list[Floats],
+    low: int,
+    high: int,
+) -> Floats:
+    """Return the distribution of the sum of all losses between two grid indices.
+
+    Args:
+        pure: the pure releases.
+        starts: the first grid index of the loss of each.
+        distributions: the probabilities of the loss of each, from that index on.
+        low: the first index of the result.
+        high: the last index of the result.
+
+    Returns:
+        Array of shape (high - low + 1,).
+    """
+    # A Fourier transform multiplies the spectra. It is cyclic: indices count modulo its size.
+    size = 1 << max(1, (high - low).bit_length())
+    spectrum = np.ones(size // 2 + 1, dtype=complex)
+    for releases, distribution in zip(pure, distributions, strict=True):
+        wrapped = np.bincount(np.arange(len(distribution)) % size, distribution, size)
+        spectrum *= np.fft.rfft(wrapped) ** releases.times
+    # Index 0 of the inverse is the sum of all first indices. It is turned to begin at `low`.
+    first_index = sum(releases.times * start for releases, start in zip(pure, starts, strict=True))
+    masses = np.roll(np.fft.irfft(spectrum, size), (first_index - low) % size)
+    return np.maximum(masses[: high - low + 1], 0.0)
 
 
 def _choose_tilt(
@@ -648,22 +726,28 @@ def _find_window(
                 for start, probabilities in zip(starts, distributions, strict=True)
             )
             total = math.fsum(p.times * moment for p, moment in zip(pure, log_moments, strict=True))
+            # Chernoff: P[sign loss > x] <= exp(total - t x), which is 1e-18 at this x.
             bounds.append((total + _LOG_TAIL) / t)
         ends.append(sign * min(bounds))
     return max(first, math.floor(ends[1])), min(last, math.ceil(ends[0]))
 
 
 def _gaussian_log_deltas(epsilons: Floats, mu: float) -> Floats:
-    """Return ln delta of a Gaussian mechanism at epsilons of any sign; see `gaussian_log_delta`."""
+    """Return ln delta of a Gaussian mechanism at epsilons of any sign; see `gaussian_log_delta`.
+
+    Args:
+        epsilons: array of shape (n,).
+        mu: the Gaussian ratio, above 0.
+    """
     u = epsilons / mu - mu / 2
     log_deltas = np.full(len(u), -math.inf)
-    is_near = u < -5
-    log_deltas[is_near] = np.log(
-        scipy.special.ndtr(-u[is_near])
-        - np.exp(epsilons[is_near] + scipy.special.log_ndtr(-u[is_near] - mu))
+    is_near_one = u < -5  # delta is close to one: the plain difference loses nothing
+    log_deltas[is_near_one] = np.log(
+        scipy.special.ndtr(-u[is_near_one])
+        - np.exp(epsilons[is_near_one] + scipy.special.log_ndtr(-u[is_near_one] - mu))
     )
-    tail = u[~is_near]
+    tail = u[~is_near_one]
     gap = _mills_gap(tail, mu)
     with np.errstate(divide="ignore"):
-        log_deltas[~is_near] = -0.5 * tail * tail - 0.5 * math.log(2 * math.pi) + np.log(gap)
+        log_deltas[~is_near_one] = -0.5 * tail * tail - 0.5 * math.log(2 * math.pi) + np.log(gap)
     return log_deltas

@@ -64,11 +64,9 @@ def canary_bound(
     end = math.log(guesses) + max(10.0, 1.0 - math.log(confidence))
     grid = np.linspace(0.0, end, 201).tolist()
     first_consistent = next(k for k, epsilon in enumerate(grid) if not is_refuted(epsilon))
-    return (
-        bisect(is_refuted, grid[first_consistent - 1], grid[first_consistent], 1e-9)[0]
-        if first_consistent
-        else 0.0
-    )
+    if first_consistent == 0:
+        return 0.0
+    return bisect(is_refuted, grid[first_consistent - 1], grid[first_consistent], 1e-9)[0]
 
 
 def canary_p_value(
@@ -128,10 +126,10 @@ def gaussian_canary_bound(
 def _is_refuted(mu: float, canaries: int, guesses: int, right: int, level: float) -> bool:
     """Return whether a mu-GDP run has `right` of `guesses` right with probability below `level`.
 
-    The recursion goes from i = `right` down to 1. In it r and h are the probabilities of at least i
-    right guesses, weighted by the shares of canaries that are guessed right and wrong. The
-    trade-off curve of mu bounds h from below by r, and their sum cannot exceed the share of
-    canaries that are guessed.
+    The recursion of the paper (see `gaussian_canary_bound`) starts at `right` and counts i down to
+    0. In it r and h are the probabilities of at least i right guesses, weighted by the shares of
+    canaries that are guessed right and wrong. The trade-off curve of mu bounds h from below by r.
+    Both only grow, and their sum cannot exceed the share of canaries that are guessed.
     """
     share = level / canaries
     r, h = share * right, share * (guesses - right)
@@ -165,5 +163,11 @@ def clopper_pearson(count: int, total: int, *, lower: bool, error_probability: f
 
 
 def _binomial_tail(counts: Ints, n: int, q: float) -> Floats:
-    """Return P[Bin(n, q) >= count] for each count in 0..n."""
+    """Return P[Bin(n, q) >= count] for each count.
+
+    Args:
+        counts: array of any shape, integers up to n.
+        n: number of trials.
+        q: probability of a success.
+    """
     return np.where(counts <= 0, 1.0, betainc(np.maximum(counts, 1), n - counts + 1, q))

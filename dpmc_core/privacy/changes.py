@@ -32,6 +32,7 @@ class Change(enum.Enum):
     protects: str
     relation: str
 
+    # The first three texts of each member are its column, its unit and its neighbours.
     RATING = (
         *("value", "value", "replace"),
         "per rating",
@@ -66,6 +67,7 @@ class Change(enum.Enum):
     def __new__(
         cls, column: str, unit: str, neighbours: str, label: str, protects: str, relation: str
     ) -> Change:
+        """Create a member, whose value is the name of its column."""
         change = object.__new__(cls)
         change._value_ = column
         change.unit, change.neighbours = unit, neighbours
@@ -141,7 +143,7 @@ def sensitivity_at(table: Sensitivity, change: Change, public: PublicFacts) -> f
         (USER_REPLACED, ROW_VALUES, 1),
     )
     bounds = dict(table)
-    for _ in Change:
+    for _ in Change:  # no chain of steps is longer than the number of changes
         for start, end, factor in steps:
             if start in bounds:
                 bounds[end] = min(bounds.get(end, math.inf), factor * bounds[start])

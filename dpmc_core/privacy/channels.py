@@ -33,7 +33,12 @@ def _to_dense_symbols(rows: Any) -> Ints:
 
 
 def flip_probability(epsilon: float, n_others: int = 1) -> float:
-    """Return the chance of each wrong symbol in randomised response, 1/(e^epsilon + n_others)."""
+    """Return the probability of each wrong symbol in randomised response, 1/(e^epsilon + n_others).
+
+    Args:
+        epsilon: the budget of a symbol.
+        n_others: the number of wrong symbols; 1 for a bit.
+    """
     return 1 / (math.exp(min(epsilon, _MAX_EXPONENT)) + n_others)
 
 
@@ -43,11 +48,15 @@ class Channel(Release):
 
     @property
     def cell_epsilon(self) -> float:
-        """Largest log-likelihood ratio of one cell, over all outputs and pairs of inputs."""
+        """The largest log-likelihood ratio of one cell, over all outputs and pairs of inputs."""
         raise NotImplementedError
 
     def loss(self, sensitivity: float) -> Loss:
-        """Return the loss of a change of `sensitivity` cells in all publications."""
+        """Return the loss of a change of cells in all publications.
+
+        Args:
+            sensitivity: the number of changed cells.
+        """
         if sensitivity == 0:  # no loss, even if the channel alone is unbounded
             return Loss()
         cells = count_equal_parts(sensitivity)
@@ -179,17 +188,17 @@ class LocalChannel(Channel):
 
     @property
     def reported_if_missing(self) -> float:
-        """Probability that a cell without a rating is reported."""
+        """The probability that a cell without a rating is reported."""
         raise NotImplementedError
 
     @property
     def reported_if_rated(self) -> float:
-        """Probability that a rated cell is reported."""
+        """The probability that a rated cell is reported."""
         raise NotImplementedError
 
     @property
     def debias_factor(self) -> float:
-        """Factor c in E[report | rating x] = c x, for centred ratings; no report counts as 0."""
+        """The c in E[report | rating x] = c x, for centred ratings; no report counts as 0."""
         raise NotImplementedError
 
     def second_moment(self, mean_square: float, density: float) -> float:
@@ -223,12 +232,11 @@ class LocalChannel(Channel):
         self._check_values(rows.data)
         self._check_shape(rows)  # type: ignore[arg-type]  # it has the shape and ndim of an array
         users, items = rows.shape
+        # The arrays are allocated once, with room for 8 standard deviations above the mean.
         expected = self.reported_if_missing * users * items + self.reported_if_rated * rows.nnz
         capacity = int(expected + 8 * math.sqrt(expected)) + 64
-        indices, data = (
-            np.empty(capacity, dtype=np.int32),
-            np.empty(capacity, dtype=self.report_dtype),
-        )
+        indices = np.empty(capacity, dtype=np.int32)
+        data = np.empty(capacity, dtype=self.report_dtype)
         indptr: NDArray[Any] = np.zeros(users + 1, dtype=np.int64)
         step = max(1, int(_REPORTS_PER_BLOCK * users / max(expected, 1.0)))
         n_filled = 0
@@ -237,11 +245,11 @@ class LocalChannel(Channel):
             block = slice(start, min(start + step, users))
             cells, values = self._draw_reports(rows, block, rng)
             end = n_filled + len(cells)
-            if end > len(data):  # a chance below 1e-12
+            if end > len(data):  # with a probability below 1e-12
                 indices, data = np.resize(indices, 2 * end), np.resize(data, 2 * end)
             indices[n_filled:end], data[n_filled:end] = cells % items, values
-            width = block.stop - block.start
-            ends = np.searchsorted(cells, np.arange(1, width + 1) * items)
+            n_rows = block.stop - block.start
+            ends = np.searchsorted(cells, np.arange(1, n_rows + 1) * items)
             indptr[block.start + 1 : block.stop + 1] = n_filled + ends
             n_filled = end
         if n_filled <= np.iinfo(np.int32).max:  # otherwise SciPy widens both index arrays
@@ -329,7 +337,12 @@ class ModifiedLaplace(LocalChannel):
 
     @classmethod
     def from_epsilon(cls, epsilon: float, **release: Any) -> ModifiedLaplace:
-        """Build the published channel for a budget per cell."""
+        """Build the published channel (Definition 2).
+
+        Args:
+            epsilon: budget per cell.
+            release: further fields of the release.
+        """
         return cls(flip=flip_probability(epsilon / 2), scale=2 / epsilon, **release)
 
     def __post_init__(self) -> None:
@@ -339,7 +352,7 @@ class ModifiedLaplace(LocalChannel):
 
     @property
     def cell_epsilon(self) -> float:
-        """Largest log-likelihood ratio of one cell."""
+        """The largest log-likelihood ratio of one cell."""
         odds = math.log((1 - self.flip) / self.flip)
         # Two ratings differ by up to 2. A rating and a missing cell, whose report is centred at 0,
         # differ by up to 1 and in how likely they are reported.
@@ -354,15 +367,15 @@ class ModifiedLaplace(LocalChannel):
 
     @property
     def reported_if_missing(self) -> float:
-        """Probability that a cell without a rating is reported."""
+        """The probability that a cell without a rating is reported."""
         return self.flip
 
     @property
     def reported_if_rated(self) -> float:
-        """Probability that a rated cell is reported."""
+        """The probability that a rated cell is reported."""
         return 1 - self.flip
 
-    debias_factor = reported_if_rated
+    debias_factor = reported_if_rated  # the noise of a reported rating has mean 0
 
     @property
     def report_dtype(self) -> type[np.generic]:
@@ -397,7 +410,7 @@ class ModifiedLaplace(LocalChannel):
 
 
 def _to_dense_cells(rows: Any) -> tuple[Bools, Floats]:
-    """Return the mask of stored cells and all values, 0 elsewhere, as dense matrices."""
+    """Return the mask of stored cells, and all values with 0 in other cells, as dense arrays."""
     stored = rows.copy()
     stored.data = np.ones_like(stored.data)
     return stored.toarray() > 0, rows.toarray().astype(float)
@@ -426,7 +439,7 @@ class SymbolChannel(LocalChannel, MatrixChannel):
 
     @classmethod
     def symmetric(cls, epsilon: float, levels: tuple[float, ...], **release: Any) -> SymbolChannel:
-        """Build the channel that keeps a symbol or replaces it by each other one alike.
+        """Build the channel that keeps a symbol or replaces it by any other, all equally likely.
 
         It keeps a symbol with probability e^eps / (e^eps + d) (Zheng, Definition 3).
 
@@ -443,17 +456,17 @@ class SymbolChannel(LocalChannel, MatrixChannel):
 
     @property
     def reported_if_missing(self) -> float:
-        """Probability that a cell without a rating is reported."""
+        """The probability that a cell without a rating is reported."""
         return math.fsum(self.channel[0][1:])  # 1 - channel[0][0] would round a rare report to 0
 
     @property
     def reported_if_rated(self) -> float:
-        """Probability that a rated cell is reported."""
+        """The probability that a rated cell is reported."""
         return 1 - self.channel[1][0]
 
     @property
     def debias_factor(self) -> float:
-        """Factor c in E[report | level x] = c x, for levels centred at 0."""
+        """The c in E[report | level x] = c x, for levels centred at 0."""
         return self.channel[1][1] - self.channel[0][1]
 
     @property
@@ -463,6 +476,8 @@ class SymbolChannel(LocalChannel, MatrixChannel):
 
     def second_moment(self, mean_square: float, density: float) -> float:
         """Return E[report^2] of a cell, in levels; see `LocalChannel.second_moment`."""
+        # Any symbol moves to each other level with one probability, and a level stays more often,
+        # by the debias factor.
         level_moment = float(np.square(self.levels).sum()) * self.channel[0][1]
         return density * self.debias_factor * mean_square + level_moment
 

@@ -107,7 +107,8 @@ class SecureSource(Rng):
         Returns:
             Array of the same shape.
         """
-        flat, out = value.ravel(), np.empty(value.size)
+        flat = value.ravel()
+        out = np.empty(value.size)
         k = grid_exponent(scale, flat.size)
         for start in range(0, flat.size, _COORDINATES_PER_BLOCK):
             chunk = flat[start : start + _COORDINATES_PER_BLOCK]
@@ -129,7 +130,8 @@ class SecureSource(Rng):
         """
         self.draw_counts["channel", 0.0, 1] += symbols.size
         rows = [quantise_probabilities(row) for row in matrix]
-        flat, out = symbols.reshape(-1), np.empty(symbols.size, dtype=symbols.dtype)
+        flat = symbols.reshape(-1)
+        out = np.empty(symbols.size, dtype=symbols.dtype)
         for start in range(0, flat.size, _CELLS_PER_BLOCK):
             chunk = slice(start, start + _CELLS_PER_BLOCK)
             for a, row in enumerate(rows):
@@ -149,7 +151,8 @@ class SecureSource(Rng):
         """
         self.draw_counts["channel", 0.0, 1] += count
         probabilities = quantise_probabilities(row)
-        positions, symbols = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+        positions = [np.empty(0, dtype=np.int64)]
+        symbols = [np.empty(0, dtype=np.int64)]
         for start in range(0, count, _CELLS_PER_BLOCK):
             out = _sample_categorical(probabilities, min(_CELLS_PER_BLOCK, count - start))
             nonzero = np.flatnonzero(out)
@@ -211,7 +214,15 @@ def load_opendp() -> Any:
 
 
 def grid_exponent(scale: float, count: int) -> int:
-    """Return k such that rounding `count` coordinates to 2^k moves them by <= 2^-40 scale in l1."""
+    """Return k such that rounding `count` coordinates to 2^k moves them by <= 2^-40 scale in l1.
+
+    Args:
+        scale: scale of the noise.
+        count: number of coordinates of the answer.
+
+    Raises:
+        InvalidSetting: if the scale is too small or too large for the grid.
+    """
     check_number("noise scale that is to be sampled", scale, at_least=1e-200, at_most=1e200)
     return math.frexp(scale)[1] - 1 - _ROUNDING_BITS - (max(count, 1) - 1).bit_length()
 
@@ -270,12 +281,24 @@ def discrete_gaussian_mu(scale: float, count: int, sensitivity: float) -> float:
 
 
 def _continuous_mu(rho: float, steps: float) -> float:
-    """Return mu of the continuous mechanism behind discrete noise of sigma = `steps` grid steps."""
+    """Return mu of the continuous mechanism behind discrete noise; see `discrete_gaussian_mu`.
+
+    Args:
+        rho: the loss of the discrete mechanism, mu^2/2.
+        steps: sigma of the discrete noise, in grid steps.
+    """
     return math.sqrt(2 * rho / (1 - (_SMOOTHING_STEPS / steps) ** 2)) * _ROUND_UP
 
 
 def _map_sensitivity(kind: str, scale: float, count: int, sensitivity: float) -> float:
-    """Return the loss by OpenDP's own map: epsilon for "laplace" noise, rho for "gaussian"."""
+    """Return the loss by OpenDP's own map: epsilon for "laplace" noise, rho for "gaussian".
+
+    Args:
+        kind: "laplace" or "gaussian".
+        scale: scale of the noise.
+        count: number of coordinates of the answer.
+        sensitivity: the sensitivity of the answer, in the unit of `scale`.
+    """
     if sensitivity == 0:  # the same value is rounded the same way
         return 0.0
     loss = build_measurement(kind, scale, count, grid_exponent(scale, count)).map(sensitivity)
@@ -303,6 +326,7 @@ def quantise_probabilities(row: Floats) -> Uint64s:
         )
     # The products are exact: a power of two only shifts.
     integers = [round(float(p) * 2**_PROBABILITY_BITS) for p in row]
+    # The most likely output takes up the rounding of all.
     integers[int(np.argmax(row))] += 2**_PROBABILITY_BITS - sum(integers)
     return np.array(integers, dtype=np.uint64)
 

@@ -49,8 +49,8 @@ class Trust(enum.Enum):
 
     CURATOR = "curator"  # a trusted server
     LOCAL = "local"  # nobody: each user randomises first
-    AGGREGATOR = "aggregator"  # untrusted recommender, non-colluding third party
-    FEDERATED = "federated"  # each party its own users, the server nothing
+    AGGREGATOR = "aggregator"  # nobody, if the recommender and a third party do not collude
+    FEDERATED = "federated"  # each party sees its own users, and the server sees nobody
 
 
 class Publishes(enum.Enum):
@@ -68,7 +68,7 @@ class Publishes(enum.Enum):
     FACTORS_ALONE = "item factors; each user's own factors stay with the user"
     ITEM_PROFILES = "item profiles, to the server and every party"
     USER_PROFILES = "user profiles, to the server and every party"
-    # Of methods without privacy.
+    # The others are for methods without privacy.
     ONE_SIGN = "one sign"
     ONE_NUMBER = "one number"
     ITEM_SIMILARITIES = "item similarities"
@@ -166,8 +166,8 @@ class Guarantee(Generic[R]):
         composition of pure releases, or of both kinds, at a delta above 0 see `accounting`.
 
         Args:
-            change: what is to be protected; None for that of the claim.
-            delta: the delta at which epsilon is certified; None for that of the claim.
+            change: what is to be protected; None for the change of the claim.
+            delta: the delta at which epsilon is certified; None for the delta of the claim.
         """
         target_change = change or self.change
         if delta is None:
@@ -188,11 +188,18 @@ class Guarantee(Generic[R]):
         randomised responses of one epsilon, for one number with Laplace noise, and for Gaussian
         releases, if the change may move an answer by all of its sensitivity; otherwise it is an
         upper bound.
+
+        Args:
+            change: how the data sets differ; None for the change of the claim.
         """
         return self.loss(change).attacker_accuracy()
 
     def loss(self, change: Change | None = None) -> Loss:
-        """Return the loss of all releases for a change; infinite if nothing is certified."""
+        """Return the loss of all releases for a change; infinite if nothing is certified.
+
+        Args:
+            change: what is to be protected; None for the change of the claim.
+        """
         return self._compose_loss(change or self.change)[0]
 
     def _compose_loss(self, change: Change) -> tuple[Loss, str]:
@@ -219,7 +226,13 @@ class Guarantee(Generic[R]):
         return next((release for release in candidates if isinstance(release, Additive)), None)
 
     def repeat(self, times: int) -> Self:
-        """Return the guarantee of several publications of the same ratings with separate noise."""
+        """Return the guarantee of several publications of the same ratings with separate noise.
+
+        It claims nothing, because the claim is for a single one.
+
+        Args:
+            times: how often everything is published.
+        """
 
         def repeat_release(release: Release) -> Release:
             return dataclasses.replace(release, times=times * release.times)
@@ -229,7 +242,11 @@ class Guarantee(Generic[R]):
         )
 
     def with_preparation(self, prepared: tuple[str, ...]) -> Self:
-        """Return the same guarantee with the data-dependent preparation steps as caveats."""
+        """Return the same guarantee with the data-dependent preparation steps as caveats.
+
+        Args:
+            prepared: the steps as phrases, as in `Ratings.prepared`.
+        """
         added = tuple(f"certified given that {step} is public" for step in prepared)
         return dataclasses.replace(self, caveats=self.caveats + added)
 
@@ -267,7 +284,7 @@ def calibrate(
             grows with the setting; it may raise InvalidSetting above some limit, which then ends
             the search.
         target: the budget that may be spent.
-        change: what is to be protected; None for that of the claim.
+        change: what is to be protected; None for the change of the claim.
 
     Raises:
         InvalidSetting: if the certified epsilon is infinite (with its reason) or never crosses the
@@ -287,6 +304,7 @@ def calibrate(
     probe = certified(target.epsilon)
     if not probe.finite:
         raise InvalidSetting("certified epsilon", "finite to calibrate", math.inf, probe.reason)
+    # Halve a setting until it fits and double another until it does not, then bisect.
     low = target.epsilon
     for _ in range(_DOUBLINGS):
         if fits(low):

@@ -18,7 +18,8 @@ from dpmc_core.errors import CannotRelease
 from dpmc_core.privacy.exact_noise import SecureSource
 from dpmc_core.stopping import check_cancelled
 
-_MIN_NEW_NORM = 1e-10  # of the remainder of a unit vector beside the published directions
+# Smallest norm of a unit vector's remainder orthogonal to the published directions that counts.
+_MIN_NEW_NORM = 1e-10
 _NUMBERS_PER_BLOCK = 4_000_000  # numbers drawn, or symbols passed through a channel, at once: 32 MB
 
 
@@ -84,8 +85,9 @@ class SymmetricGaussian:
         self, private: Callable[[Floats], Floats], size: int, sigma: float, rng: Rng
     ) -> None:
         _refuse_secure_source("Gaussian noise along directions", rng)
-        self._private, self._sigma, self._rng, self._count = private, sigma, rng, 0
+        self._private, self._sigma, self._rng = private, sigma, rng
         self._published = np.empty((2, 16, size))  # directions and their noisy images, as rows
+        self._count = 0  # how many of the rows are filled
 
     def multiply(self, block: Floats) -> Floats:
         """Return the noisy matrix times a block of columns.
@@ -109,12 +111,16 @@ class SymmetricGaussian:
     def _add_direction(self, column: Floats, count: int) -> bool:
         """Store the part of a column that is orthogonal to the first `count` directions.
 
+        Args:
+            column: array of shape (size,).
+            count: how many directions are stored, published or not.
+
         Returns:
             Whether there is such a part; if not, nothing is stored.
         """
         directions = self._published[0, :count]
         q = column / max(float(np.linalg.norm(column)), np.finfo(float).tiny)
-        for _ in range(2):  # twice, because rounding leaves a part of them
+        for _ in range(2):  # once leaves rounding errors along the directions
             q = q - directions.T @ (directions @ q)
             residual_norm = float(np.linalg.norm(q))
             if residual_norm < _MIN_NEW_NORM:
@@ -127,7 +133,11 @@ class SymmetricGaussian:
         return True
 
     def _publish_image(self, private: Floats) -> None:
-        """Publish the noisy image of the next direction, given its private image."""
+        """Publish the noisy image of the next direction.
+
+        Args:
+            private: array of shape (size,), the private matrix times the direction.
+        """
         directions, images = self._published[:, : self._count]
         q = self._published[0, self._count]
         noisy_image = self._rng.normal(0.0, self._sigma / math.sqrt(2), len(q))
@@ -181,11 +191,15 @@ def pass_channel(matrix: Floats, symbols: NDArray[np.integer], rng: Rng) -> NDAr
         return rng.pass_channel(matrix, symbols)
     if symbols.dtype == np.uint8 and matrix.shape == (2, 2) and matrix[0, 1] == matrix[1, 0]:
         return symbols ^ _draw_flips(matrix[0, 1], symbols.size, rng).reshape(symbols.shape)
-    flat, out = symbols.reshape(-1), np.empty(symbols.size, dtype=symbols.dtype)
+    flat = symbols.reshape(-1)
+    out = np.empty(symbols.size, dtype=symbols.dtype)
     totals = matrix.sum(axis=1, keepdims=True)
+    # Output o is drawn by a uniform number between the ends of o - 1 and o. A last end of 1 - 1e-16
+    # would leave room for an impossible output.
     ends = np.cumsum(matrix, axis=1)
-    ends /= ends[:, -1:]  # a sum of 1 - 1e-16 would leave room for an impossible last output
-    tails = np.cumsum(matrix[:, ::-1], axis=1) / totals  # chances of the last 1, 2, ... outputs
+    ends /= ends[:, -1:]
+    # The same from the other end: probabilities of the last 1, 2, ... outputs.
+    tails = np.cumsum(matrix[:, ::-1], axis=1) / totals
     for a in range(len(matrix)):
         lower_ends, upper_ends = ends[a, :-1], tails[a, :-1]
         for start in range(0, flat.size, _NUMBERS_PER_BLOCK):
@@ -196,12 +210,13 @@ def pass_channel(matrix: Floats, symbols: NDArray[np.integer], rng: Rng) -> NDAr
             draws = np.searchsorted(lower_ends, uniform, side="right")
             low, high = uniform < _END_WIDTH, uniform >= 1 - _END_WIDTH
             if low.any() or high.any():
-                # uniform, also in the digits beyond the generator's resolution
+                # Digits beyond the generator's resolution: e^-Exp(1) is uniform in 0..1. They
+                # are added to the distance from 0, or to the distance from 1.
                 digits = _UNIFORM_STEP * np.exp(-rng.standard_exponential(len(uniform)))
-                refined, remainder = uniform + digits, (1 - uniform - _UNIFORM_STEP) + digits
-                draws[low] = np.searchsorted(lower_ends, refined[low], side="right")
+                from_zero, from_one = uniform + digits, (1 - uniform - _UNIFORM_STEP) + digits
+                draws[low] = np.searchsorted(lower_ends, from_zero[low], side="right")
                 draws[high] = len(upper_ends) - np.searchsorted(
-                    upper_ends, remainder[high], side="left"
+                    upper_ends, from_one[high], side="left"
                 )
             out[chunk][mask] = draws
     return out.reshape(symbols.shape)
@@ -256,7 +271,7 @@ def draw_hits(excluded: Ints, total: int, probability: float, rng: Rng) -> Ints:
     Args:
         excluded: sorted array of shape (n_excluded,), indices in 0..total-1.
         total: how many indices there are, excluded or not.
-        probability: with which each index is drawn.
+        probability: the probability with which each index is drawn.
         rng: draws the hits.
 
     Returns:
@@ -278,7 +293,15 @@ def draw_hits(excluded: Ints, total: int, probability: float, rng: Rng) -> Ints:
 
 
 def _map_to_free_cells(ranks: Ints, excluded: Ints) -> Ints:
-    """Return the indices of the cells that have these ranks among those that are not excluded."""
+    """Return the indices of the cells that have these ranks among those that are not excluded.
+
+    Args:
+        ranks: array of shape (n,), 0 for the first cell that is not excluded.
+        excluded: sorted array of shape (n_excluded,), cell indices.
+
+    Returns:
+        Array of shape (n,), cell indices.
+    """
     # excluded[k] has excluded[k] - k free cells before it.
     return ranks + np.searchsorted(excluded - np.arange(len(excluded)), ranks, side="right")
 

@@ -50,7 +50,8 @@ class _EnoughRecorded(BaseException):
 
 
 _Replay: TypeAlias = Iterator[Publication]
-# The publications so far, `until_queries`, what is replayed, and `max_publications`.
+# What `record_publications` knows: the publications so far, `until_queries`, an iterator over the
+# publications that are replayed, and `max_publications`.
 _Recording: TypeAlias = tuple[list[Publication], frozenset[str], _Replay | None, float]
 _recording: ContextVar[_Recording | None] = ContextVar("dpmc_witness", default=None)
 
@@ -131,6 +132,9 @@ class Release:
         """Return the loss of all `times` publications for a change of this sensitivity.
 
         It is infinite unless a subclass states the loss of its noise.
+
+        Args:
+            sensitivity: how far the change moves the answer, in the norm of the noise.
         """
         return Loss(epsilon=math.inf)
 
@@ -139,6 +143,10 @@ class Release:
 
         It is known up to a constant that the value does not change. A part is a number, or a row if
         the noise of a row is drawn together.
+
+        Args:
+            published: array of the release's shape, the noisy answer.
+            private: array of the release's shape, the answer before the noise.
         """
         raise NotImplementedError
 
@@ -195,6 +203,9 @@ def count_equal_parts(count: float) -> int:
     """Return into how many equal parts a counting sensitivity splits; 1 if it is no integer.
 
     The rounding of exact samplers, which raises sensitivities slightly, does not matter.
+
+    Args:
+        count: a sensitivity that counts changed cells or ratings.
     """
     rounded = round(count) if math.isfinite(count) else 0
     return rounded if rounded and abs(count - rounded) <= 1e-9 * rounded else 1
@@ -375,7 +386,7 @@ class NormLaplace(Additive):
 
     @property
     def length(self) -> int:
-        """Length of a row."""
+        """The length of a row."""
         return self.shape[-1] or 1
 
     def distance(self, first: ArrayLike, second: ArrayLike) -> float:
@@ -415,9 +426,10 @@ class NormLaplace(Additive):
         Args:
             x: array of any shape, in the unit of the answer.
         """
-        nu, z = self.length / 2, np.abs(np.divide(x, self.scale))
+        nu = self.length / 2
+        z = np.abs(np.divide(x, self.scale))
         log_front = -nu * math.log(2) - 0.5 * math.log(math.pi) - scipy.special.gammaln(nu + 0.5)
-        # Near 0, where K_nu overflows for long rows, the series about the limit is as accurate.
+        # Near 0, where K_nu overflows for long rows, two terms of its series are accurate enough.
         near_zero = (
             (nu - 1) * math.log(2) + scipy.special.gammaln(nu) - z * z / (4 * max(nu - 1, 0.5))
         )
@@ -509,7 +521,7 @@ class Releases:
             yield from _name_releases(field.name.replace("_", " "), getattr(self, field.name))
 
     def map_releases(self, transform: Callable[[Release], Release]) -> Self:
-        """Return the same fields with every release transformed."""
+        """Return the same fields with every release replaced by what `transform` returns for it."""
         fields = (field.name for field in dataclasses.fields(self))
         return dataclasses.replace(
             self, **{name: _map_releases(getattr(self, name), transform) for name in fields}

@@ -50,11 +50,12 @@ def importance_weights(losses: ArrayLike, epsilon: float) -> Floats:
 
     low = np.ones_like(a)
     high = np.full_like(a, 2.0)
-    is_open = (a > 0) & (a < epsilon)
-    while (growing := is_open & (high < _MAX_WEIGHT) & ~is_too_large(high)).any():
+    is_sampled = (a > 0) & (a < epsilon)
+    # The upper ends double until they are too large, or as large as floats go.
+    while (growing := is_sampled & (high < _MAX_WEIGHT) & ~is_too_large(high)).any():
         low = np.where(growing, high, low)
         high = np.where(growing, 2.0 * high, high)
-    is_unbounded = (a == 0) | (is_open & ~is_too_large(high))
+    is_unbounded = (a == 0) | (is_sampled & ~is_too_large(high))
     for _ in range(_BISECTIONS):
         check_cancelled()
         middle = 0.5 * (low + high)
@@ -63,7 +64,7 @@ def importance_weights(losses: ArrayLike, epsilon: float) -> Floats:
         low = np.where(is_above, low, middle)
         if np.all(high - low <= 1e-14 * high):
             break
-    return np.where(is_unbounded, np.inf, np.where(is_open, low, 1.0))
+    return np.where(is_unbounded, np.inf, np.where(is_sampled, low, 1.0))
 
 
 def amplified_losses(losses: ArrayLike, weights: ArrayLike) -> Floats:
@@ -81,20 +82,21 @@ def amplified_losses(losses: ArrayLike, weights: ArrayLike) -> Floats:
     """
     a, w = np.broadcast_arrays(np.asarray(losses, float), np.asarray(weights, float))
     amplified: Floats = np.zeros(a.shape)
-    is_small = np.isfinite(w)
+    is_finite = np.isfinite(w)
     with np.errstate(over="ignore"):
-        scaled_losses = np.multiply(a, w, where=is_small, out=np.zeros(a.shape))
+        scaled_losses = np.multiply(a, w, where=is_finite, out=np.zeros(a.shape))
     is_large = scaled_losses > _MAX_EXPONENT
-    is_small &= ~is_large
+    is_small = is_finite & ~is_large
     amplified[is_small] = np.log1p(np.expm1(scaled_losses[is_small]) / w[is_small])
-    with np.errstate(divide="ignore"):  # a term that is always drawn: ln 0
+    # For large a w the -1/w of the formula is left apart: ln((1 - 1/w) + e^(a w)/w).
+    with np.errstate(divide="ignore"):  # ln 0 of a term that is always drawn
         log_not_drawn = np.log1p(-1.0 / w[is_large])
     amplified[is_large] = np.logaddexp(log_not_drawn, scaled_losses[is_large] - np.log(w[is_large]))
     return amplified
 
 
 def _log_expm1(x: Floats) -> Floats:
-    """Return ln(e^x - 1) without overflow; -inf at 0."""
+    """Return ln(e^x - 1) of an array of any shape, x >= 0, without overflow; -inf at 0."""
     with np.errstate(divide="ignore"):
         logs: Floats = np.where(
             x > 1.0, x + np.log1p(-np.exp(-x)), np.log(np.expm1(np.minimum(x, 1.0)))
@@ -111,7 +113,7 @@ _SLACK = 1e-9  # relative rounding error of a term's length and weight
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """The query of a `SampledLaplace`: sums of public terms; NumPy takes it for the array of sums.
+    """The query of a `SampledLaplace`: sums of public terms. `np.asarray` computes the sums.
 
     Attributes:
         rows: sparse matrix of shape (n_rows, n_terms); its stored cells are the terms that each row
@@ -123,6 +125,7 @@ class Sums:
     terms: Floats
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
+        """Return the sums with every term counted once, shape (n_rows, d)."""
         return self.sum_terms(np.ones(len(self.rows.indices))).astype(dtype, copy=False)
 
     @property
@@ -180,7 +183,8 @@ class SampledLaplace(Laplace):
         check_number(f"budget of a term of '{self.query}'", self.budget, above=0)
         for change, s in self.sensitivity.items():
             terms = max(round(s / self.longest), 1 if s > 0 else 0)
-            excess = s - terms * self.longest  # slightly above 0 if a release counts its rounding
+            # The rounding of an exact sampler may raise a sensitivity slightly.
+            excess = s - terms * self.longest
             if not -_SLACK * s <= excess <= 1e-3 * self.longest:
                 raise InvalidSetting(
                     f"sensitivity of '{self.query}' {change.label}",
@@ -209,10 +213,20 @@ class SampledLaplace(Laplace):
         )
 
     def _apply_sampling(self, value: ArrayLike, array: Floats, rng: Rng) -> Floats:
-        """Return the sums of sampled terms; a plain array is returned as it is."""
+        """Return the sums of sampled terms; a plain array is returned as it is.
+
+        Args:
+            value: the answer as it was passed to `publish`, which may be `Sums`.
+            array: the answer as an array.
+            rng: flips a coin for each term of each row.
+
+        Raises:
+            InvalidSetting: if a term is longer than `longest`.
+        """
         if not isinstance(value, Sums):
             return array
         weights = self.weights(value.lengths)
+        # A term that is too long would spend more than the guarantee counts.
         spent = amplified_losses(value.lengths / self.scale, weights)
         if not (spent <= self.term_epsilon * (1 + _SLACK)).all():
             max_length = float(value.lengths.max())

@@ -18,7 +18,7 @@ class Shares(enum.Enum):
     """How a user's share of Laplace noise is drawn."""
 
     GAUSSIAN = "gaussian"  # as published: the recommender draws H, so it knows the variance
-    GAMMA = "gamma"  # hardened: a difference of Gamma variables, no one knows more than a share
+    GAMMA = "gamma"  # hardened: a difference of Gamma variables, so users know only their shares
 
     def check_colluding(self, colluding: int) -> None:
         """Check that so many colluding users may be left out of the noise.
@@ -31,7 +31,11 @@ class Shares(enum.Enum):
 
 
 def min_group_size(colluding: int) -> int:
-    """Return the size of the smallest group that can share noise: two, with one honest user."""
+    """Return the size of the smallest group that can share noise: two, with one honest user.
+
+    Args:
+        colluding: how many users of the group may collude.
+    """
     return max(2, colluding + 1)
 
 
@@ -58,7 +62,7 @@ class SharedLaplace(Laplace):
 
     @property
     def min_sharing_users(self) -> int:
-        """Size of the smallest group that can share noise."""
+        """The size of the smallest group that can share noise."""
         return min_group_size(self.colluding)
 
     def draw_mixing(self, rng: Rng) -> Floats | None:
@@ -111,7 +115,6 @@ class SharedLaplace(Laplace):
                 f">= {self.min_sharing_users}",
                 int(sizes[small_groups[0]]),
             )
-        self._check_shape(np.broadcast_to(0.0, (rows, length)))
         count = sizes[groups].astype(float)
         if self.shares is Shares.GAMMA:
             noise_shares = noise.draw_gamma_shares(self.scale, count - self.colluding, length, rng)

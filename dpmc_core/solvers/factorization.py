@@ -40,8 +40,8 @@ from dpmc_core.solvers.rows import (
 from dpmc_core.stopping import call_cancellable, check_cancelled
 
 _BLOCK_ROWS = 20_000  # rows of factors gathered at once: they stay near the cache
-_START_STD = 0.1  # of starting item factors around (1, 0, ..., 0), in rating points
-_MAX_NEWTON_ROUNDS = 100  # at most; a handful is usual
+_START_STD = 0.1  # standard deviation of starting item factors around (1, 0, ..., 0)
+_MAX_NEWTON_ROUNDS = 100  # rounds of Newton's method; a handful is usual
 
 
 # --- clicks ----------------------------------------------------------------------------------
@@ -103,6 +103,7 @@ class ImplicitLoss:
         m, n = matrix.shape
         observed = Pattern.from_matrix(matrix).sample_product(left, right)
         fit_term = np.sum((observed - 1.0) ** 2)
+        # The sum of (p'q)^2 over all cells is that of the products of two d x d matrices.
         penalty_term = np.sum((left.T @ left) * (right.T @ right))
         if self.penalised_cells is PenalisedCells.MISSING:
             penalty_term -= np.sum(observed**2)
@@ -387,7 +388,7 @@ class PublicUserFactors:
 
     @classmethod
     def parse(cls, text: str) -> PublicUserFactors:
-        """Read the text form.
+        """Parse the text form, a file's name or 'random:SEED'.
 
         Raises:
             InvalidSetting: the text names neither a .npy file nor a seed.
@@ -486,8 +487,8 @@ def _minimise_in_eigenbasis(values: Floats, beta: Floats, radius: float) -> Floa
     Returns:
         V'x, shape (k, d).
     """
-    indefinite = values[:, :1] < 0
-    values = values - np.where(indefinite, values[:, :1], 0.0)
+    is_indefinite = values[:, :1] < 0
+    values = values - np.where(is_indefinite, values[:, :1], 0.0)
     nu = np.maximum(np.max(np.abs(beta) / radius - values, axis=1, keepdims=True), 0.0)
 
     for _ in range(_MAX_NEWTON_ROUNDS):
@@ -501,10 +502,11 @@ def _minimise_in_eigenbasis(values: Floats, beta: Floats, radius: float) -> Floa
         if not is_outside.any():
             break
         slope[~is_outside] = np.inf
+        # Newton's step, with d||x||/dnu = -slope / ||x||.
         nu = nu + (norm / radius - 1.0) * norm * norm / slope
     # The hard case: the minimum of an indefinite quadratic is on the sphere. The missing length is
     # added along an eigenvector of the smallest eigenvalue, where the quadratic is constant.
-    is_short = (indefinite & ~(norm >= radius * (1 - 1e-12)))[:, 0]
+    is_short = (is_indefinite & ~(norm >= radius * (1 - 1e-12)))[:, 0]
     squared_length = np.sum(x[is_short, 1:] ** 2, axis=1)
     x[is_short, 0] = np.copysign(
         np.sqrt(np.maximum(radius**2 - squared_length, 0.0)), beta[is_short, 0]

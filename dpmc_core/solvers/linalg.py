@@ -27,12 +27,13 @@ if TYPE_CHECKING:
 
 _BLOCK_CELLS = 2_000_000  # dense cells of one block of rows: 16 MB
 _CHUNK_ENTRIES = 50_000  # entries of whole rows that are processed at once: they stay in the cache
-LARGE_CHUNK = 20 * _CHUNK_ENTRIES  # where a chunk costs as much as a column for every item
-_PASSES = 40  # of subspace iteration at most; a few are usual
+LARGE_CHUNK = 20 * _CHUNK_ENTRIES  # for sums over items, where each chunk adds a column of n sums
+_MAX_PASSES = 40  # passes of subspace iteration; a few are usual
 _MIN_FILTER_DEGREE = 4  # degree of the filter after which random columns reveal every larger value
-_GATHER_BELOW = 0.005  # density under which gathering rows is faster than blocked dense products
+_GATHER_DENSITY = 0.005  # density below which gathering rows is faster than blocked dense products
 _MAX_DENSE_ROWS = 60  # rows of a matrix whose eigenvectors are all computed at once
-# Vectors of a search for eigenvectors; if the noise is larger than they are, 20 take twice as long.
+# Smallest number of vectors in a search for eigenvectors; with 20, the search takes twice as long
+# if the noise is larger than what is sought.
 _KRYLOV_VECTORS = 40
 _INITIAL_EIGENPAIRS = 8  # eigenpairs computed at first
 
@@ -160,13 +161,16 @@ class Pattern:
         Yields:
             The slice of the rows, the slice of their entries, and the pattern of the chunk.
         """
-        (m, n), start, indptr = self.shape, 0, self.indptr
+        m, n = self.shape
+        indptr = self.indptr
+        start = 0
         while start < m:
             check_cancelled()
-            stop = int(np.searchsorted(indptr, indptr[start] + max_entries, side="right")) - 1
-            stop = (
-                start + _BLOCK_CELLS // n if dense else min(stop, start + (max_rows or max_entries))
-            )
+            if dense:
+                stop = start + _BLOCK_CELLS // n
+            else:
+                stop = int(np.searchsorted(indptr, indptr[start] + max_entries, side="right")) - 1
+                stop = min(stop, start + (max_rows or max_entries))
             stop = min(max(stop, start + 1), m)
             span = slice(int(indptr[start]), int(indptr[stop]))
             chunk = Pattern(
@@ -186,7 +190,7 @@ class Pattern:
         Returns:
             Array of shape (n_entries,).
         """
-        if len(self.items) < _GATHER_BELOW * self.shape[0] * self.shape[1]:
+        if len(self.items) < _GATHER_DENSITY * self.shape[0] * self.shape[1]:
             return Factors(left, right).predict(self.users, self.items)
         out = np.empty(len(self.items)) if out is None else out
         for rows, span, chunk in self.iter_chunks(dense=True):
@@ -294,8 +298,9 @@ def l1_threshold(values: Floats, radius: float) -> float:
     """
     if values.sum() <= radius:
         return 0.0
-    means = (np.cumsum(values) - radius) / np.arange(1, len(values) + 1)
-    return float(means[np.flatnonzero(values > means)[-1]])
+    # The theta that would be right if exactly the first 1, 2, ... values were above it.
+    candidates = (np.cumsum(values) - radius) / np.arange(1, len(values) + 1)
+    return float(candidates[np.flatnonzero(values > candidates)[-1]])
 
 
 def dense_triplets(operator: Operator) -> Triplets:
@@ -303,11 +308,14 @@ def dense_triplets(operator: Operator) -> Triplets:
 
     It is slower than a search for a few triplets, but it always succeeds. Values below 1e-8 of the
     largest are lost in rounding and left out; no threshold in use is that low.
+
+    Args:
+        operator: the matrix, of shape (m, n).
     """
     m, n = operator.shape
     if m > n:
         return dense_triplets(operator.T).T
-    matrix = call_cancellable(operator.multiply_transposed, np.eye(m)).T  # through the smaller side
+    matrix = call_cancellable(operator.multiply_transposed, np.eye(m)).T  # A, by the smaller side
     squares, left = call_cancellable(np.linalg.eigh, call_cancellable(np.matmul, matrix, matrix.T))
     values = np.sqrt(np.maximum(squares[::-1], 0.0))
     left = left[:, ::-1]
@@ -350,10 +358,11 @@ def leading_triplets(
     width = start.shape[1]
     basis = _append_random_columns(start, min(max(8, width + 4 + width // 4), n), n, rng)
     filtered = 0  # total degree since columns were last added
-    for _ in range(_PASSES):
+    for _ in range(_MAX_PASSES):
         check_cancelled()
         if basis.shape[1] > n // 2:
             return None
+        # Rayleigh-Ritz: the singular triplets of A restricted to the span of the block.
         basis = np.linalg.qr(basis)[0]
         image = operator.multiply(basis)
         squares, rotation = np.linalg.eigh(image.T @ image)
@@ -451,7 +460,7 @@ def leading_eigenpairs(
         multiply: maps a block of shape (size, b) to the matrix times the block.
         size: the number of rows of the matrix.
         count: the number of eigenpairs.
-        tolerance: of a pair's residual, relative to its value; 0: machine precision.
+        tolerance: bound on the residual of a pair, relative to its value; 0: machine precision.
         start: shape (size,), a vector to begin from; None: random numbers, the same in every run.
 
     Returns:
@@ -464,19 +473,19 @@ def leading_eigenpairs(
         return multiply(x.reshape(size, -1)).reshape(x.shape)
 
     if size <= max(_MAX_DENSE_ROWS, 2 * count):
-        squares, vectors = call_cancellable(np.linalg.eigh, multiply_vectors(np.eye(size)))
-        return squares[-count:], vectors[:, -count:]
+        values, vectors = call_cancellable(np.linalg.eigh, multiply_vectors(np.eye(size)))
+        return values[-count:], vectors[:, -count:]
     operator = LinearOperator((size, size), matvec=multiply_vectors, dtype=np.float64)
-    fixed_start = np.random.default_rng(0).standard_normal(size)
     n_krylov = min(size, max(2 * count + 1, _KRYLOV_VECTORS))
+    search = partial(eigsh, operator, count, which="LA", ncv=n_krylov, tol=tolerance)
+    fixed_start = np.random.default_rng(0).standard_normal(size)
     try:
-        start = fixed_start if start is None else start
-        eigenpairs = eigsh(operator, count, None, None, "LA", start, n_krylov, tol=tolerance)
+        values, vectors = search(v0=fixed_start if start is None else start)
     except ArpackError:  # the matrix maps the start to zero
         if not multiply_vectors(fixed_start).any():
             return np.zeros(count), np.eye(size, count)
-        eigenpairs = eigsh(operator, count, None, None, "LA", fixed_start, n_krylov, tol=tolerance)
-    return np.asarray(eigenpairs[0]), np.asarray(eigenpairs[1])
+        values, vectors = search(v0=fixed_start)
+    return np.asarray(values), np.asarray(vectors)
 
 
 def eigenpairs_above(
@@ -490,7 +499,7 @@ def eigenpairs_above(
         multiply: maps a block of shape (size, b) to the matrix times the block.
         size: the number of rows of the matrix.
         count_above: how many eigenvalues are needed, given leading ones in descending order.
-        tolerance: of a pair's residual, relative to its value.
+        tolerance: bound on the residual of a pair, relative to its value.
 
     Returns:
         Eigenvalues of shape (k,) in descending order, and vectors of shape (size, k).
@@ -519,12 +528,15 @@ def _apply_chebyshev_filter(
         The filtered block, and the degree of the polynomial, which is small if squares[0] is far
         above the others.
     """
+    # x / half - 1 maps the damped interval to [-1, 1], where Chebyshev polynomials stay below 1.
     half = max(squares[-1], 1e-12 * squares[0]) / 2
     if half == 0:
         return block, _MIN_FILTER_DEGREE  # the zero matrix has no larger values to reveal
-    # The degree is limited where the largest value's growth would raise rounding errors above 1e-7.
+    # Each degree multiplies the largest value by up to `growth`. Above 1e9 in all, rounding errors
+    # along it would exceed 1e-7.
     growth = 2 * max(squares[0] / half - 1, 1.0 + 1e-9)
     degree = int(np.clip(np.log(1e9) / np.log(growth), 1, 8))
+    # The recurrence T_k+1(x) = 2 x T_k(x) - T_k-1(x), from T_0(x) = 1 and T_1(x) = x.
     previous, current = block, first_product / half - block
     for _ in range(degree - 1):
         check_cancelled()
@@ -537,7 +549,14 @@ def _apply_chebyshev_filter(
 
 
 def _append_random_columns(block: Floats, width: int, rows: int, rng: Rng) -> Floats:
-    """Append random columns to a block of shape (rows, b) until it has `width` columns."""
+    """Append random columns to a block until it has `width` columns.
+
+    Args:
+        block: shape (rows, b), or an empty array.
+        width: the number of columns.
+        rows: the number of rows.
+        rng: draws the columns.
+    """
     start = harmless(rng, Harmless.START)
     extra = start.standard_normal((rows, max(0, width - block.shape[1])))
     return np.hstack([block.reshape(rows, -1), extra])
@@ -559,14 +578,21 @@ def invert_upper_triangle(matrix: Floats) -> Floats:
     Raises:
         LinAlgError: the matrix is not positive definite.
     """
-    n, inverse = len(matrix), np.array(matrix, order="F")
+    n = len(matrix)
+    inverse = np.array(matrix, order="F")  # LAPACK overwrites it, column by column
     call_cancellable(_call_lapack, "dpotrf", b"U", n, inverse, n)
     call_cancellable(_call_lapack, "dpotri", b"U", n, inverse, n)
     return inverse
 
 
 def _call_lapack(routine: str, *arguments: Any) -> None:
-    """Call a LAPACK routine by its Fortran arguments except the last, which reports its success."""
+    """Call a LAPACK routine, and raise LinAlgError if it fails.
+
+    Args:
+        routine: the name of the routine.
+        arguments: its Fortran arguments except the last, which reports success: integers, bytes
+            for characters, and arrays, which it may overwrite.
+    """
     from scipy.linalg import cython_lapack
 
     api = ctypes.pythonapi
@@ -577,6 +603,7 @@ def _call_lapack(routine: str, *arguments: Any) -> None:
     capsule = vars(cython_lapack)["__pyx_capi__"][routine]
     address = api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
     info = np.zeros((), dtype=np.intc)
+    # A Fortran routine takes the address of every argument.
     arrays = [np.asarray(a, np.intc if isinstance(a, int) else None) for a in (*arguments, info)]
     # ctypes releases the interpreter for as long as the routine runs.
     ctypes.CFUNCTYPE(None)(address)(*(ctypes.c_void_p(a.ctypes.data) for a in arrays))

@@ -37,11 +37,11 @@ from dpmc_core.stopping import check_cancelled
 # Maps the scores of the observed entries to the loss and its gradient, both at these entries.
 LossFunction = Callable[[Floats], tuple[float, Floats]]
 
-STEP_LIMITS = (1e-3, 1e3)
-_LINE_SEARCH_MEMORY = 10  # objectives the line search may fall back to
-_SUFFICIENT_DECREASE = 1e-4
-_MAX_BACKTRACKS = 40
-_DUAL_ROUNDS = 1_000
+STEP_LIMITS = (1e-3, 1e3)  # smallest and largest spectral step length
+_LINE_SEARCH_MEMORY = 10  # last objectives, of which the line search must fall below the largest
+_SUFFICIENT_DECREASE = 1e-4  # share of the decrease along the slope that must be reached
+_MAX_BACKTRACKS = 40  # shares that a line search tries
+_DUAL_ROUNDS = 1_000  # rounds of dual ascent of a projection to the box and the ball
 
 
 # --- losses ----------------------------------------------------------------------------------
@@ -84,10 +84,12 @@ class SignReports(NamedTuple):
         """
         debias_factor = 1 - p_plus - p_minus
         values = (2 * flipped_signs - 1 + p_plus - p_minus) / debias_factor
-        # One sign may be noisier than the other, so the noise is averaged by the share of each.
+        # The variance of a debiased report is 4 p (1 - p) / debias_factor^2, which may differ
+        # between the signs. It is averaged by the share of each sign.
         mean_sign = float(np.clip(values.mean(), -1.0, 1.0))
-        noise = [4 * p * (1 - p) / debias_factor**2 for p in (p_plus, p_minus)]
-        return cls(values, 1 + ((1 + mean_sign) * noise[0] + (1 - mean_sign) * noise[1]) / 2)
+        plus_noise, minus_noise = (4 * p * (1 - p) / debias_factor**2 for p in (p_plus, p_minus))
+        noise_variance = ((1 + mean_sign) * plus_noise + (1 - mean_sign) * minus_noise) / 2
+        return cls(values, 1 + noise_variance)
 
     @classmethod
     def from_laplace(cls, noisy_signs: Floats, epsilon: float) -> SignReports:
@@ -101,17 +103,17 @@ class SignReports(NamedTuple):
             noisy_signs: shape (n_entries,).
             epsilon: the inverse of the noise scale.
         """
-        likelihood_ratio = np.tanh(epsilon * (np.clip(noisy_signs, 0.0, 1.0) - 0.5))
+        posterior_means = np.tanh(epsilon * (np.clip(noisy_signs, 0.0, 1.0) - 0.5))
         information = clipped_information(epsilon)
-        return cls(likelihood_ratio / information, 1 / information)
+        return cls(posterior_means / information, 1 / information)
 
     @property
     def variance(self) -> float:
-        """The variance of a report about the mean of all signs."""
+        """The variance of a report about the mean of all signs, at least 1e-3."""
         mean = float(self.values.mean())
-        return max(
-            self.second_moment - max(mean**2 - self.second_moment / len(self.values), 0.0), 1e-3
-        )
+        # The square of a noisy mean is too large, by about the second moment over n_entries.
+        squared_mean = max(mean**2 - self.second_moment / len(self.values), 0.0)
+        return max(self.second_moment - squared_mean, 1e-3)
 
     @property
     def mean(self) -> float:
@@ -120,16 +122,18 @@ class SignReports(NamedTuple):
 
 
 def clipped_information(epsilon: float) -> float:
-    """Return E[tanh^2(epsilon (clip(s + Laplace(1/epsilon), 0, 1) - 1/2))] for s = 0 or 1."""
+    """Return E[tanh^2(epsilon (clip(s + Laplace(1/epsilon), 0, 1) - 1/2))] for s = 0 or 1.
+
+    With a = epsilon/2, reports inside (0, 1) contribute e^-a times the integral of
+    tanh^2(t) cosh(t) over 0..a, and the reports at both ends tanh^2(a) each with probability.
+    """
     half_epsilon = epsilon / 2
     if half_epsilon > 300:
         return 1.0
-    unclipped_information = math.exp(-half_epsilon) * (
-        math.sinh(half_epsilon) - 2 * math.atan(math.tanh(half_epsilon / 2))
-    )
-    return (
-        unclipped_information + math.tanh(half_epsilon) ** 2 * (1 + math.exp(-2 * half_epsilon)) / 2
-    )
+    gudermannian = 2 * math.atan(math.tanh(half_epsilon / 2))
+    from_inside = math.exp(-half_epsilon) * (math.sinh(half_epsilon) - gudermannian)
+    end_probability = (1 + math.exp(-2 * half_epsilon)) / 2
+    return from_inside + math.tanh(half_epsilon) ** 2 * end_probability
 
 
 def likelihood_loss(link: Link, labels: Floats) -> LossFunction:
@@ -206,6 +210,7 @@ class LowRank(NamedTuple):
     def move_towards(self, target: LowRank, share: float) -> LowRank:
         """Return (1 - share) self + share target, factored at its numerical rank."""
         observed = (1 - share) * self.observed + share * target.observed
+        # The sum has both factors side by side. Their QR factors leave a small matrix to decompose.
         left = np.hstack([(1 - share) * self.left, share * target.left])
         right = np.hstack([self.right, target.right])
         (ql, rl), (qr, rr) = np.linalg.qr(left), np.linalg.qr(right)
@@ -335,27 +340,29 @@ class NuclearBox(NuclearBall):
         indices = self.pattern.users, self.pattern.items
         start = point.matrix.copy()
         start[indices] -= step * gradient
-        # Multipliers are nearly proportional to the step, so the last ones are rescaled.
+        # The multiplier Z of the box constraint makes X = P_ball(start - Z) the minimiser. A step
+        # of ascent is Z = (X + Z) - P_box(X + Z), from a Z that momentum has extrapolated.
+        # Multipliers are nearly proportional to the step length, so the last ones are rescaled.
         multiplier = self._multiplier * (step / self._step)
-        momentum, momentum_weight = multiplier, 1.0
+        extrapolated, momentum = multiplier, 1.0
         for _ in range(_DUAL_ROUNDS):
             check_cancelled()
             left, values, right = self._project_to_ball(
-                dense_operator(start - momentum), 0.1 * tolerance
+                dense_operator(start - extrapolated), 0.1 * tolerance
             )
             ball_point = (left * values) @ right.T
-            previous, multiplier = multiplier, ball_point + momentum
+            previous, multiplier = multiplier, ball_point + extrapolated
             box_point = np.clip(multiplier, -self.bound, self.bound)
             multiplier -= box_point
-            ball_point -= box_point
+            ball_point -= box_point  # the difference of both, in the same memory
             if np.linalg.norm(ball_point) <= tolerance:
                 break
             change = multiplier - previous
-            if np.vdot(momentum - multiplier, change) > 0:
-                momentum_weight = 1.0  # momentum points uphill: restart (O'Donoghue, Candes 2015)
-            next_weight = (1 + math.sqrt(1 + 4 * momentum_weight * momentum_weight)) / 2
-            change *= (momentum_weight - 1) / next_weight
-            momentum, momentum_weight = multiplier + change, next_weight
+            if np.vdot(extrapolated - multiplier, change) > 0:
+                momentum = 1.0  # it points uphill: restart (O'Donoghue, Candes 2015)
+            next_momentum = (1 + math.sqrt(1 + 4 * momentum * momentum)) / 2
+            change *= (momentum - 1) / next_momentum
+            extrapolated, momentum = multiplier + change, next_momentum
         self._multiplier, self._step = multiplier, step
         return FullMatrix(box_point, box_point[indices])
 
@@ -412,7 +419,7 @@ def minimise_loss(
     - X|| increases with t and, divided by t, decreases.
 
     Args:
-        loss: from scores of shape (n_entries,) to the loss and its gradient.
+        loss: maps scores of shape (n_entries,) to the loss and its gradient.
         constraint: the set.
         iterations: the largest number of rounds.
         tolerance: the relative accuracy at which it stops.
@@ -423,9 +430,11 @@ def minimise_loss(
     point = constraint.origin()
     objective, gradient = loss(point.observed)
     history = [objective]
-    step, last_distance = constraint.first_step_length(gradient), constraint.radius
+    step = constraint.first_step_length(gradient)
+    last_distance = constraint.radius
     for index in range(1, iterations + 1):
         target_norm = tolerance * max(1.0, math.sqrt(point.dot(point)))
+        # Long steps need no accurate projection.
         accuracy = max(0.1 * target_norm, 0.02 * last_distance)
         while True:
             check_cancelled()
@@ -473,10 +482,10 @@ def _line_search(
     """Find a share of the way from start to end at which the loss has decreased enough.
 
     Args:
-        loss: from scores of shape (n_entries,) to the loss and its gradient.
+        loss: maps scores of shape (n_entries,) to the loss and its gradient.
         start: shape (n_entries,), the scores of the current point.
         end: shape (n_entries,), those of the target.
-        reference: the objective from which the decrease is counted.
+        reference: the objective from which the decrease is counted, the largest of the last ones.
         slope: the derivative of the loss along the whole way, below 0.
 
     Returns:
@@ -488,9 +497,10 @@ def _line_search(
         check_cancelled()
         if objective <= reference + _SUFFICIENT_DECREASE * share * slope:
             break
+        # The minimum of a parabola through the reference, its slope, and the current objective.
         curvature = objective - reference - share * slope
-        parabola = -0.5 * slope * share * share / curvature if curvature > 0 else 0.5 * share
-        share = min(max(parabola, 0.1 * share), 0.5 * share)
+        minimum = -0.5 * slope * share * share / curvature if curvature > 0 else 0.5 * share
+        share = min(max(minimum, 0.1 * share), 0.5 * share)
         objective, gradient = loss(start + share * (end - start))
     return share, objective, gradient
 
@@ -537,12 +547,13 @@ class Completion:
         """Minimise a loss over the feasible set from zero, and yield a step for each round.
 
         Args:
-            loss: from scores of shape (n_entries,) to the loss and its gradient.
+            loss: maps scores of shape (n_entries,) to the loss and its gradient.
             ratings: the observed entries.
             rng: draws where the search for singular vectors starts.
             raw: whether the loss is of raw signs; then the trace is marked raw.
         """
-        rounds, constraint = self.iterations, self.build_solver_feasible_set(ratings, rng)
+        rounds = self.iterations
+        constraint = self.build_solver_feasible_set(ratings, rng)
         for iterate in minimise_loss(loss, constraint, iterations=rounds, tolerance=self.tolerance):
             trace = {
                 "objective": iterate.objective,

@@ -27,10 +27,10 @@ from dpmc_core.solvers.linalg import LARGE_CHUNK, MatrixProduct, Pattern
 from dpmc_core.stopping import call_cancellable, check_cancelled
 
 _PRODUCTS_AT_ONCE = 64  # products of two factors that are summed at once
-_MANY_COLUMNS = 9  # which a sparse product sums faster than `reduceat`
+_MANY_COLUMNS = 9  # from so many columns on, a sparse product sums faster than `reduceat`
 _SPARSE_COST = 250.0  # cost of a multiplication in a sparse product, relative to a dense one
 _ITEM_STD = 0.1  # standard deviation of item means, in widths of the rating range
-_RATING_STD = 0.2  # standard deviation of the ratings of one item, likewise
+_RATING_STD = 0.2  # standard deviation of the ratings of one item, in the same unit
 _GAIN_PRIOR = 0.3  # prior probability that an item feature helps
 
 
@@ -117,7 +117,13 @@ def scatter_rows(rows: Floats, columns: Ints | None, items: int) -> Floats:
 
 
 def cap_ratings(ratings: Ratings, cap: int, key: int) -> Ratings:
-    """Return at most `cap` ratings of each user, chosen as `cap_mask` chooses them."""
+    """Return at most `cap` ratings of each user, chosen as `cap_mask` chooses them.
+
+    Args:
+        ratings: the users' ratings.
+        cap: the largest number of ratings of a user.
+        key: the key of the hash, see `draw_cap_key`.
+    """
     mask = cap_mask(ratings, cap, key)
     return ratings if mask is None else ratings.select(mask)
 
@@ -157,7 +163,8 @@ def centre_ratings(ratings: Ratings, item_effects: Floats | None = None) -> Resi
         ratings: the users' ratings.
         item_effects: shape (n,), in rating points; None: zeros.
     """
-    (m, n), entries = ratings.shape, Pattern.from_ratings(ratings)
+    m, n = ratings.shape
+    entries = Pattern.from_ratings(ratings)
     item_effects = np.zeros(n) if item_effects is None else item_effects
     values = ratings.values - item_effects[entries.items]
     user_means = row_means(entries, values, ratings.public.middle)
@@ -192,10 +199,11 @@ def row_sums(entries: Pattern, values: Floats) -> Floats:
         Array of shape (m,) or (m, k).
     """
     if values.ndim > 1 and values.shape[1] >= _MANY_COLUMNS:
-        rows = Pattern(
+        # The matrix of shape (m, n_entries) with a one where an entry belongs to a row.
+        membership = Pattern(
             np.arange(len(values), dtype=np.int32), entries.indptr, (entries.shape[0], len(values))
         )
-        return np.asarray(rows.build_matrix(np.ones(len(values))) @ values)
+        return np.asarray(membership.build_matrix(np.ones(len(values))) @ values)
     sums = np.zeros((entries.shape[0], *values.shape[1:]))
     nonempty = entries.counts > 0  # reduceat would give an empty row its neighbour's value
     if len(values):
@@ -214,7 +222,8 @@ def item_sums(entries: Pattern, values: ArrayLike = 1.0, row_factors: ArrayLike 
     Returns:
         Array of shape (n,).
     """
-    (m, n), sums = entries.shape, np.zeros(entries.shape[1])
+    m, n = entries.shape
+    sums = np.zeros(n)
     values = np.broadcast_to(values, len(entries.items))
     row_factors = np.broadcast_to(row_factors, m)
     for rows, span, chunk in entries.iter_chunks(LARGE_CHUNK):
@@ -355,9 +364,16 @@ def gram_products(
 def _multiply_gram(
     rows: Sparse, row_factors: Floats, squares: Floats | float, block: Floats
 ) -> Floats:
-    """Multiply A'A by a block of columns, less `squares`: its diagonal, or 0 to keep that.
+    """Multiply A'A, or its off-diagonal part, by a block of columns; see `gram_products`.
 
-    A are the rows, each multiplied by its factor; see `gram_products`.
+    Args:
+        rows: shape (m, n); A is these rows, each multiplied by its factor.
+        row_factors: shape (m, 1).
+        squares: the diagonal of A'A, shape (n, 1), which is subtracted; 0 to keep it.
+        block: shape (n, b).
+
+    Returns:
+        Array of shape (n, b).
     """
     if block.shape[1] < rows.shape[1]:
         return np.asarray(rows.T @ (row_factors**2 * (rows @ block))) - squares * block
@@ -380,8 +396,11 @@ def low_rank_gram_products(
     Returns:
         A function from blocks of shape (n, b) to blocks of shape (n, b).
     """
+    # With A = L R' + S it is A'A = R L'L R' + R L'S + S'L R' + S'S.
     sparse = entries.build_matrix(values)
-    inner, cross, multiply_sparse = left.T @ left, sparse.T @ left, gram_products(sparse)
+    inner = left.T @ left
+    cross = sparse.T @ left
+    multiply_sparse = gram_products(sparse)
 
     def multiply(block: Floats) -> Floats:
         projection = right.T @ block
@@ -407,13 +426,14 @@ def normal_equations(rows: Any, factors: Floats, weights: Any = None) -> tuple[F
     Returns:
         A of shape (m, d, d) and b of shape (m, d), zeros where a row has no entry.
     """
-    (m, _), d = rows.shape, factors.shape[1]
+    m, d = rows.shape[0], factors.shape[1]
     if weights is None:
         weights = type(rows)((np.ones(rows.nnz), rows.indices, rows.indptr), shape=rows.shape)
-    squares, lower = np.empty((m, d, d)), np.transpose(np.tril_indices(d))
-    for start in range(0, len(lower), _PRODUCTS_AT_ONCE):
+    squares = np.empty((m, d, d))
+    lower_pairs = np.transpose(np.tril_indices(d))  # A_i is symmetric
+    for start in range(0, len(lower_pairs), _PRODUCTS_AT_ONCE):
         check_cancelled()
-        i, j = lower[start : start + _PRODUCTS_AT_ONCE].T
+        i, j = lower_pairs[start : start + _PRODUCTS_AT_ONCE].T
         squares[:, i, j] = squares[:, j, i] = weights @ (factors[:, i] * factors[:, j])
     return squares, np.asarray(rows @ factors)
 
@@ -456,14 +476,15 @@ def item_normal_equations(
     Returns:
         Squares of shape (n, d, d) and moments of shape (n, d).
     """
-    (_, n), d = entries.shape, factors.shape[1]
+    n, d = entries.shape[1], factors.shape[1]
     squares, moments = np.zeros((n, d, d)), np.zeros((n, d))
     weights = np.broadcast_to(weights, len(values))
     for rows, span, chunk in entries.iter_chunks(LARGE_CHUNK):
         clipped = weights[span] * np.clip(values[span], -clip, clip)
         weighted, chunk_weights = (chunk.build_matrix(x).T for x in (clipped, weights[span]))
-        chunk_equations = normal_equations(weighted, factors[rows], chunk_weights)
-        squares, moments = squares + chunk_equations[0], moments + chunk_equations[1]
+        chunk_squares, chunk_moments = normal_equations(weighted, factors[rows], chunk_weights)
+        squares += chunk_squares
+        moments += chunk_moments
     return squares, moments
 
 
@@ -630,7 +651,9 @@ def feature_gain_probability(
     Returns:
         Array of shape (n_features,), probabilities.
     """
-    gain_variance, null_variance = std**2 + noise**2, null_std**2 + noise**2
+    gain_variance = std**2 + noise**2
+    null_variance = null_std**2 + noise**2
+    # The logarithm of the ratio of both densities, and then of the prior odds.
     log_odds = 0.5 * (released**2 / null_variance - (released - mean) ** 2 / gain_variance)
     log_odds += math.log(_GAIN_PRIOR / (1 - _GAIN_PRIOR)) + 0.5 * math.log(
         null_variance / gain_variance
@@ -647,16 +670,17 @@ def truncated_normal_moments(mean: Floats, std: float) -> tuple[Floats, Floats]:
         std: their standard deviation before that is known.
 
     Returns:
-        Two arrays of shape (k,).
+        Two arrays of shape (k,), the means and the variances.
     """
     from scipy.special import log_ndtr
 
     if std == 0:
         return np.maximum(mean, 0.0), np.zeros(len(mean))
     z = mean / std
-    hazard = np.exp(-0.5 * z * z - 0.5 * math.log(2 * math.pi) - log_ndtr(z))
-    variance = np.maximum(std**2 * (1 - hazard * (z + hazard)), 0.0)
-    return np.maximum(std * (z + hazard), 0.0), variance
+    # The inverse Mills ratio phi(z) / Phi(z), by logarithms so that nothing underflows.
+    mills = np.exp(-0.5 * z * z - 0.5 * math.log(2 * math.pi) - log_ndtr(z))
+    variance = np.maximum(std**2 * (1 - mills * (z + mills)), 0.0)
+    return np.maximum(std * (z + mills), 0.0), variance
 
 
 def posterior_positive_mean(noisy: Floats, noise_std: float, min_stds: float = 1e-3) -> Floats:

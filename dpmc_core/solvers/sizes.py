@@ -56,7 +56,11 @@ def check_dense(shape: tuple[int, int], purpose: str) -> None:
 
 
 def check_descent(shape: tuple[int, int]) -> None:
-    """Raise InvalidSetting where full-rank iterates of projected gradient do not fit in memory."""
+    """Raise InvalidSetting where full-rank iterates of projected gradient do not fit in memory.
+
+    Args:
+        shape: the numbers of users and items.
+    """
     _check_cells(shape, _MAX_DESCENT_CELLS, "projected gradient, whose iterates may have full rank")
 
 

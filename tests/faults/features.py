@@ -130,10 +130,10 @@ FEATURES = [
     *family_of(
         "features", "mechanisms/cleansing.py",
         ("the items kept are those with the most raw ratings, after cleansing", OTHER,
-         "rows.select_columns(item_effects.most_rated(count_gram_items(public)))",
+         "rows.select_columns(item_effects.most_rated(n))",
          "rows.select_columns(np.sort(np.argsort(-(1.0 + "
          "__import__('numpy').bincount(ratings.items, minlength=ratings.public.items)))[: "
-         "count_gram_items(public)]))",
+         "n]))",
          named("features", f"{_FOLLOWS}[svd-after-cleansing-settings4]")),
         ("users' equations may be singular", OTHER, "_MIN_RIDGE * float(positive_values.max())",
          "0.0", named("user_level_solvers", "test_cleansing_as_published_has_no_singular_system")),

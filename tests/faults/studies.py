@@ -67,8 +67,8 @@ ANSWER = (
     + family_of(
         "answer", "mechanisms/collection.py",
         ("rounded ratings for few users below three and not from there", OTHER,
-         "request.epsilon >= _COLLECTION_MIN_EPSILON and public.users < public.items",
-         "request.epsilon < _COLLECTION_MIN_EPSILON and public.users < public.items",
+         "has_large_epsilon = request.epsilon >= _COLLECTION_MIN_EPSILON",
+         "has_large_epsilon = request.epsilon < _COLLECTION_MIN_EPSILON",
          named("recommend", "test_the_rule")),
     )
 )
