@@ -86,7 +86,7 @@ def test_what_epsilon_1_per_user_costs_on_a_sample(start):
     start.get_by_text("Protect the whole person").click()
     start.get_by_text("privacy budget epsilon, per user").wait_for()
     settle(start)
-    answer = start.locator(".dpmc-say").inner_text()
+    answer = start.locator(".dpmc-say").inner_text().replace("\N{NO-BREAK SPACE}", " ")
     assert answer.startswith("At epsilon 1, ")
     assert "at most 55 % of the time" in answer
     picture = start.locator(".dpmc-picture").text_content()

@@ -197,7 +197,7 @@ def test_the_sentence_on_top_is_the_one_of_the_slider():
         move_slider_to(app, epsilon)
         (body,) = (e.proto.body for e in app.get("html") if "dpmc-say" in e.proto.body)
         assert html.unescape(re.sub(r"<[^>]*>", "", body)) == read_answer(app)
-        assert read_answer(app).startswith(f"At epsilon {epsilon:g}, ")
+        assert read_answer(app).startswith(f"At epsilon\N{NO-BREAK SPACE}{epsilon:g}, ")
 
 
 @pytest.mark.parametrize(
@@ -223,6 +223,8 @@ def test_the_sentence_has_a_form_for_every_case(data, id, epsilon, phrases):
     public = prepare_public_facts(datasets.load(data).ratings.public, mechanism.task)
     answer = sentences.write_answer(picture, mechanism, mechanism.guarantee(public), epsilon)
     text = "".join(part for part, _ in answer)
+    assert not re.search(r"epsilon \d|\d %|\d stars", text)  # no line ends between the two
+    text = unescape_markdown(text)
     assert all(phrase in text for phrase in phrases), text
     assert [role for _, role in answer if role in ("risk", "use")] == ["risk", "use"]
 
@@ -801,7 +803,7 @@ def test_without_a_curve_the_slider_and_what_is_promised_are_there_already():
         " of the time; a coin flip gets 50 %."
     )
     (panel,) = view["panel"]["persons"]
-    assert "All her 20 ratings together cost epsilon 20," in panel["together"][view["stop"]]
+    assert "Her 20 ratings together cost epsilon 20," in panel["together"][view["stop"]]
     assert read_instrument(app)["people"] is None  # of an upload no person is shown
 
 
