@@ -10,6 +10,7 @@ import sys
 import weakref
 from pathlib import Path
 
+import numpy as np
 import plotly.graph_objects as plotly
 import pytest
 from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
@@ -250,6 +251,21 @@ def test_every_curve_stands_between_a_guess_and_no_privacy(data, id):
     names = [name for name, _ in usefulness.levels]
     assert names[0] == "no privacy"
     assert (len(names) == 1) == (id == picture.baseline_id(picture.lines[0]))
+
+
+@pytest.mark.parametrize(
+    ("data", "id"), [("movie-night", "private-effects"), ("movie-night", "objective")]
+)
+def test_on_a_phone_the_curve_does_not_cross_the_name_of_its_method(data, id):
+    view = scene.build_view(scene.load_shipped_scene(data, id), charts.LIGHT)
+    svg = view["pictures"]["narrow"]["svg"]
+    (right, baseline, name) = re.search(
+        r'<text x="([\d.]+)" y="([\d.]+)" class="end method">([^<]*)', svg
+    ).groups()
+    curve = re.search(r'<path d="M([^"]*)" class="curve method"', svg)[1]
+    x, y = np.array([point.split() for point in curve.split("L")], dtype=float).T
+    rows = np.interp(np.linspace(float(right) - 7 * len(name), float(right), 100), x, y)
+    assert not np.any((float(baseline) - 12 < rows) & (rows < float(baseline) + 3))
 
 
 def test_junk_in_a_link_falls_back_with_a_note():
