@@ -68,6 +68,7 @@ def press_button(page, name):
 
 def find_text(page, pattern):
     """Return the match of a pattern in the first visible text that contains it."""
+    pattern = pattern.replace(" ", r"\s")  # some do not break
     element = page.get_by_text(re.compile(pattern)).filter(visible=True).first
     expect(element).to_be_visible()
     return re.search(pattern, element.text_content())

@@ -51,7 +51,7 @@ def drag_to(page, epsilon):
 
 
 def read_text(page, name):
-    return page.locator(f".dpmc-{name}").inner_text()
+    return page.locator(f".dpmc-{name}").inner_text().replace("\N{NO-BREAK SPACE}", " ")
 
 
 def read_moving(page):
