@@ -30,7 +30,7 @@ STYLESHEET = (
     ".st-key-epsilon-line { container-type: inline-size; }"
     "@container (max-width: 28rem) { .st-key-epsilon-line > :has(.stSlider) { order: 1;"
     " flex-basis: 100%; } .st-key-epsilon-line > :last-child { margin-left: auto; } }"
-    ":has(> .st-key-epsilon-line) { flex: 1 1 24rem; }"
+    ":has(> .st-key-epsilon-line) { min-width: min(24rem, 100%); }"
     "@media (max-width: 800px) { :has(> .st-key-epsilon-line) { flex: 1 1 100%; } }"
     # options that do not fit on one line go on below, with nothing to scroll sideways
     "[data-testid=stButtonGroup] > [role=radiogroup] { flex-wrap: wrap; }"

@@ -164,12 +164,12 @@ class="dpmc-picture" role="img" aria-label="{escape(alt)}">{_PICTURE_STYLE}
 {"".join(_draw_gap(x, columns[1] - columns[0], upper) for x in unproved)}
 {"".join(_draw_chart(layout, upper, to_row, shares, coin))}
 {_draw_curve(columns, to_row, risk, "risk")}
-{_write(sum(unproved[:1] + unproved[-1:]) / 2, sum(upper) / 2, gap, "middle bold")}
 {_draw_usefulness(layout, usefulness, method) if usefulness else ""}
 {"" if usefulness else _write(columns[8], sum(lower) / 2, "not computed yet")}
 {"".join(_write(columns[k], layout.numbers, f"{EPSILONS[k]:g}", "middle") for k in numbers)}
 <path class="moves rule" d="M0 {upper[0]}V{lower[1]}"/>
 {_write_title(layout, upper[0], titles[0])}{_write_title(layout, lower[0], titles[1])}
+{_write(sum(unproved[:1] + unproved[-1:]) / 2, sum(upper) / 2, gap, "middle bold")}
 <circle class="moves risk" r="7"/><text class="moves big risk"/>
 <circle class="moves method" r="7"/><text class="moves big method"/>
 <text class="moves end" x="{layout.right}" y="{lower[0] - 9}"/></svg>"""
