@@ -38,8 +38,8 @@ STYLESHEET = """<style>
 }
 .st-key-steering .st-key-pause button { min-width: 7.2rem; }
 .st-key-pin.st-key-pin { flex: 0 0 5.6rem; width: 5.6rem; min-width: 5.6rem; }
-.st-key-stage > :has(> .st-key-figure) { flex: 999 1 28rem; min-width: 0; }
-.st-key-stage > :has(> .st-key-panel) { flex: 1 0 20rem; }
+.st-key-stage > :has(> .st-key-figure) { flex: 1 1 28rem; min-width: 0; }
+.st-key-stage > :has(> .st-key-panel) { flex: 0 0 20rem; margin-left: auto; }
 .st-key-panel { min-height: 60vh; max-height: 72vh; overflow: auto; }
 .st-key-panel h2 { font-size: 1.35rem; padding: 0 0 .4rem; }
 .st-key-beside [data-testid="stMetricValue"] { font-size: 1.2rem; }
