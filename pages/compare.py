@@ -11,7 +11,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from dpmc_core import registry
-from dpmc_core.errors import DpmcError, InvalidSetting
+from dpmc_core.errors import InvalidSetting
 from dpmc_core.metrics import choose_headline_metric
 from dpmc_core.model import Task
 from dpmc_core.problem import choose_default_split
@@ -52,7 +52,7 @@ _GRIDS = {
 }
 E = TypeVar("E", bound=enum.Enum)
 _MAX_FIRST_CHOICE = 6  # mechanisms chosen at the start; more would hide each other
-_BROUGHT = "brought"  # the mechanism that the visitor came with last
+_LAST_VISITED = "brought"  # the mechanism of the page that the visitor came from
 _COLLAPSED = {"label_visibility": "collapsed"}
 _DEFAULT_VIEW = "default view"  # the view that opened last without being chosen
 _VIEWS = {
@@ -99,7 +99,7 @@ class Query(NamedTuple):
 def page() -> None:
     choices = stage.lay_out_choices("Compare mechanisms")
     chips, body = st.container(key="chips"), st.container()
-    try:
+    with blocks.show_errors_in(body):
         query = show_controls(choices, chips)
         location, grid, keys, *_ = query
         grid_rows = query.read_rows()
@@ -114,9 +114,6 @@ def page() -> None:
                 running=running,
             )
         show_other_sweeps(query)
-    except (DpmcError, OSError) as error:
-        with body:
-            blocks.show_error(error)
 
 
 # --- what is compared --------------------------------------------------------------------------
@@ -130,8 +127,8 @@ def show_controls(choices: DeltaGenerator, chips: DeltaGenerator) -> Query:
     """
     with choices:
         data = sources.choose_data(**_COLLAPSED)
-        bring(data)
-        task = choose_task(data)
+        add_visited_mechanism(data)
+        task = choose_compared_task(data)
         view_place = st.container(width="content")
         settings = st.popover("Settings", icon=":material/tune:")
     with chips:
@@ -193,7 +190,7 @@ def show_controls(choices: DeltaGenerator, chips: DeltaGenerator) -> Query:
     with view_place:
         view = choose_view("Difference" if equal else "Quality")
     with question_place:
-        switches = choose_question(task, settings) if view == "Trade" else None
+        switches = choose_attacker_question(task, settings) if view == "Trade" else None
     return query._replace(equal=equal, view=view, switches=switches)
 
 
@@ -213,36 +210,44 @@ def find_equal_mechanisms(query: Query) -> list[str]:
     """
     grid_rows = query.read_rows()
     picture = grid_rows.pictures[0]
-    placed = [lines.place_on_axis(line, query.unit) for line in picture.lines]
-    if not placed:
+    plotted_lines = [lines.place_on_axis(line, query.unit) for line in picture.lines]
+    if not plotted_lines:
         return []
 
     def find() -> list[str]:
-        *_, target, scale = choose_targets(picture, placed)
-        answers = [numbers.find_required_epsilons(entry, [target / scale])[0] for entry in placed]
+        *_, target, scale = choose_targets(picture, plotted_lines)
+        answers = [
+            numbers.find_required_epsilons(entry, [target / scale])[0] for entry in plotted_lines
+        ]
         equal = numbers.find_equal_costs(answers)
-        return [a.plotted.line.mechanism for a in equal] if 2 * len(equal) >= len(placed) else []
+        return (
+            [a.plotted.line.mechanism for a in equal]
+            if 2 * len(equal) >= len(plotted_lines)
+            else []
+        )
 
     return state.memoize("equal", (query.keys.name, grid_rows.last, query.unit), find)
 
 
-def bring(data: str) -> None:
+def add_visited_mechanism(data: str) -> None:
     """Add the mechanism of the page before, once, and choose its task."""
     id = st.session_state.get("mechanism")
-    if id == st.session_state.get(_BROUGHT) or id not in sources.list_available_mechanisms(data):
+    if id == st.session_state.get(_LAST_VISITED) or id not in sources.list_available_mechanisms(
+        data
+    ):
         return
     task = registry.get_mechanism(id).task
     names = registry.list_private_mechanisms(task)
     now = [other for other in st.session_state.get("mechanisms") or [] if other in names]
     chosen = now or list_comparable(id, names, rows.list_ready_mechanisms(data))
-    st.session_state[_BROUGHT] = id
+    st.session_state[_LAST_VISITED] = id
     st.session_state["mechanisms"] = chosen if id in chosen else [*chosen, id]
     if len(sources.list_available_tasks(data)) > 1:
         st.session_state["task"] = task
     st.rerun()  # only what was there in the last run gets into the address
 
 
-def list_comparable(id: str, names: Collection[str], ready: Collection[str]) -> list[str]:
+def list_comparable(id: str, names: Collection[str], ready_ids: Collection[str]) -> list[str]:
     """Return a mechanism and others with its privacy unit, preferably with its trust and a curve.
 
     Baselines are left out, because the chart draws them anyway.
@@ -251,22 +256,30 @@ def list_comparable(id: str, names: Collection[str], ready: Collection[str]) -> 
     baselines = {registry.get_mechanism(other).baseline for other in names}.union(
         *registry.BASELINE_ALTERNATIVES.values()
     )
-    drawn = {*({*names} & {*ready} or names)} - baselines | {id}
-    plotted = [other for other in guarantees if other in drawn]
-    same_unit = [other for other in plotted if guarantees[other].change is guarantees[id].change]
+    candidates = {*({*names} & {*ready_ids} or names)} - baselines | {id}
+    plotted_ids = [other for other in guarantees if other in candidates]
+    same_unit = [
+        other for other in plotted_ids if guarantees[other].change is guarantees[id].change
+    ]
     same_trust = [other for other in same_unit if guarantees[other].trust is guarantees[id].trust]
-    near = next((group for group in (same_trust, same_unit) if len(group) > 1), plotted)
-    return [*dict.fromkeys((id, *near))][:_MAX_FIRST_CHOICE]
+    preferred = next((group for group in (same_trust, same_unit) if len(group) > 1), plotted_ids)
+    return [*dict.fromkeys((id, *preferred))][:_MAX_FIRST_CHOICE]
 
 
-def choose_task(data: str) -> Task:
+def choose_compared_task(data: str) -> Task:
+    """Choose what the compared mechanisms predict."""
     names = {task: _TASKS[task] for task in sources.list_available_tasks(data)}
     first = next(iter(names))
     if len(names) == 1:
         return first
-    words = "Mechanisms for different tasks cannot share a chart."
     return widgets.choose_option(
-        "Predict", "the task", names, "task", first, help=words, **_COLLAPSED
+        "Predict",
+        "the task",
+        names,
+        "task",
+        first,
+        help="Mechanisms for different tasks cannot share a chart.",
+        **_COLLAPSED,
     )
 
 
@@ -290,36 +303,38 @@ def choose_mechanisms(data: str, task: Task) -> list[str]:
     return [id for id in names if id in chosen]
 
 
-def choose_question(task: Task, settings: DeltaGenerator) -> QuestionSwitches:
+def choose_attacker_question(task: Task, settings: DeltaGenerator) -> QuestionSwitches:
     """Show the choice of the attacker's question; how a row may change is among the settings."""
     with st.container(horizontal=True):
         scope, position = (
-            choose_enum("asked about", QuestionScope.RATING),
-            choose_enum("attacker", AttackerPosition.READER),
+            choose_member("asked about", QuestionScope.RATING),
+            choose_member("attacker", AttackerPosition.READER),
         )
     if task is Task.RANKING and scope is QuestionScope.RATING:  # a click is there or not
         return QuestionSwitches(scope, Relation.REPLACED, position)
     with settings:
-        return QuestionSwitches(scope, choose_enum("relation", Relation.REPLACED), position)
+        return QuestionSwitches(scope, choose_member("relation", Relation.REPLACED), position)
 
 
-def choose_enum(label: str, first: E) -> E:
+def choose_member(label: str, first: E) -> E:
+    """Show the choice of a member of an enumeration, at first the given one."""
     return widgets.choose_segment(
         label, f"the {label}", {e: e.value for e in type(first)}, label, first
     )
 
 
 def choose_seeds(data: str, task: Task) -> Any:
-    usual = rows.count_default_seeds(data, task)
-    if st.session_state.get("seeds") == st.session_state.get("usual seeds", usual) != usual:
-        st.session_state["seeds"] = usual  # as it stood for other data
-    st.session_state["usual seeds"] = usual
+    """Choose the number of seeds, by default that of the shipped curves."""
+    default = rows.count_default_seeds(data, task)
+    if st.session_state.get("seeds") == st.session_state.get("usual seeds", default) != default:
+        st.session_state["seeds"] = default  # the default for other data
+    st.session_state["usual seeds"] = default
     return widgets.choose_number(
         "Seeds",
         "the number of seeds",
         1,
         MOST_SEEDS,
-        usual,
+        default,
         "seeds",
         help="Each point is the mean over this many runs, with different splits and noise."
         f" {glossary.explain_terms('band')}",
@@ -364,77 +379,79 @@ class Comparison(NamedTuple):
 
     Attributes:
         picture: the chart.
-        placed: its lines on the axis.
+        plotted_lines: its lines on the axis.
         waiting: mechanisms without a curve.
         x_range: the axis of epsilon.
         dependencies: what all of it depends on.
     """
 
     picture: CurveChart
-    placed: list[PlottedLine]
+    plotted_lines: list[PlottedLine]
     waiting: list[str]
     x_range: tuple[float, float]
     dependencies: tuple[object, ...]
 
 
 def show_results(query: Query, start_label: str, *, running: bool) -> None:
-    """Show everything that the rows so far tell; an empty chart before the first."""
-    grid_rows, parts = query.read_rows(), stage.lay_out_body()
+    """Show all results of the available rows; an empty chart before the first row."""
+    grid_rows, frame = query.read_rows(), stage.lay_out_body()
     location, grid, keys, unit, _, view, switches = query
-    with parts.panel:
+    with frame.panel:
         rows.show_grid_state(location, keys.name, grid_rows, len(keys.units), start_label)
     picture, ends = grid_rows.pictures[0], (min(grid.epsilons), max(grid.epsilons))
-    placed, baselines = (
-        [lines.place_on_axis(line, unit) for line in side]
-        for side in (picture.lines, picture.private_baselines)
+    plotted_lines, baselines = (
+        [lines.place_on_axis(line, unit) for line in group]
+        for group in (picture.lines, picture.private_baselines)
     )
-    plotted = {line.mechanism for line in picture.lines}
-    waiting = [id for id in grid.mechanisms if id not in plotted]
+    plotted_ids = {line.mechanism for line in picture.lines}
+    waiting = [id for id in grid.mechanisms if id not in plotted_ids]
     dependencies = (keys.name, grid_rows.last, unit)
-    x_range = charts_compare.get_epsilon_range(ends, [*placed, *baselines])
-    result = Comparison(picture, placed, waiting, x_range, dependencies)
-    words = lines.describe_chart(picture, placed)
+    x_range = charts_compare.get_epsilon_range(ends, [*plotted_lines, *baselines])
+    result = Comparison(picture, plotted_lines, waiting, x_range, dependencies)
+    summary = lines.describe_chart(picture, plotted_lines)
     fig = state.memoize(
         "comparison figure",
         dependencies,
-        lambda: charts_compare.plot_comparison(picture, placed, ends, waiting, baselines),
+        lambda: charts_compare.plot_comparison(picture, plotted_lines, ends, waiting, baselines),
     )
-    if switches and placed:
-        show_trade(result, switches, parts)
-    elif view == "Difference" and placed:
+    if switches and plotted_lines:
+        show_trade(result, switches, frame)
+    elif view == "Difference" and plotted_lines:
         differences = state.memoize(
             "difference figure",
             dependencies,
-            lambda: charts_compare.plot_differences(picture, placed, ends, query.equal),
+            lambda: charts_compare.plot_differences(picture, plotted_lines, ends, query.equal),
         )
-        show_figure(differences, f"Difference to the best at each epsilon. {words}", parts)
+        show_view(differences, f"Difference to the best at each epsilon. {summary}", frame)
     else:
-        show_figure(fig, words, parts)
-    caption, notes = describe_rows(placed, grid_rows, query)
-    with parts.details:
+        show_view(fig, summary, frame)
+    caption, notes = describe_available_rows(plotted_lines, grid_rows, query)
+    with frame.details:
         st.caption(escape(caption), help=escape(notes) or None)
-        blocks.show_chart_numbers(words, lines.tabulate_chart(placed), "comparison")
+        blocks.show_chart_numbers(summary, lines.tabulate_chart(plotted_lines), "comparison")
         uncertified = [
             f"{entry.line.label} has open markers: {entry.reason}."
-            for entry in placed
+            for entry in plotted_lines
             if not entry.is_certified
         ]
         for sentence in (*lines.describe_crossings(picture), *uncertified):
             st.caption(escape(sentence))
-    exhibits = show_conclusions(result, parts) if placed and not running else []
-    with parts.panel:
+    exhibits = show_conclusions(result, frame) if plotted_lines and not running else []
+    with frame.panel:
         curves = Exhibit("", "", "", fig, "", f"{caption} {notes}")
         show_comparison_downloads(query, grid_rows, [curves, *exhibits] if exhibits else [])
 
 
-def show_figure(fig: Figure, alt: str, parts: stage.Stage) -> None:
+def show_view(fig: Figure, alt: str, frame: stage.Stage) -> None:
     """Show a view of the figure, at least as high as its names need."""
-    with parts.figure:
-        st.html(charts_compare.format_figure_height(fig))
+    with frame.figure:
+        st.html(
+            f"<style>.st-key-stage .st-key-figure {{ --least: {fig.layout['height']}px; }}</style>"
+        )
         blocks.show_figure(fig, alt=alt)
 
 
-def show_trade(result: Comparison, switches: QuestionSwitches, parts: stage.Stage) -> None:
+def show_trade(result: Comparison, switches: QuestionSwitches, frame: stage.Stage) -> None:
     """Show the metric against what an attacker may learn."""
     task = registry.get_mechanism(result.picture.lines[0].mechanism).task
     epsilon = st.session_state.get("epsilon", 1.0)
@@ -443,16 +460,18 @@ def show_trade(result: Comparison, switches: QuestionSwitches, parts: stage.Stag
         (result.dependencies, switches),
         lambda: trade.build_trade_chart(result.picture, task, switches),
     )
-    words = trade.describe_trade_chart(chart, epsilon)
-    show_figure(charts_compare.plot_accuracy_against_attacker(chart, epsilon), words, parts)
+    summary = trade.describe_trade_chart(chart, epsilon)
+    show_view(charts_compare.plot_accuracy_against_attacker(chart, epsilon), summary, frame)
     question, *sentences = map(escape, trade.describe_trade(chart, epsilon))
-    with parts.details:
+    with frame.details:
         st.markdown("\n- ".join([f"{question}\n", *sentences]))
         st.caption(escape(f"{blocks.EVALUATION} {trade.LEGEND}"))
-        blocks.show_chart_numbers(words, trade.tabulate_trade(chart), "trade")
+        blocks.show_chart_numbers(summary, trade.tabulate_trade(chart), "trade")
 
 
-def describe_rows(placed: list[PlottedLine], grid_rows: GridRows, query: Query) -> tuple[str, str]:
+def describe_available_rows(
+    plotted_lines: list[PlottedLine], grid_rows: GridRows, query: Query
+) -> tuple[str, str]:
     """Return the seeds and the grid, and what the marks mean and where the rows come from."""
     grid, total = query.grid, len(query.keys.units)
     runs = (
@@ -463,31 +482,31 @@ def describe_rows(placed: list[PlottedLine], grid_rows: GridRows, query: Query) 
         f"{format_count(len(grid.seeds), 'seed')} at each of"
         f" {format_count(len(grid.epsilons), 'epsilon')} from {min(grid.epsilons):g} to"
         f" {max(grid.epsilons):g}. {blocks.EVALUATION}",
-        f"{lines.format_caption(placed)} {runs * (grid_rows.available == total)}".strip(),
+        f"{lines.format_caption(plotted_lines)} {runs * (grid_rows.available == total)}".strip(),
     )
 
 
-def show_conclusions(result: Comparison, parts: stage.Stage) -> list[Exhibit]:
+def show_conclusions(result: Comparison, frame: stage.Stage) -> list[Exhibit]:
     """Show what a target quality costs, which mechanism is better, and what to do next."""
-    picture, placed, waiting, x_range, dependencies = result
+    picture, plotted_lines, waiting, x_range, dependencies = result
     metric = picture.metric
-    with parts.panel:
+    with frame.panel:
         cost_place = st.container()
-        target = choose_target(picture, placed)
+        target = choose_target(picture, plotted_lines)
     answers = state.memoize(
         "comparison answers",
         (*dependencies, target),
-        lambda: [numbers.find_required_epsilons(entry, [target])[0] for entry in placed],
+        lambda: [numbers.find_required_epsilons(entry, [target])[0] for entry in plotted_lines],
     )
     leader = comparison.describe_leader(
-        comparison.compare_lines(placed, comparison.compare_pairs(placed))
+        comparison.compare_lines(plotted_lines, comparison.compare_pairs(plotted_lines))
     )
-    if len(placed) < 2:
+    if len(plotted_lines) < 2:
         leader = comparison.TOO_FEW
     limit = numbers.describe_baseline_limit(picture) if EpsilonUnit.PAPER in dependencies else ""
-    cost = escape(numbers.describe_cost(answers, picture.nonprivate_reference))
-    cost_place.header(cost.replace(" %", "\u00a0%"), anchor=False)
-    with parts.panel:
+    cost = numbers.describe_cost(answers, picture.nonprivate_reference)
+    blocks.show_headline(cost, cost_place)
+    with frame.panel:
         if equal := numbers.find_equal_costs(answers):
             names = [lines.format_short_label(answer.plotted.line) for answer in equal]
             st.markdown(
@@ -500,7 +519,7 @@ def show_conclusions(result: Comparison, parts: stage.Stage) -> list[Exhibit]:
                 escape(sentence.removesuffix(".") + "."),
                 help=comparison.COMPARISON_NOTE if sentence is leader else None,
             )
-        show_next_steps(answers)
+        link_cheapest_run(answers)
     title = f"What {metric.label} {metric.format_value(target)} costs"
     exhibit = Exhibit(
         "price",
@@ -514,12 +533,12 @@ def show_conclusions(result: Comparison, parts: stage.Stage) -> list[Exhibit]:
         ),
         numbers.tabulate_required_epsilons(answers),
     )
-    with parts.details:
+    with frame.details:
         blocks.show_exhibits([exhibit])
     return [exhibit]
 
 
-def show_next_steps(answers: list[RequiredEpsilon]) -> None:
+def link_cheapest_run(answers: list[RequiredEpsilon]) -> None:
     """Link to the run of the mechanism that costs least; certified ones come first."""
     cheapest = min(
         answers, key=lambda answer: (not answer.plotted.is_certified, answer.epsilon.value)
@@ -533,34 +552,36 @@ def show_next_steps(answers: list[RequiredEpsilon]) -> None:
     )
 
 
-def show_comparison_downloads(query: Query, grid_rows: GridRows, parts: list[Exhibit]) -> None:
+def show_comparison_downloads(query: Query, grid_rows: GridRows, exhibits: list[Exhibit]) -> None:
     """Offer the charts, the rows, and the command that repeats them."""
-    where, picture = query.location, grid_rows.pictures[0]
-    argv = ["dpmc", "sweep", *rows.to_terminal_grid(query.grid, where).argv()]
+    location, picture = query.location, grid_rows.pictures[0]
+    argv = ["dpmc", "sweep", *rows.to_terminal_grid(query.grid, location).argv()]
     # Taken here: files are made without the session.
-    title = f"Mechanisms compared on {sources.list_names()[where.name]}"
+    title = f"Mechanisms compared on {sources.list_names()[location.name]}"
 
     def as_html() -> str:
         pictures = [
-            (part.title, charts_compare.widen_margin(part.fig)) for part in parts if part.fig
+            (exhibit.title, charts_compare.widen_margin(exhibit.fig))
+            for exhibit in exhibits
+            if exhibit.fig
         ]
-        told = [sentence for part in parts for sentence in part.alt.split("\n")]
-        placed = [lines.place_on_axis(line, query.unit) for line in picture.lines]
+        sentences = [sentence for exhibit in exhibits for sentence in exhibit.alt.split("\n")]
+        plotted_lines = [lines.place_on_axis(line, query.unit) for line in picture.lines]
         return report.render_comparison(
-            title, pictures, told, lines.tabulate_chart(placed), shlex.join(argv)
+            title, pictures, sentences, lines.tabulate_chart(plotted_lines), shlex.join(argv)
         )
 
     def csv() -> str:
         """Every stored row of the curves, also of other epsilons and seeds. Raises StoreError."""
         stream = io.StringIO()
-        with Store(where.store, read_only=True) as file:
+        with Store(location.store, read_only=True) as file:
             store.write_csv(
                 file, store.list_curves(file, keys=query.keys.curves, count=False), stream
             )
         return stream.getvalue()
 
-    name, files = f"compare-{where.name}", []
-    if parts:
+    name, files = f"compare-{location.name}", []
+    if exhibits:
         files.append(blocks.File("Charts and numbers (HTML)", f"{name}.html", "text/html", as_html))
     if grid_rows.present:  # curves that came with the app have no rows in the store
         files.append(blocks.File("Rows (CSV)", f"{name}-rows.csv", "text/csv", csv))
@@ -568,7 +589,7 @@ def show_comparison_downloads(query: Query, grid_rows: GridRows, parts: list[Exh
 
 
 def choose_targets(
-    picture: CurveChart, placed: list[PlottedLine]
+    picture: CurveChart, plotted_lines: list[PlottedLine]
 ) -> tuple[float, float, float, float, float]:
     """Return the ends, the step, the default and the scale of the slider of target values."""
     metric = picture.metric
@@ -577,17 +598,17 @@ def choose_targets(
         low, high, step = 50.0 if metric.name == "accuracy" else 0.0, 100.0, 0.5
         start = round(100 * sum(levels) / len(levels)) if levels else 50
     else:
-        means = [float(value) for entry in placed for value in entry.band.mean]
-        low, high, step = numbers.choose_target_range([*levels, *means])
+        curve_values = [float(value) for entry in plotted_lines for value in entry.band.mean]
+        low, high, step = numbers.choose_target_range([*levels, *curve_values])
         middle = sum(levels) / len(levels) if levels else (low + high) / 2
         start = step * round(middle / step)
     return low, high, step, float(min(high, max(low, start))), 100.0 if metric.is_share else 1.0
 
 
-def choose_target(picture: CurveChart, placed: list[PlottedLine]) -> float:
+def choose_target(picture: CurveChart, plotted_lines: list[PlottedLine]) -> float:
     """Show the target value of the metric on a slider."""
     metric = picture.metric
-    low, high, step, start, scale = choose_targets(picture, placed)
+    low, high, step, start, scale = choose_targets(picture, plotted_lines)
     chosen = widgets.choose_on_slider(
         f"Wanted {metric.label}{'' if metric.is_share else ' at most'}",
         f"the wanted {metric.label}",

@@ -17,7 +17,7 @@ from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import DEFAULT_DELTA
 from dpmc_core.problem import format_command_options, prepare_all_ratings
 from dpmc_lab import glossary, sweep
-from dpmc_lab.curves import answer as words
+from dpmc_lab.curves import answer as answer_text
 from dpmc_lab.curves import data as charts_of_data
 from dpmc_lab.curves import groups, lines, text
 from dpmc_lab.curves.lines import CurveChart
@@ -47,9 +47,9 @@ from pages.ui.jobs import get_snapshot
 from pages.ui.report import Exhibit
 from pages.ui.rows import RunLocation
 from pages.ui.sweeps import Sweep
-from pages.ui.text import format_count
+from pages.ui.text import escape, format_count
 
-WAYS = {"upload": "Upload your own", "public": "Get a public set", "sample": "Generate a set"}
+SOURCES = {"upload": "Upload your own", "public": "Get a public set", "sample": "Generate a set"}
 CURVE_SEEDS = study.SEEDS[: study.N_CURVE_SEEDS]
 
 
@@ -110,29 +110,29 @@ def page() -> None:
     )
     verdict = st.container()
     with st.container(key="ratings"):
-        left, facts = st.columns([2, 5], vertical_alignment="bottom")
+        left, summary_place = st.columns([2, 5], vertical_alignment="bottom")
     with left:
         data = sources.choose_data()
     with (
         st.expander("Use other ratings", icon=":material/upload:", expanded=data != sources.UPLOAD),
         st.container(key="ways"),
     ):
-        way = widgets.choose_segment(
-            "Where from", "the way in", WAYS, "way", "upload", label_visibility="collapsed"
+        source = widgets.choose_segment(
+            "Where from", "the way in", SOURCES, "way", "upload", label_visibility="collapsed"
         )
-        file = upload.show_uploader() if way == "upload" else None
-        if way == "public":
+        file = upload.show_uploader() if source == "upload" else None
+        if source == "public":
             show_public_set()
-        elif way == "sample":
+        elif source == "sample":
             show_generator()
     if file is not None:
         upload.read_upload(file)
         return
     upload.show_outcome()
-    try:
+    with blocks.show_errors_in(st.container()):
         dataset = sources.get_dataset(data)
         public = dataset.ratings.public
-        facts.markdown(
+        summary_place.markdown(
             f"**{size_words(dataset.ratings)}.** Ratings may lie from **{public.low:g}** to"
             f" **{public.high:g}**."
         )
@@ -144,10 +144,8 @@ def page() -> None:
         )
         left, right = st.columns([4, 5], gap="large")
         with left:
-            plan = plan_runs(ask_question(data, dataset), rows.locate_runs(data), dataset)
+            plan = plan_runs(choose_inquiry(data, dataset), rows.locate_runs(data), dataset)
             show_answer(plan, verdict, right)
-    except (DpmcError, OSError) as error:
-        blocks.show_error(error)
 
 
 # --- the ratings ---------------------------------------------------------------------------------
@@ -175,15 +173,17 @@ def show_public_set() -> None:
     """Choose a public set, read its terms, and download it once."""
     archives = public_sets.ARCHIVES
     names = {id: f"{archive.title} ({archive.megabytes:g} MB)" for id, archive in archives.items()}
-    names |= {id: f"{known.title} (your copy)" for id, known in public_sets.BY_HAND.items()}
+    names |= {
+        id: f"{manual_set.title} (your copy)" for id, manual_set in public_sets.BY_HAND.items()
+    }
     name = widgets.choose_option(
         "Public set", "the public set", names, "public_set", next(iter(names))
     )
     is_downloaded = public_sets.is_downloaded(name)
     if name not in archives and not is_downloaded:
-        st.info(blocks.escape(format_sentence(public_sets.format_manual_steps(name))))
+        st.info(escape(format_sentence(public_sets.format_manual_steps(name))))
         return
-    st.caption(blocks.escape(format_sentence(public_sets.SETS[name].licence)))
+    st.caption(escape(format_sentence(public_sets.SETS[name].licence)))
     if is_downloaded:
         st.button(
             "Open it",
@@ -195,8 +195,15 @@ def show_public_set() -> None:
         return
     job = state.get_jobs().get(name)
     now = get_snapshot(job)
-    accept = "Accept these terms and download"
-    if blocks.show_start_and_stop_buttons(job, now, accept, ":material/download:"):
+    with st.container(horizontal=True):
+        is_accepted = st.button(
+            "Accept these terms and download",
+            type="primary",
+            icon=":material/download:",
+            disabled=now.active,
+        )
+        blocks.show_stop_button(job, now)
+    if is_accepted:
         state.get_jobs().start(name, runs.make_download_work(name))
         st.rerun()
     blocks.poll_job(job, now, blocks.show_job_progress)
@@ -204,9 +211,8 @@ def show_public_set() -> None:
 
 def show_report(data: str, dataset: Dataset) -> None:
     """Show what was found in the ratings, in sentences and in charts."""
-    findings = (f"- {blocks.escape(format_sentence(finding))}" for finding in dataset.report)
-    st.markdown("\n".join(findings))
-    st.caption(blocks.escape(f"Source: {dataset.source}. Licence: {dataset.licence}."))
+    blocks.show_bullets(map(format_sentence, dataset.report))
+    st.caption(escape(f"Source: {dataset.source}. Licence: {dataset.licence}."))
     show_charts(data)
 
 
@@ -241,8 +247,8 @@ def show_charts(data: str) -> None:
 # --- the question --------------------------------------------------------------------------------
 
 
-def ask_question(data: str, dataset: Dataset) -> Inquiry:
-    """Ask whom to protect, how often one publishes and what may be lost; the rest is under More.
+def choose_inquiry(data: str, dataset: Dataset) -> Inquiry:
+    """Choose whom to protect, how often one publishes and what to keep; further choices are folded.
 
     Raises:
         InvalidSetting: an answer is impossible.
@@ -258,7 +264,7 @@ def ask_question(data: str, dataset: Dataset) -> Inquiry:
     times = widgets.choose_option(
         "You publish",
         "how often you publish",
-        words.FREQUENCY_LABELS,
+        answer_text.FREQUENCY_LABELS,
         "answer_often",
         52,
         container=left,
@@ -280,7 +286,7 @@ def ask_question(data: str, dataset: Dataset) -> Inquiry:
     with st.expander("More: epsilon, delta, what is predicted, your own model", type="compact"):
         epsilon = widgets.show_epsilon_slider()
         with st.grid(3, min_column_width=170):
-            task = choose_task(data, privacy_unit)
+            task = choose_predicted_task(data, privacy_unit)
             metric = Inquiry(task=task, privacy_unit=privacy_unit).metric
             delta = widgets.choose_number(
                 "delta",
@@ -326,7 +332,7 @@ def ask_question(data: str, dataset: Dataset) -> Inquiry:
     )
 
 
-def choose_task(data: str, privacy_unit: PrivacyUnit) -> Task:
+def choose_predicted_task(data: str, privacy_unit: PrivacyUnit) -> Task:
     """Choose what is predicted, among what the data offer and a mechanism protects."""
     possible = [
         task for task in sources.list_available_tasks(data) if privacy_unit.is_possible(task)
@@ -347,7 +353,8 @@ def choose_task(data: str, privacy_unit: PrivacyUnit) -> Task:
     )
 
 
-def build_curve_grid(question: Inquiry, advice: Advice, data: str) -> Grid:
+def build_answer_grid(question: Inquiry, advice: Advice, data: str) -> Grid:
+    """Build the grid of the curve over all epsilons."""
     return question.build_grid(advice, data, seeds=CURVE_SEEDS, epsilons=EPSILONS)
 
 
@@ -358,7 +365,7 @@ def plan_runs(question: Inquiry, location: RunLocation, dataset: Dataset) -> Ans
         advice = question.find_advice(dataset.ratings.public)
         data = [sweep.drop_names(sweep.SplitSource(dataset))]
         units = sweep.build_plan(question.build_grid(advice, location.data), data).units
-        keys = sweep.build_plan(build_curve_grid(question, advice, location.data), data).keys
+        keys = sweep.build_plan(build_answer_grid(question, advice, location.data), data).keys
         return AnswerPlan(question, location, dataset, advice, units, keys)
 
     return state.memoize("answer plan", (location, id(dataset), question), make_plan)
@@ -368,7 +375,7 @@ def plan_runs(question: Inquiry, location: RunLocation, dataset: Dataset) -> Ans
 
 
 def show_answer(plan: AnswerPlan, verdict: DeltaGenerator, curve: DeltaGenerator) -> None:
-    """Show the button, what is known before any run, the curve, and on top the verdict."""
+    """Show the button, what raw counts say before any run, the curve, and the verdict on top."""
     question, location, ratings = plan.question, plan.location, plan.dataset.ratings
     cache = state.memoize(
         "answer runs", location.store, lambda: UserScoreCache.from_store_path(location.store)
@@ -383,8 +390,9 @@ def show_answer(plan: AnswerPlan, verdict: DeltaGenerator, curve: DeltaGenerator
     show_buttons(plan, cache, current)
     if distinguishable is not None:
         st.markdown(
-            f"{words.format_distinguishable_items(distinguishable, question, location.private)}.",
-            help=words.explain_distinguishable_items(question.task, question.privacy_unit),
+            answer_text.format_distinguishable_items(distinguishable, question, location.private)
+            + ".",
+            help=answer_text.explain_distinguishable_items(question.task, question.privacy_unit),
         )
 
     def show_progress_and_verdict() -> None:
@@ -437,7 +445,7 @@ def show_buttons(plan: AnswerPlan, cache: UserScoreCache, current: Sweep | None)
         st.session_state["mechanism"] = method.id  # other pages open with this mechanism
         data, store = location.data, location.store
         command = study.build_child_command(question, data, store, curve=not has_curve)
-        grid = build_curve_grid(question, plan.advice, data)
+        grid = build_answer_grid(question, plan.advice, data)
         link = rows.build_link(grid, location)
         rows.start_command(location, plan.name, command, {"title": plan.title, "link": link})
         st.rerun()
@@ -445,10 +453,10 @@ def show_buttons(plan: AnswerPlan, cache: UserScoreCache, current: Sweep | None)
 
 def show_verdict(finding: Finding, plan: AnswerPlan) -> None:
     """Show the verdict with its picture and its sentences."""
-    answer = words.format_answer(finding)
+    answer = answer_text.format_answer(finding)
     with st.container(border=True):
         with st.container(key="answer"):
-            st.header(words.strip_bold(answer.verdict), anchor=False)
+            blocks.show_headline(answer_text.strip_bold(answer.verdict))
         if finding.gain_share is not None:
             blocks.show_figure(
                 charts_answer.plot_gain_share(
@@ -457,13 +465,13 @@ def show_verdict(finding: Finding, plan: AnswerPlan) -> None:
                     plan.question.keep,
                     *plan.name_gain_ends(finding),
                 ),
-                alt=words.strip_bold(answer.found),
+                alt=answer_text.strip_bold(answer.found),
                 key="answer kept",
                 config={"displayModeBar": False},
             )
         paragraphs = (answer.found, answer.unit, answer.attacker, answer.against, answer.pays)
         st.markdown("\n\n".join(filter(None, paragraphs)))
-        st.caption(f"{answer.caution} {blocks.escape(answer.tested)}")
+        st.caption(f"{answer.caution} {escape(answer.tested)}")
 
 
 def show_files(finding: Finding, plan: AnswerPlan, cache: UserScoreCache) -> None:
@@ -488,10 +496,10 @@ def show_files(finding: Finding, plan: AnswerPlan, cache: UserScoreCache) -> Non
             "Numbers (CSV)",
             f"answer-{location.name}.csv",
             "text/csv",
-            lambda: report.format_csv(words.tabulate_answer(finding, chart, *ends)),
+            lambda: report.format_csv(answer_text.tabulate_answer(finding, chart, *ends)),
         ),
     )
-    grid = rows.to_terminal_grid(build_curve_grid(question, plan.advice, location.data), location)
+    grid = rows.to_terminal_grid(build_answer_grid(question, plan.advice, location.data), location)
     argv = ["dpmc", "sweep", *grid.argv()]
     blocks.show_downloads(*files, picture=chart, argv=argv, displayed_argv=command)
     with st.expander(
@@ -511,7 +519,7 @@ def show_release(plan: AnswerPlan, data: str) -> None:
         ratings, prepared = prepare_all_ratings(listed_ratings, task, steps)
         check_releasable(method, ratings, prepared)
     except DpmcError as error:
-        st.markdown(blocks.escape(format_sentence(str(error))))
+        st.markdown(escape(format_sentence(str(error))))
         return
     command = ["dpmc", "release", data, method.id]
     for name in ("epsilon", "delta"):
@@ -546,9 +554,9 @@ def show_curve(plan: AnswerPlan, running: bool) -> None:
         lambda: scene.build_view(scene.Scene(scene.create_mechanisms(id), chart, public), theme),
     )
     position = EPSILONS.index(question.epsilon)
-    gains = words.list_gains_by_epsilon(chart, id, question.reference)
+    gains = answer_text.list_gains_by_epsilon(chart, id, question.reference)
     st.markdown("".join(text for text, _ in view["sentences"][position]))
-    summary = words.describe_gains(gains, question.keep)
+    summary = answer_text.describe_gains(gains, question.keep)
     if chart.lines:
         line = chart.lines[0]
         size = f"{len(line.epsilon)} of {len(EPSILONS)} epsilons"
@@ -558,7 +566,7 @@ def show_curve(plan: AnswerPlan, running: bool) -> None:
     st.markdown(summary)
     st.html(scene.render_still(view, position))
     if chart.lines:
-        table = words.tabulate_gains(gains, chart) if gains else lines.tabulate_line(line)
+        table = answer_text.tabulate_gains(gains, chart) if gains else lines.tabulate_line(line)
         blocks.show_chart_numbers(view["name"], table, "answer curve")
 
 
@@ -571,8 +579,8 @@ def render_printed_page(title: str, finding: Finding, ends: tuple[str, str], com
         ends: names of what the gain is counted from and up to.
         command: repeats the answer.
     """
-    answer, today = words.format_answer(finding), date.today()
-    verdict, *paragraphs = (words.strip_bold(sentence) for sentence in answer if sentence)
+    answer, today = answer_text.format_answer(finding), date.today()
+    verdict, *paragraphs = (answer_text.strip_bold(sentence) for sentence in answer if sentence)
     charts = []
     if finding.gain_share is not None:
         id, keep = finding.mechanism.id, finding.question.keep

@@ -17,15 +17,14 @@ from pages.ui import blocks, shell, sources, stage, state, widgets
 from pages.ui.audits import make_audit_work
 from pages.ui.charts import guarantees as charts_guarantees
 from pages.ui.jobs import Snapshot, get_snapshot
-from pages.ui.text import format_count
+from pages.ui.text import escape, format_count, keep_units
 
 AUDIT = "audit"
 CLICKS = "clicks on claims"
 MAX_COUNT = 10_000_000  # users or items that can be typed in
 MIN_ROW_HEIGHT = 40  # pixels that the two lines of a row need
-PLANTED = "The link plants a fault. This page no longer does that."  # in an older version
-FACTS = {"data": "from the chosen data", "typed": "typed in"}
-TYPED: dict[str, tuple[str, str, float]] = {  # facts without data: label, name, usual value
+FACT_SOURCES = {"data": "from the chosen data", "typed": "typed in"}
+TYPED_FACTS: dict[str, tuple[str, str, float]] = {  # facts without data: label, name, usual value
     "users": ("Users", "the number of users", 943),
     "items": ("Items", "the number of items", 1682),
     "low": ("Lowest rating", "the lowest rating", 1.0),
@@ -37,14 +36,15 @@ UNITS = {change.unit: change.label for change in Change}
 @st.fragment
 def page() -> None:
     frame = stage.lay_out_stage("Which promises hold?")
-    state.note_removed("fault", PLANTED)
+    # in an older version
+    state.note_removed("fault", "The link plants a fault. This page no longer does that.")
     with frame.choices:
         data = sources.choose_data(label_visibility="collapsed")
         picker = st.container(width="content")
         show_all = widgets.choose_toggle("All methods", "all methods", "every")
-        facts = st.popover("Public facts", icon=":material/tune:")
+        facts_popover = st.popover("Public facts", icon=":material/tune:")
     try:
-        with facts:
+        with facts_popover:
             wide = widgets.choose_wide_range()
             public, prepared = choose_public_facts(data)
     except (DpmcError, OSError) as error:
@@ -88,7 +88,12 @@ def choose_public_facts(data: str) -> tuple[PublicFacts, tuple[str, ...]]:
         DpmcError, OSError: the data cannot be read.
     """
     source = widgets.choose_segment(
-        "Public facts", "the facts", FACTS, "facts", "data", help=glossary.explain_terms("facts")
+        "Public facts",
+        "the facts",
+        FACT_SOURCES,
+        "facts",
+        "data",
+        help=glossary.explain_terms("facts"),
     )
     if source == "typed":
         return type_public_facts(), ()
@@ -108,7 +113,7 @@ def choose_public_facts(data: str) -> tuple[PublicFacts, tuple[str, ...]]:
 def type_public_facts() -> PublicFacts:
     """Show fields for public facts without data. Raises DpmcError where they make no sense."""
     values = {}
-    for key, (label, description, default) in TYPED.items():
+    for key, (label, description, default) in TYPED_FACTS.items():
         ends, form = ((1, MAX_COUNT), "%d") if isinstance(default, int) else ((None, None), "%g")
         values[key] = widgets.choose_number(
             label, description, *ends, default, key, width=130, format=form
@@ -144,8 +149,8 @@ def show_claims(
         for other, guarantee in guarantees.items()
         if show_all or registry.get_mechanism(other).task is task
     }
-    mechanism_groups = groups.group_mechanisms(visible, is_refuted)
-    rows = build_rows(visible, epsilon)
+    mechanism_groups = groups.group_mechanisms(visible, is_mechanism_refuted)
+    rows = build_guarantee_rows(visible, epsilon)
     alt = f"{groups.describe_claim_states(mechanism_groups, epsilon)}."
     st.markdown(
         f"**{alt}** ● proved, ○ claimed only, ⊗ refuted, ❘ measured by an attack",
@@ -173,17 +178,20 @@ def show_claims(
     return alt
 
 
-def is_refuted(id: str) -> bool:
+def is_mechanism_refuted(id: str) -> bool:
     """Return whether an attack measured more than a mechanism claims, at any epsilon."""
     return any(map(measurements.is_refuted, blocks.list_attacks(id)))
 
 
-def build_rows(guarantees: dict[str, Guarantee], epsilon: float) -> dict[str, cards.GuaranteeRow]:
+def build_guarantee_rows(
+    guarantees: dict[str, Guarantee], epsilon: float
+) -> dict[str, cards.GuaranteeRow]:
+    """Build the row of each mechanism by its id, with what an attack measured at this epsilon."""
     return {
         id: cards.build_guarantee_row(
             registry.get_short_name(id),
             guarantee,
-            refuted=is_refuted(id),
+            refuted=is_mechanism_refuted(id),
             measured=bound.measured if bound is not None and bound.epsilon == epsilon else None,
         )
         for id, guarantee in guarantees.items()
@@ -193,7 +201,7 @@ def build_rows(guarantees: dict[str, Guarantee], epsilon: float) -> dict[str, ca
 
 def show_claims_table(guarantees: dict[str, Guarantee], alt: str, epsilon: float) -> None:
     """Show the claimed and the proved epsilon of every mechanism, and why they differ."""
-    rows = [*build_rows(guarantees, epsilon).values()]
+    rows = [*build_guarantee_rows(guarantees, epsilon).values()]
     st.text(alt)
     widths = {"claimed": 64, "proved": 76, cards.PER_USER: 104}
     columns = {name: st.column_config.TextColumn(width=width) for name, width in widths.items()}
@@ -211,13 +219,13 @@ def show_claims_table(guarantees: dict[str, Guarantee], alt: str, epsilon: float
     st.markdown("**Why claimed and proved differ, and what else to know**")
     for row in rows:
         if row.reason:
-            name, reason = blocks.escape(row.mechanism), blocks.escape(format_sentence(row.reason))
+            name, reason = escape(row.mechanism), escape(format_sentence(row.reason))
             st.markdown(f"- **{name}** ({row.state.word}): {reason}")
 
 
 def show_panel(guarantee: Guarantee, id: str, epsilon: float) -> AuditReport | None:
     """Show the chosen mechanism's promise, and return what an attack on it found."""
-    row = build_rows({id: guarantee}, epsilon)[id]
+    row = build_guarantee_rows({id: guarantee}, epsilon)[id]
     single, everything = trade.list_questions(
         guarantee, registry.get_mechanism(id).task, cards.TYPICAL_RATINGS
     )
@@ -228,20 +236,18 @@ def show_panel(guarantee: Guarantee, id: str, epsilon: float) -> AuditReport | N
         bound = cards.format_epsilon(row.measured, round_down=True)
         sentence += f" The last attack measured at least {bound}."
     st.container(key="answer").markdown(
-        f"**{row.state.value[0]} {row.state.word.capitalize()}.** {sentence}",
+        f"**{row.state.value[0]} {row.state.word.capitalize()}.** {keep_units(sentence)}",
         help=glossary.explain_terms("claimed", "certified", "measured"),
     )
-    st.markdown(
-        blocks.escape(single.describe_answer(guarantee)), help=glossary.explain_terms("attacker")
-    )
+    st.markdown(escape(single.describe_answer(guarantee)), help=glossary.explain_terms("attacker"))
     if single.success_rate(guarantee) <= cards.MAX_INFORMATIVE_RATE:
-        st.markdown(blocks.escape(everything.describe_answer(guarantee)))
+        st.markdown(escape(everything.describe_answer(guarantee)))
     st.caption(cards.describe_protection(guarantee))
     with st.popover("Read why", icon=":material/verified_user:"):
         blocks.show_guarantee(guarantee, id)
         for bound in list(filter(measurements.is_refuted, blocks.list_attacks(id)))[-1:]:
             sentence = format_sentence(measurements.describe_counterexample(bound))
-            st.markdown(blocks.escape(sentence))
+            st.markdown(escape(sentence))
             st.page_link(
                 "pages/learn.py",
                 label="See in a lesson how a claim fails",
@@ -269,10 +275,10 @@ def show_ledger(guarantee: Guarantee) -> None:
     person = format_sentence(cards.describe_person_guarantee(guarantee))
     st.markdown(
         f"All answers together cost **epsilon {budget}** {UNITS[unit]} ({change.relation})."
-        f" {blocks.escape(format_sentence(total.reason))}"
-        f" For one person: {blocks.escape(person)}"
+        f" {escape(format_sentence(total.reason))}"
+        f" For one person: {escape(person)}"
     )
-    st.caption(blocks.escape(f"Source of the claim: {guarantee.source}."))
+    st.caption(escape(f"Source of the claim: {guarantee.source}."))
 
 
 # --- the attempt to refute it ------------------------------------------------------------------
@@ -304,7 +310,7 @@ def show_attack_progress(now: Snapshot) -> None:
     blocks.show_job_progress(now)
     report: AuditReport | None = now.result or now.display
     if report is not None:
-        st.markdown(f"**{blocks.escape(audits.describe_audit(report))}** Details are below.")
+        st.markdown(f"**{escape(audits.describe_audit(report))}** Details are below.")
 
 
 def store_last_attack() -> None:
@@ -336,11 +342,9 @@ def show_audit_report(report: AuditReport) -> None:
     with right:
         for finding in report.findings:
             text = audits.describe_finding(finding, report.change)
-            st.markdown(f"**{measurements.METHOD_LABELS[finding.method]}.** {blocks.escape(text)}")
+            st.markdown(f"**{measurements.METHOD_LABELS[finding.method]}.** {escape(text)}")
         for method, reason in report.skipped:
-            st.caption(
-                f"{measurements.METHOD_LABELS[method]} does not apply: {blocks.escape(reason)}."
-            )
+            st.caption(f"{measurements.METHOD_LABELS[method]} does not apply: {escape(reason)}.")
 
 
 shell.enter_through_app()

@@ -16,15 +16,15 @@ from dpmc_lab.lessons.worksheets import FILES
 from pages.ui import blocks, classroom, shell, state, widgets
 from pages.ui.charts import VALUE_COLORS, apply_theme
 from pages.ui.charts import room as charts_room
-from pages.ui.text import escape, format_count
+from pages.ui.text import escape, format_count, keep_units
 
-APART: dict[str, Any] = {  # at both ends of a line
+SPREAD_LAYOUT: dict[str, Any] = {  # at both ends of a line
     "horizontal": True,
     "vertical_alignment": "center",
     "horizontal_alignment": "distribute",
 }
 END = "end"  # the step after the last slide
-TICK = 2.0  # seconds between two looks at the room
+TICK = 2.0  # seconds between two updates from the room
 VEILED = "veiled"  # key of a picture before the answer
 # Arrows turn the steps but where an arrow moves something; a presenter's clicker sends page keys.
 # What is new gets the focus, and so is read aloud: a heading, or what became of a prediction. What
@@ -71,7 +71,7 @@ export default function ({ data, parentElement }) {
 }
 """
 _keys = st.components.v2.component("turning steps", html="<span hidden></span>", js=_JS)
-_LOOK = """<style>
+_STYLE = """<style>
 .st-key-finding [data-testid="stMarkdownContainer"] p { font-size: 1.2rem; line-height: 1.4; }
 .st-key-question [data-testid="stMarkdownContainer"] p { font-size: 1.2rem; line-height: 1.4; }
 .st-key-home [data-testid="stMarkdownContainer"] p { font-size: 1.8rem; line-height: 1.35; }
@@ -102,40 +102,43 @@ _LARGE = """<style>
 
 @st.fragment
 def page() -> None:
-    lesson, at = asked()
+    lesson, position = read_requested_step()
     guesses: dict[tuple[str, str], int | None] = st.session_state.setdefault("guesses", {})
     if lesson is None:
-        overview()
-        to_print()
-        words()
-        told = {"place": "", "focus": "h1"}
+        show_lesson_list()
+        show_print_downloads()
+        show_glossary()
+        announcement = {"place": "", "focus": "h1"}
         projector = False
     else:
-        projector = top(lesson, at)
-        look = _LOOK.replace("PAPER", state.get_theme().paper)
-        st.html(look + _LARGE if projector else look)
+        projector = show_lesson_header(lesson, position)
+        style = _STYLE.replace("PAPER", state.get_theme().paper)
+        st.html(style + _LARGE if projector else style)
         slides = lesson.slides
-        if at == len(slides):
-            end(lesson)
-            told = {"place": f"{lesson.id} {END}", "focus": ".st-key-slide h2"}
+        if position == len(slides):
+            show_end(lesson)
+            announcement = {"place": f"{lesson.id} {END}", "focus": ".st-key-slide h2"}
         else:
-            slide = slides[at]
-            open_now = slide.predict is None or (lesson.id, slide.key) in guesses
-            step(lesson, slide, guesses, open_now, projector)
-            new = open_now and slide.predict is not None
-            came = st.session_state.pop("guessed", False)  # and not back
-            told = {
-                "place": f"{lesson.id} {slide.key} {open_now}",
-                "focus": ".st-key-verdict p" if new and came else ".st-key-slide h2",
+            slide = slides[position]
+            revealed = slide.predict is None or (lesson.id, slide.key) in guesses
+            show_step(lesson, slide, guesses, revealed, projector)
+            new = revealed and slide.predict is not None
+            just_guessed = st.session_state.pop("guessed", False)  # and not back
+            announcement = {
+                "place": f"{lesson.id} {slide.key} {revealed}",
+                "focus": ".st-key-verdict p" if new and just_guessed else ".st-key-slide h2",
             }
-    _keys(key="keys", data=told | {"projector": projector})
+    _keys(key="keys", data=announcement | {"projector": projector})
 
 
-# --- where one is ------------------------------------------------------------------------------
+# --- the address ------------------------------------------------------------------------------
 
 
-def asked() -> tuple[Lesson | None, int]:
-    """What the address asks for: a lesson, and the number of a step, by its key or counted."""
+def read_requested_step() -> tuple[Lesson | None, int]:
+    """Return the lesson and the position of the step that the address asks for.
+
+    The address names a step by its key or counts it. Without a lesson, all lessons are shown.
+    """
     id = st.query_params.get("lesson")
     if id is None:
         return None, 0
@@ -143,10 +146,10 @@ def asked() -> tuple[Lesson | None, int]:
         state.add_note(
             f"The link asks for the lesson “{id[:40]}”, which does not exist. Here are all lessons."
         )
-        leave()
+        go_to_lesson_list()
         return None, 0
     lesson = LESSONS[id]
-    keys = steps(lesson)
+    keys = list_step_keys(lesson)
     name = st.query_params.get("step", keys[0])
     if name.isascii() and name.isdecimal() and 1 <= int(name[:9]) <= len(keys):
         name = keys[int(name[:9]) - 1]
@@ -157,31 +160,31 @@ def asked() -> tuple[Lesson | None, int]:
         )
         name = keys[0]
         st.query_params["step"] = name
-    at = keys.index(name)
+    position = keys.index(name)
     st.session_state.setdefault("lessons", {})[id] = name
     if name == END:
         st.session_state.setdefault("lessons done", set()).add(id)
-    return lesson, at
+    return lesson, position
 
 
-def steps(lesson: Lesson) -> list[str]:
-    """The keys of its steps; the last one is the end."""
+def list_step_keys(lesson: Lesson) -> list[str]:
+    """Return the keys of a lesson's steps; the last one is the end."""
     return [*(slide.key for slide in lesson.slides), END]
 
 
-def go(lesson: Lesson, at: int) -> None:
-    """To a step."""
-    st.query_params.update({"lesson": lesson.id, "step": steps(lesson)[at]})
+def go_to_step(lesson: Lesson, position: int) -> None:
+    """Go to a step, by the address."""
+    st.query_params.update({"lesson": lesson.id, "step": list_step_keys(lesson)[position]})
 
 
-def leave() -> None:
-    """To all lessons."""
+def go_to_lesson_list() -> None:
+    """Go back to the list of lessons."""
     for name in ("lesson", "step"):
         st.query_params.pop(name, None)
 
 
-def guess(lesson: Lesson, slide: Slide, option: int | None) -> None:
-    """Predict, or have it shown without."""
+def record_guess(lesson: Lesson, slide: Slide, option: int | None) -> None:
+    """Record a prediction, or None if the answer is shown without one."""
     st.session_state["guesses"][lesson.id, slide.key] = option
     st.session_state["guessed"] = True
 
@@ -189,40 +192,43 @@ def guess(lesson: Lesson, slide: Slide, option: int | None) -> None:
 # --- all lessons -------------------------------------------------------------------------------
 
 
-def overview() -> None:
+def show_lesson_list() -> None:
+    """Show all lessons with what has been done, and a button for each."""
     blocks.show_heading(
         "Learn what epsilon means",
         "Start with lesson 1. In each lesson you predict, see the answer, and change something. It"
         " ends with one sentence to take home.",
     )
-    been: Mapping[str, str] = st.session_state.get("lessons", {})
-    done: set[str] = st.session_state.get("lessons done", set())
-    fresh = next((id for id in LESSONS if id not in done), None)
+    visited: Mapping[str, str] = st.session_state.get("lessons", {})
+    finished: set[str] = st.session_state.get("lessons done", set())
+    next_id = next((id for id in LESSONS if id not in finished), None)
     for lesson in LESSONS.values():
-        keys = steps(lesson)
-        at = keys.index(been.get(lesson.id, keys[0]))
-        begun = lesson.id in been and at < len(keys) - 1
-        label = f"Continue lesson {lesson.number}" if begun else f"Start lesson {lesson.number}"
-        if lesson.id in done and not begun:
-            label, at = f"Repeat lesson {lesson.number}", 0
-        with st.container(border=True, **APART):
+        keys = list_step_keys(lesson)
+        position = keys.index(visited.get(lesson.id, keys[0]))
+        is_started = lesson.id in visited and position < len(keys) - 1
+        label = (
+            f"Continue lesson {lesson.number}" if is_started else f"Start lesson {lesson.number}"
+        )
+        if lesson.id in finished and not is_started:
+            label, position = f"Repeat lesson {lesson.number}", 0
+        with st.container(border=True, **SPREAD_LAYOUT):
             with st.container(width="stretch", gap=None):
-                where = f" · step {at + 1} of {len(keys)}" if begun else ""
-                badge = " :green-badge[:material/check: done]" * (lesson.id in done)
-                named = f"**{lesson.number}. {escape(lesson.title)}**{badge}"
-                st.markdown(f"{named} :small[:gray[{lesson.minutes} minutes{where}]]")
+                progress = f" · step {position + 1} of {len(keys)}" if is_started else ""
+                badge = " :green-badge[:material/check: done]" * (lesson.id in finished)
+                heading = f"**{lesson.number}. {escape(lesson.title)}**{badge}"
+                st.markdown(f"{heading} :small[:gray[{lesson.minutes} minutes{progress}]]")
                 st.markdown(escape(lesson.take_home))
             st.button(
                 label,
                 key=f"open {lesson.id}",
-                type="primary" if lesson.id == fresh else "secondary",
-                on_click=go,
-                args=(lesson, at),
+                type="primary" if lesson.id == next_id else "secondary",
+                on_click=go_to_step,
+                args=(lesson, position),
             )
 
 
-def to_print() -> None:
-    """What is made of the lessons as files; in class mode for the teacher alone."""
+def show_print_downloads() -> None:
+    """Offer the lessons as files to print; in class mode only to the teacher."""
     if not classroom.is_teacher():
         return
     st.header("Print or download", anchor=False)
@@ -238,32 +244,34 @@ def to_print() -> None:
             )
 
 
-def words() -> None:
-    """The glossary: what is searched for, or unfolded."""
+def show_glossary() -> None:
+    """Show the glossary: the terms that match a query, or all of them in an expander."""
     st.header("Words", anchor=False)
-    wanted = st.text_input(
+    query = st.text_input(
         "Find a word",
         key="word",
         bind="query-params",
         placeholder="epsilon, clip or audit",
     )
-    if wanted:
-        found = glossary.search_terms(wanted)
-        if not found:
-            st.markdown(f"The list has no word like “{escape(wanted)}”.")
-        explained(found)
+    if query:
+        terms = glossary.search_terms(query)
+        if not terms:
+            st.markdown(f"The list has no word like “{escape(query)}”.")
+        show_terms(terms)
         return
-    label = f"All {len(glossary.TERMS)} words"
     blocks.show_expander(
-        label, lambda: explained(glossary.search_terms()), key="all words", type="compact"
+        f"All {len(glossary.TERMS)} words",
+        lambda: show_terms(glossary.search_terms()),
+        key="all words",
+        type="compact",
     )
 
 
-def explained(found: Sequence[Term]) -> None:
-    """Terms with their sentences, and where one meets them."""
-    for term in found:
+def show_terms(terms: Sequence[Term]) -> None:
+    """Show terms with their explanations and the pages that use them."""
+    for term in terms:
         also = f"Also: {', '.join(term.also)}." if term.also else ""
-        with st.container(**APART):
+        with st.container(**SPREAD_LAYOUT):
             with st.container(width="stretch"):
                 st.markdown(
                     f"**{escape(term.name)}**: {escape(term.words)}",
@@ -275,15 +283,21 @@ def explained(found: Sequence[Term]) -> None:
 # --- one step ----------------------------------------------------------------------------------
 
 
-def top(lesson: Lesson, at: int) -> bool:
-    """Which lesson this is, the way back, and whether it is projected."""
-    with st.container(**APART):
+def show_lesson_header(lesson: Lesson, position: int) -> bool:
+    """Show the lesson's title and progress; return whether it is projected."""
+    with st.container(**SPREAD_LAYOUT):
         st.button(
-            "All lessons", icon=":material/arrow_back:", type="tertiary", on_click=leave, key="all"
+            "All lessons",
+            icon=":material/arrow_back:",
+            type="tertiary",
+            on_click=go_to_lesson_list,
+            key="all",
         )
         last = len(lesson.slides)
-        marks = f"{'●' * (at + 1)}{'○' * (last - at)} step {at + 1} of {last + 1}"
-        st.caption(f"{escape(lesson.title)} · {marks}", width="content")
+        progress = (
+            f"{'●' * (position + 1)}{'○' * (last - position)} step {position + 1} of {last + 1}"
+        )
+        st.caption(f"{escape(lesson.title)} · {progress}", width="content")
         return widgets.choose_toggle(
             "Projector",
             "projector mode",
@@ -294,46 +308,60 @@ def top(lesson: Lesson, at: int) -> bool:
         )
 
 
-def step(
+def show_step(
     lesson: Lesson,
     slide: Slide,
     guesses: Mapping[tuple[str, str], int | None],
     revealed: bool,
     projector: bool,
 ) -> None:
+    """Show one step: the question on the left, and the answer once it is revealed.
+
+    Args:
+        lesson: the lesson.
+        slide: the step.
+        guesses: predictions by lesson and step.
+        revealed: whether the answer is visible.
+        projector: whether the page is projected.
+    """
     with st.container(key="slide"):
-        st.header(escape(slide.title), anchor=False)
+        blocks.show_headline(slide.title)
     if projector and revealed:
-        asks, shows = st.container(key="asks"), st.container()
+        question_place, answer_place = st.container(key="asks"), st.container()
     else:
-        asks, shows = st.columns([2, 3], gap="large")
-    with asks:
+        question_place, answer_place = st.columns([2, 3], gap="large")
+    with question_place:
         with st.container(key="told" if revealed and slide.predict else None):
             st.markdown(escape(slide.said))
         if slide.predict is not None:
             if revealed:
-                verdict(slide.predict, guesses[lesson.id, slide.key])
+                show_prediction_result(slide.predict, guesses[lesson.id, slide.key])
             else:
-                predict(lesson, slide, slide.predict)
+                show_prediction_buttons(lesson, slide, slide.predict)
             title = f"{lesson.title}: {slide.predict.question}"
-            blocks.show_safely("The phones' guess", phones, title, slide.predict, revealed)
-        moved = {}
+            blocks.show_safely(
+                "The phones' guess", show_phone_guesses, title, slide.predict, revealed
+            )
+        values = {}
         if revealed:  # beside each other where room is short
             with st.container(horizontal=projector, vertical_alignment="bottom"):
-                moved = {one.key: control(slide, one, ends=not projector) for one in slide.move}
+                values = {
+                    entry.key: show_control(slide, entry, ends=not projector)
+                    for entry in slide.move
+                }
         if not projector and classroom.is_teacher():
             with st.expander("For the teacher", icon=":material/school:", type="compact"):
                 st.markdown(escape(slide.teacher))
-    with shows:
+    with answer_place:
         if not revealed:
             picture = slide.reveal(slide.start).picture
             if picture is not None:
-                draw(picture, VEILED)
+                draw_picture(picture, VEILED)
             st.caption("The picture fills in after your prediction.")
         else:
-            show(slide.reveal(moved), projector)
+            show_reveal(slide.reveal(values), projector)
             if slide.in_class is not None and classroom.get_room() is not None:
-                in_class(slide)
+                poll_class_result(slide)
             if slide.after is not None and not projector:
                 st.page_link(
                     f"pages/{slide.after.page}.py",
@@ -341,153 +369,170 @@ def step(
                     icon=":material/arrow_forward:",
                     query_params=dict(slide.after.query),
                 )
-    at = lesson.slides.index(slide)
+    position = lesson.slides.index(slide)
     if revealed:
-        turns(lesson, at, "Next", go, lesson, at + 1)
+        show_turn_buttons(lesson, position, "Next", go_to_step, lesson, position + 1)
     else:
         icon = ":material/visibility:"
-        turns(
-            lesson, at, "Show the answer", guess, lesson, slide, None, icon=icon, type="secondary"
+        show_turn_buttons(
+            lesson,
+            position,
+            "Show the answer",
+            record_guess,
+            lesson,
+            slide,
+            None,
+            icon=icon,
+            type="secondary",
         )
 
 
-def predict(lesson: Lesson, slide: Slide, asked: Predict) -> None:
+def show_prediction_buttons(lesson: Lesson, slide: Slide, prediction: Predict) -> None:
+    """Show the question of a step and a button for each possible prediction."""
     with st.container(key="question"):
-        st.markdown(f"**{escape(asked.question)}**")
+        st.markdown(f"**{escape(prediction.question)}**")
     with st.container(horizontal=True):
-        for k, option in enumerate(asked.options):
+        for k, option in enumerate(prediction.options):
             st.button(
                 escape(option),
                 key=f"option {lesson.id} {slide.key} {k}",
-                on_click=guess,
+                on_click=record_guess,
                 args=(lesson, slide, k),
             )
 
 
-def phones(title: str, asked: Predict, revealed: bool) -> None:
-    """The class guesses too, where it is there: one tap a phone, and shown once all is revealed."""
+def show_phone_guesses(title: str, prediction: Predict, revealed: bool) -> None:
+    """Let the class guess by phone too, and show its guesses once the answer is revealed."""
     room = classroom.get_room()
     if room is None or not (classroom.is_class_mode() and classroom.is_teacher()):
         return
     view = room.view()
-    ballot = next((one for one in reversed(view.guess_polls) if one.title == title), None)
-    if ballot is None:
-        offered = not (revealed or view.ended)
-        if offered and st.button("Ask the phones", icon=":material/smartphone:"):
+    guess_poll = next((poll for poll in reversed(view.guess_polls) if poll.title == title), None)
+    if guess_poll is None:
+        may_ask = not (revealed or view.ended)
+        if may_ask and st.button("Ask the phones", icon=":material/smartphone:"):
             try:
-                room.ask_guess(title, asked.options, right=asked.right)
+                room.ask_guess(title, prediction.options, right=prediction.right)
             except DpmcError as error:
                 blocks.show_error(error)
             else:
                 st.rerun()
     elif revealed:
-        if not ballot.locked and not view.ended:  # what is said from here on is no guess
-            room.lock(guess_poll=ballot.number)
+        if not guess_poll.locked and not view.ended:  # a later report is no guess
+            room.lock(guess_poll=guess_poll.number)
             view = room.view()
-            ballot = view.guess_polls[-1 - ballot.number]
-        rows = room_view.build_guess_rows(view, ballot)
-        said = f"{format_count(len(ballot.reports), 'phone')} guessed"
+            guess_poll = view.guess_polls[-1 - guess_poll.number]
+        rows = room_view.build_guess_rows(view, guess_poll)
+        summary = f"{format_count(len(guess_poll.reports), 'phone')} guessed"
         st.html(
             charts_room.render_shares(
-                rows, room_view.describe_rows(rows, said), state.get_theme(), equal_rows=True
+                rows, room_view.describe_rows(rows, summary), state.get_theme(), equal_rows=True
             )
         )
     else:
 
         @st.fragment(run_every=TICK)
         def guessing() -> None:
-            blocks.show_safely("The number of guesses", count_guesses, room, ballot.number)
+            blocks.show_safely("The number of guesses", show_guess_count, room, guess_poll.number)
 
         guessing()
 
 
-def count_guesses(room: Room, number: int) -> None:
+def show_guess_count(room: Room, number: int) -> None:
+    """Show how many phones have guessed."""
     reports = room.view().guess_polls[-1 - number].reports
     st.html(charts_room.render_counter([(str(len(reports)), "answered")], ""))
 
 
-def verdict(asked: Predict, guessed: int | None) -> None:
-    """What was predicted, beside what is so."""
-    right = None if asked.right is None else asked.options[asked.right]
-    mine = None if guessed is None else asked.options[guessed]
-    said = [f"**{escape(asked.question)}**"]
-    if right is not None:
-        said.append(f"{escape(right)}.")
-    if mine is not None:
-        verb = "You chose" if right is None else "You predicted"
-        said.append("As you predicted." if mine == right else f"{verb}: {escape(mine)}.")
+def show_prediction_result(prediction: Predict, guessed: int | None) -> None:
+    """Show the right answer beside what the visitor predicted."""
+    right_option = None if prediction.right is None else prediction.options[prediction.right]
+    guessed_option = None if guessed is None else prediction.options[guessed]
+    sentences = [f"**{escape(prediction.question)}**"]
+    if right_option is not None:
+        sentences.append(f"{escape(right_option)}.")
+    if guessed_option is not None:
+        verb = "You chose" if right_option is None else "You predicted"
+        sentences.append(
+            "As you predicted."
+            if guessed_option == right_option
+            else f"{verb}: {escape(guessed_option)}."
+        )
     with st.container(key="verdict"):
-        st.markdown(" ".join(said))
+        st.markdown(" ".join(sentences))
 
 
-def control(slide: Slide, asked: Control, *, ends: bool) -> Any:
-    """What one moves, kept in the address; a button counts instead, from this visitor's chance."""
-    key = f"{slide.key}.{asked.key}"
-    if asked.values:
-        names = {value: asked.format_value(value) for value in asked.values}
-        term = glossary.find_term(asked.label)
-        state.apply_link_choice(key, asked.label, names)
-        state.reset_unavailable_choice(key, names, asked.start)
+def show_control(slide: Slide, entry: Control, *, ends: bool) -> Any:
+    """Show a control of a step and return its value, which is kept in the address.
+
+    A button returns how often it was pressed, added to a random number of this visitor.
+    """
+    key = f"{slide.key}.{entry.key}"
+    if entry.values:
+        names = {value: entry.format_value(value) for value in entry.values}
+        term = glossary.find_term(entry.label)
+        state.apply_link_choice(key, entry.label, names)
+        state.reset_unavailable_choice(key, names, entry.start)
         chosen = st.select_slider(
-            asked.label,
-            asked.values,
-            value=asked.start,
+            entry.label,
+            entry.values,
+            value=entry.start,
             format_func=names.__getitem__,
             key=key,
             bind="query-params",
             help=term and term.words,
         )
-        if ends and any(asked.ends):
+        if ends and any(entry.ends):
             with st.container(
                 key=f"ends {key}", horizontal=True, horizontal_alignment="distribute", gap=None
             ):
-                for words in asked.ends:
-                    st.caption(words, width="content")
+                for end_label in entry.ends:
+                    st.caption(end_label, width="content")
         return chosen
-    if asked.options:
-        return widgets.choose_segment(asked.label, asked.label, asked.options, key, asked.start)
-    thrown: int = st.session_state.setdefault(f"{key} count", 0)
-    more = {f"{key} count": thrown + 1}
+    if entry.options:
+        return widgets.choose_segment(entry.label, entry.label, entry.options, key, entry.start)
+    n_presses: int = st.session_state.setdefault(f"{key} count", 0)
+    next_count = {f"{key} count": n_presses + 1}
     st.button(
-        asked.label,
+        entry.label,
         icon=":material/casino:",
         key=key,
         on_click=st.session_state.update,
-        args=(more,),
+        args=(next_count,),
     )
-    own: int = st.session_state.setdefault("chance", secrets.randbelow(2**32))
-    return own + thrown
+    visitor_seed: int = st.session_state.setdefault("chance", secrets.randbelow(2**32))
+    return visitor_seed + n_presses
 
 
-def show(found: Reveal, projector: bool) -> None:
-    """The finding with its picture, which a whole class must see without scrolling."""
-    first, *rest = found.sentences
+def show_reveal(reveal: Reveal, projector: bool) -> None:
+    """Show what the step reveals; on a projector, without a need to scroll."""
+    first, *other_sentences = reveal.sentences
     with st.container(key="finding"):
-        st.markdown(f"**{escape(first)}**")
-    if projector and found.picture is not None:
+        st.markdown(f"**{escape(keep_units(first))}**")
+    if projector and reveal.picture is not None:
         drawing, sentences = st.columns([5, 3], gap="medium")
     else:
         drawing, sentences = st.container(), st.container()
     with sentences:
-        for sentence in rest:
+        for sentence in other_sentences:
             st.markdown(escape(sentence))
     with drawing:
-        if found.picture is not None:
-            draw(found.picture, "drawing")
+        if reveal.picture is not None:
+            draw_picture(reveal.picture, "drawing")
     with sentences if projector else drawing:
-        if found.note:
-            st.caption(escape(found.note))
-        if found.picture is not None and not projector:
-            blocks.show_chart_numbers(found.picture.description, found.picture.table(), "picture")
+        if reveal.note:
+            st.caption(escape(reveal.note))
+        if reveal.picture is not None and not projector:
+            blocks.show_chart_numbers(reveal.picture.description, reveal.picture.table(), "picture")
 
 
-def draw(picture: pictures.Picture, key: str) -> None:
+def draw_picture(picture: pictures.Picture, key: str) -> None:
     """Draw a picture in the colours of the surface."""
     theme = state.get_theme()
-    other, one = apply_theme(VALUE_COLORS, theme)
+    low_color, high_color = apply_theme(VALUE_COLORS, theme)
     colors = (
         f"--ink: {theme.ink}; --muted: {theme.muted}; --grid: {theme.grid};"
-        f" --paper: {theme.paper}; --one: {one}; --other: {other}"
+        f" --paper: {theme.paper}; --one: {high_color}; --other: {low_color}"
     )
     drawing = pictures.render_picture(picture)
     if key == VEILED:  # no text alternative says what is hidden
@@ -497,57 +542,69 @@ def draw(picture: pictures.Picture, key: str) -> None:
 
 
 @st.fragment(run_every=TICK)
-def in_class(slide: Slide) -> None:
-    """The same by the reports of the room that is open."""
+def poll_class_result(slide: Slide) -> None:
+    """Show what the step reveals by the reports of the open room, and update it."""
     with st.container(border=True):
         st.subheader("In your class", anchor=False)
-        blocks.show_safely("The result of your class", show_in_class, slide)
+        blocks.show_safely("The result of your class", show_class_result, slide)
 
 
-def show_in_class(slide: Slide) -> None:
+def show_class_result(slide: Slide) -> None:
+    """Show what the reports of the open room reveal."""
     room = classroom.get_room()
-    found = None if room is None or slide.in_class is None else slide.in_class(room.view().visible)
-    if found is None:
+    reveal = None if room is None or slide.in_class is None else slide.in_class(room.view().visible)
+    if reveal is None:
         st.markdown("There are no reports yet. Ask and lock questions on the page Class.")
         return
-    for sentence in found.sentences:
+    for sentence in reveal.sentences:
         st.markdown(escape(sentence))
-    if found.picture is not None:
-        draw(found.picture, "theirs")
-    if found.note:
-        st.caption(escape(found.note))
+    if reveal.picture is not None:
+        draw_picture(reveal.picture, "theirs")
+    if reveal.note:
+        st.caption(escape(reveal.note))
 
 
-def turns(
-    lesson: Lesson, at: int, label: str, act: Callable[..., None], *args: object, **look: Any
+def show_turn_buttons(
+    lesson: Lesson, position: int, label: str, act: Callable[..., None], *args: object, **style: Any
 ) -> None:
-    """Back, and on, which does `act` with `args`."""
-    look = {"icon": ":material/arrow_forward:", "type": "primary"} | look
+    """Show the button back, and a button that calls `act(*args)`.
+
+    Args:
+        lesson: the lesson.
+        position: of the step.
+        label: of the second button.
+        act: what it does.
+        *args: arguments of `act`.
+        **style: icon and type of the button.
+    """
+    style = {"icon": ":material/arrow_forward:", "type": "primary"} | style
     with st.container(horizontal=True, key="turns"):
         st.button(
             "Back",
             key="back",
             icon=":material/arrow_back:",
-            disabled=at == 0,
-            on_click=go,
-            args=(lesson, at - 1),
+            disabled=position == 0,
+            on_click=go_to_step,
+            args=(lesson, position - 1),
             help="Arrow left",
         )
-        st.button(label, key="next", on_click=act, args=args, help="Arrow right", **look)
+        st.button(label, key="next", on_click=act, args=args, help="Arrow right", **style)
 
 
-def end(lesson: Lesson) -> None:
-    """The sentence to take home, and where to go from here."""
+def show_end(lesson: Lesson) -> None:
+    """Show the sentence to take home, and the next lesson."""
     with st.container(key="slide"):
         st.header("To take home", anchor=False)
     with st.container(key="home"):
         st.markdown(escape(lesson.take_home))
     last, lessons = len(lesson.slides), list(LESSONS.values())
     if lesson is lessons[-1]:
-        turns(lesson, last, "All lessons", leave)
+        show_turn_buttons(lesson, last, "All lessons", go_to_lesson_list)
     else:
-        after = lessons[lesson.number]
-        turns(lesson, last, f"Next lesson: {escape(after.title)}", go, after, 0)
+        next_lesson = lessons[lesson.number]
+        show_turn_buttons(
+            lesson, last, f"Next lesson: {escape(next_lesson.title)}", go_to_step, next_lesson, 0
+        )
 
 
 shell.enter_through_app()

@@ -15,6 +15,7 @@ from dpmc_lab.curves import cards, groups, noise
 from pages.ui import blocks, shell, sources, stage, state, widgets
 from pages.ui.charts import noise as charts_noise
 from pages.ui.stage import Stage
+from pages.ui.text import escape, keep_units
 
 _SECOND_EPSILON = 4.0  # beside the chosen one, until another is chosen
 
@@ -31,7 +32,7 @@ def page() -> None:
             wide = widgets.choose_wide_range()
             settings = widgets.choose_settings(registry.get_mechanism(id))
     with frame.figure:
-        drawn = stage.reserve_figure()
+        figure_place = stage.reserve_figure()
         with st.container(horizontal=True, vertical_alignment="center"):
             epsilon = widgets.show_epsilon_slider(wide)
             second = choose_second_epsilon(widgets.list_epsilons(wide))
@@ -48,15 +49,15 @@ def page() -> None:
             e: sources.compute_before_after(data, mechanism) for e, mechanism in mechanisms.items()
         }
     except (DpmcError, OSError) as error:
-        with drawn:
+        with figure_place:
             blocks.show_error(error)
         return
     with release_place:
         name = choose_release(guarantees[epsilon])
     if name is None:
-        drawn.markdown("This mechanism adds no noise.")
+        figure_place.markdown("This mechanism adds no noise.")
     else:
-        show_shape(frame, drawn, mechanisms[epsilon], guarantees, blocks_by_epsilon, name)
+        show_shape(frame, figure_place, mechanisms[epsilon], guarantees, blocks_by_epsilon, name)
     with frame.details:
         show_sizes(id, [*mechanisms], settings, public)
 
@@ -84,13 +85,15 @@ def choose_second_epsilon(epsilons: list[float]) -> float | None:
     if current not in names:  # chosen on the wide range
         st.session_state["pin"] = min(epsilons, key=lambda e: abs(e - current))
     st.caption("**second epsilon**", width="content")
-    options = {"width": 90, "label_visibility": "collapsed"}
-    return (
-        widgets.choose_option(
-            "Second epsilon", "the second epsilon", names, "pin", _SECOND_EPSILON, **options
-        )
-        or None
+    chosen = widgets.choose_option(
+        "Second epsilon",
+        "the second epsilon",
+        names,
+        "pin",
+        _SECOND_EPSILON,
+        label_visibility="collapsed",
     )
+    return chosen or None
 
 
 def choose_release(guarantee: Guarantee) -> str | None:
@@ -107,7 +110,7 @@ def choose_release(guarantee: Guarantee) -> str | None:
 
 def show_shape(
     frame: Stage,
-    drawn: DeltaGenerator,
+    figure_place: DeltaGenerator,
     mechanism: Mechanism,
     guarantees: Mapping[float, Guarantee],
     blocks_by_epsilon: Mapping[float, tuple[noise.BeforeAfter, ...]],
@@ -123,8 +126,8 @@ def show_shape(
         for block in same_epsilon
         if block.query == release.query
     }
-    words = noise.describe_noise_shape(views)
-    with drawn:
+    summary = noise.describe_noise_shape(views)
+    with figure_place:
         blocks.show_figure(
             charts_noise.plot_noise(
                 mechanism.id,
@@ -133,26 +136,26 @@ def show_shape(
                 sampled={e: noise.get_first_noise(block) for e, block in examples.items()},
                 ruler=noise.measure_sensitivity(release, guarantee.public),
             ),
-            alt=words,
+            alt=summary,
             key="noise of it",
         )
     with frame.panel:
-        st.markdown(f"**{words}**")
+        st.markdown(f"**{keep_units(summary)}**")
         if examples:
             st.markdown(
-                f"{blocks.escape(noise.describe_first_value(next(iter(examples.values()))))},"
+                f"{escape(noise.describe_first_value(next(iter(examples.values()))))},"
                 " before and after the noise:"
             )
             st.table(noise.tabulate_first_value(examples, mechanism.task))
         st.markdown(
-            blocks.escape(noise.describe_noise(release)),
+            escape(noise.describe_noise(release)),
             help=glossary.explain_terms("laplace", "flips", "scale", "sensitivity", "composition"),
         )
         certified = cards.format_certified(guarantee.certified())
-        st.caption(blocks.escape(f"Everything it publishes together: {certified}."))
+        st.caption(escape(f"Everything it publishes together: {certified}."))
         st.page_link("pages/what_if.py", label="See what it costs", icon=":material/tune:")
     with frame.details:
-        blocks.show_chart_numbers(words, noise.tabulate_noise_shape(views), key="noise")
+        blocks.show_chart_numbers(summary, noise.tabulate_noise_shape(views), key="noise")
         if examples:
             show_row(mechanism, next(iter(examples.values())))
 
@@ -189,7 +192,7 @@ def show_row(mechanism: Mechanism, view: noise.BeforeAfter) -> None:
     if last > 1:
         help_text = f"1 is the first of the {view.rows}, the busiest."
         row = widgets.choose_on_slider("Row", "the row", 1, last, 1, "row", help=help_text)
-    st.markdown(blocks.escape(noise.format_row_title(view, row - 1)))
+    st.markdown(escape(noise.format_row_title(view, row - 1)))
     blocks.show_chart(
         charts_noise.plot_user_values(mechanism.id, view, row - 1),
         alt=noise.describe_row(view, row - 1),

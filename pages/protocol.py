@@ -24,43 +24,46 @@ from dpmc_lab.protocol.simulate import SCENARIOS, Gap, measure_gap
 from pages.ui import blocks, shell, sources, stage, state, widgets
 from pages.ui.charts import protocol as charts_protocol
 from pages.ui.stage import Stage
+from pages.ui.text import escape
 
-AT = "message"  # in the address
+MESSAGE_KEY = "message"  # in the address
 # In the session alone: the scenario whose attacks were asked for is one of them.
 PLAYING, MEASURED, TRIED = "protocol playing", "protocol measured", "protocol tried"
-BEAT = 1.2  # seconds a message stays while playing
-CHARTED = (  # a choice of an older version
-    "The link asks for a chart of what is sent, which no longer exists. Its numbers are under"
-    " “What it costs to send”."
-)
-NOBODY = -1
-LEAVERS = {NOBODY: "nobody"} | {
-    user: f"the {place} user" for user, place in enumerate(("first", "second", "third", "fourth"))
+PLAY_SECONDS = 1.2  # seconds a message stays while playing
+NO_LEAVER = -1
+LEAVERS = {NO_LEAVER: "nobody"} | {
+    user: f"the {ordinal} user"
+    for user, ordinal in enumerate(("first", "second", "third", "fourth"))
 }
-PICKED = {0: "everybody online"} | {k: f"{k} picked at random" for k in (2, 3)}
-KINDS = {Shares.GAUSSIAN: "Gaussian (published)", Shares.GAMMA: "Gamma (hardened)"}
-SHARED = {
+PICKED_LABELS = {0: "everybody online"} | {k: f"{k} picked at random" for k in (2, 3)}
+SHARE_LABELS = {Shares.GAUSSIAN: "Gaussian (published)", Shares.GAMMA: "Gamma (hardened)"}
+PROFILE_LABELS = {
     Profiles.ITEMS: "users; item profiles are sent",
     Profiles.USERS: "items; user profiles are sent",
 }
 
 
 def page() -> None:
-    """While it plays, it moves by itself."""
+    """Show the page, which goes from message to message by itself while the protocol plays."""
     playing = st.session_state.get(PLAYING, False)
 
-    @st.fragment(run_every=BEAT if playing else None)
-    def act() -> None:
+    @st.fragment(run_every=PLAY_SECONDS if playing else None)
+    def show_frame() -> None:
         if st.session_state.get(PLAYING, False) != playing:
             st.rerun()  # whether it moves by itself is decided around it
-        whole()
+        show_protocol()
 
-    act()
+    show_frame()
 
 
-def whole() -> None:
+def show_protocol() -> None:
+    """Show the choice of a scenario, its messages and what follows from them."""
     frame = stage.lay_out_stage("Can a recommender learn without seeing ratings?")
-    state.note_removed("against", CHARTED)
+    state.note_removed(  # a choice of an older version
+        "against",
+        "The link asks for a chart of what is sent, which no longer exists. Its numbers are under"
+        " “What it costs to send”.",
+    )
     with frame.choices:
         data = sources.choose_data(label_visibility="collapsed")
         names = {FLOW: f"{FLOW}: {TITLE}"}
@@ -75,27 +78,31 @@ def whole() -> None:
             label_visibility="collapsed",
         )
         rules = st.popover("Rules", icon=":material/tune:", width="content")
-    try:
+    with blocks.show_errors_in(frame.figure):
         if scenario == FLOW:
-            shops(frame, rules, data)
+            show_federation(frame, rules, data)
         else:
-            users(frame, rules, data, scenario)
-    except (DpmcError, OSError) as error:
-        with frame.figure:
-            blocks.show_error(error)
+            show_scenario(frame, rules, data, scenario)
 
 
-def users(frame: Stage, rules: DeltaGenerator, data: str, scenario: str) -> None:
-    """Users, a recommender and a third party: the messages, attacks on them, promise and cost."""
+def show_scenario(frame: Stage, rules: DeltaGenerator, data: str, scenario: str) -> None:
+    """Show users, a recommender and a third party: messages, attacks, promise and cost.
+
+    Args:
+        frame: of the page.
+        rules: where the rules are chosen.
+        data: id of the data set.
+        scenario: number of the scenario.
+    """
     ratings = sources.get_dataset(data).ratings
     items = views.find_small_items(ratings)
     with rules:
-        chosen = rules_of_users(items, scenario, shared=data != sources.UPLOAD)
+        chosen_rules = choose_scenario_rules(items, scenario, shared=data != sources.UPLOAD)
         epsilon = widgets.show_epsilon_slider()
     with frame.panel:
-        told, tried = st.container(), st.container()
-    with tried:
-        chosen["masks"] = scenario != "2" or widgets.choose_toggle(
+        summary_place, attack_place = st.container(), st.container()
+    with attack_place:
+        chosen_rules["masks"] = scenario != "2" or widgets.choose_toggle(
             "Masks",
             "the masks",
             "masks",
@@ -105,44 +112,46 @@ def users(frame: Stage, rules: DeltaGenerator, data: str, scenario: str) -> None
         )
     play = state.memoize(
         "scenario play",
-        (data, ratings.fingerprint, scenario, epsilon, chosen),
-        lambda: views.play_scenario(ratings, scenario=scenario, epsilon=epsilon, **chosen),
+        (data, ratings.fingerprint, scenario, epsilon, chosen_rules),
+        lambda: views.play_scenario(ratings, scenario=scenario, epsilon=epsilon, **chosen_rules),
     )
-    theatre(frame, told, play)
-    settings = play.run.settings
-    with tried:
-        asked = third_party(play)
-    everybody = SCENARIOS[scenario](epsilon=epsilon, shares=chosen["shares"])
-    phases, picked = chosen["phases"], chosen["picked"]
+    show_play(frame, summary_place, play)
+    run_settings = play.run.settings
+    with attack_place:
+        is_attacked = show_third_party_attack(play)
+    all_online = SCENARIOS[scenario](epsilon=epsilon, shares=chosen_rules["shares"])
+    phases, picked = chosen_rules["phases"], chosen_rules["picked"]
 
     def accuracy() -> None:
-        result(data, everybody)
+        show_accuracy_loss(data, all_online)
         if picked:
-            st.markdown(views.describe_picking(ratings, replace(everybody, picked=picked)))
+            st.markdown(views.describe_picking(ratings, replace(all_online, picked=picked)))
         st.markdown(views.NO_RHO)
 
     with frame.details:
-        if asked:
-            recommender(play)
-            attendance(play)
-        promise(settings.guarantee(play.run.public), settings.mechanism.id)
+        if is_attacked:
+            show_recommender_attack(play)
+            show_attendance_attack(play)
+        show_promise(run_settings.guarantee(play.run.public), run_settings.mechanism.id)
         blocks.show_expander("What it costs in accuracy", accuracy, key="accuracy")
-        cost(
-            lambda: views.tabulate_scenario_traffic(ratings, chosen["shares"], phases, picked),
+        show_traffic(
+            lambda: views.tabulate_scenario_traffic(
+                ratings, chosen_rules["shares"], phases, picked
+            ),
             "A formula gives these numbers; every run confirms them. It assumes that everybody is"
             " online, rank 3, 20 rounds in a phase, and all ratings of the chosen data.",
         )
 
 
 @st.fragment
-def result(data: str, settings: Scenario) -> None:
-    """What is lost against a trusted server, measured on all of the data, and why."""
-    marks = (data, sources.get_dataset(data).ratings.fingerprint, settings)
-    if st.session_state.get(MEASURED) != marks:
+def show_accuracy_loss(data: str, settings: Scenario) -> None:
+    """Measure on request how much accuracy is lost against a trusted server, and show why."""
+    dependencies = (data, sources.get_dataset(data).ratings.fingerprint, settings)
+    if st.session_state.get(MEASURED) != dependencies:
         st.button(
             "Measure on all the data",
             icon=":material/speed:",
-            on_click=lambda: st.session_state.update({MEASURED: marks}),
+            on_click=lambda: st.session_state.update({MEASURED: dependencies}),
         )
         return
     work = st.empty()
@@ -152,32 +161,37 @@ def result(data: str, settings: Scenario) -> None:
             "Stop", icon=":material/stop:", on_click=lambda: st.session_state.pop(MEASURED, None)
         )
 
-    def tell(done: int, draws: int) -> None:
-        bar.progress(done / draws, f"Draw {done} of {draws}")
+    def report_progress(n_done: int, n_draws: int) -> None:
+        bar.progress(n_done / n_draws, f"Draw {n_done} of {n_draws}")
 
     def measure() -> Gap:
         return measure_gap(
-            settings, build_problem(sources.get_dataset(data), Task.RATINGS), 0, tell
+            settings, build_problem(sources.get_dataset(data), Task.RATINGS), 0, report_progress
         )
 
     try:
-        found = state.memoize("scenario gap", marks, measure)
+        gap = state.memoize("scenario gap", dependencies, measure)
     except DpmcError as error:
         blocks.show_error(error)
         return
     finally:
         work.empty()
-    st.markdown(views.describe_gap(found))
+    st.markdown(views.describe_gap(gap))
     st.caption(
         "Measured on held-out raw ratings, for evaluation only. A rule sets the number of phases"
         " from epsilon and the number of users."
     )
 
 
-def rules_of_users(items: Mapping[int, str], scenario: str, *, shared: bool) -> dict[str, Any]:
-    """The item, phases, how noise is shared, who leaves, who is asked.
+def choose_scenario_rules(
+    items: Mapping[int, str], scenario: str, *, shared: bool
+) -> dict[str, Any]:
+    """Choose the item, the phases, how noise is shared, who leaves and who is asked.
 
-    shared: whether the title of the item is public.
+    Args:
+        items: titles by item.
+        scenario: number of the scenario.
+        shared: whether the title of the item is public.
     """
     chosen: dict[str, Any] = {
         "item": widgets.choose_option(
@@ -192,7 +206,7 @@ def rules_of_users(items: Mapping[int, str], scenario: str, *, shared: bool) -> 
         "shares": widgets.choose_option(
             "Shares of the noise",
             "the shares of the noise",
-            KINDS,
+            SHARE_LABELS,
             "shares",
             Shares.GAUSSIAN,
             help="Gaussian: the recommender draws H, so it knows the size of the noise. Gamma: each"
@@ -203,7 +217,7 @@ def rules_of_users(items: Mapping[int, str], scenario: str, *, shared: bool) -> 
             "who leaves",
             LEAVERS,
             "leaves",
-            NOBODY,
+            NO_LEAVER,
             help="This user leaves after being asked and before answering.",
         ),
         "phases": widgets.choose_on_slider(
@@ -222,86 +236,95 @@ def rules_of_users(items: Mapping[int, str], scenario: str, *, shared: bool) -> 
         chosen["picked"] = widgets.choose_option(
             "Asked in each round",
             "who is asked",
-            PICKED,
+            PICKED_LABELS,
             "picked",
             0,
             help="In the paper, the recommender picks k of the online users at random. Here it asks"
             " all of them unless you choose otherwise.",
         )
-    if chosen["leaver"] == NOBODY:
+    if chosen["leaver"] == NO_LEAVER:
         chosen["leaver"] = None
     return chosen
 
 
-def theatre(frame: Stage, told: DeltaGenerator, play: views.MessagePlay) -> None:
-    """The parties, the controls under them, what is said beside them, and who has seen what."""
+def show_play(frame: Stage, summary_place: DeltaGenerator, play: views.MessagePlay) -> None:
+    """Show the parties with the current message, its controls, and who has received what.
+
+    Args:
+        frame: of the page.
+        summary_place: where the current message is explained.
+        play: the messages.
+    """
     last = len(play.messages)
     if st.session_state.get(PLAYING):
-        if st.session_state.get(AT, 0) >= last:
+        if st.session_state.get(MESSAGE_KEY, 0) >= last:
             st.session_state[PLAYING] = False
             st.rerun()
-        st.session_state[AT] = st.session_state.get(AT, 0) + 1
+        st.session_state[MESSAGE_KEY] = st.session_state.get(MESSAGE_KEY, 0) + 1
     with frame.figure:
-        drawn = stage.reserve_figure()
-        at = controls(last)
-    now = play.messages[at - 1] if at else None
-    words = views.format_position(play, at)
-    with drawn:
-        if now is None:
+        figure_place = stage.reserve_figure()
+        position = show_play_controls(last)
+    message = play.messages[position - 1] if position else None
+    summary = views.format_position(play, position)
+    with figure_place:
+        if message is None:
             federated = isinstance(play, views.FederatedPlay)
             st.html(charts_protocol.render_story(federated=federated, ink=state.get_theme().ink))
         else:
-            fig = charts_protocol.plot_protocol(play.parties, play.messages[: at - 1], now)
-            blocks.show_figure(fig, alt=words, config={"displayModeBar": False})
-    with told:
-        st.container(key="answer").markdown(f"**{blocks.escape(words)}**")
-        if now is not None:
-            st.markdown(blocks.escape(play.meanings[at - 1]))
-            st.code(now.summary or "(nothing)", language=None, wrap_lines=True)
-            st.caption(f"{views.format_bytes(now.bytes)}. {play.units}")
-        if play.ending and at == last:
-            st.warning(blocks.escape(format_sentence(play.ending)))
+            fig = charts_protocol.plot_protocol(
+                play.parties, play.messages[: position - 1], message
+            )
+            blocks.show_figure(fig, alt=summary, config={"displayModeBar": False})
+    with summary_place:
+        st.container(key="answer").markdown(f"**{escape(summary)}**")
+        if message is not None:
+            st.markdown(escape(play.meanings[position - 1]))
+            st.code(message.summary or "(nothing)", language=None, wrap_lines=True)
+            st.caption(f"{views.format_bytes(message.bytes)}. {play.units}")
+        if play.ending and position == last:
+            st.warning(escape(format_sentence(play.ending)))
     with frame.details:
         blocks.show_expander(
             "What each party has seen so far",
-            lambda: seen(play, at),
+            lambda: show_received_messages(play, position),
             key="all seen",
             opened_by="seen",
         )
 
 
-def controls(last: int) -> int:
-    """Where the play stands: one line."""
+def show_play_controls(last: int) -> int:
+    """Show the controls that go from message to message; return the number of messages sent."""
     with st.container(horizontal=True, vertical_alignment="center"):
         buttons = st.container(horizontal=True, width="content")
-        at = widgets.choose_on_slider(
-            "Message", "the message", 0, last, 0, AT, label_visibility="collapsed"
+        position = widgets.choose_on_slider(
+            "Message", "the message", 0, last, 0, MESSAGE_KEY, label_visibility="collapsed"
         )
     playing = bool(st.session_state.get(PLAYING))
     acts = (
-        ("Back", ":material/skip_previous:", at - 1, False),
-        ("Next", ":material/skip_next:", at + 1, False),
-        ("Stop", ":material/stop:", at, False)
+        ("Back", ":material/skip_previous:", position - 1, False),
+        ("Next", ":material/skip_next:", position + 1, False),
+        ("Stop", ":material/stop:", position, False)
         if playing
-        else ("Play", ":material/play_arrow:", at % last, True),
+        else ("Play", ":material/play_arrow:", position % last, True),
     )
     with buttons:
-        for name, icon, to, plays in acts:
-            ended = not 0 <= to <= last
-            st.button(name, icon=icon, on_click=move, args=(to, plays), disabled=ended)
-    return at
+        for name, icon, target, plays in acts:
+            ended = not 0 <= target <= last
+            st.button(name, icon=icon, on_click=move_to, args=(target, plays), disabled=ended)
+    return position
 
 
-def move(to: int, plays: bool) -> None:
-    st.session_state.update({AT: to, PLAYING: plays})
+def move_to(target: int, plays: bool) -> None:
+    """Go to a message, and start or stop playing."""
+    st.session_state.update({MESSAGE_KEY: target, PLAYING: plays})
 
 
-def seen(play: views.MessagePlay, at: int) -> None:
-    """What has come to one party."""
+def show_received_messages(play: views.MessagePlay, position: int) -> None:
+    """Show what each party has received so far."""
     tabs = widgets.show_tabs("the party", play.parties, "seen")
     for tab, name in zip(tabs, play.parties, strict=True):
         if tab.open:
-            table = views.tabulate_received(play, name, at)
+            table = views.tabulate_received(play, name, position)
             with tab:
                 if table["round"]:
                     blocks.show_table(table, alt=f"Messages {name} has received")
@@ -309,8 +332,8 @@ def seen(play: views.MessagePlay, at: int) -> None:
                     st.markdown("Nothing yet.")
 
 
-def third_party(play: views.ScenarioPlay) -> bool:
-    """Its attack, once it is asked for; whether it is."""
+def show_third_party_attack(play: views.ScenarioPlay) -> bool:
+    """Show the third party's attack on request, and return whether it was requested."""
     settings = play.run.settings
     if st.session_state.get(TRIED) != settings.number:
         st.button(
@@ -324,17 +347,18 @@ def third_party(play: views.ScenarioPlay) -> bool:
     if not table["user"]:
         st.markdown("Nobody answered in both rounds, so the third party cannot compare them.")
         return True
-    hit = table["recovered"].count("yes")
+    n_recovered = table["recovered"].count("yes")
     st.markdown(
-        f"The third party compares two rounds of one user. It recovers {hit} of"
+        f"The third party compares two rounds of one user. It recovers {n_recovered} of"
         f" {len(table['user'])} differences of gradients. Each user's noise is the same in every"
         " round, so it cancels."
         + (
             " **Without masks, the difference is visible.**"
-            if hit
+            if n_recovered
             else " **Fresh masks do not cancel, so only a random number remains.**"
         )
-        + f" Switch the masks {'on' if hit else 'off'} and compare." * (settings.number == "2")
+        + f" Switch the masks {'on' if n_recovered else 'off'} and compare."
+        * (settings.number == "2")
     )
     blocks.show_table(
         table,
@@ -345,11 +369,11 @@ def third_party(play: views.ScenarioPlay) -> bool:
     return True
 
 
-def recommender(play: views.ScenarioPlay) -> None:
-    """What the recommender can compute from the sums it sees."""
+def show_recommender_attack(play: views.ScenarioPlay) -> None:
+    """Show what the recommender can compute from the sums it sees."""
     st.header("The recommender compares sums")
     passive, active, size = run_sum_attacks(play.run)
-    first, second, words = st.columns([1, 1, 3], gap="large")
+    first, second, text_place = st.columns([1, 1, 3], gap="large")
     first.metric(
         "Error if it only listens",
         "-" if passive is None else f"{passive:.2g}",
@@ -361,23 +385,23 @@ def recommender(play: views.ScenarioPlay) -> None:
         f"{active:.1g}",
         help="The recommender sends 0 and long unit vectors instead of item factors.",
     )
-    told = " Noise still hides the ratings, except for what these factors reveal."
-    words.markdown(
+    rating_note = " Noise still hides the ratings, except for what these factors reveal."
+    text_place.markdown(
         "The noise also cancels in differences of sums. What remains is a matrix A: the sum of u u'"
         " over the factors u of the item's raters. The paper does not consider this attack. A"
         " recommender that chooses what it sends computes A exactly. A shows how the raters' tastes"
         " vary, and two groups that differ by one user reveal that user's factors."
-        f"{told * (play.run.settings.number == '2')} As a defence, users would have to refuse item"
-        " factors that jump, and pay epsilon for fresh noise in every round."
+        f"{rating_note * (play.run.settings.number == '2')} As a defence, users would have to"
+        " refuse item factors that jump, and pay epsilon for fresh noise in every round."
     )
 
 
-def attendance(play: views.ScenarioPlay) -> None:
-    """The attack on scenario 3: the same noise in every sum, but not the same people."""
+def show_attendance_attack(play: views.ScenarioPlay) -> None:
+    """Show the attack on scenario 3, where sums over different people share their noise."""
     table = views.tabulate_attendance_attack(play)
     if not table["user"]:
         return
-    hit, picked = table["recovered"].count("yes"), play.run.settings.picked
+    n_recovered, picked = table["recovered"].count("yes"), play.run.settings.picked
     st.header("The recommender compares rounds with and without one user")
     st.markdown(
         (
@@ -387,7 +411,8 @@ def attendance(play: views.ScenarioPlay) -> None:
             else f"Here the same users take part in {views.ATTENDED_ROUNDS} rounds of one phase,"
             " and each of them misses one."
         )
-        + f" The recommender only listens. It recovers {hit} of {len(table['user'])} gradients,"
+        + f" The recommender only listens. It recovers {n_recovered} of {len(table['user'])}"
+        " gradients,"
         + (
             " up to one vector common to all (every sum has equally many users),"
             if picked and picked < len(table["user"])
@@ -401,35 +426,41 @@ def attendance(play: views.ScenarioPlay) -> None:
     blocks.show_table(table, alt="Attendance attack on each user")
 
 
-def shops(frame: Stage, rules: DeltaGenerator, data: str) -> None:
-    """Shops that learn together: the messages, the budget, promise and cost."""
+def show_federation(frame: Stage, rules: DeltaGenerator, data: str) -> None:
+    """Show shops that learn together: messages, budget, promise and cost.
+
+    Args:
+        frame: of the page.
+        rules: where the rules are chosen.
+        data: id of the data set.
+    """
 
     def corner(ratings: Ratings) -> Ratings:
         return views.select_busiest_corner(build_problem((ratings, ratings), Task.RANKING).train)
 
-    part: Ratings = sources.compute_once(data, corner)
+    corner_ratings: Ratings = sources.compute_once(data, corner)
     public = sources.get_public_facts(data, Task.RANKING)
     with rules:
-        chosen, watched = rules_of_shops(part, shared=data != sources.UPLOAD)
+        chosen, watched = choose_federation_rules(corner_ratings, shared=data != sources.UPLOAD)
         epsilon = widgets.show_epsilon_slider()
     flow = build_federation(epsilon=epsilon, **chosen)
     with frame.figure, st.spinner("Running the rounds"):
         play = state.memoize(
             "federated play",
-            (data, part.fingerprint, flow, watched),
-            lambda: views.play_federation(flow, part, watched=watched),
+            (data, corner_ratings.fingerprint, flow, watched),
+            lambda: views.play_federation(flow, corner_ratings, watched=watched),
         )
-    theatre(frame, frame.panel, play)
+    show_play(frame, frame.panel, play)
     with frame.details:
         st.caption(
             f"The play uses the {play.run.public.users:,} busiest users and the"
             f" {play.run.public.items:,} most clicked items. {views.describe_traffic(play.run)}"
         )
         blocks.show_expander(
-            "What the budget adds up to", lambda: budget(flow, public), key="budget"
+            "What the budget adds up to", lambda: show_budget(flow, public), key="budget"
         )
-        promise(flow.mechanism.guarantee(public), flow.mechanism.id)
-        cost(
+        show_promise(flow.mechanism.guarantee(public), flow.mechanism.id)
+        show_traffic(
             lambda: views.tabulate_federation_traffic(flow, public),
             "A formula gives these numbers; every run confirms them. There are 2 x parties x rounds"
             f" messages; each holds {flow.mechanism.rank} numbers of 8 bytes for every profile of"
@@ -437,8 +468,13 @@ def shops(frame: Stage, rules: DeltaGenerator, data: str) -> None:
         )
 
 
-def rules_of_shops(part: Ratings, *, shared: bool) -> tuple[dict[str, Any], int]:
-    """What the flow is built from, and whose profile is shown. shared: whether names are public."""
+def choose_federation_rules(corner_ratings: Ratings, *, shared: bool) -> tuple[dict[str, Any], int]:
+    """Choose what the federation is built from, and whose profile is shown.
+
+    Args:
+        corner_ratings: the ratings of the play.
+        shared: whether names are public.
+    """
     names = {id: registry.get_mechanism(id).name for id in VARIANTS}
     chosen: dict[str, Any] = {
         "variant": widgets.choose_option(
@@ -453,7 +489,7 @@ def rules_of_shops(part: Ratings, *, shared: bool) -> tuple[dict[str, Any], int]
         "profiles": widgets.choose_option(
             "The parties share out the",
             "what is shared out",
-            SHARED,
+            PROFILE_LABELS,
             "shared",
             Profiles.ITEMS,
             help="Each party holds some users with all their clicks, or some items with all clicks"
@@ -461,8 +497,10 @@ def rules_of_shops(part: Ratings, *, shared: bool) -> tuple[dict[str, Any], int]
         ),
     }
     by_items = chosen["profiles"] is Profiles.ITEMS
-    there = part.public.items if by_items else part.public.users
-    titles = (part.item_ids if by_items else part.user_ids) or [str(k + 1) for k in range(there)]
+    n_profiles = corner_ratings.public.items if by_items else corner_ratings.public.users
+    titles = (corner_ratings.item_ids if by_items else corner_ratings.user_ids) or [
+        str(k + 1) for k in range(n_profiles)
+    ]
     watched = widgets.choose_option(
         "Show the profile of",
         "the profile",
@@ -488,14 +526,16 @@ def rules_of_shops(part: Ratings, *, shared: bool) -> tuple[dict[str, Any], int]
             " epsilon, even if these profiles are not sent.",
         ),
     }
-    for key, (label, most, usual, words) in sliders.items():
-        what = f"the number of {label.lower()}"
-        chosen[key] = widgets.choose_on_slider(label, what, 1, most, usual, key, help=words or None)
+    for key, (label, maximum, default, help_text) in sliders.items():
+        description = f"the number of {label.lower()}"
+        chosen[key] = widgets.choose_on_slider(
+            label, description, 1, maximum, default, key, help=help_text or None
+        )
     return chosen, watched
 
 
-def budget(flow: Federation, public: PublicFacts) -> None:
-    """Epsilon over rounds, solves and clicks, and why it is not per user."""
+def show_budget(flow: Federation, public: PublicFacts) -> None:
+    """Show epsilon over rounds, solves and clicks, and why it is not per user."""
     left, right = st.columns([3, 2], gap="large")
     with left:
         blocks.show_table(
@@ -508,21 +548,25 @@ def budget(flow: Federation, public: PublicFacts) -> None:
         )
     with right:
         st.markdown("**Why the claim is not per user**")
-        for reason in views.explain_missing_user_bound(flow, public):
-            st.markdown(f"- {blocks.escape(reason)}")
+        blocks.show_bullets(views.explain_missing_user_bound(flow, public))
 
 
-def promise(card: Guarantee, id: str) -> None:
-    """The card of what is played, folded."""
+def show_promise(guarantee: Guarantee, id: str) -> None:
+    """Show the guarantee of the mechanism in an expander."""
     blocks.show_expander(
-        "What is promised", lambda: blocks.show_guarantee(card, id), key="promised"
+        "What is promised", lambda: blocks.show_guarantee(guarantee, id), key="promised"
     )
 
 
-def cost(traffic: Callable[[], Table], caption: str) -> None:
-    """Messages and bytes of a whole run by formula; folded."""
+def show_traffic(traffic: Callable[[], Table], caption: str) -> None:
+    """Show the messages and bytes of a full run, by formula, in an expander.
 
-    def sent() -> None:
+    Args:
+        traffic: computes the table.
+        caption: what the formula assumes.
+    """
+
+    def show_table() -> None:
         counts = {
             name: st.column_config.NumberColumn(format="localized")
             for name in ("messages", "bytes")
@@ -531,7 +575,7 @@ def cost(traffic: Callable[[], Table], caption: str) -> None:
         blocks.show_table(traffic(), alt=alt, column_config=counts)
         st.caption(caption)
 
-    blocks.show_expander("What it costs to send", sent, key="sent")
+    blocks.show_expander("What it costs to send", show_table, key="sent")
 
 
 shell.enter_through_app()

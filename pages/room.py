@@ -9,9 +9,8 @@ import streamlit as st
 
 from dpmc_core.errors import DpmcError
 from dpmc_lab import glossary
-from dpmc_lab.classroom import CLASS_SIZE
+from dpmc_lab.classroom import CLASS_SIZE, room_view
 from dpmc_lab.classroom import room as core
-from dpmc_lab.classroom import room_view as words
 from dpmc_lab.classroom.room import EXAMPLE_QUESTIONS, MAX_QUESTION_LENGTH, QUESTIONS, Room, View
 from dpmc_lab.classroom.room_view import ShareRow
 from dpmc_lab.curves import cards
@@ -19,91 +18,106 @@ from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import blocks, classroom, shell, state
 from pages.ui.blocks import show_safely
 from pages.ui.charts import room as charts_room
+from pages.ui.text import escape
 
-TICK = 1.0  # seconds between two looks at what has arrived
-PATIENCE = 60.0  # seconds for the first phone
-OWN = "Your own"
-QUESTIONS_OF, EPSILON = "room list", "room epsilon"
-SHOWN, SECRET = "room truth shown", "room secret"
-ORDERED, PRIOR, SIZE = "room ordered", "room prior", "room size"
+TICK = 1.0  # seconds between two updates from the room
+MAX_WAIT = 60.0  # seconds for the first phone
+CUSTOM_LIST = "Your own"
+LIST_KEY, EPSILON_KEY = "room list", "room epsilon"
+TRUTH_KEY, SECRET_KEY = "room truth shown", "room secret"
+ORDER_KEY, PRIOR_KEY, SIZE_KEY = "room ordered", "room prior", "room size"
 PRIORS = (0.5, 0.6, 0.8, 0.95)  # how sure an attacker was before
-UNREACHED = """
+NETWORK_ADVICE = """
 - School networks often keep devices apart: use the hotspot of a phone or of this computer.
 - The hotspot of a phone often takes about ten devices.
 - Or go on without: **Count hands** and **30 simulated phones** need no network.
 """
-# What the page is made of, but the reports that arrive: where it changes, all is drawn anew.
-Marks = tuple[object, ...]
+# What the page depends on, besides reports: when it changes, the whole page is drawn again.
+ViewSummary = tuple[object, ...]
 
 
 def page() -> None:
     if not classroom.is_teacher():
-        stranger()
+        show_link_for_phones()
         return
     room = classroom.get_room()
     try:
         if room is None:
-            set_up()
+            show_setup()
         elif room.view().open is None:
-            lobby(room)
+            show_lobby(room)
         else:
-            projector(room)
+            show_projector(room)
     except DpmcError as error:
         blocks.show_error(error)
     if classroom.is_class_mode():
-        visitors()
+        choose_visitor_training()
 
 
-def visitors() -> None:
-    """What those may do who have not opened the teacher's link."""
-    may = st.toggle(
+def choose_visitor_training() -> None:
+    """Choose what visitors without the teacher's link may do."""
+    allowed = st.toggle(
         "Visitors may train on samples",
         classroom.can_visitors_train(),
         help="Two at a time, the others wait. Switched off, what they have begun ends.",
     )
-    if may != classroom.can_visitors_train():
-        classroom.allow_visitor_training(may)
+    if allowed != classroom.can_visitors_train():
+        classroom.allow_visitor_training(allowed)
 
 
-def stranger() -> None:
-    """Somebody in the network: phones have a page of their own."""
+def show_link_for_phones() -> None:
+    """Show a visitor without the teacher's link the way to the page for phones."""
     blocks.show_heading(
         "The class", "Answer on the page for phones; only the teacher sees this one."
     )
     st.link_button("Open the page for phones", classroom.get_phone_link(), type="primary")
 
 
-def marks_of(view: View | None) -> Marks:
+def summarise_view(view: View | None) -> ViewSummary:
+    """Return what the page depends on; empty without a room."""
     if view is None:
         return ()
     counts = tuple(
-        (one.number, sender, poll.yes, poll.reports)
-        for one in view.askings
-        for sender, poll in one.counts.items()
+        (asking.number, sender, poll.yes, poll.reports)
+        for asking in view.askings
+        for sender, poll in asking.counts.items()
     )
-    on = (view.id, view.current_number, len(view.askings), view.locked, view.ended, view.hides)
-    beside = (view.guess_poll_number, *(one.locked for one in view.guess_polls))
-    return (*on, *beside, view.questions, view.epsilon, counts, tuple(view.simulated_yes.items()))
+    return (
+        view.id,
+        view.current_number,
+        len(view.askings),
+        view.locked,
+        view.ended,
+        view.hides,
+        view.guess_poll_number,
+        *(guess_poll.locked for guess_poll in view.guess_polls),
+        view.questions,
+        view.epsilon,
+        counts,
+        tuple(view.simulated_yes.items()),
+    )
 
 
-def now_in(room: Room | None) -> View | None:
+def view_room(room: Room | None) -> View | None:
+    """Return the current view of a room, if there is a room."""
     return None if room is None else room.view()
 
 
-def act(what: Callable[[], object]) -> None:
-    """Do what a button asks for, and draw the page of it; a sentence where it cannot be done."""
+def run_action(action: Callable[[], object]) -> None:
+    """Run the action of a button and draw the page again, or show why the action failed."""
     try:
-        what()
+        action()
     except DpmcError as error:
         blocks.show_error(error)
     else:
         st.rerun()
 
 
-# --- before -------------------------------------------------------------------------------------
+# --- before the class opens --------------------------------------------------------------------
 
 
-def set_up() -> None:
+def show_setup() -> None:
+    """Show the choices before a room is opened."""
     blocks.show_heading(
         "Ask the class",
         "Choose yes-or-no questions and open the room. Every phone changes its owner's answer by"
@@ -116,7 +130,7 @@ def set_up() -> None:
         epsilon = choose_epsilon(len(questions))
         expected = choose_size() if classroom.is_class_mode() else CLASS_SIZE
         if st.button("Open the room", type="primary", icon=":material/meeting_room:"):
-            act(lambda: begin(questions, epsilon, expected))
+            run_action(lambda: begin_class(questions, epsilon, expected))
         if not classroom.is_class_mode():
             st.caption(
                 "Phones can take part where the app was started with **make class**. Here you can"
@@ -124,24 +138,26 @@ def set_up() -> None:
             )
 
 
-def begin(questions: list[str], epsilon: float, expected: int) -> None:
+def begin_class(questions: list[str], epsilon: float, expected: int) -> None:
+    """Open a room, and ask the first question at once where no phone can take part."""
     room = classroom.open_room(questions, epsilon, expected)
     if not classroom.is_class_mode():  # no phone to wait for
         room.ask(0)
 
 
 def choose_questions() -> list[str]:
+    """Show fields for the questions, and return those that are filled in."""
     st.segmented_control(
         "Questions",
-        [*EXAMPLE_QUESTIONS, OWN],
+        [*EXAMPLE_QUESTIONS, CUSTOM_LIST],
         default=next(iter(EXAMPLE_QUESTIONS)),
         required=True,
-        key=QUESTIONS_OF,
+        key=LIST_KEY,
         persist_state="session",
-        on_change=fill,
+        on_change=fill_questions,
     )
     if "room question 0" not in st.session_state:
-        fill()
+        fill_questions()
     texts = [
         st.text_input(
             f"Question {k}",
@@ -159,52 +175,52 @@ def choose_questions() -> list[str]:
     return [text for text in texts if text.strip()]
 
 
-def fill() -> None:
-    """Put a ready list in the fields, to be changed there."""
-    ready = EXAMPLE_QUESTIONS.get(
-        st.session_state.get(QUESTIONS_OF, next(iter(EXAMPLE_QUESTIONS))), ()
-    )
+def fill_questions() -> None:
+    """Fill the fields with the chosen example questions, which the teacher may change."""
+    texts = EXAMPLE_QUESTIONS.get(st.session_state.get(LIST_KEY, next(iter(EXAMPLE_QUESTIONS))), ())
     for k in range(len(QUESTIONS)):
-        st.session_state[f"room question {k}"] = ready[k] if k < len(ready) else ""
+        st.session_state[f"room question {k}"] = texts[k] if k < len(texts) else ""
 
 
 def choose_epsilon(questions: int) -> float:
-    """The budget of an answer, and what it means; every number is computed."""
+    """Choose the privacy budget of an answer, and show what it means."""
     epsilon = st.select_slider(
         "epsilon of an answer",
         EPSILONS,
         value=core.EPSILON,
         format_func=lambda value: f"{value:g}",
-        key=EPSILON,
+        key=EPSILON_KEY,
         persist_state="session",
         help=glossary.explain_terms("epsilon"),
     )
     with st.container(horizontal=True, horizontal_alignment="distribute", gap=None):
         st.caption("more private", width="content")
         st.caption("more accurate", width="content")
-    told = (*words.explain_epsilon(epsilon), words.explain_cost(questions, epsilon))
-    st.markdown("\n".join(f"- {blocks.escape(one)}" for one in told))
-    st.caption(blocks.escape(words.explain_two_coins(epsilon)))
+    blocks.show_bullets(
+        [*room_view.explain_epsilon(epsilon), room_view.explain_cost(questions, epsilon)]
+    )
+    st.caption(escape(room_view.explain_two_coins(epsilon)))
     return float(epsilon)
 
 
 def choose_size() -> int:
+    """Choose how many phones are expected."""
     return st.number_input(
         "Phones expected",
         1,
         core.MAX_PHONES // 2,
         CLASS_SIZE,
-        key=SIZE,
+        key=SIZE_KEY,
         persist_state="session",
         help="Twice as many find a place by themselves; more ask you to be let in.",
     )
 
 
-def lobby(room: Room) -> None:
-    """The room is open and nothing is asked: does a phone reach it?"""
+def show_lobby(room: Room) -> None:
+    """Show whether a phone reaches the room, before the first question."""
     left, right = st.columns([2, 3], gap="large", vertical_alignment="center")
     with left:
-        show_safely("The QR code", phones_link, True)
+        show_safely("The QR code", show_phone_link, True)
     with right:
         blocks.show_heading(
             "Open this on one phone now",
@@ -213,143 +229,157 @@ def lobby(room: Room) -> None:
         view = room.view()
 
         @st.fragment(run_every=TICK)
-        def waiting() -> None:
-            now = now_in(classroom.get_room())
-            if now is None or marks_of(now) != marks_of(view):
+        def show_first_phone() -> None:
+            latest = view_room(classroom.get_room())
+            if latest is None or summarise_view(latest) != summarise_view(view):
                 st.rerun()
-            if now.tested:
+            if latest.tested:
                 st.success("A phone has arrived.", icon=":material/check_circle:")
-            elif time.monotonic() - now.opened > PATIENCE:
-                st.warning(f"No phone has come yet.\n{UNREACHED}", icon=":material/wifi_off:")
+            elif time.monotonic() - latest.opened > MAX_WAIT:
+                st.warning(f"No phone has come yet.\n{NETWORK_ADVICE}", icon=":material/wifi_off:")
             else:
                 st.info("Waiting for the first phone.", icon=":material/hourglass_empty:")
             if st.button(
                 "Ask the first question",
-                type="primary" if now.tested else "secondary",
+                type="primary" if latest.tested else "secondary",
                 icon=":material/arrow_forward:",
                 shortcut="N",
             ):
-                act(lambda: room.ask(0))
+                run_action(lambda: room.ask(0))
 
-        waiting()
-        st.caption(blocks.escape(words.explain_cost(len(view.questions), view.epsilon)))
+        show_first_phone()
+        st.caption(escape(room_view.explain_cost(len(view.questions), view.epsilon)))
         if st.button("Change the questions", icon=":material/edit:"):
-            act(classroom.close_room)
+            run_action(classroom.close_room)
 
 
-def phones_link(large: bool) -> None:
+def show_phone_link(large: bool) -> None:
+    """Show the address for phones as text and as a QR code."""
     st.html(charts_room.render_phone_link(classroom.get_phone_link(), large=large))
 
 
 # --- the projector ------------------------------------------------------------------------------
 
 
-def projector(room: Room) -> None:
+def show_projector(room: Room) -> None:
+    """Show the current question with its reports, and everything that a teacher controls."""
     view = room.view()
-    ballot, question = view.guess_poll, view.now.question if view.now else -1
+    guess_poll, question = view.guess_poll, view.now.question if view.now else -1
     if classroom.is_class_mode() and not view.ended:
-        show_safely("The QR code", phones_link, False)
+        show_safely("The QR code", show_phone_link, False)
     st.html(charts_room.LARGE)
-    st.title(blocks.escape(ballot.title if ballot else view.questions[question]), anchor=False)
-    marks = marks_of(view)
+    st.title(escape(guess_poll.title if guess_poll else view.questions[question]), anchor=False)
+    summary = summarise_view(view)
 
     @st.fragment(run_every=TICK if classroom.is_class_mode() and not view.ended else None)
-    def live() -> None:
-        now = now_in(classroom.get_room())
-        if now is None or marks_of(now) != marks:
+    def show_live() -> None:
+        latest = view_room(classroom.get_room())
+        if latest is None or summarise_view(latest) != summary:
             st.rerun()
-        show_safely("The number of reports", arrived, now)
-        rows = show_safely("The chart", chart, now, question) or []
-        buttons(room, now, question)
-        show_safely("The list of phones that wait", at_the_door, room, now)
-        if not ballot:
-            rows = rows + (show_safely("The effect of asking again", again, now, question) or [])
-            rows = rows + (show_safely("The comparison of questions", overview, now) or [])
-        show_safely("The table", table, rows)
+        show_safely("The number of reports", show_report_count, latest)
+        rows = show_safely("The chart", show_question_chart, latest, question) or []
+        show_teacher_buttons(room, latest, question)
+        show_safely("The list of phones that wait", show_waiting_phones, room, latest)
+        if not guess_poll:
+            rows = rows + (
+                show_safely("The effect of asking again", show_repetition, latest, question) or []
+            )
+            rows = rows + (
+                show_safely("The comparison of questions", show_all_questions, latest) or []
+            )
+        show_safely("The table", show_share_table, rows)
 
-    if ballot:
-        live()
+    if guess_poll:
+        show_live()
     else:
-        beside(room, view, question, live)
+        show_reports(room, view, question, show_live)
     if view.ended:
-        show_safely("The guesses", guesses, room, view)
+        show_safely("The guesses", show_guess_poll_buttons, room, view)
     else:
-        change(room, view)
-    show_safely("The promise", promise, view, question)
+        show_changes(room, view)
+    show_safely("The promise", show_class_promise, view, question)
 
 
-def guesses(room: Room, view: View) -> None:
-    """The way back to every guess."""
-    for ballot in view.guess_polls:
-        if ballot is not view.guess_poll and st.button(
-            f"Show again: {blocks.escape(ballot.title)} ({-ballot.number})",
-            key=f"room ballot {ballot.number}",
+def show_guess_poll_buttons(room: Room, view: View) -> None:
+    """Show a button for every other guess poll, which shows it again."""
+    for guess_poll in view.guess_polls:
+        if guess_poll is not view.guess_poll and st.button(
+            f"Show again: {escape(guess_poll.title)} ({-guess_poll.number})",
+            key=f"room ballot {guess_poll.number}",
             type="tertiary",
         ):
-            act(lambda number=ballot.number: room.show(number))
+            run_action(lambda number=guess_poll.number: room.show(number))
 
 
-def beside(room: Room, view: View, question: int, live: Callable[[], None]) -> None:
-    """The picture; and what stands in for phones, in sight where there can be none."""
+def show_reports(room: Room, view: View, question: int, show_live: Callable[[], None]) -> None:
+    """Show the reports, with what takes the place of phones beside them if there can be none.
+
+    Args:
+        room: the room.
+        view: its view.
+        question: index of the current question.
+        show_live: shows the reports and updates them.
+    """
     if view.ended:
-        live()
+        show_live()
     elif classroom.is_class_mode():
-        live()
+        show_live()
         with st.expander(
             "Without phones: count hands, or simulate 30", icon=":material/back_hand:"
         ):
             left, right = st.columns(2, gap="large")
             with left:
-                show_safely("The count of hands", hands, room, view)
+                show_safely("The count of hands", show_hand_count, room, view)
             with right:
-                show_safely("The simulation", simulated, room, view, question)
+                show_safely("The simulation", show_simulation, room, view, question)
     else:
         left, right = st.columns([5, 3], gap="large")
         with left:
-            live()
+            show_live()
         with right:
-            show_safely("The simulation", simulated, room, view, question)
-            show_safely("The count of hands", hands, room, view)
+            show_safely("The simulation", show_simulation, room, view, question)
+            show_safely("The count of hands", show_hand_count, room, view)
 
 
-def arrived(view: View) -> None:
-    """How many reports there are."""
-    st.html(charts_room.render_counter(*words.count_answers(view)))
-    if waits := words.explain_waiting(view):
+def show_report_count(view: View) -> None:
+    """Show how many reports have arrived."""
+    st.html(charts_room.render_counter(*room_view.count_answers(view)))
+    if waits := room_view.explain_waiting(view):
         st.markdown(f":material/visibility_off: {waits}")
-    if warning := words.warn_of_lost_phones(view):
+    if warning := room_view.warn_of_lost_phones(view):
         st.warning(warning, icon=":material/wifi_off:")
 
 
-def table(rows: list[ShareRow]) -> None:
+def show_share_table(rows: list[ShareRow]) -> None:
+    """Show shares in words and as a table."""
     blocks.show_chart_numbers(
-        words.describe_rows(rows, "Shares"), words.tabulate_rows(rows), key="room numbers"
+        room_view.describe_rows(rows, "Shares"), room_view.tabulate_rows(rows), key="room numbers"
     )
 
 
 def draw_rows(rows: list[ShareRow], title: str, **style: Any) -> None:
-    """Draw shares on one axis, with their description for who cannot see them."""
-    alt = words.describe_rows(rows, title)
+    """Draw shares on one axis, with a text alternative."""
+    alt = room_view.describe_rows(rows, title)
     st.html(charts_room.render_shares(rows, alt, state.get_theme(), **style))
 
 
-def chart(view: View, question: int) -> list[ShareRow]:
-    """What the reports say."""
-    ballot = view.guess_poll
-    if ballot:
-        rows, legend = words.build_guess_rows(view, ballot), words.GUESSED_NOTE
+def show_question_chart(view: View, question: int) -> list[ShareRow]:
+    """Draw what the reports say about a question or a guess poll, and return its shares."""
+    guess_poll = view.guess_poll
+    if guess_poll:
+        rows, legend = room_view.build_guess_rows(view, guess_poll), room_view.GUESSED_NOTE
     else:
-        rows = words.build_question_rows(
-            view, question, reveal_truth=bool(st.session_state.get(SHOWN))
+        rows = room_view.build_question_rows(
+            view, question, reveal_truth=bool(st.session_state.get(TRUTH_KEY))
         )
-        legend = words.describe_marks(rows)
-    draw_rows(rows, "Shares of yes, each with its 95 % interval", equal_rows=bool(ballot))
+        legend = room_view.describe_marks(rows)
+    draw_rows(rows, "Shares of yes, each with its 95 % interval", equal_rows=bool(guess_poll))
     st.caption(legend)
     return rows
 
 
-def at_the_door(room: Room, view: View) -> None:
-    """Phones beyond what was expected: one or all are let in, as many as the button says."""
+def show_waiting_phones(room: Room, view: View) -> None:
+    """Show buttons that let in one or all of the phones that wait for approval."""
     for count in sorted({min(view.waiting, 1), view.waiting} - {0}):
         st.button(
             f"Let in {count} of {view.waiting} waiting",
@@ -361,10 +391,10 @@ def at_the_door(room: Room, view: View) -> None:
         )
 
 
-def buttons(room: Room, view: View, question: int) -> None:
-    """What a teacher does. A key does the same whatever is on the wall."""
-    before, after = question - 1, question + 1
-    places = words.list_asked_questions(view) if view.ended else range(len(view.questions))
+def show_teacher_buttons(room: Room, view: View, question: int) -> None:
+    """Show the buttons of the teacher. A key does the same whatever is on the screen."""
+    previous, following = question - 1, question + 1
+    reachable = room_view.list_asked_questions(view) if view.ended else range(len(view.questions))
     locks = "Unlock" if view.locked else "Lock"
     with st.container(horizontal=True):
         if not view.ended and st.button(
@@ -375,34 +405,34 @@ def buttons(room: Room, view: View, question: int) -> None:
             key="room lock",
             help="Whether reports to this question are taken.",
         ):
-            act(lambda: room.lock(not view.locked))
+            run_action(lambda: room.lock(not view.locked))
         if view.guess_poll and view.now and st.button("To the questions", icon=":material/undo:"):
-            act(lambda: room.press(question))
+            run_action(lambda: room.press(question))
         if st.button(
             "Back",
             icon=":material/arrow_back:",
             shortcut="B",
-            disabled=before not in places,
+            disabled=previous not in reachable,
             help="The question before, as it was left.",
         ):
-            act(lambda: room.press(before))
+            run_action(lambda: room.press(previous))
         if st.button(
             "Next question",
             type="primary" if view.locked else "secondary",
             icon=":material/arrow_forward:",
             shortcut="N",
-            disabled=after not in places,
-            help=f"Question {after + 1} of {len(view.questions)}"
-            if after in places
+            disabled=following not in reachable,
+            help=f"Question {following + 1} of {len(view.questions)}"
+            if following in reachable
             else "It is the last",
         ):
-            act(lambda: room.press(after))
+            run_action(lambda: room.press(following))
         if view.ended:
-            export(room)
+            show_export_button(room)
             with st.popover("Begin a new room", icon=":material/edit:"):
                 st.markdown("This room and all its reports are forgotten.")
                 if st.button("Forget this room", type="primary"):
-                    act(classroom.close_room)
+                    run_action(classroom.close_room)
             return
         if st.button(
             "Ask again",
@@ -412,17 +442,18 @@ def buttons(room: Room, view: View, question: int) -> None:
             help="The same question once more, as a round: costs each person"
             f" {view.question_epsilon(question):g} more.",
         ):
-            act(lambda: room.press(question, again=True))
+            run_action(lambda: room.press(question, again=True))
         with st.popover("End", icon=":material/stop_circle:"):
             st.markdown("No more reports are taken. Every question stays on the screen.")
             if st.button("End the class", type="primary"):
-                act(room.end)
+                run_action(room.end)
 
 
-def export(room: Room) -> None:
+def show_export_button(room: Room) -> None:
+    """Show the button that downloads reports and estimates."""
     st.download_button(
         "Results as CSV",
-        lambda: words.export_results(room.view(), blocks.log_once),
+        lambda: room_view.export_results(room.view(), blocks.log_once),
         "class.csv",
         "text/csv",
         on_click="ignore",
@@ -431,20 +462,21 @@ def export(room: Room) -> None:
     )
 
 
-def change(room: Room, view: View) -> None:
-    """What may be changed without losing the room."""
+def show_changes(room: Room, view: View) -> None:
+    """Show what can change while the room stays open."""
     with st.expander("Change or take away", icon=":material/tune:"):
-        show_safely("The settings", settings, room, view)
-        show_safely("The guesses", guesses, room, view)
-        export(room)
+        show_safely("The settings", show_room_settings, room, view)
+        show_safely("The guesses", show_guess_poll_buttons, room, view)
+        show_export_button(room)
 
 
-def settings(room: Room, view: View) -> None:
+def show_room_settings(room: Room, view: View) -> None:
+    """Show the settings of an open room."""
     hides = st.toggle(
         "Hide results until a question is locked", view.hides, key=f"room hides {view.hides}"
     )
     if hides != view.hides:
-        act(lambda: room.hide(hides))
+        run_action(lambda: room.hide(hides))
     epsilon = st.select_slider(
         "epsilon of an answer, from the next question on",
         sorted({*EPSILONS, view.epsilon}),
@@ -453,21 +485,21 @@ def settings(room: Room, view: View) -> None:
         key=f"room next epsilon {view.epsilon:g}",
     )
     if epsilon != view.epsilon:
-        act(lambda: room.set_epsilon(float(epsilon)))
+        run_action(lambda: room.set_epsilon(float(epsilon)))
     with st.form("one more", border=False, clear_on_submit=True):
         text = st.text_input("One question more", max_chars=MAX_QUESTION_LENGTH)
         if st.form_submit_button("Add it"):
-            act(lambda: room.add(text))
+            run_action(lambda: room.add(text))
 
 
-def again(view: View, question: int) -> list[ShareRow]:
-    """What asking again gives to the class, and to an attacker."""
-    estimates, certainty = words.compare_rounds(
-        view, question, st.session_state.get(PRIOR, words.PRIOR)
+def show_repetition(view: View, question: int) -> list[ShareRow]:
+    """Show what a repeated question reveals to the class and to an attacker."""
+    estimates, certainty = room_view.compare_rounds(
+        view, question, st.session_state.get(PRIOR_KEY, room_view.PRIOR)
     )
     if len(estimates) < 2:
         return []
-    st.header(words.describe_repetition(estimates, certainty), anchor=False)
+    blocks.show_headline(room_view.describe_repetition(estimates, certainty))
     left, right = st.columns(2, gap="large")
     with left:
         st.markdown("**This class**: the share of yes, from the reports of all rounds")
@@ -476,48 +508,48 @@ def again(view: View, question: int) -> list[ShareRow]:
         st.markdown("**One person**: how often an attacker guesses the answer")
         title = "How often an attacker is right after each round"
         draw_rows(certainty, title, axis=charts_room.CERTAINTY, equal_rows=True)
-        before = st.select_slider(
+        prior = st.select_slider(
             "Sure of the answer before any report",
             PRIORS,
-            words.PRIOR,
+            room_view.PRIOR,
             format_func=lambda value: f"{cards.format_share_percent(value)} %",
-            key=PRIOR,
+            key=PRIOR_KEY,
         )
     st.caption(
-        f"Somebody is {cards.format_share_percent(before)} % sure of an answer before any report."
+        f"Somebody is {cards.format_share_percent(prior)} % sure of an answer before any report."
         " The bars show how often this attacker then guesses right. They are computed, not"
         " measured. A yes and a no from the same phone cancel."
     )
     return [*estimates, *certainty]
 
 
-def overview(view: View) -> list[ShareRow]:
-    """Every question so far; in an order only where the shares surely have one."""
-    rows = words.summarise_questions(view)
+def show_all_questions(view: View) -> list[ShareRow]:
+    """Show every question so far, and offer an order only where the shares clearly have one."""
+    rows = room_view.summarise_questions(view)
     if len(rows) < 2:
         return []
     st.header("All questions so far", anchor=False)
-    found = words.compare_questions(view)
-    ordered = words.rank_rows(rows, found)
-    if ordered is not None and st.toggle("From the largest share down", key=ORDERED):
+    comparison = room_view.compare_questions(view)
+    ordered = room_view.rank_rows(rows, comparison)
+    if ordered is not None and st.toggle("From the largest share down", key=ORDER_KEY):
         rows = ordered
     title = "Shares of yes in this class, each with its 95 % interval"
     draw_rows(rows, title, equal_rows=True)
-    for said in words.describe_differences(view, found):
-        st.caption(blocks.escape(said))
+    for sentence in room_view.describe_differences(view, comparison):
+        st.caption(escape(sentence))
     return rows
 
 
-def hands(room: Room, view: View) -> None:
-    """Real coins in place of phones."""
+def show_hand_count(room: Room, view: View) -> None:
+    """Show how real coins take the place of phones, and fields for the count."""
     st.markdown("**Count hands**")
     try:
         rule = core.choose_coin_rule(view.now.epsilon if view.now else view.epsilon)
     except DpmcError as error:
         blocks.show_error(error)
         return
-    st.html(charts_room.render_coins(rule, words.describe_coin_rule(rule), state.get_theme()))
-    st.markdown(f"**{blocks.escape(words.describe_coin_rule(rule))}**")
+    st.html(charts_room.render_coins(rule, room_view.describe_coin_rule(rule), state.get_theme()))
+    st.markdown(f"**{escape(room_view.describe_coin_rule(rule))}**")
     spent = cards.format_epsilon(rule.channel.cell_epsilon)
     st.caption(
         f"This coin sends the opposite {100 * rule.chance:g} % of the time, which is epsilon"
@@ -528,14 +560,16 @@ def hands(room: Room, view: View) -> None:
         yes = st.number_input("of them yes", 0, value=0, step=1, key="room yes")
         pressed = st.form_submit_button("Count them")
     if pressed:
-        act(lambda: room.count(int(yes), int(total)))
+        run_action(lambda: room.count(int(yes), int(total)))
 
 
-def simulated(room: Room, view: View, question: int) -> None:
-    """Phones that are not there, with a share that is known, or to be guessed."""
+def show_simulation(room: Room, view: View, question: int) -> None:
+    """Show simulated phones, with a true share that is chosen or secret."""
     st.markdown(f"**{CLASS_SIZE} simulated phones**, of which you know the truth")
     hidden = st.toggle(
-        "Keep the true share secret", key=SECRET, help="Drawn at random; let the class guess it."
+        "Keep the true share secret",
+        key=SECRET_KEY,
+        help="Drawn at random; let the class guess it.",
     )
     yes = (
         st.slider(
@@ -545,14 +579,14 @@ def simulated(room: Room, view: View, question: int) -> None:
         else None
     )
     if st.button(f"Ask {CLASS_SIZE} simulated phones", icon=":material/smartphone:"):
-        st.session_state[SHOWN] = yes is not None
-        act(lambda: room.simulate(secrets.randbelow(CLASS_SIZE + 1) if yes is None else yes))
+        st.session_state[TRUTH_KEY] = yes is not None
+        run_action(lambda: room.simulate(secrets.randbelow(CLASS_SIZE + 1) if yes is None else yes))
     if question in view.simulated_yes:
-        st.toggle("Show the true share", key=SHOWN)
+        st.toggle("Show the true share", key=TRUTH_KEY)
 
 
-def promise(view: View, question: int) -> None:
-    """What is promised to whoever answers, and what is not."""
+def show_class_promise(view: View, question: int) -> None:
+    """Show what is promised to a person who answers, and what is not."""
     st.header("What is promised", anchor=False)
     if view.guess_poll:
         st.markdown("Nothing. A guess is sent as it is, without a name: it is not private.")
@@ -561,18 +595,17 @@ def promise(view: View, question: int) -> None:
     left, right = st.columns(2, gap="large")
     with left:
         st.markdown("**Each answer, even from this server**")
-        own = cards.format_epsilon(core.build_phone_channel(epsilon).loss(1).epsilon)
+        certified = cards.format_epsilon(core.build_phone_channel(epsilon).loss(1).epsilon)
         st.badge(
-            f"claimed {epsilon:g}, certified: epsilon {own} per answer",
+            f"claimed {epsilon:g}, certified: epsilon {certified} per answer",
             icon=":material/verified:",
             color="green",
         )
-        told = words.explain_promise(view, question)
-        st.markdown("\n".join(f"- {blocks.escape(one)}" for one in told))
+        blocks.show_bullets(room_view.explain_promise(view, question))
     with right:
         st.markdown("**In plain words**")
-        st.markdown(blocks.escape(classroom.PHONE_TEXTS["honest"]))
-        st.markdown(blocks.escape(words.explain_cheating(epsilon)))
+        st.markdown(escape(classroom.PHONE_TEXTS["honest"]))
+        st.markdown(escape(room_view.explain_cheating(epsilon)))
 
 
 shell.enter_through_app()

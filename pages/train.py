@@ -56,14 +56,14 @@ def page() -> None:
         "Watch the curve: after each round it shows how well the model predicts held-out ratings.",
         help=glossary.explain_terms("held_out", "guessing", "without"),
     )
-    parts = stage.lay_out_body(choices)
-    place = parts.panel.empty()
-    with parts.figure:
+    frame = stage.lay_out_body(choices)
+    panel_place = frame.panel.empty()
+    with frame.figure:
         film_place = stage.reserve_figure()
     try:
         dataset = sources.get_dataset(data)
     except (DpmcError, OSError) as error:
-        with parts.figure:
+        with frame.figure:
             blocks.show_error(error)
         return
     cls = registry.get_mechanism(id)
@@ -85,10 +85,13 @@ def page() -> None:
             )
     with steering:
         epsilon = widgets.show_epsilon_slider(wide)
-    with parts.panel:
+    with frame.panel:
         if published and chosen is not None:
             chosen = apply_paper_settings(id, chosen, dataset, epsilon)
-        mechanism = widgets.build_mechanism(id, epsilon, chosen)
+        mechanism: Mechanism | None = None
+        with blocks.show_errors_in(frame.panel):
+            if chosen is not None:
+                mechanism = registry.create(id, epsilon=epsilon, **chosen)
         possible = may_train(data) and mechanism is not None
     job = state.get_jobs().get(JOB)
     now = get_snapshot(job)
@@ -96,16 +99,16 @@ def page() -> None:
     if run is not None and job is not None:
         state.get_run_history().add_run(run_card.remember_run(run, job.data_id))
     with steering:
-        pressed, held = show_run_buttons(job, now, possible=possible)
+        pressed, starts_paused = show_training_buttons(job, now, possible=possible)
     if pressed and possible:
         fresh = seed is None
         number = secrets.randbits(128) if fresh else seed
-        usual = not steps and split == choose_default_split(cls.task)
+        is_default = not steps and split == choose_default_split(cls.task)
         work = runs.make_training_work(
             mechanism,
             lambda: build_problem(dataset, cls.task, steps=steps, split=split, seed=number),
             number,
-            reference=find_expected_reference(data, id, seed) if usual else (),
+            reference=find_expected_reference(data, id, seed) if is_default else (),
             number=state.get_run_history().number(),
             data=dataset.loaded_name,
             reading=dataset.reading,
@@ -113,32 +116,33 @@ def page() -> None:
             split=split,
             fresh=fresh,
         )
-        job = state.get_jobs().start(JOB, work, data, classroom.get_worker_slots(), held)
-        if held:
+        job = state.get_jobs().start(JOB, work, data, classroom.get_worker_slots(), starts_paused)
+        if starts_paused:
             job.wait_for_halt()
         st.rerun()
     with film_place:
         if job is None:
-            show_example(data, mechanism, place)
+            show_example(data, mechanism, panel_place)
         else:
-            blocks.poll_job(job, now, lambda now: show_live_run(now, place))
+            blocks.poll_job(job, now, lambda now: show_live_run(now, panel_place))
     if run is not None:
-        with parts.panel:
+        with frame.panel:
             show_result(run, trained=now.active or now.state != "stopped" or run.result.stopped)
-    with parts.details:
+    with frame.details:
         show_run_history()
         if run is not None:
-            show_details(run)
+            show_run_details(run)
         if run is not None or not now.active:
             show_objective(now)
 
 
 def may_train(data: str) -> bool:
-    """Whether this session may train on these data; a sentence says why not."""
+    """Return whether this session may train on these data; if not, say why."""
     if data not in SAMPLES:
         return not blocks.is_reserved_for_teacher("train on this", "The samples are for everybody.")
-    why = "Runs of visitors are switched off at the moment."
-    return classroom.can_visitors_train() or not blocks.is_reserved_for_teacher("train", why)
+    return classroom.can_visitors_train() or not blocks.is_reserved_for_teacher(
+        "train", "Runs of visitors are switched off at the moment."
+    )
 
 
 def apply_paper_settings(
@@ -155,7 +159,7 @@ def apply_paper_settings(
     return as_published.merge_published_settings(id, chosen)
 
 
-def show_run_buttons(job: Job | None, now: Snapshot, *, possible: bool) -> tuple[bool, bool]:
+def show_training_buttons(job: Job | None, now: Snapshot, *, possible: bool) -> tuple[bool, bool]:
     """Show the buttons of a run, each in its own place.
 
     Returns:
@@ -176,7 +180,7 @@ def show_run_buttons(job: Job | None, now: Snapshot, *, possible: bool) -> tuple
     st.button(
         "Resume" if is_held else "Pause",
         icon=":material/resume:" if is_held else ":material/pause:",
-        width=115,
+        key="pause",
         on_click=(job.resume if is_held else job.pause) if is_training else None,
         disabled=not is_training,
     )
@@ -206,9 +210,9 @@ def find_expected_reference(data: str, id: str, seed: int | None) -> tuple[float
     return mean, lines.NO_PRIVACY + ", curve's mean" * (seeds > 1)
 
 
-def show_live_run(now: Snapshot, place: DeltaGenerator) -> None:
+def show_live_run(now: Snapshot, panel_place: DeltaGenerator) -> None:
     """Show a run while it goes on, with its progress in the panel; later it can be replayed."""
-    with place.container():
+    with panel_place.container():
         blocks.show_job_progress(now)
         if now.message and now.display is not None and now.display.frames:
             st.caption("The picture shows the last round: for evaluation only, not private.")
@@ -216,7 +220,7 @@ def show_live_run(now: Snapshot, place: DeltaGenerator) -> None:
         film.show_film(now.display, live=now.active and now.result is None)
 
 
-def show_example(data: str, mechanism: Mechanism | None, place: DeltaGenerator) -> None:
+def show_example(data: str, mechanism: Mechanism | None, panel_place: DeltaGenerator) -> None:
     """Show what a run looks like, on a part of a sample, before the first one."""
     if mechanism is None:
         return
@@ -226,7 +230,7 @@ def show_example(data: str, mechanism: Mechanism | None, place: DeltaGenerator) 
         recording = _make_example(sample, repr(mechanism), mechanism)
     except DpmcError:  # settings for other data
         return
-    with place.container():
+    with panel_place.container():
         st.header("Choose epsilon and press Train", anchor=False)
         st.markdown("Step trains one round at a time.")
         st.caption(
@@ -325,7 +329,7 @@ def show_run_card(run: RememberedRun) -> None:
 def show_pair(first: RememberedRun, second: RememberedRun) -> None:
     """Show the curves of two runs in one chart, what differs in their settings, and their lists."""
     pair = (first, second)
-    st.header(run_card.compare_runs(*pair), anchor=False)
+    blocks.show_headline(run_card.compare_runs(*pair))
     left, right = st.columns([3, 2], gap="large")
     with left:
         if first.metric == second.metric:
@@ -364,11 +368,13 @@ def show_pair(first: RememberedRun, second: RememberedRun) -> None:
 
 
 def show_lists(
-    title: str, pair: Mapping[str, Sequence[TopItem]], rest: Mapping[str, Sequence[TopItem] | None]
+    title: str,
+    pair: Mapping[str, Sequence[TopItem]],
+    further_lists: Mapping[str, Sequence[TopItem] | None],
 ) -> None:
     """Show lists side by side; what the first two share is bold in all."""
     first, second = ({item.item for item in top} for top in pair.values())
-    lists = {name: top for name, top in {**pair, **rest}.items() if top is not None}
+    lists = {name: top for name, top in {**pair, **further_lists}.items() if top is not None}
     shared = first & second
     note = f": {len(shared)} in both (bold)" * bool(first and second)
     st.markdown(f"**{escape(title)}{note}**")
@@ -389,7 +395,7 @@ def show_result(run: FinishedRun, *, trained: bool) -> None:
     """
     result = run.result
     show_metrics(run)
-    st.header(run_card.describe_run(result), anchor=False)
+    blocks.show_headline(run_card.describe_run(result))
     epsilon = cards.format_epsilon(result.guarantee.claimed.epsilon)
     st.caption(
         f"{result.mechanism.name} on {escape(run.title)}, epsilon {epsilon}"
@@ -434,7 +440,7 @@ def show_metrics(run: FinishedRun) -> None:
     )
 
 
-def show_details(run: FinishedRun) -> None:
+def show_run_details(run: FinishedRun) -> None:
     """Show one person's lists, the guarantee, all metrics, and what the model learned."""
     result = run.result
     left, right = st.columns([3, 2], gap="large")

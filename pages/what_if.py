@@ -10,7 +10,7 @@ import streamlit as st
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError, capitalise
-from dpmc_core.model import Task
+from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import Guarantee
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts
@@ -36,8 +36,9 @@ from pages.ui import (
 )
 from pages.ui.rows import GridRows, RunLocation
 from pages.ui.scene import Scene
+from pages.ui.text import escape
 
-KEY, LATE_PARAMS = "instrument", "what if told late"
+KEY, REWRITTEN_PARAMS = "instrument", "what if told late"
 OTHER_UNIT = "own"  # of a method that somebody chose, whose privacy unit is neither of the two
 # By name in session and address: the name in the component, the default, and all possible values;
 # a target may be any number.
@@ -90,7 +91,7 @@ class CurveSource(NamedTuple):
         except StoreError:
             if not self.shipped:
                 raise
-            return load_shipped_charts(self.location, self.id) or ()
+            return load_shipped_curve(self.location, self.id) or ()
 
     def load_public_facts(self, charts: tuple[CurveChart, ...]) -> PublicFacts:
         """Load public facts of the prepared ratings. Raises DpmcError, OSError."""
@@ -99,33 +100,39 @@ class CurveSource(NamedTuple):
         return sources.get_public_facts(self.location.name, self.task, self.location.steps)
 
 
-def load_shipped_charts(location: RunLocation, id: str) -> tuple[CurveChart, ...] | None:
+def load_shipped_curve(location: RunLocation, id: str) -> tuple[CurveChart, ...] | None:
+    """Load the shipped curve of a mechanism, if there is one."""
     return rows.load_shipped(location.name, id, with_item_features=bool(location.steps))
 
 
 def page() -> None:
     answer = stage.ask_question("What does privacy cost?")
     choices = stage.lay_out_choices()
-    for key in ("layer", "asked"):
-        sentence = f"The choice “{key}” in the link is gone from this page; it is left out."
-        state.note_removed(key, sentence)
+    for key in ("layer", "asked"):  # of an older version
+        state.note_removed(
+            key, f"The choice “{key}” in the link is gone from this page; it is left out."
+        )
     figure, details = stage.reserve_figure(), st.container()
     with choices:
         data = sources.choose_data(label_visibility="collapsed")
         unit_choice = st.container(width="content")
         id = widgets.choose_mechanism(data)
-    try:
+    with blocks.show_errors_in(figure):
         with choices:
             location = rows.locate_runs(data)
             location = location._replace(steps=widgets.choose_item_features(data, [id]))
         source = find_curve(location, id)
         charts = source.load_charts()
-        guarantee = build_guarantee(source, charts)
+        epsilon = get_chosen_epsilon()
+        mechanism = registry.create(id, epsilon=epsilon)
+        guarantee = build_guarantee(mechanism, source, charts)
         with unit_choice:
             choose_privacy_unit(data, guarantee)
-        mechanism, epsilon = registry.create(id, epsilon=get_epsilon()), get_epsilon()
-        sentence = sentences.write_answer(charts[0], mechanism, guarantee, epsilon)
-        answer.html(sentences.render_answer(sentence))
+        answer.html(
+            sentences.render_answer(
+                sentences.write_answer(charts[0], mechanism, guarantee, epsilon)
+            )
+        )
         with figure:
             running = not source.shipped and show_runs(source)
             rows.poll_runs(
@@ -136,30 +143,30 @@ def page() -> None:
             )
         if charts[0].lines:
             with choices.container(key="download", width="content"):
-                show_downloads(source, charts)
+                show_page_downloads(source, charts)
         with details:
-            show_details(source, charts, guarantee)
-    except (DpmcError, OSError) as error:
-        blocks.show_error(error)
+            show_curve_details(source, charts, guarantee)
 
 
 def find_curve(location: RunLocation, id: str) -> CurveSource:
     """Find the runs of a mechanism's curve: shipped ones, or those that this page would start."""
     seeds = range(1, 1 + rows.count_default_seeds(location.name, registry.get_mechanism(id).task))
     grid = scene.build_curve_grid(location.data, id, seeds, location.steps)
-    shipped = load_shipped_charts(location, id)
+    shipped = load_shipped_curve(location, id)
     keys = rows.build_picture_keys(shipped[0]) if shipped else rows.plan_keys(grid, location)
     return CurveSource(location, grid, keys, bool(shipped))
 
 
-def get_epsilon() -> float:
+def get_chosen_epsilon() -> float:
+    """Return the epsilon at which the slider stands."""
     return EPSILONS[restore_state()["stop"]]
 
 
-def build_guarantee(source: CurveSource, charts: tuple[CurveChart, ...]) -> Guarantee:
-    """Build the guarantee at the chosen epsilon. Raises DpmcError, OSError."""
-    public = source.load_public_facts(charts)
-    guarantee = registry.create(source.id, epsilon=get_epsilon()).guarantee(public)
+def build_guarantee(
+    mechanism: Mechanism, source: CurveSource, charts: tuple[CurveChart, ...]
+) -> Guarantee:
+    """Build the guarantee on ratings prepared as the curve's. Raises DpmcError, OSError."""
+    guarantee = mechanism.guarantee(source.load_public_facts(charts))
     curve_lines = charts[0].lines
     return guarantee.with_preparation(curve_lines[0].prepared) if curve_lines else guarantee
 
@@ -211,7 +218,7 @@ def show_curves(source: CurveSource, epsilon: float, *, running: bool) -> None:
     """Show the slider and everything that moves with it; runs that go on add points."""
     location, keys, charts = source.location, source.keys, source.load_charts()
     if running:
-        if get_epsilon() != epsilon:  # the answer on top follows
+        if get_chosen_epsilon() != epsilon:  # the answer on top follows
             st.rerun()
         rows.show_grid_state(location, keys.name, source.read_rows(), len(keys.units), "")
     if location.private:
@@ -234,15 +241,15 @@ def build_scene(
 
     def build() -> Scene:
         mechanisms = scene.create_mechanisms(source.id)
-        bare = Scene(mechanisms, charts[0], source.load_public_facts(charts))
+        scene_without_people = Scene(mechanisms, charts[0], source.load_public_facts(charts))
         if location.private or running or not charts[0].lines:
-            return bare
-        displayed_people = load_people(location, charts[0])
+            return scene_without_people
+        displayed_people = load_displayed_people(location, charts[0])
         if displayed_people is None:
-            return bare
+            return scene_without_people
         dataset = sources.get_dataset(location.name)
         key = charts[0].lines[0].key
-        return bare._replace(
+        return scene_without_people._replace(
             displayed_people=displayed_people,
             public_context=people.describe_people(displayed_people[0], dataset, mechanisms[0]),
             yours=people.load_visitor_lists(location.name, source.task, key),
@@ -252,7 +259,7 @@ def build_scene(
     return state.memoize("scene", dependencies, build)
 
 
-def load_people(location: RunLocation, chart: CurveChart) -> PeopleWithLists | None:
+def load_displayed_people(location: RunLocation, chart: CurveChart) -> PeopleWithLists | None:
     """Load people with their lists: shipped with a sample's curve, else out of the store."""
     line, reference = chart.lines[0], chart.nonprivate_reference
     task = registry.get_mechanism(line.mechanism).task
@@ -273,11 +280,13 @@ def restore_state() -> dict[str, Any]:
     The address wins when it differs from what this session wrote last: the visitor went back.
     Impossible values are noted and replaced by the default.
     """
-    written: dict[str, str | None] = st.session_state.setdefault(state.LAST_WRITTEN_PARAMS, {})
-    values, late = {}, st.session_state.pop(LATE_PARAMS, ())
+    last_written: dict[str, str | None] = st.session_state.setdefault(state.LAST_WRITTEN_PARAMS, {})
+    values, rewritten = {}, st.session_state.pop(REWRITTEN_PARAMS, ())
     for param, (name, default, possible) in SETTINGS.items():
         requested = st.query_params.get(param)
-        if param not in st.session_state or (param in written and requested != written[param]):
+        if param not in st.session_state or (
+            param in last_written and requested != last_written[param]
+        ):
             st.session_state[param] = default
             if requested is not None:
                 try:
@@ -285,8 +294,8 @@ def restore_state() -> dict[str, Any]:
                 except (ValueError, LookupError):
                     state.note_impossible_value(param, f"the {param}")
         value = values[name] = st.session_state[param]
-        text = written[param] = None if value == default else format_param(value)
-        if requested != text or param in late:
+        text = last_written[param] = None if value == default else format_param(value)
+        if requested != text or param in rewritten:
             st.query_params[param] = text or ""
             if text is None:
                 del st.query_params[param]
@@ -295,6 +304,7 @@ def restore_state() -> dict[str, Any]:
 
 
 def format_param(value: Any) -> str:
+    """Return a value as it stands in the address."""
     return value if isinstance(value, str) else f"{value:g}"
 
 
@@ -311,9 +321,9 @@ def parse_param(text: str, possible: Sequence[Any]) -> Any:
 def save_state() -> None:
     """Save the state of the released instrument for the address and the other pages."""
     current = st.session_state[KEY]
-    late = [param for param, (name, *_) in SETTINGS.items() if name in current]
-    st.session_state[LATE_PARAMS] = late
-    for param in late:  # the address of this request may be older: it is written again
+    rewritten = [param for param, (name, *_) in SETTINGS.items() if name in current]
+    st.session_state[REWRITTEN_PARAMS] = rewritten
+    for param in rewritten:  # the address of this request may be older: it is written again
         value = current[SETTINGS[param][0]]
         st.session_state[param] = EPSILONS[int(value)] if param == "epsilon" else value
         st.session_state[state.LAST_WRITTEN_PARAMS].pop(param, None)
@@ -322,7 +332,7 @@ def save_state() -> None:
 # --- downloads and details ---------------------------------------------------------------------
 
 
-def show_downloads(source: CurveSource, charts: tuple[CurveChart, ...]) -> None:
+def show_page_downloads(source: CurveSource, charts: tuple[CurveChart, ...]) -> None:
     """Offer this page as one file in its present state, and its curve."""
     location = source.location
     title, curve_scene = sources.list_names()[location.name], build_scene(source, charts)
@@ -342,24 +352,33 @@ def show_downloads(source: CurveSource, charts: tuple[CurveChart, ...]) -> None:
     blocks.show_downloads(file, picture=charts[0], argv=["dpmc", "sweep", *grid.argv()])
 
 
-def show_details(source: CurveSource, charts: tuple[CurveChart, ...], guarantee: Guarantee) -> None:
+def show_curve_details(
+    source: CurveSource, charts: tuple[CurveChart, ...], guarantee: Guarantee
+) -> None:
     """Show why the limit holds, the curves in numbers, and how they were measured."""
     label = f"Why is {'this' if cards.is_upheld(guarantee) else 'no'} limit proved?"
-    blocks.show_expander(
-        label, lambda: blocks.show_guarantee(guarantee, source.id), key="why", type="compact"
-    )
+
+    def show_reasons() -> None:
+        """Show the guarantee, and what the paper's own estimator reaches."""
+        blocks.show_guarantee(guarantee, source.id)
+        for line in charts[0].lines[1:]:
+            ends = lines.format_curve_ends(line)
+            st.caption(f"**With the paper's own estimator**: {line.metric.label} {ends}.")
+
+    blocks.show_expander(label, show_reasons, key="why", type="compact")
     if charts[0].lines:
         tables = partial(show_tables, source, charts)
         blocks.show_expander("The curves in numbers", tables, key="numbers", type="compact")
         for sentence in lines.describe_measurement(charts[0]):
-            st.caption(blocks.escape(sentence))
+            st.caption(escape(sentence))
 
 
 def show_tables(source: CurveSource, charts: tuple[CurveChart, ...]) -> None:
-    st.text(describe_chart_at(charts[0], get_epsilon()))
-    usefulness, risk = lines.tabulate_line(charts[0].lines[0]), build_scene(source, charts).cards()
-    blocks.show_table(usefulness, alt="Usefulness, point by point")
-    blocks.show_table(sentences.tabulate_risk(risk, source.task), alt="Risk, point by point")
+    """Show usefulness and risk, point by point."""
+    st.text(describe_chart_at(charts[0], get_chosen_epsilon()))
+    blocks.show_table(lines.tabulate_line(charts[0].lines[0]), alt="Usefulness, point by point")
+    risk = sentences.tabulate_risk(build_scene(source, charts).cards(), source.task)
+    blocks.show_table(risk, alt="Risk, point by point")
     if source.task is Task.RANKING:
         st.caption("Ten items, ranked among 99 drawn at random or among all unseen ones.")
         blocks.show_table(lines.tabulate_panels(charts), alt="Four measures, point by point")

@@ -31,7 +31,7 @@ def open_page(name="what_if", theme="light", **link):
 
 def unescape_markdown(text):
     """The text as a person reads it, without the escapes that keep Markdown away."""
-    return text.replace("\\", "").replace(":color[]", "")
+    return text.replace("\\", "").replace(":color[]", "").replace("\N{NO-BREAK SPACE}", " ")
 
 
 def list_charts(app):

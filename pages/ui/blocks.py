@@ -6,8 +6,8 @@ import dataclasses
 import logging
 import shlex
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
@@ -29,7 +29,7 @@ from pages.ui import classroom, report, sources, state
 from pages.ui.charts import Figure
 from pages.ui.jobs import MAX_RUNNING_JOBS, Job, Snapshot
 from pages.ui.report import Exhibit
-from pages.ui.text import escape
+from pages.ui.text import escape, keep_units
 
 EVALUATION = format_sentence(EVALUATION_ONLY)
 ATTACKS = "attacks"  # of this session, by mechanism and epsilon
@@ -54,6 +54,26 @@ def show_heading(title: str, sentence: str) -> None:
     """Show the title of the page and one sentence on what to do there."""
     st.title(title)
     st.markdown(sentence)
+
+
+def show_headline(sentence: str, container: Any = st) -> None:
+    """Show a sentence as plain text, as large as a heading."""
+    container.header(escape(keep_units(sentence)), anchor=False)
+
+
+@contextmanager
+def show_errors_in(container: Any) -> Iterator[None]:
+    """Show an error of the data or the settings in a container, instead of the rest of a block."""
+    try:
+        yield
+    except (DpmcError, OSError) as error:
+        with container:
+            show_error(error)
+
+
+def show_bullets(sentences: Iterable[str]) -> None:
+    """Show sentences as plain text in a list."""
+    st.markdown("\n".join(f"- {escape(sentence)}" for sentence in sentences))
 
 
 def show_error(error: Exception) -> None:
@@ -378,20 +398,6 @@ def show_downloads(
             st.code(
                 report.format_citation(picture, shlex.join(argv)), language="latex", wrap_lines=True
             )
-
-
-def show_start_and_stop_buttons(job: Job | None, now: Snapshot, label: str, icon: str) -> bool:
-    """Show the buttons that start and stop a job, and return whether Start was pressed.
-
-    Args:
-        job: the job, or None.
-        now: its snapshot.
-        label, icon: of the button that starts it.
-    """
-    with st.container(horizontal=True):
-        start = st.button(label, type="primary", icon=icon, disabled=now.active)
-        show_stop_button(job, now)
-    return start
 
 
 def show_stop_button(job: Job | None, now: Snapshot) -> None:

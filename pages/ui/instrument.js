@@ -161,7 +161,7 @@ class Instrument {
     const { view } = this
     const { width, height: high } = this.picture
     const escaped = (text) => text.replace(/[&<>]/g, (c) => "&#" + c.charCodeAt() + ";")
-    const halves = this.sentence.match(/.{1,100}(\s|$)/g)
+    const halves = this.sentence.match(/.{1,100}( |$)/g)
     const head = halves.map((line, k) => `<tspan x="20" dy="${k ? 20 : 0}">${escaped(line)}</tspan>`).join("")
     const top = 20 * halves.length + 20
     const whole = `<svg xmlns="http://www.w3.org/2000/svg" class="dpmc-picture" font-family="sans-serif"
@@ -445,8 +445,8 @@ class Instrument {
     const lists = view.lists[stop]
     const named = (items) => items.map((item) => view.titles[item])
     this.listed(lists && named(view.people[this.shown].plain), lists && named(lists.items[this.person]), lists
-      ? "People keep " + lists.everyone.toFixed(1) + " of their 5 " + view.items + " on average; she keeps "
-        + lists.shared[this.shown] + ". One popular list for all keeps " + view.popular.toFixed(1) + "."
+      ? "She keeps " + lists.shared[this.shown] + " of 5 " + view.items + "; people keep "
+        + lists.everyone.toFixed(1) + " on average, one popular list " + view.popular.toFixed(1) + "."
       : "There are no lists at this epsilon.")
   }
 
@@ -455,8 +455,7 @@ class Instrument {
     for (const side of this.lists.querySelectorAll("div")) show(side, !!plain)
     say(this.common, words)
     if (!plain) return
-    const whose = this.person === "you" ? "Your " : "Her "
-    say(this.plain.title, whose + this.view.items + ", no privacy")
+    say(this.plain.title, "Without privacy")
     say(this.kept.title, "With privacy")
     const fill = ({ items }, titles, others) => items.forEach((node, k) => {
       say(node, titles[k])

@@ -22,11 +22,10 @@ def build_exhibits(run: FinishedRun) -> list[Exhibit]:
     distribution of errors.
     """
     result = run.result
-    id = run.result.mechanism.id
-    name = run.result.mechanism.name
-    task = result.mechanism.task
+    mechanism = result.mechanism
+    id, task = mechanism.id, mechanism.task
     test = result.problem.test
-    link = training.find_link(result.mechanism)
+    link = training.find_link(mechanism)
     if task is Task.RANKING:  # scores are no ratings: there is no error to draw
         methods = run_card.collect_metrics(result)
         bars = lines.select_ranking_metrics(methods)
@@ -46,8 +45,6 @@ def build_exhibits(run: FinishedRun) -> list[Exhibit]:
                 },
             )
         ]
-    binary = task is Task.BINARY
-
     private, *nonprivate = (
         training.compute_error_cdf(model, task, test, link)
         for model in (result.model, run.nonprivate_model)
@@ -56,7 +53,7 @@ def build_exhibits(run: FinishedRun) -> list[Exhibit]:
     errors = private, nonprivate[0] if nonprivate else None
     axis = (
         "error of the chance of +1"
-        if binary
+        if task is Task.BINARY
         else f"error ({run_card.find_run_metric(result).unit})"
     )
     return [
@@ -64,7 +61,7 @@ def build_exhibits(run: FinishedRun) -> list[Exhibit]:
             "errors",
             "Errors",
             "How large are its errors?",
-            charts_train.plot_error_cdfs(id, *errors, name, axis),
+            charts_train.plot_error_cdfs(id, *errors, mechanism.name, axis),
             "Further up and left is better. Held-out ratings, not private.",
             training.describe_error_cdf(*errors),
             {"error up to": private.error.round(3), "share": private.share.round(4)},

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import streamlit as st
 
@@ -22,10 +22,9 @@ from dpmc_lab.store import Store, StoreMissing, default_path
 from dpmc_lab.sweep import Grid, PlanKeys, presets
 from pages.ui import blocks, classroom, sources, state, sweeps
 from pages.ui.sweeps import Sweep
-from pages.ui.text import format_count
+from pages.ui.text import escape, format_count
 
 POLL_SECONDS = 1.0  # seconds between two looks at runs
-T = TypeVar("T")
 GRIDS: Mapping[str, tuple[float, ...]] = {
     "coarse": (0.1, 0.3, 1.0, 3.0, 10.0),
     "medium": (0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 7.0, 10.0),
@@ -264,30 +263,11 @@ def read_grid_rows(
         )
         return GridRows(last, len(present), pictures, len(shipped_only.difference(present)))
 
-    return memoize_from_store("rows", location.store, dependencies, collect_rows)
-
-
-def memoize_from_store(
-    name: str, path: Path | None, dependencies: object, make: Callable[[Store | None, int], T]
-) -> T:
-    """Return a value made from a store, made again only if the store or `dependencies` changed.
-
-    Args:
-        name: of the value.
-        path: of the store's file, or None.
-        dependencies: what the value depends on besides the store.
-        make: makes the value from the store and the id of its newest row; from None and 0 if there
-            is no store.
-
-    Raises:
-        StoreError: the store cannot be read.
-    """
-    with suppress(StoreMissing):
-        if path is not None:
-            with Store(path, read_only=True) as file:
-                last = store.get_last_row_id(file)
-                return state.memoize(name, (path, dependencies, last), lambda: make(file, last))
-    return state.memoize(name, (path, dependencies, 0), lambda: make(None, 0))
+    key = (location.store, *dependencies)
+    with suppress(StoreMissing), Store(location.store, read_only=True) as file:
+        last = store.get_last_row_id(file)
+        return state.memoize("rows", (key, last), lambda: collect_rows(file, last))
+    return state.memoize("rows", (key, 0), lambda: collect_rows(None, 0))
 
 
 cache_shipped = st.cache_resource(max_entries=100, show_spinner=False)  # what came with the app
@@ -390,7 +370,7 @@ def show_sweep_progress(running: Sweep, n_done: int, total: int, unit: str = "ru
     )
     st.progress(n_done / max(total, 1), text=f"{n_done:,} of {total:,} {unit} · {status_text}")
     if running.counts.get("note"):
-        st.warning(blocks.escape(format_sentence(running.counts["note"])))
+        st.warning(escape(format_sentence(running.counts["note"])))
 
 
 def show_grid_state(

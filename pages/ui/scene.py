@@ -157,7 +157,7 @@ def build_view(scene: Scene, theme: Theme) -> dict[str, Any]:
         for guarantee in guarantees
     ]
     data_name = line.info.title if line else ""
-    name = registry.get_mechanism(first.id).name
+    name = first.name
     alt = f"Risk and usefulness against epsilon, {name}" + f", {data_name}" * bool(data_name)
     titles = (
         sentences.write_risk_title(question, first.task),

@@ -29,6 +29,7 @@ from dpmc_lab.curves.text import Table
 from dpmc_lab.curves.trade import AttackerQuestion
 from dpmc_lab.study.advice import PrivacyUnit
 from dpmc_lab.sweep.presets import EPSILONS
+from pages.ui.text import keep_units
 
 Sentence = list[tuple[str, str]]
 
@@ -80,7 +81,8 @@ def write_answer(
 ) -> Sentence:
     """Write what an epsilon means: how often an attacker is right, and how useful the result is."""
     risk = _write_risk(mechanism, guarantee, epsilon)
-    return [*risk, (" ", ""), *_write_usefulness(picture, epsilon)]
+    answer = [*risk, (" ", ""), *_write_usefulness(picture, epsilon)]
+    return [(keep_units(text), role) for text, role in answer]
 
 
 def _write_risk(mechanism: Mechanism, guarantee: Guarantee, epsilon: float) -> Sentence:
@@ -90,8 +92,14 @@ def _write_risk(mechanism: Mechanism, guarantee: Guarantee, epsilon: float) -> S
     if not question.is_bounded(guarantee):
         bound = find_default_measured_bound(mechanism.id)
         leak = bound and cards.format_epsilon(bound.measured, round_down=True)
-        found = f" An attack found a leak of at least epsilon {leak} at epsilon 1." if leak else ""
-        return [(start, ""), ("no limit on the attacker is proved", "risk"), (f".{found}", "")]
+        attack_note = (
+            f" An attack found a leak of at least epsilon {leak} at epsilon 1." if leak else ""
+        )
+        return [
+            (start, ""),
+            ("no limit on the attacker is proved", "risk"),
+            (f".{attack_note}", ""),
+        ]
     rating, local = name_rating(task), guarantee.trust is Trust.LOCAL
     subject = f"the {rating} behind it" if local else f"any one {rating}"
     guess = {
@@ -135,11 +143,11 @@ def _write_usefulness(picture: CurveChart, epsilon: float) -> Sentence:
     end = f"; without privacy {without[0]}" if without else ""
     enough_seeds = current.seeds >= numbers.MIN_SEEDS
     if baseline and enough_seeds:
-        same = name_baseline(baseline_id)
+        baseline_name = name_baseline(baseline_id)
         if is_clearly_better(metric, baseline, current):
-            end = f", worse than {same}"
+            end = f", worse than {baseline_name}"
         elif not is_clearly_better(metric, current, baseline):
-            end = f". The runs cannot distinguish this from {same}"
+            end = f". The runs cannot distinguish this from {baseline_name}"
         elif reference and not is_clearly_better(metric, reference, current):
             end = ", as good as without privacy"
     start, middle = {
@@ -153,18 +161,18 @@ def _write_usefulness(picture: CurveChart, epsilon: float) -> Sentence:
 
 def _round_apart(metric: Metric, values: list[float]) -> list[str]:
     """Return values with as few digits as keep them apart."""
-    few, more = (
+    rounded, finer = (
         [f"{100 * v:.{digits}f} %" if metric.is_share else f"{v:.{digits + 2}f}" for v in values]
         for digits in (0, 1)
     )
-    return few if len({*few}) == len(few) else more
+    return rounded if len({*rounded}) == len(rounded) else finer
 
 
 def write_benefit(share: GainShare | None) -> str:
     """Write how much of the benefit is kept, only where that is clear."""
     if share is None or not share.is_clear:
         return ""
-    low, high = (100 * (share.share + side * share.half_width) for side in (-1, 1))
+    low, high = (100 * (share.share + sign * share.half_width) for sign in (-1, 1))
     return (
         f"keeps {100 * share.share:.0f} % ({low:.0f} to {high:.0f} %) of the benefit"
         if high - low >= 1
@@ -250,10 +258,10 @@ def write_outcomes(
         return f"Of 100 such reports, the coin turns {changed} round; nobody knows which."
     if isinstance(release, ModifiedLaplace):
         distance = lines.format_short_number((public.high - public.low) / 8)
-        moved = f"the noise moves {changed} by more than {distance}"
+        effect = f"the noise moves {changed} by more than {distance}"
     else:
-        moved = f"chance changes {changed}"
-    return f"Of 100 such reports, {moved} and drops {missing}; nobody knows which."
+        effect = f"chance changes {changed}"
+    return f"Of 100 such reports, {effect} and drops {missing}; nobody knows which."
 
 
 def write_whole_row(
@@ -270,12 +278,12 @@ def write_whole_row(
         return f"An attacker tells her {rating}s from any other set right {limit} of the time."
     proved = question.guarantee_for(guarantee).certified(question.change)
     limit = (
-        "which protects no person"
+        "which is no protection"
         if useless
         else f"and an attacker is right at most {cards.format_chance(rate)} of the time"
     )
     spent = cards.format_budget(proved.epsilon, proved.delta)
-    return f"All her {rated} {rating}s together cost epsilon {spent}, {limit}."
+    return f"Her {rated} {rating}s together cost epsilon {spent}, {limit}."
 
 
 def write_protection(guarantee: Guarantee, task: Task) -> str:

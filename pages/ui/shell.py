@@ -28,9 +28,14 @@ STYLESHEET = (
     ":has(> .st-key-share) { position: absolute; }"
     # a slider's ends stand each on one line: where there is no room beside it, above it
     ".st-key-epsilon-line { container-type: inline-size; }"
-    "@container (max-width: 460px) { .st-key-epsilon-line > :has(.stSlider) { order: 1;"
+    "@container (max-width: 28rem) { .st-key-epsilon-line > :has(.stSlider) { order: 1;"
     " flex-basis: 100%; } .st-key-epsilon-line > :last-child { margin-left: auto; } }"
+    ":has(> .st-key-epsilon-line) { min-width: min(24rem, 100%); }"
     "@media (max-width: 800px) { :has(> .st-key-epsilon-line) { flex: 1 1 100%; } }"
+    # options that do not fit on one line go on below, with nothing to scroll sideways
+    "[data-testid=stButtonGroup] > [role=radiogroup] { flex-wrap: wrap; }"
+    "[data-testid=stButtonGroup] [aria-checked=false] {"
+    " border-right-color: color-mix(in srgb, currentColor 20%, transparent); }"
     # below a table that goes on at the right, until it is scrolled there
     "@keyframes further { from { opacity: 1; } }"
     ".stDataFrame { timeline-scope: --across; }"

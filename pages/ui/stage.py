@@ -36,8 +36,9 @@ STYLESHEET = """<style>
 @media (min-width: 801px) {
   :has(> * > .st-key-steering) .st-key-figure { --high: calc(55vh + 5rem); --least: 28rem; }
 }
-.st-key-stage { flex-wrap: nowrap; }
-.st-key-stage > :has(> .st-key-figure) { flex: 1 1 0; min-width: 0; }
+.st-key-steering .st-key-pause button { min-width: 7.2rem; }
+.st-key-pin.st-key-pin { flex: 0 0 5.6rem; width: 5.6rem; min-width: 5.6rem; }
+.st-key-stage > :has(> .st-key-figure) { flex: 1 1 28rem; min-width: 0; }
 .st-key-stage > :has(> .st-key-panel) { flex: 0 0 20rem; margin-left: auto; }
 .st-key-panel { min-height: 60vh; max-height: 72vh; overflow: auto; }
 .st-key-panel h2 { font-size: 1.35rem; padding: 0 0 .4rem; }
@@ -46,13 +47,14 @@ STYLESHEET = """<style>
   .stMainBlockContainer:has(.st-key-choices) { padding-inline: 1rem; }
   .st-key-choices h1 { white-space: normal; }
   .st-key-choices > :has(.st-key-download) { margin-left: 0; }
-  .st-key-question { min-height: calc(1.6rem + 112px); }
   .dpmc-say.dpmc-say span { white-space: normal; }
-  .stMainBlockContainer:has(.st-key-question) .st-key-choices { min-height: 12.6rem; }
-  .st-key-stage { flex-wrap: wrap; }
   .st-key-stage.st-key-stage > div { flex: 1 1 100%; }
   .st-key-figure { --high: 22rem; }
   .st-key-panel { min-height: 0; max-height: none; }
+}
+@media (max-width: 480px) {
+  .st-key-question { min-height: calc(1.6rem + 112px); }
+  .stMainBlockContainer:has(.st-key-question) .st-key-choices { min-height: 12.6rem; }
 }
 </style>"""
 

@@ -28,6 +28,7 @@ from dpmc_core.errors import DpmcError
 from dpmc_core.problem import format_command_options
 from pages.ui import blocks, runs, sources, state
 from pages.ui.jobs import READING_SLOTS
+from pages.ui.text import escape
 
 MAX_MEGABYTES = 200
 MAX_ROWS = 5_000_000
@@ -96,14 +97,15 @@ def show_uploader() -> UploadedFile | None:
     is_waiting = file is not None and st.session_state.get("file read") != file.file_id
     if sources.UPLOAD in st.session_state:
         with st.container(horizontal=True):
-            st.button("Forget this upload", icon=":material/delete:", on_click=forget_upload)
+            st.button("Forget this upload", icon=":material/delete:", on_click=clear_uploader)
             if file is not None and not is_waiting:
                 label, reset = "Read it differently", ("file read", None)
                 st.button(label, on_click=st.session_state.pop, args=reset)
     return file if is_waiting else None
 
 
-def forget_upload() -> None:
+def clear_uploader() -> None:
+    """Forget the upload, and empty the uploader."""
     state.get_jobs().drop(READING)
     sources.forget_upload()
     # A new key empties the uploader, which would otherwise still hold the file.
@@ -147,7 +149,7 @@ def read_upload(file: UploadedFile) -> None:
         is_sure = "user" not in layout.guessed
     if layout is not None and is_sure:
         if layout.known:
-            st.markdown(f"This is **{blocks.escape(layout.known.description)}**.")
+            st.markdown(f"This is **{escape(layout.known.description)}**.")
         ends = choose_range(layout, id)
         if st.button("Read the ratings", type="primary"):
             st.session_state["submitted"] = (id, ends)
@@ -165,7 +167,7 @@ def show_rules(layout: datasets.Layout | None, file_id: str, *, expanded: bool) 
     """Show the choices on how a file is written, and on rows that cannot be used."""
     controls: dict[str, tuple[str, Mapping[Any, str]]] = {}
     if layout is not None and not layout.is_matrix:
-        names = dict(enumerate(map(blocks.escape, layout.columns), 1))
+        names = dict(enumerate(map(escape, layout.columns), 1))
         for role, label in ROLES.items():
             labels = {GUESS: "as found", **NO_COLUMN_LABELS.get(role, {}), **names}
             controls[role] = label, labels
@@ -209,12 +211,14 @@ def show_outcome() -> None:
 
 
 def choose_reading(
-    examination: datasets.Examination, given: Mapping[str, Any], file_id: str
+    examination: datasets.Examination, options: Mapping[str, Any], file_id: str
 ) -> datasets.Reading | None:
     """Show the ways to read a file as pictures; return the only sure one, or the chosen one."""
     name, readings = examination.name, examination.readings
-    is_sure = all(reading.confirmed_options == given for reading in readings)
-    answers = [{o: v for o, v in reading.options.items() if o not in given} for reading in readings]
+    is_sure = all(reading.confirmed_options == options for reading in readings)
+    answers = [
+        {o: v for o, v in reading.options.items() if o not in options} for reading in readings
+    ]
     chosen = readings[0] if is_sure else None
     for reading, answer in zip(readings, answers, strict=True):
         if st.session_state.get("chosen reading") == (file_id, answer):
@@ -231,10 +235,10 @@ def choose_reading(
         for reading, answer in zip(readings, answers, strict=True):
             with st.container(border=True):
                 left_out = f"; {reading.left_out:.1%} left out" * (reading.left_out > 0)
-                st.markdown(f"**{blocks.escape(reading.summary)}**{left_out}")
+                st.markdown(f"**{escape(reading.summary)}**{left_out}")
                 if answer:
                     assignments = (f"{option} = {value}" for option, value in answer.items())
-                    st.caption(blocks.escape(", ".join(assignments)))
+                    st.caption(escape(", ".join(assignments)))
                 roles, names, *rows = reading.preview
                 heads = [f"{role}: {name}" for role, name in zip(roles, names, strict=True)]
                 show_rows([heads, *rows], f"The first rows: {reading.summary}")
@@ -279,12 +283,12 @@ def show_rows(rows: Sequence[Sequence[str]], alt: str) -> None:
 
 def choose_range(layout: datasets.Layout, file_id: str) -> dict[str, float]:
     """Let a person give the public range of ratings; empty where none is given."""
-    known = layout.known and (layout.known.low, layout.known.high)
-    default = next((label for label, ends in SCALES.items() if ends == known), OTHER_SCALE)
+    known_range = layout.known and (layout.known.low, layout.known.high)
+    default = next((label for label, ends in SCALES.items() if ends == known_range), OTHER_SCALE)
     scale = st.pills(
         SCALE,
         [*SCALES, OTHER_SCALE],
-        default=default if known else None,
+        default=default if known_range else None,
         key=f"scale {file_id}",
         help="The scale people could choose from, known before any rating is read. It is never"
         " taken from the data: the smallest and largest rating would reveal something about them."
@@ -292,7 +296,7 @@ def choose_range(layout: datasets.Layout, file_id: str) -> dict[str, float]:
     )
     low, high = SCALES.get(scale or "", (None, None))
     if scale == OTHER_SCALE:
-        start_low, start_high = known or (None, None)
+        start_low, start_high = known_range or (None, None)
         with st.grid(2, min_column_width=200):
             low = st.number_input("Lowest possible rating", value=start_low, format="%g")
             high = st.number_input("Highest possible rating", value=start_high, format="%g")
@@ -305,18 +309,18 @@ def show_refusal(error: Exception, name: str, show: Any = st.error) -> None:
         text = str(error)
         blocks.show_error(DpmcError(f"The file {text}" if text.startswith(name) else text))
         return
-    lines = [f"**{blocks.escape(name)}** cannot be read yet:"]
+    lines = [f"**{escape(name)}** cannot be read yet:"]
     for fault in error.faults:
         label = CONTROLS.get(fault.option)
         control = f" → **{label}**" if label else ""
         advice = f": {fault.advice}" if fault.advice else ""
-        lines.append(f"- {blocks.escape(f'{fault.problem}{advice}')}{control}")
+        lines.append(f"- {escape(f'{fault.problem}{advice}')}{control}")
     show("\n".join(lines), icon=":material/error:")
 
 
 def choose_public_features(dataset: Dataset) -> None:
     """Take the second file of an upload: what an outsider knows of the items."""
-    names = blocks.escape(", ".join(dataset.ratings.item_features) or "nothing yet")
+    names = escape(", ".join(dataset.ratings.item_features) or "nothing yet")
     st.markdown(f"**What is publicly known of the items: {names}**")
     st.caption(
         "Genre, year, author, price: what an outsider has without your users. Not what was"

@@ -21,6 +21,7 @@ from dpmc_lab.curves import groups
 from dpmc_lab.curves.groups import MechanismChoice
 from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import blocks, rows, sources, state
+from pages.ui.text import escape
 
 T = TypeVar("T")
 _MAX_NUMBER = 2.0**53 - 1  # of a number without limits: what browsers count exactly
@@ -133,7 +134,7 @@ def show_tabs(description: str, names: Sequence[str], key: str) -> Sequence[Any]
         names: of the tabs.
         key: of the tabs.
     """
-    labels = {name: blocks.escape(name) for name in names}
+    labels = {name: escape(name) for name in names}
     state.apply_link_choice(key, description, labels)
     state.reset_unavailable_choice(key, labels.values(), labels[names[0]])
     return st.tabs(list(labels.values()), key=key, bind="query-params")
@@ -202,7 +203,7 @@ def choose_by_guarantee(cards: Mapping[str, Guarantee], ready_ids: Collection[st
             f"{registry.get_mechanism(unavailable).name} is not available here. The page shows"
             f" {displayed_name} instead."
         )
-    with st.popover(f"Mechanism: **{blocks.escape(displayed_name)}**"):
+    with st.popover(f"Mechanism: **{escape(displayed_name)}**"):
         st.caption("● proved, ○ claimed only, ⊗ refuted; then what it predicts and publishes.")
         st.html(_build_heading_style("mechanism", headings))
         chosen = st.radio(
@@ -425,23 +426,6 @@ def _can_parse(cls: type[Mechanism], name: str, text: str) -> bool:
     except DpmcError:
         return False
     return True
-
-
-def build_mechanism(id: str, epsilon: float, chosen: Mapping[str, Any] | None) -> Mechanism | None:
-    """Create the mechanism with its settings; show the error and return None if that fails.
-
-    Args:
-        id: of the mechanism.
-        epsilon: the setting.
-        chosen: further settings, or None if one of them is not valid.
-    """
-    if chosen is None:
-        return None
-    try:
-        return registry.create(id, epsilon=epsilon, **chosen)
-    except DpmcError as error:
-        blocks.show_error(error)
-        return None
 
 
 def build_address(values: Mapping[str, object]) -> str:

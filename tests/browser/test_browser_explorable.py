@@ -39,7 +39,7 @@ def opened(opened_file, address):
 
 
 def read_text(tab, name):
-    return tab.locator(f".dpmc-{name}").inner_text()
+    return tab.locator(f".dpmc-{name}").inner_text().replace("\N{NO-BREAK SPACE}", " ")
 
 
 def get_centre(box):

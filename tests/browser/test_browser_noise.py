@@ -63,7 +63,10 @@ def test_the_noise_at_two_epsilons_is_compared_by_following_the_screen(page, ser
         slider.press("ArrowLeft")
         settle(page)
     assert read_params(page)["epsilon"] == ["0.5"]
-    assert "8 times smaller" in page.get_by_text("At epsilon 0.5, half of the").inner_text()
+    assert (
+        "8\N{NO-BREAK SPACE}times smaller"
+        in page.get_by_text("At epsilon 0.5, half of the").inner_text()
+    )
     second_page = page.context.new_page()
     open_and_settle(second_page, page.url + "&pin=2")
     second_epsilon = second_page.get_by_role("combobox", name="Second epsilon", exact=True)

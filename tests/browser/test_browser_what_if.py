@@ -51,7 +51,7 @@ def drag_to(page, epsilon):
 
 
 def read_text(page, name):
-    return page.locator(f".dpmc-{name}").inner_text()
+    return page.locator(f".dpmc-{name}").inner_text().replace("\N{NO-BREAK SPACE}", " ")
 
 
 def read_moving(page):
@@ -217,7 +217,7 @@ def test_a_saved_picture_says_what_it_shows(instrument):
     page = instrument()
     with page.expect_download() as saved:
         page.get_by_role("button", name="Save picture").click()
-    svg = Path(saved.value.path()).read_text(encoding="utf-8")
+    svg = Path(saved.value.path()).read_text("utf-8").replace("\N{NO-BREAK SPACE}", " ")
     for phrase in ("At epsilon 1, ", "Input perturbation, Movie night", "epsilon, per rating"):
         assert phrase in svg
     assert "var(" not in svg

@@ -81,13 +81,14 @@ ELSEWHERE = [
     ),
     *family_of(
         "elsewhere", "pages/protocol.py",
-        ("the protocol does not play by itself", OTHER, "run_every=BEAT if playing else None",
-         "run_every=None",
+        ("the protocol does not play by itself", OTHER,
+         "run_every=PLAY_SECONDS if playing else None", "run_every=None",
          named("browser_noise", "test_the_protocol_plays_by_itself_until_it_is_stopped")),
         ("the protocol lacks its privacy card", SKIPPED,
          "blocks.show_expander(\n"
-         '        "What is promised", lambda: blocks.show_guarantee(card, id), key="promised"\n'
-         "    )", 'blocks.show_expander("What is promised", lambda: None, key="promised")',
+         '        "What is promised", lambda: blocks.show_guarantee(guarantee, id),'
+         ' key="promised"\n    )',
+         'blocks.show_expander("What is promised", lambda: None, key="promised")',
          named("page_protocol", "test_phases_are_played_and_paid_for_on_the_card")),
     ),
     *family_of(
@@ -209,7 +210,8 @@ ELSEWHERE = [
     *family_of(
         "elsewhere", "pages/learn.py",
         ("a lesson shows the number of the step before", UNIT,
-         'f" · step {at + 1} of {len(keys)}" if begun', 'f" · step {at} of {len(keys)}" if begun',
+         'f" · step {position + 1} of {len(keys)}" if is_started',
+         'f" · step {position} of {len(keys)}" if is_started',
          named("page_learn", "test_one_goes_on_where_one_left_off")),
     ),
     *family_of(
@@ -228,7 +230,7 @@ ELSEWHERE = [
     *family_of(
         "elsewhere", "pages/room.py",
         ("hands cannot be counted if phones can answer", SKIPPED,
-         'show_safely("The count of hands", hands, room, view)\n            with right',
+         'show_safely("The count of hands", show_hand_count, room, view)\n            with right',
          "pass\n            with right",
          named("page_room", "test_reports_reach_the_projector_and_another_tab_agrees")),
         ("a room without phones does not ask its first question", SKIPPED, "        room.ask(0)\n",

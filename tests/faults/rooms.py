@@ -126,17 +126,17 @@ WALL = [
          "{view.waiting}", named("page_room",
          "test_more_phones_than_twice_the_class_are_let_in_one_by_one_or_all")),
         ("the code takes the way to the first question away", OTHER,
-         'show_safely("The QR code", phones_link, True)', "phones_link(True)",
+         'show_safely("The QR code", show_phone_link, True)', "show_phone_link(True)",
          named("page_room", "test_the_way_to_the_first_question_stays_without_a_code")),
         ("after the end only questions that follow each other in the list are reached", OTHER,
-         "places = words.list_asked_questions(view) if view.ended else "
-         "range(len(view.questions))", "places = [] if view.ended else range(len(view.questions))",
+         "reachable = room_view.list_asked_questions(view) if view.ended else ",
+         "reachable = [] if view.ended else ",
          named("page_room", "test_after_the_end_every_question_can_be_reached")),
     ),
     *family_of(
         "class", "pages/learn.py",
         ("a guess that is revealed replaces the open question", OTHER,
-         "room.lock(guess_poll=ballot.number)", "room.show(guess_poll.number)",
+         "room.lock(guess_poll=guess_poll.number)", "room.show(guess_poll.number)",
          named("page_room", _GUESSED)),
     ),
 ]

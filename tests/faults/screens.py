@@ -124,8 +124,8 @@ PAGES = (
          "split=None if split == choose_default_split(task) else split", "split=None",
          named("pages_compare", "test_the_hold_out_is_the_one_chosen_for_every_task")),
         ("the unit that was chosen is not the one drawn", UNIT,
-         "[lines.place_on_axis(line, unit) for line in side]",
-         "[lines.place_on_axis(line, EpsilonUnit.PAPER) for line in side]",
+         "[lines.place_on_axis(line, unit) for line in group]",
+         "[lines.place_on_axis(line, EpsilonUnit.PAPER) for line in group]",
          named("pages_compare", "test_the_same_unit_uses_certified_values_and_drops_nothing")),
     )
     + family_of(
@@ -147,7 +147,7 @@ PAGES += family_of(
      named("page_data", "test_the_printed_page_of_an_upload_has_what_repeats_its_verdict")),
     ("the answer asks for a task before the data are read", OTHER,
      "        dataset = sources.get_dataset(data)\n",
-     "        ask_question(data, None)\n        dataset = sources.get_dataset(data)\n",
+     "        choose_inquiry(data, None)\n        dataset = sources.get_dataset(data)\n",
      named("absurd_links",
      "test_the_answer_on_data_that_cannot_be_read_is_the_sentence_of_other_pages")),
 )

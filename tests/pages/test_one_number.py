@@ -23,6 +23,7 @@ from tests.page_helpers import (
     read_current_stop,
     read_instrument,
     run_until_done,
+    unescape_markdown,
 )
 from tests.slow_helpers import mark_rest_slow
 
@@ -201,7 +202,8 @@ def add_train(statements, app, metric):
     press_button(app, "Train")
     run_until_done(app)
     tiles = {tile.label: find_one(r"([\d.]+(?: %)?)", tile.value) for tile in app.metric}
-    heading, *_ = [head.value for head in app.header if head.value.startswith(metric.title)]
+    headings = [unescape_markdown(head.value) for head in app.header]
+    heading = next(text for text in headings if text.startswith(metric.title))
     number = r"([\d.]+(?: %)?)"
     tile, *_ = tiles.values()
     statements.add("Train, its tiles", run=tile, run_without=tiles["No privacy"])

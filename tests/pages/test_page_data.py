@@ -56,7 +56,7 @@ def find_sweeps(folder):
 
 
 def list_headers(app):
-    return [head.value for head in app.header]
+    return [unescape_markdown(head.value) for head in app.header]
 
 
 def test_it_tells_what_noise_hides_before_any_run(home):

@@ -10,6 +10,7 @@ import sys
 import weakref
 from pathlib import Path
 
+import numpy as np
 import plotly.graph_objects as plotly
 import pytest
 from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
@@ -197,7 +198,7 @@ def test_the_sentence_on_top_is_the_one_of_the_slider():
         move_slider_to(app, epsilon)
         (body,) = (e.proto.body for e in app.get("html") if "dpmc-say" in e.proto.body)
         assert html.unescape(re.sub(r"<[^>]*>", "", body)) == read_answer(app)
-        assert read_answer(app).startswith(f"At epsilon {epsilon:g}, ")
+        assert read_answer(app).startswith(f"At epsilon\N{NO-BREAK SPACE}{epsilon:g}, ")
 
 
 @pytest.mark.parametrize(
@@ -223,6 +224,8 @@ def test_the_sentence_has_a_form_for_every_case(data, id, epsilon, phrases):
     public = prepare_public_facts(datasets.load(data).ratings.public, mechanism.task)
     answer = sentences.write_answer(picture, mechanism, mechanism.guarantee(public), epsilon)
     text = "".join(part for part, _ in answer)
+    assert not re.search(r"epsilon \d|\d %|\d stars", text)  # no line ends between the two
+    text = unescape_markdown(text)
     assert all(phrase in text for phrase in phrases), text
     assert [role for _, role in answer if role in ("risk", "use")] == ["risk", "use"]
 
@@ -248,6 +251,21 @@ def test_every_curve_stands_between_a_guess_and_no_privacy(data, id):
     names = [name for name, _ in usefulness.levels]
     assert names[0] == "no privacy"
     assert (len(names) == 1) == (id == picture.baseline_id(picture.lines[0]))
+
+
+@pytest.mark.parametrize(
+    ("data", "id"), [("movie-night", "private-effects"), ("movie-night", "objective")]
+)
+def test_on_a_phone_the_curve_does_not_cross_the_name_of_its_method(data, id):
+    view = scene.build_view(scene.load_shipped_scene(data, id), charts.LIGHT)
+    svg = view["pictures"]["narrow"]["svg"]
+    (right, baseline, name) = re.search(
+        r'<text x="([\d.]+)" y="([\d.]+)" class="end method">([^<]*)', svg
+    ).groups()
+    curve = re.search(r'<path d="M([^"]*)" class="curve method"', svg)[1]
+    x, y = np.array([point.split() for point in curve.split("L")], dtype=float).T
+    rows = np.interp(np.linspace(float(right) - 7 * len(name), float(right), 100), x, y)
+    assert not np.any((float(baseline) - 12 < rows) & (rows < float(baseline) + 3))
 
 
 def test_junk_in_a_link_falls_back_with_a_note():
@@ -801,7 +819,7 @@ def test_without_a_curve_the_slider_and_what_is_promised_are_there_already():
         " of the time; a coin flip gets 50 %."
     )
     (panel,) = view["panel"]["persons"]
-    assert "All her 20 ratings together cost epsilon 20," in panel["together"][view["stop"]]
+    assert "Her 20 ratings together cost epsilon 20," in panel["together"][view["stop"]]
     assert read_instrument(app)["people"] is None  # of an upload no person is shown
 
 

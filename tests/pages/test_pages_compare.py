@@ -98,7 +98,7 @@ def read_command(app):
 def read_heading(app):
     """Return the heading of the panel; the page keeps its name."""
     assert app.title[0].value == "Compare mechanisms"
-    return unescape_markdown(app.header[0].value).replace("\N{NO-BREAK SPACE}", " ")
+    return unescape_markdown(app.header[0].value)
 
 
 def tick_until(app, condition, seconds=200):

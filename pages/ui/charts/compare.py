@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -53,7 +52,6 @@ from pages.ui.charts import (
     Figure,
     Interval,
     Style,
-    Values,
     create_figure,
     get_style,
     with_opacity,
@@ -134,11 +132,7 @@ def plot_comparison(
     lines, baseline_curves = (
         [entry.line for entry in line_group] for line_group in (placed_lines, baselines)
     )
-    height = max(_MIN_HEIGHT, sum(tag.height for tag in tags))
-    fig.layout["height"] += height - _MIN_HEIGHT
-    _draw_label_column(
-        fig, picture.metric, tags, choose_y_range(picture, lines, baseline_curves), height
-    )
+    _draw_label_column(fig, picture.metric, tags, choose_y_range(picture, lines, baseline_curves))
     return fig
 
 
@@ -196,9 +190,7 @@ def plot_differences(
         y = min(max(tag.y_value or 0.0, low), y_range[1])
         arrow = "" if y == tag.y_value else "↓ " if y == low else "↑ "
         tags[k] = tag._replace(text=arrow + tag.text, y_value=y, end=tag.end * (not arrow))
-    height = max(_MIN_HEIGHT, sum(tag.height for tag in tags))
-    fig.layout["height"] += height - _MIN_HEIGHT
-    _draw_label_column(fig, metric, tags, y_range, height)
+    _draw_label_column(fig, metric, tags, y_range)
     title = f"{metric.title}, difference to the best ({unit})"
     fig.update_layout(yaxis_tickformat=None)
     fig.layout["annotations"][0]["text"] = title
@@ -218,11 +210,6 @@ def widen_margin(fig: Figure) -> Figure:
     """Widen the margin so that labels fit in any font, for pages that are wider than a phone."""
     fig.update_layout(margin_r=_FRAME["r"] + 40)
     return fig
-
-
-def format_figure_height(fig: Figure) -> str:
-    """Return a style that keeps the page's figure as high as its labels need."""
-    return f"<style>.st-key-stage .st-key-figure {{ --least: {fig.layout['height']}px; }}</style>"
 
 
 def _create_frame(
@@ -272,9 +259,9 @@ def _format_counts(placed_line: PlottedLine) -> str:
 
 
 def _draw_label_column(
-    fig: Figure, metric: Metric, tags: Sequence[Tag], y_range: Sequence[float], height: float
+    fig: Figure, metric: Metric, tags: Sequence[Tag], y_range: Sequence[float]
 ) -> None:
-    """Draw the vertical axis, and labels at the right of the frame.
+    """Draw the vertical axis, and labels at the right of the frame, which grows to hold them.
 
     A label is as near as possible to the curve or level that it names, and connected to it.
 
@@ -283,8 +270,9 @@ def _draw_label_column(
         metric: the metric of the vertical axis.
         tags: the labels.
         y_range: ends of the vertical axis.
-        height: of the frame, in pixels.
     """
+    height = max(_MIN_HEIGHT, sum(tag.height for tag in tags))
+    fig.layout["height"] += height - _MIN_HEIGHT
     fig.update_layout(yaxis_range=y_range, yaxis_tickformat=metric.tick_format and PERCENT_TICKS)
     fig.add_annotation("axis", text=metric.axis_title)
     low, right = fig.layout["xaxis"]["range"]
@@ -317,9 +305,7 @@ _SOLID = (BoundState.BOUND, BoundState.USELESS)  # certified
 _MIN_GAP = 0.2  # on the axis: nearer ones need no arrow
 
 
-def plot_accuracy_against_attacker(
-    tradeoff: TradeChart, epsilon: float, height: float = _MIN_HEIGHT
-) -> Figure:
+def plot_accuracy_against_attacker(tradeoff: TradeChart, epsilon: float) -> Figure:
     """Plot the metric against how often an attacker, who starts with a coin, is right at most.
 
     The last three traces mark the chosen epsilon on every line: the position by the paper's claim
@@ -328,7 +314,6 @@ def plot_accuracy_against_attacker(
     Args:
         tradeoff: the lines under one question.
         epsilon: the chosen epsilon.
-        height: of the frame, in pixels.
     """
     picture = tradeoff.chart
     metric = tradeoff.chart.metric
@@ -352,7 +337,7 @@ def plot_accuracy_against_attacker(
     )
     fig = create_figure(
         "trade",
-        height=height + 110,
+        height=_MIN_HEIGHT + 110,
         xaxis_range=[-0.25, end * (1 + _LEADER)],
         xaxis_tickvals=list(tick_labels),
         xaxis_ticktext=list(tick_labels.values()),
@@ -412,7 +397,7 @@ def plot_accuracy_against_attacker(
                 end,
             )
         )
-    _draw_label_column(fig, metric, tags, y_range, height)
+    _draw_label_column(fig, metric, tags, y_range)
     points = [trade_line.point_at(epsilon) for trade_line in tradeoff.lines]
     mean = [point.value.mean for point in points]
     positions = [*map(_point_position, points)]
@@ -493,7 +478,8 @@ def plot_epsilon_needed(
     fig, edge = _create_row_figure(placed_lines, x_range, waiting)
     for k, answer in enumerate(answers):
         placed_line, (value, low, high, seeds) = answer.plotted, answer.epsilon
-        color = get_style(placed_line.line.mechanism).color
+        method_style = get_style(placed_line.line.mechanism)
+        color = method_style.color
         text = format_required_epsilon(answer)
         first = float(placed_line.x[0])
         last = float(placed_line.x[-1])
@@ -503,14 +489,23 @@ def plot_epsilon_needed(
             beyond = [10 * (low <= first < value), 10 * (high > last)]
             arrow = {"symbol": ["triangle-left", "triangle-right"], "size": beyond, "color": color}
             trace = {"mode": "lines+markers", "marker": arrow, "cliponaxis": False}
-            _draw_row_segments(fig, k, [ends], with_opacity(color, 0.5), 7, **trace)
+            fig.add_stroke(ends, [-k] * 2, with_opacity(color, 0.5), line_width=7, **trace)
         if math.isfinite(value):
             span = (
                 format_estimate_interval(answer.epsilon, first, last)
                 if seeds > 1
                 else "unknown: one seed"
             )
-            _draw_row_markers(fig, k, placed_line, [value], [f"{text}, interval {span}"], size=12)
+            label = placed_line.line.label
+            fig.add_markers(
+                [value],
+                [-k],
+                fig.make_marker(method_style, solid=placed_line.is_certified, size=12),
+                name=label,
+                text=[f"{text}, interval {span}"],
+                hover=f"{label}<br>epsilon %{{x:.4g}} {_format_counts(placed_line)}<br>"
+                + HOVER_TEXT,
+            )
             _annotate_row(
                 fig, k, value, f"<b>{text}</b>{_format_unit(placed_line, placed_lines, ' ')}"
             )
@@ -553,42 +548,11 @@ def _create_row_figure(
     draw_labels(fig, tags, y_range, height)
     edge = 10 ** fig.layout["xaxis"]["range"][1]
     for k, method_style in enumerate(method_styles):
-        _draw_row_segments(
-            fig,
-            k,
-            [(x_range[0], edge)],
-            with_opacity(method_style.color, 0.45),
-            1.5,
-            line_dash="dot",
-        )
+        color = with_opacity(method_style.color, 0.45)
+        fig.add_stroke([x_range[0], edge], [-k] * 2, color, line_width=1.5, line_dash="dot")
         if k >= len(placed_lines):
             _annotate_row(fig, k, edge, MISSING, MUTED)
     return fig, edge
-
-
-def _draw_row_segments(
-    fig: Figure, row: int, ends: Sequence[tuple[Any, Any]], color: str, width: float, **trace: Any
-) -> None:
-    """Draw horizontal segments in a row; `ends` has the two epsilons of each."""
-    x = [end for pair in ends for end in (*pair, None)][:-1]
-    fig.add_stroke(x, [-row] * len(x), color, line_width=width, **trace)
-
-
-def _draw_row_markers(
-    fig: Figure,
-    row: int,
-    placed_line: PlottedLine,
-    x: Values,
-    texts: Sequence[str],
-    size: int,
-    **trace: Any,
-) -> None:
-    """Draw a mechanism's markers at these epsilons in its row, with a text for each."""
-    label = placed_line.line.label
-    marker = get_style(placed_line.line.mechanism)
-    hover = f"{label}<br>epsilon %{{x:.4g}} {_format_counts(placed_line)}<br>{HOVER_TEXT}"
-    mark = fig.make_marker(marker, solid=placed_line.is_certified, size=size)
-    fig.add_markers(x, [-row] * len(x), mark, name=label, text=texts, hover=hover, **trace)
 
 
 def _annotate_row(fig: Figure, row: int, x: float, text: str, color: str = INK) -> None:

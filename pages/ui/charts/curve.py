@@ -31,6 +31,7 @@ from pages.ui.charts.lines import STEPS
 
 Span = tuple[float, float]
 Values = Sequence[float | None]
+ToRow = Callable[[float], float]
 
 
 class PictureLayout(NamedTuple):
@@ -58,6 +59,11 @@ class PictureLayout(NamedTuple):
     def locate(self, k: float) -> float:
         """Return the column of a stop."""
         return self.left + (k + 0.5) * (self.right - self.left) / len(EPSILONS)
+
+    @property
+    def columns(self) -> list[float]:
+        """Return the column of each stop."""
+        return [self.locate(k) for k in range(len(EPSILONS))]
 
 
 LAYOUTS = {
@@ -103,12 +109,12 @@ class Usefulness(NamedTuple):
             for name, level in named
             if level is not None
         ]
-        means = line.band.mean.tolist()
+        mean_values = line.band.mean.tolist()
         ends = [value for _, values in levels for value in values if value is not None]
         if len(levels) < 2:
-            ends += means
+            ends += mean_values
         room = (max(ends) - min(ends) or 0.1) / 2
-        values = np.clip([*ends, *means], min(ends) - room, max(ends) + room)
+        values = np.clip([*ends, *mean_values], min(ends) - room, max(ends) + room)
         margin = 0.08 * float(np.ptp(values))
         low, high = float(values.min()) - margin, float(values.max()) + margin
         step = next((s for s in STEPS if high - low <= 5 * s), 2.0)
@@ -146,35 +152,36 @@ def draw_picture(
         method: name of the method.
     """
     upper, lower = layout.upper, layout.lower
-    at = [layout.locate(k) for k in range(len(EPSILONS))]
-    unproved = [x for x, share in zip(at, risk, strict=True) if share is None]
+    columns = layout.columns
+    unproved = [x for x, share in zip(columns, risk, strict=True) if share is None]
     shares = [(share, f"{100 * share:.0f} %") for share in (1.0, 0.75, 0.5)]
-    chance = _place_between(upper, (0.5, 1.0))
-    coin = [(["a coin flip"], [0.5] * len(at), "dot")]
+    to_row = _scale_to_rows(upper, (0.5, 1.0))
+    coin = [(["a coin flip"], [0.5] * len(columns), "dot")]
     gap = "no limit is proved" * bool(unproved)
-    numbers = [k for k in range(len(at)) if not layout.inside or k in (0, 3, 6, 9, 13)]
+    numbers = [0, 3, 6, 9, 13] if layout.inside else range(len(columns))
     return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {layout.width} {layout.height}"
 class="dpmc-picture" role="img" aria-label="{escape(alt)}">{_PICTURE_STYLE}
-{_write_title(layout, upper[0], titles[0])}{_write_title(layout, lower[0], titles[1])}
-{"".join(_draw_gap(x, at[1] - at[0], upper) for x in unproved)}
-{"".join(_draw_chart(layout, upper, chance, shares, coin))}{_draw_curve(at, chance, risk, "risk")}
-{_write(sum(unproved[:1] + unproved[-1:]) / 2, sum(upper) / 2, gap, "middle bold")}
-{_draw_usefulness(layout, usefulness, method, at) if usefulness else ""}
-{"" if usefulness else _write(at[8], sum(lower) / 2, "not computed yet")}
-{"".join(_write(at[k], layout.numbers, f"{EPSILONS[k]:g}", "middle") for k in numbers)}
+{"".join(_draw_gap(x, columns[1] - columns[0], upper) for x in unproved)}
+{"".join(_draw_chart(layout, upper, to_row, shares, coin))}
+{_draw_curve(columns, to_row, risk, "risk")}
+{_draw_usefulness(layout, usefulness, method) if usefulness else ""}
+{"" if usefulness else _write(columns[8], sum(lower) / 2, "not computed yet")}
+{"".join(_write(columns[k], layout.numbers, f"{EPSILONS[k]:g}", "middle") for k in numbers)}
 <path class="moves rule" d="M0 {upper[0]}V{lower[1]}"/>
+{_write_title(layout, upper[0], titles[0])}{_write_title(layout, lower[0], titles[1])}
+{_write(sum(unproved[:1] + unproved[-1:]) / 2, sum(upper) / 2, gap, "middle bold")}
 <circle class="moves risk" r="7"/><text class="moves big risk"/>
 <circle class="moves method" r="7"/><text class="moves big method"/>
 <text class="moves end" x="{layout.right}" y="{lower[0] - 9}"/></svg>"""
 
 
-def _place_between(rows: Span, axis: Span) -> Callable[[float], float]:
-    """Return the row of a value."""
+def _scale_to_rows(rows: Span, axis: Span) -> ToRow:
+    """Return the function from a value on an axis to its row."""
     return lambda value: rows[1] + (value - axis[0]) / (axis[1] - axis[0]) * (rows[0] - rows[1])
 
 
-def _write(x: float, y: float, words: str, name: str = "") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" class="{name}">{escape(words)}</text>'
+def _write(x: float, y: float, text: str, name: str = "") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" class="{name}">{escape(text)}</text>'
 
 
 def _write_title(layout: PictureLayout, y: float, title: str) -> str:
@@ -195,11 +202,11 @@ def _draw_gap(x: float, width: float, rows: Span) -> str:
     )
 
 
-def _draw_curve(
-    at: Sequence[float], place: Callable[[float], float], values: Values, name: str
-) -> str:
+def _draw_curve(columns: Sequence[float], to_row: ToRow, values: Values, name: str) -> str:
     """Draw a curve through the values that are there."""
-    points = (f"{x:.1f} {place(value):.1f}" for x, value in zip(at, values, strict=True) if value)
+    points = (
+        f"{x:.1f} {to_row(value):.1f}" for x, value in zip(columns, values, strict=True) if value
+    )
     path = "L".join(points)
     return f'<path d="M{path}" class="curve {name}"/>' if path else ""
 
@@ -207,69 +214,109 @@ def _draw_curve(
 def _draw_chart(
     layout: PictureLayout,
     rows: Span,
-    place: Callable[[float], float],
+    to_row: ToRow,
     ticks: Sequence[tuple[float, str]],
     curves: Sequence[tuple[list[str], Values, str]],
 ) -> tuple[str, str]:
-    """Return a grid with curves, and the names of these near their ends, apart from each other."""
-    left, right, inside = layout.left, layout.right, layout.inside
-    at = [layout.locate(k) for k in range(len(EPSILONS))]
+    """Return a grid with curves, and the names of the curves.
+
+    Names stand right of the ends, apart from each other; on a phone above the levels, and where no
+    line passes.
+    """
+    left, right, inside, columns = layout.left, layout.right, layout.inside, layout.columns
     grid = "".join(
-        f'<path d="M{left} {place(v):.1f}H{right}" class="grid"/>'
-        f"{_write(left - 8, place(v) + 4, words, 'end muted')}"
-        for v, words in ticks
+        f'<path d="M{left} {to_row(v):.1f}H{right}" class="grid"/>'
+        f"{_write(left - 8, to_row(v) + 4, text, 'end muted')}"
+        for v, text in ticks
     )
-    lines = "".join(_draw_curve(at, place, values, name) for _, values, name in curves)
+    lines = "".join(_draw_curve(columns, to_row, values, name) for _, values, name in curves)
     named = [
-        # On a phone levels have their names above them, and the curve below it.
-        (
-            [" ".join(words)] if inside else words,
-            place(known[-1]) + 24 * (inside and name == "method"),
-            name,
+        (name_lines, points, name)
+        for name_lines, values, name in curves
+        if (
+            points := [
+                (x, to_row(v)) for x, v in zip(columns, values, strict=True) if v is not None
+            ]
         )
-        for words, values, name in curves
-        if (known := [value for value in values if value is not None])
     ]
-    top, height = rows[0] - 8 + 6 * inside, rows[1] - rows[0] + 24
-    centers = [y - top + 8 * (len(words) - 1) for words, y, _ in named]
-    places = separate_labels(centers, [16 * len(words) for words, *_ in named], height)
+    levels = [points for _, points, name in named if name != "method"]
+    heights = [16 * len(name_lines) for name_lines, *_ in named]
+    top = rows[0] - 8 + 6 * inside
+    targets = [
+        (
+            _find_free_row((right - 7 * len(name_lines[0]), right), rows, points, levels)
+            if inside and name == "method"
+            else points[-1][1]
+        )
+        - top
+        + height / 2
+        - 8
+        for (name_lines, points, name), height in zip(named, heights, strict=True)
+    ]
+    centers = separate_labels(targets, heights, rows[1] - rows[0] + 24)
     x, anchor = right if inside else right + 8, "end" * inside
     names = "".join(
-        _write(
-            x, top + center + 16 * k - 8 * len(words) + 12 - 8 * inside, line, f"{anchor} {name}"
-        )
-        for center, (words, _, name) in zip(places, named, strict=True)
-        for k, line in enumerate(words)
+        _write(x, top + center + 16 * k - height / 2 + 12 - 8 * inside, text, f"{anchor} {name}")
+        for center, height, (name_lines, _, name) in zip(centers, heights, named, strict=True)
+        for k, text in enumerate(name_lines)
     )
     return grid + lines, names
 
 
-def _draw_usefulness(
-    layout: PictureLayout, usefulness: Usefulness, method: str, at: Sequence[float]
-) -> str:
+def _find_free_row(
+    span: Span, rows: Span, curve: Sequence[Span], levels: Sequence[Sequence[Span]]
+) -> float:
+    """Return the row nearest to the end of a curve at which no line crosses its name.
+
+    Args:
+        span: first and last column of the name.
+        rows: first and last row of the chart.
+        curve: column and row of each of its points.
+        levels: the same of each level, whose name stands above its end.
+    """
+    x = np.linspace(*span, 40)
+    # rows, with the room that they need above and below
+    obstacles = [(np.interp(x, *zip(*points, strict=True)), 5) for points in (curve, *levels)]
+    obstacles += [(np.array([points[-1][1] - 9]), 9) for points in levels]
+    moving_number = np.interp(x + 40, *zip(*curve, strict=True)) - 18
+    end = curve[-1][1]
+    for avoided in ([*obstacles, (moving_number, 10)], obstacles):
+        free = [
+            row
+            for row in range(int(rows[0]) + 8, int(rows[1]) - 8)
+            if all(np.abs(line_rows - row).min() > 7 + margin for line_rows, margin in avoided)
+        ]
+        if free:
+            return 9 + min(free, key=lambda row: abs(row - end))
+    return end
+
+
+def _draw_usefulness(layout: PictureLayout, usefulness: Usefulness, method: str) -> str:
     """Draw the lower chart: levels, and the curve with its band and its points."""
-    metric, clip = usefulness.metric, usefulness.clip
-    place = _place_between(layout.lower, usefulness.axis)
-    drawn = [(k, point) for k, point in enumerate(usefulness.points) if point]
-    means = [point and clip(point.mean) for point in usefulness.points]
+    metric, clip, columns = usefulness.metric, usefulness.clip, layout.columns
+    to_row = _scale_to_rows(layout.lower, usefulness.axis)
+    computed = [(k, point) for k, point in enumerate(usefulness.points) if point]
+    mean_values = [point and clip(point.mean) for point in usefulness.points]
     style = "" if usefulness.certified else "open"
-    curves = [(textwrap.wrap(method, 17), means, "method")]
+    name_lines = [textwrap.shorten(method, 42)] if layout.inside else textwrap.wrap(method, 17)
+    curves = [(name_lines, mean_values, "method")]
     for name, values in usefulness.levels:
         dash = "dash" if name == NO_PRIVACY else "dot"
         end = [metric.format_value(value) for value in values if value is not None][-1:]
-        curves.append(([name, *end], values, dash))
+        name_lines = [name, *end]
+        curves.append(([" ".join(name_lines)] if layout.inside else name_lines, values, dash))
     band = " ".join(
-        f"{at[k]:.1f},{place(clip(end)):.1f}"
-        for k, end in [(k, p.low) for k, p in drawn] + [(k, p.high) for k, p in reversed(drawn)]
+        f"{columns[k]:.1f},{to_row(clip(end)):.1f}"
+        for k, end in [(k, p.low) for k, p in computed] + [(k, p.high) for k, p in computed[::-1]]
     )
     points = "".join(
-        f'<{_POINTS[clip(point.mean) == point.mean]} transform="translate({at[k]:.1f}'
-        f' {place(clip(point.mean)):.1f})" class="point method {style}"'
+        f'<{_POINTS[clip(point.mean) == point.mean]} transform="translate({columns[k]:.1f}'
+        f' {to_row(clip(point.mean)):.1f})" class="point method {style}"'
         f"><title>epsilon {EPSILONS[k]:g}: {metric.format_value(point.mean)}"
         f" ({metric.format_value(point.low)} to {metric.format_value(point.high)})</title></path>"
-        for k, point in drawn
+        for k, point in computed
     )
-    chart, names = _draw_chart(layout, layout.lower, place, usefulness.ticks, curves)
+    chart, names = _draw_chart(layout, layout.lower, to_row, usefulness.ticks, curves)
     return f'<polygon points="{band}" class="band"/>{chart}{points}{names}'
 
 

@@ -28,6 +28,7 @@ from pages.ui.charts import (
     get_style,
     separate_labels,
 )
+from pages.ui.text import keep_units
 
 _WIDE = 17  # characters in a line of a name: all that a phone has room for
 STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # of the axis: it seldom moves while rows arrive
@@ -54,7 +55,7 @@ class Tag(NamedTuple):
     @property
     def lines(self) -> str:
         """Return the text in lines for the column; line breaks in it stay."""
-        paragraphs = self.text.replace(" %", "\u00a0%").split("\n")
+        paragraphs = keep_units(self.text).split("\n")
         wrap_options = {"break_long_words": False, "break_on_hyphens": False}
         return "<br>".join(
             line
