@@ -34,7 +34,7 @@ from dpmc_core.model import ArraySpec, Estimator, Model, OwnSide, Step, Steps
 from dpmc_core.privacy import Gaussian, Guarantee, Publishes, Releases
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import PublishedSettings, inherit_setting, mechanism, setting
-from dpmc_core.solvers.effects import taste_of_gram
+from dpmc_core.solvers.effects import estimate_low_rank_from_gram
 from dpmc_core.solvers.linalg import Pattern, leading_eigenpairs
 from dpmc_core.solvers.ranking import ItemScores
 from dpmc_core.solvers.rows import (
@@ -438,7 +438,7 @@ class SvdAfterCleansing(PerUser, Cleansing):
             cap_mask(ratings, cap, draw_cap_key(rng)),
         )
         trace = {"residuals clamped": float((np.abs(rows.values) > bound).sum())}
-        rows = rows.select_columns(item_effects.most_rated(count_gram_items(public)))
+        rows = rows.select_columns(item_effects.select_most_rated(count_gram_items(public)))
         residuals = np.clip(rows.values, -bound, bound, out=rows.values)
         counts = rows.entries.counts
         matrix, root_weights = rows.entries.build_matrix(residuals), np.maximum(counts, 1) ** -0.25
@@ -448,7 +448,9 @@ class SvdAfterCleansing(PerUser, Cleansing):
         n_pairs = releases.weights.publish(float(np.sqrt(counts) @ np.maximum(counts - 1, 0)), rng)
         noise_edge = math.sqrt(2 * n) * releases.products.scale
         leading = leading_eigenpairs(noisy_products, n, min(self.rank, n), _EIGEN_TOLERANCE)
-        low_rank = taste_of_gram(item_effects, *leading, noise_edge, float(n_pairs), rows.columns)
+        low_rank = estimate_low_rank_from_gram(
+            item_effects, *leading, noise_edge, float(n_pairs), rows.columns
+        )
         yield Step.from_trace(1, 1, fit_user_regressions(ratings, item_effects, low_rank), trace)
 
 
