@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
-    "core": (63, 135_380),
+    "core": (64, 136_100),
     "lab": (77, 148_330),
     "pages": (50, 74_248),
     "pages (js, css, html)": (8, 19_370),

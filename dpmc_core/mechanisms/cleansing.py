@@ -34,7 +34,7 @@ from dpmc_core.model import ArraySpec, Estimator, Model, OwnSide, Step, Steps
 from dpmc_core.privacy import Gaussian, Guarantee, Publishes, Releases
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import PublishedSettings, inherit_setting, mechanism, setting
-from dpmc_core.solvers.effects import taste_of_gram
+from dpmc_core.solvers.effects import estimate_low_rank_from_gram
 from dpmc_core.solvers.linalg import Pattern, leading_eigenpairs
 from dpmc_core.solvers.ranking import ItemScores
 from dpmc_core.solvers.rows import (
@@ -443,7 +443,7 @@ class SvdAfterCleansing(PerUser, Cleansing):
         )
         trace = {"residuals clamped": float((np.abs(rows.values) > bound).sum())}
         n = count_gram_items(public)
-        rows = rows.select_columns(item_effects.most_rated(n))
+        rows = rows.select_columns(item_effects.select_most_rated(n))
         residuals = np.clip(rows.values, -bound, bound, out=rows.values)
         matrix = rows.entries.build_matrix(residuals)
         counts = rows.entries.counts
@@ -454,7 +454,9 @@ class SvdAfterCleansing(PerUser, Cleansing):
         n_pairs = releases.weights.publish(float(np.sqrt(counts) @ np.maximum(counts - 1, 0)), rng)
         noise_edge = math.sqrt(2 * n) * releases.products.scale  # largest eigenvalue of the noise
         leading = leading_eigenpairs(noisy_products, n, min(self.rank, n), _EIGEN_TOLERANCE)
-        low_rank = taste_of_gram(item_effects, *leading, noise_edge, float(n_pairs), rows.columns)
+        low_rank = estimate_low_rank_from_gram(
+            item_effects, *leading, noise_edge, float(n_pairs), rows.columns
+        )
         yield Step.from_trace(1, 1, fit_user_regressions(ratings, item_effects, low_rank), trace)
 
 

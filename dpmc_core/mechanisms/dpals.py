@@ -30,7 +30,7 @@ from dpmc_core.model import Factors, OwnSide, Step, Steps
 from dpmc_core.privacy import Gaussian, Guarantee, Releases
 from dpmc_core.ratings import PublicFacts, Ratings, draw_cap_mask, rank_within_user
 from dpmc_core.settings import inherit_setting, mechanism, setting
-from dpmc_core.solvers.effects import ItemEffects, noisy_factors
+from dpmc_core.solvers.effects import ItemEffects, estimate_item_factors
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import (
     ResidualRows,
@@ -270,7 +270,7 @@ class Dpals(EffectsFirst):
             )
             if self.is_noise_aware:
                 scale = release.moments.scale
-                solution = noisy_factors(solvable, noisy_moments, scale, public.width)
+                solution = estimate_item_factors(solvable, noisy_moments, scale, public.width)
             else:
                 # The second term keeps the equations solvable where there is hardly any noise.
                 penalty = self.item_ridge * release.moments.scale + _MIN_ITEM_RIDGE * clip**2

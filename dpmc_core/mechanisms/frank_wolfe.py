@@ -35,7 +35,8 @@ from dpmc_core.model import ArraySpec, Estimator, Factors, OwnSide, Step, Steps
 from dpmc_core.privacy import Calibration, Gaussian, Guarantee, Loss
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import PublishedSettings, inherit_setting, mechanism, setting
-from dpmc_core.solvers.effects import taste_of_gram, without_noise
+from dpmc_core.solvers.effects import estimate_low_rank_from_gram
+from dpmc_core.solvers.empirical_bayes import shrink_eigenvalues
 from dpmc_core.solvers.linalg import (
     MatrixProduct,
     Pattern,
@@ -760,8 +761,8 @@ class PrivateSvd(EffectsFirst):
             n_pairs = (
                 public.users * min(density * public.items, effective_cap(self.cap, public)) ** 2
             )
-            low_rank = taste_of_gram(
-                item_effects, squares, basis, noise_edge, n_pairs, item_effects.most_rated(n)
+            low_rank = estimate_low_rank_from_gram(
+                item_effects, squares, basis, noise_edge, n_pairs, item_effects.select_most_rated(n)
             )
             model = ratings.build_model(fit_user_regressions, item_effects, low_rank)
         else:
@@ -1018,7 +1019,9 @@ class PrivatePgd(EffectsFirst):
 
             # The singular values of the iterate, and what the threshold leaves of them.
             def shrink(squares: Floats) -> tuple[Floats, Floats]:
-                denoised = without_noise(squares, noise_edge) if self.is_noise_aware else squares
+                denoised = (
+                    shrink_eigenvalues(squares, noise_edge) if self.is_noise_aware else squares
+                )
                 roots = np.sqrt(np.maximum(denoised, 0.0))
                 return roots, np.maximum(roots - l1_threshold(roots, radius), 0.0)
 

@@ -45,18 +45,18 @@ from dpmc_core.privacy.accounting import gaussian_mu
 from dpmc_core.ratings import PublicFacts, Ratings, UserData
 from dpmc_core.settings import mechanism, setting
 from dpmc_core.solvers.effects import (
-    OWN,
-    OWN_PSEUDO,
+    N_USER_COEFFICIENTS,
     SHARED_SLOPE_STD,
+    USER_PSEUDO_RATINGS,
     ItemEffects,
-    Taste,
+    LowRankFactors,
     UserModels,
-    believed_gain,
-    bounded_gain,
-    mean_of_users,
-    weighted_rows,
-    with_own,
-    with_sums,
+    estimate_item_effects,
+    estimate_mean_gain,
+    estimate_mean_of_users,
+    estimate_user_variances,
+    sum_bounded_gains,
+    weigh_rows,
 )
 from dpmc_core.solvers.linalg import LARGE_CHUNK, Pattern
 from dpmc_core.solvers.rows import (
@@ -100,7 +100,7 @@ class EffectsReleases(Releases):
         counts: shape (n,), the ratings of each item, a user's counted as 1/sqrt(own ratings).
         sums: shape (n,), the weighted residuals of each item, in rating points.
         gain: a number, the sum of the users' gains.
-        own: shape (2, OWN + 1), how much users' coefficients and residuals vary.
+        own: shape (2, N_USER_COEFFICIENTS + 1), how much users' coefficients and residuals vary.
     """
 
     mean: Gaussian
@@ -327,7 +327,7 @@ class EffectsFirst(PerUser):
             ratings, item_effects, effective_cap(self.cap, public), key
         )
         if self.holds_gram:
-            rows = rows.select_columns(item_effects.most_rated(count_gram_items(public)))
+            rows = rows.select_columns(item_effects.select_most_rated(count_gram_items(public)))
         return ClippedRows(rows, clip_rows(rows.entries, rows.values, self.row_norm(public)))
 
     def describe_user_side(
@@ -351,7 +351,7 @@ class EffectsFirst(PerUser):
             full_rows: whether the residuals are of whole rows, not of capped ones.
         """
         capped_label = f"at most {effective_cap(self.cap, public)}, chosen at random,"
-        n_known_columns = OWN + public.columns + 1 if self.is_noise_aware else 2
+        n_known_columns = N_USER_COEFFICIENTS + public.columns + 1 if self.is_noise_aware else 2
         n_factor_columns = columns - n_known_columns
         if self.is_noise_aware:
             regression, base, more = _describe_regression(public, n_known_columns - 1, True)
@@ -437,10 +437,10 @@ def build_effects_releases(
         ),
         build_gaussian_release(
             "squares of the users' own coefficients and residuals, and what they are worth",
-            (2, OWN + 1),
+            (2, N_USER_COEFFICIENTS + 1),
             own_budget,
-            math.sqrt(2 * OWN + 2),
-            math.sqrt(2 * OWN + 2),
+            math.sqrt(2 * N_USER_COEFFICIENTS + 2),
+            math.sqrt(2 * N_USER_COEFFICIENTS + 2),
         ),
     )
 
@@ -475,26 +475,30 @@ def publish_item_effects(
     """
     public = ratings.public
     if releases is None:
-        return ItemEffects.unknown(public, ratings.features)
+        return ItemEffects.from_public(public, ratings.features)
     mean = _publish_mean(releases.mean, ratings, rng)
     noisy_values = releases.counts.publish(ratings.sum_over_users(_sum_rating_weights), rng)
     combined_scale = 1 / math.hypot(1 / releases.sums.scale, 1 / later_scale)
-    item_effects = ItemEffects.counted(
+    item_effects = ItemEffects.from_counts(
         public, mean, noisy_values, releases.counts.scale, combined_scale, ratings.features
     )
     sums, gains = ratings.sum_over_users(_sum_weighted_residuals, item_effects)
     noisy_values = releases.sums.publish(sums, rng)
     noisy_gain = releases.gain.publish(gains, rng)
-    estimated_gain = believed_gain(float(noisy_gain), releases.gain.scale, public)
-    item_effects = with_sums(item_effects, noisy_values, releases.sums.scale, estimated_gain)
+    estimated_gain = estimate_mean_gain(float(noisy_gain), releases.gain.scale, public)
+    item_effects = estimate_item_effects(
+        item_effects, noisy_values, releases.sums.scale, estimated_gain
+    )
     variation = ratings.sum_over_users(_sum_coefficient_variation, item_effects)
-    return with_own(item_effects, releases.own.publish(variation, rng), releases.own.scale)
+    return estimate_user_variances(
+        item_effects, releases.own.publish(variation, rng), releases.own.scale
+    )
 
 
 def _publish_mean(release: Gaussian, ratings: Ratings, rng: Rng) -> tuple[float, float]:
     """Publish the mean of all users; return its estimate and the variance of that."""
     total, users = release.publish(ratings.sum_over_users(sum_user_means), rng)
-    return mean_of_users(float(total), float(users), release.scale, ratings.public)
+    return estimate_mean_of_users(float(total), float(users), release.scale, ratings.public)
 
 
 def sum_user_means(ratings: Ratings) -> Floats:
@@ -523,18 +527,20 @@ def _sum_weighted_residuals(ratings: Ratings, item_effects: ItemEffects) -> tupl
     for _, span, chunk in Pattern.from_ratings(ratings).iter_chunks(LARGE_CHUNK):
         values = ratings.values[span] - item_effects.mean
         # Each user has three more ratings at the mean, so that one rating says something, too.
-        values -= chunk.expand_rows(row_sums(chunk, values) / (chunk.counts + OWN_PSEUDO))
+        values -= chunk.expand_rows(row_sums(chunk, values) / (chunk.counts + USER_PSEUDO_RATINGS))
         weights = item_effects.weights.take(chunk.items)
-        weighted, gains = weighted_rows(chunk, values, weights, clip)
+        weighted, gains = weigh_rows(chunk, values, weights, clip)
         sums += item_sums(chunk, weighted)
-        total_gain += bounded_gain(gains)
+        total_gain += sum_bounded_gains(gains)
     return sums, total_gain
 
 
 def _sum_coefficient_variation(ratings: Ratings, item_effects: ItemEffects) -> Floats:
-    """Sum over users how much their coefficients vary, see `Design.differences`."""
-    regression = item_effects.design(slope_std=SHARED_SLOPE_STD)
-    return regression.differences(Pattern.from_ratings(ratings), ratings.values, OWN)
+    """Sum over users how much their coefficients vary relative to the prior."""
+    regression = item_effects.build_user_regression(slope_std=SHARED_SLOPE_STD)
+    return regression.sum_coefficient_variation(
+        Pattern.from_ratings(ratings), ratings.values, N_USER_COEFFICIENTS
+    )
 
 
 def build_gaussian_release(
@@ -682,7 +688,7 @@ class PrivateShrunkUserMean(PrivateConstant):
         features = (
             ratings.features if cls.uses_item_features else np.empty((ratings.public.items, 0))
         )
-        effects = ItemEffects.unknown(ratings.public, features, mean)
+        effects = ItemEffects.from_public(ratings.public, features, mean)
         return ratings.build_model(fit_user_regressions, effects, None, False)
 
 
@@ -717,7 +723,7 @@ def describe_user_regression(
     return OwnSide(
         f"items is [Z, e]{note}, e its last column. {formula}; the prediction for item j is"
         f" {prediction}",
-        [OWN + public.columns + 1 + n_factors for n_factors in factor_counts],
+        [N_USER_COEFFICIENTS + public.columns + 1 + n_factors for n_factors in factor_counts],
         arrays,
     )
 
@@ -742,7 +748,7 @@ def _describe_regression(
 def fit_user_regressions(
     ratings: Ratings,
     item_effects: ItemEffects,
-    low_rank: Taste | None = None,
+    low_rank: LowRankFactors | None = None,
     is_averaged: bool = True,
 ) -> Factors:
     """Predict each user's ratings by item effects and the regression of the own row on features.
@@ -756,19 +762,24 @@ def fit_user_regressions(
         low_rank: further features of the items, which every model uses; None: none.
         is_averaged: whether users average over models; else one regression uses all features.
     """
-    regression, entries = item_effects.design(low_rank), Pattern.from_ratings(ratings)
-    ridge = regression.noise * regression.precision
+    regression, entries = (
+        item_effects.build_user_regression(low_rank),
+        Pattern.from_ratings(ratings),
+    )
+    ridge = regression.ridge
     arrays = {"mean": np.asarray(item_effects.mean), "ridge": ridge}
     if is_averaged and ratings.public.features:
         models = UserModels.from_public(
-            ratings.public, 0 if low_rank is None else len(low_rank.moments)
+            ratings.public, 0 if low_rank is None else len(low_rank.user_moments)
         )
         centered = ratings.values - item_effects.mean
-        coefficients = models.average(regression, entries, centered, item_effects.effects)
-        arrays |= {"noise": np.asarray(regression.noise), **models._asdict()}
+        coefficients = models.average_regressions(
+            regression, entries, centered, item_effects.effects
+        )
+        arrays |= {"noise": np.asarray(regression.noise_variance), **models._asdict()}
     else:
-        coefficients = regression.coefficients(entries, ratings.values)
+        coefficients = regression.fit_coefficients(entries, ratings.values)
         coefficients = np.column_stack([coefficients, np.ones(len(coefficients))])
     coefficients[:, 0] += item_effects.mean  # the intercept, whose feature is 1
-    items = np.column_stack([regression.features, item_effects.effects])
+    items = np.column_stack([regression.item_features, item_effects.effects])
     return Factors(coefficients, items, arrays)

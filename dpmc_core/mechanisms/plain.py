@@ -22,7 +22,7 @@ from dpmc_core.model import Constant, Factors, Mechanism, Model, Step, Steps, Ta
 from dpmc_core.privacy import RATING, Guarantee, Notion, Publishes, Releases, Trust, Unaccounted
 from dpmc_core.ratings import PublicFacts, Ratings, index_most_rated
 from dpmc_core.settings import mechanism, setting
-from dpmc_core.solvers.effects import ItemEffects, mean_of_users
+from dpmc_core.solvers.effects import ItemEffects, estimate_mean_of_users
 from dpmc_core.solvers.factorization import (
     ImplicitLoss,
     LeastSquaresMF,
@@ -244,7 +244,7 @@ class UserFeatureRegression(NonprivateMechanism):
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
         """Yield one step, each user's regression without any knowledge of item effects."""
-        unknown_effects = ItemEffects.unknown(ratings.public, ratings.features)
+        unknown_effects = ItemEffects.from_public(ratings.public, ratings.features)
         model = fit_user_regressions(ratings, unknown_effects, is_averaged=False)
         yield Step(1, 1, model, final=True)
 
@@ -268,7 +268,7 @@ class MeanOfUsers(NonprivateMechanism):
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
         """Yield one step, the model that the private counterpart builds from the exact mean."""
         total, users = sum_user_means(ratings).tolist()
-        mean = mean_of_users(total, users, 0.0, ratings.public)
+        mean = estimate_mean_of_users(total, users, 0.0, ratings.public)
         yield Step(1, 1, self.private_counterpart.build_model(ratings, mean), final=True)
 
 

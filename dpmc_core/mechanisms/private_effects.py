@@ -26,12 +26,12 @@ from dpmc_core.privacy import Gaussian, Guarantee, Releases, Trust
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import mechanism, setting
 from dpmc_core.solvers.effects import (
-    believed_gain,
-    first_taste,
-    refined,
-    round_statistics,
-    taste_from,
-    taste_share,
+    choose_low_rank_share,
+    estimate_low_rank,
+    estimate_mean_gain,
+    refine_item_effects,
+    start_low_rank,
+    sum_round_statistics,
 )
 from dpmc_core.solvers.rows import draw_random_factors
 from dpmc_core.style import ORANGE, Style
@@ -137,8 +137,10 @@ class PrivateEffects(PerUser):
             releases.effects, ratings, rng, noise_scale / math.sqrt(self.rounds)
         )
         random_start = draw_random_factors(public.items, r, rng)
-        factor_share = taste_share(item_effects, effects_row_clip(public), self.budget().mu)
-        low_rank = first_taste(item_effects, random_start) if factor_share > 0 else None
+        factor_share = choose_low_rank_share(
+            item_effects, effects_row_clip(public), self.budget().mu
+        )
+        low_rank = start_low_rank(item_effects, random_start) if factor_share > 0 else None
         yield Step(
             1,
             n_steps,
@@ -147,22 +149,22 @@ class PrivateEffects(PerUser):
         )
         for index in range(2, n_steps + 1):
             query_arguments = item_effects, low_rank, r, factor_share, effects_row_clip(public)
-            sums, moments = ratings.sum_over_users(round_statistics, *query_arguments)
+            sums, moments = ratings.sum_over_users(sum_round_statistics, *query_arguments)
             sums = releases.rounds.residuals.publish(sums, rng)
             moments = releases.rounds.moments.publish(moments, rng)
             gain_noise = releases.rounds.moments.scale
-            mean_gains = [believed_gain(float(g), gain_noise, public) for g in moments[-2:]]
+            mean_gains = [estimate_mean_gain(float(g), gain_noise, public) for g in moments[-2:]]
             if low_rank is not None:
                 root_share = math.sqrt(factor_share)
                 second_moments = moments[:-2].reshape(r, r) / public.users
-                low_rank = taste_from(
+                low_rank = estimate_low_rank(
                     item_effects,
                     sums[:, 1:] / root_share,
                     noise_scale / root_share,
                     mean_gains[1],
                     second_moments,
                 )
-            item_effects = refined(
+            item_effects = refine_item_effects(
                 item_effects, sums[:, 0], noise_scale, mean_gains[0], 1 - factor_share
             )
             model = ratings.build_model(fit_user_regressions, item_effects, low_rank)

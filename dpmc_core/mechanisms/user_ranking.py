@@ -40,6 +40,7 @@ from dpmc_core.privacy import (
 from dpmc_core.privacy.accounting import gaussian_mu
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import mechanism, setting
+from dpmc_core.solvers.empirical_bayes import feature_gain_probability
 from dpmc_core.solvers.factorization import check_interactions
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.ranking import (
@@ -51,7 +52,7 @@ from dpmc_core.solvers.ranking import (
     sum_feature_gains,
     sum_profiles_by_item,
 )
-from dpmc_core.solvers.rows import contribution_weights, feature_gain_probability, item_sums
+from dpmc_core.solvers.rows import contribution_weights, item_sums
 from dpmc_core.style import PURPLE, Style
 
 _POPULARITY_SHARE = 0.25  # share of the budget (mu squared) for the first count

@@ -1,14 +1,15 @@
-"""Item effects and taste from what users' rows released with noise, and each user's own regression.
+"""Item effects and low-rank factors from noisy sums over users' rows, and each user's regression.
 
-The first half is what users do with their own rows, given public item features: a ridge regression
-and bounded sums. The second half sees no raw data: each user with k ratings entered a count with
-1/sqrt(k) and a sum with weights of unit length, so that one row moves an answer equally far
-whatever its length. What an item was released as is then normal about a known multiple of its
-effect, with a known variance, and is shrunk accordingly (empirical Bayes); how the effects vary
-over items is estimated from the same answers.
+The first half is what users do with their own rows, given public item features: ridge regression
+and bounded sums. The second half sees no raw data. Each user with k ratings entered a count with
+1/sqrt(k) and a sum with weights of unit length, so that one row moves a release equally far
+whatever its length. An item's released sum is then normal about a known multiple of its effect,
+with a known variance, and is shrunk accordingly (see `empirical_bayes`); how much effects vary over
+items is estimated from the same releases.
 
-Letters: N counts, b effects, V their variances, a weights of the items, f the average gain of the
-users (see `weighted_rows`), W the width of the rating range.
+In shapes, n is the number of items, n_entries the number of ratings, d the number of features of a
+regression and r the rank. A user's gain is the average factor with which the own weighted row was
+stretched to its clip, see `weigh_rows`. "Widths" are widths of the public rating range.
 """
 
 from __future__ import annotations
@@ -23,197 +24,252 @@ import numpy as np
 
 from dpmc_core.arrays import Floats, Ints
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.rows import (
-    item_sums,
-    normal_equations,
-    normalise_rows,
+from dpmc_core.solvers.empirical_bayes import (
+    fit_normal_prior,
+    normal_log_likelihood,
     posterior_positive_mean,
-    row_norms,
-    row_sums,
-    scatter_rows,
+    shrink_eigenvalues,
+    update_normal,
 )
+from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.solvers.rows import item_sums, normalise_rows, row_norms, scatter_rows
 from dpmc_core.stopping import check_cancelled
 
-MOST = 4.0  # of a user's gain or square, as released
-_BLOCK = 4_000_000  # numbers gathered at once: 32 MB
-_SHORT = 4  # a row with one cell for so many features, or fewer, has few cells
-_LARGEST_FACTOR = 1.5  # by which a weighted row may be stretched to its clip
-# What is believed beforehand, in widths of the rating range unless a unit is given.
-_MEAN_SPREAD = 0.25  # sd of the mean of all users about the middle, in half widths
-_RATING_SD = 0.22  # of a rating about user and item effects
-_OWN_SD = 0.21  # the same, as the user's own regression takes it
-_EFFECT_SD = 0.08  # of the item effects, with as much weight as
-_EFFECT_PSEUDO = 20.0  # so many items
-_TREND_SDS = (10.0, 0.02, 0.01)  # of the coefficients of 1, L, L^2, L the standardised log count
-_GAIN, _GAIN_SPREAD, _GAIN_LIMITS = 1.1, 0.3, (0.4, 2.0)  # relative to the gain of unclipped rows
-OWN = 3  # coefficients of a user besides taste
-OWN_PSEUDO = 3.0  # ratings at the mean that every user is given
-_OWN_TREND, _OWN_SLOPE = 0.15 / 4, 0.5  # sds of a user's slopes on L (widths) and b (plain)
-_OWN_SPREAD, _OWN_LIMITS = 0.5, (0.02, 4.0)  # of what users differ by, relative to the above
+MAX_STATISTIC = 4.0  # the largest gain or square of one user that enters a release in full
+_MAX_GATHERED = 4_000_000  # numbers gathered at once: 32 MB
+_SHORT = 2  # a row with at most one rating for so many features has few ratings
+_MAX_STRETCH = 1.5  # the largest factor by which a weighted row is stretched to its clip
+# Prior standard deviations, in widths unless a unit is given.
+_MEAN_STD = 0.25  # of the mean of all users about the middle, in half widths
+_RATING_STD = 0.22  # of a rating about user and item effects
+_USER_RATING_STD = 0.21  # the same, in a user's own regression
+_EFFECT_STD = 0.08  # of the item effects; this guess counts as
+_EFFECT_PSEUDO_COUNT = 20.0  # so many items
+_TREND_STDS = (10.0, 0.02, 0.01)  # of the coefficients of 1, L, L^2, L the standardised log count
+_FEATURE_TREND_STDS = (1e-5, 0.01, 0.03, 0.1)  # of the effects' slopes on features: one of these
+_EFFECT_STD_GRID = np.geomspace(0.1, 5.0, 40)  # of the std of the effects, relative to the above
+_USUAL_GAIN, _GAIN_STD, _GAIN_LIMITS = 1.1, 0.3, (0.4, 2.0)  # relative to that of unclipped rows
+N_USER_COEFFICIENTS = 3  # of a user, besides item features and low-rank factors
+USER_PSEUDO_RATINGS = 3.0  # ratings at the mean that every user is given
+_POPULARITY_SLOPE_STD = 0.15 / 4  # of a user's slope on L
+_EFFECT_SLOPE_STD = 0.5  # of a user's slope on the item effects, a plain number
+# How much users differ, relative to the above: its prior standard deviation about 1, and limits.
+_USER_VARIANCE_STD, _USER_VARIANCE_LIMITS = 0.5, (0.02, 4.0)
 SLOPE_STD = 0.06  # of a user's slopes on the public features of items
 SHARED_SLOPE_STD = SLOPE_STD / math.sqrt(1 + math.exp(0.5))  # where all users have one model
 _SLOPE_SCALES = (0.5, 1.0, 2.0)  # of the above, among which each user's ratings decide
-_FEATURES_LOG_ODDS = -0.5  # of slopes on any features, before a user's ratings are seen
-_NO_EFFECTS_LOG_ODDS = -1.0  # that item effects say nothing of a user's ratings
-_NOISE_PSEUDO = 2.0  # ratings that support the variance about the regression
+_FEATURES_LOG_ODDS = -0.5  # that a user has slopes on any features, before the ratings are seen
+_NO_EFFECTS_LOG_ODDS = -1.0  # that a user's ratings are not about the item effects
+_NOISE_PSEUDO_COUNT = 2.0  # ratings that the noise variance of the regression counts for
 _MAX_GROUPS = 5  # of features, of which all subsets are compared
-_FACT_TRENDS = (1e-5, 0.01, 0.03, 0.1)  # of the effects' slopes on it, one of these
-_TASTE_SD = 0.05  # of taste, in the rule that decides about it
-_TASTE_LEAST, _TASTE_HALF, _TASTE_MOST = 8.0, 30.0, 0.95  # of rho; see `taste_share`
-_GRID = np.geomspace(0.1, 5.0, 40)  # of the sd of the effects, relative to the above
-_WOBBLE = 1.05  # of the edge of a noise matrix
-_ROUNDS = 30  # of EM
+_LOW_RANK_STD = 0.05  # of the low-rank part, in the rule that decides about it
+_MIN_RHO, _HALF_RHO, _MAX_LOW_RANK_SHARE = 8.0, 30.0, 0.95  # see `choose_low_rank_share`
 
 
-class Block(NamedTuple):
-    """Some whole rows, each regressed on the features of its items.
+class RegressedRows(NamedTuple):
+    """Some users' rows of similar length, each regressed on the features of its items.
+
+    Rows are padded to one length with entries whose features and values are zero.
 
     Attributes:
-        rows: the slice of the k rows.
-        pattern: their cells, c of them.
-        values: shape (c,), the values regressed.
-        features: shape (n, d), of all items.
-        solved: shape (c, d), A^-1 times the features of each cell, A = Z'Z + noise precision of its
-            row.
+        rows: shape (k,), which users of a chunk they are.
+        counts: shape (k,), the ratings of each row.
+        entry_index: shape (k, length), the entries of the chunk; its n_entries for padding.
+        values: shape (k, length), the values regressed.
+        features: shape (k, length, d).
+        solved: shape (k, length, d), the features times the inverse of A = Z'Z + ridge of their
+            row, with Z the row's features.
         coefficients: shape (k, d).
     """
 
-    rows: slice
-    pattern: Pattern
+    rows: Ints
+    counts: Ints
+    entry_index: Ints
     values: Floats
     features: Floats
     solved: Floats
     coefficients: Floats
 
-    def residuals(self) -> Floats:
-        """Return what the regression leaves of each cell, shape (c,)."""
-        fitted = np.einsum(
-            "kj,kj->k",
-            self.features.take(self.pattern.items, axis=0),
-            self.coefficients.take(self.pattern.users, axis=0),
-        )
-        left: Floats = self.values - fitted
-        return left
+    def compute_residuals(self) -> Floats:
+        """Return what the regression leaves of each entry, shape (k, length)."""
+        residuals: Floats = self.values - (self.features @ self.coefficients[:, :, None])[:, :, 0]
+        return residuals
 
-    def left_out(self) -> tuple[Floats, Floats]:
-        """Regress every cell on the other cells of its row.
+    def leave_one_out(self) -> Floats:
+        """Return the residual of each entry from the regression of the row's other entries.
 
         Returns:
-            The residual of each cell, shape (c,), and the coefficients of that regression, shape
-            (c, d).
+            Array of shape (k, length).
         """
-        x, own = self.features.take(self.pattern.items, axis=0), self.pattern.users
-        leverage = np.einsum("kj,kj->k", x, self.solved)
-        residual = self.residuals() / np.maximum(1.0 - leverage, 1e-9)
-        others = self.coefficients.take(own, axis=0) - self.solved * residual[:, None]
-        others[self.pattern.expand_rows(self.pattern.counts == 1)] = 0.0  # not what rounding leaves
-        return residual, others
+        leverages = np.einsum("kld,kld->kl", self.features, self.solved)
+        residuals: Floats = self.compute_residuals() / np.maximum(1.0 - leverages, 1e-9)
+        return residuals
+
+    def leave_one_out_coefficients(self, residuals: Floats, n_last: int) -> Floats:
+        """Return the last coefficients of the regressions of `leave_one_out`.
+
+        Args:
+            residuals: shape (k, length), as `leave_one_out` returns them.
+            n_last: how many of the d coefficients are returned.
+
+        Returns:
+            Array of shape (k, length, n_last).
+        """
+        coefficients: Floats = (
+            self.coefficients[:, None, -n_last:]
+            - self.solved[:, :, -n_last:] * residuals[:, :, None]
+        )
+        coefficients[self.counts == 1] = 0.0  # exactly, whatever rounding leaves
+        return coefficients
 
 
-class Design(NamedTuple):
-    """A user's regression of values on the features of the rated items.
+class UserRegression(NamedTuple):
+    """Ridge regression of each user's ratings on item features, one user at a time.
 
-    Nothing here looks at two rows at once, so one changed row never changes what another user
-    finds, not even in the last bit: sums run along a row, and no product mixes rows.
+    Users never share an operation: changing one user's ratings leaves every other user's result
+    bit-identical, which the sensitivity bounds rely on.
 
     Attributes:
-        features: shape (n, d), of the items.
+        item_features: shape (n, d).
         precision: shape (d, d), the inverse prior covariance of the coefficients.
-        noise: the variance of the values about the regression.
-        offsets: shape (n,), of the items, subtracted from the values first; None: zeros.
+        noise_variance: of a rating about the regression, in squared rating points.
+        item_offsets: shape (n,), subtracted from the ratings first; None: zeros.
     """
 
-    features: Floats
+    item_features: Floats
     precision: Floats
-    noise: float
-    offsets: Floats | None = None
+    noise_variance: float
+    item_offsets: Floats | None = None
 
-    def coefficients(self, cells: Pattern, values: Floats) -> Floats:
+    @property
+    def ridge(self) -> Floats:
+        """The noise variance times the precision, shape (d, d)."""
+        return self.noise_variance * self.precision
+
+    def fit_coefficients(self, entries: Pattern, ratings: Floats) -> Floats:
         """Return the ridge solution of each row.
 
         Args:
-            cells: the rated cells, sorted by user.
-            values: shape (n_cells,).
+            entries: the rated (user, item) pairs, sorted by user.
+            ratings: shape (n_entries,), in rating points.
 
         Returns:
-            Array of shape (users, d); zeros for a row without cells.
+            Array of shape (n_users, d); zeros for a row without ratings.
         """
-        found = np.zeros((cells.shape[0], self.features.shape[1]))
-        for block in self.blocks(cells, values):
-            found[block.rows] = block.coefficients
-        return found
+        coefficients = np.empty((entries.shape[0], self.item_features.shape[1]))
+        for users, _, groups in self.iter_chunks(entries, ratings):
+            for group in groups:
+                coefficients[users.start + group.rows] = group.coefficients
+        return coefficients
 
-    def differences(self, cells: Pattern, values: Floats, count: int) -> Floats:
-        """Sum over users how much their coefficients differ relative to the prior.
+    def sum_coefficient_variation(
+        self, entries: Pattern, ratings: Floats, n_coefficients: int
+    ) -> Floats:
+        """Sum over users how much their coefficients vary relative to the prior.
 
-        Of a coefficient theta the posterior variance is p times the variance beforehand. Then E
-        theta^2 over that variance is (1 - p)^2 x + p (1 - p) where the true variance is x times the
-        one beforehand: the first row sums theta^2 less p (1 - p) <= 1/4 over MOST, which may be
-        negative, the second (1 - p)^2, for the first `count` coefficients. The last column has the
-        mean square of a row about the regression over the noise, and 1. The ratio of the two rows
-        estimates x / MOST.
+        Let p be the posterior variance of a coefficient theta over its prior variance. If the true
+        variance is x times the prior one, E theta^2 over the prior variance is (1 - p)^2 x + p (1 -
+        p). The first row sums theta^2 less p (1 - p) <= 1/4, over MAX_STATISTIC, which may be
+        negative, and the second (1 - p)^2. The last column has the mean square of a row about the
+        regression over the noise variance, and 1. The ratio of the two rows estimates x /
+        MAX_STATISTIC.
 
         Args:
-            cells: the rated cells, sorted by user.
-            values: shape (n_cells,), in rating points.
-            count: how many of the d coefficients are compared.
+            entries: the rated pairs, sorted by user.
+            ratings: shape (n_entries,), in rating points.
+            n_coefficients: how many of the d coefficients are compared, the first ones.
 
         Returns:
-            Array of shape (2, count + 1); each user adds numbers in [-1/16, 1].
+            Array of shape (2, n_coefficients + 1); each user adds numbers in [-1/16, 1].
         """
-        total = np.zeros((2, count + 1))
-        for block in self.blocks(cells, values):
-            part = block.pattern
-            inside = part.counts
-            learnt = row_sums(part, block.solved * self.features.take(part.items, axis=0))
-            kept = 1 - learnt[:, :count]
-            squares = (block.coefficients**2 * np.diag(self.precision))[:, :count]
-            left = row_sums(part, block.residuals() ** 2) / self.noise + learnt.sum(axis=1)
-            shown = np.zeros((2, len(inside), count + 1))
-            shown[0, :, :count] = np.minimum(squares, MOST) - kept * (1 - kept)
-            shown[0, :, count] = np.minimum(left / np.maximum(inside, 1), MOST)
-            shown[0] /= MOST
-            shown[1, :, :count] = (1 - kept) ** 2
-            shown[1, :, count] = 1.0
-            total += shown[:, inside > 0].sum(axis=1)
+        total = np.zeros((2, n_coefficients + 1))
+        for _, _, groups in self.iter_chunks(entries, ratings):
+            for group in groups:
+                if not group.entry_index.size:  # users without ratings add nothing
+                    continue
+                learnt = np.einsum("kld,kld->kd", group.solved, group.features)
+                shrinkage = 1 - learnt[:, :n_coefficients]  # p
+                squares = (group.coefficients**2 * np.diag(self.precision))[:, :n_coefficients]
+                excess = (group.compute_residuals() ** 2).sum(axis=1) / self.noise_variance
+                excess += learnt.sum(axis=1)
+                statistics = np.zeros((2, len(group.rows), n_coefficients + 1))
+                statistics[0, :, :n_coefficients] = np.minimum(squares, MAX_STATISTIC)
+                statistics[0, :, :n_coefficients] -= shrinkage * (1 - shrinkage)
+                statistics[0, :, n_coefficients] = np.minimum(excess / group.counts, MAX_STATISTIC)
+                statistics[0] /= MAX_STATISTIC
+                statistics[1, :, :n_coefficients] = (1 - shrinkage) ** 2
+                statistics[1, :, n_coefficients] = 1.0
+                total += statistics.sum(axis=1)
         return total
 
-    def blocks(self, cells: Pattern, values: Floats) -> Iterator[Block]:
-        """Solve the ridge regression of every row, in blocks of whole rows.
-
-        A row with few cells is solved by as many equations as it has cells (the matrix inversion
-        lemma). Only the length of a row decides how it is solved.
+    def iter_chunks(
+        self, entries: Pattern, ratings: Floats
+    ) -> Iterator[tuple[slice, Pattern, Iterator[RegressedRows]]]:
+        """Solve the regression of every row, in chunks of whole rows.
 
         Args:
-            cells: the rated cells, sorted by user.
-            values: shape (n_cells,).
+            entries: the rated pairs, sorted by user.
+            ratings: shape (n_entries,), in rating points.
+
+        Yields:
+            The users of a chunk, their entries, and their regressions in groups of similar rows.
         """
-        d, prior = len(self.precision), np.linalg.inv(self.noise * self.precision)
-        for rows, k, part in cells.iter_chunks(_BLOCK // d, 1 + _BLOCK // d**2):
-            own, x = values[k], self.features.take(part.items, axis=0)
-            if self.offsets is not None:
-                own = own - self.offsets.take(part.items)
-            solved = np.empty_like(x)
-            long = part.counts > d // _SHORT
-            for length in np.unique(part.counts[~long]):
-                of = np.flatnonzero(part.counts == length)
-                places = part.indptr[of][:, None] + np.arange(length)
-                scaled = x[places] @ prior
-                inner = np.eye(length) + scaled @ np.swapaxes(x[places], 1, 2)
-                solved[places] = np.linalg.solve(inner, scaled)
-            if long.any():
-                inside, rest = part.expand_rows(long), part.build_matrix(own)[long]
-                squares, _ = normal_equations(rest, self.features)
-                squares += self.noise * self.precision
-                inverse = np.asarray(np.linalg.inv(squares))
-                solved[inside] = _along_rows(Pattern.from_matrix(rest), x[inside], inverse)
-            found = row_sums(part, solved * own[:, None])
-            yield Block(rows, part, own, self.features, solved, found)
+        d = len(self.precision)
+        for users, span, chunk in entries.iter_chunks(
+            _MAX_GATHERED // d, 1 + _MAX_GATHERED // d**2
+        ):
+            values = ratings[span]
+            if self.item_offsets is not None:
+                values = values - self.item_offsets.take(chunk.items)
+            yield users, chunk, self._solve_rows(chunk, values)
+
+    def _solve_rows(self, chunk: Pattern, values: Floats) -> Iterator[RegressedRows]:
+        """Solve the regressions of the users of a chunk.
+
+        A row with few ratings is solved by as many equations as it has ratings (the matrix
+        inversion lemma). Only the length of a row decides how it is solved.
+
+        Args:
+            chunk: the rated pairs.
+            values: shape (n_entries,), what is regressed.
+        """
+        ridge = self.ridge
+        d, prior = len(ridge), np.linalg.inv(ridge)
+        gathered = _gather_entries(self.item_features, chunk, values)
+        for rows, index in chunk.iter_similar_rows():
+            z, y = gathered[index, :d], gathered[index, d]
+            transposed = np.swapaxes(z, 1, 2)
+            if index.shape[1] > d // _SHORT:
+                solved = z @ np.linalg.inv(transposed @ z + ridge)
+            else:
+                scaled = z @ prior
+                inner = np.eye(index.shape[1]) + scaled @ transposed
+                solved = np.linalg.solve(inner, scaled)
+            coefficients = (y[:, None] @ solved)[:, 0]
+            yield RegressedRows(rows, chunk.counts[rows], index, y, z, solved, coefficients)
+
+
+def _gather_entries(item_features: Floats, chunk: Pattern, *columns: Floats) -> Floats:
+    """Return the features of each entry's item and further columns, and a last row of zeros.
+
+    Args:
+        item_features: shape (n, d).
+        chunk: the rated pairs.
+        columns: each of shape (n_entries,).
+
+    Returns:
+        Array of shape (n_entries + 1, d + n_columns).
+    """
+    d = item_features.shape[1]
+    gathered = np.zeros((len(chunk.items) + 1, d + len(columns)))
+    gathered[:-1, :d] = item_features.take(chunk.items, axis=0)
+    for position, column in enumerate(columns, d):
+        gathered[:-1, position] = column
+    return gathered
 
 
 class UserModels(NamedTuple):
-    """The regressions over which a user averages: which features, how strongly, with what effects.
+    """The regressions over which a user averages: which features, how strongly, and what effects.
 
     Attributes:
         scales: shape (n_models, d), the factors of the prior standard deviations of the
@@ -243,89 +299,150 @@ class UserModels(NamedTuple):
         if n_groups > _MAX_GROUPS:
             sizes = {0, 1, n_groups - 1, n_groups}
         for chosen in (c for size in sorted(sizes) for c in combinations(range(n_groups), size)):
-            prior = -math.log(math.comb(n_groups, len(chosen)))
+            log_prior = -math.log(math.comb(n_groups, len(chosen)))
             if chosen:
-                prior += _FEATURES_LOG_ODDS - math.log(len(_SLOPE_SCALES))
+                log_prior += _FEATURES_LOG_ODDS - math.log(len(_SLOPE_SCALES))
             for scale in _SLOPE_SCALES if chosen else (1.0,):
                 slopes = scale * np.isin(groups, chosen)
-                scales = np.concatenate([np.ones(OWN), slopes, np.ones(n_factors)])
-                models.append((scales, 1.0, prior))
+                scales = np.concatenate([np.ones(N_USER_COEFFICIENTS), slopes, np.ones(n_factors)])
+                models.append((scales, 1.0, log_prior))
                 if len(chosen) in (0, n_groups):
-                    models.append((scales, 0.0, prior + _NO_EFFECTS_LOG_ODDS))
+                    models.append((scales, 0.0, log_prior + _NO_EFFECTS_LOG_ODDS))
         return cls(*(np.array(column) for column in zip(*models, strict=True)))
 
-    def average(
-        self, design: Design, entries: Pattern, centered: Floats, effects: Floats
+    def average_regressions(
+        self, regression: UserRegression, entries: Pattern, centered: Floats, item_effects: Floats
     ) -> Floats:
         """Average each user's ridge solutions, weighted by the evidence in the user's own ratings.
 
-        A model keeps the columns Z of its features and has the ridge L = noise x precision, divided
-        by its scales. With y the centred ratings, less item effects where it uses them, A = Z'Z +
-        L, theta = A^-1 Z'y and k ratings, its log evidence is log |L| / 2 - log |A| / 2 - (2 + k)/2
-        log(2 noise + y'y - theta'Z'y).
+        A model keeps the columns Z of its features and has the ridge L = noise variance x
+        precision, divided by its scales. With y the centred ratings, less item effects where it
+        uses them, A = Z'Z + L, theta = A^-1 Z'y and k ratings, its log evidence is log |L| / 2 -
+        log |A| / 2 - (2 + k)/2 log(2 noise variance + y'y - theta'Z'y).
 
         Args:
-            design: the regression on all features at scale 1; its offsets are not used.
-            entries: the rated cells, sorted by user.
-            centered: shape (n_cells,), ratings less the mean.
-            effects: shape (n,), the item effects.
+            regression: on all features at scale 1; its offsets are not used.
+            entries: the rated pairs, sorted by user.
+            centered: shape (n_entries,), ratings less the mean, in rating points.
+            item_effects: shape (n,), in rating points.
 
         Returns:
-            Array of shape (users, d + 1): the averaged coefficients, and the weight of the item
+            Array of shape (n_users, d + 1): the averaged coefficients, and the weight of the item
             effects.
         """
-        d, n_models = len(design.precision), len(self.log_priors)
-        ridge = np.zeros((d + 1, d + 1))
-        ridge[:d, :d] = design.noise * design.precision
-        ridge[d, d] = _NOISE_PSEUDO * design.noise
+        d, n_models = len(regression.precision), len(self.log_priors)
         averages = np.empty((entries.shape[0], d + 1))
-        for rows, span, chunk in entries.iter_chunks(
-            _BLOCK // d, 1 + _BLOCK // (d * max(d, n_models))
+        for users, span, chunk in entries.iter_chunks(
+            _MAX_GATHERED // d, 1 + _MAX_GATHERED // (d * max(d, n_models))
         ):
-            offsets = effects.take(chunk.items)
-            squares, moments = normal_equations(chunk.build_matrix(centered[span]), design.features)
-            offset_moments = np.asarray(chunk.build_matrix(offsets) @ design.features)
-            matrices = {}  # Z'Z, Z'y and y'y in one, by the weight of the item effects in y
-            for weight in (0.0, 1.0):
-                totals = row_sums(chunk, (centered[span] - weight * offsets) ** 2)
-                matrices[weight] = _border(squares, moments - weight * offset_moments, totals)
-            log_weights = np.empty((n_models, len(chunk.counts)))
-            coefficients = np.zeros((*log_weights.shape, d))
-            for model, (scales, weight, log_prior) in enumerate(zip(*self, strict=True)):
-                check_cancelled()
-                kept = np.append(np.flatnonzero(scales), d)
-                factors = np.append(scales, 1.0)[kept]
-                penalty = ridge[np.ix_(kept, kept)] / np.outer(factors, factors)
-                roots = np.linalg.cholesky(matrices[weight][:, kept[:, None], kept] + penalty)
-                # The last of each root's diagonal squared is 2 noise + y'y - theta'Z'y.
-                log_diagonal = np.log(np.diagonal(roots, axis1=1, axis2=2))
-                volume = np.linalg.slogdet(penalty[:-1, :-1])[1] / 2 - log_diagonal[:, :-1].sum(1)
-                spread = (_NOISE_PSEUDO + chunk.counts) * log_diagonal[:, -1]
-                log_weights[model] = log_prior + volume - spread
-                coefficients[model][:, kept[:-1]] = _solve_transposed(roots)
-            weights = np.exp(log_weights - log_weights.max(axis=0))
-            weights /= weights.sum(axis=0)
-            averages[rows, :d] = np.einsum("mk,mkd->kd", weights, coefficients)
-            averages[rows, d] = np.einsum("mk,m->k", weights, self.effect_weights)
+            gathered = _gather_entries(
+                regression.item_features, chunk, centered[span], item_effects.take(chunk.items)
+            )
+            products = np.empty((len(chunk.counts), d + 2, d + 2))
+            is_long = np.zeros(len(chunk.counts), dtype=bool)
+            for rows, index in chunk.iter_similar_rows():
+                columns = gathered[index]
+                if index.shape[1] > d // _SHORT:
+                    is_long[rows] = True
+                    products[rows] = np.swapaxes(columns, 1, 2) @ columns
+                else:
+                    solutions = self._fit_short_rows(regression, columns, chunk.counts[rows])
+                    averages[users.start + rows] = self._average(*solutions)
+            solutions = self._fit_long_rows(regression, products[is_long], chunk.counts[is_long])
+            averages[users][is_long] = self._average(*solutions)
         return averages
 
+    def _average(self, log_evidence: Floats, coefficients: Floats) -> Floats:
+        """Average the solutions of k rows by prior and evidence.
 
-def _border(squares: Floats, moments: Floats, totals: Floats) -> Floats:
-    """Return each matrix with one more row and column.
+        Args:
+            log_evidence: shape (n_models, k).
+            coefficients: shape (n_models, k, d).
 
-    Args:
-        squares: shape (k, d, d).
-        moments: shape (k, d), the new row and column without their corner.
-        totals: shape (k,), the corners.
+        Returns:
+            Array of shape (k, d + 1), as of `average_regressions`.
+        """
+        log_weights = self.log_priors[:, None] + log_evidence
+        weights = np.exp(log_weights - log_weights.max(axis=0))
+        weights /= weights.sum(axis=0)
+        return np.column_stack(
+            [
+                np.einsum("mk,mkd->kd", weights, coefficients),
+                np.einsum("mk,m->k", weights, self.effect_weights),
+            ]
+        )
 
-    Returns:
-        Array of shape (k, d + 1, d + 1).
-    """
-    k, d = moments.shape
-    bordered = np.empty((k, d + 1, d + 1))
-    bordered[:, :d, :d], bordered[:, d, d] = squares, totals
-    bordered[:, :d, d] = bordered[:, d, :d] = moments
-    return bordered
+    def _fit_long_rows(
+        self, regression: UserRegression, products: Floats, counts: Ints
+    ) -> tuple[Floats, Floats]:
+        """Fit every model to k rows by d equations each.
+
+        Args:
+            regression: on all features at scale 1.
+            products: shape (k, d + 2, d + 2), of Z's columns, the ratings and the item effects.
+            counts: shape (k,), the ratings of each row.
+
+        Returns:
+            The log evidence, shape (n_models, k), and the coefficients, shape (n_models, k, d).
+        """
+        ridge = regression.ridge
+        d, matrices = len(ridge), {}  # Z'Z, Z'y and y'y in one, by the weight of the effects in y
+        for weight in (0.0, 1.0):
+            combination = np.eye(d + 2)[:, :-1]
+            combination[-1, -1] = -weight
+            matrices[weight] = combination.T @ products @ combination
+            matrices[weight][:, -1, -1] += _NOISE_PSEUDO_COUNT * regression.noise_variance
+        log_evidence = np.empty((len(self.scales), len(counts)))
+        coefficients = np.zeros((*log_evidence.shape, d))
+        for model, (scales, weight) in enumerate(
+            zip(self.scales, self.effect_weights, strict=True)
+        ):
+            check_cancelled()
+            kept = np.append(np.flatnonzero(scales), d)
+            factors, penalty = scales[kept[:-1]], np.zeros((len(kept), len(kept)))
+            penalty[:-1, :-1] = ridge[np.ix_(kept[:-1], kept[:-1])] / np.outer(factors, factors)
+            roots = np.linalg.cholesky(matrices[weight][:, kept[:, None], kept] + penalty)
+            # The last of each root's diagonal squared is 2 noise variance + y'y - theta'Z'y.
+            log_diagonal = np.log(np.diagonal(roots, axis1=1, axis2=2))
+            volume = np.linalg.slogdet(penalty[:-1, :-1])[1] / 2 - log_diagonal[:, :-1].sum(1)
+            misfit = (_NOISE_PSEUDO_COUNT + counts) * log_diagonal[:, -1]
+            log_evidence[model] = volume - misfit
+            coefficients[model][:, kept[:-1]] = _solve_transposed(np.asarray(roots))
+        return log_evidence, coefficients
+
+    def _fit_short_rows(
+        self, regression: UserRegression, columns: Floats, counts: Ints
+    ) -> tuple[Floats, Floats]:
+        """Fit every model to k rows by as many equations as a row has entries.
+
+        With K = Z L^-1 Z' the solution is L^-1 Z' (I + K)^-1 y. In the evidence |I + K| takes the
+        place of |A| / |L| and y'(I + K)^-1 y that of y'y - theta'Z'y. Features of different scales
+        are independent in the prior, so scales may multiply L^-1 on one side.
+
+        Args:
+            regression: on all features at scale 1.
+            columns: shape (k, length, d + 2), the columns of Z, the ratings and the item effects.
+            counts: shape (k,), the ratings of each row.
+
+        Returns:
+            The log evidence, shape (n_models, k), and the coefficients, shape (n_models, k, d).
+        """
+        z, (k, length, _) = columns[:, :, :-2], columns.shape
+        scaled = z @ np.linalg.inv(regression.ridge)
+        log_evidence = np.empty((len(self.scales), k))
+        coefficients = np.empty((*log_evidence.shape, z.shape[2]))
+        for model, (scales, weight) in enumerate(
+            zip(self.scales, self.effect_weights, strict=True)
+        ):
+            check_cancelled()
+            y = columns[:, :, -2:-1] - weight * columns[:, :, -1:]
+            inner = np.eye(length) + (z * scales**2) @ np.swapaxes(scaled, 1, 2)
+            solved = np.linalg.solve(inner, y)
+            misfit = _NOISE_PSEUDO_COUNT * regression.noise_variance + (y * solved).sum(axis=(1, 2))
+            volume = np.linalg.slogdet(inner)[1]
+            log_evidence[model] = -(volume + (_NOISE_PSEUDO_COUNT + counts) * np.log(misfit)) / 2
+            coefficients[model] = (np.swapaxes(solved, 1, 2) @ scaled)[:, 0] * scales**2
+        return log_evidence, coefficients
 
 
 def _solve_transposed(roots: Floats) -> Floats:
@@ -340,285 +457,296 @@ def _solve_transposed(roots: Floats) -> Floats:
     solutions = roots[:, -1, :-1].copy()
     for column in reversed(range(solutions.shape[1])):
         later = slice(column + 1, solutions.shape[1])
-        known = np.einsum("kj,kj->k", roots[:, later, column], solutions[:, later])
-        solutions[:, column] = (solutions[:, column] - known) / roots[:, column, column]
+        solved = np.einsum("kj,kj->k", roots[:, later, column], solutions[:, later])
+        solutions[:, column] = (solutions[:, column] - solved) / roots[:, column, column]
     return solutions
 
 
-def _along_rows(cells: Pattern, x: Floats, matrices: Floats) -> Floats:
-    """Each cell's numbers times the matrix of its row; x: c x d, matrices: k x d x d."""
-    from scipy.sparse import csr_array
-
-    (c, d), k = x.shape, len(matrices)
-    # Each cell's numbers, where its row's matrix is in the stack of all of them.
-    places = (cells.users[:, None] * np.int32(d) + np.arange(d, dtype=np.int32)).ravel()
-    starts = np.arange(0, c * d + 1, d, dtype=np.int32)
-    spread = csr_array((x.ravel(), places, starts), shape=(c, k * d))
-    return np.asarray(spread @ matrices.reshape(-1, d))
-
-
-def weighted_rows(
-    cells: Pattern, values: Floats, weights: Floats, norm: float
+def weigh_rows(
+    entries: Pattern, values: Floats, weights: Floats, norm: float
 ) -> tuple[Floats, Floats]:
     """Multiply values by weights of unit length in each row, and bring the rows to l2 norm `norm`.
 
-    A row shorter than `norm` is stretched, by 1.5 at most. A user's gain is sqrt(cells) times the
-    factor over the length of the own weights, so that a cell enters with gain x weight /
-    sqrt(cells).
+    A row shorter than `norm` is stretched, by 1.5 at most. A user's gain is sqrt(entries) times the
+    factor over the length of the user's weights, so that a rating enters with gain x weight /
+    sqrt(entries).
 
     Args:
-        cells: the cells, sorted by user.
-        values: shape (n_cells,).
-        weights: shape (n_cells,), positive.
-        norm: the largest l2 norm of a row, in the unit of the values.
+        entries: the rated pairs, sorted by user.
+        values: shape (n_entries,), in rating points.
+        weights: shape (n_entries,), positive.
+        norm: the largest l2 norm of a row, in rating points.
 
     Returns:
-        The weighted values, shape (n_cells,), and the gains, shape (users,).
+        The weighted values, shape (n_entries,), and the gains, shape (n_users,).
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        lengths = row_norms(cells, weights)
-        scaled = values * (weights / cells.expand_rows(lengths))
-        factor = np.minimum(_LARGEST_FACTOR, norm / row_norms(cells, scaled))
-        gain = np.where(cells.counts > 0, np.sqrt(cells.counts) * factor / lengths, 0.0)
-    return scaled * cells.expand_rows(factor), gain
+        lengths = row_norms(entries, weights)
+        scaled = values * (weights / entries.expand_rows(lengths))
+        factor = np.minimum(_MAX_STRETCH, norm / row_norms(entries, scaled))
+        gains = np.where(entries.counts > 0, np.sqrt(entries.counts) * factor / lengths, 0.0)
+    return scaled * entries.expand_rows(factor), gains
 
 
-def round_statistics(
+def sum_bounded_gains(gains: Floats) -> float:
+    """Return the sum of the users' gains over MAX_STATISTIC, each at most 1.
+
+    Args:
+        gains: shape (n_users,).
+    """
+    return float((np.minimum(gains, MAX_STATISTIC) / MAX_STATISTIC).sum())
+
+
+def sum_round_statistics(
     ratings: Ratings,
-    items: ItemEffects,
-    taste: Taste | None,
+    item_effects: ItemEffects,
+    low_rank: LowRankFactors | None,
     rank: int,
     share: float,
     norm: float,
 ) -> tuple[Floats, Floats]:
-    """Sum over users what a round asks of them; one user's part is bounded.
+    """Sum over users the statistics that a round releases; what one user adds is bounded.
 
     Args:
         ratings: the users' ratings.
-        items: what is believed of the n items.
-        taste: the directions of taste, None at the start.
-        rank: the number of directions of taste.
-        share: the share of a row's squared length that goes into taste, phi.
-        norm: the l2 norm C of a row, in rating points.
+        item_effects: the item effects so far.
+        low_rank: the low-rank factors so far; None: none.
+        rank: r, the number of low-rank factors.
+        share: phi, the share of a row's squared length that goes into the low-rank factors.
+        norm: C, the l2 norm of a row, in rating points.
 
     Returns:
-        Sums of shape (n, rank + 1): residuals of the regression on the row's other cells, weighted
-        by item, in rows of l2 norm sqrt(1 - share) norm; then residuals about all but taste, times
-        the unit vector of the taste in the row's other cells, in rows of norm sqrt(share) norm.
-        Moments of shape (rank^2 + 2,): products u u' of the unit vectors of taste, and the gains of
-        either weighting over MOST, at most 1.
-        All that is about taste is zero where share is 0.
+        Sums of shape (n, r + 1): first the residuals of each rating from the regression on the
+        user's other ratings, weighted by item, in rows of l2 norm sqrt(1 - share) norm; then the
+        residuals about all but the low-rank factors, times the unit vector of the user's factors
+        from the other ratings, in rows of norm sqrt(share) norm. Moments of shape (r^2 + 2,): the
+        products u u' of the users' unit vectors, and the gains of either weighting over
+        MAX_STATISTIC, at most 1. All that is about low-rank factors is zero where share is 0.
     """
     sums, moments = np.zeros((ratings.public.items, rank + 1)), np.zeros(rank * rank + 2)
-    for rows in items.design(taste, SHARED_SLOPE_STD).blocks(
-        Pattern.from_ratings(ratings), ratings.values
-    ):
-        part, (residual, others) = rows.pattern, rows.left_out()
-        scaled, gains = weighted_rows(part, residual, items.weights[part.items], norm)
-        sums[:, 0] += item_sums(part, math.sqrt(1 - share) * scaled)
-        moments[-2] += bounded_gain(gains)
+    regression = item_effects.build_user_regression(low_rank, SHARED_SLOPE_STD)
+    for _, chunk, groups in regression.iter_chunks(Pattern.from_ratings(ratings), ratings.values):
+        n_entries = len(chunk.items)
+        residuals, about_rest = np.empty(n_entries + 1), np.empty(n_entries + 1)
+        user_factors = np.empty((n_entries + 1, rank))  # without the entry at hand
+        for group in groups:
+            left_out = group.leave_one_out()
+            residuals[group.entry_index] = left_out
+            if share > 0:
+                factors = group.leave_one_out_coefficients(left_out, rank)
+                user_factors[group.entry_index] = factors
+                about_rest[group.entry_index] = left_out + np.einsum(
+                    "klr,klr->kl", group.features[:, :, -rank:], factors
+                )
+                unit_vectors = normalise_rows(group.coefficients[:, -rank:])
+                moments[:-2] += (unit_vectors.T @ unit_vectors).ravel()
+        scaled, gains = weigh_rows(chunk, residuals[:-1], item_effects.weights[chunk.items], norm)
+        sums[:, 0] += item_sums(chunk, math.sqrt(1 - share) * scaled)
+        moments[-2] += sum_bounded_gains(gains)
         if share > 0:
-            tastes = others[:, -rank:]
-            directions = rows.features[:, -rank:].take(part.items, axis=0)
-            about = residual + np.einsum("kr,kr->k", directions, tastes)
-            scaled, gains = weighted_rows(part, about, np.ones_like(about), norm)
-            for column, direction in enumerate(normalise_rows(tastes).T, 1):
-                sums[:, column] += item_sums(part, math.sqrt(share) * scaled * direction)
-            unit = normalise_rows(rows.coefficients[:, -rank:])
-            moments[:-2] += (unit.T @ unit).ravel()
-            moments[-1] += bounded_gain(gains)
+            scaled, gains = weigh_rows(chunk, about_rest[:-1], np.ones(n_entries), norm)
+            for column, direction in enumerate(normalise_rows(user_factors[:-1]).T, 1):
+                sums[:, column] += item_sums(chunk, math.sqrt(share) * scaled * direction)
+            moments[-1] += sum_bounded_gains(gains)
     return sums, moments
-
-
-def bounded_gain(gains: Floats) -> float:
-    """Return the sum of the users' gains over MOST, at most 1 each.
-
-    Args:
-        gains: shape (users,).
-    """
-    return float((np.minimum(gains, MOST) / MOST).sum())
 
 
 @dataclass(frozen=True, eq=False)
 class ItemEffects:
-    """What is believed of the n items.
+    """What the releases so far say of the n items.
 
     Attributes:
         public: the public facts.
-        mean: of all users, in rating points.
-        doubt: the variance of the mean, in squared rating points.
-        raw: shape (n,), the sums of 1/sqrt(k) over an item's users, as released.
-        noise: the standard deviation of the noise on `raw`.
-        weights: shape (n,), of an item in a user's row.
-        effects: shape (n,), in rating points.
-        variances: shape (n,), of the effects, in squared rating points.
-        own: shape (OWN + 1,), the variances of users' coefficients and ratings, relative to the
-            usual ones.
-        features: shape (n, d), what is publicly known of the items.
+        mean: the mean of all users, in rating points.
+        mean_variance: the posterior variance of the mean, in squared rating points.
+        noisy_counts: shape (n,), the released sums of 1/sqrt(k) over an item's users.
+        count_noise: the standard deviation of the noise on `noisy_counts`.
+        weights: shape (n,), the weight of an item in a user's row.
+        effects: shape (n,), posterior means of the item effects, in rating points.
+        variances: shape (n,), their posterior variances, in squared rating points.
+        user_variances: shape (N_USER_COEFFICIENTS + 1,), the variances of users' coefficients and
+            of ratings about the regression, relative to the prior ones.
+        item_features: shape (n, d), the public features of the items.
     """
 
     public: PublicFacts
     mean: float
-    doubt: float
-    raw: Floats
-    noise: float
+    mean_variance: float
+    noisy_counts: Floats
+    count_noise: float
     weights: Floats
     effects: Floats
     variances: Floats
-    own: Floats = field(default_factory=lambda: np.ones(OWN + 1))
-    features: Floats = field(kw_only=True)
+    user_variances: Floats = field(default_factory=lambda: np.ones(N_USER_COEFFICIENTS + 1))
+    item_features: Floats = field(kw_only=True)
 
-    def most_rated(self, most: int) -> Ints | None:
-        """Return at most `most` items with the largest released counts, in increasing order.
+    def select_most_rated(self, max_items: int) -> Ints | None:
+        """Return the items with the largest released counts, in increasing order of their indices.
+
+        Args:
+            max_items: how many items are returned at most.
 
         Returns:
             Array of item indices; None: all items.
         """
-        if self.public.items <= most:
+        if self.public.items <= max_items:
             return None
-        return np.sort(np.argsort(-self.raw, kind="stable")[:most])
+        return np.sort(np.argsort(-self.noisy_counts, kind="stable")[:max_items])
 
     @classmethod
-    def counted(
+    def from_counts(
         cls,
         public: PublicFacts,
         mean: tuple[float, float],
-        raw: Floats,
-        noise: float,
+        noisy_counts: Floats,
+        count_noise: float,
         sums_noise: float,
-        features: Floats,
+        item_features: Floats,
     ) -> ItemEffects:
-        """Return what is known before any sum of ratings: no effects.
+        """Return what is known before any sum of ratings is released: all effects are zero.
 
         Args:
             public: the public facts.
             mean: the mean of all users and its variance, in rating points.
-            raw: shape (n,), the released counts.
-            noise: the standard deviation of the noise on them.
+            noisy_counts: shape (n,), the released counts.
+            count_noise: the standard deviation of the noise on them.
             sums_noise: the standard deviation of the noise on the sums to come, in rating points.
-            features: shape (n, d).
+            item_features: shape (n, d).
         """
         n = public.items
-        variance = (_EFFECT_SD * public.width) ** 2
-        weights = item_weights(
-            posterior_positive_mean(raw, noise), sums_noise / math.sqrt(variance)
+        variance = (_EFFECT_STD * public.width) ** 2
+        weights = compute_item_weights(
+            posterior_positive_mean(noisy_counts, count_noise), sums_noise / math.sqrt(variance)
         )
         return cls(
-            *(public, *mean, raw, noise, weights, np.zeros(n), np.full(n, variance)),
-            features=features,
+            *(public, *mean, noisy_counts, count_noise, weights, np.zeros(n)),
+            np.full(n, variance),
+            item_features=item_features,
         )
 
     @classmethod
-    def unknown(
-        cls, public: PublicFacts, features: Floats, mean: tuple[float, float] | None = None
+    def from_public(
+        cls, public: PublicFacts, item_features: Floats, mean: tuple[float, float] | None = None
     ) -> ItemEffects:
-        """Return what is known without any release: features, and every item is like any other.
+        """Return what is known without counts and sums: all items are alike but for features.
 
         Args:
             public: the public facts.
-            features: shape (n, d).
+            item_features: shape (n, d).
             mean: the mean of all users and its variance, in rating points; None: the middle of the
-                range.
+                range with its prior variance.
         """
-        n = public.items
-        mean = mean or mean_of_users(0.0, 0.0, math.inf, public)
-        return cls.counted(public, mean, np.ones(n), 1.0, public.width, features)
+        mean = mean or (public.middle, (_MEAN_STD * public.half_width) ** 2)
+        return cls.from_counts(
+            public, mean, np.ones(public.items), 1.0, public.width, item_features
+        )
 
     @property
     def counts(self) -> Floats:
-        """The believed counts, shape (n,), all above 0: the posterior mean under a flat prior."""
-        return posterior_positive_mean(self.raw, self.noise)
+        """The posterior means of the counts, shape (n,), all above 0; their prior is flat."""
+        return posterior_positive_mean(self.noisy_counts, self.count_noise)
 
     @property
-    def spread(self) -> float:
-        """The users per unit of count: the average of 1/sqrt(k) over ratings."""
-        return self.public.users / float(self.counts.sum())
+    def rating_variance(self) -> float:
+        """The variance that a unit of squared weight adds to a sum, in squared rating points.
 
-    @property
-    def variance(self) -> float:
-        """What a unit of squared weight adds to a sum's variance, in squared rating points."""
-        return self.spread * (_RATING_SD * self.public.width) ** 2
+        A unit of count stands for as many users as 1/sqrt(k) is on average over ratings.
+        """
+        users_per_count = self.public.users / float(self.counts.sum())
+        return users_per_count * (_RATING_STD * self.public.width) ** 2
 
-    def popularity(self) -> Floats:
+    def compute_popularity(self) -> Floats:
         """Return the log count about its mean over ratings, of standard deviation one at most.
 
-        Here counts are exponential beforehand: where noise drowns them, no item stands out.
+        Here the prior of counts is exponential, so that no item stands out where noise drowns them.
 
         Returns:
-            Array of shape (n,), cut at 3.
+            Array of shape (n,), clipped to -3..3.
         """
-        mean = max(float(self.raw.mean()), self.noise / math.sqrt(len(self.raw)))
-        counts = posterior_positive_mean(self.raw - self.noise**2 / mean, self.noise)
-        share, log = counts / counts.sum(), np.log(counts)
-        log = log - share @ log
-        found: Floats = np.clip(log / max(math.sqrt(float(share @ log**2)), 1.0), -3.0, 3.0)
-        return found
+        mean = max(
+            float(self.noisy_counts.mean()), self.count_noise / math.sqrt(len(self.noisy_counts))
+        )
+        counts = posterior_positive_mean(
+            self.noisy_counts - self.count_noise**2 / mean, self.count_noise
+        )
+        shares, logs = counts / counts.sum(), np.log(counts)
+        logs = logs - shares @ logs
+        popularity: Floats = np.clip(logs / max(math.sqrt(float(shares @ logs**2)), 1.0), -3.0, 3.0)
+        return popularity
 
-    def design(self, taste: Taste | None = None, slope_std: float = SLOPE_STD) -> Design:
+    def build_user_regression(
+        self, low_rank: LowRankFactors | None = None, slope_std: float = SLOPE_STD
+    ) -> UserRegression:
         """Return the regression of a user's ratings less mean and item effects.
 
-        The features are 1, popularity, the item effect about its mean, the public features about
-        theirs, and the directions of taste.
+        Its features are 1, popularity, the item effect about its mean, the public features about
+        theirs, and the low-rank factors.
 
         Args:
-            taste: the directions of taste; None: none.
-            slope_std: the standard deviation of a user's slopes on the public features, in widths
-                of the rating range.
+            low_rank: the low-rank factors of the items; None: none.
+            slope_std: the prior standard deviation of a user's slopes on the public features, in
+                widths of the rating range.
         """
         width, counts = self.public.width, self.counts
-        slope, facts = (x - counts @ x / counts.sum() for x in (self.effects, self.features))
-        features = np.column_stack([np.ones(len(slope)), self.popularity(), slope, facts])
-        # Variances of the users' intercepts and slopes before anything is known of them.
-        intercept = (_OWN_SD * width) ** 2 / OWN_PSEUDO + self.doubt
-        usual = np.array([intercept, (_OWN_TREND * width) ** 2, _OWN_SLOPE**2])
-        slope_variances = np.full(facts.shape[1], (slope_std * width) ** 2)
-        variances = np.concatenate([self.own[:OWN] * usual, slope_variances])
-        both = np.diag(1.0 / variances)
-        if taste is not None:
-            features = np.column_stack([features, taste.directions])
-            precision, (first, rank) = both, (len(both), len(taste.moments))
-            both = np.zeros((first + rank, first + rank))
-            both[:first, :first], both[first:, first:] = precision, np.linalg.inv(taste.moments)
-        noise = float(self.own[OWN]) * (_OWN_SD * width) ** 2
-        return Design(features, both, noise, self.mean + self.effects)
+        effects, item_features = (
+            x - counts @ x / counts.sum() for x in (self.effects, self.item_features)
+        )
+        columns = [np.ones(len(effects)), self.compute_popularity(), effects, item_features]
+        intercept_variance = (_USER_RATING_STD * width) ** 2 / USER_PSEUDO_RATINGS
+        prior_variances = np.array(
+            [
+                intercept_variance + self.mean_variance,
+                (_POPULARITY_SLOPE_STD * width) ** 2,
+                _EFFECT_SLOPE_STD**2,
+            ]
+        )
+        slope_variances = np.full(item_features.shape[1], (slope_std * width) ** 2)
+        variances = np.append(self.user_variances[:-1] * prior_variances, slope_variances)
+        precision, first = np.diag(1.0 / variances), len(variances)
+        if low_rank is not None:
+            columns.append(low_rank.item_factors)
+            precision = np.pad(precision, (0, len(low_rank.user_moments)))
+            precision[first:, first:] = np.linalg.inv(low_rank.user_moments)
+        noise_variance = float(self.user_variances[-1]) * (_USER_RATING_STD * width) ** 2
+        return UserRegression(
+            np.column_stack(columns), precision, noise_variance, self.mean + self.effects
+        )
 
 
-class Taste(NamedTuple):
-    """Directions in which users' tastes differ.
+class LowRankFactors(NamedTuple):
+    """Factors of items, with the prior of users' factors.
 
     Attributes:
-        directions: shape (n, r), in rating points.
-        moments: shape (r, r), positive definite: E u u' of a user's taste u.
+        item_factors: shape (n, r), in rating points.
+        user_moments: shape (r, r), positive definite: E u u' of a user's factors u.
     """
 
-    directions: Floats
-    moments: Floats
+    item_factors: Floats
+    user_moments: Floats
 
 
-def item_weights(counts: Floats, drowned: float) -> Floats:
-    """Return how much an item counts in a user's row: (N + drowned)^(-1/2).
+def compute_item_weights(counts: Floats, drowned_count: float) -> Floats:
+    """Return the weight of an item in a user's row: (N + drowned_count)^(-1/2).
 
-    Where noise is small, N^(-1/2) leaves the least error over ratings; more for items that it
-    drowns would be wasted. The weights are scaled to mean square one over ratings.
+    Where noise is small, N^(-1/2) leaves the least error over ratings; more weight for items that
+    noise drowns would be wasted. The weights are scaled to mean square one over ratings.
 
     Args:
         counts: N, shape (n,).
-        drowned: the noise of the sums over the standard deviation of the effects, the count at
-            which they are equal.
+        drowned_count: the noise of the sums over the standard deviation of the effects, which is
+            the count at which they are equal.
 
     Returns:
         Array of shape (n,).
     """
-    weights = 1.0 / np.sqrt(counts + drowned)
+    weights = 1.0 / np.sqrt(counts + drowned_count)
     return weights / math.sqrt(float(counts @ weights**2) / float(counts.sum()))
 
 
-def mean_of_users(
+def estimate_mean_of_users(
     total: float, count: float, noise: float, public: PublicFacts
 ) -> tuple[float, float]:
     """Estimate the mean of the users' means and its variance from noisy sums over users.
-
-    The mean has a prior standard deviation of a quarter of half the range.
 
     Args:
         total: the noisy sum of (mean - middle) / half width.
@@ -627,79 +755,82 @@ def mean_of_users(
         public: the public facts.
 
     Returns:
-        The mean in rating points, and its variance in squared rating points.
+        The mean in rating points, and its posterior variance in squared rating points.
     """
     count = min(max(count, public.users / 2), public.users)
-    found = min(max(total / count, -1.0), 1.0)
-    kept = 1.0 / (1.0 + (noise / count / _MEAN_SPREAD) ** 2)
-    variance = (1 - kept) * (_MEAN_SPREAD * public.half_width) ** 2
-    return public.middle + public.half_width * kept * found, variance
+    noisy_mean = min(max(total / count, -1.0), 1.0)
+    mean, variance = update_normal(noisy_mean, 1.0, (noise / count) ** 2, _MEAN_STD**2)
+    half_width = public.half_width
+    return public.middle + half_width * float(mean), float(variance) * half_width**2
 
 
-def believed_gain(total: float, noise: float, public: PublicFacts) -> float:
-    """Estimate the users' average gain, shrunk towards the usual one.
+def estimate_mean_gain(total: float, noise: float, public: PublicFacts) -> float:
+    """Estimate the users' average gain.
 
     Args:
-        total: the noisy sum of gains over MOST.
+        total: the noisy sum of gains over MAX_STATISTIC.
         noise: the standard deviation of its noise.
         public: the public facts.
     """
-    mean, noise = MOST * total / public.users, MOST * noise / public.users
-    prior, noisy = (_GAIN_SPREAD * _GAIN) ** 2, noise**2
-    found = (mean * prior + _GAIN * noisy) / (prior + noisy)
+    unit = MAX_STATISTIC / public.users
+    prior_variance = (_GAIN_STD * _USUAL_GAIN) ** 2
+    mean, _ = update_normal(unit * total, 1.0, (unit * noise) ** 2, prior_variance, _USUAL_GAIN)
     low, high = _GAIN_LIMITS
-    return min(max(found, low * _GAIN), high * _GAIN)
+    return min(max(float(mean), low * _USUAL_GAIN), high * _USUAL_GAIN)
 
 
-def with_sums(prior: ItemEffects, sums: Floats, noise: float, gain: float) -> ItemEffects:
-    """Return the effects, given each item's noisy weighted sum of users' residuals.
+def estimate_item_effects(
+    prior: ItemEffects, sums: Floats, noise: float, gain: float
+) -> ItemEffects:
+    """Return the item effects, given each item's noisy weighted sum of users' residuals.
 
-    S_j ~ N(n_j b_j, noise^2 + n_j a_j f spread s^2), n_j = N_j a_j f, about a trend of the effects
-    in the log of n_j and in what is publicly known; the spread about the trend, and of the slopes
-    on that, by the likelihood.
+    With counts N, weights a and the average gain f, S_j ~ N(n_j b_j, noise^2 + n_j a_j f v), where
+    n_j = N_j a_j f and v is `rating_variance`. The effects b are normal about a trend in the log of
+    n_j and in the public features. Their standard deviation about the trend, and that of the slopes
+    on the features, maximise the marginal likelihood on a grid.
 
     Args:
-        prior: what was believed before.
+        prior: what is known of the items so far.
         sums: S, shape (n,), in rating points.
         noise: the standard deviation of the noise on S.
         gain: f, the average gain of the users.
     """
     width = prior.public.width
     reach = prior.counts * prior.weights * gain
-    variance = (noise**2 + reach * prior.weights * gain * prior.variance) / reach**2
-    seen = sums / reach
-    log = np.log(reach)
-    log = (log - log.mean()) / max(float(log.std()), 1e-9)
-    trend = np.hstack([np.vander(log, 3, increasing=True), prior.features])
-    known = prior.features.shape[1]
+    noise_variances = (noise**2 + reach * prior.weights * gain * prior.rating_variance) / reach**2
+    noisy_effects = sums / reach
+    logs = np.log(reach)
+    logs = (logs - logs.mean()) / max(float(logs.std()), 1e-9)
+    trend = np.hstack([np.vander(logs, 3, increasing=True), prior.item_features])
+    n_features = prior.item_features.shape[1]
     best = -math.inf
-    for slope in _FACT_TRENDS if known else _FACT_TRENDS[:1]:
-        precision = np.diag(1.0 / (np.array([*_TREND_SDS, *[slope] * known]) * width) ** 2)
-        for tau in (_EFFECT_SD * width * _GRID) ** 2:
-            weight = 1.0 / (variance + tau)
-            normal = trend.T @ (trend * weight[:, None]) + precision
-            slopes = np.linalg.solve(normal, trend.T @ (weight * seen))
-            mean = trend @ slopes
-            usual = (_EFFECT_SD * width) ** 2 / tau
-            likelihood = np.log(weight).sum() - weight @ (seen - mean) ** 2
-            likelihood += _EFFECT_PSEUDO * (math.log(usual) - usual) - np.linalg.slogdet(normal)[1]
-            if known:
-                squares = np.diag(precision)[-known:]
-                likelihood += np.log(squares).sum() - squares @ slopes[-known:] ** 2
+    for slope_std in _FEATURE_TREND_STDS if n_features else _FEATURE_TREND_STDS[:1]:
+        stds = np.array([*_TREND_STDS, *[slope_std] * n_features]) * width
+        for variance in (_EFFECT_STD * width * _EFFECT_STD_GRID) ** 2:
+            precisions = 1.0 / (noise_variances + variance)
+            normal = trend.T @ (trend * precisions[:, None]) + np.diag(stds**-2)
+            slopes = np.linalg.solve(normal, trend.T @ (precisions * noisy_effects))
+            means = trend @ slopes
+            ratio = (_EFFECT_STD * width) ** 2 / variance
+            # Twice the log likelihood, with the slopes integrated over their prior.
+            likelihood = 2 * normal_log_likelihood(noisy_effects - means, 1 / precisions)
+            likelihood += _EFFECT_PSEUDO_COUNT * (math.log(ratio) - ratio)
+            likelihood -= np.linalg.slogdet(normal)[1]
+            likelihood += 2 * normal_log_likelihood(slopes[3:], stds[3:] ** 2)
             if likelihood > best:
                 best = likelihood
-                effects = mean + tau * weight * (seen - mean)
-                left = tau * variance * weight
-    return replace(prior, effects=effects, variances=left)
+                best_effects = noisy_effects, 1.0, noise_variances, variance, means
+    effects, variances = update_normal(*best_effects)
+    return replace(prior, effects=effects, variances=variances)
 
 
-def refined(
+def refine_item_effects(
     prior: ItemEffects, sums: Floats, noise: float, gain: float, share: float
 ) -> ItemEffects:
-    """Return the effects after noisy weighted sums of residuals about them (a Kalman update).
+    """Return the item effects after noisy weighted sums of residuals about them.
 
     Args:
-        prior: what was believed before.
+        prior: what is known of the items so far.
         sums: shape (n,), in rating points.
         noise: the standard deviation of the noise on the sums.
         gain: the average gain of the users.
@@ -707,124 +838,96 @@ def refined(
     """
     root = math.sqrt(share)
     reach = root * prior.counts * prior.weights * gain
-    variance = noise**2 + root * reach * prior.weights * gain * prior.variance
-    total = reach**2 * prior.variances + variance
-    step = reach * prior.variances / total
-    return replace(
-        prior,
-        effects=prior.effects + step * sums,
-        variances=prior.variances * variance / total,
-    )
+    noise_variances = noise**2 + root * reach * prior.weights * gain * prior.rating_variance
+    changes, variances = update_normal(sums, reach, noise_variances, prior.variances)
+    return replace(prior, effects=prior.effects + changes, variances=variances)
 
 
-def with_own(prior: ItemEffects, sums: Floats, noise: float) -> ItemEffects:
-    """Return how much users differ, from noisy `Design.differences`.
+def estimate_user_variances(prior: ItemEffects, sums: Floats, noise: float) -> ItemEffects:
+    """Return the item effects with how much users differ, from noisy sums over users.
 
     Args:
-        prior: what was believed before.
-        sums: shape (2, OWN + 1).
+        prior: what is known so far.
+        sums: shape (2, N_USER_COEFFICIENTS + 1), as of `UserRegression.sum_coefficient_variation`.
         noise: the standard deviation of the noise on the sums.
     """
-    above, below = MOST * sums[0], np.maximum(sums[1], 0.0)
-    doubt = (MOST * noise / _OWN_SPREAD) ** 2
-    found = (above * below + doubt) / (below**2 + doubt)
-    return replace(prior, own=np.clip(prior.own * found, *_OWN_LIMITS))
+    ratios, _ = update_normal(
+        MAX_STATISTIC * sums[0],
+        np.maximum(sums[1], 0.0),
+        (MAX_STATISTIC * noise) ** 2,
+        _USER_VARIANCE_STD**2,
+        prior_mean=1.0,
+    )
+    variances = np.clip(prior.user_variances * ratios, *_USER_VARIANCE_LIMITS)
+    return replace(prior, user_variances=variances)
 
 
-def taste_share(items: ItemEffects, clip: float, mu: float) -> float:
-    """Return the share of a round that goes into taste, by how far it would stand out of the noise.
+def choose_low_rank_share(item_effects: ItemEffects, clip: float, mu: float) -> float:
+    """Return the share of a round that goes into low-rank factors, by how clear they would be.
 
-    rho = sum of squared counts less their noise, times the squared standard deviation of taste,
-    over the noise of the whole budget on rows of norm `clip`. The share is 0 below rho = 8.
+    rho is the sum of squared counts less their noise, times the squared standard deviation of the
+    low-rank part, over the noise of the whole budget on rows of norm `clip`. The share is 0 below
+    rho = 8.
 
     Args:
-        items: what is believed of the items.
+        item_effects: the item effects, with the released counts.
         clip: the l2 norm of a row, in rating points.
         mu: the whole budget.
     """
-    energy = max(float((items.raw**2).sum()) - len(items.raw) * items.noise**2, 0.0)
-    rho = energy * (_TASTE_SD * items.public.width * mu / clip) ** 2 / len(items.raw)
-    return min(rho / (rho + _TASTE_HALF), _TASTE_MOST) if rho >= _TASTE_LEAST else 0.0
+    counts, width = item_effects.noisy_counts, item_effects.public.width
+    energy = max(float((counts**2).sum()) - len(counts) * item_effects.count_noise**2, 0.0)
+    rho = energy * (_LOW_RANK_STD * width * mu / clip) ** 2 / len(counts)
+    return min(rho / (rho + _HALF_RHO), _MAX_LOW_RANK_SHARE) if rho >= _MIN_RHO else 0.0
 
 
-def first_taste(items: ItemEffects, random: Floats) -> Taste:
-    """Return directions to begin with: popularity, the effects, then random ones.
+def start_low_rank(item_effects: ItemEffects, random: Floats) -> LowRankFactors:
+    """Return low-rank factors to begin with: popularity, the item effects, then random ones.
 
     Args:
-        items: what is believed of the n items.
+        item_effects: the item effects.
         random: shape (n, r), N(0, 1).
     """
-    directions = random.copy()
-    spread = max(float(items.effects.std()), 1e-9 * items.public.width)
-    start = np.column_stack([items.popularity(), (items.effects - items.effects.mean()) / spread])
-    width = min(2, directions.shape[1])
-    directions[:, :width] = start[:, :width]
-    rank = directions.shape[1]
-    return Taste(_EFFECT_SD * items.public.width * directions, np.eye(rank) / rank)
+    factors, rank, width = random.copy(), random.shape[1], item_effects.public.width
+    effects = item_effects.effects
+    standardised = (effects - effects.mean()) / max(float(effects.std()), 1e-9 * width)
+    start = np.column_stack([item_effects.compute_popularity(), standardised])[:, :rank]
+    factors[:, : start.shape[1]] = start
+    return LowRankFactors(_EFFECT_STD * width * factors, np.eye(rank) / rank)
 
 
-def taste_from(
-    items: ItemEffects, sums: Floats, noise: float, gain: float, moments: Floats
-) -> Taste:
-    """Estimate directions of taste from noisy sums of residuals times the users' unit vectors.
+def estimate_low_rank(
+    item_effects: ItemEffects, sums: Floats, noise: float, gain: float, moments: Floats
+) -> LowRankFactors:
+    """Estimate low-rank factors from noisy sums of residuals times the users' unit vectors.
 
-    Row j ~ N(n_j K v_j, noise^2 I + n_j f spread s^2 K), n_j = N_j f, where v_j ~ N(0, G) and K =
-    moments; G by EM. Directions that noise drowns come out as nothing.
+    With n_j = N_j f and v the `rating_variance`, row j is N(n_j K q_j, noise^2 I + n_j f v K).
+    Directions that noise drowns come out as zero.
 
     Args:
-        items: what is believed of the n items.
+        item_effects: the item effects.
         sums: shape (n, r), in rating points.
         noise: the standard deviation of the noise on the sums.
         gain: f, the average gain of the users.
-        moments: K, shape (r, r), the mean of u u' over users.
+        moments: K, shape (r, r), the noisy mean of u u' over users.
     """
-    rank = len(moments)
     values, basis = np.linalg.eigh(0.5 * (moments + moments.T))
-    values = np.clip(values, 0.1 / rank, 1.0)
-    moments = (basis * values) @ basis.T
-    reach = items.counts[:, None] * gain
-    variance = noise**2 + reach * gain * items.variance * values
-    precision = (reach * values) ** 2 / variance  # n x r, in the eigenbasis of K
-    target = reach * values / variance * (sums @ basis)
-    prior = (_EFFECT_SD * items.public.width) ** 2
-    found = normal_means(precision[:, :, None] * np.eye(rank), target, prior)
-    return Taste(found @ basis.T, moments)
+    values = np.clip(values, 0.1 / len(moments), 1.0)
+    reach = item_effects.counts[:, None] * gain
+    factors = _estimate_factors(
+        reach * values,
+        basis,
+        sums,
+        noise**2,
+        gain * item_effects.rating_variance,
+        (_EFFECT_STD * item_effects.public.width) ** 2,
+    )
+    return LowRankFactors(factors, (basis * values) @ basis.T)
 
 
-def normal_means(precisions: Floats, targets: Floats, prior: float) -> Floats:
-    """Return posterior means of rows v ~ N(0, G), G by EM from prior x I.
-
-    Rows that say no more than noise would are shrunk to nothing.
-
-    Args:
-        precisions: P, shape (n, r, r), of each row's likelihood exp(t'v - v'Pv/2).
-        targets: t, shape (n, r).
-        prior: the variance at which EM starts.
-
-    Returns:
-        Array of shape (n, r).
-    """
-    rank = targets.shape[1]
-    spread, least = prior * np.eye(rank), 1e-6 * prior * np.eye(rank)
-    by_row = np.ascontiguousarray(precisions.transpose(1, 2, 0))
-    for _ in range(_ROUNDS):
-        check_cancelled()
-        left = np.linalg.inv(spread)[:, :, None] + by_row
-        for k in range(rank):  # Gauss-Jordan on all rows at once, faster than one after the other
-            column, scale = left[:, k].copy(), 1.0 / left[k, k]
-            row = left[k] * scale
-            left -= column[:, None] * row
-            left[k], left[:, k], left[k, k] = row, -column * scale, scale
-        found = np.einsum("ijn,nj->ni", left, targets)
-        spread = (found.T @ found + left.sum(axis=2)) / len(found) + least
-    return np.asarray(found)
-
-
-def noisy_factors(squares: Floats, moments: Floats, noise: float, width: float) -> Floats:
+def estimate_item_factors(squares: Floats, moments: Floats, noise: float, width: float) -> Floats:
     """Estimate item factors from noisy normal equations, shrunk by what the noise says.
 
-    b_j ~ N(A_j v_j, noise^2 I + s^2 A_j) and v_j ~ N(0, G), G by EM from I, as users' factors are
-    in rating points.
+    b_j ~ N(A_j q_j, noise^2 I + s^2 A_j) with the item factors q_j ~ N(0, G).
 
     Args:
         squares: A, shape (n, r, r), positive semidefinite.
@@ -836,62 +939,72 @@ def noisy_factors(squares: Floats, moments: Floats, noise: float, width: float) 
         Array of shape (n, r).
     """
     values, basis = np.linalg.eigh(squares)
-    values = np.maximum(values, 0.0)
-    each = values / (noise**2 + (_RATING_SD * width) ** 2 * values)
-    precisions = np.einsum("nij,nj,nkj->nik", basis, each * values, basis, optimize=True)
-    targets = np.einsum("nij,nj,nkj,nk->ni", basis, each, basis, moments, optimize=True)
-    return normal_means(precisions, targets, 1.0)
+    values, rating_variance = np.maximum(values, 0.0), (_RATING_STD * width) ** 2
+    # EM starts from 1, as users' factors are in rating points.
+    return _estimate_factors(values, basis, moments, noise**2, rating_variance, 1.0)
 
 
-def without_noise(values: Floats, edge: float) -> Floats:
-    """Take the noise out of eigenvalues of a symmetric matrix; those that it drowns become 0.
-
-    Above the edge the result is sqrt(x^2 - edge^2), which is optimal in Frobenius norm as the
-    matrix grows (Gavish, Donoho 2017, for Wigner noise).
+def _estimate_factors(
+    values: Floats,
+    basis: Floats,
+    sums: Floats,
+    noise_variance: float,
+    rating_variance: float,
+    start_variance: float,
+) -> Floats:
+    """Return posterior means of factors q ~ N(0, G), given sums ~ N(A q, v I + s^2 A) of each item.
 
     Args:
-        values: shape (k,).
-        edge: the largest eigenvalue of the noise alone.
+        values: shape (n, r), the eigenvalues of A.
+        basis: shape (n, r, r), the eigenvectors of A, or (r, r) where all items share them.
+        sums: shape (n, r).
+        noise_variance: v.
+        rating_variance: s^2.
+        start_variance: the variance of a factor at which expectation-maximisation starts.
 
     Returns:
-        Array of shape (k,).
+        Array of shape (n, r).
     """
-    above = values > _WOBBLE * edge
-    return np.where(above, np.sqrt(np.maximum(values**2 - edge**2, 0.0)), 0.0)
+    weights, transposed = values / (noise_variance + rating_variance * values), basis.mT
+    precisions = (basis * (weights * values)[:, None]) @ transposed
+    targets = (weights[:, None] * (sums[:, None] @ basis)) @ transposed
+    return fit_normal_prior(precisions, targets[:, 0], start_variance)
 
 
-def taste_of_gram(
-    items: ItemEffects,
+def estimate_low_rank_from_gram(
+    item_effects: ItemEffects,
     values: Floats,
     vectors: Floats,
     edge: float,
-    pairs: float,
+    n_pairs: float,
     columns: Ints | None = None,
-) -> Taste | None:
-    """Estimate directions of taste from a noisy Gram matrix of the users' residual rows.
+) -> LowRankFactors | None:
+    """Estimate low-rank factors from a noisy Gram matrix of the users' residual rows.
 
     Args:
-        items: what is believed of the items.
-        values: shape (k,), leading eigenvalues of what is off its diagonal: only that tells of
-            taste.
-        vectors: shape (n_columns, k), their vectors.
+        item_effects: the item effects.
+        values: shape (k,), leading eigenvalues of the matrix off its diagonal, as only that holds
+            low-rank factors.
+        vectors: shape (n_columns, k), their eigenvectors.
         edge: the largest eigenvalue of the noise.
-        pairs: the (weighted) number of pairs of ratings in the matrix, spread over items as N_j
+        n_pairs: the (weighted) number of pairs of ratings in the matrix, spread over items as N_j
             N_k.
-        columns: shape (n_columns,), the items that the matrix is about; None: all.
+        columns: shape (n_columns,), the items of the matrix; None: all.
 
     Returns:
-        The taste; None where everything is noise.
+        The factors; None where everything is noise.
     """
-    strength = without_noise(values, edge)
-    kept = strength > 0
-    if not kept.any():
+    strengths = shrink_eigenvalues(values, edge)
+    is_clear = strengths > 0
+    if not is_clear.any():
         return None
-    strength, vectors = strength[kept], vectors[:, kept]
-    counts = items.counts if columns is None else items.counts[columns]
-    reach = math.sqrt(max(pairs, 1.0)) * counts / float(counts.sum())
-    seen = vectors * np.sqrt(strength)  # about reach x direction
-    noise = (edge / 2) ** 2 / len(vectors) / strength
-    prior = (seen**2).sum(axis=0) / float(reach @ reach)
-    directions = seen * reach[:, None] / (reach[:, None] ** 2 + noise / prior)
-    return Taste(scatter_rows(directions, columns, items.public.items), np.eye(kept.sum()))
+    strengths, vectors = strengths[is_clear], vectors[:, is_clear]
+    counts = item_effects.counts if columns is None else item_effects.counts[columns]
+    reach = math.sqrt(max(n_pairs, 1.0)) * counts / float(counts.sum())
+    noisy_factors = vectors * np.sqrt(strengths)  # about reach x factor
+    noise_variances = (edge / 2) ** 2 / len(vectors) / strengths
+    prior_variances = (noisy_factors**2).sum(axis=0) / float(reach @ reach)
+    factors, _ = update_normal(noisy_factors, reach[:, None], noise_variances, prior_variances)
+    return LowRankFactors(
+        scatter_rows(factors, columns, item_effects.public.items), np.eye(len(strengths))
+    )

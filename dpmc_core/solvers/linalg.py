@@ -179,6 +179,25 @@ class Pattern:
             yield slice(start, stop), span, chunk
             start = stop
 
+    def iter_similar_rows(self) -> Iterator[tuple[Ints, Ints]]:
+        """Iterate over groups of rows of similar length, which are padded to one length.
+
+        A row's own length alone decides its padding, which is at most an eighth.
+
+        Yields:
+            The k rows of a group, and the indices of their entries, shape (k, length), where
+            n_entries stands for no entry.
+        """
+        _, exponents = np.frexp(self.counts)
+        steps = 2 ** np.maximum(exponents - 4, 0)
+        lengths = -(-self.counts // steps) * steps
+        order = np.argsort(lengths, kind="stable")
+        distinct, starts = np.unique(lengths[order], return_index=True)
+        for length, rows in zip(distinct, np.split(order, starts[1:]), strict=True):
+            positions = np.arange(length)
+            index = self.indptr[rows][:, None] + positions
+            yield rows, np.where(positions < self.counts[rows, None], index, len(self.items))
+
     def sample_product(self, left: Floats, right: Floats, out: Floats | None = None) -> Floats:
         """Return the entries of left @ right' at the observed pairs.
 

@@ -17,14 +17,15 @@ from numpy.typing import NDArray
 from dpmc_core.arrays import Floats, Sparse
 from dpmc_core.model import Factors, Step, Steps
 from dpmc_core.ratings import PublicFacts
+from dpmc_core.solvers.empirical_bayes import (
+    estimate_variance,
+    normal_log_likelihood,
+    truncated_normal_moments,
+    update_normal,
+)
 from dpmc_core.solvers.linalg import Pattern, cancellable_operator
 from dpmc_core.solvers.one_bit import SignReports
-from dpmc_core.solvers.rows import (
-    factors_with_offsets,
-    item_sums,
-    row_sums,
-    truncated_normal_moments,
-)
+from dpmc_core.solvers.rows import factors_with_offsets, item_sums, row_sums
 from dpmc_core.stopping import call_cancellable, check_cancelled
 
 _TINY = 1e-12
@@ -261,8 +262,8 @@ class _SidePosterior:
         if fit_centre:
             self.centre = effects / (k + _PSEUDO_ROWS)
         squared_deviations = squared_sums[-1] - 2 * self.centre * effects + k * self.centre**2
-        self.variance[-1] = (squared_deviations + _PSEUDO_ROWS * self.pseudo_variance) / (
-            k + _PSEUDO_ROWS
+        self.variance[-1] = estimate_variance(
+            squared_deviations, k, self.pseudo_variance, _PSEUDO_ROWS
         )
         squared_errors: Floats = np.einsum("kij,kij->k", data, self.second)
         squared_errors -= 2 * np.einsum("ki,ki->k", self.mean, moments)
@@ -455,7 +456,8 @@ class PatternFeatures(NamedTuple):
             covariance = np.linalg.inv(gram + np.diag(1 / variance[block_index]))
             coefficients = covariance @ moments
             second = coefficients**2 + np.diag(covariance)
-            variance = (np.bincount(block_index, second, minlength=9) + 2 * 0.001) / (count + 2)
+            square_sums = np.bincount(block_index, second, minlength=9)
+            variance = estimate_variance(square_sums, count, 0.001, 2)
         return np.asarray(coefficients.reshape(p, q))
 
 
@@ -515,9 +517,10 @@ class UserItemEffects(NamedTuple):
                     sides[axis], posterior_variance[other_axis][sides[other_axis]], len(has_entries)
                 )[has_entries]
                 y, v = sums / count, (noise + sum_variance / count) / count
-                variance[axis] = t = _estimate_prior_variance(y, v)
-                mean[axis][has_entries] = y * t / (t + v)
-                posterior_variance[axis][has_entries] = v * t / (t + v)
+                variance[axis] = _estimate_prior_variance(y, v)
+                mean[axis][has_entries], posterior_variance[axis][has_entries] = update_normal(
+                    y, 1.0, v, variance[axis]
+                )
         return cls(mean[0], mean[1], (variance[0], variance[1]))
 
     def predict(self, pattern: Pattern) -> Floats:
@@ -537,10 +540,7 @@ def _estimate_prior_variance(values: Floats, noise_variances: Floats) -> float:
     """
     logs = np.linspace(math.log(1e-4), 0.0, 40)
     log_posterior = np.array(
-        [
-            -np.sum(np.log(t + noise_variances) + values**2 / (t + noise_variances)) / 2
-            for t in np.exp(logs)
-        ]
+        [normal_log_likelihood(values, t + noise_variances) for t in np.exp(logs)]
     )
     log_posterior -= (logs - math.log(_SIGN_EFFECT)) ** 2 / 2
     return math.exp(np.average(logs, weights=np.exp(log_posterior - log_posterior.max())))
@@ -988,13 +988,14 @@ def shrink_effects(
     variance = _EFFECT_STD**2
     for _ in range(500):
         check_cancelled()
-        shrinkage = counts * variance / ((counts**2 + count_variances) * variance + noise_variances)
-        effects = shrinkage * rating_sums
-        posterior_variances = variance * (1 - shrinkage * counts)
+        effects, posterior_variances = update_normal(
+            rating_sums, counts, noise_variances, variance, factor_variance=count_variances
+        )
         previous_variance = variance
+        square_sum = np.sum(effects**2 + posterior_variances)
         variance = float(
-            np.sum(effects**2 + posterior_variances) + _PRIOR_EFFECTS * _EFFECT_STD**2
-        ) / (len(rating_sums) + _PRIOR_EFFECTS)
+            estimate_variance(square_sum, len(rating_sums), _EFFECT_STD**2, _PRIOR_EFFECTS)
+        )
         if abs(variance - previous_variance) <= 1e-5 * previous_variance:
             break
     return effects, posterior_variances
@@ -1032,9 +1033,9 @@ def estimate_mean_rating(
     )
     count, count_variance = float(means[0]), float(variances[0])
     noise = n_cells * noise_model.sum_variance + count * noise_model.rating_variance
-    prior = _MEAN_STD**2
-    shrinkage = count * prior / max((count**2 + count_variance) * prior + noise, _MIN_VALUE)
-    return MeanEstimate(shrinkage * score_sum / noise_model.genuine_probability, count)
+    rating_sum = score_sum / noise_model.genuine_probability
+    mean, _ = update_normal(rating_sum, count, noise, _MEAN_STD**2, factor_variance=count_variance)
+    return MeanEstimate(float(mean), count)
 
 
 def estimate_from_reports(reported: Sparse, noise_model: NoiseModel, public: PublicFacts) -> Steps:
@@ -1186,8 +1187,8 @@ def _estimate_effect_sums(
     noise = noise_model.count_variance * float(centred @ centred)
     signal = max(float(raw_sums @ raw_sums) - noise * len(raw_sums), 0.0)
     prior = signal / max(float(side.counts.sum()), 1.0) * side.counts
-    weight = prior / np.maximum(prior + noise, np.finfo(float).tiny)
-    return mean * side.counts + weight * raw_sums, weight * noise
+    deviations, variances = update_normal(raw_sums, 1.0, noise, prior)
+    return mean * side.counts + deviations, variances
 
 
 def _find_min_product(reports: _ScoredReports, users: Floats, items: Floats) -> float:

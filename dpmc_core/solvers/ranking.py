@@ -21,8 +21,9 @@ from numpy.typing import ArrayLike, NDArray
 from dpmc_core.arrays import Floats, Ints, Sparse
 from dpmc_core.model import Factors, Model
 from dpmc_core.ratings import Ratings
+from dpmc_core.solvers.empirical_bayes import posterior_positive_mean
 from dpmc_core.solvers.linalg import Pattern, invert_upper_triangle
-from dpmc_core.solvers.rows import gram, normalise_rows, posterior_positive_mean
+from dpmc_core.solvers.rows import gram, normalise_rows
 from dpmc_core.stopping import check_cancelled
 
 BLOCK = 2_000_000  # scores, or pairs of items, held at once: 16 MB

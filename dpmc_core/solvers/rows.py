@@ -31,7 +31,6 @@ _MANY_COLUMNS = 9  # from so many columns on, a sparse product sums faster than 
 _SPARSE_COST = 250.0  # cost of a multiplication in a sparse product, relative to a dense one
 _ITEM_STD = 0.1  # standard deviation of item means, in widths of the rating range
 _RATING_STD = 0.2  # standard deviation of the ratings of one item, in the same unit
-_GAIN_PRIOR = 0.3  # prior probability that an item feature helps
 
 
 @dataclass(frozen=True, eq=False)
@@ -631,69 +630,3 @@ def shrink_item_means(sums: Floats, counts: Floats) -> Floats:
         Array of shape (n,), in rating points.
     """
     return sums / (counts + (_RATING_STD / _ITEM_STD) ** 2)
-
-
-def feature_gain_probability(
-    released: Floats, noise: float, mean: float, std: float, null_std: float
-) -> Floats:
-    """Return the posterior probability that each public feature helps users, from released gains.
-
-    The released gain of a feature is N(mean, std^2) where it helps and N(0, null_std^2) where it
-    does not, each plus the noise of the release.
-
-    Args:
-        released: shape (n_features,), gains averaged over users.
-        noise: the standard deviation of the noise on a gain.
-        mean: the mean gain of a feature that helps.
-        std: the standard deviation of that gain.
-        null_std: the standard deviation of the gain of a feature that does not help.
-
-    Returns:
-        Array of shape (n_features,), probabilities.
-    """
-    gain_variance = std**2 + noise**2
-    null_variance = null_std**2 + noise**2
-    # The logarithm of the ratio of both densities, and then of the prior odds.
-    log_odds = 0.5 * (released**2 / null_variance - (released - mean) ** 2 / gain_variance)
-    log_odds += math.log(_GAIN_PRIOR / (1 - _GAIN_PRIOR)) + 0.5 * math.log(
-        null_variance / gain_variance
-    )
-    probabilities: Floats = 1 / (1 + np.exp(-np.clip(log_odds, -30, 30)))
-    return probabilities
-
-
-def truncated_normal_moments(mean: Floats, std: float) -> tuple[Floats, Floats]:
-    """Return the means and variances of normal variables that are known to be positive.
-
-    Args:
-        mean: shape (k,), the means before that is known.
-        std: their standard deviation before that is known.
-
-    Returns:
-        Two arrays of shape (k,), the means and the variances.
-    """
-    from scipy.special import log_ndtr
-
-    if std == 0:
-        return np.maximum(mean, 0.0), np.zeros(len(mean))
-    z = mean / std
-    # The inverse Mills ratio phi(z) / Phi(z), by logarithms so that nothing underflows.
-    mills = np.exp(-0.5 * z * z - 0.5 * math.log(2 * math.pi) - log_ndtr(z))
-    variance = np.maximum(std**2 * (1 - mills * (z + mills)), 0.0)
-    return np.maximum(std * (z + mills), 0.0), variance
-
-
-def posterior_positive_mean(noisy: Floats, noise_std: float, min_stds: float = 1e-3) -> Floats:
-    """Return the mean of numbers that are at least 0, given each with noise N(0, noise_std^2).
-
-    The prior is flat above 0.
-
-    Args:
-        noisy: shape (k,).
-        noise_std: the standard deviation of the noise.
-        min_stds: the smallest mean that is returned, in standard deviations of the noise.
-
-    Returns:
-        Array of shape (k,), above 0.
-    """
-    return np.maximum(truncated_normal_moments(noisy, noise_std)[0], min_stds * noise_std)

@@ -19,18 +19,18 @@ from dpmc_core.problem import build_problem, create_generator
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers import effects
 from dpmc_core.solvers.effects import (
-    _LARGEST_FACTOR,
-    MOST,
-    Design,
+    _MAX_STRETCH,
+    MAX_STATISTIC,
     ItemEffects,
     UserModels,
-    bounded_gain,
-    item_weights,
-    taste_of_gram,
-    weighted_rows,
-    with_own,
-    without_noise,
+    UserRegression,
+    compute_item_weights,
+    estimate_low_rank_from_gram,
+    estimate_user_variances,
+    sum_bounded_gains,
+    weigh_rows,
 )
+from dpmc_core.solvers.empirical_bayes import shrink_eigenvalues
 from dpmc_core.solvers.linalg import Pattern
 from tests.replay import fit_model, l2_distance, measure_changes, predict_all, record_fit
 
@@ -148,7 +148,7 @@ def test_the_worst_rows_come_within_five_percent_of_every_bound(id):
         row: record_fit(mechanism, make_quiet_ratings(row), replayed=answers) for row in WORST
     }
     # The second gain of a round is of equal weights: no more than a row may be stretched by.
-    second_gain = (_LARGEST_FACTOR / MOST) ** 2
+    second_gain = (_MAX_STRETCH / MAX_STATISTIC) ** 2
     reachable = {c: math.sqrt(n + second_gain) for c, n in ((USER_EMPTIED, 2), (USER_REPLACED, 3))}
     stated = {p.release.query: p.release.sensitivity for p in answers}
     for change in reachable:
@@ -284,41 +284,78 @@ def test_no_method_falls_below_the_users_own_means(epsilon):
 # --- estimators -----------------------------------------------------------------------------------
 
 
+def collect_left_out(regression, entries, values):
+    """The residual of each entry and the coefficients, both from the row's other entries."""
+    d = len(regression.precision)
+    left_out = np.empty((len(values), 1 + d))
+    for users, chunk, groups in regression.iter_chunks(entries, values):
+        offset = entries.indptr[users.start]
+        for group in groups:
+            is_entry = group.entry_index < len(chunk.items)
+            residuals = group.leave_one_out()
+            coefficients = group.leave_one_out_coefficients(residuals, d)
+            rows = np.concatenate([residuals[..., None], coefficients], axis=2)
+            left_out[offset + group.entry_index[is_entry]] = rows[is_entry]
+    return left_out
+
+
 def test_the_regression_without_a_cell_is_the_one_on_the_others():
     rng = np.random.default_rng(3)
-    design = Design(rng.normal(size=(9, 3)), np.diag([1.0, 2.0, 3.0]), 0.7)
-    ratings = draw_ratings(6, 9, 30, seed=3)
-    cells, values = Pattern.from_ratings(ratings), rng.normal(size=30)
-    left_out = [block.left_out() for block in design.blocks(cells, values)]
-    residual, coefficients = (np.concatenate(blocks) for blocks in zip(*left_out, strict=True))
-    for k in range(30):
-        keep = (cells.users == cells.users[k]) & (np.arange(30) != k)
-        x, y = design.features[cells.items[keep]], values[keep]
-        expected = np.linalg.solve(x.T @ x + 0.7 * design.precision, x.T @ y)
-        assert np.allclose(coefficients[k], expected)
-        assert np.isclose(residual[k], values[k] - design.features[cells.items[k]] @ expected)
+    regression = UserRegression(rng.normal(size=(40, 3)), np.diag([1.0, 2.0, 3.0]), 0.7)
+    ratings = draw_ratings(6, 40, 120, seed=3)
+    assert np.diff(ratings.indptr).max() > 16  # a row long enough to be padded
+    cells, values = Pattern.from_ratings(ratings), rng.normal(size=120)
+    left_out = collect_left_out(regression, cells, values)
+    for k in range(120):
+        keep = (cells.users == cells.users[k]) & (np.arange(120) != k)
+        x, y = regression.item_features[cells.items[keep]], values[keep]
+        expected = np.linalg.solve(x.T @ x + 0.7 * regression.precision, x.T @ y)
+        assert np.allclose(left_out[k, 1:], expected)
+        assert np.isclose(
+            left_out[k, 0], values[k] - regression.item_features[cells.items[k]] @ expected
+        )
 
 
 def test_rows_with_few_cells_are_solved_by_their_cells_to_the_same_answers(monkeypatch):
     """A row's answers depend on that row alone, whichever way it is solved."""
     rng = np.random.default_rng(5)
+    public = PublicFacts(users=40, items=9, low=1, high=5, features=(("a", 8), ("b", 5)))
     precision = np.diag(rng.uniform(0.5, 40.0, 16))
-    design = Design(rng.normal(size=(9, 16)), precision, 0.7, rng.normal(size=9))
-    ratings = draw_ratings(40, 9, 120, seed=5)
+    regression = UserRegression(rng.normal(size=(9, 16)), precision, 0.7, rng.normal(size=9))
+    ratings = replace(draw_ratings(40, 9, 120, seed=5), public=public)
     cells, values = Pattern.from_ratings(ratings), 2 * rng.normal(size=120)
     assert {0, 1, 2, 3, 4} <= set(cells.counts.tolist())
     assert cells.counts.max() > 4
 
     def answers():
-        blocks = list(design.blocks(cells, values))
-        left_out = [np.column_stack([r, o]) for r, o in (block.left_out() for block in blocks)]
-        statistics = design.coefficients(cells, values), design.differences(cells, values, 3)
-        return *statistics, *left_out
+        averages = UserModels.from_public(public).average_regressions(
+            regression, cells, values, regression.item_offsets
+        )
+        return (
+            regression.fit_coefficients(cells, values),
+            regression.sum_coefficient_variation(cells, values, 3),
+            collect_left_out(regression, cells, values),
+            averages,
+        )
 
     expected = answers()
     monkeypatch.setattr(effects, "_SHORT", 1_000)  # no row is short
     for first, second in zip(expected, answers(), strict=True):
         assert np.allclose(first, second, rtol=1e-9, atol=1e-9)
+
+
+def test_no_user_moves_another_users_regression():
+    """Not even in the last bit, in whatever group of similar rows they are solved."""
+    rng = np.random.default_rng(11)
+    regression = UserRegression(rng.normal(size=(60, 8)), np.diag(rng.uniform(0.5, 9.0, 8)), 0.7)
+    ratings, values = draw_ratings(50, 60, 1200, seed=11), rng.normal(size=1200)
+    mask = ratings.users != 4
+    full = regression.fit_coefficients(Pattern.from_ratings(ratings), values)
+    left_out = collect_left_out(regression, Pattern.from_ratings(ratings), values)
+    others = Pattern.from_ratings(ratings.select(mask))
+    kept = np.arange(50) != 4
+    assert np.array_equal(full[kept], regression.fit_coefficients(others, values[mask])[kept])
+    assert np.array_equal(left_out[mask], collect_left_out(regression, others, values[mask]))
 
 
 def test_users_average_their_regressions_by_the_evidence_of_their_own_ratings():
@@ -334,20 +371,26 @@ def test_users_average_their_regressions_by_the_evidence_of_their_own_ratings():
     values = 2 * rng.normal(size=110)
     entries, effects = Pattern.from_ratings(ratings), rng.normal(size=9)
     assert 0 in entries.counts
-    design = Design(rng.normal(size=(9, 7)), np.diag(rng.uniform(0.5, 9.0, 7)), 0.7)
-    averages = UserModels.from_public(public, 1).average(design, entries, values, effects)
+    regression = UserRegression(rng.normal(size=(9, 7)), np.diag(rng.uniform(0.5, 9.0, 7)), 0.7)
+    averages = UserModels.from_public(public, 1).average_regressions(
+        regression, entries, values, effects
+    )
 
     sets = [((), 0.0), ((3, 4), math.log(0.5)), ((5,), math.log(0.5)), ((3, 4, 5), 0.0)]
     for user in range(25):
         mask = entries.users == user
-        z, y, e = design.features[entries.items[mask]], values[mask], effects[entries.items[mask]]
+        z, y, e = (
+            regression.item_features[entries.items[mask]],
+            values[mask],
+            effects[entries.items[mask]],
+        )
         log_weights, solutions = [], []
         for chosen, log_share in sets:
             for scale in (0.5, 1.0, 2.0) if chosen else (1.0,):
                 for with_effects in (1.0, 0.0) if len(chosen) in (0, 3) else (1.0,):
                     columns = [0, 1, 2, *chosen, 6]
                     factors = np.array([scale**2 if c in chosen else 1.0 for c in columns])
-                    variances = factors / (0.7 * np.diag(design.precision)[columns])
+                    variances = factors / (0.7 * np.diag(regression.precision)[columns])
                     target = y - with_effects * e
                     shape = np.eye(len(y)) + (z[:, columns] * variances) @ z[:, columns].T
                     evidence = 0.0
@@ -370,16 +413,18 @@ def test_no_user_moves_another_users_average():
     rng = np.random.default_rng(9)
     public = PublicFacts(users=30, items=9, low=1, high=5, features=(("a", 2), ("b", 1)))
     ratings = replace(draw_ratings(30, 9, 130, seed=9), public=public)
-    design = Design(rng.normal(size=(9, 6)), np.diag(rng.uniform(0.5, 9.0, 6)), 0.7)
+    regression = UserRegression(rng.normal(size=(9, 6)), np.diag(rng.uniform(0.5, 9.0, 6)), 0.7)
     models, effects, values = (
         UserModels.from_public(public),
         rng.normal(size=9),
         rng.normal(size=130),
     )
-    full = models.average(design, Pattern.from_ratings(ratings), values, effects)
+    full = models.average_regressions(regression, Pattern.from_ratings(ratings), values, effects)
     mask = ratings.users != 4
     others = ratings.select(mask)
-    without = models.average(design, Pattern.from_ratings(others), values[mask], effects)
+    without = models.average_regressions(
+        regression, Pattern.from_ratings(others), values[mask], effects
+    )
     kept = np.arange(30) != 4
     assert np.array_equal(full[kept], without[kept])
 
@@ -391,40 +436,46 @@ def test_what_users_differ_by_is_estimated_without_bias():
     users, items, x = 4000, 30, np.array([0.5, 0.05, 1.0])
     ratings = draw_ratings(users, items, 60_000, seed=4)
     cells = Pattern.from_ratings(ratings)
-    design = Design(rng.normal(size=(items, 3)), np.diag([4.0, 9.0, 16.0]), 0.5)
-    coefficients = rng.normal(size=(users, 3)) * np.sqrt(x / np.diag(design.precision))
-    exact = np.einsum("kd,kd->k", coefficients[cells.users], design.features[cells.items])
+    regression = UserRegression(rng.normal(size=(items, 3)), np.diag([4.0, 9.0, 16.0]), 0.5)
+    coefficients = rng.normal(size=(users, 3)) * np.sqrt(x / np.diag(regression.precision))
+    exact = np.einsum("kd,kd->k", coefficients[cells.users], regression.item_features[cells.items])
     values = exact + math.sqrt(0.5) * rng.normal(size=len(exact))
-    sums = design.differences(cells, values, 3)
+    sums = regression.sum_coefficient_variation(cells, values, 3)
     assert np.allclose((4 * sums[0] / sums[1])[:3], x, rtol=0.1, atol=0.02)
     assert np.isclose(4 * sums[0, 3] / sums[1, 3], 1.0, rtol=0.15)
     public = ratings.public
-    items = ItemEffects.unknown(public, np.zeros((public.items, 0)))
-    assert np.allclose(with_own(items, sums, 1e-9).own[:3], x, rtol=0.1, atol=0.02)
-    assert np.allclose(with_own(items, sums, 1e9).own, 1.0)
+    items = ItemEffects.from_public(public, np.zeros((public.items, 0)))
+    assert np.allclose(
+        estimate_user_variances(items, sums, 1e-9).user_variances[:3], x, rtol=0.1, atol=0.02
+    )
+    assert np.allclose(estimate_user_variances(items, sums, 1e9).user_variances, 1.0)
 
 
 def test_what_one_user_tells_of_the_own_regression_is_bounded():
     """However far the row lies from what is expected: each part in -1/16..1, each gain at most 1.
     Planted bugs: squares, squared residuals or gains without their bound."""
-    design = Design(np.random.default_rng(4).normal(size=(12, 3)), np.diag([4.0, 9.0, 16.0]), 0.5)
+    regression = UserRegression(
+        np.random.default_rng(4).normal(size=(12, 3)), np.diag([4.0, 9.0, 16.0]), 0.5
+    )
     ratings = draw_ratings(1, 12, 12)
     for size in (0.0, 1.0, 1e3):
         for values in (np.full(12, size), size * np.resize([1.0, -1.0], 12)):
-            statistics = design.differences(Pattern.from_ratings(ratings), values, 3)
+            statistics = regression.sum_coefficient_variation(
+                Pattern.from_ratings(ratings), values, 3
+            )
             assert (statistics >= -1 / 16).all()
             assert (statistics <= 1).all()
-    even = Design(np.ones((1, 1)), np.eye(1), 1.0)  # of which one rating halves the doubt
+    even = UserRegression(np.ones((1, 1)), np.eye(1), 1.0)  # of which one rating halves the doubt
     one_rating = Pattern.from_ratings(draw_ratings(1, 1, 1))
-    assert even.differences(one_rating, np.zeros(1), 1)[0, 0] == -1 / 16
-    assert bounded_gain(np.array([1e6, MOST / 2, MOST])) == 2.5
+    assert even.sum_coefficient_variation(one_rating, np.zeros(1), 1)[0, 0] == -1 / 16
+    assert sum_bounded_gains(np.array([1e6, MAX_STATISTIC / 2, MAX_STATISTIC])) == 2.5
 
 
 def test_weighted_rows_have_the_stated_length():
     ratings = draw_ratings(40, 30, 500)
     cells, rng = Pattern.from_ratings(ratings), np.random.default_rng(0)
     values, weights = 5 * rng.normal(size=500), rng.uniform(0.1, 9.0, 500)
-    scaled, gains = weighted_rows(cells, values, weights, 1.3)
+    scaled, gains = weigh_rows(cells, values, weights, 1.3)
     lengths = np.sqrt(np.bincount(cells.users, scaled**2, minlength=40))
     counts = np.bincount(cells.users, minlength=40)
     assert np.allclose(lengths[counts > 0], 1.3)
@@ -436,7 +487,7 @@ def test_weighted_rows_have_the_stated_length():
 def test_taste_is_read_off_a_gram_matrix_only_where_it_stands_out():
     """Twenty matrices of noise: their edge wobbles by far less than the 5 % allowed."""
     rng, n, scale = np.random.default_rng(6), 200, 3.0
-    items = ItemEffects.counted(
+    items = ItemEffects.from_counts(
         PublicFacts(users=1000, items=n, low=1, high=5),
         *((3.0, 0.1), np.full(n, 50.0), 1.0, 1.0, np.zeros((n, 0))),
     )
@@ -450,15 +501,15 @@ def test_taste_is_read_off_a_gram_matrix_only_where_it_stands_out():
     for _ in range(20):
         noise = rng.normal(0, scale, (n, n))
         noise = (noise + noise.T) / 2
-        assert not without_noise(np.linalg.eigvalsh(noise), edge).any()
-        assert taste_of_gram(items, *leading(noise), edge, 1e5) is None
+        assert not shrink_eigenvalues(np.linalg.eigvalsh(noise), edge).any()
+        assert estimate_low_rank_from_gram(items, *leading(noise), edge, 1e5) is None
     direction = rng.normal(size=n)
     planted = 1e5 / n**2 * 4.0 * np.outer(direction, direction)
-    low_rank = taste_of_gram(items, *leading(noise + planted), edge, 1e5)
+    low_rank = estimate_low_rank_from_gram(items, *leading(noise + planted), edge, 1e5)
     assert low_rank is not None
-    assert low_rank.directions.shape == (n, 1)
-    assert abs(np.corrcoef(low_rank.directions[:, 0], direction)[0, 1]) > 0.95
-    assert np.linalg.norm(low_rank.directions) == pytest.approx(
+    assert low_rank.item_factors.shape == (n, 1)
+    assert abs(np.corrcoef(low_rank.item_factors[:, 0], direction)[0, 1]) > 0.95
+    assert np.linalg.norm(low_rank.item_factors) == pytest.approx(
         2.0 * np.linalg.norm(direction), rel=0.1
     )
 
@@ -483,4 +534,4 @@ def test_item_weights_leave_little_error(drowned):
         return float(counts @ (1 / ((reach / drowned) ** 2 + 1)))
 
     powers = [error(counts**power) for power in (0.0, -0.25, -0.5, -0.75)]
-    assert error(item_weights(counts, drowned)) <= 1.05 * min(powers)
+    assert error(compute_item_weights(counts, drowned)) <= 1.05 * min(powers)

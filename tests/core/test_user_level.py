@@ -224,7 +224,7 @@ def _clip_nothing(norms, norm):  # noqa: ARG001
         ("private-frank-wolfe-oja", frank_wolfe, "shrinkage", _clip_nothing, {"clip": 0.2}),
         ("private-svd", per_user, "clip_rows", _disable_clipping, {"clip": 0.2}),
         (
-            "private-item-mean", per_user, "weighted_rows",
+            "private-item-mean", per_user, "weigh_rows",
             lambda cells, values, *_: (values, np.zeros(cells.shape[0])), {},
         ),
         ("dpals", dpals, "clip_dense_rows", lambda left, _: (left, 0), {"factor_clip": 0.01}),

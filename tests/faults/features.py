@@ -116,7 +116,7 @@ FEATURES = [
     *family_of(
         "features", "mechanisms/per_user.py",
         ("the items kept are those with the most raw ratings", OTHER,
-         "rows.select_columns(item_effects.most_rated(count_gram_items(public)))",
+         "rows.select_columns(item_effects.select_most_rated(count_gram_items(public)))",
          "rows.select_columns(np.sort(np.argsort(-(1.0 + "
          "__import__('numpy').bincount(ratings.items, minlength=ratings.public.items)))[: "
          "count_gram_items(public)]))", named("features", f"{_FOLLOWS}[private-svd-settings2]")),
@@ -130,7 +130,7 @@ FEATURES = [
     *family_of(
         "features", "mechanisms/cleansing.py",
         ("the items kept are those with the most raw ratings, after cleansing", OTHER,
-         "rows.select_columns(item_effects.most_rated(n))",
+         "rows.select_columns(item_effects.select_most_rated(n))",
          "rows.select_columns(np.sort(np.argsort(-(1.0 + "
          "__import__('numpy').bincount(ratings.items, minlength=ratings.public.items)))[: "
          "n]))",
@@ -140,18 +140,19 @@ FEATURES = [
     ),
     *family_of(
         "features", "solvers/effects.py",
-        ("users forget the volume of their models", OTHER, "log_prior + volume - spread",
-         "log_prior - spread", _AVERAGED),
+        ("users forget the volume of their models", OTHER, "log_evidence[model] = volume - misfit",
+         "log_evidence[model] = -misfit", _AVERAGED),
         ("users forget how many ratings speak", OTHER,
-         "(_NOISE_PSEUDO + chunk.counts) * log_diagonal", "(_NOISE_PSEUDO + 1) * log_diagonal",
+         "(_NOISE_PSEUDO_COUNT + counts) * log_diagonal",
+         "(_NOISE_PSEUDO_COUNT + 1) * log_diagonal",
          _AVERAGED),
         ("a scale divides the ridge once", OTHER,
          "/ np.outer(factors, factors)", "/ factors", _AVERAGED),
         ("models without effects subtract them", OTHER,
-         "moments - weight * offset_moments", "moments - offset_moments",
+         "combination[-1, -1] = -weight", "combination[-1, -1] = -1.0",
          _AVERAGED),
         ("every set of groups is as likely, whatever its size", OTHER,
-         "prior = -math.log(math.comb(n_groups, len(chosen)))", "prior = 0.0", _AVERAGED),
+         "log_prior = -math.log(math.comb(n_groups, len(chosen)))", "log_prior = 0.0", _AVERAGED),
         ("the best model of all users is everybody's", OTHER,
          "log_weights - log_weights.max(axis=0))",
          "log_weights.mean(axis=1, keepdims=True) + 0 * log_weights)", _AVERAGED),

@@ -408,12 +408,13 @@ PER_USER = (
     )
     + family_of(
         "per_user", "solvers/effects.py",
-        ("gains are not bounded", CLIP, "(np.minimum(gains, MOST) / MOST)", "(gains / MOST)",
+        ("gains are not bounded", CLIP, "(np.minimum(gains, MAX_STATISTIC) / MAX_STATISTIC)",
+         "(gains / MAX_STATISTIC)",
          named("private_effects", "test_what_one_user_tells_of_the_own_regression_is_bounded")),
-        ("squares are not bounded", CLIP, "np.minimum(squares, MOST) - kept", "squares - kept",
+        ("squares are not bounded", CLIP, "np.minimum(squares, MAX_STATISTIC)\n", "squares\n",
          named("private_effects", "test_what_one_user_tells_of_the_own_regression_is_bounded")),
         ("residual squares are not bounded", CLIP,
-         "np.minimum(left / np.maximum(inside, 1), MOST)", "left / np.maximum(inside, 1)",
+         "np.minimum(excess / group.counts, MAX_STATISTIC)", "excess / group.counts",
          named("private_effects", "test_what_one_user_tells_of_the_own_regression_is_bounded")),
     )
     + family_of(
@@ -447,13 +448,13 @@ PRIVATE_EFFECTS = family_of(
 ) + family_of(
     "private_effects", "solvers/effects.py",
     ("weighted residuals are not clipped", CLIP,
-     "weighted_rows(part, residual, items.weights[part.items], norm)",
-     "weighted_rows(part, residual, items.weights[part.items], 10 * norm)",
+     "weigh_rows(chunk, residuals[:-1], item_effects.weights[chunk.items], norm)",
+     "weigh_rows(chunk, residuals[:-1], item_effects.weights[chunk.items], 10 * norm)",
      bounds("private-effects-7-EMPTIED")),
-    ("weighted residuals are clipped 3 % too wide", CLIP, "weights[part.items], norm)",
-     "weights[part.items], 1.03 * norm)",
+    ("weighted residuals are clipped 3 % too wide", CLIP, "weights[chunk.items], norm)",
+     "weights[chunk.items], 1.03 * norm)",
      named("private_effects", "test_no_row_moves_a_release_further_than_stated[taste]")),
-    ("taste is not clipped", CLIP, "np.ones_like(about), norm)", "np.ones_like(about), 10 * norm)",
+    ("taste is not clipped", CLIP, "np.ones(n_entries), norm)", "np.ones(n_entries), 10 * norm)",
      named("private_effects", "test_no_row_moves_a_release_further_than_stated[taste]")),
 )
 

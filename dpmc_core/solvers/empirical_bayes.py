@@ -1,0 +1,202 @@
+"""Empirical Bayes: what noisy numbers say of the numbers behind them, given the noise.
+
+Each function is one formula, with the paper or the identity it rests on. The estimators of ratings
+(`effects`, `noisy_reports`) and of rankings (`ranking`) are built from them: each states its own
+model of how a release follows from what it is about, and the formulas here do the rest. All noise
+is known; variances of what lies behind it are estimated from the releases themselves (Efron,
+Morris, "Stein's estimation rule and its competitors", 1973). No privacy here.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpmc_core.arrays import Floats
+from dpmc_core.stopping import check_cancelled
+
+_ROUNDS = 30  # of expectation-maximisation
+_SMALLEST = float(np.finfo(float).tiny)  # in place of zero, before a division
+_EDGE_MARGIN = 1.05  # over the edge of a noise matrix, which is itself random
+
+
+# --- one number, measured with normal noise --------------------------------------------------
+
+
+def update_normal(
+    observed: ArrayLike,
+    factor: ArrayLike,
+    noise_variance: ArrayLike,
+    prior_variance: ArrayLike,
+    prior_mean: ArrayLike = 0.0,
+    factor_variance: ArrayLike = 0.0,
+) -> tuple[Floats, Floats]:
+    """Return the posterior means and variances of numbers b, given observed = n b + noise.
+
+    With b ~ N(mean, V), noise ~ N(0, v) and a known factor n the posterior is normal, and the step
+    from the prior mean is the Kalman gain n V / (n^2 V + v) times (observed - n mean). A factor
+    that is itself uncertain adds its variance times E b^2 to the noise; the result is then the best
+    linear estimate. All arguments broadcast.
+
+    Args:
+        observed: the noisy numbers.
+        factor: n, or its mean.
+        noise_variance: v.
+        prior_variance: V, in the squared unit of b.
+        prior_mean: the mean of b.
+        factor_variance: the variance of n.
+
+    Returns:
+        The means and the variances of b.
+    """
+    n, mean, variance = (np.asarray(x, float) for x in (factor, prior_mean, prior_variance))
+    noise = noise_variance + factor_variance * (variance + mean**2)
+    total = np.maximum(n**2 * variance + noise, _SMALLEST)
+    means = mean + n * variance / total * (observed - n * mean)
+    return means, variance * (noise / total)
+
+
+def normal_log_likelihood(residuals: Floats, variances: Floats) -> float:
+    """Return the log density of independent N(0, variance) numbers, up to a constant."""
+    return -0.5 * float(np.log(variances).sum() + (residuals**2 / variances).sum())
+
+
+def estimate_variance(
+    square_sums: ArrayLike, counts: ArrayLike, prior_guess: float, prior_count: float
+) -> Floats:
+    """Return the variance of numbers about their mean, given their expected squares.
+
+    It is the M-step of expectation-maximisation with an inverse-gamma prior: the prior counts as
+    `prior_count` further numbers whose mean square is `prior_guess`.
+
+    Args:
+        square_sums: the sum of E b^2 over the numbers of each kind.
+        counts: how many numbers of each kind there are.
+        prior_guess: the variance before any are seen.
+        prior_count: how many numbers that guess counts for.
+    """
+    total: Floats = np.asarray(square_sums) + prior_count * prior_guess
+    return total / (np.asarray(counts) + prior_count)
+
+
+# --- counts ----------------------------------------------------------------------------------
+
+
+def truncated_normal_moments(mean: Floats, std: float) -> tuple[Floats, Floats]:
+    """Return the means and variances of normal variables that are known to be positive.
+
+    Args:
+        mean: shape (k,), the means before that is known.
+        std: their standard deviation before that is known.
+
+    Returns:
+        Two arrays of shape (k,), the means and the variances.
+    """
+    from scipy.special import log_ndtr
+
+    if std == 0:
+        return np.maximum(mean, 0.0), np.zeros(len(mean))
+    z = mean / std
+    # The inverse Mills ratio phi(z) / Phi(z), by logarithms so that nothing underflows.
+    mills = np.exp(-0.5 * z * z - 0.5 * math.log(2 * math.pi) - log_ndtr(z))
+    variance = np.maximum(std**2 * (1 - mills * (z + mills)), 0.0)
+    return np.maximum(std * (z + mills), 0.0), variance
+
+
+def posterior_positive_mean(noisy: Floats, noise_std: float, min_stds: float = 1e-3) -> Floats:
+    """Return the mean of numbers that are at least 0, given each with noise N(0, noise_std^2).
+
+    The prior is flat above 0.
+
+    Args:
+        noisy: shape (k,).
+        noise_std: the standard deviation of the noise.
+        min_stds: the smallest mean that is returned, in standard deviations of the noise.
+
+    Returns:
+        Array of shape (k,), above 0.
+    """
+    return np.maximum(truncated_normal_moments(noisy, noise_std)[0], min_stds * noise_std)
+
+
+# --- vectors ---------------------------------------------------------------------------------
+
+
+def fit_normal_prior(precisions: Floats, targets: Floats, start_variance: float) -> Floats:
+    """Return posterior means of vectors v ~ N(0, G), with G by expectation-maximisation.
+
+    The likelihood of a vector is exp(t'v - v'Pv/2). Vectors that say no more than noise would are
+    shrunk to nothing.
+
+    Args:
+        precisions: P, shape (n, r, r), symmetric.
+        targets: t, shape (n, r).
+        start_variance: G starts as this times the identity.
+
+    Returns:
+        Array of shape (n, r).
+    """
+    rank = targets.shape[1]
+    prior = start_variance * np.eye(rank)
+    min_variance = 1e-6 * prior
+    by_row = np.ascontiguousarray(precisions.transpose(1, 2, 0))
+    for _ in range(_ROUNDS):
+        check_cancelled()
+        covariances = np.linalg.inv(prior)[:, :, None] + by_row
+        for k in range(rank):  # Gauss-Jordan on all vectors at once, faster than one by one
+            column, pivot = covariances[:, k].copy(), 1.0 / covariances[k, k]
+            row = covariances[k] * pivot
+            covariances -= column[:, None] * row
+            covariances[k], covariances[:, k], covariances[k, k] = row, -column * pivot, pivot
+        means = np.einsum("ijn,nj->ni", covariances, targets)
+        prior = (means.T @ means + covariances.sum(axis=2)) / len(means) + min_variance
+    return np.asarray(means)
+
+
+def shrink_eigenvalues(values: Floats, edge: float) -> Floats:
+    """Take the noise out of eigenvalues of a symmetric matrix; those that it drowns become 0.
+
+    Above the edge the result is sqrt(x^2 - edge^2), which is optimal in Frobenius norm as the
+    matrix grows (Gavish, Donoho, "Optimal shrinkage of singular values", 2017, for Wigner noise).
+
+    Args:
+        values: shape (k,).
+        edge: the largest eigenvalue of the noise alone.
+
+    Returns:
+        Array of shape (k,).
+    """
+    is_clear = values > _EDGE_MARGIN * edge
+    return np.where(is_clear, np.sqrt(np.maximum(values**2 - edge**2, 0.0)), 0.0)
+
+
+# --- a choice between two explanations -------------------------------------------------------
+
+
+def feature_gain_probability(
+    released: Floats, noise: float, mean: float, std: float, null_std: float, prior: float = 0.3
+) -> Floats:
+    """Return the posterior probability that each public feature helps users, from released gains.
+
+    The released gain of a feature is N(mean, std^2) where it helps and N(0, null_std^2) where it
+    does not, each plus the noise of the release.
+
+    Args:
+        released: shape (n_features,), gains averaged over users.
+        noise: the standard deviation of the noise on a gain.
+        mean: the mean gain of a feature that helps.
+        std: the standard deviation of that gain.
+        null_std: the standard deviation of the gain of a feature that does not help.
+        prior: the probability that a feature helps, before its gain is seen.
+
+    Returns:
+        Array of shape (n_features,), probabilities.
+    """
+    gain_variance, null_variance = std**2 + noise**2, null_std**2 + noise**2
+    # The logarithm of the ratio of both densities, and then of the prior odds.
+    log_odds = 0.5 * (released**2 / null_variance - (released - mean) ** 2 / gain_variance)
+    log_odds += math.log(prior / (1 - prior)) + 0.5 * math.log(null_variance / gain_variance)
+    probabilities: Floats = 1 / (1 + np.exp(-np.clip(log_odds, -30, 30)))
+    return probabilities

@@ -1,0 +1,116 @@
+"""The formulas that the noise-aware estimators share, each against an independent oracle."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.optimize
+import scipy.stats
+
+from dpmc_core.solvers import empirical_bayes
+from dpmc_core.solvers.empirical_bayes import (
+    estimate_variance,
+    feature_gain_probability,
+    fit_normal_prior,
+    normal_log_likelihood,
+    posterior_positive_mean,
+    truncated_normal_moments,
+    update_normal,
+)
+
+
+def condition_on_observed(n, noise, variance, mean, factor_variance, observed):
+    """Best linear estimate by the joint covariance of (b, N b + e), N with mean n and variance."""
+    of_observed = n**2 * variance + factor_variance * (variance + mean**2) + noise
+    covariance = np.array([[variance, n * variance], [n * variance, of_observed]])
+    slope = covariance[0, 1] / covariance[1, 1]
+    return mean + slope * (observed - n * mean), covariance[0, 0] - slope * covariance[0, 1]
+
+
+def test_one_number_is_updated_as_its_joint_normal_distribution_says():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        n, mean, observed = rng.normal(size=3)
+        noise, variance, factor_variance = rng.uniform(0.1, 3.0, 3)
+        exact = condition_on_observed(n, noise, variance, mean, factor_variance, observed)
+        found = update_normal(observed, n, noise, variance, mean, factor_variance)
+        assert np.allclose(found, exact, rtol=1e-12)
+    # Without noise it is the number, and a small variance does not cancel.
+    assert update_normal(3.0, 2.0, 0.0, 5.0, 7.0) == (1.5, 0.0)
+    assert update_normal(1.0, 1.0, 1e-14, 1.0)[1] == pytest.approx(1e-14, rel=1e-12)
+
+
+def test_the_best_linear_estimate_with_an_uncertain_factor_has_the_least_error():
+    rng = np.random.default_rng(1)
+    b, factor = 0.5 + rng.normal(size=400_000), 2 + 0.7 * rng.normal(size=400_000)
+    observed = factor * b + 0.3 * rng.normal(size=400_000)
+    means, variances = update_normal(observed, 2.0, 0.09, 1.0, 0.5, 0.49)
+    error = float(np.mean((means - b) ** 2))
+    assert error == pytest.approx(float(np.mean(variances)), rel=0.02)
+    design = np.column_stack([np.ones_like(b), observed])
+    least = float(np.mean((design @ np.linalg.lstsq(design, b, rcond=None)[0] - b) ** 2))
+    assert error == pytest.approx(least, rel=1e-3)
+
+
+def test_densities_and_truncated_moments_are_those_of_scipy():
+    rng = np.random.default_rng(2)
+    residuals, variances = rng.normal(size=9), rng.uniform(0.1, 4.0, 9)
+    exact = scipy.stats.norm(0, np.sqrt(variances)).logpdf(residuals).sum()
+    found = normal_log_likelihood(residuals, variances) - 4.5 * math.log(2 * math.pi)
+    assert found == pytest.approx(exact, rel=1e-12)
+    means = np.linspace(-6.0, 6.0, 25)
+    exact = scipy.stats.truncnorm(-means / 1.5, math.inf, loc=means, scale=1.5)
+    assert np.allclose(truncated_normal_moments(means, 1.5)[0], exact.mean(), rtol=1e-7)
+    assert np.allclose(truncated_normal_moments(means, 1.5)[1], exact.var(), rtol=1e-4)
+    assert np.allclose(posterior_positive_mean(means, 1.5), exact.mean(), rtol=1e-7)
+    assert posterior_positive_mean(np.array([-1e9]), 2.0) == 2e-3
+
+
+def test_a_variance_maximises_its_posterior():
+    """The prior is inverse gamma with mode `guess` of weight `count`, as of so many numbers."""
+    numbers, guess, count = np.random.default_rng(3).normal(size=12), 0.4, 5.0
+
+    def loss(log_variance):
+        variance = math.exp(log_variance)
+        prior = -count / 2 * (math.log(variance) + guess / variance)
+        return -normal_log_likelihood(numbers, np.full(12, variance)) - prior
+
+    best = math.exp(scipy.optimize.minimize_scalar(loss, (-3.0, 3.0)).x)
+    found = estimate_variance(float(numbers @ numbers), 12, guess, count)
+    assert float(found) == pytest.approx(best, rel=1e-6)
+
+
+def test_the_prior_of_vectors_is_the_likeliest(monkeypatch):
+    """Targets are N(0, P G P + P). After many rounds the means, which follow from G, are those of a
+    direct search for the G of largest likelihood; after 30 they are nearly so."""
+    rng = np.random.default_rng(4)
+    roots = rng.normal(size=(60, 2, 2))
+    precisions = roots @ roots.mT + 0.5 * np.eye(2)
+    truth = rng.multivariate_normal(np.zeros(2), [[2.0, 0.6], [0.6, 0.5]], 60)
+    noise = np.array([rng.multivariate_normal(np.zeros(2), p) for p in precisions])
+    targets = np.einsum("nij,nj->ni", precisions, truth) + noise
+
+    def build_prior(parameters):
+        root = np.array([[parameters[0], 0.0], [parameters[1], parameters[2]]])
+        return root @ root.T
+
+    def compute_loss(parameters):
+        covariances = precisions @ build_prior(parameters) @ precisions + precisions
+        energies = np.einsum("ni,nij,nj->n", targets, np.linalg.inv(covariances), targets)
+        return float((np.linalg.slogdet(covariances)[1] + energies).sum()) / 2
+
+    best = scipy.optimize.minimize(compute_loss, [1.0, 0.0, 1.0], method="Nelder-Mead").x
+    inverse = np.linalg.inv(build_prior(best))
+    exact = np.linalg.solve(inverse + precisions, targets[:, :, None])[:, :, 0]
+    for rounds, tolerance in ((30, 0.06), (1_000, 1e-3)):
+        monkeypatch.setattr(empirical_bayes, "_ROUNDS", rounds)
+        error = np.linalg.norm(fit_normal_prior(precisions, targets, 1.0) - exact)
+        assert error < tolerance * np.linalg.norm(exact)
+
+
+def test_the_probability_that_a_feature_helps_is_bayes_rule():
+    released = np.linspace(-0.2, 0.7, 12)
+    helps = scipy.stats.norm(0.3, math.hypot(0.15, 0.1)).pdf(released) * 0.3
+    does_not = scipy.stats.norm(0.0, math.hypot(0.03, 0.1)).pdf(released) * 0.7
+    found = feature_gain_probability(released, 0.1, 0.3, 0.15, 0.03)
+    assert np.allclose(found, helps / (helps + does_not), rtol=1e-9)
