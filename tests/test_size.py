@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
-    "core": (63, 135_380),
+    "core": (63, 135_354),
     "lab": (77, 148_330),
     "pages": (50, 74_250),
     "pages (js, css, html)": (8, 19_400),

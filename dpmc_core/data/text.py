@@ -490,8 +490,7 @@ def _recognise_layout(layout: Layout, options: ReadOptions, rows: Rows) -> Layou
     aside = [k for k in others if k != named.get("user") and roles[k] != "time"]
     if "user" in named and not aside:
         given: dict[str, Any] = {"user": named["user"] + 1, "item": f"{run.start + 1}:{run.stop}"}
-        chosen = _apply_matrix(replace(layout, shape=FileShape.WIDE), given)
-        return replace(chosen, guessed=("user",) * (roles[named["user"]] != "user"))
+        return _apply_matrix(replace(layout, shape=FileShape.WIDE), given)
     lines: list[Any] = [named["user"]] if "user" in named else []
     if not lines:  # whatever is another on each line
         columns = {k: _extract_column(rows, k) for k in others if roles[k] != "time"}
