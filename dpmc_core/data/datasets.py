@@ -24,6 +24,7 @@ from dpmc_core.data.reading import (
     check,
     clean,
     facts_of,
+    has_single_ratings,
     layout_of,
     read_table,
 )
@@ -51,6 +52,7 @@ from dpmc_core.ratings import Catalogue, Origin, Ratings
 _GENERATED_SOURCE, _PUBLIC_SOURCE = "the generated set {}", "the public set {}"
 _CHANGED_NOTE = ", whose file here may have been changed"
 _DOUBTFUL_SHARE = 0.1  # of the entries: a reading that leaves more out is doubted
+_USELESS_SHARE = 0.75  # of the entries: a reading that leaves more out is none
 _PREVIEWED = 4  # columns of a matrix that are shown
 _MAX_TRIALS = 24  # readings of a file that are tried
 _CHOSEN_OPTIONS = ("user", "item", "rating", "layout")  # that only a person can settle
@@ -314,8 +316,10 @@ def _examine(source: Source, options: Mapping[str, Any]) -> Examination:
             choices = fault.answers[: 1 if fault.option in _SETTLED else None]
             answers = [answer | choice for answer in answers for choice in choices]
         answers = [answer for answer in answers if not answer.items() <= trial.items()]
-        if not wrong:
-            readings.append(_summarise_reading(checked, trial))
+        # Where nobody rates twice, or nothing is rated twice, some other columns hold the ids.
+        if not wrong and (trial == options or not has_single_ratings(checked)):
+            reading = _summarise_reading(checked, trial)
+            readings += [reading] * (len(checked.rows) > 1 and reading.left_out <= _USELESS_SHARE)
             faults |= dict.fromkeys(found)
         elif not answers:
             dead_ends |= dict.fromkeys(found)

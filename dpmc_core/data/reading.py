@@ -39,7 +39,6 @@ from dpmc_core.data.text import (
     MATRICES,
     MISSING,
     ROLES,
-    SHORT,
     Adjacency,
     Broken,
     Cut,
@@ -49,7 +48,6 @@ from dpmc_core.data.text import (
     Lines,
     Objects,
     assign_roles,
-    is_mostly_distinct,
     parse_dates,
     parse_decimal,
     parse_leading_number,
@@ -145,22 +143,10 @@ def _trim_texts(column: Any) -> Any:
 
 
 def _index_ids(column: Any) -> Column:
-    """The rows and texts of a column of text; empty ones are missing."""
-    if not hasattr(column, "dictionary"):
-        keys = _compute_sort_keys(column)
-        if keys is None:
-            return _index_ids(column.dictionary_encode())
-        order = np.argsort(keys)  # faster than to look each of many texts up
-        new = np.diff(keys[order], prepend=keys[order[:1]] + 1) != 0
-        codes = np.empty(len(keys), dtype=np.int32)
-        codes[order] = np.cumsum(new) - 1
-        names = column.take(order[new])
-        if "" not in names[:1].to_pylist():
-            return Column(codes, Names(names))
-    else:
-        names, codes = column.dictionary, column.indices.fill_null(-1).to_numpy()
-    filled = compute.not_equal(names, "").to_numpy(zero_copy_only=False)
-    return _select_names([Column(codes, Names(names))], filled)[0]
+    """The rows and texts of a dictionary of text; empty ones are missing."""
+    codes = column.indices.fill_null(-1).to_numpy()
+    filled = compute.not_equal(column.dictionary, "").to_numpy(zero_copy_only=False)
+    return _select_names([Column(codes, Names(column.dictionary))], filled)[0]
 
 
 def _convert_to_floats(column: Any) -> Floats:
@@ -216,19 +202,13 @@ def _join_chunks(parts: Sequence[Any]) -> Any:
     return pa.chunked_array(parts).unify_dictionaries().combine_chunks()
 
 
-def _compact_chunk(column: Any, role: str, prior: Sequence[Any]) -> Any:
-    """The next part of a column, after prior ones, in the form that takes least memory."""
-    plain = pa.types.is_string(column.type)
-    if role == "time":
+def _compact_chunk(column: Any, role: str) -> Any:
+    """A part of a column in the form that takes least memory."""
+    if role == "time" and pa.types.is_string(column.type):
         with suppress(pa.ArrowInvalid):
-            return column.cast(pa.float64()) if plain else column
-    elif role in ("user", "item") or _is_text(column):
-        again = role == "user" and {part.type for part in prior} == {column.type}
-        if again and plain and column.nbytes <= 2 * SHORT * len(column):
-            return compute.utf8_trim_whitespace(column.fill_null(""))
-        column = _trim_texts(column)
-        if role == "user" and is_mostly_distinct(column):
-            return column.cast(pa.string()).fill_null("")
+            return column.cast(pa.float64())
+    elif role in ("user", "item") or (role != "time" and _is_text(column)):
+        return _trim_texts(column)
     return column
 
 
@@ -320,7 +300,7 @@ def _read_rows(
         columns = _melt_cells(cut, at, layout, rows) if layout.is_matrix else [*cut, at]
         rows += int(np.count_nonzero(np.diff(at, prepend=0)))
         for role, column in zip(roles, columns, strict=False):
-            parts[role].append(_compact_chunk(column, role, parts[role]))
+            parts[role].append(_compact_chunk(column, role))
         lines.append(columns[-1])
         entries += len(lines[-1])
         _check_rows(source, entries + cutter.unusable, options.max_rows)  # of a matrix, its cells
@@ -538,7 +518,9 @@ def merge(tables: Sequence[Table]) -> list[Table]:
     merged = [*tables]
     for axis in ("user", "item") if len(merged) > 1 else ():
         columns: list[Column] = [getattr(table, axis) for table in merged]
-        names = _index_ids(pa.concat_arrays([column.names.texts for column in columns])).names
+        names = _index_ids(
+            _trim_texts(pa.concat_arrays([column.names.texts for column in columns]))
+        ).names
         merged = [
             replace(table, **dict[str, Any]({axis: recode(column, names)}))
             for table, column in zip(merged, columns, strict=True)
@@ -607,7 +589,8 @@ _ENOUGH = 100  # ratings from which on their counts say who may be the person
 _ONCE = 0.95  # share of the users with one rating from which on they may be no persons
 CHOSEN = "not rated or of other events, as the options say"
 _ZEROS = 0.3  # share of the cells of a full matrix from which on 0 may stand for none
-_WORDS = 20  # as ratings at most
+_MAX_WORDS = 20  # as ratings
+_MIN_COUNTED = 20  # ratings from which on their counts tell whether columns hold ids
 _SUMMARIES = KNOWLEDGE["words"]["summary"].split()
 _FEW_MARKS = 2  # so often a number beyond the range is a mistake, not a mark
 _REPEATS = ("duplicates=last", "duplicates=mean")
@@ -683,7 +666,7 @@ def check(table: Table, options: ReadOptions, *, asks: bool = True) -> Checked:
             faults.append(fault)
         else:
             report.append(f"left out: {fault.problem}")
-    if not keep.any() and (options.bad_rows is BadRows.LEAVE_OUT or not left_out):
+    if not keep.any() and (options.bad_rows is BadRows.LEAVE_OUT or not unusable):
         why = f": {report[-1]}" if left_out else ""
         faults.append(Fault(f"no row of it can be used{why}"))
     check_cancelled()
@@ -737,11 +720,13 @@ def _find_doubt(table: Table, rows: Ints) -> Fault | None:
     counts = [np.bincount(column.codes[rows]) for column in (table.user, table.item)]
     users, items = (int(np.count_nonzero(count)) for count in counts)
     name, answers = layout.name_of("user"), ["user=COLUMN"]
-    if layout.known or len(rows) < _ENOUGH:
+    if layout.known or len(rows) <= _MIN_COUNTED:
         return None
-    if np.count_nonzero(counts[0] == 1) >= _ONCE * users:
+    if _are_mostly_ones(counts[0]):
         problem = f"nearly all of the {users:,} users in {name} have one rating"
-    elif "user" in layout.guessed and users <= items:
+        if layout.header and "item" in layout.guessed:
+            answers = ["layout=wide", *answers]
+    elif "user" in layout.guessed and users <= items and len(rows) >= _ENOUGH:
         other = layout.name_of("item")
         problem = (
             f"{name} would be {users:,} users, and {other} {items:,} items, or the other way round"
@@ -752,6 +737,16 @@ def _find_doubt(table: Table, rows: Ints) -> Fault | None:
     else:
         return None
     return Fault(problem, "say which column names the person", tuple(answers))
+
+
+def has_single_ratings(checked: Checked) -> bool:
+    """Return whether nearly all users, or nearly all items, of more than a few have one rating."""
+    counts = (np.bincount(c.codes[checked.rows]) for c in (checked.table.user, checked.table.item))
+    return len(checked.rows) > _MIN_COUNTED and any(map(_are_mostly_ones, counts))
+
+
+def _are_mostly_ones(counts: Ints) -> bool:
+    return bool((counts == 1).sum() >= _ONCE * (counts > 0).sum())
 
 
 def count_words(number: int | np.integer[Any], noun: str) -> str:
@@ -874,7 +869,7 @@ def _judge_rows(
     if table.written:
         text = empty & (table.written.codes >= 0)
         words = {table.written.names[k] for k in np.unique(table.written.codes[text & chosen])}
-    few = len(words) <= _WORDS
+    few = len(words) <= _MAX_WORDS
     wrong_column, translations = correct, _suggest_values(words) if few else []
     if text.any() and empty.all():
         name = table.layout.name_of("rating")
@@ -884,9 +879,13 @@ def _judge_rows(
             wrong_column += ", or say what its words stand for"
     with np.errstate(invalid="ignore"):
         outside = ~infinite & ((table.ratings < low) | (table.ratings > high))
-    # One number beyond the range, again and again, is a mark.
+    # One whole number beyond the range, again and again, is a mark.
     beyond = np.unique(table.ratings[outside & chosen])
-    marks = [f"missing={beyond[0]:g}"] if len(beyond) == 1 and outside.sum() > _FEW_MARKS else []
+    marks = (
+        [f"missing={beyond[0]:g}"]
+        if len(beyond) == 1 and not beyond[0] % 1 and outside.sum() > _FEW_MARKS
+        else []
+    )
     beyond_range = f"with a rating outside {low:g}..{high:g}"
     kinds: tuple[tuple[Bools, str, str, list[str]], ...] = (
         (table.user.codes < 0, "without a user", fill, []),
@@ -910,7 +909,7 @@ def _judge_rows(
         bad = rows & keep
         if bad.any():
             example = _format_row(table, int(np.argmax(bad)))
-            add(kind, int(np.count_nonzero(bad)), example, advice, answers)
+            add(kind, int(bad.sum()), example, advice, answers)
             keep &= ~bad
     return keep, faults
 

@@ -6,6 +6,7 @@ import codecs
 import enum
 import hashlib
 import io
+import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -215,7 +216,8 @@ def format_answer(answer: str) -> str:
 
 def split_answer(answer: str) -> list[tuple[str, str]]:
     """The options of an answer, as (name, value)."""
-    return [part.partition("=")[::2] for part in answer.split(" and ")]
+    options = re.split(r" and (?=[a-z_]+=)", answer)  # an event's name may hold an "and"
+    return [option.partition("=")[::2] for option in options]
 
 
 class Refused(BadRatings):

@@ -16,7 +16,6 @@ import json
 import math
 import re
 import tomllib
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,6 +24,7 @@ from functools import lru_cache
 from itertools import chain, groupby, pairwise
 from pathlib import Path
 from typing import Any
+from unicodedata import category, normalize
 
 import numpy as np
 
@@ -64,25 +64,18 @@ _ROLE_OF = {  # known names of columns, the most telling of each role first
 _WORDS = KNOWLEDGE["words"]
 _GUESSABLE = 4  # columns without names that may be user, item, rating and time in this order
 _MATRIX = 5  # columns of numbers of one range from which on they are a matrix
+_SMALL_MATRIX = 3  # the same where no name says something else
 _OFFERS = 4  # readings to choose from at most
 MATRICES = (FileShape.WIDE, FileShape.TRANSPOSED)
 OTHERS = "every other column"  # where the items of a matrix are
 _SPREAD = 20  # ratings of an item from which on they are not all of one kind
 MISSING = {"", *_WORDS["missing"]}  # in a cell, small letters
 _NO_RATINGS = MISSING | {"99", "999", "-1", "-9", "-99"}  # with numbers that often are none
-_INDEX = re.compile(r"Unnamed: \d|__index_level_|$")  # what pandas calls an index
-_COMMENT = re.compile(r"[#%][#% ]")
-_JSON = re.compile(r"\{\s*(\"|\}|$)")
 _LOOK, _LOOK_CHARACTERS = 200, 2_000_000  # filled lines looked at, fewer where they are long
 _SHOWN = 8  # rows of a first look
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
-# A comma between one to three digits and three more may be of thousands: no number.
-_COMMA = re.compile(r"[+-]?(?![1-9]\d{0,2},\d{3}$)\d*,\d+", re.ASCII)
-LEADING = re.compile(  # a number and what it is of
-    r"\s*([+-]?\d+(?:[.,]\d+)?)\s*(?:/\s*\d+|stars?|points?|sterne?|punkte?|[-\u2013:=(].*)$",
-    re.IGNORECASE,
+_INDEX, _COMMENT, _JSON, _NUMBER, _COMMA, LEADING, _INFINITE = map(
+    re.compile, KNOWLEDGE["patterns"].values()
 )
-_INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
 
 
 def parse_decimal(text: str) -> float | None:
@@ -165,6 +158,10 @@ class Layout:
     def clicks(self) -> bool:
         has_columns = bool(self.roles) or len(self.columns) == 2
         return not self.is_matrix and "rating" not in self.roles and has_columns
+
+    def ask(self, problem: str, advice: str, *answers: str) -> Layout:
+        """Return the layout with this as its only fault."""
+        return replace(self, faults=(Fault(problem, advice, answers),))
 
     @property
     def is_matrix(self) -> bool:
@@ -256,9 +253,12 @@ def recognise(source: Source, options: ReadOptions) -> Layout:
     else:
         layout = _recognise_table(source, options, filled)
         if written == "blocks" and not {"user", "item"} <= {*options.columns}:
-            problem = "the number above each block may name what is rated, or the person"
-            fault = Fault(problem, "say which", ("user=2 and item=1", "user=1 and item=2"))
-            layout = replace(layout, faults=(fault,))
+            layout = layout.ask(
+                "the number above each block may name what is rated, or the person",
+                "say which",
+                "user=2 and item=1",
+                "user=1 and item=2",
+            )
     skip = layout.skip or filled[0][0]
     return replace(layout, encoding=encoding, written=written, skip=skip)
 
@@ -276,7 +276,7 @@ def _read_first_lines(chunks: Iterable[str]) -> Iterator[tuple[int, str]]:
             number += 1
 
 
-def _guess_separator(lines: Sequence[str]) -> str:
+def _guess_separator(lines: Row) -> str:
     """What cuts the lines most evenly into more than one field; blanks where nothing else does."""
     best, best_even = "", (0.0, 0)
     for separator in ("::", "\t", ";", ",", "|", " "):
@@ -284,7 +284,8 @@ def _guess_separator(lines: Sequence[str]) -> str:
             break
         if separator == " " and all("\t" in line for line in lines):
             return "\t"  # hidden by quotes that stay open
-        widths = [len(row) for line in lines if (row := cut_line(line, separator)) is not None]
+        records = read_first_records(lines, separator)
+        widths = [len(row) for _, row in records if row is not None]
         common = Counter(width for width in widths if width > 1).items()
         even = max(((n / len(widths), width) for width, n in common), default=(0.0, 0))
         if even > best_even:
@@ -305,9 +306,9 @@ def _recognise_table(source: Source, options: ReadOptions, filled: list[tuple[in
             "user, item and rating stand side by side; if something else than comma,"
             " semicolon, tab, bar, :: or blanks lies between them, say it"
         )
-        fault = Fault("one column only", advice, ("separator=CHARACTER",))
-        raise Refused(source.name, [fault])
-    cut = [(before, cut_line(line, separator)) for before, line in filled]
+        raise Refused(source.name, [Fault("one column only", advice, ("separator=CHARACTER",))])
+    lines = [line for _, line in filled]
+    cut = [(filled[k][0], row) for k, row in read_first_records(lines, separator)]
     rows = [row for _, row in cut if row is not None]
     width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
     start = next((k for k, (_, row) in enumerate(cut) if len(_drop_empty(row)) > 1), 0)
@@ -315,13 +316,21 @@ def _recognise_table(source: Source, options: ReadOptions, filled: list[tuple[in
         del cut[:start]  # titles above a header
     while len(cut) > 1 and not _drop_empty(cut[0][1]):
         del cut[0]  # separators alone
+    # The names of a matrix may go over several lines.
+    below = [tuple(row for _, row in cut[k:] if row) for k in (1, 2, 3)]
+    fits = [len(_find_rating_columns(lower, width)) >= _MATRIX for lower in below]
+    titles = cut[: [*fits, True].index(True) % 3 + 1]
+    if not any(parse_decimal(text) is not None for _, row in titles for text in row or ()):
+        del cut[: len(titles) - 1]
     before, first = cut[0]
     if first is None:
-        advice = f"close it, or remove the quotes: tr -d '\"' < {source.name}"
-        fault = Fault("its first line has a quote that is not closed", advice)
+        fault = Fault(
+            "its first line has a quote that is not closed",
+            f"close it, or remove the quotes: tr -d '\"' < {source.name}",
+        )
         raise Refused(source.name, [fault])
-    below = tuple(row for _, row in cut[1:] if row is not None)
-    body = (first, *below)
+    rows_below = tuple(row for _, row in cut[1:] if row is not None)
+    body = (first, *rows_below)
     layout = Layout(number_ids(width), separator=separator, skip=before, rows=body[:_SHOWN])
     if options.layout is FileShape.ADJACENCY:
         return replace(layout, shape=options.layout, roles={"user": 0, "item": 1})
@@ -331,20 +340,19 @@ def _recognise_table(source: Source, options: ReadOptions, filled: list[tuple[in
     even = sum(len(row) == width for row in rows) / max(len(rows), 1)
     whole = all(text.isdecimal() for row in rows for text in row)
     if options.layout is FileShape.GUESS and whole and even < 0.5 and len(rows) > 2:
-        fault = Fault(
+        return layout.ask(
             "its lines have different numbers of columns, all of them whole numbers",
             "if each is a user and then the items, say it",
-            ("layout=adjacency",),
+            "layout=adjacency",
         )
-        return replace(layout, faults=(fault,))
-    header, asked = _is_header(options, first, below)
+    header, asked = _is_header(options, first, rows_below)
     if header and len(cut) == 1:
         raise BadRatings(f"{source.name} has a header line but no ratings below it")
     names = first
     if header:
         names = _drop_empty_tail(first)
-        longer = [row[0] for row in below if len(_drop_empty_tail(row)) == len(names) + 1]
-        distinct = len({*longer}) == len(longer) > len(below) / 2
+        longer = [row[0] for row in rows_below if len(_drop_empty_tail(row)) == len(names) + 1]
+        distinct = len({*longer}) == len(longer) > len(rows_below) / 2
         if distinct and options.header is Header.GUESS:
             names = ("", *names)  # the rows have names of their own, each another
     layout = replace(
@@ -390,7 +398,7 @@ def rewrite(written: str, text: str) -> str:
     return text
 
 
-def _drop_empty(row: Sequence[str] | None) -> Sequence[str]:
+def _drop_empty(row: Row | None) -> Row:
     """The fields that are not empty; of a line that cannot be cut one that says so."""
     return ["?"] if row is None else [text for text in row if text]
 
@@ -405,26 +413,26 @@ def _drop_empty_tail(names: tuple[str, ...]) -> tuple[str, ...]:
 def _normalise_name(name: str) -> str:
     """A name as names are compared: case, blanks and punctuation aside."""
     # Types, as RecBole writes them, and what a name is of, as in SNAP's records.
-    name = re.sub(r":(token|float)(_seq)?$|^[a-z]+/", "", name.lower())
-    return "".join(c for c in name if unicodedata.category(c)[0] not in "PSZ")
+    name = re.sub(r":(token|float)(_seq)?$|^[a-z]+/", "", normalize("NFC", name.lower()))
+    return "".join(c for c in name if category(c)[0] not in "PSZ")
 
 
-def _is_header(options: ReadOptions, first: Row, rows: Rows) -> tuple[bool, Fault | None]:
+def _is_header(
+    options: ReadOptions, first: tuple[str, ...], rows: Rows
+) -> tuple[bool, Fault | None]:
     """Whether the first line names columns, and what to ask where it could be either."""
     if options.header is not Header.GUESS:
         return options.header is Header.YES, None
     wanted = {name for name in options.columns.values() if name and not _is_column_number(name)}
     names = [name for name in map(_normalise_name, first) if name in _ROLE_OF]
     roles = {_ROLE_OF[name] for name in names}
-    numbers = any(parse_decimal(text) is not None or is_time(text) for text in first)
+    numbers = any(parse_decimal(text) is not None or parse_date(text) is not None for text in first)
     matrix = options.layout is not FileShape.ROWS and not options.columns
     either, wide = ("header=yes", "header=no"), ("layout=wide", "header=no")
-    run = _find_rating_columns(rows, len(first)) if len(rows) > 1 else ()
+    run = _find_rating_columns(rows, len(_drop_empty_tail(first))) if len(rows) > 1 else ()
     heads = [number for k in run if (number := parse_decimal(first[k])) is not None]
-    texts = {text for k in run if heads for text in _extract_column(rows, k)}
-    cells = [number for text in texts if (number := parse_rating(text)) is not None]
-    far = sum(not min(cells) <= number <= max(cells) for number in heads if cells)
-    names_items = len(run) >= _MATRIX and (not heads or 2 * far > len(run))
+    # Numbers over ratings name the columns where they count up.
+    names_items = len(run) >= _MATRIX and len(heads) in (0, len(run)) and heads == sorted({*heads})
     names_items = names_items and len({first[k] for k in run} - {*_WORDS["nothing"]}) == len(run)
     index = not first[0] and _counts_up(_extract_column(rows, 0))
     rules: Sequence[tuple[object, bool, tuple[str, ...]]] = (  # when, header, what to ask
@@ -455,6 +463,8 @@ def _recognise_layout(layout: Layout, options: ReadOptions, rows: Rows) -> Layou
     run = _find_rating_columns(rows, len(names))
     if roles[0] == "user" and len(plain[0]) > 1:
         run = run[run.start == 0 :]  # numbers of people may look like ratings
+    outer = [k for k in run if plain[k] not in _WORDS["about_people"]]
+    run = range(outer[0], outer[-1] + 1) if outer else run[:0]
     full = len(run) == len(names) - 1
     if said in MATRICES:
         whole = len(run) < _MATRIX or (run.start == 1 and (full or roles[0] == "user"))
@@ -464,21 +474,14 @@ def _recognise_layout(layout: Layout, options: ReadOptions, rows: Rows) -> Layou
         return assign_roles(layout, options, rows)
     places = [k for k in range(len(names)) if k not in run and len(plain[k]) > 1]
     named = {role: k for k in reversed(places) if (role := roles[k])}
-    many = len(run) >= _MATRIX and not {"user", "item"} <= {*named}
+    # Without a name of another role three columns are enough.
+    min_columns = _MATRIX if any(roles[1:]) or not layout.header else _SMALL_MATRIX
+    many = len(run) >= min_columns and not {"user", "item"} <= {*named}
     if many and "user" in named:  # who is on many lines has no line of his own
         people = len({*_extract_column(rows, named["user"])})
         many = people > 0.9 * len(rows) or people == 1
         if people == 1 < len(rows):
             del named["user"]  # all are anonymous
-    few = layout.header and len(names) > 3 and roles[0] in (None, "user") and not any(roles[1:])
-    cells = [text for row in rows for text in row[1 : len(names)]]
-    if few and all(not text or parse_decimal(text) is not None for text in cells):
-        corner = not names[0] and not _counts_up(_extract_column(rows, 0))
-        if (roles[0] or corner) and not all(cells):
-            many, run = True, range(1, len(names))
-            named = {} if corner and options.header is Header.GUESS else {"user": 0}
-        elif full and not many:
-            return _ask_layout(layout, "layout=rows", "layout=wide")
     if not many and said is FileShape.GUESS:
         return assign_roles(layout, options, rows)
     if not many:
@@ -487,22 +490,21 @@ def _recognise_layout(layout: Layout, options: ReadOptions, rows: Rows) -> Layou
     aside = [k for k in others if k != named.get("user") and roles[k] != "time"]
     if "user" in named and not aside:
         given: dict[str, Any] = {"user": named["user"] + 1, "item": f"{run.start + 1}:{run.stop}"}
-        chosen = _apply_matrix(replace(layout, shape=FileShape.WIDE), given)
-        return replace(chosen, guessed=("user",) * (roles[named["user"]] != "user"))
+        return _apply_matrix(replace(layout, shape=FileShape.WIDE), given)
     lines: list[Any] = [named["user"]] if "user" in named else []
     if not lines:  # whatever is another on each line
-        lines = [k for k in others if len({*_extract_column(rows, k)}) == len(rows)]
-        lines = (
-            [k for k in lines if not is_time(_extract_column(rows, k)[0])]
-            or others[:1]
-            or [NO_COLUMN]
-        )
+        columns = {k: _extract_column(rows, k) for k in others if roles[k] != "time"}
+        lines = [
+            k
+            for k, texts in columns.items()
+            if len({*texts}) == len(rows) and not _hold_times(texts)
+        ] or [NO_COLUMN]
     shapes = ["transposed", "wide"] if "item" in named else ["wide", "transposed"]
     if "user" in named or not others:
         shapes = ["wide"]
     answers = [_format_matrix_answer(layout, shape, k, run) for k in lines[:2] for shape in shapes]
     texts = [_drop_empty(_extract_column(rows, k)) for k in aside]
-    if any(
+    if len(run) < _MATRIX or any(
         1 < len({*column}) < len(column) and parse_rating(column[0]) is None for column in texts
     ):
         answers.append("layout=rows")  # one of these may be the item
@@ -533,7 +535,7 @@ def _apply_matrix(layout: Layout, given: Mapping[str, str | int]) -> Layout:
     if line == 0 and lines in given:
         line = _find_column(lines, given[lines], names, layout.header)
     counts = Counter(names[k] for k in run if k < len(names))
-    name, count = counts.most_common(1)[0] if counts else ("", 0)
+    repeated = [name for name, count in counts.items() if count > 1]
     fault = line if isinstance(line, Fault) else None
     if not layout.header and not span:
         problem = "a users x items matrix needs a first line that names the items"
@@ -545,8 +547,10 @@ def _apply_matrix(layout: Layout, given: Mapping[str, str | int]) -> Layout:
     ):
         problem = f"in a matrix a column is the {lines}, and a range of others are the {columns}s"
         fault = Fault(problem, f"say {columns}=FIRST:LAST, and leave rating and time out")
-    elif count > 1:
-        fault = Fault(f"two columns are called '{name}'", "give every item a name of its own")
+    elif repeated:
+        fault = Fault(
+            f"two columns are called '{repeated[0]}'", "give every item a name of its own"
+        )
     return replace(
         layout,
         roles={lines: line} if isinstance(line, int) else {},
@@ -570,7 +574,7 @@ def _find_rating_columns(rows: Rows, width: int) -> range:
     ends = [(min(column), max(column)) for column in columns if column]
     if not ends:
         return range(0)
-    k = len(ends) // 4 or len(ends) // 2  # so many may be of another range
+    k = len(ends) // 4  # so many may be of another range
     low, high = sorted(low for low, _ in ends)[k], sorted(high for _, high in ends)[-1 - k]
     wide = max(high - low, 1)
     good = [
@@ -609,10 +613,13 @@ def assign_roles(layout: Layout, options: ReadOptions, rows: Rows = ()) -> Layou
     if faults:
         return replace(layout, faults=tuple(faults))
     plain = [_normalise_name(name) for name in names]
-    known = [_ROLE_OF.get(name) if header else None for name in plain]
+    known = [header and _ROLE_OF.get(name) for name in plain]
     for role in ROLES:
         mine = [k for k, its in enumerate(known) if its == role and k not in roles.values()]
-        if mine and role not in roles:
+        columns = [_extract_column(rows, k) for k in mine]
+        pairs = len({*zip(*columns, strict=False)})
+        either = role == "user" and pairs > max(map(len, map(set, columns)), default=0)
+        if mine and role not in roles and not either:  # of judges and players either may rate
             roles[role] = min(mine, key=lambda k: list(_ROLE_OF).index(plain[k]))
     others = [k for k in range(len(names)) if k not in roles.values()]
     free = [  # what numbers the rows and what is to be left alone hold no role
@@ -635,18 +642,22 @@ def assign_roles(layout: Layout, options: ReadOptions, rows: Rows = ()) -> Layou
         texts = _drop_empty(_extract_column(rows, k))
         if layout.header and texts and not any(map(_can_rate, texts)):
             del taken["rating"]  # words that say something else
-        elif not header and "time" not in roles and all(map(_is_moment, texts)):
+        elif not header and "time" not in roles and _hold_times(texts):
             taken["time"] = taken.pop("rating")
     roles |= taken
-    last = not header and len(names) == 4 and rows and not unsaid and is_time(rows[0][3])
+    last = (
+        not header
+        and len(names) == 4
+        and rows
+        and not unsaid
+        and parse_decimal(rows[0][3]) is not None
+    )
     if last and not {"time", 3} & {*roles, *roles.values()}:
         taken["time"] = roles["time"] = 3
-    unknown = [
-        k for k in others if k not in roles.values() and not names[k].startswith("__index_level_")
-    ]
+    unknown = [k for k in others if k not in roles.values() and "__index_level_" not in names[k]]
     candidates = ", ".join(names[k] for k in free if k not in roles.values())[:200]
     there = ", ".join(names)[:200] if header else f"{len(names)} without names"
-    lost = [role for role in ("user", "item") if role not in roles]
+    lost = [role for role in missing if role not in ("rating", *roles)]
     if lost:
         problem = f"no column holds the {' and the '.join(lost)} for certain; " + (
             f"candidates are {candidates}" if candidates and header else f"its columns are {there}"
@@ -665,13 +676,12 @@ def assign_roles(layout: Layout, options: ReadOptions, rows: Rows = ()) -> Layou
         faults.append(Fault(problem, "say which does, or that each row is a click", answers))
     roles = {role: roles[role] for role in (*ROLES, "event") if roles.get(role, -1) >= 0}
     if len({*roles.values()}) < len(roles):
-        got = ", ".join(f"{role} = {k + 1}" for role, k in roles.items())
-        faults.append(Fault(f"user, item, rating and time must be different columns, got {got}"))
+        faults.append(Fault("user, item, rating and time must be different columns"))
     for role, k in roles.items():
         alike = plain if role not in given and known[k] else names
         if header and alike.count(alike[k]) > 1 and not _is_column_number(given.get(role)):
-            advice = f"say by its number which holds the {role}"
             problem = f"two columns are called '{names[k]}'"
+            advice = f"say by its number which holds the {role}"
             faults.append(Fault(problem, advice, (f"{role}={k + 1}",)))
     return replace(
         layout,
@@ -684,23 +694,23 @@ def assign_roles(layout: Layout, options: ReadOptions, rows: Rows = ()) -> Layou
 def _offer_roles(roles: Mapping[str, int], free: Sequence[int], rows: Rows) -> list[str]:
     """Answers that name user and item, and what else is missing, by what the columns hold."""
     values = {k: {*_extract_column(rows, k)} for k in {*free, *roles.values()}}
-    # Of one person's own export the items are all different, and no column repeats.
-    if "item" in roles and len(values[roles["item"]]) == len(rows) > 2:
-        return []
     raters = _find_raters(free, rows)
-    events = _offer_events([k for k in free if k not in raters], rows)
+    events = [] if "rating" in roles else _offer_events([k for k in free if k not in raters], rows)
     ids = [
         k
         for k in free
         if 1 < len(values[k]) < len(rows)
         and not any(event.startswith(f" and event={k + 1}:") for event in events)
-        and not all(map(_is_moment, values[k]))
+        and not _hold_times([*values[k]])
         and not all("." in text and parse_decimal(text) is not None for text in values[k])
     ]
     users, items = ([roles[role]] if role in roles else ids for role in ("user", "item"))
     pairs = [(user, item) for user in users for item in items if user != item]
-    # Few ids are a category.
-    pairs.sort(key=lambda pair: (-sum(len(values[k]) for k in pair), pair))
+    # Nobody rates an item often.
+    counts = {
+        (j, k): len({(row[j], row[k]) for row in rows if len(row) > max(j, k)}) for j, k in pairs
+    }
+    pairs.sort(key=lambda pair: -counts[pair])
     answers = []
     for user, item in pairs[:_OFFERS]:
         pair = [
@@ -716,25 +726,23 @@ def _offer_roles(roles: Mapping[str, int], free: Sequence[int], rows: Rows) -> l
     return answers[:_OFFERS]
 
 
-def _find_raters(columns: Sequence[int], rows: Sequence[Sequence[str]]) -> list[int]:
+def _find_raters(columns: Sequence[int], rows: Sequence[Row]) -> list[int]:
     """Columns that can hold ratings: of numbers, the last first, and then of words."""
     values = {k: {*_extract_column(rows, k)} for k in columns}
     able = [
         k
         for k in columns
-        if len(values[k]) > 1
-        and all(map(_can_rate, values[k]))
-        and not all(map(_is_moment, values[k]))
+        if len(values[k]) > 1 and all(map(_can_rate, values[k])) and not _hold_times([*values[k]])
     ]
     return sorted(able, key=lambda k: (None in map(parse_decimal, values[k]), -k))
 
 
-def _offer_events(columns: Sequence[int], rows: Sequence[Sequence[str]]) -> list[str]:
+def _offer_events(columns: Sequence[int], rows: Sequence[Row]) -> list[str]:
     """Of the first column with a few words again and again: what reads the rows with each alone."""
     for k in columns:
         counts = Counter(_drop_empty(_extract_column(rows, k)))
         few = 1 < len(counts) <= _OFFERS and 5 * len(counts) <= len(rows)
-        if few and all(parse_decimal(text) is None for text in counts):
+        if few and all(":" not in text and parse_decimal(text) is None for text in counts):
             return [f" and event={k + 1}:{text}" for text in counts]
     return []
 
@@ -757,32 +765,30 @@ def parse_rating(text: str) -> float | None:
     return next((scale[text.lower()] for scale in scales if text.lower() in scale), number)
 
 
-def _is_moment(text: str) -> bool:
-    """Whether a text is more likely a time than a rating: a date, or many seconds."""
-    number = parse_decimal(text)
-    return parse_date(text) is not None if number is None else 1e8 <= number < 1e20
+def _hold_times(texts: Row) -> bool:
+    """Return whether texts are more likely times than ratings: dates, or many seconds."""
+    texts = _drop_empty(texts)
+    numbers = [*map(parse_decimal, texts)]
+    if None not in numbers:
+        return all(1e8 <= (n or 0) < 1e20 for n in numbers)
+    return {*numbers} == {None} and None not in parse_dates(pa.array(texts, pa.string()))
 
 
-def _extract_column(rows: Sequence[Sequence[str]], k: int) -> list[str]:
+def _extract_column(rows: Sequence[Row], k: int) -> list[str]:
     return [row[k] for row in rows if k < len(row)]
 
 
-def _counts_up(texts: Sequence[str]) -> bool:
+def _counts_up(texts: Row) -> bool:
     """Whether a column numbers the rows: at least three numbers, each larger than the last."""
-    numbers: list[Any] = list(map(parse_decimal, texts))
+    numbers: list[Any] = [*map(parse_decimal, texts)]
     return len(texts) > 2 and None not in numbers and all(a < b for a, b in pairwise(numbers))
-
-
-def is_time(text: str) -> bool:
-    """Whether a text can be a time, where no name says so: a number, or a date."""
-    return _NUMBER.fullmatch(text) is not None or parse_date(text) is not None
 
 
 def _is_column_number(wanted: str | int | None) -> bool:
     return wanted is not None and re.fullmatch(r"\d{1,9}", str(wanted), re.ASCII) is not None
 
 
-def _find_column(role: str, wanted: str | int, names: Sequence[str], header: bool) -> int | Fault:
+def _find_column(role: str, wanted: str | int, names: Row, header: bool) -> int | Fault:
     """Of a column by its name or its number from 1, from 0; or what is wrong with it."""
     text, columns = str(wanted).strip(), f"1..{len(names)}"
     if not text:
@@ -799,7 +805,7 @@ def _find_column(role: str, wanted: str | int, names: Sequence[str], header: boo
     return Fault(f"no header line, so there is no {there}: give its number, {columns}")
 
 
-def _recognise_objects(options: ReadOptions, lines: Sequence[str]) -> Layout:
+def _recognise_objects(options: ReadOptions, lines: Row) -> Layout:
     """Of JSON lines: their keys are the columns."""
     objects = [parsed for line in lines if (parsed := parse_json_object(line)) is not None]
     names = tuple(dict.fromkeys(name for parsed in objects for name in parsed))
@@ -809,21 +815,20 @@ def _recognise_objects(options: ReadOptions, lines: Sequence[str]) -> Layout:
     ]
     layout = Layout(names, format=Format.JSON, rows=tuple(rows))
     if not objects or not lines[0].rstrip().endswith("}"):
-        fault = Fault("its first line is no JSON object", "write one object per line, or CSV")
-        return replace(layout, faults=(fault,))
+        return layout.ask("its first line is no JSON object", "write one object per line, or CSV")
     layout = assign_roles(layout, options)
     nested = [name for name, value in objects[0].items() if isinstance(value, dict)]
     if layout.faults and nested:
-        problem = f"'{nested[0][:40]}' holds an object of its own"
-        fault = Fault(problem, "write one object per rating, with user, item and rating")
-        return replace(layout, faults=(fault,))
+        return layout.ask(
+            f"'{nested[0][:40]}' holds an object of its own",
+            "write one object per rating, with user, item and rating",
+        )
     return layout
 
 
 # Lines cut into columns ---------------------------------------------------------------------------
 
 LONGEST = 16_000_000  # characters of a line
-SHORT = 16  # bytes of an id, two numbers, that may be kept for each row
 QUOTE = "with a quote that is not closed"
 FIELD = f"with a field of more than {csv.field_size_limit():,} characters"
 
@@ -898,6 +903,51 @@ def cut_line(line: str, separator: str) -> tuple[str, ...] | None:
     except csv.Error:
         return None
     return None if _is_open(record) else tuple(field.strip() for field in record)
+
+
+def read_record(
+    lines: Row, k: int, separator: str, width: int, *, final: bool
+) -> tuple[Row, int, str]:
+    """Return the fields of the record that begins in line k, where the next begins, and its fault.
+
+    Lines are joined only in a record that is well formed to its end; where a width is given, only
+    in one of so many fields, and only where none of them could be a row of its own. The next record
+    begins in line k again where the text ends too early, unless it is final.
+    """
+    try:
+        record = next(read_records([lines[k]], separator), [])
+    except csv.Error:
+        return [], k + 1, FIELD
+    if not _is_open(record):
+        return record, k + 1, ""
+    rest = map(lines.__getitem__, range(k, len(lines)))
+    try:
+        record = next(read_records(rest, separator, strict=True))
+    except csv.Error as error:
+        waits = "unexpected end" in str(error) and not final
+        waits = waits and sum(map(len, lines[k:])) < BLOCK_BYTES
+        return [], k if waits else k + 1, QUOTE
+    end = k + 1 + sum(text.count("\n") for text in record)
+    rows = [cut_line(line, separator) or () for line in lines[k + 1 : end]]
+    if width and (width in map(len, rows) or not _has_width(record, width)):
+        return [], k + 1, QUOTE
+    return record, end, ""
+
+
+def read_first_records(lines: Row, separator: str) -> list[tuple[int, tuple[str, ...] | None]]:
+    """Return the first line of each record and its fields, None where it cannot be cut."""
+    records = [(0, cut_line(lines[0], separator))]
+    end = 1
+    while end < len(lines):  # a long answer of a survey goes over several lines
+        start = end
+        record, end, fault = read_record(lines, start, separator, 0, final=True)
+        records.append((start, None if fault else tuple(map(str.strip, record))))
+    return records
+
+
+def _has_width(record: Row, width: int) -> bool:
+    """Return whether it has a field for each column, and nothing but empty ones beyond."""
+    return len(record) >= width and not "".join(record[width:]).strip()
 
 
 def _is_open(record: Row) -> bool:
@@ -985,13 +1035,6 @@ class Lines:
         raise NotImplementedError
 
 
-def is_mostly_distinct(column: Any) -> bool:
-    """Return whether to keep each text of a dictionary once costs more than it saves."""
-    size = len(column.dictionary)
-    longest = compute.max(compute.binary_length(column.dictionary)).as_py() or 0
-    return 2 * size > len(column) and longest <= SHORT
-
-
 @dataclass
 class Fields(Lines):
     """Rows of `width` fields, of which those at the places `used` are read, with each distinct text
@@ -1042,37 +1085,15 @@ class Fields(Lines):
         # Of spreadsheets, some lines may hold separators alone.
         if len(table) != count + 1 or compute.any(compute.equal(firsts, "")).as_py():
             return None
-        if hasattr(columns[0], "dictionary") and is_mostly_distinct(columns[0]):
-            self.plain.add(self.used[0])
         return columns
 
-    def _fits(self, record: Row) -> bool:
-        """Return whether it has a field for each column, and nothing but empty ones beyond."""
-        return len(record) >= self.width and not "".join(record[self.width :]).strip()
-
     def _read_record(self, lines: list[str], k: int, final: bool) -> Record:
-        try:
-            record, end = next(read_records([lines[k]], self.separator), []), k + 1
-        except csv.Error:
-            return [], k + 1, FIELD
-        if _is_open(record):
-            # Well formed to its end, and no line in it could be a row of its own.
-            rest = map(lines.__getitem__, range(k, len(lines)))
-            try:
-                record = next(read_records(rest, self.separator, strict=True))
-            except csv.Error as error:
-                waits = "unexpected end" in str(error) and not final
-                waits = waits and sum(map(len, lines[k:])) < BLOCK_BYTES
-                return [], k if waits else k + 1, QUOTE
-            end += sum(text.count("\n") for text in record)
-            alone = [cut_line(line, self.separator) or () for line in lines[k + 1 : end]]
-            if not self._fits(record) or any(len(fields) == self.width for fields in alone):
-                return [], k + 1, QUOTE
-        if not "".join(record).strip():
-            return [], end, ""
-        if not self._fits(record):
+        record, end, fault = read_record(lines, k, self.separator, self.width, final=final)
+        if fault or not "".join(record).strip():
+            return [], end, fault
+        if not _has_width(record, self.width):
             return [], end, f"with another number of columns than {self.width}"
-        row = [record[place] for place in self.used]
+        row = [record[index] for index in self.used]
         return ([], end, QUOTE) if "\n" in "".join(row) else ([row], end, "")
 
 
@@ -1127,7 +1148,7 @@ def format_plain_value(value: object) -> str | None:
 class Objects(Lines):
     """JSON objects, one a line, whose values under `keys` are read: user, item and further ones."""
 
-    keys: Sequence[str]
+    keys: Row
 
     def _cut_quickly(self, text: str, count: int) -> list[Any] | None:
         begun, ended = text.startswith("{"), text.endswith("}\n")

@@ -120,7 +120,8 @@ def test_other_formats_say_their_columns_too(tmp_path: Path) -> None:
     assert wide.columns.names == (("user", "student"), ("item", "every other column"))
     assert not wide.columns.guessed
     unnamed = ",x,y,z\na,3,,4\nb,,5,\n"
-    assert read_upload(unnamed, header="yes").ratings.columns.guessed == ("user",)
+    with pytest.raises(BadRatings, match="layout=wide"):
+        read_upload(unnamed, header="yes")
     assert not read_upload(unnamed, layout="wide").ratings.columns.guessed
 
 

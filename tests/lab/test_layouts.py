@@ -106,6 +106,39 @@ def test_numbers_beyond_the_ratings_name_the_columns(tmp_path: Path) -> None:
     assert read_upload(text, layout="wide").ratings.shape == (30, 8)
 
 
+def test_an_empty_last_name_and_numbers_that_count_up_are_names(tmp_path: Path) -> None:
+    rows = [[user, *(CELLS[user, film] for film in FILMS), ""] for user in USERS]
+    for names in (FILMS, range(1, 9)):
+        text = table([["key", *names, ""], *rows])
+        assert {"layout": "wide"} in offers(text, tmp_path)
+        assert read_upload(text, layout="wide").ratings.shape == (30, 8)
+
+
+def test_answers_over_several_lines_hide_no_survey(tmp_path: Path) -> None:
+    comment = '"good, but\nlong, 5\nand, 3\n and late"'
+    rows = [[*(CELLS[user, film] for film in FILMS), comment] for user in USERS]
+    first, *_ = offers(table([[*FILMS, "Comment"], *rows]), tmp_path)
+    assert first == {"layout": "wide", "user": "none", "item": "1:8"}
+
+
+def test_an_age_or_a_year_is_no_item(tmp_path: Path) -> None:
+    rows = [[u, i, i[-1] in "123", 20 + 3 * int(u[1:]), v] for (u, i), v in CELLS.items()]
+    assert offers(table(rows), tmp_path)[0] == {"user": 1, "item": 2, "rating": 5}
+    diary = [[f"Film {k}", 1990 + k % 30, 1 + k % 5] for k in range(150)]
+    assert offers(table([["Name", "Year", "Rating"], *diary, diary[0]]), tmp_path) == []
+
+
+def test_a_reading_without_any_rating_is_none(tmp_path: Path) -> None:
+    text = table([["user", *FILMS], *([user, *["-"] * 8] for user in USERS)])
+    assert offers(text, tmp_path) == []
+
+
+def test_an_event_with_and_in_its_name_is_offered(tmp_path: Path) -> None:
+    rows = [[f"{u}@x", i, ("up and down", "sideways")[v % 2]] for (u, i), v in GAPS.items()]
+    found = offers(table([["who", "what", "kind"], *rows]), tmp_path, low=None, high=None)
+    assert "3:up and down" in {one.get("event") for one in found}
+
+
 def test_blocks_ask_what_their_numbers_name(tmp_path: Path) -> None:
     blocks = [
         f"{j + 1}:\n"
