@@ -46,6 +46,9 @@ _NOISE_NAMES = {
 }
 
 
+EXACT_COUNT = (
+    "counted exactly, many small answers tell less than one answer with their summed epsilon"
+)
 TYPICAL_RATINGS = 20  # ratings of a typical person, for whom epsilons of all ratings are stated
 PER_RATING = "proved per rating: another value"
 PER_PERSON = f"proved for {TYPICAL_RATINGS} ratings of one person"
@@ -471,14 +474,14 @@ def describe_person_guarantee(guarantee: Guarantee) -> str:
 
 
 def format_spent_budget(guarantee: Guarantee, change: Change) -> str:
-    """Return 'epsilon 20 (or 15.1, delta 1e-6)', which a guarantee certifies for a change.
+    """Return 'epsilon 20 (or 15.1, delta 1e-6: why)', which a guarantee certifies for a change.
 
-    The second number, at the default delta, appears where it is clearly smaller.
+    The second number, at the default delta, appears with its reason where it is clearly smaller.
     """
     proved = guarantee.certified(change)
     composed = guarantee.certified(change, DEFAULT_DELTA).epsilon
     text = f"epsilon {format_budget(proved.epsilon, proved.delta)}"
-    return text + f" (or {format_budget(composed, DEFAULT_DELTA)})" * (
+    return text + f" (or {format_budget(composed, DEFAULT_DELTA)}: {EXACT_COUNT})" * (
         composed < 0.95 * proved.epsilon
     )
 

@@ -20,7 +20,8 @@ def format_measured_bound(bound: MeasuredBound) -> str:
     """Return a bound measured beforehand as text: 'at least 0.79 (Tracing one change, exact)'."""
     confidence = "exact" if bound.confidence is None else f"{100 * bound.confidence:g} %"
     bound_text = cards.format_epsilon(bound.measured, round_down=True)
-    return f"at least {bound_text} ({METHOD_LABELS[AuditMethod(bound.method)]}, {confidence})"
+    method = METHOD_LABELS[AuditMethod(bound.method)]
+    return f"an attack shows that epsilon is at least {bound_text} ({method}, {confidence})"
 
 
 def is_refuted(bound: MeasuredBound | None) -> bool:

@@ -700,18 +700,19 @@ def locate_targets(
             text = f"{goal} is not reached up to epsilon {format_short_number(last)}."
         else:
             status = "proved" if plotted.is_certified else "only claimed"
-            interval_text = slider_note = ""
+            about = interval_text = slider_note = ""
             if epsilon.value > first:
                 slider_epsilon = next(
                     (s for s in slider_epsilons if s >= epsilon.value * (1 - 1e-9)), last
                 )
-                slider_note = f"; on the slider {slider_epsilon:g}"
+                about = "about "
+                slider_note = f"; the next position of the slider is {slider_epsilon:g}"
                 interval_text = f" ({format_estimate_interval(epsilon, first, last)})" * (
                     epsilon.seeds > 1
                 )
             text = (
-                f"{goal} takes epsilon {format_required_epsilon(required)}{interval_text}"
-                f" {plotted.unit}, {status}{slider_note}."
+                f"{goal} needs a privacy budget of {about}{format_required_epsilon(required)}"
+                f"{interval_text} {plotted.unit}, {status}{slider_note}."
             )
         slider_targets.append(SliderTarget(goal, capitalise(text), *map(locate, epsilon[:3])))
     return slider_targets

@@ -42,29 +42,30 @@ class Instrument {
       node.onclick = act
       return node
     }
-    const slider = (name, parent, label) => {
-      const node = add("div", name, parent)
-      node.tabIndex = 0
-      node.role = "slider"
-      node.ariaLabel = label
-      return node
-    }
     // the chart and its sliders
     const chart = add("section", "chart", root)
     chart.ariaLabel = "Risk and usefulness"
     const tools = make("div", "dpmc-tools", chart)
-    add("span", "answer", tools).ariaLive = "polite"
     this.needs = button(tools, "Set a target", () => this.aim())
     this.playing = button(tools, "\u25b6 Play", () => this.play())
     button(tools, "Save picture", () => this.save())
+    add("p", "targets", chart)
     const frame = add("div", "frame", chart)
     add("div", "plot", frame)
-    slider("knob", add("div", "track", frame), "privacy budget epsilon")
-    for (const [name, label] of [["wanted", "wanted usefulness"], ["limit", "highest risk"]]) {
-      const goal = this[name + "Goal"] = slider("goal", frame, label)
-      goal.ariaOrientation = "vertical"
-      make("span", "", goal)
+    Object.assign(add("div", "knob", add("div", "track", frame)),
+      { tabIndex: 0, role: "slider", ariaLabel: "privacy budget epsilon" })
+    for (const [name, label] of [["wanted", "Usefulness target "], ["limit", "Risk target "]]) {
+      this[name + "Goal"] = make("div", "dpmc-goal", frame)
+      const field = this[name + "Field"] = make("input", "", make("label", "", this.targets, label))
+      field.type = "number"
+      field.onchange = () => {
+        field.told = null
+        this.want(name, field.value / this.scale(name)[4])
+        this.settle(name)
+      }
     }
+    make("span", "", this.targets, "Type a target or drag its line. ")
+    add("span", "answer", this.targets).ariaLive = "polite"
     const sides = add("div", "sides", chart)
     make("span", "", sides, "\u2190 more private")
     this.axis = make("strong", "", sides)
@@ -196,9 +197,10 @@ class Instrument {
     return within(Math.round((x - at[0]) / (at[1] - at[0])), 0, this.last)
   }
 
-  // The axis of a target: its two ends, and the rows between which it lies.
+  // The axis of a target: its two ends, the rows between which it lies, and what its field counts.
   scale(name) {
-    return name === "limit" ? [0.5, 1, ...this.picture.upper] : [...this.view.range, ...this.picture.lower]
+    return name === "limit" ? [0.5, 1, ...this.picture.upper, 100]
+      : [...this.view.range, ...this.picture.lower, this.view.needed.per]
   }
 
   row(name, value) {
@@ -234,29 +236,21 @@ class Instrument {
     held(this.plot, "stop", move)
     const steps = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -3, PageUp: 3,
       Home: -Infinity, End: Infinity }
-    const keyed = (node, name, act) => {
-      let later = 0
-      node.onkeydown = (event) => {
-        if (!(event.key in steps)) return
-        event.preventDefault()
-        this.pause()
-        act(steps[event.key])
-        clearTimeout(later)
-        later = setTimeout(() => this.settle(name), 250)
-      }
+    let later = 0
+    this.knob.onkeydown = (event) => {
+      if (!(event.key in steps)) return
+      event.preventDefault()
+      this.pause()
+      this.go(within(this.stop + steps[event.key], 0, this.last))
+      clearTimeout(later)
+      later = setTimeout(() => this.settle("stop"), 250)
     }
-    keyed(this.knob, "stop", (step) => this.go(within(this.stop + step, 0, this.last)))
     for (const name of ["wanted", "limit"]) {
-      const goal = this[name + "Goal"]
-      held(goal, name, ({ clientY }) => {
+      held(this[name + "Goal"], name, ({ clientY }) => {
         const { top, height } = this.frame.getBoundingClientRect()
         const y = (clientY - top) / height * this.picture.height
         const [worst, best, first, last] = this.scale(name)
         this.want(name, worst + (last - y) / (last - first) * (best - worst))
-      })
-      keyed(goal, name, (step) => {
-        const [worst, best] = this.scale(name)
-        this.want(name, this[name] + step * (name === "limit" ? 0.01 : this.view.needed.step * Math.sign(best - worst)))
       })
     }
   }
@@ -284,17 +278,15 @@ class Instrument {
     this.release("stop")
   }
 
-  // --- a target on either curve
+  // --- a target on either curve; both start where the knob meets them
 
   aim() {
     const on = this.aims("wanted") || this.aims("limit")
-    const middle = this.view.needed && (this.view.range[0] + this.view.range[1]) / 2
-    this.wanted = on || middle === null ? null : this.rounded("wanted", middle)
-    this.limit = on ? null : 0.75
-    const first = this.view.needed ? "wanted" : "limit"
-    if (!on) this.want(first, this[first])
-    else this.refresh()
-    for (const name of ["stop", "wanted", "limit"]) this.release(name)
+    const { stops, risk, needed } = this.view
+    this.wanted = on || !needed ? null : this.rounded("wanted", stops[this.stop].value - needed.slack)
+    this.limit = on ? null : this.rounded("limit", (risk.values[this.stop] ?? 0.75) + 0.005)
+    this.refresh()
+    for (const name of ["wanted", "limit"]) this.release(name)
   }
 
   // Whether there is a target on the axis.
@@ -313,7 +305,6 @@ class Instrument {
   // The knob goes where the target is just met.
   want(name, value) {
     this[name] = this.rounded(name, value)
-    this.aimed = name
     const place = this.meets(name)
     if (place !== null) this.stop = place
     this.refresh()
@@ -334,25 +325,29 @@ class Instrument {
     return answers[Math.round(this.wanted / step) - first]
   }
 
-  aimsNow() {
-    const on = { wanted: this.aims("wanted"), limit: this.aims("limit") }
-    this.needs.ariaPressed = on.wanted || on.limit
-    const words = { limit: "risk at most " + Math.round(100 * this.limit) + " %" }
-    if (on.wanted) words.wanted = this.answerTo().goal
-    for (const name in on) {
-      const goal = this[name + "Goal"]
-      show(goal, on[name])
-      if (!on[name]) continue
-      const [ariaValueMin, ariaValueMax] = name === "limit" ? [0.5, 1] : [...this.view.range].sort((a, b) => a - b)
-      goal.style.top = this.down(this.row(name, this[name]))
-      Object.assign(goal, { ariaValueMin, ariaValueMax, ariaValueNow: this[name], ariaValueText: words[name] })
-      say(goal.firstChild, "target: " + words[name])
+  aimsNow(now) {
+    let words = ""
+    for (const name of ["wanted", "limit"]) {
+      const [value, goal, field, on, isRisk]
+        = [this[name], this[name + "Goal"], this[name + "Field"], this.aims(name), name === "limit"]
+      show(goal, on)
+      show(field.parentNode, isRisk || !!this.view.needed)
+      const factor = on && this.scale(name)[4]
+      const text = on ? +(factor * value).toFixed(3) : ""
+      if (field.told !== text) field.value = field.told = text // what is being typed stays
+      if (!on) continue
+      field.step = factor / (isRisk ? 100 : 200)
+      const y = this.row(name, value)
+      goal.style.top = this.down(y)
+      goal.classList.toggle("above", this.crossed(y + 16))
+      const place = this.meets(name)
+      words += !isRisk ? this.answerTo().words : place === null ? "No epsilon here keeps the risk that low."
+        : "The largest epsilon with a risk of at most " + text + " % is " + this.view.stops[place].epsilon + "."
+      const end = isRisk ? this.stop > place && " is too large. " : this.stop < place && " is too small. "
+      words += end ? " Epsilon " + now.epsilon + end : " "
     }
-    const name = on[this.aimed] ? this.aimed : on.wanted ? "wanted" : on.limit ? "limit" : ""
-    const place = name && this.meets(name)
-    say(this.answer, name === "wanted" ? this.answerTo().words
-      : !name ? "" : place === null ? "No epsilon here keeps the risk that low."
-        : "The largest epsilon with a " + words.limit + " is " + this.view.stops[place].epsilon + ".")
+    show(this.targets, this.needs.ariaPressed = !!words)
+    say(this.answer, words)
   }
 
   // --- what moves with the knob
@@ -380,7 +375,7 @@ class Instrument {
       top.replaceChildren(...view.sentences[stop].map(([text, role]) => make("span", role, null, text)))
     }
     this.moved(now, risk)
-    this.aimsNow()
+    this.aimsNow(now)
     this.explain()
     if (this.dealt && this.dealt.stop !== stop) this.fold()
     show(this.guesses, !!view.games[stop] && !this.game.children.length && this.person !== "you")
@@ -389,19 +384,25 @@ class Instrument {
   moved(now, risk) {
     const { view, stop, picture } = this
     const x = picture.at[stop]
-    this.rule.setAttribute("d", `M${x} ${picture.upper[0]}V${picture.inside ? picture.lower[1] : picture.track}`)
+    this.rule.setAttribute("d", `M${x} ${picture.upper[0]}V${picture.upper[1]}M${x} ${picture.lower[0]}V${picture.inside ? picture.lower[1] : picture.track}`)
     for (const [k, name, value, text] of [[0, "limit", view.risk.values[stop], risk], [1, "wanted", now.value, now.text]]) {
       const [dot, number] = this.marks.slice(2 * k, 2 * k + 2)
       for (const node of [dot, number]) node.style.display = value === null ? "none" : ""
       if (value === null) continue
       const y = this.row(name, value)
       set(dot, { cx: x, cy: y })
-      const crossed = this.levels.some((line) => Math.abs(line.getBBox().y - y + 15) < 12)
+      const base = Math.max(this.scale(name)[2] + 18, y - 10)
+      const crossed = this.crossed(base, this.row(name, this[name]))
       const after = crossed ? stop < 11 : stop < 4
-      set(number, { x: x + (after ? 11 : -11), y: crossed ? y + 24 : Math.max(this.scale(name)[2] + 18, y - 10), "text-anchor": after ? "start" : "end" })
+      set(number, { x: x + (after ? 11 : -11), y: crossed ? y + 24 : base, "text-anchor": after ? "start" : "end" })
       say(number, text)
     }
     say(this.marks[4], picture.inside ? "" : now.kept)
+  }
+
+  // Whether a level or the target of a chart passes through a text on that base line.
+  crossed(base, target) {
+    return [target, ...this.levels.map((line) => line.getBBox().y)].some((row) => Math.abs(row - base + 5) < 12)
   }
 
   // The panel: from a rating to what leaves it, and what that does to recommendations.
@@ -409,7 +410,8 @@ class Instrument {
     const { view, stop } = this
     const you = this.person === "you"
     const panel = view.panel.persons[this.shown]
-    for (const node of [this.flow, this.text]) show(node, !you)
+    show(this.text, !you)
+    show(this.flow, !you && !(this.dealt && panel.reports)) // it would answer the game's question
     show(this.dots, !you && !!panel.outcomes)
     show(this.cells, you)
     show(this.you.box, you)
@@ -499,7 +501,8 @@ class Instrument {
     }
     this.dealt = { truth, stop }
     const { text, answers } = view.question
-    this.board(seen + " " + text, answers.map((name, k) => [name, () => this.judge(!k)]))
+    this.explain()
+    this.board("This is about another person, new each time. " + seen + " " + text, answers.map((name, k) => [name, () => this.judge(!k)]))
   }
 
   // What is said in a game, and its buttons.

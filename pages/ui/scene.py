@@ -272,12 +272,19 @@ def _describe_stop(picture: CurveChart, epsilon: float) -> dict[str, Any]:
 def _list_needed_epsilons(line: Line, axis: Sequence[float]) -> dict[str, Any]:
     """Return the epsilon that each target on the metric's axis needs, as JSON.
 
-    Targets are the multiples of `step`, from `first` times the step on.
+    Targets are the multiples of `step`, from `first` times the step on. A quality less `slack` is
+    rounded to a target that it meets; a target of 1 is `per` where it is typed.
     """
     first = math.ceil(axis[0] / _STEP - 1e-9)
     last = math.floor(axis[1] / _STEP + 1e-9)
     needed = numbers.locate_targets(line, EPSILONS, [k * _STEP for k in range(first, last + 1)])
-    return {"step": _STEP, "first": first, "answers": [answer._asdict() for answer in needed]}
+    return {
+        "step": _STEP,
+        "slack": line.metric.sign * _STEP / 2,
+        "per": 100 if line.metric.is_share else 1,
+        "first": first,
+        "answers": [answer._asdict() for answer in needed],
+    }
 
 
 # --- the panel about one rating or one person ----------------------------------------------------

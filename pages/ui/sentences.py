@@ -13,6 +13,7 @@ from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import (
     CELL,
     RATING,
+    USER_REPLACED,
     Guarantee,
     ModifiedLaplace,
     RandomizedResponse,
@@ -152,7 +153,7 @@ def _write_usefulness(picture: CurveChart, epsilon: float) -> Sentence:
             end = ", as good as without privacy"
     start, middle = {
         "accuracy": ("Predictions are ", f"{value} right"),
-        "rmse": ("The typical error is ", f"{value} {metric.unit}"),
+        "rmse": ("Predicted ratings are typically off by ", f"{value} {metric.unit}"),
     }.get(metric.name, ("", f"{value} of people"))
     if metric.candidates:
         end = " find a held-out item in the first ten of 100" + end
@@ -189,7 +190,7 @@ def render_answer(sentence: Sentence) -> str:
 def write_guess(question: AttackerQuestion, task: Task) -> dict[str, Any]:
     """Write what a player guesses, and the two answers."""
     if question.change is RATING and task is Task.BINARY:
-        return {"text": "Was the rating a like or a dislike?", "answers": ("like", "dislike")}
+        return {"text": "Was that rating a like or a dislike?", "answers": ("like", "dislike")}
     return {"text": question.text, "answers": question.answers}
 
 
@@ -272,18 +273,19 @@ def write_whole_row(
     rate = question.success_rate(guarantee)
     if not question.is_bounded(guarantee):
         return f"No limit is proved for all her {rated} {rating}s together."
-    useless = rate > cards.MAX_INFORMATIVE_RATE
+    limit = f"an attacker {cards.format_success_rate(rate)} of the time"
     if guarantee.change.per_user:
-        limit = "over 99.9 %" if useless else f"at most {cards.format_chance(rate)}"
-        return f"An attacker tells her {rating}s from any other set right {limit} of the time."
-    proved = question.guarantee_for(guarantee).certified(question.change)
-    limit = (
-        "which is no protection"
-        if useless
-        else f"and an attacker is right at most {cards.format_chance(rate)} of the time"
-    )
-    spent = cards.format_budget(proved.epsilon, proved.delta)
-    return f"Her {rated} {rating}s together cost epsilon {spent}, {limit}."
+        return f"Asked instead which of two sets of {rating}s is hers, {limit}."
+    capped = question.guarantee_for(guarantee)
+    spent, _, at_delta = cards.format_spent_budget(capped, question.change).partition(" (or")
+    if rate > cards.MAX_INFORMATIVE_RATE:
+        limit += ", which is no protection"
+    elif at_delta:
+        limit += f": {cards.EXACT_COUNT}"
+    if question.change is USER_REPLACED:  # clicks, which are there or not
+        items = min(2 * rated, guarantee.public.items)
+        limit += f". Two sets of {rated} {rating}s differ in up to {items} items"
+    return f"Her {rated} {rating}s together cost {spent}, and {limit}."
 
 
 def write_protection(guarantee: Guarantee, task: Task) -> str:

@@ -134,7 +134,7 @@ def test_all_it_is_set_to_is_in_the_address_and_a_link_opens_it(instrument, serv
     page.wait_for_url(re.compile("need=.*limit="))
     settle(page)
     params = {k: v[0] for k, v in parse_qs(urlsplit(page.url).query).items()}
-    assert (params["epsilon"], params["person"], params["limit"]) == ("3", "1", "0.75")
+    assert (params["epsilon"], params["person"], params["limit"]) == ("3", "1", "0.74")
     texts = [read_text(page, n) for n in ("say", "who", "answer")]
     link = page.url
     open_and_settle(page, server + "guarantees")
@@ -154,42 +154,97 @@ def test_the_guarantee_below_follows_the_slider(instrument):
     expect(page.get_by_text("proved: epsilon 3")).to_be_visible()
 
 
+def enter_target(page, name, value):
+    field = page.get_by_label(f"{name} target")
+    field.fill(value)
+    field.press("Enter")
+    return field
+
+
 @pytest.mark.slow
 def test_a_target_moves_the_knob_to_the_epsilon_that_meets_it(instrument):
     page = instrument()
     page.get_by_role("button", name="Set a target").click()
-    quality_slider = page.get_by_role("slider", name="wanted usefulness")
-    for _ in range(200):
-        if quality_slider.get_attribute("aria-valuetext") == "70.0 %":
-            break
-        value = float(quality_slider.get_attribute("aria-valuenow"))
-        quality_slider.press("ArrowUp" if value < 0.7 else "ArrowDown")
+    assert read_text(page, "say").startswith("At epsilon 1, ")  # which meets both
+    assert "is too" not in read_text(page, "answer")
+    field = enter_target(page, "Usefulness", "65")
+    assert read_text(page, "say").startswith("At epsilon 0.5, ")
+    enter_target(page, "Usefulness", "70")
     assert re.match(
-        r"70\.0 % takes epsilon 0\.\d+ \(.*\) per rating, proved; on the slider 1\.",
+        r"70\.0 % needs a privacy budget of about 0\.\d+ \(.*\) per rating, proved;"
+        r" the next position of the slider is 1\.",
         read_text(page, "answer"),
     )
     assert read_text(page, "say").startswith("At epsilon 1, ")
-    for _ in range(40):
-        quality_slider.press("ArrowUp")
+    field.press("ArrowUp")
+    assert field.input_value() == "70.5"
+    enter_target(page, "Usefulness", "90")
+    assert float(field.input_value()) < 80  # the end of the axis
     assert "is not reached up to epsilon 10" in read_text(page, "answer")
-    risk_slider = page.get_by_role("slider", name="highest risk")
-    risk_slider.press("Home")
+    enter_target(page, "Risk", "50")
     assert "No epsilon here keeps the risk that low" in read_text(page, "answer")
-    for _ in range(10):
-        risk_slider.press("ArrowUp")
-    assert "a risk at most 60 % is 0.3." in read_text(page, "answer")
+    enter_target(page, "Risk", "60")
+    assert "a risk of at most 60 % is 0.3." in read_text(page, "answer")
     assert read_text(page, "say").startswith("At epsilon 0.3, ")
+
+
+@pytest.mark.slow
+def test_a_missed_target_says_so_and_another_method_keeps_it(instrument):
+    page = instrument("?epsilon=0.5&need=0.7&limit=0.6")
+    for text in ("Epsilon 0.5 is too small.", "Epsilon 0.5 is too large."):
+        assert text in read_text(page, "answer")
+    page.get_by_role("button", name="Mechanism").click()
+    page.get_by_text("Gradient perturbation", exact=True).click()
+    page.wait_for_url(re.compile("Gradient"))
+    settle(page)
+    assert page.get_by_label("Usefulness target").input_value() == "70"
+    assert read_text(page, "answer").startswith("70.0 % ")
+
+
+@pytest.mark.slow
+def test_a_target_line_can_be_dragged(instrument):
+    page = instrument("?need=0.7&limit=0.75")
+    box = page.locator(".dpmc-goal").first.bounding_box()
+    x, y = box["x"] + 200, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x, y + 30, steps=4)
+    page.mouse.up()
+    assert 55 < float(page.get_by_label("Usefulness target").input_value()) < 70
+
+
+@pytest.mark.slow
+def test_neither_rule_nor_target_passes_through_words(instrument):
+    page = instrument("?epsilon=0.5&need=0.675&limit=0.75")
+    assert (
+        page.evaluate("""() => {
+      const rule = document.querySelector('.dpmc-picture .rule')
+      return [...document.querySelectorAll('.dpmc-picture text.bold')].some(text => {
+        const { y, height } = text.getBBox()
+        return rule.isPointInStroke(new DOMPoint(rule.getBBox().x, y + height / 2)) })
+    }""")
+        is False
+    )
+    goal = page.locator(".dpmc-goal").first.bounding_box()
+    number = page.locator(f"{PICTURE} text.big.method").bounding_box()
+    y = goal["y"] + goal["height"] / 2
+    assert not number["y"] + 4 < y < number["y"] + number["height"] - 4
 
 
 @pytest.mark.slow
 def test_guessing_is_counted_against_the_bound(instrument):
     page = instrument()
     page.get_by_role("button", name="You guess").click()
+    assert "about another person" in read_text(page, "game")
+    assert page.locator(".dpmc-flow").is_hidden()  # it shows what somebody rated
     for count in range(1, 6):
         page.locator(".dpmc-game button").first.click()
         assert re.search(rf"You: \d of {count}\.", read_text(page, "game"))
         assert "is right at most 73 % of the time" in read_text(page, "game")
         page.get_by_role("button", name="Guess again").click()
+    page.locator(".dpmc-game button").first.click()
+    page.get_by_role("button", name="Stop guessing").click()
+    assert page.locator(".dpmc-flow").is_visible()
 
 
 @pytest.mark.slow
@@ -280,15 +335,14 @@ def test_before_the_first_point_risk_is_there(page, server):
 @pytest.mark.slow
 def test_a_target_that_is_not_on_the_axis_is_not_shown(instrument):
     page = instrument("?need=5")
-    goal = page.get_by_role("slider", name="wanted usefulness")
-    assert goal.count() == 0
+    goal = page.locator(".dpmc-goal").first
+    assert goal.is_hidden()
     button = page.get_by_role("button", name="Set a target")
     button.click()
-    for _ in range(60):
-        goal.press("ArrowUp")
+    enter_target(page, "Usefulness", "100")
     assert page.locator(".dpmc-frame").bounding_box()["y"] - 12 <= goal.bounding_box()["y"]
     button.click()
-    assert goal.count() == 0
+    assert goal.is_hidden()
 
 
 def test_what_is_only_claimed_limits_no_attacker(instrument):

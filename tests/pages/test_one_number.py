@@ -118,7 +118,8 @@ def add_what_if(statements, app, metric, target):
         spread_over=find_one(r"over (\d+) seeds", current_stop["half"]),
         kept=find_one(r"keeps (\d+) %", current_stop["kept"]) or "",
         without=find_one(r">no privacy<.*?>([\d.]+(?: %)?)<", view["pictures"]["wide"]["svg"]),
-        needed=find_one(r"takes epsilon ([\d.]+(?: or less)?)", answer["words"]) or "not reached",
+        needed=find_one(r"budget of (?:about )?([\d.]+(?: or less)?)", answer["words"])
+        or "not reached",
         unit=view["axis"].partition(", ")[2],
         attacker=read_attack(view["right"][view["stop"]]),
         seeds=read_seeds(text),

@@ -287,7 +287,7 @@ def test_what_an_attack_measures_stands_in_panel_chart_and_table(monkeypatch):
     # the attack's value stands in panel, card, chart and table at once
     page_text, bound_text = unescape_markdown(read_all_text(app)), f"at least {lower_bound:g}"
     assert f"The last attack measured {bound_text}." in page_text
-    assert f"Measured at epsilon 2: {bound_text} (Tracing one change, exact)." in page_text.replace(
+    assert f"that epsilon is {bound_text} (Tracing one change, exact)." in page_text.replace(
         "*", ""
     )
     (tick,) = [t["x"][0] for t in read_figure(app)[0]["data"] if "line-ns" in str(t)]

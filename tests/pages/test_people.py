@@ -28,7 +28,7 @@ from dpmc_lab.curves.people import FlipChances, Person, VisitorModel
 from dpmc_lab.store import Store, load_top_lists
 from dpmc_lab.sweep import LISTS_SEED, Grid, toplists
 from dpmc_lab.sweep.presets import EPSILONS
-from pages.ui import rows, scene
+from pages.ui import rows, scene, sentences
 from tests.browser_helpers import CHROMIUM, open_chromium
 from tests.page_helpers import make_placed_line, open_page, read_instrument
 from tests.slow_helpers import mark_rest_slow
@@ -324,6 +324,25 @@ def test_all_of_a_persons_ratings_cost_more_than_one():
     assert all_of_them.success_rate(guarantee) == pytest.approx(sum(pmf[:3]) + pmf[3] / 2)
 
 
+@pytest.mark.parametrize(
+    ("id", "epsilon", "parts"),
+    [
+        ("input-flip", 0.5, ("cost epsilon 15,", "at most 91 %", cards.EXACT_COUNT)),
+        ("private-mean", 0.1, ("cost epsilon 3,", "at most 89 %")),  # one answer about all
+        ("input-flip", 2.0, ("cost epsilon 60,", "no protection")),
+        ("local-popularity", 0.1, ("cost epsilon 4,", "differ in up to 40 items")),  # there are 40
+        ("private-effects", 1.0, ("Asked instead which of two sets",)),
+    ],
+)
+def test_all_that_a_person_rated_costs_what_is_counted(id, epsilon, parts):
+    mechanism = registry.create(id, epsilon=epsilon)
+    guarantee = mechanism.guarantee(PUBLIC[mechanism.task])
+    _, whole_row = trade.list_questions(guarantee, mechanism.task, 30)
+    text = sentences.write_whole_row(whole_row, guarantee, 30, mechanism.task)
+    assert all(part in text for part in parts)
+    assert (cards.EXACT_COUNT in text) == (cards.EXACT_COUNT in parts or id == "local-popularity")
+
+
 def test_where_nothing_is_proved_no_limit_stands_for_certainty():
     proved = registry.create("input-flip", epsilon=10.0).guarantee(PUBLIC[Task.BINARY])
     _, all_ratings = trade.list_questions(proved, Task.BINARY, 500)
@@ -403,8 +422,8 @@ def test_what_is_needed_is_read_off_an_increasing_fit():
     (required,) = numbers.find_required_epsilons(
         lines.place_on_axis(line, lines.EpsilonUnit.PAPER), [0.575]
     )
-    assert f"takes epsilon {numbers.format_required_epsilon(required)} " in half.words
-    assert "on the slider 1." in half.words
+    assert f"of about {numbers.format_required_epsilon(required)} " in half.words
+    assert "position of the slider is 1." in half.words
     assert "slider" not in few.words + beyond.words
 
 

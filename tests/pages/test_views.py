@@ -383,6 +383,6 @@ def test_twenty_ratings_together_are_told_at_a_delta_too():
     weaker = cards.cap_guarantee(guarantee, 20).certified(ROW_VALUES, 1e-6).epsilon
     assert weaker < 1.9
     assert (
-        f"20 ratings together: epsilon 2 (or {weaker:.3g}, delta 1e-6)"
+        f"20 ratings together: epsilon 2 (or {weaker:.3g}, delta 1e-6: {cards.EXACT_COUNT})"
         in cards.describe_person_guarantee(guarantee)
     )
