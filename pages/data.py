@@ -2,6 +2,7 @@
 
 import shlex
 from datetime import date
+from functools import partial
 from typing import NamedTuple
 
 import streamlit as st
@@ -34,6 +35,7 @@ from pages.ui import (
     rows,
     runs,
     scene,
+    sentences,
     shell,
     sources,
     state,
@@ -126,6 +128,9 @@ def page() -> None:
         elif source == "sample":
             show_generator()
     if file is not None:
+        summary_place.markdown(
+            f"**{escape(file.name)}** is not read yet. Once it is, it replaces the data named here."
+        )
         upload.read_upload(file)
         return
     upload.show_outcome()
@@ -392,15 +397,16 @@ def show_answer(plan: AnswerPlan, verdict: DeltaGenerator, curve: DeltaGenerator
         st.markdown(
             answer_text.format_distinguishable_items(distinguishable, question, location.private)
             + ".",
-            help=answer_text.explain_distinguishable_items(question.task, question.privacy_unit),
+            help=answer_text.explain_distinguishable_items(question.task),
         )
+
+    find_verdict = partial(study.compute_finding, question, plan.advice, plan.units, cache, ratings)
 
     def show_progress_and_verdict() -> None:
         latest = sweeps.load_sweep(location.folder, plan.name)
         if running and latest is not None:
-            total = latest.counts.get("total") or len(plan.units)
-            rows.show_sweep_progress(latest, latest.n_done, total)
-        finding = study.compute_finding(question, plan.advice, plan.units, cache, ratings)
+            rows.show_sweep_progress(latest, latest.n_done, latest.counts.get("total", 0))
+        finding = find_verdict()
         if finding is not None:
             show_verdict(finding, plan)
             show_files(finding, plan, cache)
@@ -408,7 +414,12 @@ def show_answer(plan: AnswerPlan, verdict: DeltaGenerator, curve: DeltaGenerator
     with verdict:
         rows.poll_runs(location, plan.name, show_progress_and_verdict, running=running)
     with curve:
-        rows.poll_runs(location, plan.name, lambda: show_curve(plan, running), running=running)
+        rows.poll_runs(
+            location,
+            plan.name,
+            lambda: show_curve(plan, running, find_verdict() is not None),
+            running=running,
+        )
 
 
 def show_buttons(plan: AnswerPlan, cache: UserScoreCache, current: Sweep | None) -> None:
@@ -436,10 +447,11 @@ def show_buttons(plan: AnswerPlan, cache: UserScoreCache, current: Sweep | None)
     with st.container(horizontal=True, vertical_alignment="center"):
         is_pressed = st.button(label, type="primary", icon=":material/play_arrow:")
         n_runs = len(missing | (set() if has_curve else {*plan.keys.units}))
-        disk_notice = f" Nothing of it leaves this session. {rows.DISK_NOTICE}" * location.private
+        disk_notice = f" No other visitor sees any of it. {rows.DISK_NOTICE}" * location.private
         st.caption(
-            f"{format_count(n_runs, 'short training run')}: {method.name}, its baselines and the"
-            f" best method without privacy. The first points appear within seconds.{disk_notice}"
+            f"{format_count(n_runs, 'short training run')} ({len(missing):,} for the verdict,"
+            f" {n_runs - len(missing):,} for the curve): {method.name}, its baselines and the best"
+            f" method without privacy. The first points appear within seconds.{disk_notice}"
         )
     if is_pressed:
         st.session_state["mechanism"] = method.id  # other pages open with this mechanism
@@ -543,8 +555,11 @@ def show_release(plan: AnswerPlan, data: str) -> None:
         )
 
 
-def show_curve(plan: AnswerPlan, running: bool) -> None:
-    """Show risk and usefulness over all epsilons; runs that go on add points."""
+def show_curve(plan: AnswerPlan, running: bool, has_verdict: bool) -> None:
+    """Show risk and usefulness over all epsilons; runs that go on add points.
+
+    The text beside it compares nothing once there is a verdict, which compares user by user.
+    """
     question, id, chart = plan.question, plan.method.id, plan.read_curve()
     public = question.prepare_public_facts(plan.dataset.ratings.public)
     theme = state.get_theme()
@@ -555,15 +570,24 @@ def show_curve(plan: AnswerPlan, running: bool) -> None:
     )
     position = EPSILONS.index(question.epsilon)
     gains = answer_text.list_gains_by_epsilon(chart, id, question.reference)
-    st.markdown("".join(text for text, _ in view["sentences"][position]))
-    summary = answer_text.describe_gains(gains, question.keep)
+    if not has_verdict:
+        answer = sentences.write_answer(  # without baselines nothing is compared
+            chart._replace(baselines=(), private_baselines=()),
+            plan.method,
+            plan.method.guarantee(public),
+            question.epsilon,
+        )
+        st.markdown("".join(text for text, _ in answer))
     if chart.lines:
         line = chart.lines[0]
+        summary = answer_text.SEEDS_NOTE
+        if not has_verdict:
+            average = answer_text.describe_gains(gains, question.keep, len(line.seeds))
+            summary = f"{average}; the verdict will say how sure this is." if average else ""
         size = f"{len(line.epsilon)} of {len(EPSILONS)} epsilons"
         size += f", {format_count(len(line.seeds), 'seed')}"
         coarse = ": a coarse curve, which the next runs refine" * running
-        summary = f"{summary} {size}{coarse}. {blocks.EVALUATION}"
-    st.markdown(summary)
+        st.markdown(f"{summary} {size}{coarse}. {blocks.EVALUATION}")
     st.html(scene.render_still(view, position))
     if chart.lines:
         table = answer_text.tabulate_gains(gains, chart) if gains else lines.tabulate_line(line)

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
     "core": (64, 136_100),
     "lab": (77, 148_330),
-    "pages": (50, 74_295),
+    "pages": (50, 74_398),
     "pages (js, css, html)": (8, 19_468),
 }
 NOT_CODE = {

@@ -206,7 +206,7 @@ def answer_question(
                 distinguishable, question, data not in SAMPLES
             )
             yield _wrap_sentences(
-                f"{items}. {answers.explain_distinguishable_items(question.task, protect)}"
+                f"{items}. {answers.explain_distinguishable_items(question.task)}"
             )
         units = plans[0].units
         id = advice.mechanism.id
@@ -255,7 +255,7 @@ def answer_question(
             curve = answers.list_gains_by_epsilon(chart, id, reference)
             if curve:
                 values = format_table(answers.tabulate_gains(curve, chart), "  ")
-                yield [values, *_wrap_sentences(answers.describe_gains(curve, keep))]
+                yield [values, *_wrap_sentences(answers.SEEDS_NOTE)]
             document["curve"] = [point._asdict() for point in curve]
             document["curve_seeds"] = len(curve_seeds)
 

@@ -26,6 +26,11 @@ from dpmc_lab.study.answer import (
 )
 from dpmc_lab.study.paired import IntervalEstimate
 
+# What stands beside a curve once there is a verdict.
+SEEDS_NOTE = (
+    "Points of the curve are plain means over its seeds. The verdict compares the same users over"
+    " all its seeds: its numbers may differ a little, and it decides."
+)
 FREQUENCY_LABELS: Mapping[int, str] = {1: "once", 12: "monthly", 52: "weekly", 365: "daily"}
 _BASELINE_PHRASES = {
     "private-popularity": "with a private popular list",
@@ -52,6 +57,13 @@ _PROTECTION_SENTENCES = {
     " device, and not all of a user's ratings together.**",
 }
 
+_ADVICE = {  # where a verdict is open, and no seeds follow anyway
+    Verdict.CANNOT_TELL: " A limit outside this interval, a larger epsilon or more seeds (--seeds"
+    " of the command) may settle it.",
+    Verdict.NO_GAIN: " More ratings or more seeds (--seeds of the command) may show a benefit.",
+    Verdict.BEATEN: " If your own model is better than our reference, give its score.",
+}
+
 
 class AnswerSentences(NamedTuple):
     """A finding in sentences, with bold marked in Markdown.
@@ -61,9 +73,10 @@ class AnswerSentences(NamedTuple):
 
     Attributes:
         verdict: whether privacy is affordable at the limit.
-        found: the metric of the mechanism, the reference and the baseline, and the share kept.
+        found: the metric of the mechanism, the reference and the baseline, the share kept, and
+            what may settle an open verdict.
         unit: what is protected, and what one release and a year of them cost.
-        attacker: how often the best attacker is right.
+        attacker: how often the best attacker is right, after one publication and after a year.
         against: who is kept from learning the data, and who is not.
         pays: which groups lose most.
         caution: a warning that the test used raw data.
@@ -82,22 +95,18 @@ class AnswerSentences(NamedTuple):
 
 def format_answer(finding: Finding) -> AnswerSentences:
     """Express a finding in sentences."""
-    question = finding.question
-    attack = finding.attack
     payer_text = " and ".join(map(_format_payer, finding.payers))
-    question_text = cards.format_attacker_question(
-        question.change, clicks=question.task is Task.RANKING
-    )
     return AnswerSentences(
         format_verdict(finding),
-        f"{_format_metrics(finding)} {_format_kept_share(finding)}".strip(),
+        f"{_format_metrics(finding)}{_format_kept_share(finding)}"
+        f"{_ADVICE.get(finding.verdict, '') * (not finding.provisional)}",
         _format_unit(finding),
-        cards.describe_attacker_limit(question_text, attack.right),
-        _PROTECTION_SENTENCES[question.privacy_unit],
+        _format_attacker(finding),
+        _PROTECTION_SENTENCES[finding.question.privacy_unit],
         f"{capitalise(payer_text)} lose most." if payer_text else "",
         "These numbers come from a test on raw data with"
-        f" {format_count(finding.n_private_fits, 'private fit')}: keep them inside your"
-        " organisation.",
+        f" {format_count(finding.n_private_fits, 'private fit')} (the runs behind this verdict"
+        " that add noise): keep them inside your organisation.",
         f"{finding.mechanism.name}, certified. Tested on {format_split(finding.split)}:"
         f" {format_count(finding.users, 'user')}, {format_count(finding.seeds, 'seed')}."
         " Intervals (95 %) are paired over users and seeds.",
@@ -114,27 +123,20 @@ def format_distinguishable_items(
         question: the inquiry.
         is_own_data: whether the reader owns the data.
     """
-    possessive = "your" if is_own_data else "the"
     count = (
         f"{distinguishable.n_distinguishable:,}" if distinguishable.n_distinguishable else "none"
     )
     return (
-        f"At epsilon {question.epsilon:g}, **{count}** of {possessive}"
-        f" {distinguishable.n_items:,} items stand out from the noise"
+        f"At epsilon {question.epsilon:g}, **{count}** of {'your' if is_own_data else 'the'}"
+        f" {distinguishable.n_items:,} items have enough ratings to stand out from the noise"
     )
 
 
-def explain_distinguishable_items(task: Task, protect: PrivacyUnit) -> str:
-    """Explain what it means that an item's count clearly exceeds the noise.
-
-    Args:
-        task: what is predicted.
-        protect: the privacy unit.
-    """
-    reports_signs = task is Task.BINARY and protect is PrivacyUnit.RATING
-    quantity = "surplus of likes or dislikes" if reports_signs else "count"
+def explain_distinguishable_items(task: Task) -> str:
+    """Explain what it means that an item's count clearly exceeds the noise."""
+    quantity = "surplus of likes or dislikes" if task is Task.BINARY else "count"
     return (
-        f"An item counts if its {quantity} is more than {MIN_NOISE_DEVIATIONS:g} standard"
+        f"An item stands out if its {quantity} is more than {MIN_NOISE_DEVIATIONS:g} standard"
         " deviations of the noise on it. This reads raw data, before any run: it is for your eyes"
         " only."
     )
@@ -160,7 +162,6 @@ def _format_metrics(finding: Finding) -> str:
     Shares are counted out of 100, or out of 1000 where one of them is below a tenth.
     """
     task = finding.question.task
-    has_own_reference = finding.question.reference is not None
     values = finding.method, finding.reference, finding.baseline
     base = 100 if min(interval.value for interval in values) >= 0.1 else 1000
     number_format, factor = (".3f", 1) if task is Task.RATINGS else (".0f", base)
@@ -175,7 +176,7 @@ def _format_metrics(finding: Finding) -> str:
         " or dislike",
         Task.RANKING: f"Of {base:,} users shown ten items, {private_text} find the held-out one",
     }[task]
-    without = "by your own model" if has_own_reference else "without privacy"
+    without = "without privacy" if finding.question.reference is None else "by your own model"
     return (
         f"{text}; {reference_text} {without}; {baseline_text}"
         f" {_BASELINE_PHRASES.get(finding.baseline_id, 'with the floor')}."
@@ -191,7 +192,7 @@ def _format_kept_share(finding: Finding) -> str:
     )
     caveat = "" if finding.gain_share.low > 0 else unclear
     return (
-        f"You keep **{_format_percent_interval(finding.gain_share)}** of what personal predictions"
+        f" You keep **{_format_percent_interval(finding.gain_share)}** of what personal predictions"
         f" add{caveat}."
     )
 
@@ -224,23 +225,43 @@ def _format_unit(finding: Finding) -> str:
     """Return what is protected, at which epsilon, and what a year of releases costs."""
     question = finding.question
     cost = finding.cost
-    epsilon = f"epsilon {format_epsilon(cost.certified.epsilon)}"
     delta = f", delta {format_delta(question.delta)}"
-    if cost.certified.delta:
-        epsilon += delta
+    epsilon = (
+        f"epsilon {format_epsilon(cost.certified.epsilon)}{delta * bool(cost.certified.delta)}"
+    )
     if _finite_or_none(cost.replaced):
-        epsilon += f" ({format_epsilon(cost.replaced)} if a person's row is replaced)"
-    unit = _UNIT_PHRASES[question.privacy_unit, question.task]
-    text = f"Privacy unit: {unit}. One publication costs {epsilon}."
+        epsilon += (
+            f"; it counts as {format_epsilon(cost.replaced)} if the attacker knows that a person"
+            " takes part and asks what this person's data are"
+        )
+    text = (
+        f"Privacy unit: {_UNIT_PHRASES[question.privacy_unit, question.task]}. One publication"
+        f" costs {epsilon}."
+    )
     if question.times > 1:
-        year = format_epsilon(cost.year)
         each = format_epsilon(cost.per_release, round_down=True)
         often = FREQUENCY_LABELS.get(question.times, f"{question.times:,} times")
         text += (
-            f" **Publishing {often} for a year costs epsilon {year}{delta}; to stay at"
-            f" {question.epsilon:g}, use {each} each time.**"
+            f" **Publishing {often} for a year costs epsilon {format_epsilon(cost.year)}{delta}; to"
+            f" stay at {question.epsilon:g}, use {each} each time.** The accuracy above is for"
+            f" epsilon {question.epsilon:g} each time: expect less at {each}."
         )
     return text
+
+
+def _format_attacker(finding: Finding) -> str:
+    """Return how often the best attacker is right after one publication, and after a year."""
+    question = finding.question
+    attacker_question = cards.format_attacker_question(
+        question.change, clicks=question.task is Task.RANKING
+    )
+    text = cards.describe_attacker_limit(attacker_question, finding.attack.right)
+    if question.times == 1:
+        return text
+    return (
+        f"{text} This is for one publication: **with all {question.times:,} of a year, the attacker"
+        f" {cards.format_success_rate(finding.attack_of_year)} of the time.**"
+    )
 
 
 def _format_payer(payer: Payer) -> str:
@@ -303,14 +324,16 @@ def list_gains_by_epsilon(
     return gains
 
 
-def describe_gains(gains: list[GainAtEpsilon], keep: float) -> str:
+def describe_gains(gains: list[GainAtEpsilon], keep: float, seeds: int) -> str:
     """Describe from which epsilon on enough of the gain is kept, by the means over seeds.
 
-    The text is empty where the curve has fewer than two points.
+    This is no verdict: where there is one, it compares the same users and seeds instead. The text
+    is empty where the curve has fewer than two points.
 
     Args:
         gains: the share of the gain at each epsilon, in increasing order.
         keep: the share that must be left.
+        seeds: number of seeds of the curve.
     """
     if len(gains) < 2:
         return ""
@@ -318,13 +341,13 @@ def describe_gains(gains: list[GainAtEpsilon], keep: float) -> str:
         point.clear and point.share is not None and point.share >= keep for point in gains
     ]
     limit = f"{100 * keep:g} % of the benefit"
+    average = f"On average over {format_count(seeds, 'seed')}"
     if not gains[-1].clear:
-        return f"We cannot tell whether {limit} is kept: the seeds show no benefit."
-    start = numbers.find_lasting_epsilon([point.epsilon for point in gains], keeps_enough)
-    text = f"No epsilon up to {gains[-1].epsilon:g} keeps {limit}"
-    if start is not None:
-        text = f"From epsilon {start:g} on, {limit} is kept"
-    return f"{text}, by the means over seeds."
+        return f"{average}, no benefit shows clearly, so we cannot tell yet whether {limit} is kept"
+    first = numbers.find_lasting_epsilon([point.epsilon for point in gains], keeps_enough)
+    if first is None:
+        return f"{average}, no epsilon up to {gains[-1].epsilon:g} keeps {limit}"
+    return f"{average}, {limit} is kept from epsilon {first:g} on"
 
 
 def tabulate_gains(gains: list[GainAtEpsilon], chart: CurveChart) -> Table:
@@ -335,9 +358,7 @@ def tabulate_gains(gains: list[GainAtEpsilon], chart: CurveChart) -> Table:
             (
                 f"{point.epsilon:g}",
                 chart.metric.format_value(point.value),
-                f"{100 * point.share:.0f} %"
-                if point.clear and point.share is not None
-                else point.said,
+                f"{100 * (point.share or 0):.0f} %" if point.clear else point.said,
             )
             for point in gains
         ),

@@ -581,6 +581,8 @@ class Finding:
         payers: groups that lose more than the others.
         cost: what is certified.
         attack: success rate of the best attacker.
+        attack_of_year: how often the best attacker who has all publications of a year is right, at
+            most.
         users, seeds: how many were measured.
         provisional: whether more seeds are to come.
         n_private_fits: number of private runs behind the answer.
@@ -600,6 +602,7 @@ class Finding:
     payers: tuple[Payer, ...]
     cost: Cost
     attack: Attack
+    attack_of_year: float
     users: int
     seeds: int
     provisional: bool
@@ -690,6 +693,7 @@ def compute_finding(
         payers=() if question.reference is not None else _find_payers(runs, question, public),
         cost=_compute_cost(question, advice, guarantee),
         attack=_compute_attack(question, guarantee),
+        attack_of_year=guarantee.repeat(question.times).attacker_accuracy(question.change),
         users=paired.users,
         seeds=paired.seeds,
         provisional=has_interval and paired.seeds < len({unit.seed for unit in units}),

@@ -363,12 +363,14 @@ def poll_runs(location: RunLocation, name: str, draw: Callable[[], None], *, run
 
 
 def show_sweep_progress(running: Sweep, n_done: int, total: int, unit: str = "runs") -> None:
-    """Show the progress of a sweep."""
+    """Show the progress of a sweep; `total` is 0 until the sweep has counted its runs."""
     seconds_left = running.counts.get("seconds_left")
     status_text = (
         "starting" if seconds_left is None else f"about {blocks.format_duration(seconds_left)} left"
     )
-    st.progress(n_done / max(total, 1), text=f"{n_done:,} of {total:,} {unit} · {status_text}")
+    if total:
+        status_text = f"{n_done:,} of {total:,} {unit} · {status_text}"
+    st.progress(n_done / max(total, 1), text=status_text)
     if running.counts.get("note"):
         st.warning(escape(format_sentence(running.counts["note"])))
 

@@ -7,7 +7,7 @@ import streamlit as st
 _HTML = """
 <button type="button" id="share" aria-haspopup="dialog" aria-expanded="false">Share</button>
 <div id="panel" role="dialog" aria-label="Share this view" hidden>
-  <label for="address">This address opens the page with every choice on it:</label>
+  <label for="address"></label>
   <input id="address" type="text" readonly>
   <div><button type="button" id="copy">Copy link</button><span id="said" role="status"></span></div>
 </div>
@@ -42,6 +42,11 @@ export default function ({ parentElement }) {
     share.setAttribute("aria-expanded", String(open));
     if (!open) return;
     said.textContent = "";
+    const isUpload = new URLSearchParams(location.search).get("data") === "Your upload";
+    panel.querySelector("label").textContent = isUpload
+      ? "This address opens the page with these choices, but not the ratings that you uploaded:"
+        + " whoever opens it sees a sample instead, until they upload the file themselves."
+      : "This address opens the page with every choice on it:";
     address.value = location.href.split("#")[0];
     address.focus();
     address.select();

@@ -26,6 +26,7 @@ from dpmc_lab.curves import noise
 from pages.ui import state
 
 UPLOAD = "upload"
+UPLOAD_TITLE = "Your upload"  # as it stands in the address
 MAX_GENERATED_CELLS = 4_000_000  # cells, users x items, of a set that is generated for a page
 
 
@@ -43,7 +44,7 @@ def list_names() -> dict[str, str]:
         if id and id not in titles and find_generation_error(id) is None:
             titles[id] = id
     if UPLOAD in st.session_state:
-        titles[UPLOAD] = "Your upload"
+        titles[UPLOAD] = UPLOAD_TITLE
     return titles
 
 
@@ -79,7 +80,12 @@ def choose_data(label: str = "Data", **options: Any) -> str:
     available_names = list_names()
     if st.session_state.get("data", UPLOAD) not in available_names:
         st.session_state.pop("data", None)  # an upload that is gone
-    state.apply_link_choice("data", "the data", available_names)
+    is_lost = UPLOAD not in available_names and st.query_params.get("data") in (
+        UPLOAD,
+        UPLOAD_TITLE,
+    )
+    if not is_lost:
+        state.apply_link_choice("data", "the data", available_names)
     chosen: str = st.selectbox(
         label,
         list(available_names),
@@ -89,6 +95,11 @@ def choose_data(label: str = "Data", **options: Any) -> str:
         help="Generated samples, public sets you downloaded, or your own ratings: see Your data.",
         **options,
     )
+    if is_lost:
+        state.add_note(
+            "The address asks for uploaded ratings, which only the session that uploaded them has."
+            f" You see {available_names[chosen]} instead."
+        )
     return chosen
 
 

@@ -93,7 +93,7 @@ def show_uploader() -> UploadedFile | None:
         " without a header, or a line for each user with a column for each item. User and item"
         " alone are clicks.",
     )
-    st.caption("Your file stays in this session. It is gone when you close the tab.")
+    st.caption("Only this session uses your file. It is removed when you close the tab.")
     is_waiting = file is not None and st.session_state.get("file read") != file.file_id
     if sources.UPLOAD in st.session_state:
         with st.container(horizontal=True):
@@ -151,7 +151,13 @@ def read_upload(file: UploadedFile) -> None:
         if layout.known:
             st.markdown(f"This is **{escape(layout.known.description)}**.")
         ends = choose_range(layout, id)
-        if st.button("Read the ratings", type="primary"):
+        is_range_missing = examination.needs_range and not (ends or layout.clicks)
+        if is_range_missing:
+            st.caption(
+                "Choose the possible ratings first. The file cannot say them: its own smallest and"
+                " largest rating would reveal something about people."
+            )
+        if st.button("Read the ratings", type="primary", disabled=is_range_missing):
             st.session_state["submitted"] = (id, ends)
             unranged = {option: options[option] for option in options.keys() - {"low", "high"}}
             work = runs.make_reading_work(content, name, unranged | ends)
@@ -228,8 +234,8 @@ def choose_reading(
     if chosen is None and (faults := list_faults(examination)):
         show_refusal(Refused(name, faults), name, show=st.warning)
     st.markdown(
-        f"**{title}** The role of each column stands before its name. A column with a number has no"
-        " name: its role is guessed."
+        f"**{title}** The role of each column stands before its name. Where the file names no"
+        " columns, they are numbered and their roles are guesses: check them."
     )
     with st.grid(1 if is_sure else 2, min_column_width=320):
         for reading, answer in zip(readings, answers, strict=True):

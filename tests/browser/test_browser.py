@@ -91,9 +91,14 @@ def test_an_uploaded_file_is_used_and_stays_in_its_tab(page, browser, server, tm
     settle(page)
     page.get_by_role("button", name="Train", exact=True).click()
     page.get_by_role("button", name=DOWNLOAD).wait_for()
+    page.get_by_role("button", name="Share", exact=True).click()
+    panel = page.get_by_role("dialog", name="Share this view")
+    panel.get_by_text("not the ratings that you uploaded").wait_for()
     other_page = browser.new_context().new_page()
-    open_and_settle(other_page, server + "data?data=upload")
-    assert other_page.get_by_text("which this page does not have").is_visible()
+    open_and_settle(other_page, panel.get_by_role("textbox").input_value())
+    assert other_page.get_by_text("You see Movie night instead").is_visible()
+    other_page.get_by_role("button", name="Share", exact=True).click()
+    other_page.get_by_text("with every choice on it").wait_for()
     other_page.context.close()
 
 

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.browser
 def test_an_upload_leads_to_the_verdict(page, server, temporary, tmp_path):
     upload_ratings(page, server, tmp_path)
     settle(page)
-    page.get_by_text("of your 20 items stand out from the noise").wait_for()
+    page.get_by_text("of your 20 items have enough ratings to stand out from the noise").wait_for()
     picture = page.get_by_role("img", name="Risk and usefulness against epsilon")
     assert picture.first.is_visible()  # the risk needs no run
     assert not list(temporary.glob("dpmc-private-*"))
@@ -55,7 +55,9 @@ def test_an_upload_leads_to_the_verdict(page, server, temporary, tmp_path):
 @pytest.mark.slow
 def test_the_question_is_in_the_address_and_stop_keeps_what_is_there(page, server):
     open_and_settle(page, server + "answer?data=long-tail&answer_often=daily&answer_keep=50")
-    page.get_by_text("of the 1,200 items stand out from the noise").wait_for()
+    page.get_by_text(
+        "of the 1,200 items have enough ratings to stand out from the noise"
+    ).wait_for()
     page.get_by_text("each rating, even from the server").click()
     settle(page)
     address = page.url

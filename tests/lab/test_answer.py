@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import BrokenExecutor, Future
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -140,6 +141,48 @@ def test_the_attacker_is_right_as_often_as_the_trade_off_says(restaurants):
     local = {"privacy_unit": PrivacyUnit.RATING}
     assert attack(task=Task.BINARY, **local) == (pytest.approx(math.e / (1 + math.e)), True)
     assert attack(task=Task.RATINGS, **local) == (pytest.approx(math.e / (1 + math.e)), False)
+
+
+def test_the_attacker_is_told_after_one_publication_and_after_all_of_a_year(restaurants):
+    def find(times):
+        question = Inquiry(task=Task.RATINGS, times=times)
+        advice, units, cache = run_units(question, restaurants, seeds=(1,))
+        return core.compute_finding(question, advice, units, cache, restaurants.ratings)
+
+    weekly, once = find(52), find(1)
+    assert weekly.attack_of_year == pytest.approx(
+        norm.cdf(math.sqrt(52) * gaussian_mu(1, 1e-6) / 2)
+    )
+    attacker = words.format_answer(weekly).attacker
+    assert "right at most 55 %" in attacker
+    assert "one publication: **with all 52 of a year" in attacker
+    assert "right at most 80 %" in attacker
+    assert "expect less at 0.12" in words.format_answer(weekly).unit
+    assert once.attack_of_year == once.attack.right
+    assert words.format_answer(once).attacker in attacker
+
+
+def test_a_curve_is_described_as_a_mean_and_an_open_verdict_says_what_may_settle_it(restaurants):
+    def gain(epsilon, share, clear=True):
+        return words.GainAtEpsilon(epsilon, 0.9, share, "", clear)
+
+    gains = [gain(1.0, 0.5), gain(2.0, 0.85), gain(3.0, 0.9)]
+    assert words.describe_gains(gains, 0.8, 3) == (
+        "On average over 3 seeds, 80 % of the benefit is kept from epsilon 2 on"
+    )
+    assert "no epsilon up to 3 keeps 95 %" in words.describe_gains(gains, 0.95, 3)
+    assert "cannot tell" in words.describe_gains([*gains, gain(10.0, 0.9, False)], 0.8, 3)
+    question = Inquiry(task=Task.RATINGS)
+    advice, units, cache = run_units(question, restaurants, seeds=(1, 2))
+    finding = core.compute_finding(question, advice, units, cache, restaurants.ratings)
+    for verdict in Verdict:
+        changed = replace(finding, verdict=verdict)
+        is_open = verdict in (Verdict.CANNOT_TELL, Verdict.NO_GAIN, Verdict.BEATEN)
+        advised = words.format_answer(changed).found
+        assert (" may " in advised or "give its score" in advised) == is_open
+        provisional = words.format_answer(replace(changed, provisional=True)).found
+        assert advised.startswith(provisional)
+        assert (advised == provisional) != is_open
 
 
 @pytest.mark.parametrize(

@@ -33,9 +33,7 @@ from tests.page_helpers import (
 )
 
 DATA = {"data": "restaurants"}
-SHIPPED_MESSAGE = (
-    "We cannot tell whether 80 % of the benefit is kept: the seeds show no benefit"  # with the app
-)
+SHIPPED_MESSAGE = "On average over 3 seeds, no benefit shows clearly"  # the curve came with the app
 
 
 @pytest.fixture
@@ -61,12 +59,14 @@ def list_headers(app):
 
 def test_it_tells_what_noise_hides_before_any_run(home):
     app = open_page("data", **DATA)
-    assert "At epsilon 1, none of the 130 items stand out from the noise." in read_all_text(
-        app
-    ).replace("**", "")
+    assert (
+        "At epsilon 1, none of the 130 items have enough ratings to stand out from the noise."
+        in read_all_text(app).replace("**", "")
+    )
     assert find_button(app, "Get the answer") is not None
     assert not list_headers(app)
     assert SHIPPED_MESSAGE in read_all_text(app)
+    assert "The runs cannot distinguish" not in read_all_text(app)  # a comparison of the verdict
     assert not list(home.iterdir())
 
 
@@ -81,7 +81,9 @@ def test_the_runs_that_are_announced_are_those_that_the_command_does(home, delta
         grids.append(question.build_grid(advice, "restaurants", seeds=few, epsilons=EPSILONS))
     runs = {unit.key for grid in grids for unit in sweep.build_plan(grid).units}
     app = open_page("data", **DATA, answer_delta=delta)
-    assert f"{len(runs)} short training runs: " in read_all_text(app)
+    n_verdict = len(sweep.build_plan(grids[0]).units)
+    announced = f"({n_verdict} for the verdict, {len(runs) - n_verdict} for the curve)"
+    assert f"{len(runs)} short training runs {announced}: " in read_all_text(app)
     assert not list(home.iterdir())
 
 
@@ -95,6 +97,9 @@ def test_runs_of_the_command_are_an_answer_with_its_curve(home):
         " time." in read_all_text(app)
     )
     assert len(list_charts(app)) == 1  # no epsilon of the curve has a clear share
+    assert "and it decides" in read_all_text(app)  # the text beside the curve leaves it to it
+    for comparison in ("On average over", "At epsilon 1, someone", "cannot distinguish"):
+        assert comparison not in read_all_text(app)
     names = [note["text"] for note in read_chart_spec(app)["layout"]["annotations"]]
     assert {"own averages", "no privacy", "your limit: 80 %"} < set(names)
     assert not [b for b in app.button if b.label in ("Get the answer", "Go on", "Stop")]

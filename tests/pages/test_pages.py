@@ -325,9 +325,14 @@ def test_an_upload_is_read_with_the_range_given_by_hand():
 
 @pytest.mark.parametrize("content", [CSV, LATER], ids=["own", "headed like a public set"])
 def test_an_upload_without_a_range_asks_for_it(content):
-    app = upload_file(open_page("data"), content, low=None, high=None)
-    assert "range is not known" in app.error[0].value
-    assert "upload" not in app.session_state
+    app = open_page("data")
+    app.file_uploader[0].upload("ratings.csv", content.encode() if content is CSV else content)
+    app.run()
+    assert "ratings.csv is not read yet" in read_all_text(app).replace("**", "")
+    assert find_button(app, "Read the ratings").disabled
+    assert "Choose the possible ratings first" in read_all_text(app)
+    confirm_reading(app, 1.0, 5.0)
+    assert app.session_state["upload"].ratings.public.high == 5
 
 
 def test_with_a_range_an_upload_is_read_as_clicks_only_if_asked():
@@ -434,7 +439,8 @@ def test_an_upload_stays_in_its_session():
     assert "Your upload" not in other_app.selectbox(key="data").options
     link = open_page("data", data="upload")
     assert link.selectbox(key="data").value == "movie-night"
-    assert link.warning
+    (note,) = link.warning
+    assert "You see Movie night instead" in note.value
 
 
 def test_nothing_of_an_upload_is_held_once_its_session_has_ended():
