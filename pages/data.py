@@ -417,7 +417,7 @@ def show_answer(plan: AnswerPlan, verdict: DeltaGenerator, curve: DeltaGenerator
         rows.poll_runs(
             location,
             plan.name,
-            lambda: show_curve(plan, running, find_verdict() is not None),
+            lambda: show_curve(plan, running, find_verdict()),
             running=running,
         )
 
@@ -430,8 +430,7 @@ def show_buttons(plan: AnswerPlan, cache: UserScoreCache, current: Sweep | None)
             rows.cancel_runs(location, plan.name)
             st.rerun()
         return
-    keys = {unit.key for unit in plan.units}
-    missing = {key for key in keys if cache.get(key) is None}
+    missing = {unit.key for unit in plan.units if cache.get(unit.key) is None}
     curve_lines = plan.read_curve().lines
     has_curve = bool(curve_lines) and curve_lines[0].has_values(EPSILONS, CURVE_SEEDS)
     if not missing and has_curve:
@@ -455,9 +454,10 @@ def show_buttons(plan: AnswerPlan, cache: UserScoreCache, current: Sweep | None)
         )
     if is_pressed:
         st.session_state["mechanism"] = method.id  # other pages open with this mechanism
-        data, store = location.data, location.store
-        command = study.build_child_command(question, data, store, curve=not has_curve)
-        grid = build_answer_grid(question, plan.advice, data)
+        command = study.build_child_command(
+            question, location.data, location.store, curve=not has_curve
+        )
+        grid = build_answer_grid(question, plan.advice, location.data)
         link = rows.build_link(grid, location)
         rows.start_command(location, plan.name, command, {"title": plan.title, "link": link})
         st.rerun()
@@ -555,10 +555,15 @@ def show_release(plan: AnswerPlan, data: str) -> None:
         )
 
 
-def show_curve(plan: AnswerPlan, running: bool, has_verdict: bool) -> None:
+def show_curve(plan: AnswerPlan, running: bool, finding: Finding | None) -> None:
     """Show risk and usefulness over all epsilons; runs that go on add points.
 
     The text beside it compares nothing once there is a verdict, which compares user by user.
+
+    Args:
+        plan: the inquiry with its runs.
+        running: whether they are running now.
+        finding: the verdict, if there is one.
     """
     question, id, chart = plan.question, plan.method.id, plan.read_curve()
     public = question.prepare_public_facts(plan.dataset.ratings.public)
@@ -568,9 +573,9 @@ def show_curve(plan: AnswerPlan, running: bool, has_verdict: bool) -> None:
         (plan.location.name, public, id, chart, theme),
         lambda: scene.build_view(scene.Scene(scene.create_mechanisms(id), chart, public), theme),
     )
-    position = EPSILONS.index(question.epsilon)
     gains = answer_text.list_gains_by_epsilon(chart, id, question.reference)
-    if not has_verdict:
+    summary = answer_text.SEEDS_NOTE
+    if finding is None:
         answer = sentences.write_answer(  # without baselines nothing is compared
             chart._replace(baselines=(), private_baselines=()),
             plan.method,
@@ -578,17 +583,17 @@ def show_curve(plan: AnswerPlan, running: bool, has_verdict: bool) -> None:
             question.epsilon,
         )
         st.markdown("".join(text for text, _ in answer))
+        average = answer_text.describe_gains(gains, question.keep, chart)
+        summary = average and f"{average}; the verdict will say how sure this is."
     if chart.lines:
         line = chart.lines[0]
-        summary = answer_text.SEEDS_NOTE
-        if not has_verdict:
-            average = answer_text.describe_gains(gains, question.keep, len(line.seeds))
-            summary = f"{average}; the verdict will say how sure this is." if average else ""
-        size = f"{len(line.epsilon)} of {len(EPSILONS)} epsilons"
-        size += f", {format_count(len(line.seeds), 'seed')}"
         coarse = ": a coarse curve, which the next runs refine" * running
-        st.markdown(f"{summary} {size}{coarse}. {blocks.EVALUATION}")
-    st.html(scene.render_still(view, position))
+        st.markdown(
+            f"{summary} {len(line.epsilon)} of {len(EPSILONS)} epsilons,"
+            f" {format_count(len(line.seeds), 'seed')}{coarse}"
+            f"{f'; the verdict has {finding.seeds}' if finding else ''}. {blocks.EVALUATION}"
+        )
+    st.html(scene.render_still(view, EPSILONS.index(question.epsilon)))
     if chart.lines:
         table = answer_text.tabulate_gains(gains, chart) if gains else lines.tabulate_line(line)
         blocks.show_chart_numbers(view["name"], table, "answer curve")

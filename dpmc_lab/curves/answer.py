@@ -324,7 +324,7 @@ def list_gains_by_epsilon(
     return gains
 
 
-def describe_gains(gains: list[GainAtEpsilon], keep: float, seeds: int) -> str:
+def describe_gains(gains: list[GainAtEpsilon], keep: float, chart: CurveChart) -> str:
     """Describe from which epsilon on enough of the gain is kept, by the means over seeds.
 
     This is no verdict: where there is one, it compares the same users and seeds instead. The text
@@ -333,7 +333,7 @@ def describe_gains(gains: list[GainAtEpsilon], keep: float, seeds: int) -> str:
     Args:
         gains: the share of the gain at each epsilon, in increasing order.
         keep: the share that must be left.
-        seeds: number of seeds of the curve.
+        chart: the curve.
     """
     if len(gains) < 2:
         return ""
@@ -341,7 +341,7 @@ def describe_gains(gains: list[GainAtEpsilon], keep: float, seeds: int) -> str:
         point.clear and point.share is not None and point.share >= keep for point in gains
     ]
     limit = f"{100 * keep:g} % of the benefit"
-    average = f"On average over {format_count(seeds, 'seed')}"
+    average = f"On average over {format_count(len(chart.lines[0].seeds), 'seed')}"
     if not gains[-1].clear:
         return f"{average}, no benefit shows clearly, so we cannot tell yet whether {limit} is kept"
     first = numbers.find_lasting_epsilon([point.epsilon for point in gains], keeps_enough)

@@ -368,9 +368,8 @@ def show_sweep_progress(running: Sweep, n_done: int, total: int, unit: str = "ru
     status_text = (
         "starting" if seconds_left is None else f"about {blocks.format_duration(seconds_left)} left"
     )
-    if total:
-        status_text = f"{n_done:,} of {total:,} {unit} · {status_text}"
-    st.progress(n_done / max(total, 1), text=status_text)
+    count_text = f"{n_done:,} of {total:,} {unit} · " * bool(total)
+    st.progress(n_done / max(total, 1), text=count_text + status_text)
     if running.counts.get("note"):
         st.warning(escape(format_sentence(running.counts["note"])))
 

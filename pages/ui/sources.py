@@ -78,11 +78,11 @@ def choose_data(label: str = "Data", **options: Any) -> str:
     if "next data" in st.session_state:
         st.session_state["data"] = st.session_state.pop("next data")
     available_names = list_names()
-    if st.session_state.get("data", UPLOAD) not in available_names:
-        st.session_state.pop("data", None)  # an upload that is gone
-    is_lost = UPLOAD not in available_names and st.query_params.get("data") in (
-        UPLOAD,
-        UPLOAD_TITLE,
+    first = next(iter(available_names))
+    if st.session_state.get("data", first) not in available_names:
+        st.session_state["data"] = first  # an upload that is gone
+    is_lost = not {"data", UPLOAD} & st.session_state.keys() and (
+        st.query_params.get("data") in (UPLOAD, UPLOAD_TITLE)
     )
     if not is_lost:
         state.apply_link_choice("data", "the data", available_names)

@@ -151,7 +151,8 @@ def read_upload(file: UploadedFile) -> None:
         if layout.known:
             st.markdown(f"This is **{escape(layout.known.description)}**.")
         ends = choose_range(layout, id)
-        is_range_missing = examination.needs_range and not (ends or layout.clicks)
+        is_chosen = layout.clicks or st.session_state.get(f"scale {id}")
+        is_range_missing = examination.needs_range and not is_chosen
         if is_range_missing:
             st.caption(
                 "Choose the possible ratings first. The file cannot say them: its own smallest and"

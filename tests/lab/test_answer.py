@@ -10,6 +10,7 @@ import sys
 import time
 from concurrent.futures import BrokenExecutor, Future
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from dpmc_lab import sweep
 from dpmc_lab.cli import main
 from dpmc_lab.curves import answer as words
 from dpmc_lab.curves import cards
+from dpmc_lab.curves.lines import CurveChart
 from dpmc_lab.store import Store
 from dpmc_lab.study import answer as core
 from dpmc_lab.study.advice import PrivacyUnit
@@ -167,11 +169,12 @@ def test_a_curve_is_described_as_a_mean_and_an_open_verdict_says_what_may_settle
         return words.GainAtEpsilon(epsilon, 0.9, share, "", clear)
 
     gains = [gain(1.0, 0.5), gain(2.0, 0.85), gain(3.0, 0.9)]
-    assert words.describe_gains(gains, 0.8, 3) == (
+    chart = CurveChart(QUESTION.metric, [SimpleNamespace(seeds=[1, 2, 3])])
+    assert words.describe_gains(gains, 0.8, chart) == (
         "On average over 3 seeds, 80 % of the benefit is kept from epsilon 2 on"
     )
-    assert "no epsilon up to 3 keeps 95 %" in words.describe_gains(gains, 0.95, 3)
-    assert "cannot tell" in words.describe_gains([*gains, gain(10.0, 0.9, False)], 0.8, 3)
+    assert "no epsilon up to 3 keeps 95 %" in words.describe_gains(gains, 0.95, chart)
+    assert "cannot tell" in words.describe_gains([*gains, gain(10.0, 0.9, False)], 0.8, chart)
     question = Inquiry(task=Task.RATINGS)
     advice, units, cache = run_units(question, restaurants, seeds=(1, 2))
     finding = core.compute_finding(question, advice, units, cache, restaurants.ratings)
