@@ -99,6 +99,14 @@ def test_an_uploaded_file_is_used_and_stays_in_its_tab(page, browser, server, tm
     assert other_page.get_by_text("You see Movie night instead").is_visible()
     other_page.get_by_role("button", name="Share", exact=True).click()
     other_page.get_by_text("with every choice on it").wait_for()
+    page.keyboard.press("Escape")
+    navigate_to(page, "Your data")
+    settle(page)
+    page.get_by_text("Use other ratings").click()
+    page.get_by_role("button", name="Forget this upload").click()
+    settle(page)
+    assert page.get_by_role("combobox", name="Data").first.input_value() == "Movie night"
+    assert page.get_by_test_id("stAlert").count() == 0
     other_page.context.close()
 
 
