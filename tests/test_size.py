@@ -17,9 +17,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
-    "core": (64, 136_100),
-    "lab": (77, 148_330),
-    "pages": (50, 74_398),
+    "core": (64, 136_030),
+    "lab": (77, 147_810),
+    "pages": (50, 74_445),
     "pages (js, css, html)": (8, 19_468),
 }
 NOT_CODE = {
