@@ -351,9 +351,13 @@ def describe_gains(gains: list[GainAtEpsilon], keep: float, chart: CurveChart) -
 
 
 def tabulate_gains(gains: list[GainAtEpsilon], chart: CurveChart) -> Table:
-    """Return the gains by epsilon as columns of text."""
+    """Return the gains by epsilon as columns of text; the shares are those of its seeds alone."""
     return build_table(
-        ("epsilon", chart.metric.title, "share of the gain"),
+        (
+            "epsilon",
+            chart.metric.title,
+            f"share of the gain, by {format_count(len(chart.lines[0].seeds), 'seed')} alone",
+        ),
         (
             (
                 f"{point.epsilon:g}",

@@ -173,6 +173,7 @@ def test_a_curve_is_described_as_a_mean_and_an_open_verdict_says_what_may_settle
     assert words.describe_gains(gains, 0.8, chart) == (
         "On average over 3 seeds, 80 % of the benefit is kept from epsilon 2 on"
     )
+    assert list(words.tabulate_gains(gains, chart))[-1].endswith("by 3 seeds alone")
     assert "no epsilon up to 3 keeps 95 %" in words.describe_gains(gains, 0.95, chart)
     assert "cannot tell" in words.describe_gains([*gains, gain(10.0, 0.9, False)], 0.8, chart)
     question = Inquiry(task=Task.RATINGS)
