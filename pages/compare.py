@@ -54,7 +54,6 @@ E = TypeVar("E", bound=enum.Enum)
 _MAX_FIRST_CHOICE = 6  # mechanisms chosen at the start; more would hide each other
 _LAST_VISITED = "brought"  # the mechanism of the page that the visitor came from
 _COLLAPSED = {"label_visibility": "collapsed"}
-_DEFAULT_VIEW = "default view"  # the view that opened last without being chosen
 _VIEWS = {
     "Quality": "Accuracy",
     "Difference": "Difference to the best",
@@ -196,9 +195,7 @@ def show_controls(choices: DeltaGenerator, chips: DeltaGenerator) -> Query:
 
 def choose_view(default: str) -> str:
     """Show the choice of the view, which opens at the default until it is chosen."""
-    if st.session_state.get("layer") == st.session_state.get(_DEFAULT_VIEW, default) != default:
-        st.session_state["layer"] = default  # it opened for other mechanisms
-    st.session_state[_DEFAULT_VIEW] = default
+    widgets.follow_default("layer", default)  # it depends on the mechanisms
     return widgets.choose_segment("View", "the view", _VIEWS, "layer", default, **_COLLAPSED)
 
 
@@ -326,9 +323,7 @@ def choose_member(label: str, first: E) -> E:
 def choose_seeds(data: str, task: Task) -> Any:
     """Choose the number of seeds, by default that of the shipped curves."""
     default = rows.count_default_seeds(data, task)
-    if st.session_state.get("seeds") == st.session_state.get("usual seeds", default) != default:
-        st.session_state["seeds"] = default  # the default for other data
-    st.session_state["usual seeds"] = default
+    widgets.follow_default("seeds", default)  # it depends on the data
     return widgets.choose_number(
         "Seeds",
         "the number of seeds",

@@ -7,7 +7,7 @@ import streamlit as st
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError, format_sentence
-from dpmc_core.privacy import RATING, Change, Guarantee
+from dpmc_core.privacy import Change, Guarantee
 from dpmc_core.problem import DEFAULT_SEED
 from dpmc_core.ratings import PublicFacts
 from dpmc_lab import glossary
@@ -153,7 +153,7 @@ def show_claims(
     rows = build_guarantee_rows(visible, epsilon)
     alt = f"{groups.describe_claim_states(mechanism_groups, epsilon)}."
     st.markdown(
-        f"**{alt}** ● proved, ○ claimed only, ⊗ refuted, ❘ measured by an attack",
+        f"**{alt}** ● proved, ○ claimed only, ⊗ refuted, ❘ measured on invented ratings",
         help=f"{glossary.explain_terms('claimed', 'certified', 'measured')} Different groups count"
         " different changes, so compare numbers only within a group. Methods have the names of"
         " their papers; “strawman” is a paper's word for its simplest method.",
@@ -232,11 +232,18 @@ def show_panel(guarantee: Guarantee, id: str, epsilon: float) -> AuditReport | N
     claimed, proved = map(cards.format_epsilon, (row.claimed, row.certified))
     proved = "no epsilon" if math.isinf(row.certified) else f"epsilon {proved}"
     sentence = f"The claim is epsilon {claimed} {guarantee.change.label}; {proved} is proved."
+    if row.state is not cards.ClaimState.PROVED:  # first why the claim fails, then what holds
+        sentence = (
+            f"The claim is epsilon {claimed} {guarantee.change.label}. Why it is not proved:"
+            f" {describe_failure(guarantee)} What can be proved instead is {proved}."
+        )
     if row.measured is not None:
         bound = cards.format_epsilon(row.measured, round_down=True)
-        sentence += f" The last attack measured at least {bound}."
+        sentence += (
+            f" An attack on small invented ratings, not on these data, measured at least {bound}."
+        )
     st.container(key="answer").markdown(
-        f"**{row.state.value[0]} {row.state.word.capitalize()}.** {keep_units(sentence)}",
+        f"**{row.state.value[0]} {row.state.word.capitalize()}.** {keep_units(escape(sentence))}",
         help=glossary.explain_terms("claimed", "certified", "measured"),
     )
     st.markdown(escape(single.describe_answer(guarantee)), help=glossary.explain_terms("attacker"))
@@ -256,15 +263,24 @@ def show_panel(guarantee: Guarantee, id: str, epsilon: float) -> AuditReport | N
     return show_attack(id, epsilon)
 
 
+def describe_failure(guarantee: Guarantee) -> str:
+    """Return why a claim is not proved: what no noise covers, or what the claim overlooks."""
+    overlooked = [text for text in guarantee.caveats if text.startswith("the claim ")]
+    reason = guarantee.certified().reason or "; ".join(overlooked)
+    return format_sentence(reason or "the noise is too small for it")
+
+
 def show_ledger(guarantee: Guarantee) -> None:
     """Show every release of one mechanism with its cost."""
     st.header("What each noisy answer costs", help=glossary.explain_terms("composition"))
+    mechanism_unit = guarantee.change.unit
+    widgets.follow_default("unit", mechanism_unit)
     unit = widgets.choose_segment(
         "Privacy unit",
         "the unit",
         UNITS,
         "unit",
-        RATING.unit,
+        mechanism_unit,
         help=glossary.explain_terms("unit"),
     )
     change = next(change for change in (guarantee.change, *Change) if change.unit == unit)
@@ -278,6 +294,16 @@ def show_ledger(guarantee: Guarantee) -> None:
         f" {escape(format_sentence(total.reason))}"
         f" For one person: {escape(person)}"
     )
+    if sum(row.epsilon for row in rows) > 1.01 * total.epsilon:
+        st.markdown(
+            "The rows add up to more than this total, because separate noise rarely helps an attacker in"
+            " every answer at once."
+        )
+    if guarantee.change is Change.USER_EMPTIED is not change:
+        st.markdown(
+            "This method protects whole people. For anything less, only the limit for another row"
+            " is proved, and that moves an answer up to twice as far as an emptied row."
+        )
     st.caption(escape(f"Source of the claim: {guarantee.source}."))
 
 

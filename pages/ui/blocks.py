@@ -269,7 +269,7 @@ def show_guarantee(privacy_guarantee: Guarantee, id: str) -> None:
         st.caption(f"**{capitalise(name)}**: {escape(format_sentence(text))}")
     if measurement is not None:
         st.caption(
-            f"**Measured at epsilon {measurement.epsilon:g}**:"
+            f"**Measured on invented ratings at epsilon {measurement.epsilon:g}**:"
             f" {escape(measurements.format_measured_bound(measurement))}."
         )
     show_paper_links(id)

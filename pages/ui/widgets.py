@@ -65,6 +65,14 @@ def choose_segment(
     return _show_choice(st.segmented_control, label, description, names, key, default, **options)
 
 
+def follow_default(key: str, default: object) -> None:
+    """Move a control to its new default where it stands at its default of before."""
+    usual = f"usual {key}"
+    if st.session_state.get(key) == st.session_state.get(usual, default) != default:
+        st.session_state[key] = default
+    st.session_state[usual] = default
+
+
 def _show_choice(
     make: Callable[..., T],
     label: str,

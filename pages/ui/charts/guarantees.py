@@ -8,6 +8,7 @@ from typing import Any
 
 from dpmc_core.style import GREEN, RED
 from dpmc_lab.audit import AuditReport
+from dpmc_lab.audit.report import ROUNDING_FACTOR
 from dpmc_lab.curves.cards import ClaimState, GuaranteeRow, format_epsilon
 from dpmc_lab.curves.groups import MechanismGroup
 from dpmc_lab.curves.measurements import MeasuredPoint
@@ -42,7 +43,12 @@ def plot_claims(
         chosen: id of the highlighted mechanism.
         measured: measured bounds by id, drawn as short bars.
     """
-    finite = [e for r in rows.values() for e in (r.claimed, r.certified) if e and math.isfinite(e)]
+    finite = [
+        e
+        for r in rows.values()
+        for e in (r.claimed, r.certified, r.measured)
+        if e and math.isfinite(e)
+    ]
     end = 4 * max([*finite, 1.0])
     low = math.log10(min([*finite, 1.0])) - 0.5 - 0.06 * math.log10(end)
     log_end = math.log10(end) + 0.15 * (math.log10(end) - low)
@@ -90,7 +96,7 @@ def plot_claims(
         hovertext=hover_texts,
     )
     fig.update_layout(
-        xaxis=LOG | {"dtick": math.ceil((log_end - low) / 2)},
+        xaxis=LOG | {"dtick": math.ceil((log_end - low) / 2) if log_end - low > 3 else "D2"},
         xaxis_range=[low, log_end],
         yaxis_range=[position - 0.4, -0.7],
         yaxis_tickvals=y,
@@ -126,7 +132,7 @@ def _draw_promise(
 
 
 def plot_audit(report: AuditReport, method_names: Mapping[AuditMethod, str]) -> Figure:
-    """Plot what each method measured, with the claim (open) and what is proved (filled).
+    """Plot what each method measured, with the claim (open), filled where it is proved.
 
     A grey bar is not a bound yet.
 
@@ -140,7 +146,7 @@ def plot_audit(report: AuditReport, method_names: Mapping[AuditMethod, str]) -> 
     rows = [*(method_names[f.method] for f in findings), "promised"]
     finite_epsilons = [
         1.0,
-        *(e for e in (claimed, proved, report.measured) if e and math.isfinite(e)),
+        *(e for e in (claimed, report.measured) if e),
     ]
     low = 0.02 * min(finite_epsilons)
     high = 3 * max(finite_epsilons)
@@ -168,12 +174,16 @@ def plot_audit(report: AuditReport, method_names: Mapping[AuditMethod, str]) -> 
         ],
         insidetextfont_color=["#ffffff" if f.valid else INK for f in findings],
     )
-    promise_text = f"  claimed {format_epsilon(claimed)}, proved {format_epsilon(proved)}"
+    # What is proved depends on the size of the data, and the page says what it is for other data.
+    upheld = claimed is None or proved <= claimed * ROUNDING_FACTOR
+    promise_text = f"claimed {format_epsilon(claimed)}, {'' if upheld else 'not '}proved  "
     method_style = get_style(report.mechanism.id)
     refuted = report.refuted is not Refuted.NOTHING
-    _draw_promise(
-        fig, method_style, (claimed, proved), rows[-1], high, promise_text, refuted=refuted
-    )
+    ends = (claimed, claimed or proved)
+    _draw_promise(fig, method_style, ends, rows[-1], high, promise_text, refuted=refuted)
+    fig.data[-1]["textposition"] = "middle left"
+    if not upheld:
+        fig.data[-1]["mode"] = "text"
     if claimed is not None:
         fig.add_vertical_line(claimed)
     return fig
