@@ -425,7 +425,7 @@ def show_results(query: Query, start_label: str, *, running: bool) -> None:
         st.caption(escape(caption), help=escape(notes) or None)
         blocks.show_chart_numbers(summary, lines.tabulate_chart(plotted_lines), "comparison")
         uncertified = [
-            f"{entry.line.label} has open markers: {entry.reason}."
+            f"{entry.line.label} has markers with a white middle: {entry.reason}."
             for entry in plotted_lines
             if not entry.is_certified
         ]
@@ -476,8 +476,8 @@ def describe_available_rows(
     return (
         f"{format_count(len(grid.seeds), 'seed')} at each of"
         f" {format_count(len(grid.epsilons), 'epsilon')} from {min(grid.epsilons):g} to"
-        f" {max(grid.epsilons):g}. {blocks.EVALUATION}",
-        f"{lines.format_caption(plotted_lines)} {runs * (grid_rows.available == total)}".strip(),
+        f" {max(grid.epsilons):g}. {blocks.EVALUATION} {lines.format_caption(plotted_lines)}",
+        f"{runs * (grid_rows.available == total)}",
     )
 
 

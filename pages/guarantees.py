@@ -233,9 +233,10 @@ def show_panel(guarantee: Guarantee, id: str, epsilon: float) -> AuditReport | N
     proved = "no epsilon" if math.isinf(row.certified) else f"epsilon {proved}"
     sentence = f"The claim is epsilon {claimed} {guarantee.change.label}; {proved} is proved."
     if row.state is not cards.ClaimState.PROVED:  # first why the claim fails, then what holds
+        reason = guarantee.certified().reason or "; ".join(guarantee.caveats[:1])
         sentence = (
             f"The claim is epsilon {claimed} {guarantee.change.label}. Why it is not proved:"
-            f" {describe_failure(guarantee)} What can be proved instead is {proved}."
+            f" {format_sentence(reason)} What can be proved instead is {proved}."
         )
     if row.measured is not None:
         bound = cards.format_epsilon(row.measured, round_down=True)
@@ -263,24 +264,17 @@ def show_panel(guarantee: Guarantee, id: str, epsilon: float) -> AuditReport | N
     return show_attack(id, epsilon)
 
 
-def describe_failure(guarantee: Guarantee) -> str:
-    """Return why a claim is not proved: what no noise covers, or what the claim overlooks."""
-    overlooked = [text for text in guarantee.caveats if text.startswith("the claim ")]
-    reason = guarantee.certified().reason or "; ".join(overlooked)
-    return format_sentence(reason or "the noise is too small for it")
-
-
 def show_ledger(guarantee: Guarantee) -> None:
     """Show every release of one mechanism with its cost."""
     st.header("What each noisy answer costs", help=glossary.explain_terms("composition"))
-    mechanism_unit = guarantee.change.unit
-    widgets.follow_default("unit", mechanism_unit)
+    unit = guarantee.change.unit
+    widgets.follow_default("unit", unit)
     unit = widgets.choose_segment(
         "Privacy unit",
         "the unit",
         UNITS,
         "unit",
-        mechanism_unit,
+        unit,
         help=glossary.explain_terms("unit"),
     )
     change = next(change for change in (guarantee.change, *Change) if change.unit == unit)
@@ -296,8 +290,8 @@ def show_ledger(guarantee: Guarantee) -> None:
     )
     if sum(row.epsilon for row in rows) > 1.01 * total.epsilon:
         st.markdown(
-            "The rows add up to more than this total, because separate noise rarely helps an attacker in"
-            " every answer at once."
+            "The rows add up to more than this total, because separate noise rarely helps an"
+            " attacker in every answer at once."
         )
     if guarantee.change is Change.USER_EMPTIED is not change:
         st.markdown(

@@ -597,6 +597,7 @@ def show_end(lesson: Lesson) -> None:
         st.header("To take home", anchor=False)
     with st.container(key="home"):
         st.markdown(escape(lesson.take_home))
+    st.markdown(f":green-badge[:material/check: done] You have finished lesson {lesson.number}.")
     last, lessons = len(lesson.slides), list(LESSONS.values())
     if lesson is lessons[-1]:
         show_turn_buttons(lesson, last, "All lessons", go_to_lesson_list)

@@ -144,11 +144,12 @@ def show_shape(
         if examples:
             st.markdown(
                 f"{escape(noise.describe_first_value(next(iter(examples.values()))))},"
-                " before and after the noise:"
+                " before and after the noise. Where the noise of the first line changes a value of"
+                " this row, the example is the first such value:"
             )
             st.table(noise.tabulate_first_value(examples, mechanism.task))
         st.markdown(
-            escape(noise.describe_noise(release)),
+            escape(noise.describe_noise(release).replace("1{Y = +1}", "like (1) or dislike (0)")),
             help=glossary.explain_terms("laplace", "flips", "scale", "sensitivity", "composition"),
         )
         certified = cards.format_certified(guarantee.certified())
@@ -176,7 +177,8 @@ def show_sizes(id: str, epsilons: list[float], settings: dict, public: PublicFac
         charts_noise.plot_noise_scales(id, scales, epsilons),
         alt=noise.describe_noise_scales(scales, epsilons[0]),
         key="scales",
-        caption="One line for each release. Vertical lines: the two epsilons.",
+        caption="Each line is the noise on one answer that the mechanism publishes. Vertical lines:"
+        " the two epsilons.",
         table=noise.tabulate_noise_scales(scales),
     )
 

@@ -118,7 +118,7 @@ def show_scenario(frame: Stage, rules: DeltaGenerator, data: str, scenario: str)
     show_play(frame, summary_place, play)
     run_settings = play.run.settings
     with attack_place:
-        is_attacked = show_third_party_attack(play)
+        is_attacked = show_third_party_attack(play, frame.details)
     all_online = SCENARIOS[scenario](epsilon=epsilon, shares=chosen_rules["shares"])
     phases, picked = chosen_rules["phases"], chosen_rules["picked"]
 
@@ -269,7 +269,9 @@ def show_play(frame: Stage, summary_place: DeltaGenerator, play: views.MessagePl
     with figure_place:
         if message is None:
             federated = isinstance(play, views.FederatedPlay)
-            st.html(charts_protocol.render_story(federated=federated, ink=state.get_theme().ink))
+            masks = getattr(play.run.settings, "masks", True)
+            ink = state.get_theme().ink
+            st.html(charts_protocol.render_story(federated=federated, masks=masks, ink=ink))
         else:
             fig = charts_protocol.plot_protocol(
                 play.parties, play.messages[: position - 1], message
@@ -332,8 +334,13 @@ def show_received_messages(play: views.MessagePlay, position: int) -> None:
                     st.markdown("Nothing yet.")
 
 
-def show_third_party_attack(play: views.ScenarioPlay) -> bool:
-    """Show the third party's attack on request, and return whether it was requested."""
+def show_third_party_attack(play: views.ScenarioPlay, table_place: DeltaGenerator) -> bool:
+    """Show the third party's attack on request, and return whether it was requested.
+
+    Args:
+        play: the messages.
+        table_place: where its result for each user stands.
+    """
     settings = play.run.settings
     if st.session_state.get(TRIED) != settings.number:
         st.button(
@@ -350,22 +357,21 @@ def show_third_party_attack(play: views.ScenarioPlay) -> bool:
     n_recovered = table["recovered"].count("yes")
     st.markdown(
         f"The third party compares two rounds of one user. It recovers {n_recovered} of"
-        f" {len(table['user'])} differences of gradients. Each user's noise is the same in every"
+        f" {len(table['user'])} differences of answers. Each user's noise is the same in every"
         " round, so it cancels."
         + (
-            " **Without masks, the difference is visible.**"
+            " **Without masks, the difference is visible.** The rating cancels in it, too. But the"
+            " difference points along the user's own factors, and these describe the user's taste."
             if n_recovered
             else " **Fresh masks do not cancel, so only a random number remains.**"
         )
         + f" Switch the masks {'on' if n_recovered else 'off'} and compare."
         * (settings.number == "2")
+        + " The numbers, and what the recommender can compute, are below."
     )
-    blocks.show_table(
-        table,
-        alt="Difference attack on each user",
-        column_order=("user", "recovered", *list(table)[1:3]),
-    )
-    st.caption("Further down: what the recommender can compute.")
+    with table_place:
+        st.header("The third party compares two rounds")
+        blocks.show_table(table, alt="Difference attack on each user")
     return True
 
 
@@ -375,20 +381,22 @@ def show_recommender_attack(play: views.ScenarioPlay) -> None:
     passive, active, size = run_sum_attacks(play.run)
     first, second, text_place = st.columns([1, 1, 3], gap="large")
     first.metric(
-        "Error if it only listens",
+        "Error in A if it only listens",
         "-" if passive is None else f"{passive:.2g}",
         help=f"The error in A, whose largest entry is {size:.2g}, measured on this run. Longer"
         " factors and later rounds make listening harder.",
     )
     second.metric(
-        "Error if it chooses",
-        f"{active:.1g}",
-        help="The recommender sends 0 and long unit vectors instead of item factors.",
+        "Error in A if it chooses what it sends",
+        f"{active:.3f}",
+        help=f"Up to rounding: {active:.1g}. The recommender sends 0 and long unit vectors instead"
+        " of item factors.",
     )
     rating_note = " Noise still hides the ratings, except for what these factors reveal."
     text_place.markdown(
-        "The noise also cancels in differences of sums. What remains is a matrix A: the sum of u u'"
-        " over the factors u of the item's raters. The paper does not consider this attack. A"
+        "The noise also cancels in differences of sums. What remains is a small table A. It says"
+        " how the factors of the item's raters vary together: A is the sum of u u', where u are the"
+        " factors of one rater. The paper does not consider this attack. A"
         " recommender that chooses what it sends computes A exactly. A shows how the raters' tastes"
         " vary, and two groups that differ by one user reveal that user's factors."
         f"{rating_note * (play.run.settings.number == '2')} As a defence, users would have to"

@@ -120,6 +120,11 @@ def page() -> None:
         if starts_paused:
             job.wait_for_halt()
         st.rerun()
+    if run and (repr(run.result.mechanism), run.title) != (repr(mechanism), dataset.title):
+        frame.panel.info(
+            "The picture and the numbers are those of the last run, which had other settings."
+            " Press Train for a run with the new ones."
+        )
     with film_place:
         if job is None:
             show_example(data, mechanism, panel_place)
@@ -215,7 +220,10 @@ def show_live_run(now: Snapshot, panel_place: DeltaGenerator) -> None:
     with panel_place.container():
         blocks.show_job_progress(now)
         if now.message and now.display is not None and now.display.frames:
-            st.caption("The picture shows the last round: for evaluation only, not private.")
+            st.caption(
+                "The picture follows more slowly, round by round. It is for evaluation only, not"
+                " private."
+            )
     if now.display is not None:
         film.show_film(now.display, live=now.active and now.result is None)
 
@@ -383,7 +391,10 @@ def show_lists(
             st.markdown(f"**{name}**")
             titles = [(escape(item.title), item.item in shared) for item in top]
             marked = [f"1. **{text}**" if strong else f"1. {text}" for text, strong in titles]
-            st.markdown("\n".join(marked) or "Not computed: the run was stopped, or it goes on.")
+            st.markdown(
+                "\n".join(marked)
+                or "This list was not computed: the run was stopped, or it goes on."
+            )
 
 
 def show_result(run: FinishedRun, *, trained: bool) -> None:
@@ -407,7 +418,10 @@ def show_result(run: FinishedRun, *, trained: bool) -> None:
             " model at that moment."
         )
     elif not trained:
-        st.warning("Stopped before all methods of the comparison were trained.")
+        st.warning(
+            "Stopped before all methods of the comparison were trained. A line without privacy in"
+            " the picture was computed beforehand and comes with the app."
+        )
     if (pair := state.get_run_history().pair) is not None:
         st.markdown(escape(run_card.compare_runs(*pair)) + ".")
     else:
@@ -435,7 +449,8 @@ def show_metrics(run: FinishedRun) -> None:
             st.metric(name, value, width="content")
     st.caption(
         f"{metric.panel_title} on {format_split(result.problem.split)}: one split and one draw of"
-        " the noise" + escape(f"; {curve}" * bool(curve)),
+        # The rest of the sentence has numbers without privacy of other splits and methods.
+        " the noise" + escape(f"; {curve.partition('; no privacy')[0]}" * bool(curve)),
         help=f"{metric.explanation} {glossary.explain_terms('held_out', 'guessing')}",
     )
 
@@ -478,7 +493,10 @@ def show_recommendations(run: FinishedRun) -> None:
         for model in (run.result.model, run.nonprivate_model)
     )
     show_lists("Recommendations", {"Without privacy": nonprivate, "With privacy": private}, {})
-    st.caption("The lists leave out what this person rated in training.")
+    st.caption(
+        "The first choice is the person of the picture above. The lists leave out what a person"
+        " rated in training."
+    )
 
 
 def show_run_downloads(run: FinishedRun) -> None:

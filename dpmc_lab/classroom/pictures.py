@@ -84,6 +84,7 @@ class OutcomeBars(NamedTuple):
             for name, share, color in zip(self.outcomes, shares, _COLORS, strict=False):
                 label = escape(f"{name} {format_share_percent(share)}".strip())
                 bar = _box("fill", width=100 * share)
+                color = "other" if name.endswith(" no") else color  # also where it stands alone
                 boxes.append(_box(f"bar {color}", f"{bar}<span>{label}</span>"))
         return "".join(boxes)
 

@@ -74,20 +74,22 @@ def describe_finding(result: AuditFinding, change: Change) -> str:
 
 def describe_changed_row(changed_row: ChangedRow) -> str:
     """Describe how the two data sets of a probe differ."""
-    disappears = [value is None for value in changed_row.after]
-    appears = [value is None for value in changed_row.before]
-    user = f"user {changed_row.user}"
     count = len(changed_row.items)
     if count == 1:
-        change = (
-            f"from {_format_rating(changed_row.before[0])} to"
+        subject = f"item {changed_row.items[0]} of user {changed_row.user}"
+        verb = (
+            f"goes from {_format_rating(changed_row.before[0])} to"
             f" {_format_rating(changed_row.after[0])}"
         )
-        subject = f"item {changed_row.items[0]} of {user}"
-        verb = f"goes {change}"
     else:
-        subject = f"{count} ratings of {user}"
-        verb = "disappear" if all(disappears) else "appear" if all(appears) else "become others"
+        subject = f"{count} ratings of user {changed_row.user}"
+        verb = (
+            "disappear"
+            if {*changed_row.after} == {None}
+            else "appear"
+            if {*changed_row.before} == {None}
+            else "become others"
+        )
     unchanged = (
         "1 other stays" if changed_row.rest == 1 else f"{changed_row.rest or 'no'} others stay"
     )

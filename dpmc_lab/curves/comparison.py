@@ -137,12 +137,13 @@ def describe_leader(comparisons: Sequence[LineComparison]) -> str:
     # The line that the text names, if it names a single one.
     sole = (leading or unbeaten)[0] if len(leading or unbeaten) == 1 else None
     claimed_suffix = AS_CLAIMED if sole is not None and not sole.plotted.is_certified else ""
-    if not leading and len(unbeaten) == 1:
-        text = f"{unbeaten[0].plotted.line.label} is never clearly worse than another"
-    elif not leading and not unbeaten:
+    if not (leading or unbeaten):
         text = "Each mechanism is clearly worse than another somewhere"
     elif not leading:
-        text = f"{len(unbeaten)} of {len(comparisons)} are never clearly worse than another"
+        text = (
+            "No mechanism here is clearly better at any epsilon than"
+            f" {' or '.join(comparison.plotted.line.label for comparison in unbeaten)}"
+        )
     elif len(leading) == 1:
         (comparison,) = leading
         positions = np.flatnonzero(comparison.best)

@@ -731,8 +731,8 @@ def format_caption(plotted_lines: Sequence[PlottedLine]) -> str:
     bands = "; ".join(sorted({describe_band(plotted.band) for plotted in plotted_lines}))
     versions = ", ".join(sorted({plotted.line.version for plotted in plotted_lines}))
     return bands and (
-        f"{format_sentence(bands)} Filled marker: proved. Open marker: claimed only. Short bar:"
-        f" measured at epsilon 1. Version {versions}."
+        f"{format_sentence(bands)} Filled marker: proved. White middle: claimed only. Short"
+        f" bar: what an attack on invented ratings measured at epsilon 1. Version {versions}."
     )
 
 

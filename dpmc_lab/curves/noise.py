@@ -509,10 +509,12 @@ def find_value_names(view: BeforeAfter, task: Task) -> tuple[str, str] | None:
 
 
 def tabulate_first_value(views: Mapping[float, BeforeAfter], task: Task) -> Table:
-    """Return the first value of a block, before and after the noise at each epsilon, as columns."""
-    rows = []
+    """Return a value of a block, before and after the noise at each epsilon, as columns.
+
+    It is the first value of the first row that changes at the first epsilon.
+    """
+    column, rows = _find_first_column(next(iter(views.values()))), []
     for epsilon, view in views.items():
-        column = _find_first_column(view)
         names = dict(enumerate(name_binary_values(task) or ())) if view.rows == "users" else {}
         texts = []
         for value in (float(block[0, column]) for block in (view.before, view.after)):
@@ -523,9 +525,10 @@ def tabulate_first_value(views: Mapping[float, BeforeAfter], task: Task) -> Tabl
 
 
 def describe_first_value(view: BeforeAfter) -> str:
-    """Return in words whose the first value of a block is, and for which item."""
+    """Say whose value serves as example, for which item, and how it was chosen."""
     owner = "One person's" if view.rows == "users" else "All users'"
-    return f"{owner} value for “{view.items[_find_first_column(view)]}”"
+    item = view.items[_find_first_column(view)]
+    return f"{owner} value for “{item}”, the first that the noise changes"
 
 
 def get_first_noise(view: BeforeAfter) -> float:
@@ -535,8 +538,9 @@ def get_first_noise(view: BeforeAfter) -> float:
 
 
 def _find_first_column(view: BeforeAfter) -> int:
-    """Return the first column with a value before noise in the first row."""
-    return int(np.argmax(~np.isnan(view.before[0])))
+    """Return the first column of the first row that the noise changes, else the first one."""
+    observed = ~np.isnan(view.before[0])
+    return int(np.argmax(observed * (1 + (view.before[0] != view.after[0]))))
 
 
 def format_row_title(view: BeforeAfter, row: int = 0) -> str:

@@ -117,7 +117,7 @@ function player(root) {
     slider.max = count()
     slider.value = k
     slider.disabled = !count()
-    const all = film.live ? film.total : film.of
+    const all = film.live ? "at most " + film.total : film.of
     const words = frame ? `round ${frame.round} of ${all}` : film.waits
     round.value = words
     slider.setAttribute("aria-valuetext", words)

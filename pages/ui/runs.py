@@ -26,7 +26,7 @@ from pages.ui.jobs import ProgressReporter, Work
 # time beyond that.
 _EVALUATION_SECONDS = 0.5
 _EVALUATION_SHARE = 0.1
-_EXAMPLE_SIZE = 60  # users and items
+_EXAMPLE_SIZE = 100  # users and items
 
 
 class Round(NamedTuple):

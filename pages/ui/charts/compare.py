@@ -510,13 +510,9 @@ def plot_epsilon_needed(
                 fig, k, value, f"<b>{text}</b>{_format_unit(placed_line, placed_lines, ' ')}"
             )
         else:
-            _annotate_row(
-                fig,
-                k,
-                edge,
-                f"{text}: best {placed_line.line.metric.format_value(answer.best)}",
-                MUTED,
-            )
+            best, target = map(placed_line.line.metric.format_value, (answer.best, answer.target))
+            near = "just short of " * (best == target)  # where both are rounded alike
+            _annotate_row(fig, k, edge, f"{text}: best {near}{best}", MUTED)
     return fig
 
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from dpmc_core.style import GREEN, RED
 from dpmc_lab.audit import AuditReport
-from dpmc_lab.audit.report import ROUNDING_FACTOR
 from dpmc_lab.curves.cards import ClaimState, GuaranteeRow, format_epsilon
 from dpmc_lab.curves.groups import MechanismGroup
 from dpmc_lab.curves.measurements import MeasuredPoint
@@ -19,7 +17,6 @@ from pages.ui.charts import (
     INK,
     LOG,
     Figure,
-    Style,
     create_figure,
     get_style,
     with_opacity,
@@ -35,7 +32,8 @@ def plot_claims(
     """Plot one line per mechanism from its claim (open) to its proved epsilon (filled).
 
     The state of the claim stands below the mechanism's name, numbers stand at the proved epsilon.
-    The pointer reacts along the whole length of a row.
+    An arrow at the end means
+    that no finite epsilon is proved. The pointer reacts along the whole length of a row.
 
     Args:
         groups: the mechanisms by promise.
@@ -43,12 +41,8 @@ def plot_claims(
         chosen: id of the highlighted mechanism.
         measured: measured bounds by id, drawn as short bars.
     """
-    finite = [
-        e
-        for r in rows.values()
-        for e in (r.claimed, r.certified, r.measured)
-        if e and math.isfinite(e)
-    ]
+    budgets = [e for r in rows.values() for e in (r.claimed, r.certified, r.measured)]
+    finite = [e for e in budgets if e and math.isfinite(e)]
     end = 4 * max([*finite, 1.0])
     low = math.log10(min([*finite, 1.0])) - 0.5 - 0.06 * math.log10(end)
     log_end = math.log10(end) + 0.15 * (math.log10(end) - low)
@@ -74,8 +68,16 @@ def plot_claims(
                 bound = format_epsilon(row.measured, round_down=True)
                 numbers.append(f"measured {bound}")
             text = "<br>".join(f"   {number}" for number in numbers)
-            ends = row.claimed, row.certified
-            _draw_promise(fig, method_style, ends, position, end, text, refuted=refuted)
+            proved_x, is_finite = min(row.certified, end), math.isfinite(row.certified)
+            if row.claimed is not None:
+                ring = method_style._replace(marker="circle-x" if refuted else "circle")
+                fig.add_stroke([row.claimed, proved_x], [position] * 2, method_style.color)
+                fig.add_markers(
+                    [row.claimed], [position], fig.make_marker(ring, solid=False, size=12)
+                )
+            filled = method_style._replace(marker="circle" if is_finite else "triangle-right")
+            mark = fig.make_marker(filled, solid=True)
+            fig.add_trace("promised", x=[proved_x], y=[position], marker=mark, text=[text])
             change = row.guarantee.change
             if measurement is not None and 0 < measurement.measured < end:
                 fig.add_measurement(measurement.measured, position, method_style, measurement)
@@ -96,7 +98,7 @@ def plot_claims(
         hovertext=hover_texts,
     )
     fig.update_layout(
-        xaxis=LOG | {"dtick": math.ceil((log_end - low) / 2) if log_end - low > 3 else "D2"},
+        xaxis=LOG | {"dtick": None, "nticks": 4},
         xaxis_range=[low, log_end],
         yaxis_range=[position - 0.4, -0.7],
         yaxis_tickvals=y,
@@ -105,34 +107,8 @@ def plot_claims(
     return fig
 
 
-def _draw_promise(
-    fig: Figure,
-    method_style: Style,
-    budgets: tuple[float | None, float],
-    position: Any,
-    end: float,
-    text: str,
-    *,
-    refuted: bool,
-) -> None:
-    """Draw a claim (open, crossed where refuted) and what is proved (filled).
-
-    An arrow at the end means that no finite epsilon is proved.
-    """
-    claimed, proved = budgets
-    filled = "circle" if math.isfinite(proved) else "triangle-right"
-    proved = min(proved, end)
-    if claimed is not None:
-        symbol = "circle-x" if refuted else "circle"
-        ring = fig.make_marker(method_style._replace(marker=symbol), solid=False, size=12)
-        fig.add_stroke([claimed, proved], [position, position], method_style.color)
-        fig.add_markers([claimed], [position], ring)
-    mark = fig.make_marker(method_style._replace(marker=filled), solid=True)
-    fig.add_trace("promised", x=[proved], y=[position], marker=mark, text=[text])
-
-
 def plot_audit(report: AuditReport, method_names: Mapping[AuditMethod, str]) -> Figure:
-    """Plot what each method measured, with the claim (open), filled where it is proved.
+    """Plot what each method measured, with the claim (open, crossed where refuted).
 
     A grey bar is not a bound yet.
 
@@ -141,13 +117,9 @@ def plot_audit(report: AuditReport, method_names: Mapping[AuditMethod, str]) -> 
         method_names: names of the methods.
     """
     claimed = report.claimed
-    proved = report.certified.epsilon
     findings = [f for f in report.findings if f.epsilon is not None]
     rows = [*(method_names[f.method] for f in findings), "promised"]
-    finite_epsilons = [
-        1.0,
-        *(e for e in (claimed, report.measured) if e),
-    ]
+    finite_epsilons = [1.0, *filter(None, (claimed, report.measured))]
     low = 0.02 * min(finite_epsilons)
     high = 3 * max(finite_epsilons)
     colors = (RED, GREEN)
@@ -174,16 +146,17 @@ def plot_audit(report: AuditReport, method_names: Mapping[AuditMethod, str]) -> 
         ],
         insidetextfont_color=["#ffffff" if f.valid else INK for f in findings],
     )
-    # What is proved depends on the size of the data, and the page says what it is for other data.
-    upheld = claimed is None or proved <= claimed * ROUNDING_FACTOR
-    promise_text = f"claimed {format_epsilon(claimed)}, {'' if upheld else 'not '}proved  "
-    method_style = get_style(report.mechanism.id)
-    refuted = report.refuted is not Refuted.NOTHING
-    ends = (claimed, claimed or proved)
-    _draw_promise(fig, method_style, ends, rows[-1], high, promise_text, refuted=refuted)
-    fig.data[-1]["textposition"] = "middle left"
-    if not upheld:
-        fig.data[-1]["mode"] = "text"
+    # The proved epsilon is left out: it depends on the size of the data, and these are invented.
     if claimed is not None:
         fig.add_vertical_line(claimed)
+        symbol = "circle" if report.refuted is Refuted.NOTHING else "circle-x"
+        method_style = get_style(report.mechanism.id)._replace(marker=symbol)
+        fig.add_trace(
+            "promised",
+            x=[claimed],
+            y=rows[-1:],
+            marker=fig.make_marker(method_style, solid=False),
+            text=[f"claimed {format_epsilon(claimed)}   "],
+            textposition="middle left",
+        )
     return fig

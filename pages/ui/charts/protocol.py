@@ -54,10 +54,10 @@ STORY = (
         """<circle cx="22" cy="158" r="11"/><path d="M22 81 37 96 22 111 7 96z"/>
 <rect x="9" y="20" width="26" height="26"/><g class="seen">
 <text x="54" y="38">sums of answers, with noise</text>
-<text x="54" y="101">answers behind random masks</text>
+<text x="54" y="101">each user's hidden answer</text>
 <text x="54" y="163">own ratings and item factors</text></g>""",
-        "The recommender sees sums of answers, with noise. The third party sees answers behind"
-        " random masks. A user sees the own ratings and item factors.",
+        "The recommender sees sums of answers, with noise. The third party sees each user's"
+        " hidden answer. A user sees the own ratings and item factors.",
         "Square: recommender. Diamond: third party. Circle: user. It fails if recommender and"
         " third party work together.",
     ),
@@ -101,15 +101,16 @@ _STORY_STYLE = """<style>
 _SYMBOLS = {RECOMMENDER: "square", SERVER: "square", THIRD_PARTY: "diamond"}
 
 
-def render_story(*, federated: bool, ink: str) -> str:
-    """Render the story as HTML: why, who, and what each party sees."""
+def render_story(*, federated: bool, masks: bool, ink: str) -> str:
+    """Render the story as HTML: why, who, and what each party sees, with or without masks."""
     figures = (
         f'<figure><h2>{title}</h2><img alt="{alt}" src="data:image/svg+xml,'
         f'{quote(_SVG.replace("INK", ink) + drawing + "</svg>")}"><figcaption>{text}</figcaption>'
         "</figure>"
         for title, drawing, alt, text in (FEDERATED_STORY if federated else STORY)
     )
-    return f'{_STORY_STYLE}<div class="story">{"".join(figures)}</div>'
+    html = f'{_STORY_STYLE}<div class="story">{"".join(figures)}</div>'
+    return html if masks else html.replace("hidden", "noisy")
 
 
 def plot_protocol(
