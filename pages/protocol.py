@@ -115,7 +115,7 @@ def show_scenario(frame: Stage, rules: DeltaGenerator, data: str, scenario: str)
         (data, ratings.fingerprint, scenario, epsilon, chosen_rules),
         lambda: views.play_scenario(ratings, scenario=scenario, epsilon=epsilon, **chosen_rules),
     )
-    show_play(frame, summary_place, play)
+    show_play(frame, summary_place, play, chosen_rules["masks"])
     run_settings = play.run.settings
     with attack_place:
         is_attacked = show_third_party_attack(play, frame.details)
@@ -247,13 +247,16 @@ def choose_scenario_rules(
     return chosen
 
 
-def show_play(frame: Stage, summary_place: DeltaGenerator, play: views.MessagePlay) -> None:
+def show_play(
+    frame: Stage, summary_place: DeltaGenerator, play: views.MessagePlay, masks: bool
+) -> None:
     """Show the parties with the current message, its controls, and who has received what.
 
     Args:
         frame: of the page.
         summary_place: where the current message is explained.
         play: the messages.
+        masks: whether random masks hide the answers.
     """
     last = len(play.messages)
     if st.session_state.get(PLAYING):
@@ -268,10 +271,13 @@ def show_play(frame: Stage, summary_place: DeltaGenerator, play: views.MessagePl
     summary = views.format_position(play, position)
     with figure_place:
         if message is None:
-            federated = isinstance(play, views.FederatedPlay)
-            masks = getattr(play.run.settings, "masks", True)
-            ink = state.get_theme().ink
-            st.html(charts_protocol.render_story(federated=federated, masks=masks, ink=ink))
+            st.html(
+                charts_protocol.render_story(
+                    federated=isinstance(play, views.FederatedPlay),
+                    masks=masks,
+                    ink=state.get_theme().ink,
+                )
+            )
         else:
             fig = charts_protocol.plot_protocol(
                 play.parties, play.messages[: position - 1], message
@@ -381,14 +387,14 @@ def show_recommender_attack(play: views.ScenarioPlay) -> None:
     passive, active, size = run_sum_attacks(play.run)
     first, second, text_place = st.columns([1, 1, 3], gap="large")
     first.metric(
-        "Error in A if it only listens",
-        "-" if passive is None else f"{passive:.2g}",
+        "Error in A, by listening",
+        "-" if passive is None else f"{passive:.5f}",
         help=f"The error in A, whose largest entry is {size:.2g}, measured on this run. Longer"
         " factors and later rounds make listening harder.",
     )
     second.metric(
-        "Error in A if it chooses what it sends",
-        f"{active:.3f}",
+        "Error in A, by choosing",
+        f"{active:.5f}",
         help=f"Up to rounding: {active:.1g}. The recommender sends 0 and long unit vectors instead"
         " of item factors.",
     )
@@ -458,7 +464,7 @@ def show_federation(frame: Stage, rules: DeltaGenerator, data: str) -> None:
             (data, corner_ratings.fingerprint, flow, watched),
             lambda: views.play_federation(flow, corner_ratings, watched=watched),
         )
-    show_play(frame, frame.panel, play)
+    show_play(frame, frame.panel, play, masks=True)
     with frame.details:
         st.caption(
             f"The play uses the {play.run.public.users:,} busiest users and the"

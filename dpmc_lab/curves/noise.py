@@ -525,10 +525,9 @@ def tabulate_first_value(views: Mapping[float, BeforeAfter], task: Task) -> Tabl
 
 
 def describe_first_value(view: BeforeAfter) -> str:
-    """Say whose value serves as example, for which item, and how it was chosen."""
+    """Say whose value of a block serves as example, and for which item."""
     owner = "One person's" if view.rows == "users" else "All users'"
-    item = view.items[_find_first_column(view)]
-    return f"{owner} value for “{item}”, the first that the noise changes"
+    return f"{owner} value for “{view.items[_find_first_column(view)]}”"
 
 
 def get_first_noise(view: BeforeAfter) -> float:

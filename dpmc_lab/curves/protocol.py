@@ -273,7 +273,7 @@ def tabulate_difference_attack(play: ScenarioPlay) -> Table:
 
     The attack subtracts a user's answers of two rounds, so the table is empty without two rounds.
     """
-    return _tabulate_attack(attacks.run_difference_attack(play.run), "true difference of gradients")
+    return _tabulate_attack(attacks.run_difference_attack(play.run), "true difference")
 
 
 def tabulate_attendance_attack(play: ScenarioPlay) -> Table:

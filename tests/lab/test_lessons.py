@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 import pytest
 
 from dpmc_lab import lessons
-from dpmc_lab.classroom import numbers
-from dpmc_lab.classroom.pictures import IntervalPlot, OutcomeBars, render_picture
+from dpmc_lab.classroom import numbers, pictures
+from dpmc_lab.classroom.pictures import IntervalPlot, OutcomeBars, PeopleDots, render_picture
 from dpmc_lab.classroom.room import Room
 from dpmc_lab.curves.cards import format_share_percent
 from dpmc_lab.lessons import LESSONS
@@ -88,6 +88,15 @@ def check_drawing(picture):
     named = picture.rows if isinstance(picture, IntervalPlot) else named
     if named:
         assert columns[0] == list(named)
+
+
+def test_yes_and_no_have_one_colour_each_in_all_pictures():
+    bars = OutcomeBars(("sends yes", "sends no"), {"all": (0.3, 0.7)}).to_html()
+    assert bars.index("bar one") < bars.index("sends yes") < bars.index("bar other")
+    assert "bar other" in OutcomeBars(("sends no",), {"all": (1.0,)}).to_html()
+    rules = re.findall(r"\.dots \.(\w+) {[^}]*--mark: var\(--(\w+)\)", pictures.STYLE_SHEET)
+    assert rules == [("no", "other")]  # and a yes has the colour of its picture
+    assert 'class="dots one ' in PeopleDots((0, 1), (True, False)).to_html()
 
 
 # --- right options, computed here without the program -------------------------------------------

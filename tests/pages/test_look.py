@@ -225,6 +225,10 @@ def test_a_price_is_filled_hollow_open_or_not_reached():
     assert notes[3] == "<b>1 or less</b>"
     assert notes[4] == "not reached: best 60.3 %"
     assert notes[5] == "not reached: best 68.3 %"  # though an interval reaches it
+    best = find_answers(0.7, *plotted)[4].best
+    near = charts_compare.plot_epsilon_needed(find_answers(best + 1e-5, *plotted), (0.9, 11.5))
+    texts = [note["text"] for note in near.layout["annotations"]]
+    assert any(text.startswith("not reached: best just short of ") for text in texts)
     arrows = [
         (t["y"], t["marker"]["size"]) for t in fig.data if "triangle-right" in str(t.get("marker"))
     ]

@@ -223,6 +223,38 @@ def test_what_was_measured_is_one_number_on_the_card_and_beside_it():
     assert read_all_text(app).count("1,586,126") == 3  # panel, badge and the ledger's total
 
 
+def test_a_failed_claim_names_its_reason_first_and_the_ratings_that_were_attacked():
+    panel = next(
+        unescape_markdown(m.value)
+        for m in open_page("guarantees", data="movie-night", mechanism="output").markdown
+        if "Refuted" in m.value
+    )
+    places = [panel.index(text) for text in ("one rating moves many cells", "1,586,126")]
+    assert places == sorted(places)
+    assert "invented ratings" in panel
+
+
+def test_the_ledger_opens_on_the_unit_of_the_mechanism_until_another_is_chosen():
+    app = open_page("guarantees", data="movie-night", mechanism="private-effects")
+    assert app.session_state["unit"] == "user"
+    assert "rows add up to more" in read_all_text(app)
+    app.session_state["mechanism"] = "private-mean"
+    app.run()
+    assert app.session_state["unit"] == CARDS["private-mean"].change.unit
+    assert "rows add up to more" not in read_all_text(app)
+    app = open_page("guarantees", data="movie-night", mechanism="private-effects", unit="value")
+    assert app.session_state["unit"] == "value"
+    assert "up to twice as far" in read_all_text(app)
+
+
+def test_every_measured_bound_lies_within_the_axis():
+    spec, *_ = read_figure(open_page("guarantees", data="movie-night", mechanism="private-effects"))
+    low, high = spec["layout"]["xaxis"]["range"]
+    ticks = [t["x"][0] for t in spec["data"] if "line-ns" in str(t)]
+    assert ticks
+    assert all(low < math.log10(tick) < high for tick in ticks)
+
+
 @pytest.mark.parametrize("unit", ["value", "row-values", "user"])
 def test_the_card_and_the_ledger_on_the_page_say_the_same_of_a_person(unit):
     app = open_page("guarantees", data="movie-night", mechanism="input-flip", unit=unit)
@@ -286,10 +318,10 @@ def test_what_an_attack_measures_stands_in_panel_chart_and_table(monkeypatch):
     lower_bound = float(headings.split("measured at least ")[1].split(" where epsilon")[0])
     # the attack's value stands in panel, card, chart and table at once
     page_text, bound_text = unescape_markdown(read_all_text(app)), f"at least {lower_bound:g}"
-    assert f"The last attack measured {bound_text}." in page_text
-    assert f"that epsilon is {bound_text} (Tracing one change, exact)." in page_text.replace(
-        "*", ""
-    )
+    assert f" measured {bound_text}." in page_text
+    measured = "Measured on invented ratings at epsilon 2: an attack shows that epsilon is"
+    card = f"{measured} {bound_text} (Tracing one change, exact)."
+    assert card in page_text.replace("*", "")
     (tick,) = [t["x"][0] for t in read_figure(app)[0]["data"] if "line-ns" in str(t)]
     assert cards.format_epsilon(tick, round_down=True) == f"{lower_bound:g}"
     table = next(t.value for t in app.dataframe if "measured" in t.value.columns)

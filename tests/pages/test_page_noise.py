@@ -117,6 +117,24 @@ def test_a_row_is_named_for_whose_it_is():
     assert "person's" not in read_all_text(app)
 
 
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_the_example_is_the_first_value_that_the_noise_changes(epsilon):
+    ratings = datasets.load("movie-night").ratings
+    block = noise.select_block(build_problem((ratings, ratings), Task.BINARY).train)
+    views = {
+        e: noise.run_on_block(registry.create("input-flip", epsilon=e), block)[0]
+        for e in (epsilon, 4.0)
+    }
+    view = views[epsilon]
+    observed = np.flatnonzero(~np.isnan(view.before[0]))
+    changed = [i for i in observed if view.before[0, i] != view.after[0, i]]
+    first = changed[0] if changed else observed[0]
+    assert view.items[first] in noise.describe_first_value(view)
+    table = noise.tabulate_first_value(views, Task.BINARY)
+    assert (table["before"][0] != table["after"][0]) == bool(changed)
+    assert table["before"][0] == table["before"][1]  # both rows are about the same value
+
+
 def test_headings_go_down_one_by_one():
     for id in ("input-flip", "modified-laplace"):
         app = open_page("noise", data="movie-night", mechanism=id)

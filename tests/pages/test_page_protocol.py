@@ -67,6 +67,14 @@ def test_the_last_message_can_be_reached_and_no_further():
     assert find_button(app, "Next").disabled
 
 
+def test_without_masks_the_story_hides_nothing():
+    for masks in (True, False):
+        app = open_page("protocol", data="movie-night", masks=str(masks).lower())
+        story = "".join(element.proto.body for element in app.get("html"))
+        assert ("hidden" in story) == masks
+        assert ("noisy%20answer" in story or "noisy answer" in story) == (not masks)
+
+
 def test_without_masks_the_attack_succeeds():
     app = try_attacks(open_page("protocol", data="restaurants"))
     assert "recovers 0 of 4" in read_markdown(app)

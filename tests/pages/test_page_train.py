@@ -81,6 +81,17 @@ def test_before_the_first_run_an_example_is_shown_on_the_chosen_sample(theme, da
     assert not app.metric
 
 
+def test_new_settings_are_told_from_those_of_the_last_run():
+    app = open_page("train", epsilon="4", **LAB)
+    assert not app.info
+    run_training(app)
+    assert not app.info
+    captions = " ".join(caption.value for caption in app.caption)
+    assert captions.count("no privacy") == 0  # the panel has one number without privacy
+    app.select_slider(key="epsilon").set_value(2.0).run()
+    assert "other settings" in app.info[0].value
+
+
 @pytest.mark.slow
 def test_the_person_of_a_film_is_somebody_never_a_row_number():
     dataset = datasets.load("one-bit-lab")

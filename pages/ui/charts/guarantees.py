@@ -62,15 +62,14 @@ def plot_claims(
                 position,
             )
             proved = format_epsilon(row.certified)
-            refuted = row.state is ClaimState.REFUTED
             numbers = [proved if math.isinf(row.certified) else f"proved {proved}"]
             if row.measured is not None:
-                bound = format_epsilon(row.measured, round_down=True)
-                numbers.append(f"measured {bound}")
+                numbers.append(f"measured {format_epsilon(row.measured, round_down=True)}")
             text = "<br>".join(f"   {number}" for number in numbers)
             proved_x, is_finite = min(row.certified, end), math.isfinite(row.certified)
             if row.claimed is not None:
-                ring = method_style._replace(marker="circle-x" if refuted else "circle")
+                symbol = "circle-x" if row.state is ClaimState.REFUTED else "circle"
+                ring = method_style._replace(marker=symbol)
                 fig.add_stroke([row.claimed, proved_x], [position] * 2, method_style.color)
                 fig.add_markers(
                     [row.claimed], [position], fig.make_marker(ring, solid=False, size=12)
@@ -98,7 +97,7 @@ def plot_claims(
         hovertext=hover_texts,
     )
     fig.update_layout(
-        xaxis=LOG | {"dtick": None, "nticks": 4},
+        xaxis=LOG | {"dtick": math.ceil((log_end - low) / 2 - 1.2) or "D2"},
         xaxis_range=[low, log_end],
         yaxis_range=[position - 0.4, -0.7],
         yaxis_tickvals=y,
