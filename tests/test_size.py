@@ -18,9 +18,9 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
     "core": (64, 136_030),
-    "lab": (77, 148_330),
-    "pages": (50, 74_445),
-    "pages (js, css, html)": (8, 19_468),
+    "lab": (77, 147_829),
+    "pages": (50, 74_586),
+    "pages (js, css, html)": (8, 19_470),
 }
 NOT_CODE = {
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
