@@ -45,6 +45,7 @@ def locate_knob(page):
 
 
 def drag_to(page, epsilon):
+    page.locator(".dpmc-knob").scroll_into_view_if_needed()
     page.mouse.move(*locate_knob(page))
     page.mouse.down()
     page.mouse.move(locate_epsilon(page, epsilon), locate_knob(page)[1], steps=6)
@@ -290,7 +291,7 @@ def test_on_a_phone_the_slider_stands_above_the_curves_with_its_last_number(page
         "3",
         "10",
     ]
-    titles = page.locator(f"{PICTURE} text.bold").all()
+    titles = page.locator(f"{PICTURE} text.bold:not(:empty)").all()
     tops = [part.bounding_box()["y"] for part in (page.locator(".dpmc-knob"), *titles[:2])]
     assert tops == sorted(tops)
 
