@@ -545,7 +545,7 @@ def compute_gain_share(
         label = unclear
     else:
         label = "nothing to keep: the gain is within the noise"
-    return GainShare(share, False, label)
+    return GainShare(share, is_clear=False, label=label)
 
 
 def format_gain_share(share: float, baseline_name: str = BASELINE) -> str:

@@ -746,7 +746,7 @@ def summarise_list_quality(liked: Floats, n_epsilons: int) -> ListQuality:
         n_epsilons: number of comparisons that the interval has to hold for at once.
     """
     if len(liked) < _MIN_JUDGES:
-        return ListQuality(len(liked), 0.0, 0.0, 0.0, -1.0)
+        return ListQuality(len(liked), personal=0.0, common=0.0, most_rated=0.0, lead=-1.0)
     level = 1 - (1 - LEVEL) / n_epsilons
     leads = [compute_interval(liked[:, 0] - rival, level) for rival in liked[:, 1:].T]
     personal, common, most_rated = liked.mean(axis=0).tolist()
@@ -777,7 +777,7 @@ class FlipChances(NamedTuple):
         """Return the flip chances of a guarantee's main release."""
         release = find_main_release(guarantee)
         if not isinstance(release, RandomizedResponse):
-            return cls(0.0, 0.0, 1.0, 0.0)
+            return cls(no=0.0, yes=0.0, gain=1.0, noise=0.0)
         (_, no), (yes, _) = release.channel  # rows are dislike and like, and so are columns
         debias_factor = 1 - no - yes
         return cls(no, yes, debias_factor, 2 * (no * (1 - no) + yes * (1 - yes)) / debias_factor**2)
