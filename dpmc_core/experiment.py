@@ -219,15 +219,20 @@ def collect_publications(
 def measure_model(
     mechanism: Mechanism, model: Model, problem: Problem, seed: int
 ) -> dict[str, float]:
-    """Compute the task's metrics on the test ratings, and `are` if the true matrix is known.
+    """Compute the task's metrics on the test ratings.
 
-    The sampled ranking candidates depend on the test ratings and the seed, not on the mechanism.
+    If the true matrix is known, the average relative error over all its cells (`are`) is added. A
+    ranking has none: its scores order items and do not estimate the entries of the matrix. The
+    sampled ranking candidates depend on the test ratings and the seed, not on the mechanism.
 
     Args:
         mechanism: the mechanism, whose task decides the metrics.
         model: the model to measure.
         problem: the training and test ratings.
         seed: decides the sampled ranking candidates.
+
+    Returns:
+        The value of each metric, by name.
     """
     rng = create_generator(seed, f"evaluate on {problem.test.fingerprint}")
     measures = problem.evaluate(mechanism.task, model, rng)

@@ -128,7 +128,8 @@ class _Mechanisms(Mapping[str, type[Mechanism]]):
             points.setdefault(point.dist.name if point.dist else point.value, []).append(point)
         for package, package_points in sorted(points.items()):
             try:
-                self.replace((), [point.load() for point in package_points])
+                # `_classes` is set by now, so this does not load everything again.
+                self.replace(removed=(), added=[point.load() for point in package_points])
             except (Exception, SystemExit) as error:
                 reason = (
                     error if isinstance(error, DpmcError) else f"{type(error).__name__}: {error}"
@@ -169,7 +170,7 @@ def add_mechanisms(*mechanisms: type[Mechanism]) -> None:
             fields are settings, an id is taken, or the nonprivate counterpart or the baseline is no
             method for the same task.
     """
-    MECHANISMS.replace((), mechanisms)
+    MECHANISMS.replace(removed=(), added=mechanisms)
 
 
 def get_mechanism(id: str) -> type[Mechanism]:

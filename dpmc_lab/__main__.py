@@ -28,7 +28,11 @@ def _interrupt() -> None:
 
 
 def entry() -> None:
-    """Run the console script."""
+    """Run `dpmc` and exit with its status.
+
+    Ctrl-C exits with 130, without a traceback, even while modules load.
+    """
+    # Python swallows a Ctrl-C that arrives while it runs a callback by itself, such as a finalizer.
     sys.unraisablehook = _retry_interrupt
     try:
         from dpmc_lab import locks

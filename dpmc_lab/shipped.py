@@ -180,7 +180,7 @@ def list_shipped_run_keys(data: str, task: Task) -> frozenset[str]:
 
 def list_shipped_mechanisms(data: str, task: Task) -> frozenset[str]:
     """Return the ids of the mechanisms whose curve for a data set and task is shipped."""
-    with _open_curve_file(data, task, False) as stream:
+    with _open_curve_file(data, task, with_item_features=False) as stream:
         names = [] if stream is None else _read_stamp(stream)[1]
     return frozenset(name.split()[0] for name in names)
 

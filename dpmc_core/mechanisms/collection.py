@@ -82,7 +82,11 @@ class CollectionMechanism(Mechanism):
     epsilon: float = setting(help="privacy budget per user-item cell", above=0, at_most=1e6)
 
     def channel(self, public: PublicFacts) -> Channel:
-        """Return the release, a channel that every cell of every row passes, rated or not."""
+        """Return the local channel that every cell passes, rated or not.
+
+        The channel's sensitivity counts changed cells, not rating points: its epsilon already
+        covers any change of one cell.
+        """
         raise NotImplementedError
 
     def encode_rows(self, ratings: Ratings, channel: Channel) -> Sparse:
@@ -251,7 +255,7 @@ class LaplaceCollection(Collection):
             self.epsilon,
             query=f"every cell of a row, {public.low:g}..{public.high:g} scaled to -1..1",
             shape=public.shape,
-            sensitivity={CELL: 1},
+            sensitivity={CELL: 1},  # changed cells, not rating points
         )
 
     def bound_residual(self, public: PublicFacts, n_rated: float, *, tight: bool = False) -> float:
@@ -301,7 +305,7 @@ def _build_symbol_channel(epsilon: float, levels: int | None, public: PublicFact
         query=f"every cell of a row, as a symbol from 1 ({public.low:g}) to {n_levels}"
         f" ({public.high:g})",
         shape=public.shape,
-        sensitivity={CELL: 1},
+        sensitivity={CELL: 1},  # changed cells, not rating points
     )
 
 

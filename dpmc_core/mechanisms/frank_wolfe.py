@@ -63,8 +63,13 @@ from dpmc_core.style import BLUE, ORANGE, PURPLE, SKY, Style
 
 # Finds the top singular pair of the clipped A; see `top_pair` of `iterate_frank_wolfe`.
 TopPair = Callable[[int, Sparse, Floats], tuple[Floats, float, bool]]
-# A noisy eigenpair of A'A: v, lambda^2, the scale of the noise, and the lambda^2 of noise alone.
-Eigenpair = tuple[Floats, float, float, float]
+# A noisy top eigenpair of A'A and its noise.
+Eigenpair = tuple[
+    Floats,  # v, of length 1, shape (n,)
+    float,  # lambda^2, in squared rating points; noise may make it negative
+    float,  # the scale of the noise
+    float,  # the noise edge: the lambda^2 that noise alone usually has
+]
 
 # As in JTT18: no item effects first, the paper's constant, and rows that no clip shortens.
 _PUBLISHED_SETTINGS = {
@@ -188,8 +193,8 @@ class FrankWolfeRound(NamedTuple):
         squared_norms: ||A||^2 before and after the round.
         factors: Y after the round.
         top_singular_value: lambda' of A before the round.
-        duality_gap: if the top pair is exact, an upper bound on how far ||A||^2 / 2 was above its
-            minimum before the round.
+        duality_gap: how far ||A||^2 / 2 was above its minimum before the round, at most; a bound
+            only if the top pair is exact and no row of A was clipped.
         share: the share of the new rank-one matrix in Y.
         n_clipped: the number of rows of A that were clipped.
         n_scaled: the number of rows of Y that were scaled down.
@@ -213,13 +218,15 @@ def iterate_frank_wolfe(
     rounds: int,
     step: StepRule,
     top_pair: TopPair,
-    residual_norm: float = math.inf,
-    row_norm: float = math.inf,
+    max_residual_norm: float = math.inf,
+    max_row_norm: float = math.inf,
 ) -> Iterator[FrankWolfeRound]:
     """Minimise 1/2 ||P(Y - Y*)||^2 over ||Y||_nuc <= k, from zero (JTT18, Algorithms 1 and 3).
 
-    P keeps the observed entries of a matrix and makes the others zero. With the exact top pair and
-    no bounds it is the method of Jaggi, "Revisiting Frank-Wolfe" (2013).
+    P keeps the observed entries of a matrix and makes the others zero. Clipped rows of A are used
+    for the top pair alone, since only that leaves the user; each user's own step and the gap use
+    the unclipped rows. With the exact top pair and no bounds it is the method of Jaggi,
+    "Revisiting Frank-Wolfe" (2013).
 
     Args:
         entries: the observed (user, item) pairs.
@@ -230,25 +237,27 @@ def iterate_frank_wolfe(
         top_pair: maps the round t, A as a sparse matrix and the factors that clip its rows, shape
             (m,), to the top right singular vector v of the clipped A, shape (n,), its singular
             value lambda', and whether that is more than noise.
-        residual_norm: the l2 norm to which the rows of A = P(Y - Y*) are clipped, in rating points.
-        row_norm: L, the l2 norm to which the rows of P(Y) are scaled down, in rating points.
+        max_residual_norm: the l2 norm to which the rows of A = P(Y - Y*) are clipped, in rating
+            points.
+        max_row_norm: L, the l2 norm to which the rows of P(Y) are scaled down, in rating points.
 
     Yields:
-        The state after each round.
+        The state after each round; the next round overwrites its arrays.
     """
     m, n = entries.shape
     left, right = np.zeros((m, rounds)), np.zeros((n, rounds))
     residual = -target  # A = P(Y - Y*)
     matrix = entries.build_matrix(residual)  # its values are those of `residual`, not a copy
-    norms = row_norms(entries, residual)
+    residual_norms = row_norms(entries, residual)
     row_scales = np.empty(m)
     for t in range(1, rounds + 1):
-        start_squared_norm = float(norms @ norms)
-        clip_scales = shrinkage(norms, residual_norm)
+        start_squared_norm = float(residual_norms @ residual_norms)
+        clip_scales = shrinkage(residual_norms, max_residual_norm)
         v, top_value, is_signal = top_pair(t, matrix, clip_scales)
-        # Each user multiplies the whole row of A: only what leaves the user is clipped.
+        # Each user multiplies the unclipped row of A.
         column = matrix @ v * (-radius / top_value if is_signal else 0.0)
-        # <A, Y> + k lambda', where P(Y) = A + Y*.
+        # <A, Y> + k lambda', where P(Y) = A + Y*; a bound only if the top pair is exact and no row
+        # of A was clipped.
         duality_gap = start_squared_norm + float(residual @ target) + radius * top_value
         if step is StepRule.LINE_SEARCH:
             # On the way from Y to column v' the objective is quadratic with slope -duality_gap, so
@@ -267,15 +276,15 @@ def iterate_frank_wolfe(
         for rows, span, chunk in entries.iter_chunks():
             observed = (1 - share) * (residual[span] + target[span])
             observed += chunk.expand_rows(left[rows, t - 1]) * v.take(chunk.items)
-            row_scales[rows] = shrinkage(np.sqrt(row_sums(chunk, observed**2)), row_norm)
+            row_scales[rows] = shrinkage(np.sqrt(row_sums(chunk, observed**2)), max_row_norm)
             observed *= chunk.expand_rows(row_scales[rows])
             observed -= target[span]
             residual[span] = observed
-            norms[rows] = np.sqrt(row_sums(chunk, observed**2))
+            residual_norms[rows] = np.sqrt(row_sums(chunk, observed**2))
         left *= row_scales[:, None]
         factors = Factors(left[:, :t], right[:, :t])
-        n_clipped, n_scaled = (int((rows < 1).sum()) for rows in (clip_scales, row_scales))
-        squared_norms = start_squared_norm, float(norms @ norms)
+        n_clipped, n_scaled = (int((scales < 1).sum()) for scales in (clip_scales, row_scales))
+        squared_norms = start_squared_norm, float(residual_norms @ residual_norms)
         yield FrankWolfeRound(
             t, residual, squared_norms, factors, top_value, duality_gap, share, n_clipped, n_scaled
         )
@@ -292,9 +301,11 @@ def build_exact_top_pair(n: int, rng: Rng) -> TopPair:
     """
     start = draw_random_factors(n, 1, rng)[:, 0]
 
-    def top_pair(_: int, rows: Sparse, clip_scales: Floats) -> tuple[Floats, float, bool]:
+    def top_pair(
+        _: int, residual_matrix: Sparse, clip_scales: Floats
+    ) -> tuple[Floats, float, bool]:
         nonlocal start
-        exact_products = gram_products(rows, clip_scales)
+        exact_products = gram_products(residual_matrix, clip_scales)
         (square,), vectors = leading_eigenpairs(exact_products, n, 1, _EIGEN_TOLERANCE, start)
         start = vectors[:, 0]
         return start, math.sqrt(max(square, 0.0)), bool(square > 0)
@@ -400,8 +411,7 @@ class PrivateRounds(EffectsFirst):
             ratings: the users' ratings.
             rng: draws the noise.
             eigenpair: maps the round t, A as a sparse matrix and the factors that clip its rows,
-                shape (m,), to the released v of shape (n,) and lambda^2, the scale of the noise,
-                and the lambda^2 that the noise alone has.
+                shape (m,), to the released `Eigenpair`.
 
         Yields:
             A step for each round.
@@ -410,15 +420,18 @@ class PrivateRounds(EffectsFirst):
         _, clipped_users = self.clip_residual_rows(ratings, releases, rng)
         rows, row_scales = clipped_users.local_data
         radius = nuclear_radius(self.radius, public)
-        bound = self.row_norm(public)
+        row_clip = self.row_norm(public)
         # The paper raises lambda' by sqrt(sigma ln(n / beta)) n^(1/4).
         slack_factor = math.log(public.items / _FAILURE_PROBABILITY) * math.sqrt(public.items)
         shares, steps = [], []
 
-        def top_pair(t: int, rows: Sparse, clip_scales: Floats) -> tuple[Floats, float, bool]:
-            v, square, scale, edge = eigenpair(t, rows, clip_scales)
-            top_value = math.sqrt(max(square, 0.0)) + self.slack * math.sqrt(scale * slack_factor)
-            return v, top_value, square > (edge if self.is_noise_aware else 0.0)
+        def top_pair(
+            t: int, residual_matrix: Sparse, clip_scales: Floats
+        ) -> tuple[Floats, float, bool]:
+            v, top_eigenvalue, noise_scale, noise_edge = eigenpair(t, residual_matrix, clip_scales)
+            slack = self.slack * math.sqrt(noise_scale * slack_factor)
+            top_value = math.sqrt(max(top_eigenvalue, 0.0)) + slack
+            return v, top_value, top_eigenvalue > (noise_edge if self.is_noise_aware else 0.0)
 
         for iterate in iterate_frank_wolfe(
             rows.entries,
@@ -427,8 +440,8 @@ class PrivateRounds(EffectsFirst):
             self.rounds,
             self.step,
             top_pair,
-            residual_norm=self.residual * bound,
-            row_norm=bound,
+            max_residual_norm=self.residual * row_clip,
+            max_row_norm=row_clip,
         ):
             share, top_value = iterate.share, iterate.top_singular_value
             shares.append(share)
@@ -440,7 +453,7 @@ class PrivateRounds(EffectsFirst):
                 "residual rows clipped": float(iterate.n_clipped),
                 "predicted rows scaled": float(iterate.n_scaled),
             }
-            model = rows.build_model(iterate.factors, row_norm=bound, shares=shares, steps=steps)
+            model = rows.build_model(iterate.factors, row_norm=row_clip, shares=shares, steps=steps)
             yield Step.from_trace(
                 iterate.t, self.rounds, model, trace, published_names=("top singular value",)
             )
@@ -504,9 +517,9 @@ class PrivateFrankWolfe(PrivateRounds):
         """Yield a model after each round, which publishes a noisy Gram matrix."""
         releases = self.guarantee(ratings.public).releases
 
-        def eigenpair(t: int, rows: Sparse, clip_scales: Floats) -> Eigenpair:
+        def eigenpair(t: int, residual_matrix: Sparse, clip_scales: Floats) -> Eigenpair:
             release = releases.gram[(t - 1) % len(releases.gram)]
-            exact_products = gram_products(rows, clip_scales)
+            exact_products = gram_products(residual_matrix, clip_scales)
             noisy_products, n, noise_edge = publish_gram(
                 release, exact_products, self.symmetric, rng
             )
@@ -598,14 +611,18 @@ class PrivateFrankWolfeOja(PrivateRounds):
         n = ratings.public.items
         noise_edge = scale * math.sqrt(n)  # the usual length of the noise on a product
 
-        def eigenpair(t: int, rows: Sparse, clip_scales: Floats) -> Eigenpair:  # noqa: ARG001
-            exact_products = gram_products(rows, clip_scales)
+        def eigenpair(
+            t: int,  # noqa: ARG001
+            residual_matrix: Sparse,
+            clip_scales: Floats,
+        ) -> Eigenpair:
+            exact_products = gram_products(residual_matrix, clip_scales)
 
             def multiply_noisily(v: Floats) -> Floats:
                 return releases.products.publish(exact_products(v[:, None])[:, 0], rng)
 
             v = run_oja(multiply_noisily, n, self.updates, 1 / (self.updates * noise_edge), rng)
-            projection = clip_scales * (rows @ v)
+            projection = clip_scales * (residual_matrix @ v)
             squared_value = float(
                 releases.squared_norms.publish(float(projection @ projection), rng)
             )
@@ -871,7 +888,7 @@ def iterate_projected_gradient(
     target: Floats,
     steps: list[float],
     project: Projection,
-    row_norm: float = math.inf,
+    max_row_norm: float = math.inf,
 ) -> Iterator[DescentRound]:
     """Take gradient steps and soft-threshold the singular values after each, from zero.
 
@@ -885,7 +902,7 @@ def iterate_projected_gradient(
         project: maps the matrix after a gradient step, which is left right' plus the values on the
             entries, to the right singular vectors that are kept, shape (n, r), and to the factors
             by which the coordinates along them are multiplied, shape (r,).
-        row_norm: the l2 norm to which the rows are scaled down before that, in rating points.
+        max_row_norm: the l2 norm to which the rows are scaled down before that, in rating points.
 
     Yields:
         The state after each round.
@@ -901,7 +918,7 @@ def iterate_projected_gradient(
             gradient_step = step * (target[span] - fitted)
             squares[rows] += row_sums(chunk, (2 * fitted + gradient_step) * gradient_step)
             values[span] = gradient_step
-        scale = shrinkage(np.sqrt(np.maximum(squares, 0.0)), row_norm)
+        scale = shrinkage(np.sqrt(np.maximum(squares, 0.0)), max_row_norm)
         scale_rows(entries, values, scale)
         iterate = left * scale[:, None], right, entries, values
         right, ratios = project(*iterate)

@@ -686,14 +686,16 @@ class Output(OneBit, Completion):
         """
         check_dense(ratings.shape, "output perturbation")
         releases = self.guarantee(ratings.public).releases
-        max_total = self.radius * math.prod(ratings.shape)
+        # The l1 norm that `guarantee` takes from the nuclear bound: ||X||_1 <= m n radius. The
+        # certified value relies on it, and on the clipping to `bound`.
+        max_l1_norm = self.radius * math.prod(ratings.shape)
         for step, solution in self.solve_without_noise(ratings) if rounds is None else rounds:
             if solution is None:
                 yield step
                 continue
             matrix = solution.predict(*np.indices(ratings.shape, sparse=True))
             clipped = np.clip(matrix, -self.bound, self.bound)
-            total = float(np.abs(clipped).sum())
-            if total > max_total:  # the solver meets the nuclear bound to its tolerance only
-                clipped *= max_total / total
+            l1_norm = float(np.abs(clipped).sum())
+            if l1_norm > max_l1_norm:  # the solver meets the nuclear bound to its tolerance only
+                clipped *= max_l1_norm / l1_norm
             yield dataclasses.replace(step, model=Dense(releases.matrix.publish(clipped, rng)))

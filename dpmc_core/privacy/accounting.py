@@ -33,7 +33,9 @@ from dpmc_core.errors import InvalidSetting, check_number
 
 _ROOT_TWO = math.sqrt(2)
 _ROOT_HALF_PI = math.sqrt(math.pi / 2)
-# Bound on the error of ln delta as it is evaluated here; promises leave this much room.
+# Bound on the error of ln delta as it is evaluated here, for mu up to 100; promises leave this much
+# room. A larger mu adds about 1e-15 mu, the rounding of u = eps/mu - mu/2 times u: less than the
+# last digit of an epsilon of about mu^2/2.
 _LOG_DELTA_ERROR = 1e-12
 _CACHE_SIZE = 4096  # cached results: a guarantee needs the same ones again and again
 # A calibrated budget, composed again in floating point, never exceeds its target.
@@ -180,19 +182,23 @@ def gaussian_log_delta(epsilon: float, mu: float) -> float:
 
 
 def _mills_gap(u: Floats, mu: float) -> Floats:
-    """Return R(u) - R(u + mu) of the Mills ratio R, with a relative error of about 1e-12.
+    """Return R(u) - R(u + mu) of the Mills ratio R.
 
-    Above u = 1e4, where delta is zero in floating point, it is only bounded.
+    Measured against 60 digits for u from -5 on, the relative error is below 1e-12 up to u = 40,
+    3e-12 up to 100, 2e-10 up to 1,000 and 2e-8 up to 1e4. Digits are lost only where none is
+    needed: above u = 39, delta is zero in double precision. Above 1e4 the result is an upper bound.
 
     Args:
         u: array of any shape.
-        mu: the Gaussian ratio, above 0.
+        mu: l2 sensitivity / sigma, above 0.
     """
     # The bound above 1e4 is mu times the bound 1/t^2 on -R'(t).
-    tail_gap = mu / np.maximum(np.abs(u), 1.0) / np.maximum(np.abs(u), 1.0)
+    distance = np.maximum(np.abs(u), 1.0)
+    tail_gap = mu / distance / distance
     if mu > 0.01:
         return np.where(u > 1e4, tail_gap, _mills(u) - _mills(u + mu))
     # A small mu makes both terms nearly equal, so -R'(t) = 1 - t R(t) is integrated instead.
+    # It is about 1/t^2 for a large t, so rounding makes up about 1e-16 t^2 of it.
     nodes, weights = np.polynomial.legendre.leggauss(3)
     t = u[..., None] + 0.5 * mu * (1.0 + nodes)
     return np.where(u > 1e4, tail_gap, 0.5 * mu * ((1.0 - t * _mills(t)) @ weights))

@@ -102,8 +102,8 @@ def build_plans(table: RatingTable, change: Change, rng: Rng) -> list[CanaryPlan
         rng: random numbers for the choice of cells and rows.
     """
     values = table.values
-    low = table.ends[0]
-    high = table.ends[-1]
+    low = table.extreme_values[0]
+    high = table.extreme_values[-1]
     users, items = values.shape
     rated = ~np.isnan(values)
     busiest_user = int(rated.sum(axis=1).argmax())  # never changed, so that some ratings remain
@@ -140,14 +140,14 @@ def build_plans(table: RatingTable, change: Change, rng: Rng) -> list[CanaryPlan
         return [build_plan(index, high, low if change is RATING else np.nan)]
     canary_plans = []
     other_users = rng.permutation(np.delete(np.arange(users), busiest_user))[:MAX_CANARIES]
-    is_swapped = change is ROW_VALUES or (change is USER_REPLACED and len(table.ends) > 1)
+    is_swapped = change is ROW_VALUES or (change is USER_REPLACED and len(table.extreme_values) > 1)
     for fills_rows, chosen_users in ((False, other_users[:items]), (True, other_users)):
         n = len(chosen_users)
         if fills_rows:  # random ends on random items
-            rows = rng.choice(table.ends, (n, items))
+            rows = rng.choice(table.extreme_values, (n, items))
             size = (
                 table.max_row_ratings
-                if len(table.ends) > 1
+                if len(table.extreme_values) > 1
                 else max(1, min(table.max_row_ratings, items // 2))
             )
         else:  # one rating for each canary, of a different item
@@ -408,7 +408,7 @@ class CanaryAuditor(AuditSubject):
         """
         table = RatingTable.from_ratings(ratings)
         rng = np.random.default_rng([self.seed, 2])
-        if self.change in (RATING, ROW_VALUES) and len(table.ends) == 1:
+        if self.change in (RATING, ROW_VALUES) and len(table.extreme_values) == 1:
             raise Inapplicable("all ratings are alike, so no value can change")
         candidates = []
         for plan in build_plans(table, self.change, rng):

@@ -62,13 +62,13 @@ class RatingTable:
         values: array of shape (n_users, n_items), NaN where there is no rating.
         public: public facts of the ratings.
         prepared: what preparation read off the data.
-        ends: the extreme values of a rating, (low, high), or (1,) for clicks.
+        extreme_values: the lowest and the highest rating, (low, high), or (1,) for clicks.
     """
 
     values: Floats
     public: PublicFacts
     prepared: tuple[str, ...]
-    ends: tuple[float, ...]
+    extreme_values: tuple[float, ...]
 
     @classmethod
     def from_ratings(cls, ratings: Ratings) -> RatingTable:
@@ -76,8 +76,8 @@ class RatingTable:
         public = ratings.public
         values = np.full(public.shape, np.nan)
         values[ratings.users, ratings.items] = ratings.values
-        ends = (1.0,) if ratings.has_only_clicks else (public.low, public.high)
-        return cls(values, public, ratings.prepared, ends)
+        extreme_values = (1.0,) if ratings.has_only_clicks else (public.low, public.high)
+        return cls(values, public, ratings.prepared, extreme_values)
 
     def with_row(self, user: int, row: Floats) -> Ratings:
         """Return the ratings with another row for one user."""
@@ -138,8 +138,8 @@ def generate_rows(table: RatingTable, rng: Rng) -> Iterator[Floats]:
     """
     n = table.public.items
     max_ratings = table.max_row_ratings
-    low = table.ends[0]
-    high = table.ends[-1]
+    low = table.extreme_values[0]
+    high = table.extreme_values[-1]
     position = np.arange(n)
     is_odd = position % 2 == 1
     for is_low, n_rated in (  # the first `n_rated` items get the low or the high end
@@ -156,7 +156,7 @@ def generate_rows(table: RatingTable, rng: Rng) -> Iterator[Floats]:
     while True:
         n_rated = int(rng.integers(1, max_ratings + 1))
         row = np.full(n, np.nan)
-        row[rng.choice(n, n_rated, replace=False)] = rng.choice(table.ends, n_rated)
+        row[rng.choice(n, n_rated, replace=False)] = rng.choice(table.extreme_values, n_rated)
         yield row
 
 
@@ -174,8 +174,8 @@ def generate_neighbours(table: RatingTable, change: Change, rng: Rng) -> Iterato
     """
     counts = np.count_nonzero(~np.isnan(table.values), axis=1)
     user = int(np.argmin(np.where(counts > 0, counts, counts.max() + 1)))
-    low = table.ends[0]
-    high = table.ends[-1]
+    low = table.extreme_values[0]
+    high = table.extreme_values[-1]
     rows = generate_rows(table, rng)
     row = table.values[user].copy()
     while True:
@@ -189,7 +189,7 @@ def generate_neighbours(table: RatingTable, change: Change, rng: Rng) -> Iterato
         elif change is CELL:
             free_items = np.flatnonzero(np.isnan(row))
             if len(free_items) and len(rated_items) < table.max_row_ratings:
-                after[rng.choice(free_items)] = rng.choice(table.ends)
+                after[rng.choice(free_items)] = rng.choice(table.extreme_values)
             else:
                 after[rng.choice(rated_items)] = np.nan
         elif change is ROW_VALUES or rng.random() < 0.3:
@@ -216,7 +216,7 @@ def mutate_pair(rows: RowPair, table: RatingTable, change: Change, rng: Rng) -> 
     before = rows.before.copy()
     after = rows.after.copy()
     item = int(rng.integers(len(before)))
-    value = rng.choice([*table.ends, np.nan])
+    value = rng.choice([*table.extreme_values, np.nan])
     if change in (RATING, CELL, ROW_VALUES):  # only what both rows have in common may change
         if not rows.differs[item]:
             before[item] = after[item] = value

@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from dpmc_core.data import (
+    Dataset,
     OutsideRatings,
     Transform,
     align_to_catalogue,
     declare_catalogue_public,
     read_ids,
 )
-from dpmc_core.data.features import attach_features, read_items
+from dpmc_core.data.features import ItemFeature, attach_features, read_items
 from dpmc_core.data.source import Source
 from dpmc_core.data.synthetic import SAMPLES
 from dpmc_core.data.transforms import UseItemFeatures
@@ -385,18 +386,15 @@ def make_release(
     if deployment_card is not None:
         check_new_file(deployment_card)
     catalogue_lists = _read_catalogue(catalogue, users, outside)
-    # With a list of items, features are read for all items of the list, not only for rated ones.
-    has_lists = isinstance(catalogue_lists, tuple)
-    first_reading = dataclasses.replace(reading, items=None) if has_lists else reading
-    loaded = first_reading.load(data, built_mechanism.task, prepare)
-    check_user_column(loaded.ratings, data)
-    listed_ratings = _apply_catalogue(
-        catalogue_lists, loaded.ratings, built_mechanism, steps, outside
+    loaded, listed_ratings, item_features = _read_listed_ratings(
+        data,
+        reading,
+        prepare,
+        catalogue_lists=catalogue_lists,
+        mechanism=built_mechanism,
+        steps=steps,
+        outside_rule=outside,
     )
-    item_features = loaded.item_features
-    if has_lists and reading.items is not None:
-        item_features = read_items(Source.from_file(reading.items), listed_ratings)
-        listed_ratings = attach_features(listed_ratings, item_features, with_digest=True)
     if not uses_features(
         built_mechanism,
         prepare_public_facts(
@@ -429,15 +427,69 @@ def make_release(
     )
     if json:
         print(f"dpmc: {note}", file=sys.stderr)
-    rows = [("array", "shape", "what it is")]
-    for name, line in exported.release_card["arrays"].items():
-        rows.append((name, " x ".join(map(str, exported.arrays[name].shape)), line["what"]))
-    head = f"Wrote {out}: {built_mechanism.name}, {exported.guarantee.publishes.value}"
+    return CommandReport(
+        exported.release_card, (*_list_release_paragraphs(exported, built_mechanism, out), note)
+    )
+
+
+def _read_listed_ratings(
+    data: Data,
+    reading: ReadingOptions,
+    prepare: Steps,
+    *,
+    catalogue_lists: CatalogueLists | str | None,
+    mechanism: Mechanism,
+    steps: Sequence[Transform],
+    outside_rule: OutsideRatings,
+) -> tuple[Dataset, Ratings, tuple[ItemFeature, ...]]:
+    """Read the data, and bring ratings and item features to the catalogue.
+
+    Args:
+        data: as typed.
+        reading: how files are read.
+        prepare: what --prepare gives, which decides how a file is read.
+        catalogue_lists: the lists of the catalogue; see `_apply_catalogue`.
+        mechanism: the mechanism to train.
+        steps: the preparation.
+        outside_rule: what happens to ratings of other users and items.
+
+    Returns:
+        The data as read, the ratings over the catalogue, and the columns of the table of items.
+
+    Raises:
+        DpmcError: the data cannot be read, or do not fit the catalogue.
+    """
+    # With a list of items, features are read for all items of the list, not only for rated ones.
+    has_lists = isinstance(catalogue_lists, tuple)
+    first_reading = dataclasses.replace(reading, items=None) if has_lists else reading
+    loaded = first_reading.load(data, mechanism.task, prepare)
+    check_user_column(loaded.ratings, data)
+    listed_ratings = _apply_catalogue(
+        catalogue_lists, loaded.ratings, mechanism, steps, outside_rule
+    )
+    item_features = loaded.item_features
+    if has_lists and reading.items is not None:
+        item_features = read_items(Source.from_file(reading.items), listed_ratings)
+        listed_ratings = attach_features(listed_ratings, item_features, with_digest=True)
+    return loaded, listed_ratings, item_features
+
+
+def _list_release_paragraphs(exported: Export, mechanism: Mechanism, out: Path) -> list[str]:
+    """Return what was written, what it promises and how to use it, each as a paragraph."""
+    table = [
+        ("array", "shape", "what it is"),
+        *(
+            (name, " x ".join(map(str, exported.arrays[name].shape)), entry["what"])
+            for name, entry in exported.release_card["arrays"].items()
+        ),
+    ]
+    head = f"Wrote {out}: {mechanism.name}, {exported.guarantee.publishes.value}"
     promise = format_guarantee(cards.build_privacy_card(exported.guarantee, sampled=True))
-    files = f"{head}\n{format_table(rows, '  ')}"
-    lines = "\n  ".join(list_reading_lines(exported, out))
-    use = f"To recommend for one user (Python):\n  {lines}" if lines else ""
-    return CommandReport(exported.release_card, (files, promise, *filter(None, (use, note))))
+    paragraphs = [f"{head}\n{format_table(table, '  ')}", promise]
+    if code_lines := list_reading_lines(exported, out):
+        code = "\n  ".join(code_lines)
+        paragraphs.append(f"To recommend for one user (Python):\n  {code}")
+    return paragraphs
 
 
 def _write_deployment_card(path: Path | None, released: Export | VerifiedRelease) -> None:

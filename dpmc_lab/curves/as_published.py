@@ -21,15 +21,15 @@ class PublishedComparison(NamedTuple):
     Attributes:
         changes: by the name of each setting that differs, the user's value and the paper's.
         overridden: settings of the paper that the user gave another value, which therefore stay.
-        before: guarantee with the user's settings.
-        after: guarantee with the settings of the paper.
+        user_guarantee: guarantee with the user's settings.
+        published_guarantee: guarantee with the settings of the paper.
         note: what the registry says about the settings of the paper.
     """
 
     changes: Mapping[str, tuple[Any, Any]]
     overridden: Mapping[str, Any]
-    before: Guarantee
-    after: Guarantee
+    user_guarantee: Guarantee
+    published_guarantee: Guarantee
     note: str
 
     @property
@@ -38,7 +38,7 @@ class PublishedComparison(NamedTuple):
 
         Each is certified for the change of its own claim.
         """
-        return self.before.certified(), self.after.certified()
+        return self.user_guarantee.certified(), self.published_guarantee.certified()
 
 
 def compare_with_published(
@@ -49,11 +49,11 @@ def compare_with_published(
     epsilon: float | None,
     delta: float | None = None,
 ) -> PublishedComparison:
-    """Compare a method with the user's settings to the same method with its paper's settings.
+    """Compare a method to itself with its paper's settings wherever the user gave none.
 
     Args:
         id: of the mechanism.
-        user_settings: settings that the user gave, by name.
+        user_settings: settings that the user gave, by name; the others have their defaults.
         public: public facts of the ratings.
         epsilon, delta: the budget, which is the same for both.
 
@@ -67,21 +67,23 @@ def compare_with_published(
         return serialise_settings(mechanism), mechanism.guarantee(public)
 
     paper = registry.get_published_settings(id)
-    (before, guarantee), (after, published_guarantee) = (
-        build(user_settings),
-        build(merge_published_settings(id, user_settings)),
-    )
+    user_values, user_guarantee = build(user_settings)
+    published_values, published_guarantee = build(merge_published_settings(id, user_settings))
     overridden = {
         name: user_settings[name]
         for name, value in paper.settings.items()
         if name in user_settings and user_settings[name] != value
     }
     return PublishedComparison(
-        {name: (before[name], new) for name, new in after.items() if before[name] != new},
-        {name: serialise_setting(value) for name, value in overridden.items()},
-        guarantee,
-        published_guarantee,
-        paper.note,
+        changes={
+            name: (user_values[name], value)
+            for name, value in published_values.items()
+            if user_values[name] != value
+        },
+        overridden={name: serialise_setting(value) for name, value in overridden.items()},
+        user_guarantee=user_guarantee,
+        published_guarantee=published_guarantee,
+        note=paper.note,
     )
 
 

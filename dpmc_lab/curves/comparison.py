@@ -222,10 +222,12 @@ def _compute_differences(a: PlottedLine, b: PlottedLine, x: Floats) -> tuple[Flo
 
     Args:
         a, b: the lines.
-        x: array of shape (n_x,), epsilons of the axis, between which values are interpolated.
+        x: array of shape (n_x,), the epsilons at which both lines are read, by interpolation in log
+            epsilon.
 
     Returns:
-        Array of shape (n_x, n_seeds), negative where a is worse; and the number of seeds.
+        Array of shape (n_x, n_seeds), negative where a is worse, with the common seeds in
+        increasing order, in which every line has its seeds; and the number of these seeds.
     """
     by_line = []
     common = set(a.line.seeds[find_complete_seeds(a.line.values)].tolist())

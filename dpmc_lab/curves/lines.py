@@ -645,15 +645,15 @@ def place_on_axis(line: Line, epsilon_unit: EpsilonUnit) -> PlottedLine:
     x = line.certified[change.value]
     unit_label = change.label
     if np.isfinite(x).all():
-        return PlottedLine(line, x, unit_label, True, "")
+        return PlottedLine(line, x, unit_label, is_certified=True, reason="")
     reason = line.reasons.get(change.value, "some epsilons have no finite certified value")
     claimed_unit = line.change.label + AS_CLAIMED
     return PlottedLine(
         line,
         claimed_epsilons,
         claimed_unit,
-        False,
-        f"nothing finite is certified {unit_label}: {reason}",
+        is_certified=False,
+        reason=f"nothing finite is certified {unit_label}: {reason}",
     )
 
 

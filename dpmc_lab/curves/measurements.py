@@ -30,7 +30,11 @@ def is_refuted(bound: MeasuredBound | None) -> bool:
 
 
 def describe_counterexample(bound: MeasuredBound) -> str:
-    """Return how much an attack found, and the command that shows it."""
+    """Return how much an attack found, and the command that shows it.
+
+    Args:
+        bound: one that refutes a claim or a certificate.
+    """
     promised = "proved" if bound.refuted == Refuted.CERTIFICATE.value else "claimed"
     return (
         "an attack measured an epsilon of at least"

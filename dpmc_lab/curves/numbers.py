@@ -413,7 +413,7 @@ def choose_target_range(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def fit_isotonic(values: Floats | Sequence[float], weights: Floats | Sequence[float]) -> Floats:
-    """Fit the nearest increasing sequences by weighted least squares.
+    """Fit the nearest non-decreasing sequences by weighted least squares.
 
     Each value is the maximum over a <= k of the minimum over b >= k of the mean from a to b
     (Barlow, Bartholomew, Bremner, Brunk, "Statistical inference under order restrictions", 1972).
@@ -545,7 +545,7 @@ def compute_gain_share(
         label = unclear
     else:
         label = "nothing to keep: the gain is within the noise"
-    return GainShare(share, False, label)
+    return GainShare(share, is_clear=False, label=label)
 
 
 def format_gain_share(share: float, baseline_name: str = BASELINE) -> str:

@@ -342,13 +342,16 @@ def draw_server_view(
 def _randomise_cell(release: Release, value: float, uniforms: Floats, public: PublicFacts) -> float:
     """Return what is reported of one cell, in rating points; NaN for no report.
 
-    The release works on the range scaled to -1..1. The second number is inverted through the
-    distribution function of Laplace noise, where there is any.
+    Modified Laplace noise and the symbols of randomised response stand for the range of ratings
+    scaled to -1..1.
 
     Args:
         release: the release of a local mechanism.
         value: the true rating; NaN for none.
-        uniforms: two uniform random numbers in 0..1.
+        uniforms: two uniform random numbers in 0..1. With Laplace noise the first decides whether
+            the cell is reported, and the second is inverted through the distribution function of
+            the noise. With a channel the first decides whether the true symbol stays, and the
+            second which other one replaces it.
         public: public facts of the ratings.
     """
     missing = math.isnan(value)
@@ -366,6 +369,8 @@ def _randomise_cell(release: Release, value: float, uniforms: Floats, public: Pu
         symbol = _pass_channel(release.matrix[true_symbol], true_symbol, uniforms)
         return math.nan if symbol == 0 else public.middle + public.half_width * levels[symbol - 1]
     if isinstance(release, RandomizedResponse):
+        # Symbol 1 is the sign +1 or a click. Symbol 0 is the sign -1, or no click where the data
+        # hold clicks alone.
         true_symbol = int(not missing and value > 0)
         symbol = _pass_channel(release.matrix[true_symbol], true_symbol, uniforms)
         has_only_clicks = public.low == 0
@@ -741,7 +746,7 @@ def summarise_list_quality(liked: Floats, n_epsilons: int) -> ListQuality:
         n_epsilons: number of comparisons that the interval has to hold for at once.
     """
     if len(liked) < _MIN_JUDGES:
-        return ListQuality(len(liked), 0.0, 0.0, 0.0, -1.0)
+        return ListQuality(len(liked), personal=0.0, common=0.0, most_rated=0.0, lead=-1.0)
     level = 1 - (1 - LEVEL) / n_epsilons
     leads = [compute_interval(liked[:, 0] - rival, level) for rival in liked[:, 1:].T]
     personal, common, most_rated = liked.mean(axis=0).tolist()
@@ -772,7 +777,7 @@ class FlipChances(NamedTuple):
         """Return the flip chances of a guarantee's main release."""
         release = find_main_release(guarantee)
         if not isinstance(release, RandomizedResponse):
-            return cls(0.0, 0.0, 1.0, 0.0)
+            return cls(no=0.0, yes=0.0, gain=1.0, noise=0.0)
         (_, no), (yes, _) = release.channel  # rows are dislike and like, and so are columns
         debias_factor = 1 - no - yes
         return cls(no, yes, debias_factor, 2 * (no * (1 - no) + yes * (1 - yes)) / debias_factor**2)

@@ -93,12 +93,12 @@ def format_position(play: MessagePlay, position: int) -> str:
 
 
 def tabulate_received(play: MessagePlay, party: str, n_messages: int) -> Table:
-    """Return what a party received, as columns.
+    """Return what a party received among the first `n_messages` messages of the run, as columns.
 
     Args:
         play: the run.
         party: name of the party.
-        n_messages: how many messages of the run count, from the first one on.
+        n_messages: how many messages have been sent so far, to any party.
     """
     received = (m for m in play.messages[:n_messages] if m.receiver == party)
     rows = ((m.round, m.sender, m.kind, m.summary or "(nothing)") for m in received)

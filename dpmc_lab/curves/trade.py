@@ -293,7 +293,11 @@ def _build_trade_line(
 
     points = tuple(
         _build_trade_point(
-            epsilon, value, question.guarantee_for(build_guarantee(epsilon)), question, position
+            epsilon=epsilon,
+            value=value,
+            guarantee=question.guarantee_for(build_guarantee(epsilon)),
+            question=question,
+            position=position,
         )
         for epsilon, value in zip(line.epsilon.tolist(), line.intervals, strict=True)
     )
@@ -321,25 +325,38 @@ def _build_trade_point(
     proved = guarantee.certified(question.change)
     is_reader = position is AttackerPosition.READER
     if not is_reader and guarantee.trust is Trust.CURATOR:
-        return TradePoint(epsilon, value, BoundState.RAW, 1.0, 1.0, None)
-    # No limit is proved for the recommender of distributed protocols: it must not collude with the
-    # third party, and with Gaussian shares it knows the size of the noise. The server of a
-    # federation sees only what the releases cover; the parties are not the server.
+        return TradePoint(
+            epsilon=epsilon,
+            value=value,
+            state=BoundState.RAW,
+            success_rate=1.0,
+            certificate_rate=1.0,
+            claimed_rate=None,
+        )
+    # No limit is proved for the recommender of a protocol with a third party: it must not collude
+    # with that party, and with Gaussian shares it knows the size of the noise. The server of a
+    # federation sees only what the releases cover, so what limits a reader limits it too. A party
+    # sees the raw ratings of its own users, but the server is no party.
     if not proved.finite or (not is_reader and guarantee.trust is Trust.AGGREGATOR):
         return TradePoint(
-            epsilon, value, BoundState.NONE, 1.0, 1.0, _compute_claimed_rate(guarantee, question)
+            epsilon=epsilon,
+            value=value,
+            state=BoundState.NONE,
+            success_rate=1.0,
+            certificate_rate=1.0,
+            claimed_rate=_compute_claimed_rate(guarantee, question),
         )
     success_rate = guarantee.attacker_accuracy(question.change)
     state = BoundState.BOUND if success_rate <= MAX_INFORMATIVE_RATE else BoundState.USELESS
     certificate_rate = attacker_certainty(proved.epsilon, proved.delta)
     return TradePoint(
-        epsilon,
-        value,
-        state,
-        success_rate,
-        certificate_rate,
-        _compute_claimed_rate(guarantee, question),
-        proved.delta,
+        epsilon=epsilon,
+        value=value,
+        state=state,
+        success_rate=success_rate,
+        certificate_rate=certificate_rate,
+        claimed_rate=_compute_claimed_rate(guarantee, question),
+        delta=proved.delta,
     )
 
 

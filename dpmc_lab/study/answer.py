@@ -128,8 +128,8 @@ class Inquiry:
             public: public facts of the ratings before preparation.
 
         Raises:
-            InvalidSetting: no mechanism certifies the request, or the reference is no possible
-                error.
+            InvalidSetting: if no mechanism can be proved to keep the requested budget, or if the
+                user's own model (`reference`) has an error wider than the range of ratings.
         """
         prepared = self.prepare_public_facts(public)
         if self.reference is not None and self.reference > prepared.width:

@@ -22,6 +22,7 @@ from dpmc_core.arrays import Floats
 
 LEVEL = 0.95
 _MAX_SHARE = 1e6  # an end of a share's interval that is further away counts as infinite
+_MIN_DISTANCE = 1e-18  # a share's interval that ends nearer to the share counts as ending there
 
 
 class IntervalEstimate(NamedTuple):
@@ -162,7 +163,8 @@ class PairedMetrics:
 def _find_interval_end(is_possible: Callable[[float], bool], start: float, sign: float) -> float:
     """Return the last number, going up or down from `start`, at which a condition still holds.
 
-    The distance is doubled until the condition fails, and then bisected.
+    The distance is doubled until the condition fails, and then bisected. The bisection ends at
+    `_MIN_DISTANCE` if the condition holds at the start alone.
 
     Args:
         is_possible: the condition, which holds at the start.
@@ -177,7 +179,7 @@ def _find_interval_end(is_possible: Callable[[float], bool], start: float, sign:
         lower, upper = upper, 2 * upper
         if upper > _MAX_SHARE:
             return sign * math.inf
-    while upper - lower > 1e-9 * upper:
+    while upper - lower > max(1e-9 * upper, _MIN_DISTANCE):
         middle = (lower + upper) / 2
         lower, upper = (middle, upper) if is_possible(start + sign * middle) else (lower, middle)
     return start + sign * lower

@@ -264,7 +264,7 @@ def _check_card(
     ideal = _parse_field("settings", lambda: mechanism.guarantee(public))
     _parse_field("data.prepare", lambda: check_steps(list_reads(steps), ideal))
     _parse_field("mechanism", lambda: check_all_covered(mechanism, ideal))
-    observed = _parse_field("releases", lambda: _count_observed(release_card, ideal, arrays))
+    observed = _parse_field("releases", lambda: _read_rating_count(release_card, ideal, arrays))
     specs, formula = _parse_field(
         "settings", lambda: specify_arrays(mechanism, ideal, catalogue, observed, arrays)
     )
@@ -407,10 +407,11 @@ def _parse_catalogue(record: Mapping[str, Any], public: PublicFacts) -> Catalogu
     return catalogue
 
 
-def _count_observed(release_card: Mapping[str, Any], ideal: Guarantee, arrays: Arrays) -> int:
-    """Return the number of ratings if a release's shape depends on it.
+def _read_rating_count(release_card: Mapping[str, Any], ideal: Guarantee, arrays: Arrays) -> int:
+    """Return the number of ratings, which fills the None in a release's shape.
 
-    It is 1 otherwise, since then nothing on the card depends on it.
+    It is the length of the published symbols, or the card's count if no symbols are published. If
+    no shape has a None, it is 1, because nothing on the card depends on it.
 
     Args:
         release_card: the card.

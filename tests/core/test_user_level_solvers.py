@@ -146,7 +146,12 @@ def test_factors_and_observed_cells_stay_together_where_rows_are_scaled():
     def top_pair(*_):
         return rng.normal(size=shape[1]), 2.0, True
 
-    options = {"rounds": 5, "step": StepRule.DECREASING, "top_pair": top_pair, "row_norm": norm}
+    options = {
+        "rounds": 5,
+        "step": StepRule.DECREASING,
+        "top_pair": top_pair,
+        "max_row_norm": norm,
+    }
     for step in iterate_frank_wolfe(cells, target, 3.0, **options):
         v = step.factors.right[:, -1]
         before = matrix[mask] - target

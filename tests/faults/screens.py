@@ -47,10 +47,9 @@ VIEWS += family_of(
      "yes, USER_REPLACED, rated)",
      named("trade", "test_gaussian_noise_by_its_own_law_and_by_epsilon_and_delta_alone")),
     ("a certificate stands where epsilon and delta alone put it", OTHER,
-     "value,\n"
-     "        state,\n"
-     "        success_rate,\n"
-     "        certificate_rate,", "value, state, certificate_rate, certificate_rate,",
+     "success_rate=success_rate,\n"
+     "        certificate_rate=certificate_rate,",
+     "success_rate=certificate_rate, certificate_rate=certificate_rate,",
      named("trade", "test_a_flip_and_one_number_of_laplace_noise")),
     ("a curator's server is held off", OTHER,
      "if not is_reader and guarantee.trust is Trust.CURATOR:",

@@ -56,8 +56,11 @@ def test_the_paper_s_settings_make_a_mechanism_with_a_card(id: str) -> None:
         assert getattr(method, name) == value
         assert parse_setting(registry.get_mechanism(id), name, format_setting(value)) == value
     assert comparison.changes
-    assert comparison.after.claimed == comparison.before.claimed
-    assert comparison.certified == (comparison.before.certified(), comparison.after.certified())
+    assert comparison.published_guarantee.claimed == comparison.user_guarantee.claimed
+    assert comparison.certified == (
+        comparison.user_guarantee.certified(),
+        comparison.published_guarantee.certified(),
+    )
     sentences = as_published.describe_published_changes(comparison)
     assert all(name in sentences[0] for name in comparison.changes)
     assert not comparison.overridden
@@ -68,13 +71,19 @@ def test_what_it_costs_is_computed() -> None:
         "dpimf-optimal", {"rounds": 1}, build_public_facts("dpimf-optimal"), epsilon=1.0
     )
     assert dpimf.overridden == {"rounds": 1}
-    cell = [guarantee.releases.first.sensitivity for guarantee in (dpimf.before, dpimf.after)]
+    cell = [
+        guarantee.releases.first.sensitivity
+        for guarantee in (dpimf.user_guarantee, dpimf.published_guarantee)
+    ]
     assert cell[0]  # a public clip bounds it
     assert not cell[1]  # the norm is read off the data
     wider = as_published.compare_with_published(
         "output", {}, build_public_facts("output"), epsilon=1.0
     )
-    scales = [guarantee.releases.matrix.scale for guarantee in (wider.before, wider.after)]
+    scales = [
+        guarantee.releases.matrix.scale
+        for guarantee in (wider.user_guarantee, wider.published_guarantee)
+    ]
     assert scales[1] == pytest.approx(10 * scales[0])  # bound 1 instead of .1
     noisier = as_published.compare_with_published("private-frank-wolfe", {}, RATED, epsilon=1.0)
     proved = [certified.epsilon for certified in noisier.certified]

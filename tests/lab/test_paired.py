@@ -104,6 +104,18 @@ def test_the_ends_of_a_share_are_where_the_difference_may_be_zero():
     assert inside.value == pytest.approx(0, abs=1e-12)
 
 
+@pytest.mark.parametrize("scale", [0.0, 1.0])
+def test_the_interval_of_a_share_that_cannot_vary_is_that_share(scale):
+    """A method that does what the baseline does has a share of exactly 0 with no variance."""
+    rng = np.random.default_rng(5)
+    base = rng.integers(0, 2, (3, 40, 1)).astype(float)
+    reference = base + 1 + rng.random((3, 40, 1))
+    totals = np.concatenate([base + scale * (reference - base), base, reference], axis=2)
+    paired = PairedMetrics.from_totals(totals, np.ones_like(totals))
+    share = paired.estimate_share(NUMERATOR, DENOMINATOR)
+    assert share == pytest.approx(IntervalEstimate(scale, scale, scale), abs=1e-7)
+
+
 def draw_values(rng, users, seeds, by_seed, by_both):
     """Draw hits of three methods: users differ, noise moves a seed's users together and apart."""
     size = (seeds, users, 3)

@@ -102,9 +102,10 @@ HOVER_TEXT = "%{text}<extra></extra>"  # where one points: a text for each point
 
 
 def merge_options(target: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Add options to a nested dictionary, and return it.
+    """Add options to a nested dictionary: change `target` in place and return it.
 
-    Options are in Plotly's short form: line_color stands for target["line"]["color"].
+    Options are in Plotly's short form: line_color stands for target["line"]["color"]. Names that
+    contain an underscore themselves must not be used, because they are split at it.
     """
     for name, value in options.items():
         *path, last = name.split("_")
