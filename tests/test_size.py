@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
     "core": (64, 136_030),
-    "lab": (77, 147_829),
+    "lab": (77, 148_043),
     "pages": (50, 74_586),
     "pages (js, css, html)": (8, 19_470),
 }
