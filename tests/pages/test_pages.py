@@ -778,6 +778,7 @@ def test_a_setting_that_makes_no_sense_in_a_link_is_told_and_cannot_be_trained()
 
 def fill_private_store(upload, epsilons, seeds):
     """Compute some rows of the curve into the private store of the upload, here and now."""
+    gc.collect()  # folders of earlier tests
     (upload_folder,) = private.upload_folders  # all test sessions are one
     folder = upload_folder.open_folder(upload)
     folder.write()

@@ -1,6 +1,7 @@
 """The Compare page without a browser: sweeps that survive, units, words, uploads, bad input."""
 
 import dataclasses
+import gc
 import html
 import os
 import sqlite3
@@ -163,7 +164,7 @@ def test_the_chart_is_the_store_and_every_curve_carries_its_unit():
     assert certified["color"] == certified["line"]["color"]
     assert claimed["color"] != claimed["line"]["color"]  # hollow: claimed, not certified
     assert claimed["line"]["width"] > certified["line"]["width"]
-    assert "Output perturbation has open markers" in read_all_text(app)
+    assert "Output perturbation has markers with a white middle" in read_all_text(app)
     # Its name is beside it.
     unnamed = [t for t in read_chart_spec(app)["data"] if not t.get("name")]
     assert "dash" in {t.get("line", {}).get("dash") for t in unnamed}
@@ -630,6 +631,7 @@ def test_an_upload_is_swept_in_a_folder_of_its_own():
     assert not app.exception
     assert "YOUR_FILE" in read_command(app)
     assert "dpmc-private" not in read_command(app)
+    gc.collect()  # folders of earlier tests
     (upload_folder,) = private.upload_folders  # all test sessions are one
     folder = upload_folder.open_folder(dataset).path
     assert not folder.exists()  # looking writes nothing

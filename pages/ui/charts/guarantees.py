@@ -97,7 +97,7 @@ def plot_claims(
         hovertext=hover_texts,
     )
     fig.update_layout(
-        xaxis=LOG | {"dtick": math.ceil((log_end - low) / 2 - 1.2) or "D2"},
+        xaxis=LOG | {"dtick": math.ceil((log_end - low) / 2) if log_end - low > 1.5 else "D2"},
         xaxis_range=[low, log_end],
         yaxis_range=[position - 0.4, -0.7],
         yaxis_tickvals=y,
