@@ -403,8 +403,8 @@ def _find_measured_rate(
 
 
 LEGEND = (
-    "Filled marker: proved. Open marker: what its paper claims. Short bar: measured at epsilon 1; a"
-    " wide band leads from there to where a proof is missing."
+    "Filled marker: proved. White middle: what its paper claims. Short bar: measured at epsilon 1;"
+    " a wide band leads from there to where a proof is missing."
 )
 
 
