@@ -111,7 +111,7 @@ def test_why_the_claim_of_output_perturbation_fails(start):
     start.keyboard.press("Escape")
     settle(start)
     proved = find_text(
-        start, r"proved instead is epsilon ([\d,]+)\. An attack .* measured at least ([\d.]+)"
+        start, r"proved instead is epsilon\s([\d,]+)\. An attack .* measured at least ([\d.]+)"
     )
     assert int(proved[1].replace(",", "")) > 1000
     assert float(proved[2]) > 1
