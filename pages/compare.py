@@ -476,8 +476,8 @@ def describe_available_rows(
     return (
         f"{format_count(len(grid.seeds), 'seed')} at each of"
         f" {format_count(len(grid.epsilons), 'epsilon')} from {min(grid.epsilons):g} to"
-        f" {max(grid.epsilons):g}. {blocks.EVALUATION} {lines.format_caption(plotted_lines)}",
-        f"{runs * (grid_rows.available == total)}",
+        f" {max(grid.epsilons):g}. {blocks.EVALUATION}",
+        f"{lines.format_caption(plotted_lines)} {runs * (grid_rows.available == total)}".strip(),
     )
 
 

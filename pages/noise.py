@@ -144,8 +144,9 @@ def show_shape(
         if examples:
             st.markdown(
                 f"{escape(noise.describe_first_value(next(iter(examples.values()))))},"
-                " before and after the noise. It is the first value of its row that changes at the"
-                " first epsilon, if one does:"
+                " before and after the noise:",
+                help="It is the first value of its row that changes at the first epsilon, if one"
+                " does.",
             )
             st.table(noise.tabulate_first_value(examples, mechanism.task))
         st.markdown(

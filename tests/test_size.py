@@ -18,8 +18,8 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
     "core": (64, 136_030),
-    "lab": (77, 148_043),
-    "pages": (50, 74_590),
+    "lab": (77, 148_069),
+    "pages": (50, 74_599),
     "pages (js, css, html)": (8, 19_470),
 }
 NOT_CODE = {

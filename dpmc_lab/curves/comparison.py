@@ -140,10 +140,10 @@ def describe_leader(comparisons: Sequence[LineComparison]) -> str:
     if not (leading or unbeaten):
         text = "Each mechanism is clearly worse than another somewhere"
     elif not leading:
-        text = (
-            "No mechanism here is clearly better at any epsilon than"
-            f" {' or '.join(comparison.plotted.line.label for comparison in unbeaten)}"
-        )
+        names = " or ".join(comparison.plotted.line.label for comparison in unbeaten)
+        text = f"No mechanism is clearly better at any epsilon than {names}"
+        if len(unbeaten) > 2:
+            text = f"{len(unbeaten)} of these {len(comparisons)} are equally good here"
     elif len(leading) == 1:
         (comparison,) = leading
         positions = np.flatnonzero(comparison.best)
