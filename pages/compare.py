@@ -431,10 +431,12 @@ def show_results(query: Query, start_label: str, *, running: bool) -> None:
         ]
         for sentence in (*lines.describe_crossings(picture), *uncertified):
             st.caption(escape(sentence))
-    exhibits = show_conclusions(result, frame) if plotted_lines and not running else []
-    with frame.panel:
+    exhibits = []
+    if plotted_lines and not running:
         curves = Exhibit("", "", "", fig, "", f"{caption} {notes}")
-        show_comparison_downloads(query, grid_rows, [curves, *exhibits] if exhibits else [])
+        exhibits = [curves, show_conclusions(result, frame)]
+    with frame.panel:
+        show_comparison_downloads(query, grid_rows, exhibits)
 
 
 def show_view(fig: Figure, alt: str, frame: stage.Stage) -> None:
@@ -481,7 +483,7 @@ def describe_available_rows(
     )
 
 
-def show_conclusions(result: Comparison, frame: stage.Stage) -> list[Exhibit]:
+def show_conclusions(result: Comparison, frame: stage.Stage) -> Exhibit:
     """Show what a target quality costs, which mechanism is better, and what to do next."""
     picture, plotted_lines, waiting, x_range, dependencies = result
     metric = picture.metric
@@ -530,7 +532,7 @@ def show_conclusions(result: Comparison, frame: stage.Stage) -> list[Exhibit]:
     )
     with frame.details:
         blocks.show_exhibits([exhibit])
-    return [exhibit]
+    return exhibit
 
 
 def link_cheapest_run(answers: list[RequiredEpsilon]) -> None:

@@ -107,8 +107,7 @@ class AnswerPlan(NamedTuple):
 def page() -> None:
     blocks.show_heading(
         "Your data",
-        "Choose ratings and say what you can afford to lose. Runs on these ratings then say whether"
-        " privacy is affordable.",
+        "Choose ratings and say what you can afford to lose.",
     )
     verdict = st.container()
     with st.container(key="ratings"):
@@ -138,11 +137,11 @@ def page() -> None:
         dataset = sources.get_dataset(data)
         public = dataset.ratings.public
         summary_place.markdown(
-            f"**{size_words(dataset.ratings)}.** Ratings may lie from **{public.low:g}** to"
+            f"**{size_words(dataset.ratings)}.** Possible ratings: **{public.low:g}** to"
             f" **{public.high:g}**."
         )
         blocks.show_expander(
-            "What was found in the ratings",
+            "What was found",
             lambda: show_report(data, dataset),
             key="report",
             type="compact",
@@ -288,7 +287,7 @@ def choose_inquiry(data: str, dataset: Dataset) -> Inquiry:
         help="What you must keep of the benefit of personal predictions over the baseline."
         f" {glossary.explain_terms('guessing')}",
     )
-    with st.expander("More: epsilon, delta, what is predicted, your own model", type="compact"):
+    with st.expander("Epsilon, delta and more", type="compact"):
         epsilon = widgets.show_epsilon_slider()
         with st.grid(3, min_column_width=170):
             task = choose_predicted_task(data, privacy_unit)

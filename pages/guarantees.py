@@ -153,8 +153,9 @@ def show_claims(
     rows = build_guarantee_rows(visible, epsilon)
     alt = f"{groups.describe_claim_states(mechanism_groups, epsilon)}."
     st.markdown(
-        f"**{alt}** ● proved, ○ claimed only, ⊗ refuted, ❘ measured on invented ratings",
-        help=f"{glossary.explain_terms('claimed', 'certified', 'measured')} Different groups count"
+        f"**{alt}**",
+        help="● proved, ○ claimed only, ⊗ refuted, ❘ measured on invented ratings."
+        f" {glossary.explain_terms('claimed', 'certified', 'measured')} Different groups count"
         " different changes, so compare numbers only within a group. Methods have the names of"
         " their papers; “strawman” is a paper's word for its simplest method.",
     )
@@ -231,27 +232,29 @@ def show_panel(guarantee: Guarantee, id: str, epsilon: float) -> AuditReport | N
     )
     claimed, proved = map(cards.format_epsilon, (row.claimed, row.certified))
     proved = "no epsilon" if math.isinf(row.certified) else f"epsilon {proved}"
-    sentence = f"The claim is epsilon {claimed} {guarantee.change.label}; {proved} is proved."
+    claim = f"The claim is epsilon {claimed} {guarantee.change.label}"
+    sentence = f"{claim}." if proved == f"epsilon {claimed}" else f"{claim}; {proved} is proved."
     if row.state is not cards.ClaimState.PROVED:  # first why the claim fails, then what holds
         reason = guarantee.certified().reason or "; ".join(guarantee.caveats[:1])
         sentence = (
-            f"The claim is epsilon {claimed} {guarantee.change.label}. Why it is not proved:"
-            f" {format_sentence(reason)} What can be proved instead is {proved}."
+            f"{claim}. Why it is not proved: {format_sentence(reason)} What can be proved instead"
+            f" is {proved}."
         )
     if row.measured is not None:
         bound = cards.format_epsilon(row.measured, round_down=True)
-        sentence += (
-            f" An attack on small invented ratings, not on these data, measured at least {bound}."
-        )
+        sentence += f" An attack on invented ratings measured at least {bound}."
     st.container(key="answer").markdown(
         f"**{row.state.value[0]} {row.state.word.capitalize()}.** {keep_units(escape(sentence))}",
         help=glossary.explain_terms("claimed", "certified", "measured"),
     )
-    st.markdown(escape(single.describe_answer(guarantee)), help=glossary.explain_terms("attacker"))
-    if single.success_rate(guarantee) <= cards.MAX_INFORMATIVE_RATE:
-        st.markdown(escape(everything.describe_answer(guarantee)))
+    st.markdown(
+        keep_units(escape(single.describe_answer(guarantee))),
+        help=glossary.explain_terms("attacker"),
+    )
     st.caption(cards.describe_protection(guarantee))
     with st.popover("Read why", icon=":material/verified_user:"):
+        if single.success_rate(guarantee) <= cards.MAX_INFORMATIVE_RATE:
+            st.markdown(keep_units(escape(everything.describe_answer(guarantee))))
         blocks.show_guarantee(guarantee, id)
         for bound in list(filter(measurements.is_refuted, blocks.list_attacks(id)))[-1:]:
             sentence = format_sentence(measurements.describe_counterexample(bound))

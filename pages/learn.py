@@ -196,8 +196,7 @@ def show_lesson_list() -> None:
     """Show all lessons with what has been done, and a button for each."""
     blocks.show_heading(
         "Learn what epsilon means",
-        "Start with lesson 1. In each lesson you predict, see the answer, and change something. It"
-        " ends with one sentence to take home.",
+        "In each lesson you predict, see the answer, and take one sentence home.",
     )
     visited: Mapping[str, str] = st.session_state.get("lessons", {})
     finished: set[str] = st.session_state.get("lessons done", set())
@@ -217,7 +216,8 @@ def show_lesson_list() -> None:
                 badge = " :green-badge[:material/check: done]" * (lesson.id in finished)
                 heading = f"**{lesson.number}. {escape(lesson.title)}**{badge}"
                 st.markdown(f"{heading} :small[:gray[{lesson.minutes} minutes{progress}]]")
-                st.markdown(escape(lesson.take_home))
+                if lesson.id in finished:
+                    st.markdown(escape(lesson.take_home))
             st.button(
                 label,
                 key=f"open {lesson.id}",

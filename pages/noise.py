@@ -155,7 +155,6 @@ def show_shape(
         )
         certified = cards.format_certified(guarantee.certified())
         st.caption(escape(f"Everything it publishes together: {certified}."))
-        st.page_link("pages/what_if.py", label="See what it costs", icon=":material/tune:")
     with frame.details:
         blocks.show_chart_numbers(summary, noise.tabulate_noise_shape(views), key="noise")
         if examples:
@@ -186,10 +185,10 @@ def show_sizes(id: str, epsilons: list[float], settings: dict, public: PublicFac
 
 def show_row(mechanism: Mechanism, view: noise.BeforeAfter) -> None:
     """Show one row of values before and after the noise."""
-    st.header("One row of values, before and after the noise")
-    st.caption(
-        "The mechanism runs on the busiest users and the most rated items alone. The values before"
-        " the noise are raw: never publish them."
+    st.header(
+        "One row of values, before and after the noise",
+        help="The mechanism runs on the busiest users and the most rated items alone. The values"
+        " before the noise are raw: never publish them.",
     )
     row, last = 1, len(view.users)
     if last > 1:

@@ -16,6 +16,7 @@ from dpmc_lab.papers.verdicts import COLORS
 from dpmc_lab.papers.views import ExperimentView
 from pages.ui import blocks, report, rows, shell, sweeps, widgets
 from pages.ui.charts import papers as charts_papers
+from pages.ui.text import escape
 
 ALL = "all"
 
@@ -71,9 +72,9 @@ def choose_paper(by_paper: Mapping[str, Sequence[ExperimentView]]) -> str:
 def show_card(chosen: Sequence[ExperimentView]) -> None:
     """Show who wrote a paper, what we found, and how many of its statements hold."""
     paper = chosen[0].paper
-    st.markdown(f"**{blocks.escape(paper.title)}**")
-    st.caption(blocks.escape(f"{', '.join(paper.authors)}. {paper.venue}, {paper.year}."))
-    st.markdown(blocks.escape(paper.summary))
+    st.markdown(f"**{escape(paper.title)}**")
+    st.caption(escape(f"{', '.join(paper.authors)}. {paper.venue}, {paper.year}."))
+    st.markdown(escape(paper.summary))
     st.markdown(f"**{views.summarise_statements(chosen)}**")
 
 
@@ -131,14 +132,14 @@ def show_experiment(view: ExperimentView) -> None:
             st.badge(label, color=COLORS.get(label, "gray"), help=meaning)
         for text, label in view.promise_counts:
             st.badge(f"privacy: {text}", color=COLORS.get(label, "gray"))
-    st.markdown(blocks.escape(assessment.sentence))
+    st.markdown(escape(assessment.sentence))
     show_next_steps(view)
     numbers = views.tabulate_numbers(view)
     left = right = st.container()
     if views.has_chart(view) or numbers:
         left, right = st.columns([3, 2], gap="large")
     with left:
-        st.markdown(f"**{blocks.escape(experiment.title)}**")
+        st.markdown(f"**{escape(experiment.title)}**")
         show_figure(view, numbers)
     with right:
         show_statements(view)
@@ -183,7 +184,7 @@ def show_statements(view: ExperimentView) -> None:
         if name in views.FACTS:
             is_evidence = name == "evidence"
             lines = views.explain_difference(view.experiment) if is_evidence else [text]
-            st.markdown("  \n".join([f"**{views.FACTS[name]}**", *map(blocks.escape, lines)]))
+            st.markdown("  \n".join([f"**{views.FACTS[name]}**", *map(escape, lines)]))
 
 
 def format_statement(judged: verdicts.JudgedStatement) -> str:
@@ -191,7 +192,7 @@ def format_statement(judged: verdicts.JudgedStatement) -> str:
     color = COLORS.get(judged.outcome, "gray")
     settings = f" ({'; '.join(judged.settings)})" if judged.settings else ""
     text, place = judged.statement.text + settings, judged.statement.place
-    return f"- :{color}-badge[{judged.outcome}] {blocks.escape(text)} *{blocks.escape(place)}*"
+    return f"- :{color}-badge[{judged.outcome}] {escape(text)} *{escape(place)}*"
 
 
 def show_promises(view: ExperimentView) -> None:
@@ -203,8 +204,8 @@ def show_promises(view: ExperimentView) -> None:
     for names, label, reason, command in zip(*table.values(), strict=True):
         shown_by = "" if label == verdicts.PROVED else f"  \n`{command}`"
         st.markdown(
-            f":{COLORS.get(label, 'gray')}-badge[{label}] **{blocks.escape(names)}**:"
-            f" {blocks.escape(reason)}{shown_by}"
+            f":{COLORS.get(label, 'gray')}-badge[{label}] **{escape(names)}**:"
+            f" {escape(reason)}{shown_by}"
         )
 
 
@@ -225,7 +226,7 @@ def show_theorems(paper: Paper) -> None:
     table = views.tabulate_theorems(paper)
     blocks.show_table(table, alt="Bounds beside measurements", height="content")
     for text in views.list_theorem_notes(paper):
-        st.caption(blocks.escape(text))
+        st.caption(escape(text))
 
 
 # --- make it again -------------------------------------------------------------------------------
@@ -240,7 +241,7 @@ def show_run(view: ExperimentView) -> None:
     st.code(views.get_command(view), language="bash", wrap_lines=True)
     if view.result:
         origin = "Your own run" if view.is_own else "Came with the app"
-        st.caption(blocks.escape(f"{origin}: {views.describe_result(view.result)}"))
+        st.caption(escape(f"{origin}: {views.describe_result(view.result)}"))
     now = sweeps.load_sweep(get_run_folder(), experiment.id)
     is_running = now is not None and now.running
     if not blocks.is_reserved_for_teacher(

@@ -31,11 +31,14 @@ MESSAGE_KEY = "message"  # in the address
 PLAYING, MEASURED, TRIED = "protocol playing", "protocol measured", "protocol tried"
 PLAY_SECONDS = 1.2  # seconds a message stays while playing
 NO_LEAVER = -1
-LEAVERS = {NO_LEAVER: "nobody"} | {
-    user: f"the {ordinal} user"
-    for user, ordinal in enumerate(("first", "second", "third", "fourth"))
+LEAVERS = {
+    NO_LEAVER: "nobody",
+    0: "the first user",
+    1: "the second user",
+    2: "the third user",
+    3: "the fourth user",
 }
-PICKED_LABELS = {0: "everybody online"} | {k: f"{k} picked at random" for k in (2, 3)}
+PICKED_LABELS = {0: "everybody online", 2: "2 picked at random", 3: "3 picked at random"}
 SHARE_LABELS = {Shares.GAUSSIAN: "Gaussian (published)", Shares.GAMMA: "Gamma (hardened)"}
 PROFILE_LABELS = {
     Profiles.ITEMS: "users; item profiles are sent",
@@ -316,9 +319,15 @@ def show_play_controls(last: int) -> int:
         else ("Play", ":material/play_arrow:", position % last, True),
     )
     with buttons:
-        for name, icon, target, plays in acts:
-            ended = not 0 <= target <= last
-            st.button(name, icon=icon, on_click=move_to, args=(target, plays), disabled=ended)
+        for k, (name, icon, target, plays) in enumerate(acts):
+            st.button(
+                name,
+                f"protocol act {k}",  # by which Stop keeps the focus of Play
+                icon=icon,
+                on_click=move_to,
+                args=(target, plays),
+                disabled=not 0 <= target <= last,
+            )
     return position
 
 

@@ -73,10 +73,8 @@ def show_link_for_phones() -> None:
     st.link_button("Open the page for phones", classroom.get_phone_link(), type="primary")
 
 
-def summarise_view(view: View | None) -> ViewSummary:
-    """Return what the page depends on; empty without a room."""
-    if view is None:
-        return ()
+def summarise_view(view: View) -> ViewSummary:
+    """Return what the page depends on."""
     counts = tuple(
         (asking.number, sender, poll.yes, poll.reports)
         for asking in view.askings
@@ -98,9 +96,12 @@ def summarise_view(view: View | None) -> ViewSummary:
     )
 
 
-def view_room(room: Room | None) -> View | None:
-    """Return the current view of a room, if there is a room."""
-    return None if room is None else room.view()
+def poll_view(summary: ViewSummary) -> View:
+    """Return the current view of the room, or draw the page again if it is another one."""
+    room = classroom.get_room()
+    if room is None or summarise_view(view := room.view()) != summary:
+        st.rerun()
+    return view
 
 
 def run_action(action: Callable[[], object]) -> None:
@@ -120,8 +121,7 @@ def show_setup() -> None:
     """Show the choices before a room is opened."""
     blocks.show_heading(
         "Ask the class",
-        "Choose yes-or-no questions and open the room. Every phone changes its owner's answer by"
-        " chance before it sends it; the class sees what can still be known.",
+        "Choose yes-or-no questions and open the room.",
     )
     left, right = st.columns([3, 2], gap="large")
     with left:
@@ -133,8 +133,8 @@ def show_setup() -> None:
             run_action(lambda: begin_class(questions, epsilon, expected))
         if not classroom.is_class_mode():
             st.caption(
-                "Phones can take part where the app was started with **make class**. Here you can"
-                " count hands, or ask 30 simulated phones."
+                "Phones need an app started with **make class**. Here you count hands, or ask 30"
+                " simulated phones."
             )
 
 
@@ -155,6 +155,7 @@ def choose_questions() -> list[str]:
         key=LIST_KEY,
         persist_state="session",
         on_change=fill_questions,
+        help="The page Learn prints a plan, a worksheet and an answer key.",
     )
     if "room question 0" not in st.session_state:
         fill_questions()
@@ -165,13 +166,11 @@ def choose_questions() -> list[str]:
             max_chars=MAX_QUESTION_LENGTH,
             placeholder="empty: left out",
             persist_state="session",
+            label_visibility="collapsed",
         )
         for k in QUESTIONS
     ]
-    st.caption(
-        "Ask three to five questions, and none that you would not ask by show of hands. The page"
-        " **Learn** prints a plan, a worksheet and an answer key."
-    )
+    st.caption("Ask three to five questions, and none that you would not ask by show of hands.")
     return [text for text in texts if text.strip()]
 
 
@@ -199,7 +198,8 @@ def choose_epsilon(questions: int) -> float:
     blocks.show_bullets(
         [*room_view.explain_epsilon(epsilon), room_view.explain_cost(questions, epsilon)]
     )
-    st.caption(escape(room_view.explain_two_coins(epsilon)))
+    with st.expander("Imagine two coins", type="compact"):
+        st.caption(escape(room_view.explain_two_coins(epsilon)))
     return float(epsilon)
 
 
@@ -230,9 +230,7 @@ def show_lobby(room: Room) -> None:
 
         @st.fragment(run_every=TICK)
         def show_first_phone() -> None:
-            latest = view_room(classroom.get_room())
-            if latest is None or summarise_view(latest) != summarise_view(view):
-                st.rerun()
+            latest = poll_view(summarise_view(view))
             if latest.tested:
                 st.success("A phone has arrived.", icon=":material/check_circle:")
             elif time.monotonic() - latest.opened > MAX_WAIT:
@@ -273,9 +271,7 @@ def show_projector(room: Room) -> None:
 
     @st.fragment(run_every=TICK if classroom.is_class_mode() and not view.ended else None)
     def show_live() -> None:
-        latest = view_room(classroom.get_room())
-        if latest is None or summarise_view(latest) != summary:
-            st.rerun()
+        latest = poll_view(summary)
         show_safely("The number of reports", show_report_count, latest)
         rows = show_safely("The chart", show_question_chart, latest, question) or []
         show_teacher_buttons(room, latest, question)

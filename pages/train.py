@@ -240,7 +240,6 @@ def show_example(data: str, mechanism: Mechanism | None, panel_place: DeltaGener
         return
     with panel_place.container():
         st.header("Choose epsilon and press Train", anchor=False)
-        st.markdown("Step trains one round at a time.")
         st.caption(
             f"An example: {mechanism.name} at epsilon {mechanism.epsilon:g} on a small part of"
             f" {SAMPLES[sample].title}. Its numbers are not those of a full run."

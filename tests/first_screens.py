@@ -17,7 +17,8 @@ from app import SECTIONS
 from tests.browser_helpers import open_and_settle, open_chromium, serve_app
 
 MAX_WORDS = 20
-# The text of each innermost block in the window, and what only a screen reader says.
+# The text of each innermost block in the window, without the navigation and the titles of items,
+# and what only a screen reader says.
 TEXTS_SCRIPT = """() => {
   const visible = element => {
     const box = element.getBoundingClientRect();
@@ -27,17 +28,19 @@ TEXTS_SCRIPT = """() => {
   const blocks = [...document.querySelectorAll(
     'h1, h2, h3, p, li, label, button, a, figcaption, summary, text, pre')];
   const texts = blocks.filter(block => visible(block)
+    && !block.closest('[data-testid=stHeader], .dpmc-lists li')
     && !blocks.some(other =>
       other !== block && !other.matches('button, label') && block.contains(other)))
     .map(block => {
       const copy = block.cloneNode(true);
-      copy.querySelectorAll('[data-testid=stIconMaterial], style').forEach(icon => icon.remove());
+      copy.querySelectorAll('[data-testid=stIconMaterial], style, button')
+        .forEach(part => part.remove());
       copy.querySelectorAll('tspan').forEach(line => line.append(' '));
       return copy.textContent;
     });
   const names = [...document.querySelectorAll('[role=img][aria-label], img[alt]')]
-    .filter(visible).map(image => 'alt: ' + (image.ariaLabel || image.alt));
-  return [...texts, ...names];
+    .filter(visible).map(image => image.ariaLabel || image.alt);
+  return [texts, names];
 }"""
 
 
@@ -63,12 +66,20 @@ def main() -> None:
         for page in options.pages:
             tab = browser.new_page(viewport=viewport)
             open_and_settle(tab, address + page.removeprefix("what_if"))
-            texts = [text for text in tab.evaluate(TEXTS_SCRIPT) if re.search(r"[a-z]", text)]
-            sentences = [sentence for text in texts for sentence in split_sentences(text)]
-            counts = [len(sentence.split()) for sentence in sentences]
-            print(f"\n== {page}: {sum(counts)} words, longest sentence {max(counts, default=0)}")
-            for count, sentence in zip(counts, sentences, strict=True):
-                print(f"{'!' if count > MAX_WORDS else ' '}{count:3} {sentence}")
+            for kind, texts in zip(
+                ("in sight", "for a screen reader"), tab.evaluate(TEXTS_SCRIPT), strict=True
+            ):
+                sentences = [
+                    sentence
+                    for text in texts
+                    if re.search(r"[a-z]", text)
+                    for sentence in split_sentences(text)
+                ]
+                counts = [len(sentence.split()) for sentence in sentences]
+                longest = max(counts, default=0)
+                print(f"\n== {page}: {sum(counts)} words {kind}, longest sentence {longest}")
+                for count, sentence in zip(counts, sentences, strict=True):
+                    print(f"{'!' if count > MAX_WORDS else ' '}{count:3} {sentence}")
             tab.close()
 
 

@@ -52,7 +52,7 @@ class _PrebuiltFigure(BaseFigure):
 
 def show_heading(title: str, sentence: str) -> None:
     """Show the title of the page and one sentence on what to do there."""
-    st.title(title)
+    st.title(title, anchor=False)
     st.markdown(sentence)
 
 
@@ -117,7 +117,7 @@ _logged_faults: set[tuple[object, ...]] = set()  # faults
 
 def is_reserved_for_teacher(action: str, alternative: str) -> bool:
     """Return whether only the teacher may do something; if so, say what others can do."""
-    if classroom.has_full_access():
+    if classroom.is_teacher():
         return False
     st.info(
         f"A class is on: only the teacher may {action}. {alternative}", icon=":material/groups:"
@@ -150,19 +150,18 @@ def show_chart(
     fig: Figure,
     *,
     alt: str,
+    table: Mapping[str, Sequence[Any]] | None,
+    key: str,
     caption: str = "",
-    table: Mapping[str, Sequence[Any]] | None = None,
-    key: str | None = None,
 ) -> None:
     """Show a chart with its text alternative and, in an expander, its table.
 
     Args:
         fig: the chart.
         alt: its text alternative.
-        caption: plain text.
         table: its numbers.
-        key: a name of the chart that is unique on the page. With it the table is built only when
-            the expander is opened, so that a first view need not wait for it.
+        key: a name of the chart that is unique on the page.
+        caption: plain text.
     """
     show_figure(fig, alt=alt, key=key)
     if caption:
@@ -170,10 +169,11 @@ def show_chart(
     show_chart_numbers(alt, table, key)
 
 
-def show_chart_numbers(
-    alt: str, table: Mapping[str, Sequence[Any]] | None = None, key: str | None = None
-) -> None:
-    """Show the text alternative and the table of one chart, or of several, in an expander."""
+def show_chart_numbers(alt: str, table: Mapping[str, Sequence[Any]] | None, key: str) -> None:
+    """Show the text alternative and the table of one chart, or of several, in an expander.
+
+    The table is drawn only when the expander is opened, so that a first view need not wait for it.
+    """
 
     def show_details() -> None:
         """Show the text and the table."""
@@ -182,7 +182,7 @@ def show_chart_numbers(
             show_table(table, alt=f"Numbers of the chart: {alt}")
 
     label = "The chart in words and numbers"
-    show_expander(label, show_details, key=key and f"{key} table", type="compact")
+    show_expander(label, show_details, key=f"{key} table", type="compact")
 
 
 def show_exhibits(exhibits: Sequence[Exhibit]) -> None:
@@ -226,9 +226,7 @@ def show_expander(
             body()
 
 
-def show_table(
-    columns: Mapping[str, Sequence[Any]], *, container: Any = st, **options: Any
-) -> None:
+def show_table(columns: Mapping[str, Sequence[Any]], **options: Any) -> None:
     """Show a table by its columns, which people can download as CSV."""
     safe_columns = {
         guard_formula(name): [guard_formula(v) for v in values] for name, values in columns.items()
@@ -236,7 +234,7 @@ def show_table(
     for name, column_options in options.get("column_config", {}).items():
         if isinstance(column_options.get("width"), int):  # its head is never cut off
             column_options["width"] = max(column_options["width"], 20 + 7 * len(name))
-    container.dataframe(safe_columns, hide_index=True, **options)
+    st.dataframe(safe_columns, hide_index=True, **options)
 
 
 def show_guarantee(privacy_guarantee: Guarantee, id: str) -> None:
@@ -361,7 +359,7 @@ def show_downloads(
         displayed_argv: the command to show, if it is another one.
         note: what one must know about a file.
     """
-    if not classroom.has_full_access():
+    if not classroom.is_teacher():
         return
     stem = files[0].name.rpartition(".")[0] if files else "curve"
     all_files = [*files]

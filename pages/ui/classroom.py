@@ -101,7 +101,7 @@ def open_room(
     """
     from dpmc_lab.classroom.room import Room  # when a class begins
 
-    _require_teacher()
+    require_teacher()
     new_room = Room(questions, epsilon, expected=expected)
     _set_room(new_room)
     return new_room
@@ -113,7 +113,7 @@ def close_room() -> None:
     Raises:
         NotTheTeacher: this session may not close it.
     """
-    _require_teacher()
+    require_teacher()
     _set_room(None)
 
 
@@ -129,22 +129,11 @@ def _set_room(room: Room | None) -> None:
 
 
 def is_teacher() -> bool:
-    """Return whether this session used the teacher's link; outside class mode it is always true."""
-    return not is_class_mode() or _matches_secret(st.context.cookies.get(COOKIE))
+    """Return whether this session used the teacher's link; outside class mode it is always true.
 
-
-def has_full_access() -> bool:
-    """Return whether this session may upload, start sweeps and download."""
-    return is_teacher()
-
-
-def check_full_access() -> None:
-    """Check that this session has full access.
-
-    Raises:
-        NotTheTeacher: it does not.
+    Only the teacher may upload, start sweeps and download.
     """
-    _require_teacher()
+    return not is_class_mode() or _matches_secret(st.context.cookies.get(COOKIE))
 
 
 def can_visitors_train() -> bool:
@@ -158,7 +147,7 @@ def allow_visitor_training(is_allowed: bool) -> None:
     Raises:
         NotTheTeacher: this session may not decide it.
     """
-    _require_teacher()
+    require_teacher()
     _server.visitors = is_allowed
     if not is_allowed:
         jobs.VISITOR_SLOTS.cancel_jobs()
@@ -169,7 +158,7 @@ def get_worker_slots() -> jobs.WorkerSlots:
     return jobs.TRAINING_SLOTS if is_teacher() else jobs.VISITOR_SLOTS
 
 
-def _require_teacher() -> None:
+def require_teacher() -> None:
     """Check that this session is the teacher's.
 
     Raises:

@@ -51,7 +51,7 @@ def render_sample(data: str) -> str:
         DpmcError: there is no curve of such a method.
         OSError: a file cannot be read.
     """
-    scenes = [_load_shipped_scene(data, id) for id in _list_recommended(data)]
+    scenes = _load_recommended_scenes(data)
     if not scenes:
         raise DpmcError(f"no curve of a recommended method came with '{data}'")
     return render_explorable(data, SAMPLES[data].title, scenes, INITIAL_STATE)
@@ -64,34 +64,20 @@ def load_other_scenes(data: str, displayed_scene: Scene) -> list[Scene]:
     an upload.
 
     Raises:
-        DpmcError: a curve is not shipped.
         OSError: a file cannot be read.
     """
     if data not in SAMPLES:
         return []
     displayed_unit = _get_privacy_unit(displayed_scene)
-    candidates = (_load_shipped_scene(data, id) for id in _list_recommended(data))
     return [
         candidate
-        for candidate in candidates
+        for candidate in _load_recommended_scenes(data)
         if displayed_unit is not None and _get_privacy_unit(candidate) is not displayed_unit
     ]
 
 
-def _load_shipped_scene(data: str, id: str) -> Scene:
-    """Load the shipped scene of a sample and a method.
-
-    Raises:
-        DpmcError: there is none.
-    """
-    shipped_scene = scene.load_shipped_scene(data, id)
-    if shipped_scene is None:
-        raise DpmcError(f"no curve of '{id}' came with the sample '{data}'")
-    return shipped_scene
-
-
-def _list_recommended(data: str) -> list[str]:
-    """Return the recommended methods for each privacy unit that have a shipped curve."""
+def _load_recommended_scenes(data: str) -> list[Scene]:
+    """Load the shipped scenes of the methods recommended for each privacy unit."""
     public = datasets.load(data).ratings.public
     sample = SAMPLES[data]
     tasks = registry.list_tasks(registry.list_suitable_mechanisms(clicks=sample.clicks))
@@ -99,7 +85,8 @@ def _list_recommended(data: str) -> list[str]:
     method_ids = (
         recommend_for_unit(privacy_unit, tasks, get_public_facts) for privacy_unit in UNIT_LABELS
     )
-    return [id for id in dict.fromkeys(method_ids) if id and lines.load_shipped_charts(data, id)]
+    shipped = (scene.load_shipped_scene(data, id) for id in dict.fromkeys(method_ids) if id)
+    return [displayed_scene for displayed_scene in shipped if displayed_scene]
 
 
 def _get_privacy_unit(displayed_scene: Scene) -> PrivacyUnit | None:

@@ -83,14 +83,14 @@ class Instrument {
     this.you = new You(this, panel)
     add("section", "lists", panel)
     this.common = make("p", "", this.lists)
-    const list = () => {
+    const list = (title) => {
       const side = make("div", "", this.lists)
-      const title = make("h3", "", side)
+      make("h3", "", side, title)
       const all = make("ol", "", side)
-      return { title, items: Array.from({ length: 5 }, () => make("li", "", all)) }
+      return Array.from({ length: 5 }, () => make("li", "", all))
     }
-    this.plain = list()
-    this.kept = list()
+    this.plain = list("Without privacy")
+    this.kept = list("With privacy")
     add("p", "who", panel)
     const buttons = make("div", "dpmc-buttons", panel)
     this.enter = button(buttons, "Try it with your taste", () => {
@@ -447,8 +447,8 @@ class Instrument {
     const lists = view.lists[stop]
     const named = (items) => items.map((item) => view.titles[item])
     this.listed(lists && named(view.people[this.shown].plain), lists && named(lists.items[this.person]), lists
-      ? "She keeps " + lists.shared[this.shown] + " of 5 " + view.items + "; people keep "
-        + lists.everyone.toFixed(1) + " on average, one popular list " + view.popular.toFixed(1) + "."
+      ? "She keeps " + lists.shared[this.shown] + " of 5 " + view.items + " (average "
+        + lists.everyone.toFixed(1) + ", popular list " + view.popular.toFixed(1) + ")."
       : "There are no lists at this epsilon.")
   }
 
@@ -457,9 +457,7 @@ class Instrument {
     for (const side of this.lists.querySelectorAll("div")) show(side, !!plain)
     say(this.common, words)
     if (!plain) return
-    say(this.plain.title, "Without privacy")
-    say(this.kept.title, "With privacy")
-    const fill = ({ items }, titles, others) => items.forEach((node, k) => {
+    const fill = (items, titles, others) => items.forEach((node, k) => {
       say(node, titles[k])
       node.title = titles[k]
       node.classList.toggle("other", !others.slice(0, 5).includes(titles[k]))
@@ -483,6 +481,7 @@ class Instrument {
   // --- You guess
 
   deal() {
+    this.pause()
     const { view, stop } = this
     const game = view.games[stop]
     const truth = Math.random() < 0.5

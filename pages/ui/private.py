@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import weakref
-from pathlib import Path
 
 from dpmc_core.data.datasets import Dataset
 from dpmc_lab.sweep import PrivateFolder
@@ -26,11 +25,6 @@ class UploadFolder:
             self.close()
             self._folder = PrivateFolder(dataset)
         return self._folder
-
-    @property
-    def store(self) -> Path | None:
-        """Return the results of sweeps on the upload; None before the first."""
-        return None if self._folder is None else self._folder.store
 
     def close(self) -> None:
         """Stop every sweep on the upload and remove all of it."""

@@ -183,7 +183,7 @@ def start_command(
         DpmcError: it cannot be started.
         OSError: the upload cannot be written.
     """
-    classroom.check_full_access()
+    classroom.require_teacher()
     if location.private:
         sweeps.check_can_start()
         state.get_upload_folder().open_folder(sources.get_dataset(location.name)).write()
@@ -198,7 +198,7 @@ def cancel_runs(location: RunLocation, name: str) -> None:
     Raises:
         DpmcError: it cannot be stopped from here.
     """
-    classroom.check_full_access()
+    classroom.require_teacher()
     sweeps.cancel_sweep(location.folder, name)
 
 
@@ -332,7 +332,7 @@ def show_run_buttons(
             st.rerun()
     elif (
         grid_rows.available < len(grid_keys.units)
-        and classroom.has_full_access()
+        and classroom.is_teacher()
         and st.button(label, type="primary", icon=":material/play_arrow:")
     ):
         start_runs(grid, location, grid_keys)

@@ -193,7 +193,7 @@ def build_view(scene: Scene, theme: Theme) -> dict[str, Any]:
         "right": [*map(question.describe_answer, guarantees)],
         "games": [trade.build_guessing_game(guarantee, question) for guarantee in guarantees],
         "panel": {
-            "title": f"What this means for one {sentences.name_unit(guarantees[0], first.task)}",
+            "title": f"For one {sentences.name_unit(guarantees[0], first.task)}",
             "persons": [
                 _describe_panel(scene, guarantees, person, pair[1])
                 for person, pair in zip(persons, attacker_questions, strict=True)

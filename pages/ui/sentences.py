@@ -22,7 +22,7 @@ from dpmc_core.privacy import (
 )
 from dpmc_core.ratings import PublicFacts
 from dpmc_lab.curves import cards, lines, numbers, trade
-from dpmc_lab.curves.lines import CurveChart, is_clearly_better
+from dpmc_lab.curves.lines import CurveChart, FlatLine, Line, compute_interval
 from dpmc_lab.curves.measurements import find_default_measured_bound
 from dpmc_lab.curves.numbers import GainShare
 from dpmc_lab.curves.people import QUANTILES
@@ -137,19 +137,20 @@ def _write_usefulness(picture: CurveChart, epsilon: float) -> Sentence:
             (f"Usefulness: not computed {'at this epsilon' if line else 'yet'}", "use"),
             (".", ""),
         ]
-    baseline, reference = numbers.find_gain_ends(picture, line, epsilon)
-    values = [level.mean for level in (current, reference) if level]
+    baseline_id, reference = picture.baseline_id(line), picture.nonprivate_reference
+    values = [current.mean, *([reference.interval.mean] if reference else [])]
     value, *without = _round_apart(metric, values)
-    baseline_id = picture.baseline_id(line)
     end = f"; without privacy {without[0]}" if without else ""
-    enough_seeds = current.seeds >= numbers.MIN_SEEDS
-    if baseline and enough_seeds:
+    baselines = (*picture.baselines, *picture.private_baselines, *picture.lines)
+    ids = [curve.mechanism for curve in baselines]
+    if baseline_id in ids and baseline_id != line.mechanism:
         baseline_name = name_baseline(baseline_id)
-        if is_clearly_better(metric, baseline, current):
+        sign = _compare_seeds(metric, line, baselines[ids.index(baseline_id)], epsilon)
+        if sign == -1:
             end = f", worse than {baseline_name}"
-        elif not is_clearly_better(metric, current, baseline):
+        elif sign == 0:
             end = f". The runs cannot distinguish this from {baseline_name}"
-        elif reference and not is_clearly_better(metric, reference, current):
+        elif sign and reference and _compare_seeds(metric, reference, line, epsilon) == 0:
             end = ", as good as without privacy"
     start, middle = {
         "accuracy": ("Predictions are ", f"{value} right"),
@@ -158,6 +159,30 @@ def _write_usefulness(picture: CurveChart, epsilon: float) -> Sentence:
     if metric.candidates:
         end = " find a held-out item in the first ten of 100" + end
     return [(start, ""), (middle, "use"), (f"{end}.", "")]
+
+
+def _compare_seeds(
+    metric: Metric, first: Line | FlatLine, second: Line | FlatLine, epsilon: float
+) -> int | None:
+    """Compare two curves at an epsilon by the 95 % interval of their difference, seed by seed.
+
+    All methods of a seed share its split. The seeds of curves count from 1.
+
+    Returns:
+        1 where the first curve is clearly better, -1 where it is clearly worse, 0 where the runs
+        cannot tell, and None where they have too few seeds in common.
+    """
+    values = (
+        curve.values
+        if isinstance(curve, FlatLine)
+        else curve.values[curve.epsilon == epsilon].ravel()
+        for curve in (first, second)
+    )
+    differences = [metric.sign * (a - b) for a, b in zip(*values, strict=False) if a - b == a - b]
+    if len(differences) < numbers.MIN_SEEDS:
+        return None
+    interval = compute_interval(differences)
+    return (interval.low > 0) - (interval.high < 0)
 
 
 def _round_apart(metric: Metric, values: list[float]) -> list[str]:
@@ -230,10 +255,10 @@ def tabulate_risk(guarantees: Sequence[Guarantee], task: Task) -> Table:
 
 
 def write_person(name: str, position: int) -> str:
-    """Write who is shown, and that results played no part in the choice."""
-    rule = f"{100 * QUANTILES[position]:.0f} % of people have fewer ratings"
+    """Write who is shown, and by which rule, in which results play no part."""
+    rule = f"{100 * QUANTILES[position]:.0f} % of people rate less"
     if position == 0:
-        rule = "the median; results played no part"
+        rule = "median activity"
     return f"{name[:1].upper()}{name[1:]} ({rule})"
 
 
@@ -255,8 +280,8 @@ def write_outcomes(
     _, changed, missing = (count or "fewer than 1" for count in outcomes)
     if isinstance(release, RandomizedResponse):
         if task is Task.RANKING:
-            return f"Of 100 such clicks, chance hides {missing}; nobody knows which."
-        return f"Of 100 such reports, the coin turns {changed} round; nobody knows which."
+            return f"Chance hides {missing} of 100 such clicks; nobody knows which."
+        return f"The coin turns {changed} of 100 such reports; nobody knows which."
     if isinstance(release, ModifiedLaplace):
         distance = lines.format_short_number((public.high - public.low) / 8)
         effect = f"the noise moves {changed} by more than {distance}"
@@ -278,14 +303,15 @@ def write_whole_row(
         return f"Asked instead which of two sets of {rating}s is hers, {limit}."
     capped = question.guarantee_for(guarantee)
     spent, _, at_delta = cards.format_spent_budget(capped, question.change).partition(" (or")
+    limit = f"and {limit}"
     if rate > cards.MAX_INFORMATIVE_RATE:
-        limit += ", which is no protection"
+        limit = "which is no protection"
     elif at_delta:
         limit += f": {cards.EXACT_COUNT}"
     if question.change is USER_REPLACED:  # clicks, which are there or not
         items = min(2 * rated, guarantee.public.items)
         limit += f". Two sets of {rated} {rating}s differ in up to {items} items"
-    return f"Her {rated} {rating}s together cost {spent}, and {limit}."
+    return f"Her {rated} {rating}s together cost {spent}, {limit}."
 
 
 def write_protection(guarantee: Guarantee, task: Task) -> str:

@@ -45,8 +45,10 @@ STYLESHEET = (
     " pointer-events: none; animation: further linear; animation-timeline: --across; }"
     "</style>"
 )
-# A keyboard reaches a page's main control at once, and a changed answer is read aloud. A verdict on
-# your data, which stands above what one has pressed, comes into view.
+# A keyboard reaches a page's main control at once, and a changed answer is read aloud. Where a
+# rerun takes away what has the focus, the keyboard goes on beside it, and what was disabled for a
+# while has the focus again. What pops up has the focus until Escape. A verdict on your data, which
+# stands above what one has pressed, comes into view.
 ACCESS = """<style>
 #skip { position: fixed; left: 1rem; top: -4rem; z-index: 999999; padding: .5rem 1rem;
   background: #14161a; color: #fdfdfc; border-radius: .4rem; }
@@ -65,12 +67,50 @@ ACCESS = """<style>
     const sliders = list(":is([role=slider], input[type=range]):not(:disabled)");
     (sliders.find(slider => slider.checkVisibility()) ?? heading)?.focus();
   };
+  const find = part => {
+    const parts = [...part.querySelectorAll(
+      ":is(button, input, select, textarea, summary, a[href], [tabindex='0']):not(:disabled)")];
+    const chosen = parts.find(one => one.type === "radio" && one.checked);
+    return chosen ?? parts.find(one => one.checkVisibility()) ?? part;
+  };
+  const pop = "[data-testid=stPopoverBody]";
+  let trail = [], keys = false, paused = false, later = 0, shown = null, opener;
+  addEventListener("keydown", event => {
+    keys = true;  // a table has a cell for each arrow, and Tab leaves it
+    if (event.key === "Tab" && event.target.closest?.("[data-testid=stDataFrame]"))
+      event.stopPropagation();
+  }, true);
+  addEventListener("pointerdown", () => { keys = false; }, true);
+  addEventListener("focusin", ({ target }) => {
+    trail = [];
+    for (let node = target; node && node !== document.body; node = node.parentElement) {
+      trail.push(node);
+      if (node.matches(pop)) node = { parentElement: opener };
+    }
+    paused = false;
+  });
+  const recover = () => {
+    const [last] = trail, active = document.activeElement, now = document.querySelector(pop);
+    if (now?.querySelector("[data-testid=stSkeleton]")) return;
+    if (now && now !== shown && keys && !now.contains(active)) {
+      opener = active;
+      find(now).focus({ preventScroll: true });
+    }
+    shown = now;
+    if (!keys || !last || (active && active !== document.body)) return;
+    const near = trail.find(node => node.isConnected) ?? document.body;
+    if (near !== last) find(near).focus({ preventScroll: true });
+    else if (paused && !last.disabled) last.focus({ preventScroll: true });
+  };
   new MutationObserver(() => {
+    paused ||= !!trail[0]?.disabled;
+    clearTimeout(later);
+    later = setTimeout(recover, 300);
     for (const answer of list(".st-key-answer:not([aria-live])")) {
       answer.ariaLive = "polite";
       if (list(".st-key-ratings").length) answer.scrollIntoView({ block: "center" });
     }
-  }).observe(document.body, { subtree: true, childList: true });
+  }).observe(document.body, { subtree: true, childList: true, attributeFilter: ["disabled"] });
 }</script>"""
 # The accent must be light to be read as text on a dark surface; what is written on it is dark.
 _ON_ACCENT = (

@@ -86,10 +86,11 @@ def show_uploader() -> UploadedFile | None:
     if blocks.is_reserved_for_teacher("upload files", "The samples are for everybody."):
         return None
     file = st.file_uploader(
-        "A file of ratings: CSV, TSV, “::”, JSON lines, Parquet, MovieLens, Jester",
+        "A file of ratings",
         max_upload_size=MAX_MEGABYTES,
         key=f"file {st.session_state.get('uploads forgotten', 0)}",
-        help=f"Up to {MAX_MEGABYTES} MB and {MAX_ROWS:,} ratings. A line for each rating, with or"
+        help="CSV, TSV, “::”, JSON lines, Parquet, MovieLens or Jester."
+        f" Up to {MAX_MEGABYTES} MB and {MAX_ROWS:,} ratings. A line for each rating, with or"
         " without a header, or a line for each user with a column for each item. User and item"
         " alone are clicks.",
     )

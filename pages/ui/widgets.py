@@ -153,8 +153,6 @@ def choose_toggle(
     description: str,
     key: str,
     default: bool = False,
-    *,
-    container: Any = st,
     **options: Any,
 ) -> bool:
     """Show a switch that is kept in the address.
@@ -164,11 +162,10 @@ def choose_toggle(
         description: what is switched, for the note on an invalid link.
         key: of the control.
         default: the state at first.
-        container: where to show it.
         **options: of the control.
     """
     state.check_link_value(key, description, lambda text: text.lower() in ("true", "false"))
-    chosen: bool = container.toggle(label, default, key=key, bind="query-params", **options)
+    chosen: bool = st.toggle(label, default, key=key, bind="query-params", **options)
     return chosen
 
 

@@ -604,7 +604,7 @@ def test_the_teachers_link_makes_a_session_the_teachers(browser, tmp_path):
         "import streamlit as st\n"
         "from pages.ui import classroom\n"
         "if __name__ == '__main__':\n"
-        "    st.write('teacher' if classroom.has_full_access() else 'stranger')\n"
+        "    st.write('teacher' if classroom.is_teacher() else 'stranger')\n"
         "else:\n"
         "    app = st.App(__file__, routes=classroom.build_routes(''))\n"
     )

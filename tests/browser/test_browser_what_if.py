@@ -252,13 +252,13 @@ def test_guessing_is_counted_against_the_bound(instrument):
 def test_whom_to_protect_chooses_the_method(instrument):
     page = instrument()
     page.get_by_text("Protect the whole person").click()
-    page.get_by_role("heading", name="What this means for one person").wait_for()
+    page.get_by_role("heading", name="For one person").wait_for()
     settle(page)
     assert "this person's ratings were used" in read_text(page, "say")
     assert "stars" in read_text(page, "say")
     assert "the server sees them" in read_text(page, "flow")
     page.get_by_text("Protect each rating").click()
-    page.get_by_role("heading", name="What this means for one rating").wait_for()
+    page.get_by_role("heading", name="For one rating").wait_for()
 
 
 @pytest.mark.slow

@@ -281,7 +281,7 @@ CLASSROOM = family_of(
      "return"
      " jobs.TRAINING_SLOTS", named("classroom", "test_strangers_open_no_room")),
     ("visitors switch themselves on", SKIPPED,
-     "    _require_teacher()\n"
+     "    require_teacher()\n"
      "    _server.visitors = is_allowed", "    _server.visitors = is_allowed",
      named("classroom", "test_strangers_open_no_room")),
 ) + family_of(

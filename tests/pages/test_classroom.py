@@ -303,7 +303,6 @@ def test_strangers_open_no_room(monkeypatch):
     monkeypatch.setenv("DPMC_CLASS", "1")
     monkeypatch.setattr(classroom.st, "context", type("Nobody", (), {"cookies": {}}))
     assert not classroom.is_teacher()
-    assert not classroom.has_full_access()
     assert classroom.get_worker_slots() is jobs.VISITOR_SLOTS
     switch = partial(classroom.allow_visitor_training, is_allowed=False)
     for act in (partial(classroom.open_room, QUESTIONS), classroom.close_room, switch):
@@ -311,7 +310,7 @@ def test_strangers_open_no_room(monkeypatch):
             act()
     cookies = {classroom.COOKIE: classroom.get_teacher_secret()}
     monkeypatch.setattr(classroom.st, "context", type("Teacher", (), {"cookies": cookies}))
-    assert classroom.has_full_access()
+    assert classroom.is_teacher()
     assert classroom.get_worker_slots() is jobs.TRAINING_SLOTS
     assert classroom.open_room(QUESTIONS) is classroom.get_room()
     classroom.close_room()

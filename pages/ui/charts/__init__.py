@@ -135,8 +135,7 @@ class Figure:
     """What Plotly draws in the browser, in the form in which it is sent.
 
     Plotly's own figures check and copy every part of themselves, which took half of the processor
-    time of a rerun. Options are in Plotly's short form. A `panel` is one of several: "", "2", "3",
-    ...
+    time of a rerun. Options are in Plotly's short form.
 
     Attributes:
         layout: Plotly's layout.
@@ -154,20 +153,15 @@ class Figure:
         """Add to the layout."""
         merge_options(self.layout, layout)
 
-    def add_trace(
-        self, preset: str = "", *, panel: str = "", hover: str = "", **trace: Any
-    ) -> None:
+    def add_trace(self, preset: str = "", *, hover: str = "", **trace: Any) -> None:
         """Add a trace; arrays are sent as binary numbers.
 
         Args:
             preset: its kind and style in look.toml (default: a scatter).
-            panel: where it is drawn.
             hover: text at the pointer; none if empty.
             **trace: its other options.
         """
-        options = merge_options(
-            {"xaxis": f"x{panel}", "yaxis": f"y{panel}"}, STYLE_SHEET["traces"].get(preset, {})
-        )
+        options = merge_options({}, STYLE_SHEET["traces"].get(preset, {}))
         if hover or "hovertemplate" not in options:
             options |= {"hovertemplate": hover} if hover else {"hoverinfo": "skip"}
         arrays = {name: _encode_array(value) for name, value in trace.items()}
@@ -240,7 +234,6 @@ class Figure:
         hover: str,
         *,
         fill: float = 0.16,
-        panel: str = "",
         **trace: Any,
     ) -> None:
         """Add the line of means, and below it the band of their intervals over seeds.
@@ -250,15 +243,12 @@ class Figure:
             method_style: style of the method.
             hover: text at the pointer.
             fill: opacity of the band.
-            panel: where it is drawn.
             **trace: further options of the line.
         """
-        self.add_band(seed_band, with_opacity(method_style.color, fill), panel)
-        self.add_line(
-            seed_band.x.tolist(), seed_band.mean.tolist(), method_style, hover, panel=panel, **trace
-        )
+        self.add_band(seed_band, with_opacity(method_style.color, fill))
+        self.add_line(seed_band.x.tolist(), seed_band.mean.tolist(), method_style, hover, **trace)
 
-    def add_band(self, seed_band: Band, color: str, panel: str = "") -> None:
+    def add_band(self, seed_band: Band, color: str) -> None:
         """Add a filled band between the ends of the intervals, wherever there are several seeds."""
         several = np.flatnonzero(seed_band.seeds > 1)
         for run in np.split(several, np.flatnonzero(np.diff(several) > 1) + 1):
@@ -266,12 +256,11 @@ class Figure:
                 x = [*seed_band.x[run], *seed_band.x[run[::-1]]]
                 y = [*seed_band.high[run], *seed_band.low[run[::-1]]]
                 filled = {"fill": "toself", "fillcolor": color, "line_width": 0}
-                self.add_stroke(x, y, color, panel=panel, showlegend=False, **filled)
+                self.add_stroke(x, y, color, showlegend=False, **filled)
 
-    def add_vertical_line(self, x_value: float, *, dash: str = "solid", panel: str = "") -> None:
+    def add_vertical_line(self, x_value: float, *, dash: str = "solid") -> None:
         """Add a vertical rule, such as the one at the chosen epsilon."""
-        axes = {"xref": f"x{panel}", "yref": f"y{panel} domain"}
-        self.add_shape("rule", x0=x_value, x1=x_value, line_dash=dash, **axes)
+        self.add_shape("rule", x0=x_value, x1=x_value, line_dash=dash, yref="y domain")
 
     def add_annotation(self, kind: str = "", **note: Any) -> None:
         """Add text to the picture; `kind` is its style in look.toml."""
