@@ -502,7 +502,8 @@ def show_conclusions(result: Comparison, frame: stage.Stage) -> Exhibit:
         leader = comparison.TOO_FEW
     limit = numbers.describe_baseline_limit(picture) if EpsilonUnit.PAPER in dependencies else ""
     cost = numbers.describe_cost(answers, picture.nonprivate_reference)
-    blocks.show_headline(cost, cost_place)
+    with cost_place:
+        blocks.show_headline(cost)
     with frame.panel:
         if equal := numbers.find_equal_costs(answers):
             names = [lines.format_short_label(answer.plotted.line) for answer in equal]

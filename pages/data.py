@@ -131,6 +131,7 @@ def page() -> None:
             f"**{escape(file.name)}** is not read yet. Once it is, it replaces the data named here."
         )
         upload.read_upload(file)
+        st.session_state["file waits"] = True
         return
     upload.show_outcome()
     with blocks.show_errors_in(st.container()):
@@ -265,28 +266,28 @@ def choose_inquiry(data: str, dataset: Dataset) -> Inquiry:
         PrivacyUnit.PERSON,
     )
     left, right = st.columns(2)
-    times = widgets.choose_option(
-        "You publish",
-        "how often you publish",
-        answer_text.FREQUENCY_LABELS,
-        "answer_often",
-        52,
-        container=left,
-        help=glossary.explain_terms("composition"),
-    )
-    keep = widgets.choose_number(
-        "Keep at least (%)",
-        "the share to keep",
-        1.0,
-        100.0,
-        80.0,
-        "answer_keep",
-        container=right,
-        step=5.0,
-        format="%g",
-        help="What you must keep of the benefit of personal predictions over the baseline."
-        f" {glossary.explain_terms('guessing')}",
-    )
+    with left:
+        times = widgets.choose_option(
+            "You publish",
+            "how often you publish",
+            answer_text.FREQUENCY_LABELS,
+            "answer_often",
+            52,
+            help=glossary.explain_terms("composition"),
+        )
+    with right:
+        keep = widgets.choose_number(
+            "Keep at least (%)",
+            "the share to keep",
+            1.0,
+            100.0,
+            80.0,
+            "answer_keep",
+            step=5.0,
+            format="%g",
+            help="What you must keep of the benefit of personal predictions over the baseline."
+            f" {glossary.explain_terms('guessing')}",
+        )
     with st.expander("Epsilon, delta and more", type="compact"):
         epsilon = widgets.show_epsilon_slider()
         with st.grid(3, min_column_width=170):
@@ -590,7 +591,8 @@ def show_curve(plan: AnswerPlan, running: bool, finding: Finding | None) -> None
         st.markdown(
             f"{summary} {len(line.epsilon)} of {len(EPSILONS)} epsilons,"
             f" {format_count(len(line.seeds), 'seed')}{coarse}"
-            f"{f'; the verdict has {finding.seeds}' if finding else ''}. {blocks.EVALUATION}"
+            f"{f'; the verdict has {finding.seeds}' if finding else ''}.",
+            help=blocks.EVALUATION,
         )
     st.html(scene.render_still(view, EPSILONS.index(question.epsilon)))
     if chart.lines:

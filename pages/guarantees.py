@@ -42,7 +42,7 @@ def page() -> None:
         data = sources.choose_data(label_visibility="collapsed")
         picker = st.container(width="content")
         show_all = widgets.choose_toggle("All methods", "all methods", "every")
-        facts_popover = st.popover("Public facts", icon=":material/tune:")
+        facts_popover = st.popover("Settings", icon=":material/tune:")
     try:
         with facts_popover:
             wide = widgets.choose_wide_range()
@@ -88,7 +88,7 @@ def choose_public_facts(data: str) -> tuple[PublicFacts, tuple[str, ...]]:
         DpmcError, OSError: the data cannot be read.
     """
     source = widgets.choose_segment(
-        "Public facts",
+        "Numbers of users and items",
         "the facts",
         FACT_SOURCES,
         "facts",
@@ -241,8 +241,10 @@ def show_panel(guarantee: Guarantee, id: str, epsilon: float) -> AuditReport | N
             f" is {proved}."
         )
     if row.measured is not None:
-        bound = cards.format_epsilon(row.measured, round_down=True)
-        sentence += f" An attack on invented ratings measured at least {bound}."
+        sentence += (
+            " An attack on invented ratings measured at least"
+            f" {cards.format_epsilon(row.measured, round_down=True)}."
+        )
     st.container(key="answer").markdown(
         f"**{row.state.value[0]} {row.state.word.capitalize()}.** {keep_units(escape(sentence))}",
         help=glossary.explain_terms("claimed", "certified", "measured"),

@@ -78,7 +78,6 @@ _STYLE = """<style>
 :has(> .st-key-turns) { position: sticky; bottom: 0; z-index: 10; padding: 0.5rem 0;
   background: PAPER; }
 [data-testid="stMain"] { scroll-padding-bottom: 5rem; }
-[data-testid="stPageLink"] p { white-space: normal; }
 .st-key-drawing, .st-key-theirs { max-width: 46rem; }
 .st-key-told [data-testid="stMarkdownContainer"] p { font-size: 0.875rem; line-height: 1.35; }
 @media (max-width: 640px) { /* what is moved and what comes of it, together */

@@ -84,16 +84,10 @@ def choose_second_epsilon(epsilons: list[float]) -> float | None:
     current = st.session_state.get("pin", _SECOND_EPSILON)
     if current not in names:  # chosen on the wide range
         st.session_state["pin"] = min(epsilons, key=lambda e: abs(e - current))
-    st.caption("**second epsilon**", width="content")
-    chosen = widgets.choose_option(
-        "Second epsilon",
-        "the second epsilon",
-        names,
-        "pin",
-        _SECOND_EPSILON,
-        label_visibility="collapsed",
+    return (
+        widgets.choose_option("Second epsilon", "the second epsilon", names, "pin", _SECOND_EPSILON)
+        or None
     )
-    return chosen or None
 
 
 def choose_release(guarantee: Guarantee) -> str | None:

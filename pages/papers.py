@@ -22,7 +22,7 @@ ALL = "all"
 
 
 def page() -> None:
-    st.title("Five papers, checked")
+    st.title("Five papers, checked", anchor=False)
     try:
         all_views = views.load_views(papers.PAPERS.values())
     except (DpmcError, OSError) as error:

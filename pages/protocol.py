@@ -382,7 +382,7 @@ def show_third_party_attack(play: views.ScenarioPlay, table_place: DeltaGenerato
         )
         + f" Switch the masks {'on' if n_recovered else 'off'} and compare."
         * (settings.number == "2")
-        + " The numbers, and what the recommender can compute, are below."
+        + " The recommender learns more than it should from sums, masks or not: see below."
     )
     with table_place:
         st.header("The third party compares two rounds")
@@ -402,7 +402,7 @@ def show_recommender_attack(play: views.ScenarioPlay) -> None:
         " factors and later rounds make listening harder.",
     )
     second.metric(
-        "Error in A, by choosing",
+        "Error in A, by choosing (0: exact)",
         f"{active:.5f}",
         help=f"Up to rounding: {active:.1g}. The recommender sends 0 and long unit vectors instead"
         " of item factors.",

@@ -46,7 +46,7 @@ JOB = "train"
 
 
 def page() -> None:
-    choices = stage.lay_out_choices("Train one mechanism")
+    choices, history = stage.lay_out_choices("Train one mechanism"), state.get_run_history()
     with choices:
         data = sources.choose_data(label_visibility="collapsed")
         id = widgets.choose_mechanism(data)
@@ -76,11 +76,11 @@ def page() -> None:
         )
         steps += [parse_step(step) for step in widgets.choose_item_features(data, [id])]
         seed = choose_seed()
-        if state.get_run_history().runs:
+        if history.runs:
             st.button(
                 "Clear the runs",
                 icon=":material/delete:",
-                on_click=state.get_run_history().forget_unpinned,
+                on_click=history.forget_unpinned,
                 help="Forget all runs that are not pinned.",
             )
     with steering:
@@ -97,7 +97,7 @@ def page() -> None:
     now = get_snapshot(job)
     run: FinishedRun | None = now.result
     if run is not None and job is not None:
-        state.get_run_history().add_run(run_card.remember_run(run, job.data_id))
+        history.add_run(run_card.remember_run(run, job.data_id))
     with steering:
         pressed, starts_paused = show_training_buttons(job, now, possible=possible)
     if pressed and possible:
@@ -109,7 +109,7 @@ def page() -> None:
             lambda: build_problem(dataset, cls.task, steps=steps, split=split, seed=number),
             number,
             reference=find_expected_reference(data, id, seed) if is_default else (),
-            number=state.get_run_history().number(),
+            number=history.number(),
             data=dataset.loaded_name,
             reading=dataset.reading,
             title=dataset.title,
@@ -318,9 +318,16 @@ def show_run_card(run: RememberedRun) -> None:
         st.caption(f"{escape(run.title)}{run_card.format_run_epsilon(run)}{stopped}")
         st.markdown(f"{run.metric.title} **{run.metric.format_with_unit(run.value)}**")
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            key = f"tick {number}"
-            st.session_state[key] = number in history.ticked
-            st.checkbox("Compare", key=key, on_change=history.tick, args=(number,))
+            # A button: late messages of the browser may bring back the state of a checkbox.
+            is_ticked = number in history.ticked
+            st.button(
+                "Compared" if is_ticked else "Compare",
+                key=f"tick {number}",
+                type="tertiary",
+                icon=":material/check_box:" if is_ticked else ":material/check_box_outline_blank:",
+                on_click=history.tick,
+                args=(number,),
+            )
             is_pinned = number in history.pinned
             st.button(
                 "Unpin" if is_pinned else "Pin",

@@ -356,7 +356,7 @@ def show_curve_details(
     source: CurveSource, charts: tuple[CurveChart, ...], guarantee: Guarantee
 ) -> None:
     """Show why the limit holds, the curves in numbers, and how they were measured."""
-    label = f"Why is {'this' if cards.is_upheld(guarantee) else 'no'} limit proved?"
+    label = f"Why is {'this limit' if cards.is_upheld(guarantee) else 'the claim not'} proved?"
 
     def show_reasons() -> None:
         """Show the guarantee, and what the paper's own estimator reaches."""

@@ -56,9 +56,9 @@ def show_heading(title: str, sentence: str) -> None:
     st.markdown(sentence)
 
 
-def show_headline(sentence: str, container: Any = st) -> None:
+def show_headline(sentence: str) -> None:
     """Show a sentence as plain text, as large as a heading."""
-    container.header(escape(keep_units(sentence)), anchor=False)
+    st.header(escape(keep_units(sentence)), anchor=False)
 
 
 @contextmanager

@@ -25,60 +25,56 @@ def show_preparation_controls(
         task: of the mechanism.
         timed: whether the ratings have times, so that a user has a latest one.
     """
-    grid = st.grid(4, min_column_width=200)
-    cap = widgets.choose_number(
-        "Cap on ratings per user",
-        "the cap",
-        1,
-        public.items,
-        None,
-        "cap",
-        container=grid,
-        placeholder="no cap",
-        help=f"{glossary.explain_terms('cap')} They are chosen without a look at their values;"
-        " test ratings"
-        " are not capped.",
-    )
-    top = widgets.choose_number(
-        "Most rated items only",
-        "the number of items",
-        1,
-        public.items,
-        None,
-        "top_items",
-        container=grid,
-        placeholder="all items",
-        help="Which items are rated most is read off the data without noise: the guarantee then"
-        " holds only if that choice is public.",
-    )
-    threshold = None
-    if task is Task.BINARY and (public.low, public.high) != (-1, 1):
-        threshold = widgets.choose_number(
-            "Like starts at",
-            "the threshold",
-            public.low,
-            public.high,
+    with st.grid(4, min_column_width=200):
+        cap = widgets.choose_number(
+            "Cap on ratings per user",
+            "the cap",
+            1,
+            public.items,
             None,
-            "binarise",
-            container=grid,
-            placeholder="above the middle",
-            help="Ratings from here on become +1, the others -1; left empty, those strictly above"
-            " the middle of the range. Neither reads a rating.",
+            "cap",
+            placeholder="no cap",
+            help=f"{glossary.explain_terms('cap')} They are chosen without a look at their values;"
+            " test ratings"
+            " are not capped.",
         )
-    # Clicks come in time, ratings at any time: each kind has its default, so each has its choice.
-    default = "last" if choose_default_split(task) == LeaveLast() else "share"
-    holdout = widgets.choose_option(
-        "Held out for testing",
-        "the hold-out",
-        {
-            "share": format_split(str(RandomShare())),
-            "last": "each user's latest rating" if timed else "one random rating of each user",
-        },
-        "holdout" if default == "share" else "ranking_holdout",
-        default,
-        container=grid,
-        help=glossary.explain_terms("held_out"),
-    )
+        top = widgets.choose_number(
+            "Most rated items only",
+            "the number of items",
+            1,
+            public.items,
+            None,
+            "top_items",
+            placeholder="all items",
+            help="Which items are rated most is read off the data without noise: the guarantee then"
+            " holds only if that choice is public.",
+        )
+        threshold = None
+        if task is Task.BINARY and (public.low, public.high) != (-1, 1):
+            threshold = widgets.choose_number(
+                "Like starts at",
+                "the threshold",
+                public.low,
+                public.high,
+                None,
+                "binarise",
+                placeholder="above the middle",
+                help="Ratings from here on become +1, the others -1; left empty, those strictly"
+                " above the middle of the range. Neither reads a rating.",
+            )
+        # Clicks come in time, ratings at any time: each kind has its default and its choice.
+        default = "last" if choose_default_split(task) == LeaveLast() else "share"
+        holdout = widgets.choose_option(
+            "Held out for testing",
+            "the hold-out",
+            {
+                "share": format_split(str(RandomShare())),
+                "last": "each user's latest rating" if timed else "one random rating of each user",
+            },
+            "holdout" if default == "share" else "ranking_holdout",
+            default,
+            help=glossary.explain_terms("held_out"),
+        )
     requested_steps = ((TopItems, top), (CapPerUser, cap), (Binarise, threshold))
     steps: list[Transform] = [step(value) for step, value in requested_steps if value is not None]
     return steps, LeaveLast() if holdout == "last" else RandomShare()

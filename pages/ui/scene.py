@@ -163,6 +163,7 @@ def build_view(scene: Scene, theme: Theme) -> dict[str, Any]:
         sentences.write_risk_title(question, first.task),
         sentences.write_usefulness_title(picture.metric),
     )
+    unit = "person" if guarantees[0].change.per_user else sentences.name_rating(first.task)
     body: dict[str, Any] = {
         "name": alt,
         "axis": f"privacy budget epsilon, {guarantees[0].change.label}",
@@ -193,7 +194,7 @@ def build_view(scene: Scene, theme: Theme) -> dict[str, Any]:
         "right": [*map(question.describe_answer, guarantees)],
         "games": [trade.build_guessing_game(guarantee, question) for guarantee in guarantees],
         "panel": {
-            "title": f"For one {sentences.name_unit(guarantees[0], first.task)}",
+            "title": f"For one {unit}",
             "persons": [
                 _describe_panel(scene, guarantees, person, pair[1])
                 for person, pair in zip(persons, attacker_questions, strict=True)
@@ -318,7 +319,7 @@ def _describe_panel(
             "boxes": [[count, source], [f"{public.users:,} people", computation]],
             "last": published,
             "audience": audience,
-            "notes": [sentences.write_protection(guarantee, task) for guarantee in guarantees],
+            "notes": [*map(sentences.write_protection, mechanisms, guarantees)],
         }
     outcomes = [people.count_outcomes(guarantee, value, public) for guarantee in guarantees]
     return panel | {

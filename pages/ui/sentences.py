@@ -23,7 +23,7 @@ from dpmc_core.privacy import (
 from dpmc_core.ratings import PublicFacts
 from dpmc_lab.curves import cards, lines, numbers, trade
 from dpmc_lab.curves.lines import CurveChart, FlatLine, Line, compute_interval
-from dpmc_lab.curves.measurements import find_default_measured_bound
+from dpmc_lab.curves.measurements import find_default_measured_bound, is_refuted
 from dpmc_lab.curves.numbers import GainShare
 from dpmc_lab.curves.people import QUANTILES
 from dpmc_lab.curves.text import Table
@@ -67,11 +67,6 @@ def name_baseline(id: str, *, short: bool = False) -> str:
 def name_rating(task: Task) -> str:
     """Return what one entry is called."""
     return "click" if task is Task.RANKING else "rating"
-
-
-def name_unit(guarantee: Guarantee, task: Task) -> str:
-    """Return what one privacy unit is called."""
-    return "person" if guarantee.change.per_user else name_rating(task)
 
 
 # --- the answer -------------------------------------------------------------------------------
@@ -314,8 +309,9 @@ def write_whole_row(
     return f"Her {rated} {rating}s together cost {spent}, {limit}."
 
 
-def write_protection(guarantee: Guarantee, task: Task) -> str:
+def write_protection(mechanism: Mechanism, guarantee: Guarantee) -> str:
     """Write what the noise hides of a trusted server's work, and from whom it does not."""
+    task = mechanism.task
     hidden = (
         f"what any one person adds, whatever her {name_rating(task)}s are"
         if guarantee.change.per_user
@@ -323,4 +319,5 @@ def write_protection(guarantee: Guarantee, task: Task) -> str:
     )
     verb = "hides" if cards.is_upheld(guarantee) else "is claimed to hide"
     insider = "her own party" if guarantee.trust is Trust.FEDERATED else "the server itself"
-    return f"The noise {verb} {hidden}. It does not protect her from {insider}."
+    end = ", which an attack refuted" * is_refuted(find_default_measured_bound(mechanism.id))
+    return f"The noise {verb} {hidden}{end}. It does not protect her from {insider}."

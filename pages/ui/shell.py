@@ -36,6 +36,8 @@ STYLESHEET = (
     "[data-testid=stButtonGroup] > [role=radiogroup] { flex-wrap: wrap; }"
     "[data-testid=stButtonGroup] [aria-checked=false] {"
     " border-right-color: color-mix(in srgb, currentColor 20%, transparent); }"
+    # the whole name of a paper
+    "[data-testid=stPageLink] p { white-space: normal; }"
     # below a table that goes on at the right, until it is scrolled there
     "@keyframes further { from { opacity: 1; } }"
     ".stDataFrame { timeline-scope: --across; }"
@@ -99,7 +101,9 @@ ACCESS = """<style>
     shown = now;
     if (!keys || !last || (active && active !== document.body)) return;
     const near = trail.find(node => node.isConnected) ?? document.body;
-    if (near !== last) find(near).focus({ preventScroll: true });
+    const heading = near.querySelector("h1");  // of a page that is another one now
+    if (heading) heading.tabIndex = -1;
+    if (near !== last) (heading ?? find(near)).focus({ preventScroll: true });
     else if (paused && !last.disabled) last.focus({ preventScroll: true });
   };
   new MutationObserver(() => {
@@ -164,7 +168,8 @@ def run(sections: Mapping[str, Sequence[Entry]]) -> None:
     try:
         page.run()
         next_file, label = next(e.next_page for e in entries if pages[e.file] is page)
-        st.page_link(pages[next_file], label=label, icon=":material/arrow_forward:")
+        if not st.session_state.pop("file waits", False):  # which the link would lose
+            st.page_link(pages[next_file], label=label, icon=":material/arrow_forward:")
     finally:
         state.save_bound_choices()
     with notes:

@@ -37,10 +37,10 @@ STYLESHEET = """<style>
   :has(> * > .st-key-steering) .st-key-figure { --high: calc(55vh + 5rem); --least: 28rem; }
 }
 .st-key-steering .st-key-pause button { min-width: 7.2rem; }
-.st-key-pin.st-key-pin { flex: 0 0 5.6rem; width: 5.6rem; min-width: 5.6rem; }
+.st-key-pin.st-key-pin { flex: 0 0 7.5rem; width: 7.5rem; min-width: 7.5rem; }
 .st-key-stage > :has(> .st-key-figure) { flex: 1 1 28rem; min-width: 0; }
 .st-key-stage > :has(> .st-key-panel) { flex: 0 0 20rem; margin-left: auto; }
-.st-key-panel { min-height: 60vh; max-height: 72vh; overflow: auto; }
+.st-key-panel { min-height: 60vh; }
 .st-key-panel h2 { font-size: 1.35rem; padding: 0 0 .4rem; }
 .st-key-beside [data-testid="stMetricValue"] { font-size: 1.2rem; }
 @media (max-width: 800px) {
@@ -50,7 +50,7 @@ STYLESHEET = """<style>
   .dpmc-say.dpmc-say span { white-space: normal; }
   .st-key-stage.st-key-stage > div { flex: 1 1 100%; }
   .st-key-figure { --high: 22rem; }
-  .st-key-panel { min-height: 0; max-height: none; }
+  .st-key-panel { min-height: 0; }
 }
 @media (max-width: 480px) {
   .st-key-question { min-height: calc(1.6rem + 112px); }

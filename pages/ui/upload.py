@@ -94,7 +94,7 @@ def show_uploader() -> UploadedFile | None:
         " without a header, or a line for each user with a column for each item. User and item"
         " alone are clicks.",
     )
-    st.caption("Only this session uses your file. It is removed when you close the tab.")
+    st.caption("Only this session uses it. Closing the tab removes it.")
     is_waiting = file is not None and st.session_state.get("file read") != file.file_id
     if sources.UPLOAD in st.session_state:
         with st.container(horizontal=True):
@@ -156,8 +156,8 @@ def read_upload(file: UploadedFile) -> None:
         is_range_missing = examination.needs_range and not is_chosen
         if is_range_missing:
             st.caption(
-                "Choose the possible ratings first. The file cannot say them: its own smallest and"
-                " largest rating would reveal something about people."
+                "Choose first which ratings were possible. Those in the file need not be all, and"
+                " its smallest and largest would reveal something about people."
             )
         if st.button("Read the ratings", type="primary", disabled=is_range_missing):
             st.session_state["submitted"] = (id, ends)
@@ -232,7 +232,7 @@ def choose_reading(
         if st.session_state.get("chosen reading") == (file_id, answer):
             chosen = reading
     question = "Which of these is your file?" if len(readings) > 1 else "Is this your file?"
-    title = "This is how your file is read." if is_sure else question
+    title = "This is how your file will be read." if is_sure else question
     if chosen is None and (faults := list_faults(examination)):
         show_refusal(Refused(name, faults), name, show=st.warning)
     st.markdown(

@@ -35,7 +35,6 @@ def choose_option(
     key: str,
     default: T,
     *,
-    container: Any = st,
     shared: bool = True,
     **options: Any,
 ) -> T:
@@ -47,14 +46,13 @@ def choose_option(
         names: labels by option.
         key: of the control.
         default: the option at first.
-        container: where to show it.
         shared: whether the choice is in the address. What comes out of an upload stays in the
             session, because its names do not belong in an address.
         **options: of the control.
     """
     storage = {"bind": "query-params"} if shared else {"persist_state": "session"}
     options |= storage | {"index": list(names).index(default)}
-    return _show_choice(container.selectbox, label, description, names, key, default, **options)
+    return _show_choice(st.selectbox, label, description, names, key, default, **options)
 
 
 def choose_segment(
@@ -97,7 +95,6 @@ def choose_number(
     default: Any,
     key: str,
     *,
-    container: Any = st,
     kind: str = "number_input",
     **options: Any,
 ) -> Any:
@@ -109,7 +106,6 @@ def choose_number(
         low, high: limits; None for no limit.
         default: the number at first, or None.
         key: of the control.
-        container: where to show it.
         kind: name of the widget.
         **options: of the control.
     """
@@ -123,7 +119,7 @@ def choose_number(
     current = st.session_state.get(key)
     if current is not None and not is_possible(current):
         st.session_state[key] = default  # chosen for other data
-    make = getattr(container, kind)
+    make = getattr(st, kind)
     try:
         return make(label, low, high, default, key=key, bind="query-params", **options)
     except OverflowError:  # the browser went back to an infinity, which only Streamlit may remove

@@ -324,11 +324,12 @@ def test_a_comparison_as_a_file_says_yes_and_no_and_repeats_with_the_command_tha
     assert "white-space: pre-wrap" in page
 
 
-def test_the_head_of_a_column_is_never_cut_off():
+def test_the_head_of_a_column_is_never_cut_off(monkeypatch):
     head = "proved per user: empty row"
     narrow = st.column_config.TextColumn(width=64)
     display = Mock()
-    blocks.show_table({head: ["1"]}, container=display, column_config={head: narrow})
+    monkeypatch.setattr(blocks.st, "dataframe", display.dataframe)
+    blocks.show_table({head: ["1"]}, column_config={head: narrow})
     assert display.dataframe.call_args.kwargs["column_config"][head]["width"] >= 7 * len(head)
 
 

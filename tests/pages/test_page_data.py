@@ -50,7 +50,7 @@ def wait_for_runs():
 
 
 def find_sweeps(folder):
-    return [] if folder.store is None else sweeps.list_sweeps(folder.store.parent / "sweeps")
+    return sweeps.list_sweeps(folder._folder.path / "sweeps") if folder._folder else []
 
 
 def list_headers(app):

@@ -52,9 +52,9 @@ def test_there_is_no_switch_where_it_would_do_nothing(link):
 
 @pytest.mark.slow
 def test_the_switch_has_a_place_of_its_own_in_the_address():
-    """Guarantees asks for public facts, too: how many users and items there are."""
+    """Guarantees asks for facts, too: how many users and items there are."""
     app = open_page("guarantees", **MOVIES)
-    (control,) = (group for group in app.get("button_group") if group.label == "Public facts")
+    (control,) = (group for group in app.get("button_group") if group.label.startswith("Num"))
     control.set_value("typed").run()
     for page in ("train", "data"):
         app.switch_page(f"pages/{page}.py").run()

@@ -264,8 +264,8 @@ def test_two_runs_are_compared_with_only_what_differs():
     app.select_slider(key="epsilon").set_value(10.0).run()
     run_training(app)
     assert len(list_run_cards(app)) == 2
-    assert app.checkbox(key="tick 1").value  # the second run stands beside the first by itself
-    assert app.checkbox(key="tick 2").value
+    assert app.button(key="tick 1").label == "Compared"  # the second run joins it by itself
+    assert app.button(key="tick 2").label == "Compared"
     better = next(s.value for s in app.header if " is better by " in s.value)
     assert better.startswith("Run ")
     chart = next(c for c in list_charts(app) if c.proto.alt.startswith("Run 1."))
@@ -279,8 +279,9 @@ def test_two_runs_are_compared_with_only_what_differs():
     app.switch_page("pages/data.py").run()
     app.switch_page("pages/train.py").run()
     assert not app.exception
-    assert app.checkbox(key="tick 1").value
-    app.checkbox(key="tick 1").uncheck().run()
+    assert app.button(key="tick 1").label == "Compared"
+    app.button(key="tick 1").click().run()
+    assert app.button(key="tick 1").label == "Compare"
     assert not [s for s in app.header if " is better by " in s.value]
 
 

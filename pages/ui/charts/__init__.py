@@ -169,12 +169,13 @@ class Figure:
 
     def add_line(self, x: Values, y: Values, method_style: Style, hover: str, **trace: Any) -> None:
         """Add a line with markers in the style of a method; `trace` has its other options."""
-        marker = {"marker_symbol": method_style.marker, "marker_size": 8}
         options = {
             "mode": "lines+markers",
             "line_dash": method_style.dash,
             "line_width": 2.5,
-        } | marker
+            "marker_symbol": method_style.marker,
+            "marker_size": 8,
+        }
         self.add_stroke(list(x), list(y), method_style.color, hover=hover, **options | trace)
 
     def add_stroke(self, x: Values, y: Values, color: str, **trace: Any) -> None:

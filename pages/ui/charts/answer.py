@@ -42,8 +42,12 @@ def plot_gain_share(
     for k, (x_level, name, ink, dash) in enumerate(levels):
         fig.add_stroke([x_level] * 2, [-1, 1], ink, line_dash=dash)
         # the limit has its name below, the others above
-        position = {"y": int(k < 2), "yref": "paper", "yanchor": "bottom" if k < 2 else "top"}
-        position["xanchor"] = "left" if x_level < 0.5 else "right"  # both grow into the picture
+        position = {
+            "y": int(k < 2),
+            "yref": "paper",
+            "yanchor": "bottom" if k < 2 else "top",
+            "xanchor": "left" if x_level < 0.5 else "right",  # names grow into the picture
+        }
         fig.add_annotation(text=name, x=x_level, font_color=ink, **position)
     text = f"{100 * share.value:.0f} %"
     fig.add_stroke([low, high], [0, 0], color, line_width=8)

@@ -159,6 +159,7 @@ def draw_picture(
     coin = [(["a coin flip"], [0.5] * len(columns), "dot")]
     gap = "no limit is proved" * bool(unproved)
     numbers = [0, 3, 6, 9, 13] if layout.inside else range(len(columns))
+    style = "" if usefulness is None or usefulness.certified else "open"
     return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {layout.width} {layout.height}"
 class="dpmc-picture" role="img" aria-label="{escape(alt)}">{_PICTURE_STYLE}
 {"".join(_draw_gap(x, columns[1] - columns[0], upper) for x in unproved)}
@@ -171,7 +172,7 @@ class="dpmc-picture" role="img" aria-label="{escape(alt)}">{_PICTURE_STYLE}
 {_write_title(layout, upper[0], titles[0])}{_write_title(layout, lower[0], titles[1])}
 {_write(sum(unproved[:1] + unproved[-1:]) / 2, sum(upper) / 2, gap, "middle bold")}
 <circle class="moves risk" r="7"/><text class="moves big risk"/>
-<circle class="moves method" r="7"/><text class="moves big method"/>
+<circle class="moves method {style}" r="7"/><text class="moves big method"/>
 <text class="moves end" x="{layout.right}" y="{lower[0] - 9}"/></svg>"""
 
 
@@ -342,7 +343,7 @@ _PICTURE_STYLE = """<style>
 .dpmc-picture circle.risk, .dpmc-picture text.big.risk { fill: var(--risk); }
 .dpmc-picture circle.method, .dpmc-picture path.point { fill: var(--method); }
 .dpmc-picture circle { stroke: var(--paper); stroke-width: 2; }
-.dpmc-picture path.point.open { fill: var(--paper); stroke: var(--method); stroke-width: 2; }
+.dpmc-picture .method.open { fill: var(--paper); stroke: var(--method); stroke-width: 2; }
 </style><defs><pattern id="dpmc-unproved" width="8" height="8" patternUnits="userSpaceOnUse"
 patternTransform="rotate(45)"><path d="M0 0V8" stroke="#8b9098" stroke-width="2" opacity=".5"/>
 </pattern></defs>"""

@@ -99,7 +99,7 @@ def draw_reference_lines(
     picture: CurveChart,
     ends: Interval,
     baselines: Sequence[tuple[Line, Band, Sequence[str]]],
-    ids: Sequence[str] = (),
+    ids: Sequence[str],
     **trace: Any,
 ) -> list[Tag]:
     """Draw the methods without epsilon as levels and the private baselines, and return labels.
