@@ -32,7 +32,7 @@ from pages.ui.text import escape
 
 MAX_MEGABYTES = 200
 MAX_ROWS = 5_000_000
-MAX_EXAMINED_BYTES = 5 * MEGABYTE  # of a file, which is read once for each reading
+MAX_EXAMINED_BYTES = 25 * MEGABYTE  # of a file, which is read once for each reading
 LIMITS = {"max_bytes": MAX_MEGABYTES * MEGABYTE, "max_rows": MAX_ROWS}
 GUESS = "guess"  # leaves an option to the reader
 READING = "reading"  # the job that reads an upload
@@ -124,7 +124,7 @@ def read_upload(file: UploadedFile) -> None:
     submitted_id, submitted_range = st.session_state.get("submitted", ("", {}))
     options = {**chosen, **LIMITS, **(submitted_range if submitted_id == id else {})}
     layout: datasets.Layout | None = None
-    examination = datasets.Examination(name, ())
+    examination = datasets.Examination(name, (), needs_range=True)
     error: DpmcError | None = None
     try:
         if len(content) <= MAX_EXAMINED_BYTES:
@@ -156,8 +156,8 @@ def read_upload(file: UploadedFile) -> None:
         is_range_missing = examination.needs_range and not is_chosen
         if is_range_missing:
             st.caption(
-                "Choose first which ratings were possible. Those in the file need not be all, and"
-                " its smallest and largest would reveal something about people."
+                "Choose the possible ratings first. The app does not take them from the file: its"
+                " smallest and largest rating would reveal something about people."
             )
         if st.button("Read the ratings", type="primary", disabled=is_range_missing):
             st.session_state["submitted"] = (id, ends)
