@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
     "core": (64, 136_030),
     "lab": (77, 148_069),
-    "pages": (50, 74_591),
+    "pages": (50, 74_568),
     "pages (js, css, html)": (8, 19_449),
 }
 NOT_CODE = {
