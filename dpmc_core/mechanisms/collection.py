@@ -214,9 +214,7 @@ class Collection(CollectionMechanism, Recovery):
         # report has the mean `debias_factor` times the true value.
         debias_factor = channel.debias_factor * density / reported_share
         # The second term is the variance of ratings about any low-rank matrix.
-        variance = (
-            channel.second_moment(0.0, density) / reported_share + debias_factor * self.misfit**2
-        )
+        variance = channel.noise_square(density) / reported_share + debias_factor * self.misfit**2
         pattern = Pattern.from_matrix(reported)
         values = self.decode_reports(reported.data, channel)
         rho = self.bound_residual(public, density * cells)

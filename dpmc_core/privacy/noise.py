@@ -2,7 +2,8 @@
 
 They are textbook samplers in floating point, meant for simulation: the least significant bits of
 such noise leak (Mironov, "On significance of the least significant bits for differential privacy",
-2012). Given a `SecureSource`, channels and coins sample exactly instead, and all others refuse.
+2012). Given a `SecureSource`, channels and coins sample exactly instead; its plain draws, which all
+others use, raise CannotRelease.
 """
 
 from __future__ import annotations
@@ -14,29 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.arrays import Bools, Floats, Ints, Rng
-from dpmc_core.errors import CannotRelease
 from dpmc_core.privacy.exact_noise import SecureSource
 from dpmc_core.stopping import check_cancelled
 
 # Smallest norm of a unit vector's remainder orthogonal to the published directions that counts.
 _MIN_NEW_NORM = 1e-10
-_NUMBERS_PER_BLOCK = 4_000_000  # numbers drawn, or symbols passed through a channel, at once: 32 MB
-
-
-def _refuse_secure_source(noise: str, rng: Rng) -> None:
-    """Raise CannotRelease if noise that can only be simulated is requested from a secure source."""
-    if isinstance(rng, SecureSource):
-        raise CannotRelease(f"{noise} has no exact sampler here, so it is for simulation only")
-
-
-def _draw_in_blocks(draw: Callable[[int], Floats], shape: tuple[int, ...]) -> Floats:
-    """Draw numbers a block at a time, with the same result as all at once."""
-    numbers = np.empty(math.prod(shape))
-    for start in range(0, len(numbers), _NUMBERS_PER_BLOCK):
-        check_cancelled()
-        chunk = numbers[start : start + _NUMBERS_PER_BLOCK]
-        chunk[:] = draw(len(chunk))
-    return numbers.reshape(shape)
+_SYMBOLS_PER_BLOCK = 4_000_000  # symbols passed through a channel at once: 32 MB of draws
 
 
 def draw_laplace(scale: float, shape: tuple[int, ...], rng: Rng) -> Floats:
@@ -47,8 +31,7 @@ def draw_laplace(scale: float, shape: tuple[int, ...], rng: Rng) -> Floats:
         shape: shape of the array.
         rng: draws the numbers.
     """
-    _refuse_secure_source("Laplace noise drawn apart from the value", rng)
-    return _draw_in_blocks(lambda count: rng.laplace(0.0, scale, count), shape)
+    return rng.laplace(0.0, scale, shape)
 
 
 def draw_gaussian(sigma: float, shape: tuple[int, ...], rng: Rng) -> Floats:
@@ -59,8 +42,7 @@ def draw_gaussian(sigma: float, shape: tuple[int, ...], rng: Rng) -> Floats:
         shape: shape of the array.
         rng: draws the numbers.
     """
-    _refuse_secure_source("Gaussian noise drawn apart from the value", rng)
-    return _draw_in_blocks(lambda count: rng.normal(0.0, sigma, count), shape)
+    return rng.normal(0.0, sigma, shape)
 
 
 class SymmetricGaussian:
@@ -84,7 +66,6 @@ class SymmetricGaussian:
     def __init__(
         self, private: Callable[[Floats], Floats], size: int, sigma: float, rng: Rng
     ) -> None:
-        _refuse_secure_source("Gaussian noise along directions", rng)
         self._private, self._sigma, self._rng = private, sigma, rng
         self._published = np.empty((2, 16, size))  # directions and their noisy images, as rows
         self._count = 0  # how many of the rows are filled
@@ -159,7 +140,6 @@ def draw_norm_laplace(scale: float, shape: tuple[int, ...], rng: Rng) -> Floats:
         shape: shape of the array; its last axis has length d.
         rng: draws the numbers.
     """
-    _refuse_secure_source("noise by the norm of a vector", rng)
     direction = rng.normal(size=shape)
     direction /= np.linalg.norm(direction, axis=-1, keepdims=True)
     return rng.gamma(shape[-1], scale, (*shape[:-1], 1)) * direction
@@ -202,9 +182,9 @@ def pass_channel(matrix: Floats, symbols: NDArray[np.integer], rng: Rng) -> NDAr
     tails = np.cumsum(matrix[:, ::-1], axis=1) / totals
     for a in range(len(matrix)):
         lower_ends, upper_ends = ends[a, :-1], tails[a, :-1]
-        for start in range(0, flat.size, _NUMBERS_PER_BLOCK):
+        for start in range(0, flat.size, _SYMBOLS_PER_BLOCK):
             check_cancelled()
-            chunk = slice(start, start + _NUMBERS_PER_BLOCK)
+            chunk = slice(start, start + _SYMBOLS_PER_BLOCK)
             mask = flat[chunk] == a
             uniform = rng.random(int(mask.sum()))
             draws = np.searchsorted(lower_ends, uniform, side="right")
@@ -277,7 +257,6 @@ def draw_hits(excluded: Ints, total: int, probability: float, rng: Rng) -> Ints:
     Returns:
         Array of shape (n_hits,), sorted indices.
     """
-    _refuse_secure_source("a coin for each missing cell", rng)
     n_free = total - len(excluded)
     if probability <= 0 or n_free <= 0:
         return np.empty(0, dtype=np.int64)
@@ -328,7 +307,6 @@ def draw_exponential(shape: tuple[int, ...], rng: Rng) -> Floats:
         shape: shape of the array.
         rng: draws the numbers.
     """
-    _refuse_secure_source("noise in shares", rng)
     return rng.standard_exponential(shape)
 
 
@@ -347,7 +325,6 @@ def draw_gaussian_shares(scale: float, mixing: Floats, group_sizes: Floats, rng:
     Returns:
         Array of shape (n_shares, d).
     """
-    _refuse_secure_source("noise in shares", rng)
     draws = rng.standard_normal(mixing.shape)
     return scale * np.sqrt(2 * mixing / group_sizes[:, None]) * draws
 
@@ -366,6 +343,5 @@ def draw_gamma_shares(scale: float, n_shares: Floats, length: int, rng: Rng) -> 
     Returns:
         Array of shape (n, length).
     """
-    _refuse_secure_source("noise in shares", rng)
     shape = np.broadcast_to(1 / n_shares[:, None], (len(n_shares), length))
     return scale * (rng.standard_gamma(shape) - rng.standard_gamma(shape))

@@ -150,12 +150,13 @@ COLLECTION = family_of(
      "noise.draw_hits(rated_cells, total, self.flip, rng)",
      "noise.draw_hits(rated_cells, total, 0.97 * self.flip, rng)",
      named("local", "test_modified_laplace_meets_its_law_for_every_input")),
-    ("values outside the range pass", CLIP, "is_invalid = ~(np.abs(values) <= 1)",
-     "is_invalid = np.abs(values) < 0",
+    ("values outside the range pass", CLIP, "return ~(np.abs(values) <= 1), ",
+     "return np.abs(values) < 0, ",
      named("local", "test_values_outside_the_scale_are_refused")),
     ("symbols outside the alphabet pass", CLIP,
-     "is_invalid = ~np.isin(values, np.arange(1, len(self.levels) + 1))",
-     "is_invalid = values < 0", named("local", "test_symbols_that_are_none_are_refused")),
+     "return ~np.isin(values, np.arange(1, d + 1)), ",
+     "return values < 0, ", named("local", "test_symbols_that_are_none_are_refused")),
+
     ("one draw for all rated cells", REUSED,
      "noise.draw_laplace(\n"
      "            self.scale, (int(is_reported.sum()),), rng\n"
@@ -315,9 +316,9 @@ FRANK_WOLFE = family_of(
      "return release.publish_products(exact_products, rng, mirrored=not symmetric), n, edge",
      "return exact_products, n, edge", records(_FW, "private-svd", "private-pgd")),
     ("Oja: squared norm without noise", SKIPPED,
-     "float(\n"
-     "                releases.squared_norms.publish(float(projection @ projection), rng)\n"
-     "            )", "float(projection @ projection)", records(f"{_FW}-oja")),
+     "releases.squared_norms.publish(float(projection @ projection), rng)",
+     "float(projection @ projection)", records(f"{_FW}-oja")),
+
     ("SVD: number of ratings without noise", SKIPPED,
      "float(releases.ratings.publish(n_ratings, rng))", "float(n_ratings)", records("private-svd")),
     ("a cell's epsilon for a user's", UNIT,

@@ -172,9 +172,10 @@ KERNEL = [
     ),
     *family_of(
         "kernel", "privacy/noise.py",
-        ("Laplace: published without noise", SKIPPED, "rng.laplace(0.0, scale, count)",
-         "np.zeros(count)", named("noise", "test_published_noise_is_what_the_release_states")),
-        ("Gaussian: one draw for all cells", REUSED, "rng.normal(0.0, sigma, count)",
+        ("Laplace: published without noise", SKIPPED, "rng.laplace(0.0, scale, shape)",
+         "np.zeros(shape)"
+, named("noise", "test_published_noise_is_what_the_release_states")),
+        ("Gaussian: one draw for all cells", REUSED, "rng.normal(0.0, sigma, shape)",
          "rng.normal(0.0, sigma, 1)",
          named("noise", "test_published_noise_is_what_the_release_states")),
         ("channel: one draw for all symbols", REUSED, "uniform = rng.random(int(mask.sum()))",
