@@ -107,11 +107,11 @@ class CollectionMechanism(Mechanism):
 
     def build_noise_model(self, channel: Channel) -> NoiseModel:
         """Return the noise model of the channel, from which an estimator works."""
-        from dpmc_core.solvers.noisy_reports import LaplaceNoiseModel, SymbolNoiseModel
+        from dpmc_core.solvers.noisy_reports import model_laplace_noise, model_symbol_noise
 
         if isinstance(channel, ModifiedLaplace):
-            return LaplaceNoiseModel.from_channel(channel.flip, channel.scale)
-        return SymbolNoiseModel.from_channel(
+            return model_laplace_noise(channel.flip, channel.scale)
+        return model_symbol_noise(
             channel.reported_if_missing, channel.debias_factor, np.array(channel.levels)
         )
 

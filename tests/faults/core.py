@@ -296,8 +296,11 @@ CORE = [
         ("a bit's loss has a Laplace number's chances", OTHER,
          "end_probability = 0.5 if releases.laplace else", "end_probability = 0.5 if True else",
          _PEER),
-        ("a bit counts as a Laplace number", UNIT, "if laplace and n == 1:", "if n == 1:", _EXACTLY),
-        ("many Laplace numbers count as one", OTHER, "if laplace and n == 1:", "if laplace:", _PEER),
+        ("a bit counts as a Laplace number", UNIT, "if laplace and n == 1:", "if n == 1:",
+         _EXACTLY),
+        ("many Laplace numbers count as one", OTHER, "if laplace and n == 1:", "if laplace:",
+         _PEER),
+
         ("a Gaussian beside a Laplace number is left out", OTHER,
          "if mu == 0 and len(pure) == 1:", "if len(pure) == 1:",
          named("privacy", "test_mixed_releases_cost_less_than_the_pure_and_the_gaussian_epsilon")),

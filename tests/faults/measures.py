@@ -16,8 +16,8 @@ METRICS = family_of(
     ("the first place is discounted", OTHER, "1.0 / np.log2(rank + 2.0)",
      "1.0 / np.log2(rank + 3.0)", named("metrics", "test_full_ranking_equals_brute_force")),
     ("what a user has in training is a candidate", OTHER,
-     "np.concatenate([_cell_indices(train), _cell_indices(test)])",
-     "np.concatenate([_cell_indices(test), _cell_indices(test)])",
+     "_mark_cells(train) + _mark_cells(test)", "_mark_cells(test) + _mark_cells(test)",
+
      named("metrics", "test_full_ranking_equals_brute_force")),
     ("predicted ratings beyond the range count in full", CLIP,
      "clipped = np.clip(predicted, test.public.low, test.public.high)\n    return {",

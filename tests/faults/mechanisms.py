@@ -32,15 +32,14 @@ _TRACES = "test_what_a_trace_of_signs_does_not_mark_as_raw_follows_from_the_answ
 # fmt: off
 ONE_BIT = family_of(
     "one_bit", "mechanisms/one_bit.py",
-    ("objective: scale", SCALE, "scale=self.delta_h / self.epsilon,",
-     "scale=0.97 * self.delta_h / self.epsilon,", named("one_bit", f"{_CLAIMED}[objective]")),
+    ("objective: scale", SCALE, "scale=1 / epsilon,", "scale=0.97 / epsilon,",
+     named("one_bit", f"{_CLAIMED}[objective]")),
     ("signs at less than the card's scale", SCALE,
-     "noisy_signs = releases.signs.publish(positive_labels(ratings), rng)\n"
-     "            ",
-     'noisy_signs = releases.map_releases(lambda r: __import__("dataclasses").replace(r, '
-     "scale=0.97 * r.scale)).signs.publish(positive_labels(ratings), rng)\n"
-     "            ", records("objective")),
-    ("objective-statistic: scale", SCALE, "scale=1 / self.epsilon,", "scale=0.97 / self.epsilon,",
+     "noisy_signs = self.signs.publish(positive_labels(ratings), rng)\n",
+     'noisy_signs = self.map_releases(lambda r: __import__("dataclasses").replace(r, '
+     "scale=0.97 * r.scale)).signs.publish(positive_labels(ratings), rng)\n",
+     records("objective")),
+    ("objective-statistic: scale", SCALE, "scale=1 / epsilon,", "scale=0.97 / epsilon,",
      named("one_bit", f"{_CLAIMED}[objective-statistic]")),
     ("gradient: scale", SCALE, "scale=self.n_rounds * sensitivity / self.epsilon,",
      "scale=0.97 * self.n_rounds * sensitivity / self.epsilon,",
@@ -110,11 +109,9 @@ ONE_BIT = family_of(
      "publish(positive_labels(ratings), np.random.default_rng(0)).astype(float)",
      other_seed("input-flip", "private-majority")),
     ("a raw sign goes on after its release", OTHER,
-     "reports = SignReports.from_laplace(noisy_signs, 1 / releases.signs.scale)\n"
-     "            yield from",
-     "reports = SignReports.from_laplace(positive_labels(ratings), 1 / "
-     "releases.signs.scale)\n"
-     "            yield from",
+     "SignReports.from_laplace(noisy_signs, 1 / self.signs.scale)",
+     "SignReports.from_laplace(positive_labels(ratings), 1 / self.signs.scale)",
+
      named("releases_only", "test_no_value_reaches_the_model_past_its_releases[objective]")),
     ("gradient: the objective's trace is not marked raw", OTHER,
      'published_names=("step length",)', 'published_names=("step length", "objective")',
