@@ -156,13 +156,11 @@ def shrink_covariance(products: Floats, weights: Floats, shrink: float) -> Float
     Returns:
         Array of shape (n, n), symmetric.
     """
-    check_cancelled()
     mean_product = float(products.mean())
     mean_weight = max(float(weights.mean()), _MIN_WEIGHT)
     shrunk_weights = np.maximum(weights, 0.0) + shrink * mean_weight
     check_cancelled()
     covariance = (products + shrink * mean_product) / np.maximum(shrunk_weights, _MIN_WEIGHT)
-    check_cancelled()
     return 0.5 * (covariance + covariance.T)
 
 

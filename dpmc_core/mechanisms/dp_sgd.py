@@ -119,21 +119,6 @@ class ItemParameters(NamedTuple):
         coefficients: Floats = scaled / root_ridge
         return coefficients
 
-    def build_model(self, ratings: Ratings) -> Factors:
-        """Return every user's predictions, from a regression of the user's own ratings.
-
-        Args:
-            ratings: the users' ratings.
-        """
-        residuals = ratings.values - self.mean - self.offsets[ratings.items]
-        coefficients = self.fit_users(Pattern.from_ratings(ratings), residuals)
-        coefficients[:, 0] += self.mean  # the coefficients of the feature that is 1
-        return Factors(
-            np.column_stack([coefficients, np.ones(len(coefficients))]),
-            np.column_stack([self.features, self.offsets]),
-            {"mean": np.asarray(self.mean), "ridge": np.diag(self.ridge)},
-        )
-
 
 @dataclass(frozen=True)
 class DpSgdReleases(Releases):
@@ -304,8 +289,15 @@ def _take_adam_step(
 
 
 def _build_model(ratings: Ratings, parameters: ItemParameters) -> Factors:
-    """Do what `ItemParameters.build_model` does, with the arguments in the order of `UserData`."""
-    return parameters.build_model(ratings)
+    """Return users' predictions, each from a regression of the user's own ratings."""
+    residuals = ratings.values - parameters.mean - parameters.offsets[ratings.items]
+    coefficients = parameters.fit_users(Pattern.from_ratings(ratings), residuals)
+    coefficients[:, 0] += parameters.mean  # the coefficients of the feature that is 1
+    return Factors(
+        np.column_stack([coefficients, np.ones(len(coefficients))]),
+        np.column_stack([parameters.features, parameters.offsets]),
+        {"mean": np.asarray(parameters.mean), "ridge": np.diag(parameters.ridge)},
+    )
 
 
 def sum_clipped_gradients(

@@ -230,8 +230,10 @@ def pass_missing_channel(row: Floats, rated_cells: Ints, total: int, rng: Rng) -
         Two arrays of one length: the cells with another output than 0, sorted, and these outputs.
     """
     if isinstance(rng, SecureSource):
-        ranks, symbols = rng.pass_zeros(row, total - len(rated_cells))
-        return _map_to_free_cells(ranks, rated_cells), symbols
+        zeros = np.zeros(total - len(rated_cells), dtype=np.uint8)
+        symbols = rng.pass_channel(row[None], zeros)
+        ranks = np.flatnonzero(symbols)
+        return _map_to_free_cells(ranks, rated_cells), symbols[ranks].astype(np.int64)
     other_probabilities = row[1:]
     # The sum, because 1 - row[0] would lose its digits.
     cells = draw_hits(rated_cells, total, float(other_probabilities.sum()), rng)

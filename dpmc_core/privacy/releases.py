@@ -280,10 +280,6 @@ class Additive(Release):
         """
         raise NotImplementedError
 
-    def at_scale(self, scale: float) -> Self:
-        """Return the release at a scale read off private data, which certifies nothing."""
-        return dataclasses.replace(self, scale=scale, sensitivity={})
-
     def _check_finite(self, value: ArrayLike) -> Floats:
         """Return an answer as an array of floats; raise InvalidSetting unless all are finite."""
         array = np.asarray(value, dtype=float)

@@ -181,8 +181,8 @@ FEATURES = [
     ),
     *family_of(
         "features", "ratings.py",
-        ("one rating less than the cap", CLIP, "(priority <= cutoff)[is_entry]",
-         "(priority < cutoff)[is_entry]",
+        ("one rating less than the cap", CLIP, "hash_cells(ratings, key)) < count",
+         "hash_cells(ratings, key)) < count - 1",
          named("user_level", "test_the_cap_is_drawn_by_each_users_own_randomness")),
     ),
     *family_of(
@@ -266,8 +266,9 @@ PARTITIONS = (
     + family_of(
         "partitions", "ratings.py",
         ("hashes hang on where a user is in the partition", OTHER,
-         "user_indices = users if ratings.user_positions is None else "
-         "ratings.user_positions[users]", "user_indices = users", _HELD_OUT),
+         "users = ratings.users if positions is None else positions[ratings.users]",
+         "users = ratings.users", _HELD_OUT),
+
     )
 )
 

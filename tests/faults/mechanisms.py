@@ -266,7 +266,8 @@ DPIMF = family_of(
      "clipped_factors = 1.03 * self.clip_factors(factors)",
      named("dpimf", f"{_ONE_CELL}[optimal]")),
     ("a clip read off the data certifies", CLIP,
-     "return release if self.clip is not None else release.at_scale(scale)", "return release",
+     "{CELL: sensitivity} if self.clip is not None else {}", "{CELL: sensitivity}",
+
      named("dpimf", _ONE_SOLVE)),
     ("the same noise in every round", REUSED,
      "releases.first.publish(first_order, rng)",
@@ -419,7 +420,9 @@ PER_USER = (
     )
     + family_of(
         "per_user", "ratings.py",
-        ("one rating more than the cap", CLIP, "[:, count - 1 : count]", "[:, count : count + 1]",
+        ("one rating more than the cap", CLIP, "hash_cells(ratings, key)) < count",
+         "hash_cells(ratings, key)) <= count",
+
          named("user_level", "test_the_cap_is_drawn_by_each_users_own_randomness")),
     )
 )

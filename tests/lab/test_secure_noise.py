@@ -414,10 +414,6 @@ class Deaf(SecureSource):
         self.draw_counts["channel", 0.0, 1] += symbols.size
         return np.ones_like(symbols)
 
-    def pass_zeros(self, row, count):  # noqa: ARG002
-        self.draw_counts["channel", 0.0, 1] += count
-        return np.arange(count), np.ones(count, dtype=int)
-
 
 def capture_release(id, monkeypatch, ratings):
     monkeypatch.setattr(exact_noise, "SecureSource", Deaf)
