@@ -386,7 +386,7 @@ class _SeenItems:
     @property
     def n_unseen(self) -> Ints:
         """The number of items that each user does not have, of shape (n_users,)."""
-        return self.matrix.shape[1] - np.diff(self.matrix.indptr)
+        return np.asarray(self.matrix.shape[1] - np.diff(self.matrix.indptr))
 
     def sample_unseen(
         self, users: NDArray[np.int32], count: int, rng: np.random.Generator
@@ -424,11 +424,10 @@ class _SeenItems:
         owners = np.repeat(np.arange(n_users), np.diff(indptr))
         position = np.arange(len(owners)) - indptr[owners]
         keys = owners * (n_items + 1) + (self.matrix.indices - position)
-        for rows in _split_rows(len(users), count):
-            check_cancelled()
-            user_column = users[rows].astype(np.int64)[:, None]
-            targets = user_column * (n_items + 1) + np.where(is_real[rows], ranks[rows], 0)
-            ranks[rows] += np.searchsorted(keys, targets, side="right") - indptr[user_column]
+        check_cancelled()
+        user_column = users.astype(np.int64)[:, None]
+        targets = user_column * (n_items + 1) + np.where(is_real, ranks, 0)
+        ranks += np.searchsorted(keys, targets, side="right") - indptr[user_column]
         return np.where(is_real, ranks, 0), is_real
 
 

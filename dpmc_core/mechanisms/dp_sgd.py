@@ -185,13 +185,6 @@ class DpSgd(PerUser):
             return _NO_FACTORS
         return (plan if plan.rank else _FEW_FACTORS)._replace(rank=rank)
 
-    def gradient_norms(self, public: PublicFacts) -> Floats:
-        """Return the clips of the offset, factor and mean parts, shape (3,), in rating points."""
-        share = self.plan_factors(public).share
-        shares = np.array([1 - share - _MEAN_SHARE, share, _MEAN_SHARE])
-        norms: Floats = np.sqrt(shares) * self.clip * public.width
-        return norms
-
     def guarantee(self, public: PublicFacts) -> Guarantee[DpSgdReleases]:
         """Return the guarantee: the sums of clipped gradients, in each step."""
         clip = self.clip * public.width
@@ -224,8 +217,10 @@ class DpSgd(PerUser):
         public = ratings.public
         plan = self.plan_factors(public)
         release = self.guarantee(public).releases.gradients
-        norms = self.gradient_norms(public)
         n, r, width = public.items, plan.rank, public.width
+        # The clips of the parts for offsets, factors and the mean, in rating points.
+        shares = np.array([1 - plan.share - _MEAN_SHARE, plan.share, _MEAN_SHARE])
+        norms = np.sqrt(shares) * self.clip * width
         factors = draw_random_factors(n, r, rng, _START_STD * width / math.sqrt(max(r, 1)))
         vector = np.append(np.column_stack([np.zeros(n), factors]), public.middle)
         average = vector

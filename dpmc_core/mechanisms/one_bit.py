@@ -45,7 +45,6 @@ from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.one_bit import (
     Completion,
     LossFunction,
-    NuclearBall,
     SignReports,
     build_feasible_set,
     flipped_likelihood_loss,
@@ -664,15 +663,10 @@ class Output(OneBit, Completion):
         )
         return self.pure_guarantee(public, NoisyMatrix(matrix), caveats)
 
-    def build_solver_feasible_set(self, ratings: Ratings, rng: Rng) -> NuclearBall:
-        """Return the feasible set of the solver.
-
-        Args:
-            ratings: the observed entries.
-            rng: draws where the search for singular vectors starts.
-        """
-        bound = self.bound if self.within is OutputBound.SOLVER else None
-        return build_feasible_set(ratings, self.radius, bound, rng)
+    @property
+    def solver_bound(self) -> float | None:
+        """The largest |score| in the feasible set of the solver; None where scores are clipped."""
+        return self.bound if self.within is OutputBound.SOLVER else None
 
     def solve_without_noise(self, ratings: Ratings) -> Rounds:
         """Yield the rounds of the solve without noise, which are the same for every epsilon.

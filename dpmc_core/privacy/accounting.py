@@ -448,21 +448,19 @@ class _DiscreteLoss(NamedTuple):
         end = releases.epsilon
         low, high = math.floor(-end / step), math.ceil(end / step)
         edges: Floats = step * np.arange(low, high + 1.0)
-        # Of the mass between each two grid points: its probability p with the change, and q without
-        # it times e^(loss of the point below).
-        p, q = np.zeros((2, high - low))
-        if releases.laplace:
-            p, q = _laplace_masses(np.clip(edges, -end, end), edges[:-1], end)
         # Single points at both ends: the two outputs of a randomised response, or the numbers
         # beyond both means, where the likelihood ratio of Laplace noise is constant.
+        p, q = np.zeros((2, high - low))
         end_probability = 0.5 if releases.laplace else 1 / (1 + math.exp(-end))
         for loss, mass in ((end, end_probability), (-end, end_probability * math.exp(-end))):
             k = min(math.floor(loss / step) - low, len(p) - 1)
             p[k] += mass
             q[k] += mass * math.exp(edges[k] - loss)  # e^-loss as likely without the change
-        # The upper share keeps the probability without the change: (p - upper) + upper e^-step = q.
-        upper = np.clip((p - q) / -math.expm1(-step), 0.0, p)
-        return cls(releases.times, low, np.append(p - upper, 0.0) + np.append(0.0, upper))
+        masses = _split_mass(p, q, step)
+        if releases.laplace:
+            clipped_edges = np.clip(edges, -end, end)
+            masses += _split_mass(*_laplace_masses(clipped_edges, edges[:-1], end), step)
+        return cls(releases.times, low, masses)
 
     def tilt(self, t: float) -> tuple[_DiscreteLoss, float]:
         """Weight the masses by exp(t multiple), and normalise them.
@@ -583,6 +581,25 @@ class _GridLoss:
         )
 
 
+def _split_mass(p: Floats, q: Floats, step: float) -> Floats:
+    """Split the mass between each two grid points between both.
+
+    The upper share u keeps the probability without the change: (p - u) + u e^-step = q.
+
+    Args:
+        p: array of shape (n,), the probability of each mass with the change.
+        q: array of shape (n,), its probability without the change, times e^(loss of the point
+            below).
+        step: the distance of grid points.
+
+    Returns:
+        Array of shape (n + 1,), the masses at the grid points.
+    """
+    upper = np.clip((p - q) / -math.expm1(-step), 0.0, p)
+    masses: Floats = np.append(p - upper, 0.0) + np.append(0.0, upper)
+    return masses
+
+
 def _laplace_masses(inside: Floats, edges: Floats, s: float) -> tuple[Floats, Floats]:
     """Return the masses between grid points of one Laplace number that moves by s scales.
 
@@ -597,8 +614,7 @@ def _laplace_masses(inside: Floats, edges: Floats, s: float) -> tuple[Floats, Fl
         s: the sensitivity in noise scales.
 
     Returns:
-        The probability of each mass with the change, and without it times e^(loss of the point
-        below), both of shape (n,).
+        The arrays p and q that `_split_mass` takes, both of shape (n,).
     """
     low, high = inside[:-1], inside[1:]
     # Integrals of the density of the loss t, e^((t - s)/2) / 4 with and e^(-(t + s)/2) / 4 without

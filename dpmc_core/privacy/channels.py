@@ -25,6 +25,7 @@ from dpmc_core.stopping import check_cancelled
 _MAX_EXPONENT = 700.0  # its exponential is still finite
 _BITS_PER_BLOCK = 262_144  # bits drawn at once, which fit into the cache
 _REPORTS_PER_BLOCK = 1_400_000  # approximate number of reports drawn at once, in about 100 MB
+_CELLS_PER_BLOCK = 500_000_000  # cells of a block: an exact sampler draws for each of them
 
 
 def _to_dense_symbols(rows: Any) -> Ints:
@@ -240,7 +241,8 @@ class LocalChannel(Channel):
         self._check_shape(rows)  # type: ignore[arg-type]  # it has the shape and ndim of an array
         users, items = rows.shape
         expected = self.reported_if_missing * users * items + self.reported_if_rated * rows.nnz
-        step = max(1, int(_REPORTS_PER_BLOCK * users / max(expected, 1.0)))
+        step = int(_REPORTS_PER_BLOCK * users / max(expected, 1.0))
+        step = max(1, min(step, _CELLS_PER_BLOCK // items))
         blocks = []
         for start in range(0, users, step):
             check_cancelled()

@@ -20,7 +20,6 @@ from dpmc_core.stopping import check_cancelled
 
 # Smallest norm of a unit vector's remainder orthogonal to the published directions that counts.
 _MIN_NEW_NORM = 1e-10
-_SYMBOLS_PER_BLOCK = 4_000_000  # symbols passed through a channel at once: 32 MB of draws
 
 
 def draw_laplace(scale: float, shape: tuple[int, ...], rng: Rng) -> Floats:
@@ -152,8 +151,7 @@ _END_WIDTH = 2.0**-40  # distance from an end of [0, 1) at which they get furthe
 def pass_channel(matrix: Floats, symbols: NDArray[np.integer], rng: Rng) -> NDArray[np.integer]:
     """Pass each symbol a through the channel matrix[a, o] = P(output o | input a).
 
-    Symbols are sampled by inverse transform, one row of the matrix and one block of symbols at a
-    time; the output has the integer type of the input, so memory stays that of `symbols`. Draws
+    Symbols are sampled by inverse transform, one row of the matrix at a time. Draws
     near 0 or 1 get further digits, counted from their own end: otherwise a probability far below
     2^-53 (a flip at epsilon = 40) would be 0, and the output would reveal its input. For that, rare
     outputs must stand at the ends of a row, as they do beside a single likely one. Bits given as
@@ -171,8 +169,7 @@ def pass_channel(matrix: Floats, symbols: NDArray[np.integer], rng: Rng) -> NDAr
         return rng.pass_channel(matrix, symbols)
     if symbols.dtype == np.uint8 and matrix.shape == (2, 2) and matrix[0, 1] == matrix[1, 0]:
         return symbols ^ _draw_flips(matrix[0, 1], symbols.size, rng).reshape(symbols.shape)
-    flat = symbols.reshape(-1)
-    out = np.empty(symbols.size, dtype=symbols.dtype)
+    out = np.empty_like(symbols)
     totals = matrix.sum(axis=1, keepdims=True)
     # Output o is drawn by a uniform number between the ends of o - 1 and o. A last end of 1 - 1e-16
     # would leave room for an impossible output.
@@ -182,24 +179,20 @@ def pass_channel(matrix: Floats, symbols: NDArray[np.integer], rng: Rng) -> NDAr
     tails = np.cumsum(matrix[:, ::-1], axis=1) / totals
     for a in range(len(matrix)):
         lower_ends, upper_ends = ends[a, :-1], tails[a, :-1]
-        for start in range(0, flat.size, _SYMBOLS_PER_BLOCK):
-            check_cancelled()
-            chunk = slice(start, start + _SYMBOLS_PER_BLOCK)
-            mask = flat[chunk] == a
-            uniform = rng.random(int(mask.sum()))
-            draws = np.searchsorted(lower_ends, uniform, side="right")
-            low, high = uniform < _END_WIDTH, uniform >= 1 - _END_WIDTH
-            if low.any() or high.any():
-                # Digits beyond the generator's resolution: e^-Exp(1) is uniform in 0..1. They
-                # are added to the distance from 0, or to the distance from 1.
-                digits = _UNIFORM_STEP * np.exp(-rng.standard_exponential(len(uniform)))
-                from_zero, from_one = uniform + digits, (1 - uniform - _UNIFORM_STEP) + digits
-                draws[low] = np.searchsorted(lower_ends, from_zero[low], side="right")
-                draws[high] = len(upper_ends) - np.searchsorted(
-                    upper_ends, from_one[high], side="left"
-                )
-            out[chunk][mask] = draws
-    return out.reshape(symbols.shape)
+        check_cancelled()
+        mask = symbols == a
+        uniform = rng.random(int(mask.sum()))
+        draws = np.searchsorted(lower_ends, uniform, side="right")
+        low, high = uniform < _END_WIDTH, uniform >= 1 - _END_WIDTH
+        if low.any() or high.any():
+            # Digits beyond the generator's resolution: e^-Exp(1) is uniform in 0..1. They are added
+            # to the distance from 0, or to the distance from 1.
+            digits = _UNIFORM_STEP * np.exp(-rng.standard_exponential(len(uniform)))
+            from_zero, from_one = uniform + digits, (1 - uniform - _UNIFORM_STEP) + digits
+            draws[low] = np.searchsorted(lower_ends, from_zero[low], side="right")
+            draws[high] = len(upper_ends) - np.searchsorted(upper_ends, from_one[high], side="left")
+        out[mask] = draws
+    return out
 
 
 def _draw_flips(probability: float, count: int, rng: Rng) -> Bools:

@@ -360,7 +360,7 @@ class Laplace(Additive):
         Args:
             x: array of any shape, in the unit of the answer.
         """
-        return np.asarray(np.exp(-np.abs(np.divide(x, self.scale))) / (2 * self.scale))
+        return np.asarray(np.exp(self.log_likelihood(x, 0.0)) / (2 * self.scale))
 
     def _draw_noise(self, shape: tuple[int, ...], rng: Rng) -> Floats:
         return noise.draw_laplace(self.scale, shape, rng)
@@ -469,7 +469,7 @@ class Gaussian(Additive):
         Args:
             x: array of any shape, in the unit of the answer.
         """
-        unnormalised = np.exp(-0.5 * np.square(np.divide(x, self.scale)))
+        unnormalised = np.exp(self.log_likelihood(x, 0.0))
         return np.asarray(unnormalised / (self.scale * math.sqrt(2 * math.pi)))
 
     def publish_products(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dpmc_core.arrays import Floats, Sparse
 from dpmc_core.model import Step, Steps
@@ -61,8 +61,6 @@ class EffectsAndTaste(NamedTuple):
         left: shape (m, r), the factors of users.
         right: shape (n, r), the factors of items.
         noise: s2, the noise variance of a cell, averaged over cells.
-        taste: shape (r,), for each direction the prior variance of a user's factor times that of an
-            item's.
         final: whether this is the last round.
     """
 
@@ -71,7 +69,6 @@ class EffectsAndTaste(NamedTuple):
     left: Floats
     right: Floats
     noise: float
-    taste: Floats
     final: bool
 
     def predict(self, pattern: Pattern) -> Floats:
@@ -115,8 +112,11 @@ def fit_effects_and_taste(
     m, n = pattern.shape
     counts = np.diff(pattern.indptr).astype(float)
     squares = np.bincount(pattern.users, weights=w * values**2, minlength=m)
-    min_s2 = max(min_noise, _TINY)
-    s2 = noise if noise is not None else max(float(squares.sum()) / max(len(w), 1), min_s2)
+
+    def average_errors(squared_errors: Floats) -> float:
+        return max(float(squared_errors.sum()) / max(len(w), 1), min_noise, _TINY)
+
+    s2 = average_errors(squares) if noise is None else noise
     # The posteriors have no factors yet, and their effects are exactly zero.
     users, items = (
         _SidePosterior(
@@ -135,7 +135,7 @@ def fit_effects_and_taste(
         errors = squares + users.update(*by_user, items)
         if noise is None:
             errors -= 2 * (by_user[1] @ items.mean[:, -1]) - by_user[0] @ items.second[:, -1, -1]
-            s2 = max(float(errors.sum()) / max(len(w), 1), min_s2)
+            s2 = average_errors(errors)
             users.precision = np.full(m, 1 / s2)
             if noise_by_user:
                 users.precision = _estimate_user_precisions(errors, counts, s2)
@@ -155,9 +155,8 @@ def fit_effects_and_taste(
         update_both_sides()
         change = float(np.linalg.norm(users.mean - previous_mean))
         final = not n_left or change <= _TOLERANCE * float(np.linalg.norm(users.mean))
-        left, right, taste = users.mean, items.mean, users.variance[:-1] * items.variance[:-1]
-        arrays = left[:, -1], right[:, -1], left[:, :-1], right[:, :-1]
-        yield EffectsAndTaste(*arrays, s2, taste, final)
+        left, right = users.mean, items.mean
+        yield EffectsAndTaste(left[:, -1], right[:, -1], left[:, :-1], right[:, :-1], s2, final)
         if final:
             return
 
@@ -498,12 +497,13 @@ class UserItemEffects(NamedTuple):
                 check_cancelled()
                 has_entries = counts[axis] > 0
                 count = counts[axis][has_entries]
-                sums = np.bincount(
-                    sides[axis], values - mean[other_axis][sides[other_axis]], len(has_entries)
-                )[has_entries]
-                sum_variance = np.bincount(
-                    sides[axis], posterior_variance[other_axis][sides[other_axis]], len(has_entries)
-                )[has_entries]
+                sums, sum_variance = (
+                    np.bincount(sides[axis], entry_values, len(has_entries))[has_entries]
+                    for entry_values in (
+                        values - mean[other_axis][sides[other_axis]],
+                        posterior_variance[other_axis][sides[other_axis]],
+                    )
+                )
                 y, v = sums / count, (noise + sum_variance / count) / count
                 variance[axis] = _estimate_prior_variance(y, v)
                 mean[axis][has_entries], posterior_variance[axis][has_entries] = update_normal(
@@ -586,7 +586,7 @@ def complete_signs(pattern: Pattern, reports: SignReports, *, raw: bool = False)
         model = factors_with_offsets(*sides, mean + posterior.user, posterior.item)
         trace = {
             "share of the pattern": share,
-            "directions of taste": float(len(posterior.taste)),
+            "directions of taste": float(posterior.left.shape[1]),
             "noise variance": float(posterior.noise),
         }
         published_names = () if raw else trace
@@ -1039,7 +1039,12 @@ def estimate_from_reports(reported: Sparse, noise_model: NoiseModel, public: Pub
     del reports
 
     def build_step(
-        index: int, user: ArrayLike, item: ArrayLike, left: Floats, right: Floats, final: bool
+        index: int,
+        user: Floats | float,
+        item: Floats | float,
+        left: Floats,
+        right: Floats,
+        final: bool,
     ) -> Step:
         half = public.half_width
         offsets = public.middle + half * (a + user), half * (b + item)

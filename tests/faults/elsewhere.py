@@ -13,8 +13,8 @@ ELSEWHERE = [
     *family_of(
         "elsewhere", "metrics.py",
         ("rated items count as unseen", OTHER,
-         "return self.matrix.shape[1] - np.diff(self.matrix.indptr)",
-         "return np.full(*self.matrix.shape)",
+         "np.asarray(self.matrix.shape[1] - np.diff(self.matrix.indptr))",
+         "np.full(*self.matrix.shape)",
 
          named("metrics", "test_factors_and_their_matrix_rank_alike")),
         ("a difference of zero is written out", OTHER, "if float(size) == 0:", "if value == 0:",
