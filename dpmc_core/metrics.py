@@ -364,9 +364,8 @@ def _check_candidates(n_candidates: NDArray[np.integer], k: int) -> None:
     if max_candidates < k:
         raise BadRatings(
             f"at most {max_candidates} items are there to rank a held-out one against, and among"
-            f" {k}"
-            f" candidates or fewer every model hits: hr@{k} needs users with at least {k} items"
-            " that they have in neither training nor test ratings"
+            f" {k} candidates or fewer every model hits: hr@{k} needs users with at least {k}"
+            " items that they have in neither training nor test ratings"
         )
 
 

@@ -321,8 +321,7 @@ class Ratings(UserData):
                 raise BadRatings(
                     f"{len(duplicates)} user-item pairs appear more than once, first user"
                     f" {user_array[duplicates[0]]} with item {item_array[duplicates[0]]} (counted"
-                    " from 0):"
-                    " keep one rating per pair"
+                    " from 0): keep one rating per pair"
                 )
             time_array = None if time_array is None else time_array[order]
         return cls(

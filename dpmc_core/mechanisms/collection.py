@@ -243,8 +243,7 @@ class LaplaceCollection(Collection):
             return None
         return (
             f"nobody is trusted, and below epsilon {_RESPONSE_MIN_EPSILON:g} noisy ratings tell a"
-            " little more than"
-            " rounded ones"
+            " little more than rounded ones"
         )
 
     def channel(self, public: PublicFacts) -> ModifiedLaplace:

@@ -385,8 +385,7 @@ class Dpimf(Mechanism):
             "Q is items, S the c items that the user chose;"
             f" u = ({weight!r} Q_S' Q_S + {alpha!r} Q' Q + {self.regularisation!r} (c +"
             f" {alpha!r} ({n_penalised})) I)^-1 times the sum of the rows of Q_S; the score of"
-            " item j is"
-            " Q_j u",
+            " item j is Q_j u",
             (self.rank,),
         )
 
@@ -436,8 +435,7 @@ class Complementary(Dpimf):
     published_settings = PublishedSettings(
         {**Dpimf.published_settings.settings, "beta1": 0.1, "beta2": 0.8, "beta3": 0.1},
         f"{_PUBLISHED_NOTE}; alpha, {_ALPHA:g}, is printed for figure 5 only, the split of the"
-        " budget for"
-        " its noise only",
+        " budget for its noise only",
     )
     alpha: float = inherit_setting(Strawman, "alpha")
     beta1: float = setting(0.8, "share of the first-order term", above=0, at_most=1)

@@ -1005,7 +1005,7 @@ class PrivatePgd(EffectsFirst):
         steps = [self.schedule.step(t, self.step) for t in range(1, self.rounds + 1)]
         _, clipped_users = self.clip_residual_rows(ratings, releases, rng)
         rows, scales = clipped_users.local_data
-        descent_rounds: list[DescentRound] = []
+        bases, ratios = [], []  # of all rounds, which users need for their own rows: see `own_side`
 
         def project(*iterate: Any) -> tuple[Floats, Floats]:
             exact_products = low_rank_gram_products(*iterate)
@@ -1031,14 +1031,10 @@ class PrivatePgd(EffectsFirst):
         for descent in iterate_projected_gradient(
             rows.entries, rows.values, steps, project, row_clip
         ):
-            descent_rounds.append(descent)
+            bases.append(scatter_rows(descent.factors.right, rows.columns, public.items))
+            ratios.append(descent.ratios)
             user_arrays: dict[str, Any] = {}
-            if descent.t == self.rounds:  # what users need for their own rows, see `own_side`
-                bases = [
-                    scatter_rows(finished.factors.right, rows.columns, public.items)
-                    for finished in descent_rounds
-                ]
-                ratios = [finished.ratios for finished in descent_rounds]
+            if descent.t == self.rounds:
                 user_arrays = {
                     "row_norm": row_clip,
                     "steps": steps,
@@ -1046,8 +1042,10 @@ class PrivatePgd(EffectsFirst):
                     "ratios": np.concatenate(ratios),
                     "ends": np.cumsum([*map(len, ratios)]),
                 }
-            clip_trace = {"rows clipped": float((scales < 1).sum())}
-            clip_trace["completed rows clipped"] = float(descent.n_clipped)
+            clip_trace = {
+                "rows clipped": float((scales < 1).sum()),
+                "completed rows clipped": float(descent.n_clipped),
+            }
             model = rows.build_model(descent.factors, **user_arrays)
             yield Step.from_trace(
                 descent.t, self.rounds, model, descent.trace | clip_trace, published_names=("rank",)

@@ -175,9 +175,7 @@ def gaussian_log_delta(epsilon: float, mu: float) -> float:
             float(scipy.special.ndtr(-u))
             - math.exp(epsilon + float(scipy.special.log_ndtr(-u - mu)))
         )
-    # The plain difference, where it is accurate, is what `_mills_gap` returns, without its arrays.
-    is_accurate = mu > 0.01 and u <= 1e4
-    gap = float(_mills(u) - _mills(u + mu) if is_accurate else _mills_gap(np.array(u), mu))
+    gap = float(_mills_gap(np.array(u), mu))
     return -0.5 * u * u - 0.5 * math.log(2 * math.pi) + math.log(gap) if gap > 0 else -math.inf
 
 

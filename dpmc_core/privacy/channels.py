@@ -147,7 +147,6 @@ class RandomizedResponse(MatrixChannel):
                 f"symbols of '{self.query}'", f"integers 0..{inputs - 1}", array[is_invalid].flat[0]
             )
         self._check_shape(symbols)
-        check_cancelled()
         return self._record(symbols, self._randomise(symbols, rng))
 
     def publish_rows(self, rows: Sparse, rng: Rng) -> NDArray[np.uint8]:

@@ -295,8 +295,7 @@ def quantise_probabilities(row: Floats) -> Uint64s:
         smallest = float(row[row > 0].min())
         raise CannotRelease(
             f"the channel has an output of chance {smallest:.2g}, and below"
-            f" {_MIN_PROBABILITY:.2g} it cannot"
-            " be sampled exactly: take a smaller epsilon"
+            f" {_MIN_PROBABILITY:.2g} it cannot be sampled exactly: take a smaller epsilon"
         )
     # The products are exact: a power of two only shifts.
     integers = [round(float(p) * 2**_PROBABILITY_BITS) for p in row]

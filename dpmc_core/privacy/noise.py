@@ -295,16 +295,6 @@ def flip_coins(weights: Floats, rng: Rng) -> Bools:
     return rng.random(len(weights)) * weights < 1.0
 
 
-def draw_exponential(shape: tuple[int, ...], rng: Rng) -> Floats:
-    """Draw independent Exp(1) numbers, the mixing variables of `draw_gaussian_shares`.
-
-    Args:
-        shape: shape of the array.
-        rng: draws the numbers.
-    """
-    return rng.standard_exponential(shape)
-
-
 def draw_gaussian_shares(scale: float, mixing: Floats, group_sizes: Floats, rng: Rng) -> Floats:
     """Draw shares scale sqrt(2 H) C with C ~ N(0, 1/k).
 

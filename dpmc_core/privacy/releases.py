@@ -250,9 +250,7 @@ class Additive(Release):
             published = self._add_exact_noise(sampled, rng)
         else:
             published = sampled + self._draw_noise(sampled.shape, rng)
-        answer = self._record(array, published)
-        check_cancelled()
-        return answer
+        return self._record(array, published)
 
     def distance(self, first: ArrayLike, second: ArrayLike) -> float:
         """Return the distance of two answers in the norm in which `sensitivity` is stated.

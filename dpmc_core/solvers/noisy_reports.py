@@ -113,7 +113,7 @@ def fit_effects_and_taste(
     counts = np.diff(pattern.indptr).astype(float)
     squares = np.bincount(pattern.users, weights=w * values**2, minlength=m)
 
-    def average_errors(squared_errors: Floats) -> float:
+    def average_errors(squared_errors: NDArray[Any]) -> float:
         return max(float(squared_errors.sum()) / max(len(w), 1), min_noise, _TINY)
 
     s2 = average_errors(squares) if noise is None else noise
@@ -427,10 +427,9 @@ class PatternFeatures(NamedTuple):
         pairs = np.triu_indices(q)
         ones = pattern.build_matrix(np.ones(len(values)))
         squares = ones @ (self.item[:, pairs[0]] * self.item[:, pairs[1]])
+        products = [self.user.T @ (square[:, None] * self.user) for square in squares.T]
         gram = np.empty((p, p, q, q))
-        for k, (a, b) in enumerate(zip(*pairs, strict=True)):
-            check_cancelled()
-            gram[:, :, a, b] = gram[:, :, b, a] = self.user.T @ (squares[:, [k]] * self.user)
+        gram[:, :, *pairs] = gram[:, :, *pairs[::-1]] = np.stack(products, axis=-1)
         gram = gram.transpose(0, 2, 1, 3).reshape(p * q, p * q) / noise
         moments = (self.user.T @ (pattern.build_matrix(values) @ self.item)).ravel() / noise
         # The kind of a column: 0 the constant, 1 the log count, 2 a singular vector.
@@ -814,26 +813,6 @@ class _ScoredReports:
         for rows, k, cells in self.cells.iter_chunks(BLOCK):
             yield rows, cells, self.noise_model.score_reports(self.data[k])
 
-    def sum_by_side(self) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
-        """Return (numbers of reports, sums of scores) of the users, and the same of the items."""
-        users, items = (np.zeros(size) for size in self.cells.shape)
-        for rows, cells, scores in self.iter_blocks():
-            users[rows] = row_sums(cells, scores)
-            items += np.bincount(cells.items, scores, len(items))
-        return (self.cells.counts.astype(float), users), (item_sums(self.cells), items)
-
-    def sum_item_values(self, values: Floats) -> Floats:
-        """Sum the items' values over each user's reports.
-
-        Args:
-            values: shape (n,).
-
-        Returns:
-            Array of shape (m,).
-        """
-        blocks = self.cells.iter_chunks(BLOCK)
-        return np.concatenate([row_sums(cells, values[cells.items]) for *_, cells in blocks])
-
 
 @dataclass(frozen=True, eq=False)
 class _SideTotals:
@@ -1023,16 +1002,22 @@ def estimate_from_reports(reported: Sparse, noise_model: NoiseModel, public: Pub
     m, n = public.shape
     reports = _ScoredReports(reported, noise_model)
     del reported  # so that the reports can be freed before the fit of factors needs memory
-    by_user, by_item = reports.sum_by_side()
+    user_counts, item_counts = reports.cells.counts.astype(float), item_sums(reports.cells)
+    user_scores, item_scores = np.zeros(m), np.zeros(n)
+    for rows, cells, scores in reports.iter_blocks():
+        user_scores[rows] = row_sums(cells, scores)
+        item_scores += np.bincount(cells.items, scores, n)
     mean = estimate_mean_rating(
-        float(by_user[0].sum()), float(by_user[1].sum()), m * n, noise_model
+        float(user_counts.sum()), float(user_scores.sum()), m * n, noise_model
     )
-    users = _SideTotals.from_reports(*by_user, n, noise_model, mean)
-    items = _SideTotals.from_reports(*by_item, m, noise_model, mean)
+    users = _SideTotals.from_reports(user_counts, user_scores, n, noise_model, mean)
+    items = _SideTotals.from_reports(item_counts, item_scores, m, noise_model, mean)
     a = np.zeros(m)
     for _ in range(3):  # the effects of items and of users in turn
         b = items.estimate_effects(users, a, item_sums(reports.cells, row_factors=a))
-        a = users.estimate_effects(items, b, reports.sum_item_values(b))
+        blocks = reports.cells.iter_chunks(BLOCK)
+        b_sums = np.concatenate([row_sums(cells, b[cells.items]) for *_, cells in blocks])
+        a = users.estimate_effects(items, b, b_sums)
     a += mean.rating
     scale = mean.n_ratings / max(float(users.counts.sum() * items.counts.sum()), _MIN_VALUE)
     pattern, y, w = _compute_residual_scores(reports, scale * users.counts, items.counts, a, b)

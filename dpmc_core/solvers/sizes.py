@@ -115,8 +115,7 @@ def check_noise_size(rank: int, n_profiles: int, values_per_profile: int) -> Non
         raise InvalidSetting(
             "rank",
             f"small enough that the noise of a round, {n_profiles:,} profiles x"
-            f" {values_per_profile:,}, stays"
-            f" below {_MAX_NOISE_VALUES:,} numbers",
+            f" {values_per_profile:,}, stays below {_MAX_NOISE_VALUES:,} numbers",
             rank,
         )
 

@@ -54,7 +54,7 @@ EXPERIMENT = family_of(
      'f"evaluate {mechanism.id} on {problem.test.fingerprint}"',
      named("experiment", "test_all_methods_are_ranked_among_the_same_candidates")),
     ("a run that was cut short is told as whole", OTHER,
-     "return model, tuple(trace), not complete", "return model, tuple(trace), False",
+     "stopped = not complete", "stopped = False",
      named("experiment", "test_a_run_can_be_stopped_and_keeps_what_is_publishable")),
     ("measured on what it learnt from", OTHER, "problem.evaluate(mechanism.task, model, rng)",
      "replace(problem, test=problem.train).evaluate(mechanism.task, model, rng)",
