@@ -247,7 +247,7 @@ class NeighbourModel:
 
     def predict(self, users: ArrayLike, items: ArrayLike) -> Floats:
         """Return the predicted ratings of (user, item) pairs, whose indices broadcast together."""
-        u, j = np.broadcast_arrays(np.asarray(users), np.asarray(items))
+        u, j = np.broadcast_arrays(users, items)
         neighbour_mean = self.weighted_sums.predict(u, j) / (self.weight_sums.predict(u, j) + 1.0)
         predictions: Floats = self.user_means[u] + self.item_means[j] + neighbour_mean
         return predictions

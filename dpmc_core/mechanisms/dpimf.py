@@ -369,8 +369,7 @@ class Dpimf(Mechanism):
         counts = np.diff(columns.indptr).astype(np.int64)
         weighted_counts = self.loss.ridge(counts, columns.shape[1]) / self.regularisation
         ridge = self.regularisation * releases.ridge.publish(weighted_counts, rng)
-        diagonal = np.arange(self.rank)
-        moments[:, diagonal, diagonal] += ridge[:, None]
+        moments += ridge[:, None, None] * np.eye(self.rank)
         return minimise_in_ball(moments, linear, self.radius)
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:  # noqa: ARG002

@@ -66,8 +66,7 @@ class SymmetricGaussian:
         self, private: Callable[[Floats], Floats], size: int, sigma: float, rng: Rng
     ) -> None:
         self._private, self._sigma, self._rng = private, sigma, rng
-        self._published = np.empty((2, 16, size))  # directions and their noisy images, as rows
-        self._count = 0  # how many of the rows are filled
+        self._directions, self._images = np.empty((2, 0, size))  # as rows, those published
 
     def multiply(self, block: Floats) -> Floats:
         """Return the noisy matrix times a block of columns.
@@ -78,39 +77,30 @@ class SymmetricGaussian:
         Returns:
             Array of shape (size, b).
         """
-        start = stop = self._count
+        n_published = len(self._images)
         for column in block.T:
-            stop += self._add_direction(column, stop)
-        if stop > start:
-            for image in self._private(self._published[0, start:stop].T).T:
+            self._add_direction(column)
+        if len(self._directions) > n_published:
+            for image in self._private(self._directions[n_published:].T).T:
                 self._publish_image(image)
-        directions, images = self._published[:, :stop]
-        product: Floats = images.T @ (directions @ block)
+        product: Floats = self._images.T @ (self._directions @ block)
         return product
 
-    def _add_direction(self, column: Floats, count: int) -> bool:
-        """Store the part of a column that is orthogonal to the first `count` directions.
+    def _add_direction(self, column: Floats) -> None:
+        """Store the part of a column that is orthogonal to the directions, unless it is too short.
 
         Args:
             column: array of shape (size,).
-            count: how many directions are stored, published or not.
-
-        Returns:
-            Whether there is such a part; if not, nothing is stored.
         """
-        directions = self._published[0, :count]
+        directions = self._directions
         q = column / max(float(np.linalg.norm(column)), np.finfo(float).tiny)
         for _ in range(2):  # once leaves rounding errors along the directions
             q = q - directions.T @ (directions @ q)
             residual_norm = float(np.linalg.norm(q))
             if residual_norm < _MIN_NEW_NORM:
-                return False
+                return
             q /= residual_norm
-        if count == self._published.shape[1]:
-            grown = np.concatenate([self._published, np.empty_like(self._published)], axis=1)
-            self._published = grown
-        self._published[0, count] = q
-        return True
+        self._directions = np.vstack([directions, q])
 
     def _publish_image(self, private: Floats) -> None:
         """Publish the noisy image of the next direction.
@@ -118,15 +108,15 @@ class SymmetricGaussian:
         Args:
             private: array of shape (size,), the private matrix times the direction.
         """
-        directions, images = self._published[:, : self._count]
-        q = self._published[0, self._count]
+        n_published = len(self._images)
+        directions, q = self._directions[:n_published], self._directions[n_published]
         noisy_image = self._rng.normal(0.0, self._sigma / math.sqrt(2), len(q))
         # Noise along q has twice the variance; along published directions symmetry decides.
         noisy_image += (math.sqrt(2) - 1) * float(q @ noisy_image) * q
         noisy_image += private
         noisy_image -= directions.T @ (directions @ noisy_image)
-        self._published[1, self._count] = directions.T @ (images @ q) + noisy_image
-        self._count += 1
+        image = directions.T @ (self._images @ q) + noisy_image
+        self._images = np.vstack([self._images, image])
 
 
 def draw_norm_laplace(scale: float, shape: tuple[int, ...], rng: Rng) -> Floats:

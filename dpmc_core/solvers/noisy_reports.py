@@ -230,13 +230,11 @@ class _SidePosterior:
         fb[:, -1] = other.mean[:, -1]
         other_precisions = other.precision[:, None]
         check_cancelled()
-        sums = np.asarray(w @ (other_precisions * np.hstack([ff[:, upper[0], upper[1]], fb])))
+        sums = np.asarray(w @ (other_precisions * np.hstack([ff[:, *upper], fb])))
         data = np.empty((k, size, size))
-        data[:, upper[0], upper[1]] = data[:, upper[1], upper[0]] = sums[:, :-size]
+        data[:, *upper] = data[:, *upper[::-1]] = sums[:, :-size]
         moments = np.asarray(wx @ (other_precisions * f)) - sums[:, -size:]
-        precision = data * self.precision[:, None, None]
-        diagonal = np.arange(size)
-        precision[:, diagonal, diagonal] += 1.0 / self.variance
+        precision = data * self.precision[:, None, None] + np.diag(1.0 / self.variance)
         covariance = call_cancellable(np.linalg.inv, precision)
         check_cancelled()
         weighted_moments = moments * self.precision[:, None]

@@ -190,9 +190,10 @@ FEATURES = [
         ("directions asked nearly before take the answers of those", OTHER,
          "_MIN_NEW_NORM = 1e-10", "_MIN_NEW_NORM = 1e-3", _NOISY_DIFF),
         ("what is left of a column is answered without noise", SKIPPED,
-         "images.T @ (directions @ block)\n",
-         "images.T @ (directions @ block) + self._private(\n"
-         "            block - directions.T @ (directions @ block)\n        )\n", _NOISY_DIFF),
+         "_images.T @ (self._directions @ block)\n",
+         "_images.T @ (self._directions @ block) + self._private(\n"
+         "            block - self._directions.T @ (self._directions @ block)\n        )\n",
+         _NOISY_DIFF),
     ),
     *family_of(
         "features", "dpmc_lab/study/donor.py",

@@ -120,9 +120,11 @@ PRODUCTS = family_of(
      "noisy_image = 0 * self._rng.normal(0.0, self", _ENSEMBLE),
     ("as much along as across", SCALE, "(math.sqrt(2) - 1) * float", "0.0 * float", _WHOLE_LAW),
     ("half of the noise across", SCALE, "self._sigma / math.sqrt(2)", "self._sigma / 2", _ENSEMBLE),
-    ("what earlier products say is forgotten", OTHER, "directions.T @ (images @ q) + noisy_image",
-     "noisy_image", _WHOLE_LAW),
-    ("one product serves two directions", REUSED, "self._count += 1", "self._count = 1",
+    ("what earlier products say is forgotten", OTHER,
+     "directions.T @ (self._images @ q) + noisy_image", "noisy_image", _WHOLE_LAW),
+    ("one product serves two directions", REUSED,
+     "self._images = np.vstack([self._images, image])",
+     "self._images = np.vstack([self._images, self._images[:1] if n_published else image])",
      _WHOLE_LAW),
 )
 
