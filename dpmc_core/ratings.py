@@ -311,25 +311,23 @@ class Ratings(UserData):
                 raise BadRatings(f"{name} index must lie in 0..{size - 1}, got {invalid}")
         _check_values(user_array, item_array, value_array, public)
         cell_indices = user_array.astype(np.int64) * public.items + item_array
-        if (np.diff(cell_indices) <= 0).any():
-            order = np.argsort(cell_indices, kind="stable")
-            cell_indices, user_array, item_array, value_array = (
-                array[order] for array in (cell_indices, user_array, item_array, value_array)
+        order = np.argsort(cell_indices, kind="stable")
+        cell_indices, user_array, item_array, value_array = (
+            array[order] for array in (cell_indices, user_array, item_array, value_array)
+        )
+        duplicates = np.flatnonzero(np.diff(cell_indices) == 0)
+        if len(duplicates):
+            raise BadRatings(
+                f"{len(duplicates)} user-item pairs appear more than once, first user"
+                f" {user_array[duplicates[0]]} with item {item_array[duplicates[0]]} (counted"
+                " from 0): keep one rating per pair"
             )
-            duplicates = np.flatnonzero(np.diff(cell_indices) == 0)
-            if len(duplicates):
-                raise BadRatings(
-                    f"{len(duplicates)} user-item pairs appear more than once, first user"
-                    f" {user_array[duplicates[0]]} with item {item_array[duplicates[0]]} (counted"
-                    " from 0): keep one rating per pair"
-                )
-            time_array = None if time_array is None else time_array[order]
         return cls(
             users=user_array.astype(np.int32),
             items=item_array.astype(np.int32),
             values=value_array,
             public=public,
-            times=time_array,
+            times=None if time_array is None else time_array[order],
             **names,
         )
 
