@@ -25,7 +25,7 @@ from dpmc_core.stopping import check_cancelled
 _MAX_EXPONENT = 700.0  # its exponential is still finite
 _BITS_PER_BLOCK = 262_144  # bits drawn at once, which fit into the cache
 _REPORTS_PER_BLOCK = 1_400_000  # approximate number of reports drawn at once, in about 100 MB
-_CELLS_PER_BLOCK = 500_000_000  # cells of a block: an exact sampler draws for each of them
+_CELLS_PER_BLOCK = 50_000_000  # cells of a block: an exact sampler draws 8 bytes for each
 
 
 def _to_dense_symbols(rows: Any) -> Ints:

@@ -35,7 +35,6 @@ _ROUNDING_BITS = 40  # rounding may cost 2^-40 of the noise scale, negligible be
 _PROBABILITY_BITS = 62  # bits of a channel's probabilities: their sum then fits a 64-bit word
 _MIN_PROBABILITY = 2.0**-40  # multiples of 2^-62 represent it to about seven digits
 _COORDINATES_PER_BLOCK = 100_000  # sampled at once: a second or two, then Ctrl-C takes effect
-_CELLS_PER_BLOCK = 1_000_000  # cells of a channel sampled at once: 8 MB of random bits
 # Relative decrease of a coin's probability, which exceeds the rounding errors on the way.
 _COIN_MARGIN = 2.0**-40
 _SMOOTHING_STEPS = 6.0  # in grid steps; see `discrete_gaussian_mu`
@@ -129,15 +128,11 @@ class SecureSource(Rng):
             Array of the same shape and type, outputs.
         """
         self.draw_counts["channel", 0.0, 1] += symbols.size
-        rows = [quantise_probabilities(row) for row in matrix]
-        flat = symbols.reshape(-1)
-        out = np.empty(symbols.size, dtype=symbols.dtype)
-        for start in range(0, flat.size, _CELLS_PER_BLOCK):
-            chunk = slice(start, start + _CELLS_PER_BLOCK)
-            for a, row in enumerate(rows):
-                mask = flat[chunk] == a
-                out[chunk][mask] = _sample_categorical(row, int(mask.sum()))
-        return out.reshape(symbols.shape)
+        out = np.empty_like(symbols)
+        for a, row in enumerate(matrix):
+            mask = symbols == a
+            out[mask] = _sample_categorical(quantise_probabilities(row), int(mask.sum()))
+        return out
 
     def flip_coins(self, weights: Floats) -> Bools:
         """Flip a coin for each term, with probability 1/w rounded down (see `quantise_inclusions`).
