@@ -380,14 +380,13 @@ class ModifiedLaplace(LocalChannel):
     def _report_rated(self, values: Floats, rng: Rng) -> tuple[NDArray[Any], Floats]:
         """Draw which ratings are reported, and add Laplace noise to these."""
         is_reported = rng.random(len(values)) >= self.flip
-        return is_reported, values[is_reported] + noise.draw_laplace(
-            self.scale, (int(is_reported.sum()),), rng
-        )
+        reported = values[is_reported]
+        return is_reported, reported + rng.laplace(0.0, self.scale, len(reported))
 
     def _report_missing(self, rated_cells: Ints, total: int, rng: Rng) -> tuple[Ints, Floats]:
         """Draw which missing cells are reported, each as pure Laplace noise."""
         cells = noise.draw_hits(rated_cells, total, self.flip, rng)
-        return cells, noise.draw_laplace(self.scale, (len(cells),), rng)
+        return cells, rng.laplace(0.0, self.scale, len(cells))
 
 
 def _to_dense_cells(rows: Any) -> tuple[Bools, Floats]:

@@ -1,4 +1,4 @@
-"""Samplers of privacy noise, reached only through `release.publish()`.
+"""Samplers of privacy noise that NumPy does not have, reached only through `release.publish()`.
 
 They are textbook samplers in floating point, meant for simulation: the least significant bits of
 such noise leak (Mironov, "On significance of the least significant bits for differential privacy",
@@ -20,28 +20,6 @@ from dpmc_core.stopping import check_cancelled
 
 # Smallest norm of a unit vector's remainder orthogonal to the published directions that counts.
 _MIN_NEW_NORM = 1e-10
-
-
-def draw_laplace(scale: float, shape: tuple[int, ...], rng: Rng) -> Floats:
-    """Draw independent Laplace(0, scale) numbers, of density exp(-|x|/scale) / (2 scale).
-
-    Args:
-        scale: scale of the noise, in the unit of the answer.
-        shape: shape of the array.
-        rng: draws the numbers.
-    """
-    return rng.laplace(0.0, scale, shape)
-
-
-def draw_gaussian(sigma: float, shape: tuple[int, ...], rng: Rng) -> Floats:
-    """Draw independent N(0, sigma^2) numbers.
-
-    Args:
-        sigma: standard deviation, in the unit of the answer.
-        shape: shape of the array.
-        rng: draws the numbers.
-    """
-    return rng.normal(0.0, sigma, shape)
 
 
 class SymmetricGaussian:

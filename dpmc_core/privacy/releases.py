@@ -361,7 +361,7 @@ class Laplace(Additive):
         return np.asarray(np.exp(self.log_likelihood(x, 0.0)) / (2 * self.scale))
 
     def _draw_noise(self, shape: tuple[int, ...], rng: Rng) -> Floats:
-        return noise.draw_laplace(self.scale, shape, rng)
+        return rng.laplace(0.0, self.scale, shape)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -498,7 +498,7 @@ class Gaussian(Additive):
         return noise.SymmetricGaussian(checked_product, size, self.scale, rng).multiply
 
     def _draw_noise(self, shape: tuple[int, ...], rng: Rng) -> Floats:
-        return noise.draw_gaussian(self.scale, shape, rng)
+        return rng.normal(0.0, self.scale, shape)
 
 
 @dataclass(frozen=True)

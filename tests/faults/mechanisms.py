@@ -135,13 +135,12 @@ COLLECTION = family_of(
      "other_probability = flip_probability(epsilon, d)",
      "other_probability = 0.97 * flip_probability(epsilon, d)", named("local", _PER_CELL)),
     ("noise of rated cells is short", SCALE,
-     "noise.draw_laplace(\n"
-     "            self.scale, (int(is_reported.sum()),), rng\n"
-     "        )", "noise.draw_laplace(0.97 * self.scale, (int(is_reported.sum()),), rng)",
+     "rng.laplace(0.0, self.scale, len(reported))",
+     "rng.laplace(0.0, 0.97 * self.scale, len(reported))",
      named("local", "test_the_scale_of_reports_is_exact")),
     ("noise of missing cells is short", SCALE,
-     "noise.draw_laplace(self.scale, (len(cells),), rng)",
-     "noise.draw_laplace(0.97 * self.scale, (len(cells),), rng)",
+     "rng.laplace(0.0, self.scale, len(cells))",
+     "rng.laplace(0.0, 0.97 * self.scale, len(cells))",
      named("local", "test_the_scale_of_reports_is_exact")),
     ("missing cells speak too rarely", SCALE,
      "noise.draw_hits(rated_cells, total, self.flip, rng)",
@@ -155,9 +154,7 @@ COLLECTION = family_of(
      "return values < 0, ", named("local", "test_symbols_that_are_none_are_refused")),
 
     ("one draw for all rated cells", REUSED,
-     "noise.draw_laplace(\n"
-     "            self.scale, (int(is_reported.sum()),), rng\n"
-     "        )", "noise.draw_laplace(self.scale, (1,), rng)",
+     "rng.laplace(0.0, self.scale, len(reported))", "rng.laplace(0.0, self.scale, 1)",
      named("local", "test_modified_laplace_meets_its_law_for_every_input")),
     ("missing cells never speak", SKIPPED,
      "cells = noise.draw_hits(rated_cells, total,"

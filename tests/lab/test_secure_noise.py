@@ -228,8 +228,8 @@ def test_two_sources_never_draw_the_same():
 @pytest.mark.parametrize(
     "draw",
     [
-        lambda rng: noise.draw_laplace(1.0, (3,), rng),
-        lambda rng: noise.draw_gaussian(1.0, (3,), rng),
+        lambda rng: build_release(Laplace, (3,), 1.0)._draw_noise((3,), rng),
+        lambda rng: build_release(Gaussian, (3,), 1.0)._draw_noise((3,), rng),
         lambda rng: build_release(NormLaplace, (2, 3), 1.0).publish(np.zeros((2, 3)), rng),
         lambda rng: noise.draw_hits(np.arange(2), 10, 0.5, rng),
         lambda rng: build_release(SharedLaplace, (2, 3), 1.0).draw_mixing(rng),
