@@ -128,6 +128,4 @@ class SharedLaplace(Laplace):
     def _dimensions(self) -> tuple[int, int]:
         """The shape (n_rows, d)."""
         rows, length = self.shape
-        assert rows is not None
-        assert length is not None
-        return rows, length
+        return int(rows or 0), int(length or 0)
