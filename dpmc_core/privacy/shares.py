@@ -128,4 +128,6 @@ class SharedLaplace(Laplace):
     def _dimensions(self) -> tuple[int, int]:
         """The shape (n_rows, d)."""
         rows, length = self.shape
-        return int(rows or 0), int(length or 0)
+        assert rows is not None
+        assert length is not None
+        return rows, length
