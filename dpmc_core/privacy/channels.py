@@ -412,9 +412,8 @@ class SymbolChannel(LocalChannel, MatrixChannel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_number(f"levels of '{self.query}'", len(self.levels), at_most=np.iinfo(np.int8).max)
         size = len(self.levels) + 1
-        if self.matrix.shape != (size, size):
+        if self.matrix.shape != (size, size) or size > 128:  # a report takes a byte
             raise InvalidSetting(
                 f"channel of '{self.query}'", f"{size} rows of {size} probabilities", self.channel
             )
