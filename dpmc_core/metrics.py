@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpmc_core.arrays import Bools, Floats, Ints, Sparse
-from dpmc_core.errors import BadRatings, capitalise, check_number
+from dpmc_core.errors import BadRatings, capitalise
 from dpmc_core.model import Factors, Model, Task
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.stopping import check_cancelled
@@ -255,9 +255,6 @@ def evaluate_ranking(
     Raises:
         BadRatings: if no test interaction can be ranked among k candidates or more.
     """
-    check_number("k", k, at_least=1, integer=True)
-    if negatives is not None:
-        check_number("negatives", negatives, at_least=1, integer=True)
     seen_items = _SeenItems(train, test)
     n_candidates = seen_items.n_unseen[test.users]
     if negatives is not None:
