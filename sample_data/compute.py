@@ -22,6 +22,7 @@ from dpmc_lab.cli.sweep import open_local_pool, run_plan
 from dpmc_lab.curves import people
 from dpmc_lab.store import Store, drop_epsilon, iterate_records, list_curves
 from dpmc_lab.sweep.presets import EPSILONS, PRESETS
+from sample_data.visitors import build_visitor_lists
 
 
 def compute(grid: sweep.Grid, store: Store, folder: Path) -> None:
@@ -100,7 +101,7 @@ def write_lists(
                 continue
             methods = [registry.create(id, epsilon=epsilon) for epsilon in EPSILONS]
             if people.choose_prompts(methods[0], source.dataset):
-                joined[unit.curve_key] = people.build_visitor_lists(
+                joined[unit.curve_key] = build_visitor_lists(
                     methods, source.dataset, lambda *_: None
                 )
         with path.open("w", encoding="utf-8") as stream:
