@@ -234,7 +234,7 @@ def _make_experiment(
         if engine.has_result(experiment, recipe, making.write):
             return None
         print(f"dpmc: {experiment.id}: {experiment.title}", file=sys.stderr)
-    processes = core.resolve_jobs(making.jobs, "--jobs")
+    processes = core.resolve_jobs(making.jobs)
     folder = making.write or engine.get_own_folder()
     engine.prepare_folder(folder)
     if isinstance(recipe, GridRecipe):

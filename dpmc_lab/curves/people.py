@@ -6,12 +6,11 @@ those of the samples ship with their curves.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -50,7 +49,7 @@ _N_RATED, _N_MISSING = 6, 2  # displayed cells of a person, with and without a r
 class Person:
     """One user of a data set.
 
-    The names of the fields are those in the files that `write_people` writes.
+    The names of the fields are those in the files that sample_data/compute.py writes.
 
     Attributes:
         name: name in the source, or row number.
@@ -194,35 +193,6 @@ def load_people_from_store(
     return select_people(train, plain, listed_items), lists_by_curve
 
 
-def write_people(
-    people: People,
-    lists_by_curve: Mapping[str, Mapping[float, TopLists]],
-    visitor_lists: Mapping[str, VisitorLists],
-    stream: IO[str],
-) -> None:
-    """Write the JSON file of people and lists that ships with a sample's curves for a task.
-
-    Args:
-        people: the users that are shown, with their lists without privacy.
-        lists_by_curve: the recommendation lists of these users, by the key of the curve and by
-            epsilon.
-        visitor_lists: what a visitor's own lists are computed from, by the key of the curve; empty
-            if visitors get none.
-        stream: where to write.
-    """
-    document = {
-        "people": [dataclasses.asdict(person) for person in people.people],
-        "titles": people.titles,
-        "popular": people.popular,
-        "curves": {
-            key: {f"{e:g}": dataclasses.astuple(lists) for e, lists in by_epsilon.items()}
-            for key, by_epsilon in lists_by_curve.items()
-        },
-    } | ({"yours": visitor_lists} if visitor_lists else {})
-    json.dump(document, stream, separators=(",", ":"))
-    stream.write("\n")
-
-
 def load_people(data: str, task: Task, key: str) -> PeopleWithLists | None:
     """Load the people that ship with a sample, and their lists on a curve by epsilon.
 
@@ -253,7 +223,7 @@ def load_people(data: str, task: Task, key: str) -> PeopleWithLists | None:
 
 
 def _read_people_file(data: str, task: Task, key: str) -> Any:
-    """Return the JSON document that `write_people` wrote for a curve; None where there is none.
+    """Return the JSON document with the lists of a curve; None where there is none.
 
     Curves with and without item features have a file each.
 

@@ -229,19 +229,15 @@ def count_cores() -> int:
     return os.cpu_count() or 1
 
 
-def resolve_jobs(jobs: int | None, name: str = "jobs") -> int:
-    """Return the number of processes: `jobs`, or one per core.
-
-    Args:
-        jobs: the number, or None.
-        name: what the user calls the number.
+def resolve_jobs(jobs: int | None) -> int:
+    """Return the number of processes that --jobs gives, or one per core.
 
     Raises:
         InvalidSetting: it is not between 1 and 1024.
     """
     if jobs is None:
         return count_cores()
-    check_number(name, jobs, at_least=1, at_most=1024, integer=True)
+    check_number("--jobs", jobs, at_least=1, at_most=1024, integer=True)
     return jobs
 
 
@@ -278,8 +274,8 @@ class LocalPool:
         size: how many units run at the same time.
     """
 
-    def __init__(self, sources: Mapping[str, SweepData], jobs: int | None = None) -> None:
-        self.size = resolve_jobs(jobs)
+    def __init__(self, sources: Mapping[str, SweepData], jobs: int) -> None:
+        self.size = jobs
         context = _get_process_context()
         self._reader, self._lifeline = context.Pipe(duplex=False)
         arguments = (

@@ -442,9 +442,11 @@ def build_baseline(level, std=1e-3, seeds=6, mechanism="private-majority"):
 def build_rows(id, values, epsilons, seeds, claims):
     """Build stored rows of a curve: values by epsilon and seed."""
     keys = itertools.product(epsilons, seeds)
-    points = {key: v for key, v in zip(keys, np.ravel(values), strict=True) if v == v}
+    points = {
+        ("accuracy", *key): v for key, v in zip(keys, np.ravel(values), strict=True) if v == v
+    }
     return lines.CurveRows(
-        build_info(id)._replace(mechanism=id), {"accuracy": points}, dict.fromkeys(epsilons, claims)
+        build_info(id)._replace(mechanism=id), points, dict.fromkeys(epsilons, claims)
     )
 
 

@@ -19,6 +19,7 @@ from dpmc_lab.curves import lines, numbers
 from dpmc_lab.store import Store, iterate_records, list_curves
 from dpmc_lab.sweep import Grid
 from dpmc_lab.sweep.presets import EPSILONS, PRESETS
+from sample_data import compute
 from tests.slow_helpers import mark_rest_slow
 from tests.sweep_helpers import InProcessPool
 
@@ -195,7 +196,7 @@ def test_a_file_comes_back_as_it_went(path):
     assert stamp["fingerprint"] == dataset.ratings.fingerprint
     stream = io.StringIO()
     with shipped.read_curves(io.StringIO(text)) as store:
-        shipped.write_curves(iterate_records(store), dataset, stamp["source"], stream)
+        compute.write_curve_file(iterate_records(store), dataset, stamp["source"], stream)
     head, _, rows = stream.getvalue().partition("\n")
     assert json.loads(head.removeprefix("# ")) == stamp
     assert sorted(rows.splitlines()) == sorted(text.splitlines()[1:])

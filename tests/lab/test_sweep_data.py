@@ -211,7 +211,7 @@ def test_a_private_sweep_leaves_nothing_in_the_shared_store(tmp_path, monkeypatc
     try:
         grid = {"data": [str(folder.data)], "mechanisms": ["input-flip"], "epsilons": [1.0, 2.0]}
         grid |= {"seeds": [1, 2], "settings": {"iterations": ["5"]}, "split": RandomShare(0.3)}
-        argv = sweep.build_sweep_command(Grid(**grid), store=folder.store, jobs=1)
+        argv = [*sweep.build_sweep_command(Grid(**grid), store=folder.store), "--jobs", "1"]
         completed = subprocess.run(
             argv, cwd=ROOT, env=folder.environment, capture_output=True, text=True, check=True
         )

@@ -29,7 +29,7 @@ from dpmc_lab.store import Store, load_top_lists
 from dpmc_lab.sweep import LISTS_SEED, Grid, toplists
 from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import rows, scene, sentences
-from sample_data import visitors
+from sample_data import compute, visitors
 from tests.browser_helpers import CHROMIUM, open_chromium
 from tests.page_helpers import make_placed_line, open_page, read_instrument
 from tests.slow_helpers import mark_rest_slow
@@ -146,7 +146,7 @@ def test_the_file_of_lists_is_read_as_it_was_written(monkeypatch, tmp_path, trai
     joined = people.VisitorLists(
         ["A"], [0], "AAA=", 0.5, [0.1], [people.ListQuality(40, 0.6, 0.5, 0.5, 0.05)]
     )
-    people.write_people(selected, {"a key": lists}, {"a key": joined}, stream)
+    compute.write_people(selected, {"a key": lists}, {"a key": joined}, stream)
     (tmp_path / "restaurants.json").write_text(stream.getvalue())
     monkeypatch.setattr(shipped, "CURVE_FOLDER", tmp_path)
     assert people.load_people("restaurants", Task.BINARY, "a key") == (selected, lists)
