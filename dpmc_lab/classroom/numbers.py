@@ -260,10 +260,9 @@ def load_feature_curve(data: str = DATA) -> CurveChart:
 def count_feature_gains(data: str) -> int:
     """Return at how many epsilons the item features clearly help."""
     chart = load_feature_curve(data)
-    interval_pairs = zip(*(line.intervals for line in chart.lines), strict=True)
     return sum(
         is_clearly_better(chart.metric, with_facts, without)
-        for with_facts, without in interval_pairs
+        for with_facts, without in zip(*(line.intervals for line in chart.lines), strict=True)
     )
 
 

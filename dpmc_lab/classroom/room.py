@@ -1153,8 +1153,7 @@ class Room:
 
     def _store_counts(self, asking: Asking, sender: Sender, poll: Poll) -> None:
         """Replace the reports of a sender other than phones in an asking."""
-        counts = {**asking.counts, sender: poll}
-        self._view = self._view.with_asking(replace(asking, counts=counts))
+        self._view = self._view.with_asking(replace(asking, counts={**asking.counts, sender: poll}))
 
     def _get_current_asking(self) -> Asking:
         """Return the current asking.

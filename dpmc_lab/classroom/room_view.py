@@ -300,9 +300,9 @@ def describe_differences(view: View, pair_differences: Sequence[Difference]) -> 
         for difference in pair_differences
         if difference.is_certain
     ]
-    if all(difference.is_certain for difference in pair_differences):
-        return [*sentences, DIFFER_NOTE] if sentences else []
     uncertain = [difference for difference in pair_differences if not difference.is_certain]
+    if not uncertain:
+        return [*sentences, DIFFER_NOTE] if sentences else []
     if len(uncertain) > 1:
         return [*sentences, f"{len(uncertain)} {'other ' if sentences else ''}pairs: {SAME_NOTE}"]
     (difference,) = uncertain
@@ -378,16 +378,12 @@ def describe_rows(rows: Sequence[ShareRow], title: str) -> str:
     sentences = []
     for row in rows:
         subject = f"{row.name} ({row.note})" if row.note else row.name
-        if row.interval is None:
-            sentences.append(f"{subject}: no share yet")
-        elif not format_row_interval(row):
-            sentences.append(f"{subject}: {format_row_share(row)}")
-        else:
-            sentences.append(
-                f"{subject}: {format_row_share(row)}, 95 % interval {format_row_interval(row)}"
-            )
+        sentence = f"{subject}: {format_row_share(row) or 'no share yet'}"
+        if interval := format_row_interval(row):
+            sentence += f", 95 % interval {interval}"
         if row.truth is not None:
-            sentences[-1] += f", true share {format_points(row.truth)} %"
+            sentence += f", true share {format_points(row.truth)} %"
+        sentences.append(sentence)
     return f"{title}. {'; '.join(sentences)}."
 
 
@@ -664,8 +660,10 @@ def export_results(view: View, note: Callable[[str, Exception], None] | None = N
                 poll = visible.poll(question, sender=sender)
                 if sender is not Sender.PHONES or poll.people >= MIN_PHONES:
                     rounds = len(visible.answered_rounds(question, sender))
-                    for subject in ("this class", "people like this class"):
-                        interval = poll.of_class if subject == "this class" else poll.of_people
+                    for subject, interval in (
+                        ("this class", poll.of_class),
+                        ("people like this class", poll.of_people),
+                    ):
                         write(
                             "estimate", question, rounds, sender, poll, subject, *(interval or ())
                         )

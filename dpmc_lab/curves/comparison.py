@@ -103,12 +103,10 @@ def compare_lines(
         # -1 where it is clearly worse, else 0.
         signs: list[dict[str, int]] = [{} for _ in plotted.x]
         for comparison in pair_comparisons:
+            rival, orientation = comparison.second, 1
+            if comparison.second is plotted.line:
+                rival, orientation = comparison.first, -1
             if plotted.line in (comparison.first, comparison.second) and comparison.signs:
-                rival, orientation = (
-                    (comparison.second, 1)
-                    if comparison.first is plotted.line
-                    else (comparison.first, -1)
-                )
                 for sign_by_rival, x in zip(signs, plotted.x, strict=True):
                     matches = np.flatnonzero(np.isclose(comparison.x, x, rtol=1e-8, atol=0))
                     if len(matches):
@@ -209,10 +207,9 @@ def compare_pair(a: PlottedLine, b: PlottedLine) -> PairComparison:
     if not len(x) or seeds < MIN_SEEDS:
         return PairComparison(a.line, b.line, x, seeds)
     level = 1 - (1 - LEVEL) / len(x)
-    intervals = [compute_interval(row, level) for row in difference]
     signs = [
         int(np.sign(estimate.mean) * (abs(estimate.mean) > estimate.half_width))
-        for estimate in intervals
+        for estimate in (compute_interval(row, level) for row in difference)
     ]
     return PairComparison(a.line, b.line, x, seeds, tuple(signs))
 

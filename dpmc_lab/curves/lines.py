@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from scipy.special import stdtrit
@@ -396,22 +396,6 @@ def build_curve_chart(
     )
 
 
-def load_curve_chart(
-    store: Store, mechanisms: Sequence[str], metric: Metric, **filters: Collection[Any] | None
-) -> CurveChart:
-    """Load the chart of some mechanisms, as far as a store has their curves.
-
-    Args:
-        store: the result store.
-        mechanisms: ids of the mechanisms.
-        metric: the metric to plot.
-        **filters: `keys`, `epsilons` and `seeds` of `load_curve_rows`.
-    """
-    return build_curve_chart(
-        load_curve_rows(store, mechanisms, [metric], **filters), mechanisms, metric
-    )
-
-
 def list_plotted_metrics(task: Task) -> tuple[Metric, ...]:
     """Return the metrics that are plotted for a task, the headline metric first."""
     return RANKING_METRICS if task is Task.RANKING else (choose_headline_metric(task),)
@@ -460,10 +444,9 @@ def load_shipped_charts(
 
     charts = plain_charts = build_charts(False)
     if with_item_features:
-        pairs = zip(build_charts(True), plain_charts, strict=True)
         charts = tuple(
             entry._replace(lines=entry.lines and (*entry.lines, *plain_chart.lines[:1]))
-            for entry, plain_chart in pairs
+            for entry, plain_chart in zip(build_charts(True), plain_charts, strict=True)
         )
     return charts if charts[0].lines else None
 

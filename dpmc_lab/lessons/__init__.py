@@ -102,8 +102,7 @@ class LessonValues(dict[str, Any]):
         if phrase := self._phrases.get(name):
             text = phrase if isinstance(phrase, str) else phrase[self[phrase["by"]]]
             return fill_text(text, self)
-        number = NUMBERS[name]
-        self[name] = number(
+        self[name] = NUMBERS[name](
             **{
                 parameter: self[parameter]
                 for parameter in PARAMETERS[name]
@@ -203,9 +202,8 @@ class SlideTemplate:
             control: the control whose values are the horizontal axis of a curve, if any.
             stop_values: `current_values` with each value of that control in turn.
         """
-        sentences = tuple(fill_text(template, current_values) for template in self.says)
         return Reveal(
-            sentences,
+            tuple(fill_text(template, current_values) for template in self.says),
             self._build_picture(current_values, control, stop_values),
             fill_text(self.note, current_values),
         )

@@ -174,9 +174,8 @@ def run_unit_locally(unit: Unit, source: SweepData) -> tuple[Result, Record]:
     )
     record = result.as_dict()
     del record["baselines"], record["evaluation"], record["raw"]
-    public = problem.train.public
     record["data"] |= {
-        **public.as_dict(),
+        **problem.train.public.as_dict(),
         "source": unit.source,
         "title": source.title,
         "split": unit.split_text,
@@ -190,11 +189,10 @@ def run_unit_locally(unit: Unit, source: SweepData) -> tuple[Result, Record]:
 
 def build_unit_problem(unit: Unit, source: SweepData) -> Problem:
     """Return the training and test ratings of a unit, prepared and split as it asks."""
-    steps = [parse_step(step) for step in unit.steps]
     return build_problem(
         source.for_seed(unit.seed),
         unit.mechanism.task,
-        steps=steps,
+        steps=[parse_step(step) for step in unit.steps],
         split=unit.split,
         seed=unit.seed,
         name=source.name,

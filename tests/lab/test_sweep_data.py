@@ -121,7 +121,7 @@ def test_the_fingerprint_knows_all_that_results_depend_on():
     renamed = dataclasses.replace(base, name="other", title="Other")
     assert sweep.SplitSource(renamed).fingerprint == sweep.SplitSource(base).fingerprint
     swapped = make_pair()
-    swapped_back = sweep.PairSource(swapped.test, swapped.train, "x", "x")
+    swapped_back = sources.PairSource(swapped.test, swapped.train, "x", "x")
     assert swapped.fingerprint != swapped_back.fingerprint
 
 
