@@ -251,8 +251,14 @@ def answer_question(
             if not work.stopped:
                 work.run(partial(sweep.run, plan.units, rows, pool, on_progress=report_curve))
             curve_seeds = {unit.seed for unit in plan.units}
-            read_options = {"keys": plan.keys.curves, "epsilons": EPSILONS, "seeds": curve_seeds}
-            curve_rows = lines.load_curve_rows(rows, [id], [question.metric], **read_options)
+            curve_rows = lines.load_curve_rows(
+                rows,
+                [id],
+                [question.metric],
+                keys=plan.keys.curves,
+                epsilons=EPSILONS,
+                seeds=curve_seeds,
+            )
             chart = lines.build_curve_chart(curve_rows, [id], question.metric)
             curve = answers.list_gains_by_epsilon(chart, id, reference)
             if curve:

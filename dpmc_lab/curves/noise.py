@@ -32,11 +32,11 @@ from dpmc_core.privacy import (
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab.curves.cards import format_limit_percent
 from dpmc_lab.curves.data import (
+    arrange_by_rating,
     count_ratings,
     extract_block,
     format_item_title,
     format_user_name,
-    locate_ratings,
     rank_by_count,
 )
 from dpmc_lab.curves.lines import format_short_number
@@ -409,13 +409,14 @@ def select_block(ratings: Ratings, users: int = 24, items: int = 36) -> Ratings:
     by_user, by_item = count_ratings(ratings)
     chosen_users = rank_by_count(by_user, users)
     chosen_items = rank_by_count(by_item, items)
-    row, column, rating_index = locate_ratings(ratings, chosen_users, chosen_items)
-    order = np.lexsort((column, row))
+    index = arrange_by_rating(np.arange(len(ratings)), ratings)
+    block = index[chosen_users][:, chosen_items].tocoo()
+    order = np.lexsort((block.col, block.row))
     return dataclasses.replace(
         ratings,
-        users=row[order].astype(np.int32),
-        items=column[order].astype(np.int32),
-        values=ratings.values[rating_index[order]],
+        users=block.row[order].astype(np.int32),
+        items=block.col[order].astype(np.int32),
+        values=ratings.values[block.data[order]],
         times=None,
         public=dataclasses.replace(
             ratings.public, users=len(chosen_users), items=len(chosen_items)
