@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
     "core": (64, 136_030),
-    "lab": (77, 145_175),
+    "lab": (77, 145_208),
     "pages": (50, 74_599),
     "pages (js, css, html)": (8, 19_470),
 }
