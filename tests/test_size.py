@@ -17,9 +17,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
-    "core": (64, 136_030),
-    "lab": (77, 148_069),
-    "pages": (50, 74_568),
+    "core": (64, 133_054),
+    "lab": (77, 145_208),
+    "pages": (50, 74_551),
     "pages (js, css, html)": (8, 19_449),
 }
 NOT_CODE = {
