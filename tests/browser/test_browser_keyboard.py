@@ -8,9 +8,10 @@ from tests.browser_helpers import open_and_settle, settle
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow_unless_planted]
 
+# The name of what has the focus; the page itself, which can be scrolled, has none.
 FOCUSED = """() => {
   const focused = document.activeElement;
-  return focused === document.body ? ''
+  return focused.matches('body, section') ? ''
     : focused.ariaLabel || focused.labels?.[0]?.textContent || focused.textContent;
 }"""
 IN_POPOVER = "document.activeElement.closest('[data-testid=stPopoverBody]') !== null"
