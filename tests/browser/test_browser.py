@@ -1,18 +1,11 @@
 """The app in Chromium, as people meet it: links, the slider, training, uploads, narrow screens."""
 
 import itertools
-import json
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dpmc_core import experiment, registry
-from dpmc_core.data import datasets
-from dpmc_core.metrics import METRICS
-from dpmc_core.model import Task
-from dpmc_core.problem import build_problem
 from tests.browser_helpers import DOWNLOAD, navigate_to, open_and_settle, settle, upload_ratings
 from tests.slow_helpers import mark_rest_slow
 
@@ -32,6 +25,7 @@ def test_the_first_visit_may_be_a_link_into_the_middle(page, server):
     assert page.get_by_label("Data", exact=True).input_value() == "Neighbourhood restaurants"
 
 
+@pytest.mark.slow
 def test_the_first_page_opens_under_its_own_name_with_all_that_the_link_asks_for(page, server):
     open_and_settle(page, server + "what_if?data=restaurants&mechanism=gradient&epsilon=3")
     assert page.get_by_role("heading", name="What does privacy cost?").is_visible()
@@ -55,31 +49,6 @@ def test_a_page_fits_a_phone_in_both_themes(browser, server, path, theme):
         assert chart.get_attribute("aria-label").strip()
         assert chart.bounding_box()["width"] <= 390
     context.close()
-
-
-@pytest.mark.slow
-def test_training_in_the_browser_shows_charts_and_hands_out_its_card(page, server):
-    open_and_settle(page, server + "train?data=one-bit-lab&mechanism=output&epsilon=4")
-    page.get_by_role("button", name="Train", exact=True).click()
-    page.get_by_role("button", name=DOWNLOAD).wait_for()
-    settle(page)
-    charts = page.locator('[data-testid="stPlotlyChart"] .main-svg .scatterlayer .trace')
-    assert charts.count() == 3  # two of residuals, one of the objective
-    page.get_by_role("button", name=DOWNLOAD).click()
-    with page.expect_download() as download:
-        page.get_by_role("button", name="Run card (JSON)").click()
-    privacy_card = json.loads(Path(download.value.path()).read_text())
-    problem = build_problem(datasets.load("one-bit-lab"), Task.BINARY, seed=1)
-    direct_run = experiment.run(registry.create("output", epsilon=4.0), problem, 1)
-    assert privacy_card["metrics"] == pytest.approx(dict(direct_run.metrics))
-    assert privacy_card["guarantee"]["claimed"]["epsilon"] == 4
-    metric_text = page.locator('[data-testid="stMetricValue"]').first.inner_text()
-    assert metric_text == METRICS["accuracy"].format_value(direct_run.metrics["accuracy"])
-    # Results wait while one looks elsewhere.
-    navigate_to(page, "Noise")
-    settle(page)
-    navigate_to(page, "Train")
-    page.get_by_role("button", name=DOWNLOAD).wait_for()
 
 
 @pytest.mark.slow
@@ -136,6 +105,7 @@ def test_a_table_of_the_items_stands_beside_an_upload(page, server, tmp_path):
     assert page.get_by_text("Public facts", exact=True).is_visible()
 
 
+@pytest.mark.slow
 def test_on_a_phone_numbers_of_the_claims_and_the_ends_of_the_slider_are_whole(browser, server):
     context = browser.new_context(viewport={"width": 390, "height": 844})
     page = context.new_page()
@@ -161,6 +131,7 @@ def test_on_a_phone_numbers_of_the_claims_and_the_ends_of_the_slider_are_whole(b
     context.close()
 
 
+@pytest.mark.slow
 def test_a_table_that_goes_on_at_the_right_says_so_until_it_is_scrolled_there(page, server):
     opacity_script = (
         "() => getComputedStyle(document.querySelector('.stDataFrame'), '::after').opacity"

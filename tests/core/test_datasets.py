@@ -77,37 +77,7 @@ def test_restaurants(shared_data: Path) -> None:
     assert ratings_by_pair(ratings)[("U1077", "135060")] == 1
 
 
-@pytest.mark.slow
-def test_jester(shared_data: Path) -> None:
-    ratings = datasets.load(shared_data / "jester").ratings
-    assert ratings.shape == (24_983, 100)
-    assert len(ratings) == 1_810_455
-    assert (ratings.public.low, ratings.public.high) == (-10, 10)
-    assert ratings.values[0] == -7.82
-
-
-@pytest.mark.slow
-def test_amazon(shared_data: Path) -> None:
-    ratings = datasets.load(shared_data / "amazon-instant-video").ratings
-    assert ratings.shape == (5130, 1685)
-    assert len(ratings) == 37_126
-    assert (ratings.public.low, ratings.public.high) == (1, 5)
-    assert ratings.times is None
-
-
 # Formats --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("separator", [",", "\t", ";", "::", "|", " "])
-@pytest.mark.parametrize("header", [True, False])
-def test_separators_with_and_without_header(separator: str, header: bool) -> None:
-    lines = [separator.join(map(str, row)) for row in ROWS]
-    if header:
-        lines.insert(0, separator.join(("userId", "itemId", "rating", "timestamp")))
-    ratings = read_upload("\n".join(lines) + "\n").ratings
-    assert ratings_by_pair(ratings) == EXPECTED
-    assert ratings.times is not None
-    assert ratings.times.tolist() == [300, 100, 200]  # by user, then item: milk before tea
 
 
 def test_index_follows_the_ids_whatever_the_order_of_rows() -> None:
@@ -430,12 +400,6 @@ def test_jester_with_a_user_who_rated_nothing() -> None:
     assert data.ratings.shape == (3, 100)
     assert ratings_by_pair(data.ratings) == {("1", "1"): -7.82, ("1", "100"): 10, ("3", "6"): 0}
     assert any(line.startswith("1 user has no ratings") for line in data.report)
-
-
-def test_wrong_encoding_far_down_the_file() -> None:
-    content = b"".join(b"user%d,tea,3\n" % k for k in range(20_000)) + b"Zo\xeb,tea,3\n"
-    with pytest.raises(BadRatings, match="not UTF-8 text"):
-        read_upload(content)
 
 
 @pytest.mark.parametrize(

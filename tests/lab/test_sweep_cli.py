@@ -1,7 +1,6 @@
 """`dpmc sweep` and `dpmc store` as people and programs use them."""
 
 import csv
-import gc
 import io
 import json
 import os
@@ -18,14 +17,13 @@ from types import SimpleNamespace
 import pytest
 
 from dpmc_core.errors import DpmcError, InvalidSetting
-from dpmc_lab.cli import build_parser, main
+from dpmc_lab.cli import main
 from dpmc_lab.cli import sweep as command
 from dpmc_lab.store import Store
 from dpmc_lab.sweep import SweepReport, cluster, parse_epsilons, parse_seeds
-from sample_data.compute import compute
 from tests.processes import is_alive, list_descendants, needs_proc, start_sweep, wait_until
 from tests.store_helpers import make_record, mount_small_disk
-from tests.sweep_helpers import parse_grid, read_rows
+from tests.sweep_helpers import read_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = [
@@ -122,6 +120,7 @@ def test_seeds_are_lists_or_ranges():
 # --- running ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_sweep_stores_every_row_and_says_so(finished):
     path, completed = finished
     assert completed.stdout.strip() == f"{UNITS} rows ({UNITS} new) in {path}"
@@ -140,23 +139,6 @@ def test_time_left_is_told_once_there_is_ground_for_it(monkeypatch, capsys):
         left = [json.loads(line)["seconds_left"] for line in capsys.readouterr().out.splitlines()]
         assert left[: first - 1] == [None] * (first - 1)
         assert left[first - 1] == pytest.approx(seconds_each * (100 - first))
-
-
-@pytest.mark.slow
-def test_curves_are_written_when_all_is_done(finished, tmp_path, capsys):
-    grid = parse_grid(build_parser().parse_args(SMALL))
-    with Store(finished[0]) as store:
-        compute(grid, store, tmp_path)
-    assert f"{UNITS} rows (0 new)" in capsys.readouterr().out
-    text = (tmp_path / "one-bit-lab.csv").read_text()
-    stamp = json.loads(text.splitlines()[0].removeprefix("# "))
-    gradient = "gradient estimator=published"
-    published = "input-flip estimator=published iterations=10"
-    assert stamp["settings"][gradient]["clamp"] == 0.5
-    mechanism_ids = {gradient, "private-majority", "reference-binary"}
-    # Two settings of one method are two curves.
-    assert set(stamp["settings"]) == mechanism_ids | {published, "clear", "clear iterations=10"}
-    assert len(text.splitlines()) == 2 + 2 * UNITS  # accuracy and are
 
 
 def start_until_three_rows(file):
@@ -274,19 +256,6 @@ def test_a_cluster_of_another_version_is_refused():
         cluster._check_workers(client, "tcp://somewhere:1")
 
 
-@pytest.mark.slow
-def test_a_client_that_cannot_be_made_leaves_nothing_behind(capfd, monkeypatch, file):
-    pytest.importorskip("distributed")
-    monkeypatch.setattr(cluster, "CONNECT_TIMEOUT", 0.5)
-    start = time.monotonic()
-    main([*SMALL[:-2], "--store", str(file), "--cluster", "tls://127.0.0.1:9"])
-    gc.collect()
-    message = capfd.readouterr().err
-    assert "cannot be reached" in message
-    assert "Traceback" not in message
-    assert time.monotonic() - start < 15
-
-
 def test_a_cluster_without_dask_says_what_to_install(capsys, monkeypatch, file):
     monkeypatch.setitem(sys.modules, "distributed", None)
     argv = [*SMALL[:-2], "--store", file, "--cluster", "tcp://127.0.0.1:9"]
@@ -305,27 +274,6 @@ def test_a_full_disk_is_a_sentence_and_the_rows_before_it_stay(finished, tmp_pat
             shutil.copy(path, tmp_path)
     assert run_dpmc(*SMALL, "--store", tmp_path / "results.sqlite").returncode == 0
     assert read_store(tmp_path / "results.sqlite") == read_store(finished[0])
-
-
-@pytest.mark.slow
-def test_units_that_fail_are_told_and_the_others_kept(capsys, file, tmp_path):
-    few = tmp_path / "few.csv"
-    argv = ["sweep", "--data", few, "--range", "0:1", "--mechanisms", "input-flip"]
-    argv += ["--epsilons", "1", "--store", file, "--seeds"]
-    few.write_text("user,item,rating\n" + "".join(f"u{k},i{k},{int(k > 1)}\n" for k in range(6)))
-    # Some seeds hold out both of the zeros: one class is left.
-    completed = run_dpmc(*argv, "1:20", "--holdout", "0.5")
-    assert completed.returncode == 1
-    match = re.search(r"dpmc: (\d+) of 60 units failed", completed.stderr)
-    assert int(match[1]) % 3 == 0
-    reason = "every rating to learn from is 1, so there is nothing to predict"
-    assert re.search(
-        rf"on few.csv.*, seed \d+ and {int(match[1]) - 1} more: {reason}", completed.stderr
-    )
-    assert len(read_store(file)) == 60 - int(match[1])
-    link = ["--set", "objective.link=probit", "--set", "estimator=published"]
-    link += ["--mechanisms", "objective"]
-    assert "bound must be a number for the probit link" in read_refusal(capsys, *argv, "1", *link)
 
 
 # --- dpmc store ------------------------------------------------------------------------------

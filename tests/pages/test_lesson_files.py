@@ -96,23 +96,6 @@ def test_the_minutes_of_a_plan_add_up_and_are_those_of_the_lessons(sheets, plan_
     assert total == int(minutes)
 
 
-@pytest.mark.parametrize("name", paper.PLANS)
-def test_a_plan_says_what_to_project_ask_lock_and_say(name):
-    """A question is locked before a lesson shows its reports; a round confirms a lesson."""
-    steps = [step for _, step in paper.schedule_steps(paper.PLANS[name])]
-    assert all(step.project and step.ask and step.say for step in steps)
-    lock_indices = [k for k, step in enumerate(steps) if "Lock (L)" in step.lock]
-    assert lock_indices
-    slides = [step.slide for step in steps]
-    if name == "first":  # the reports stand in the one lesson; the other comes before its round
-        assert lock_indices[0] < slides.index("crowd/undo")
-        assert slides.index("again/majority") < lock_indices[1]
-    for step in steps:
-        for key in re.findall(r"\w \(([A-Z])\)", step.lock):
-            assert key in ("A", "L", "N")
-    assert len([step for step in steps if "exit question" in step.ask]) == 1
-
-
 def list_plan_slides(name):
     """Return a plan's slides: of its lessons, of its exit question, and those for home."""
     table = tomllib.loads(PLAN_FILE.read_text("utf-8"))["plans"][name]
@@ -155,25 +138,6 @@ def test_a_key_answers_the_questions_of_its_worksheet_in_their_order(name):
         assert index is None or boxes.index(right) == index
         for sentence in slide.reveal(slide.start).sentences:
             assert sentence in unescape(answered)
-
-
-@pytest.mark.parametrize("slide", paper.EXITS.slides, ids=lambda slide: slide.key)
-def test_an_exit_question_tells_two_ideas_apart(slide):
-    """Its right answer has the smaller sum, computed here, and says so; each wrong one lacks an
-    idea: it compares without adding, prefers the larger sum, or sees no difference."""
-    numbers = slide.given
-    total = numbers["epsilon"] * numbers["times"]
-    assert numbers["epsilon"] < numbers["rival"] < total
-    subject_pattern = r"(Room A|Room B|App A|App B|Both)"
-    subjects = [re.match(subject_pattern, option)[1] for option in slide.predict.options]
-    once = re.search(rf"{subject_pattern}[^.]*epsilon {numbers['rival']:g}", slide.predict.question)
-    right = slide.predict.right
-    assert subjects[right] == once[1]
-    assert sorted(map(subjects.count, {*subjects})) == [1, 1, 2]
-    assert subjects.count(subjects[right]) == subjects.count("Both") == 1
-    adding = [k for k, text in enumerate(slide.predict.options) if f" is {total:g}" in text]
-    assert len(adding) == 2
-    assert right in adding
 
 
 def test_papers_name_pages_and_buttons_as_the_app_does(sheets, capsys):
@@ -290,36 +254,6 @@ def test_the_page_without_server_says_what_the_slides_reveal(content):
                 assert sentences == list(finding.sentences)
                 assert note == finding.note
                 assert drawing == (render_picture(finding.picture) if finding.picture else "")
-
-
-@pytest.mark.slow
-def test_the_page_without_server_holds_nothing_of_a_room(page, content):
-    fields = {"key", "title", "said", "teacher", "asked", "move", "shown"}
-    assert all(
-        slide_data.keys() == fields
-        for lesson_data in content["lessons"]
-        for slide_data in lesson_data["slides"]
-    )
-    for text in (
-        "Reports of your phones",
-        "Hands of your class",
-        "Your room",
-        "are the opposite of the",
-    ):
-        assert text not in page
-
-
-@pytest.mark.slow
-def test_the_command_writes_the_page_and_overwrites_nothing(tmp_path, capsys, page):
-    file, folder = tmp_path / "new" / "lessons.html", tmp_path / "paper"
-    assert main(["lessons", "--html", str(file)]) == 0
-    assert file.read_text("utf-8") == page
-    capsys.readouterr()
-    assert main(["lessons", "--html", str(file), "--out", str(folder)]) == 1
-    assert "lessons.html is there already" in capsys.readouterr().err
-    assert not folder.exists()  # all or nothing
-    assert main(["lessons", "--html", str(tmp_path), "--force"]) == 1
-    assert "is a folder" in capsys.readouterr().err
 
 
 def test_texts_are_escaped():

@@ -111,7 +111,8 @@ def test_what_cannot_be_made_says_why_and_has_no_button(id):
     assert not list_charts(app)
 
 
-@pytest.mark.parametrize("paper", mark_rest_slow(papers.PAPERS))
+@pytest.mark.slow
+@pytest.mark.parametrize("paper", papers.PAPERS)
 def test_every_figure_opens(paper):
     app = open_page("papers", paper=paper.lower(), experiment=FIRST)  # another gives way
     assert set(app.dataframe[0].value["paper"]) == {papers.PAPERS[paper].short_label}
@@ -123,7 +124,7 @@ def test_every_figure_opens(paper):
         assert any(experiment.place in header.value for header in app.header)
 
 
-@pytest.mark.parametrize("id", ["lwhm22-3b", "jtt18-3a"])
+@pytest.mark.parametrize("id", mark_rest_slow(["lwhm22-3b", "jtt18-3a"]))
 def test_run_it_again_starts_the_command_that_is_shown(id, monkeypatch):
     started = []
     monkeypatch.setattr(sweeps, "start_sweep", lambda *argv, **_: started.append(argv[2]))

@@ -11,7 +11,7 @@ from dpmc_core.data import public_sets
 from dpmc_core.errors import DpmcError
 from dpmc_lab.classroom import room as core
 from dpmc_lab.classroom import room_view as words
-from dpmc_lab.classroom.room import CLASS_SIZE, EXAMPLE_QUESTIONS, MAX_QUESTION_LENGTH, Sender
+from dpmc_lab.classroom.room import CLASS_SIZE, EXAMPLE_QUESTIONS, Sender
 from pages.ui import blocks, classroom, rows
 from pages.ui.charts import room as charts_room
 from tests.page_helpers import (
@@ -75,11 +75,6 @@ def test_a_ready_list_can_be_changed_and_opens_a_room():
     press_button(app, "Open the room")
     assert get_own_room(app).view().questions[1] == "Is this mine?"
     assert app.title[0].value.startswith("Have you ever liked")
-
-
-def test_a_question_has_a_longest():
-    app = open_page("room")
-    assert all(t.max_chars == MAX_QUESTION_LENGTH for t in app.text_input)
 
 
 def test_what_is_asked_is_shown_and_never_obeyed():

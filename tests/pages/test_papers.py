@@ -94,26 +94,6 @@ def test_what_is_printed_is_named_once_and_says_where(entry):
     assert not entry.methods or {p.series for p in entry.printed} <= set(entry.methods)
 
 
-def test_the_printed_tables_are_complete_and_plausible():
-    entries = {n: papers.find_experiment(f"ryhh24-table-{n}")[1] for n in range(3, 9)}
-    tables = {n: {(p.series, p.x): p.value for p in e.printed} for n, e in entries.items()}
-    assert {len(table) for table in tables.values()} == {4 * 10}
-    assert all(0 < value < 1 for table in tables.values() for value in table.values())
-    assert tables[3]["opt", 1.0] == 0.5342
-    assert tables[8]["opt", 0.1] == 0.0933
-    assert tables[5]["str", 0.5] == 0.2708
-    for n in (3, 5, 7):  # NDCG never exceeds HR
-        assert all(gain < tables[n][key] for key, gain in tables[n + 1].items())
-    rounds = papers.find_experiment("ryhh24-rounds")[1].printed
-    assert {p.value for p in rounds if p.series == "opt"} == {tables[3]["opt", 1.0]}
-
-
-def test_what_is_written_once_stands_in_its_places():
-    names = {"a": "A", "list": ["{a}", 1], "b": "{a} B"}
-    filled = papers._fill(["{b}", "{*list}", "{list}", {"x": "<{b}>"}], names)
-    assert filled == ["A B", "A", 1, ["A", 1], {"x": "<A B>"}]
-
-
 # --- verdicts ------------------------------------------------------------------------------------
 
 
@@ -684,22 +664,6 @@ def test_what_has_no_recipe_says_why():
 # --- all of them by one command ------------------------------------------------------------------
 
 
-def write_movielens_10m(home, users=40, items=150):
-    """Write a few made-up ratings to MovieLens 10M's files, where a download would put them."""
-    folder = home / "data" / "ml-10m"
-    folder.mkdir(parents=True)
-    rng = np.random.default_rng(0)
-    rows = [
-        f"{u}::{i}::{rng.integers(1, 11) / 2:g}::{u * items + i}"
-        for u in range(1, users + 1)
-        for i in rng.choice(np.arange(1, items + 1), 25, replace=False)
-    ]
-    (folder / "ratings.dat").write_text("\n".join(rows) + "\n")
-    (folder / "movies.dat").write_text("1::A (2000)::Drama\n")
-    (folder / "README.html").write_text("10000054 ratings")
-    (folder / "tags.dat").write_text("")
-
-
 def test_all_that_can_be_made_is_made_once_and_what_lacks_data_says_so(
     capsys, tmp_path, monkeypatch
 ):
@@ -750,42 +714,6 @@ def test_the_printed_number_of_draws_is_made_where_there_is_one(id, seeds, monke
     argv = ["papers", id, "--run", "--seeds", "printed", "--write", str(tmp_path)]
     assert main(argv) == 0
     assert requests == [tuple(range(1, seeds + 1))]
-
-
-def test_the_paper_s_draws_stand_beside_ours_with_what_all_would_take():
-    recipe = build_pieces_experiment([]).recipe
-    entry = replace(build_experiment(), not_run="", recipe=recipe, draws=30)
-    result = replace(build_result(a={1.0: 2.0}), stamp=STAMP._replace(seconds=120.0))  # of 3 seeds
-    assert "20 min" in views.describe_draws(build_view(entry, result))
-    assert " min" not in views.describe_draws(build_view(replace(entry, draws=3), result))
-    assert views.describe_draws(build_view(build_experiment(), None)) == ""
-
-
-@pytest.mark.slow
-def test_what_needs_movielens_10m_is_made_at_its_size_once_it_is_there(
-    tmp_path, monkeypatch, capsys
-):
-    monkeypatch.setenv("DPMC_HOME", str(tmp_path))
-    assert {entry.id for _, entry in ALL if "ml-10m" in entry.needs} == {"jtt18-2c", "jtt18-3b"}
-    at_size = {f"ryhh24-{id}" for id in ("5b", "7a", "7b", "8a", "8b")}
-    assert {entry.id for _, entry in ALL if entry.at_size} == at_size
-    paper_, entry = papers.find_experiment("ryhh24-5b")
-    assert entry.fullest is entry
-    assert main(["papers", "jtt18-3b", "--run", "--seeds", "1"]) == 1
-    assert "dpmc data get ml-10m" in capsys.readouterr().err
-    write_movielens_10m(tmp_path)
-    assert main(["papers", "jtt18-3b", "--run", "--seeds", "1", "--jobs", "1"]) == 0
-    assert engine.load_own_result("jtt18-3b").get_series("Private FW")
-    assert entry.fullest is entry.at_size
-    shipped = views.load_view(paper_, entry)
-    assert shipped.experiment is entry  # what ships is of the set that stands in for it
-    assert not shipped.assessment.doubts
-    assert main(["papers", "ryhh24-5b", "--run", "--seeds", "1"]) == 0
-    own = views.load_view(paper_, entry)
-    assert own.is_own
-    assert own.experiment is entry.at_size
-    assert all("ml-10m" in key for key in own.result.stamp.settings["runs"])
-    assert "other settings" not in " ".join(own.assessment.doubts)
 
 
 def test_what_keeps_a_figure_from_being_made_is_the_data_that_it_reads():

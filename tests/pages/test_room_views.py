@@ -364,29 +364,12 @@ def test_the_words_of_a_coin_rule_are_its_chance(epsilon):
     assert sum(counts) == len(throws)
 
 
-def test_marks_stand_where_shares_are():
-    row = ShareRow("Estimate", Mark.ESTIMATE, Bounds(0.25, 0.1, 0.5), 30, truth=0.75)
-    html = charts_room.render_shares([row], "words", charts.LIGHT)
-    assert '<div class="dot" style="left: 25.00%">' in html
-    assert '<div class="line" style="left: 10.00%; width: 40.00%">' in html
-    assert '<div class="truth" style="left: 75.00%">' in html
-
-
 def test_questions_are_shown_and_never_obeyed():
     nasty = '<img src=x onerror=alert(1)>" & co'
     row = ShareRow(nasty, Mark.ESTIMATE, Bounds(0.2, 0.1, 0.3), 3, note=nasty)
     html = charts_room.render_shares([row], words.describe_rows([row], nasty), charts.LIGHT)
     assert "<img" not in html
     assert '" &' not in html
-
-
-def test_costs_and_meanings_are_computed():
-    assert "10 in all" in words.explain_cost(5, 2.0)
-    explanation = " ".join(words.explain_epsilon(2.0))
-    assert "12 % of the time" in explanation
-    assert "88 % of the time" in explanation
-    assert "nothing at all" in words.explain_epsilon(0.1)[2]
-    assert "2.2 people" in words.explain_cheating(1.0)
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)

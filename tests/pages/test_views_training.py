@@ -140,6 +140,7 @@ def test_predictions_are_places_in_the_range(problem, task):
         assert np.array_equal(predictions.argmax(axis=1), scores.argmax(axis=1))
 
 
+@pytest.mark.slow
 def test_the_film_of_a_run_ends_with_what_the_run_measured():
     run = run_training("private-frank-wolfe")
     film = run.recording
@@ -178,6 +179,7 @@ def test_the_heading_of_a_run_states_its_finding(value, baseline, best, expected
     assert expected in run_card.describe_run(result)
 
 
+@pytest.mark.slow
 def test_only_what_differs_between_two_runs_is_told_and_the_better_one_named():
     first, second = (
         run_card.remember_run(run_training("gradient", epsilon=e, number=k), "restaurants")
