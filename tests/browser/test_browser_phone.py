@@ -511,34 +511,6 @@ def test_questions_are_text(page, server):
     page.get_by_role("heading", name="<img src=x onerror=alert(1)> & <b>you</b>?").wait_for()
 
 
-@pytest.mark.parametrize("epsilon", mark_rest_slow(EPSILONS, 3))
-def test_a_phone_tells_of_one_tilted_coin(page, server, epsilon):
-    """The opposite so many times in 100, and what two coins would do: right to the last digit."""
-    open_asked_room(epsilon)
-    page.goto(server + "phone")
-    page.get_by_role("button", name="Yes", exact=True).wait_for()
-    lie = 100 / (1 + math.exp(epsilon))
-    match = re.search(r"one unfair coin. .* your answer ([\d.]+) %", read_text(page, "rule"))
-    coin_texts = page.locator("#coin .ends span").all_inner_texts()
-    percentages = re.findall(r"[\d.]+", " ".join(coin_texts))
-    page.get_by_text("Why you can deny").click()
-    two, flip_percentage = re.findall(r"\d+(?:\.\d+)?", read_text(page, "two"))
-    for displayed, expected in (
-        (match[1], lie),
-        (percentages[0], lie),
-        (percentages[1], 100 - lie),
-        (flip_percentage, lie),
-    ):
-        last = 10.0 ** -len(displayed.partition(".")[2])
-        assert abs(float(displayed) - expected) <= last / 2 * (1 + 1e-6)
-        assert 0 < float(displayed) < 100
-    last = 10.0 ** -len(two.partition(".")[2])
-    assert abs(float(two) - (100 - 2 * lie)) < last
-    assert float(two) == pytest.approx(100 - 2 * float(flip_percentage))
-    if epsilon == 2:
-        assert (match[1], two, flip_percentage) == ("12", "76", "12")
-
-
 @pytest.mark.usefixtures("room")
 @pytest.mark.parametrize("answer", [0, 1])
 def test_the_coin_is_the_law(page, server, answer):

@@ -162,24 +162,6 @@ def test_a_target_moves_the_knob_to_the_epsilon_that_meets_it(instrument):
     assert read_text(page, "say").startswith("At epsilon 0.3, ")
 
 
-@pytest.mark.slow
-def test_neither_rule_nor_target_passes_through_words(instrument):
-    page = instrument("?epsilon=0.5&need=0.675&limit=0.75")
-    assert (
-        page.evaluate("""() => {
-      const rule = document.querySelector('.dpmc-picture .rule')
-      return [...document.querySelectorAll('.dpmc-picture text.bold')].some(text => {
-        const { y, height } = text.getBBox()
-        return rule.isPointInStroke(new DOMPoint(rule.getBBox().x, y + height / 2)) })
-    }""")
-        is False
-    )
-    goal = page.locator(".dpmc-goal").first.bounding_box()
-    number = page.locator(f"{PICTURE} text.big.method").bounding_box()
-    y = goal["y"] + goal["height"] / 2
-    assert not number["y"] + 4 < y < number["y"] + number["height"] - 4
-
-
 def test_a_saved_picture_says_what_it_shows(instrument):
     page = instrument()
     with page.expect_download() as saved:

@@ -107,14 +107,6 @@ def test_effect_variances_maximise_the_marginal_likelihood():
     assert attained >= max(evidence(s, t) for s in grid for t in grid) - 0.5
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("id", IDS)
-def test_without_noise_it_is_the_reference(id):
-    ratings, _ = draw_signs(2)
-    reference = fit_scores(registry.create("reference-binary"), ratings)
-    assert np.allclose(fit_scores(registry.create(id, epsilon=1e5), ratings), reference, atol=1e-3)
-
-
 # --- what it may see ------------------------------------------------------------------------------
 
 

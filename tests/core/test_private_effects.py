@@ -181,22 +181,6 @@ def test_a_row_moves_nothing_of_items_it_does_not_hold(settings):
             assert not np.allclose(first[list(row)], second[list(row)], rtol=0, atol=1e-3)
 
 
-def test_shapes_and_scales_are_fixed_before_any_rating_is_read():
-    """With much noise nothing goes into taste, with little it does: the card is the same."""
-    scales = []
-    for seed in (0, 1):
-        publications = record_fit(make(**LOW_RANK), make_ratings_with(None, seed), seed)
-        scales.append([(p.release.query, p.release.scale, p.private.shape) for p in publications])
-    assert scales[0] == scales[1]
-    noisy, precise = (
-        next(iter(make(epsilon=e).fit(make_ratings_with(None), np.random.default_rng(0)))).trace
-        for e in (0.1, 60.0)
-    )
-    assert noisy["share of taste"] == 0 < precise["share of taste"]
-    shapes = [[r.shape for _, r in make(epsilon=e).guarantee(PUBLIC).releases] for e in (0.1, 60.0)]
-    assert shapes[0] == shapes[1]
-
-
 @pytest.mark.parametrize("id", OURS)
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 7.0, 50.0])
 def test_certified_is_claimed(id, epsilon):

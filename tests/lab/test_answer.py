@@ -430,26 +430,6 @@ def test_absurd_options_are_one_sentence(option, capsys):
 
 
 @pytest.mark.slow
-def test_official_test_ratings_are_used_as_they_are(tmp_path, capsys):
-    rng = np.random.default_rng(0)
-    rated_pairs = [(u, i) for u in range(30) for i in rng.choice(40, 16, replace=False)]
-    for end, pairs in (
-        ("base", [pair for k, pair in enumerate(rated_pairs) if k % 4]),
-        ("test", rated_pairs[::4]),
-    ):
-        lines = (f"{u}\t{i}\t{rng.integers(1, 6)}\t{u}" for u, i in pairs)
-        (tmp_path / f"u1.{end}").write_text("\n".join(lines) + "\n")
-    fold = [str(tmp_path / "u1"), "--range", "1:5", "--no-curve", "--seeds", "1:2"]
-    assert main(["answer", *fold]) == 1
-    assert "say which column names the person" in capsys.readouterr().err
-    fold += ["--user", "1"]
-    assert main(["answer", *fold]) == 0
-    assert "Tested on the given test ratings: 30 users, 2 seeds." in capsys.readouterr().out
-    assert main(["answer", *fold, "--holdout", "0.2"]) == 1
-    assert "split must be left out" in capsys.readouterr().err
-
-
-@pytest.mark.slow
 def test_ctrl_c_ends_it_with_what_is_there(tmp_path):
     command = [sys.executable, "-m", "dpmc_lab", "answer", "restaurants", "--seeds", "1:400"]
     command += ["--no-curve", "--store", str(tmp_path / "mine.sqlite")]

@@ -15,7 +15,7 @@ from dpmc_core.ratings import PublicFacts
 from dpmc_lab.curves import noise
 from pages.ui import sources
 from pages.ui.charts import noise as charts_noise
-from tests.page_helpers import list_charts, open_page, read_all_text, read_chart_spec, read_markdown
+from tests.page_helpers import list_charts, open_page, read_chart_spec, read_markdown
 from tests.slow_helpers import mark_rest_slow
 
 PUBLIC_FACTS = PublicFacts(users=943, items=1682, low=1, high=5)
@@ -161,20 +161,6 @@ def test_densities_share_the_axis_of_the_widest():
     assert fig.layout["yaxis"]["range"][1] == pytest.approx(1.1 * 5)
     dots = [trace for trace in fig.data if trace.get("mode") == "markers"]
     assert [dot["x"] for dot in dots] == [[0.5]]
-
-
-@pytest.mark.parametrize(
-    ("data", "values"), [("jokes", (-10, -5, 0, 5, 10)), ("movie-night", range(1, 6))]
-)
-def test_symbols_are_told_in_the_datas_own_scale(data, values):
-    app = open_page("noise", data=data, mechanism="randomised-response")
-    names = [trace["name"] for trace in read_chart_spec(app)["data"]]
-    answers = ("no rating", *values)
-    assert names[: len(answers)] == [f"epsilon 1, answers: {name}" for name in answers]
-    public = datasets.load(data).ratings.public
-    assert f"from 1 ({public.low:g}) to 5 ({public.high:g})" in read_all_text(app)
-    app.radio(key="mechanism").set_value("modified-laplace").run()
-    assert f"{public.low:g}..{public.high:g} scaled to -1..1" in read_all_text(app)
 
 
 @pytest.mark.parametrize("id", ["objective", "modified-laplace"])

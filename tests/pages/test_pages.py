@@ -10,7 +10,6 @@ import sys
 import weakref
 from pathlib import Path
 
-import numpy as np
 import plotly.graph_objects as plotly
 import pytest
 from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
@@ -32,7 +31,7 @@ from dpmc_lab.cli import main
 from dpmc_lab.curves import cards, lines, run_card
 from dpmc_lab.protocol.federated import FLOW
 from dpmc_lab.sweep.presets import EPSILONS
-from pages.ui import charts, scene, upload
+from pages.ui import charts, upload
 from pages.ui.charts.curve import Usefulness
 from tests.page_helpers import (
     find_button,
@@ -179,21 +178,6 @@ def test_the_sentence_on_top_is_the_one_of_the_slider():
         (body,) = (e.proto.body for e in app.get("html") if "dpmc-say" in e.proto.body)
         assert html.unescape(re.sub(r"<[^>]*>", "", body)) == read_answer(app)
         assert read_answer(app).startswith(f"At epsilon\N{NO-BREAK SPACE}{epsilon:g}, ")
-
-
-@pytest.mark.parametrize(
-    ("data", "id"), [("movie-night", "private-effects"), ("movie-night", "objective")]
-)
-def test_on_a_phone_the_curve_does_not_cross_the_name_of_its_method(data, id):
-    view = scene.build_view(scene.load_shipped_scene(data, id), charts.LIGHT)
-    svg = view["pictures"]["narrow"]["svg"]
-    (right, baseline, name) = re.search(
-        r'<text x="([\d.]+)" y="([\d.]+)" class="end method">([^<]*)', svg
-    ).groups()
-    curve = re.search(r'<path d="M([^"]*)" class="curve method"', svg)[1]
-    x, y = np.array([point.split() for point in curve.split("L")], dtype=float).T
-    rows = np.interp(np.linspace(float(right) - 7 * len(name), float(right), 100), x, y)
-    assert not np.any((float(baseline) - 12 < rows) & (rows < float(baseline) + 3))
 
 
 def test_junk_in_a_link_falls_back_with_a_note():

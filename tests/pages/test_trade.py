@@ -22,7 +22,7 @@ from dpmc_lab.curves.trade import (
 )
 from dpmc_lab.store import restore_mechanism
 from pages.ui.charts import compare
-from tests.page_helpers import list_charts, open_page, read_chart_spec, read_instrument
+from tests.page_helpers import open_page, read_instrument
 
 SAMPLES = (
     ("movie-night", Task.BINARY),
@@ -259,20 +259,6 @@ def test_hollow_where_the_paper_puts_it_and_filled_where_the_releases_do():
         assert arrows["x"][3 * k : 3 * k + 3] == [hollow["x"][k], filled["x"][k], None]
         assert filled["y"][k] == hollow["y"][k] == point.value.mean
     assert hollow["x"][k] > filled["x"][k]
-
-
-def test_the_layer_of_compare_keeps_its_switches_in_the_address():
-    link = {"data": "movie-night", "task": "ratings", "layer": "Trade"}
-    link |= {"asked about": "PERSON", "relation": "REMOVED"}
-    app = open_page("compare", **link)
-    assert not app.exception
-    spec = read_chart_spec(app)
-    assert spec["layout"]["xaxis"]["ticktext"][-2:] == ["50<br>coin", "<br>no<br>bound"]
-    page_text = " ".join(block.value for block in app.markdown)
-    assert "“Were this person's data used?”" in page_text
-    assert "is right at most 55 % of the time" in page_text
-    default_charts = list_charts(open_page("compare", data="movie-night", task="ratings"))
-    assert len(default_charts) == len(list_charts(app))
 
 
 def test_the_layer_of_compare_is_kept_while_what_if_is_open():
