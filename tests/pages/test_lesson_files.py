@@ -64,15 +64,6 @@ def test_a_file_is_whole_and_fetches_nothing(sheets, name):
     assert not re.search(r"https?://", text)
 
 
-def test_there_are_ten_forty_five_and_ninety_minutes(sheets):
-    assert list(sheets) == ["class-10.html", "class-45.html", "class-90.html"]
-    kinds = ["plan", "worksheet", "key"]
-    sections = {name: split_sections(sheet) for name, sheet in sheets.items()}
-    assert [kind for kind, _ in sections["class-10.html"]] == kinds
-    assert [kind for kind, _ in sections["class-90.html"]] == 2 * kinds
-    assert sections["class-90.html"][:3] == sections["class-45.html"]  # two of forty-five
-
-
 @pytest.mark.parametrize("minutes", paper.CLASSES)
 def test_the_minutes_of_a_plan_add_up_and_are_those_of_the_lessons(sheets, plan_file, minutes):
     plans = [plan_file["plans"][name] for name in plan_file["classes"][minutes]]

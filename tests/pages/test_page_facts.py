@@ -34,19 +34,6 @@ def set_switch(app, value):
     return app
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "link",
-    [
-        {"data": "jokes", "mechanism": "private-effects"},  # nothing is known of its items
-        {"data": "movie-night", "mechanism": "objective"},  # uses nothing
-    ],
-)
-def test_there_is_no_switch_where_it_would_do_nothing(link):
-    for page in ("what_if", "train", "compare"):
-        assert find_switch(open_page(page, known="true", **link)) is None
-
-
 def test_what_if_draws_both_curves_and_counts_the_gain_from_public_facts_alone():
     app = open_page(**MOVIES)
     before = read_current_stop(app)

@@ -472,6 +472,7 @@ def test_settings_are_named_with_their_reasons_and_made_by_a_command_of_their_ow
         assert settings_entry.id not in IDS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fit", "labels"), [("cut", {"GraP", "Clear"}), ("one_round_10", {"GraP"})]
 )
@@ -731,6 +732,7 @@ def test_what_keeps_a_figure_from_being_made_is_the_data_that_it_reads():
 # --- words, pictures, the report -----------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_why_is_found_by_something_that_is_there_or_supposed():
     entry = replace(build_experiment(), found=(("so it is", "dpmc papers x"),), why="who knows")
     explanation = "Found: so it is (shown by dpmc papers x)."

@@ -126,18 +126,6 @@ def test_a_line_that_is_chosen_is_not_drawn_as_a_guess_as_well():
     assert joint_chart.private_baselines == ()
 
 
-def test_block_keeps_the_busiest_cells_of_the_data(ratings):
-    block = noise.select_block(ratings, users=6, items=5)
-    assert block.shape == (6, 5)
-    row, column = block.users[0], block.items[0]
-    user = int(block.user_ids[row]) - 1
-    item = int(block.item_ids[column].removeprefix("item ")) - 1
-    mask = (ratings.users == user) & (ratings.items == item)
-    assert ratings.values[mask][0] == block.values[0]
-    user_counts = np.bincount(ratings.users)[[int(name) - 1 for name in block.user_ids]]
-    assert user_counts.min() >= np.sort(np.bincount(ratings.users))[-6]
-
-
 @pytest.mark.parametrize("id", BINARY)
 def test_before_and_after_differ_by_the_releases_noise(ratings, id):
     corner = noise.select_block(ratings)
@@ -171,14 +159,6 @@ def test_the_noise_of_every_release_is_told_at_an_epsilon():
     assert len({release.name for release in scales}) == len(scales) == 7
     for release in scales:
         assert f"{release.name}: {release.unit} {release.scale[1]:.3g} at epsilon 1" in sentence
-
-
-def test_density_integrates_to_one_and_matches_its_draws():
-    release = Laplace(query="q", shape=(None,), sensitivity={RATING: 1}, scale=0.7)
-    view = noise.compute_density(release, draws=20_000)
-    assert np.trapezoid(view.density, view.x) == pytest.approx(1, abs=0.01)
-    bars = np.interp(view.bar_centers, view.x, view.density)
-    assert np.abs(bars - view.bar_heights).max() < 0.15 * view.density.max()
 
 
 @pytest.mark.parametrize("id", MECHANISMS)
