@@ -493,17 +493,6 @@ def test_a_phone_draws_nothing_for_a_hostile_server(page, server, room, field):
     assert room.view().poll(0).reports == 0
 
 
-def test_a_browser_that_keeps_nothing_says_so_and_answers(page, server, room):
-    page.add_init_script("Object.defineProperty(window, 'localStorage', { get() { throw 1; } })")
-    page.goto(server + "phone")
-    page.get_by_text("does not let this page store anything").wait_for()
-    assert page.get_by_text("it remembers what it sent").is_visible()  # and so long
-    assert not page.locator("#remembers").is_visible()
-    press_button(page, "Yes")
-    wait_for_arrival(page)
-    assert room.view().poll(0).reports == 1
-
-
 def test_questions_are_text(page, server):
     reset_rate_limits()
     open_asked_room(questions=("<img src=x onerror=alert(1)> & <b>you</b>?",))

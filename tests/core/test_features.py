@@ -22,9 +22,7 @@ from dpmc_core.solvers import sizes
 from dpmc_core.solvers.rows import ResidualRows
 from tests.ratings_helpers import clicks
 from tests.replay import measure_changes
-from tests.user_level_helpers import (
-    FAMILY as WHOLE_FAMILY,
-)
+from tests.user_level_helpers import FAMILY as WHOLE_FAMILY
 from tests.user_level_helpers import (
     ITEMS,
     RANKING,

@@ -11,14 +11,7 @@ from dpmc_core.errors import InvalidSetting
 from dpmc_core.links import LOGISTIC, Probit
 from dpmc_core.mechanisms.one_bit import InputLoss, OutputBound
 from dpmc_core.model import Estimator
-from dpmc_core.privacy import (
-    CELL,
-    RATING,
-    ROW_VALUES,
-    USER_EMPTIED,
-    USER_REPLACED,
-    Calibration,
-)
+from dpmc_core.privacy import CELL, RATING, ROW_VALUES, USER_EMPTIED, USER_REPLACED, Calibration
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.one_bit import Completion
 from tests.replay import fit_model, predict_all, record_fit

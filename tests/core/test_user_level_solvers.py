@@ -19,11 +19,7 @@ from dpmc_core.mechanisms.frank_wolfe import (
 from dpmc_core.metrics import rmse
 from dpmc_core.model import Estimator
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers.linalg import (
-    eigenpairs_above,
-    leading_eigenpairs,
-    low_rank_plus_sparse,
-)
+from dpmc_core.solvers.linalg import eigenpairs_above, leading_eigenpairs, low_rank_plus_sparse
 from dpmc_core.solvers.rows import (
     centre_ratings,
     clip_dense_rows,
@@ -132,12 +128,7 @@ def test_factors_and_observed_cells_stay_together_where_rows_are_scaled():
     def top_pair(*_):
         return rng.normal(size=shape[1]), 2.0, True
 
-    options = {
-        "rounds": 5,
-        "step": StepRule.DECREASING,
-        "top_pair": top_pair,
-        "max_row_norm": norm,
-    }
+    options = {"rounds": 5, "step": StepRule.DECREASING, "top_pair": top_pair, "max_row_norm": norm}
     for step in iterate_frank_wolfe(cells, target, 3.0, **options):
         v = step.factors.right[:, -1]
         before = matrix[mask] - target

@@ -33,10 +33,7 @@ from dpmc_lab.study.release import (
     export_release,
     write_release,
 )
-from dpmc_lab.study.verify import (
-    verify_release,
-    verify_signature,
-)
+from dpmc_lab.study.verify import verify_release, verify_signature
 from tests.forgeries import (
     BASES,
     forge_all,

@@ -219,8 +219,7 @@ def add_train(statements, app, metric):
     metric_text = next(m.value for m in app.markdown if m.value.startswith(f"{metric.title} **"))
     statements.add("Train, its card", run=find_one(rf"\*\*{number}", metric_text))
     statements.add(
-        "Train, its badge",
-        certified=find_one(r"proved:? (?:epsilon )?([^\n]*)", read_badge(app)),
+        "Train, its badge", certified=find_one(r"proved:? (?:epsilon )?([^\n]*)", read_badge(app))
     )
     add_curve(statements, "Train, of the curve", read_all_text(app), "1")
 

@@ -21,12 +21,7 @@ from dpmc_lab.study import answer as core
 from dpmc_lab.study.advice import PrivacyUnit
 from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import private, report, sources, sweeps
-from tests.page_helpers import (
-    find_button,
-    open_page,
-    read_all_text,
-    unescape_markdown,
-)
+from tests.page_helpers import find_button, open_page, read_all_text, unescape_markdown
 
 DATA = {"data": "restaurants"}
 SHIPPED_MESSAGE = "On average over 3 seeds, no benefit shows clearly"  # the curve came with the app

@@ -20,11 +20,7 @@ from dpmc_core.data import datasets, public_sets
 from dpmc_core.data.transforms import CapPerUser
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
-from dpmc_core.problem import (
-    LeaveLast,
-    RandomShare,
-    build_problem,
-)
+from dpmc_core.problem import LeaveLast, RandomShare, build_problem
 from dpmc_core.ratings import Ratings
 from dpmc_lab import shipped
 from dpmc_lab.cli import main
