@@ -102,21 +102,6 @@ def read_command(page):
     return command_text
 
 
-@pytest.mark.parametrize("size", [(1366, 768), (1280, 720), (1920, 1080)])
-@pytest.mark.slow
-def test_the_figure_takes_its_share_of_the_window_and_none_of_it_is_cut(browser, server, size):
-    context = browser.new_context(viewport=dict(zip(("width", "height"), size, strict=True)))
-    tab = context.new_page()
-    open_and_settle(tab, server + "compare?data=movie-night")
-    chart, frame = tab.locator(".js-plotly-plot").first, tab.locator(".st-key-figure")
-    chart_box, room = chart.bounding_box(), frame.bounding_box()
-    assert chart_box["height"] >= 0.59 * size[1]
-    assert chart_box["width"] >= 0.6 * size[0]
-    assert room["height"] >= chart_box["height"] - 1  # what lies below covers none of it
-    assert chart_box["y"] + chart_box["height"] <= size[1]
-    context.close()
-
-
 # The boxes of a chart's names, its right end and that of its frame, in pixels.
 NAMES = """() => [...document.querySelectorAll('.js-plotly-plot')].map(chart => {
   const box = e => {

@@ -104,29 +104,6 @@ def test_a_lesson_from_start_to_end_by_keyboard_alone(page, server, name, mode):
     assert lesson.take_home in page.locator(".st-key-home").inner_text()
 
 
-@pytest.mark.slow
-def test_arrows_turn_the_steps_and_so_does_a_clicker_in_front_of_a_class(page, server):
-    slides = LESSONS["coin"].slides
-    open_and_settle(page, server + "learn?lesson=coin")
-    press_key(page, "PageDown")  # scrolls
-    assert page.get_by_role("button", name="Show the answer").is_visible()
-    press_key(page, "ArrowRight")
-    wait_for_focus(page, slides[0].predict.question)
-    press_key(page, "ArrowRight")
-    assert read_params(page)["step"] == slides[1].key
-    press_key(page, "ArrowLeft")
-    assert read_params(page)["step"] == slides[0].key
-    press_key(page, "ArrowLeft")
-    assert read_params(page)["step"] == slides[0].key
-    open_and_settle(page, server + "learn?lesson=coin&projector=true")
-    for key in [slide.key for slide in slides[1:]] + ["end"]:
-        press_key(page, "PageDown")
-        press_key(page, "PageDown")
-        assert read_params(page)["step"] == key
-    press_key(page, "PageUp")
-    assert read_params(page)["step"] == slides[-1].key
-
-
 def test_the_projector_shows_nothing_for_the_teacher_alone(page, server):
     open_and_settle(page, server + "learn?lesson=coin")
     slide = LESSONS["coin"].slides[0]

@@ -5,13 +5,11 @@ import re
 import tomllib
 from html import unescape
 from pathlib import Path
-from random import Random
 
 import pytest
 
 from app import SECTIONS
 from dpmc_lab import glossary
-from dpmc_lab.classroom.pictures import render_picture
 from dpmc_lab.cli import main
 from dpmc_lab.lessons import LESSONS, Predict
 from dpmc_lab.lessons import worksheets as paper
@@ -200,51 +198,6 @@ def test_the_page_without_server_fetches_nothing_and_is_small(page, content):
     assert len(page.encode()) < 3e6
     assert "{content}" not in page
     assert content["words"] == {term.name: term.words for term in glossary.TERMS.values()}
-
-
-def reveal_text(texts, slot, stops):
-    """Return the text of a slot as the page's script reads it."""
-    index = 0
-    for n_stops, stop in zip(slot[0], stops, strict=True):
-        index = index * n_stops + (stop if n_stops > 1 else 0)
-    value = texts[slot[1][index]]
-    return "".join(texts[key] for key in value) if isinstance(value, list) else value
-
-
-@pytest.mark.slow
-def test_the_page_without_server_says_what_the_slides_reveal(content):
-    """At stops drawn at random too, where one that was taken for another would show."""
-    texts, rng = content["held"], Random(0)
-    assert [entry["id"] for entry in content["lessons"]] == list(LESSONS)
-    for lesson_data, lesson in zip(content["lessons"], LESSONS.values(), strict=True):
-        assert lesson_data["take_home"] == lesson.take_home
-        for slide_data, slide in zip(lesson_data["slides"], lesson.slides, strict=True):
-            assert (slide_data["key"], slide_data["title"], slide_data["said"]) == (
-                slide.key,
-                slide.title,
-                slide.said,
-            )
-            if slide.predict is None:
-                assert slide_data["asked"] is None
-            else:
-                assert slide_data["asked"]["options"] == list(slide.predict.options)
-                assert slide_data["asked"]["right"] == slide.predict.right
-            starts = [control["start"] for control in slide_data["move"]]
-            counts = [len(control["names"]) for control in slide_data["move"]]
-            for stops in (starts, *([rng.randrange(n) for n in counts] for _ in range(12))):
-                setting = {
-                    control.key: [*(control.values or control.options or range(paper.N_THROWS))][
-                        stop
-                    ]
-                    for control, stop in zip(slide.move, stops, strict=True)
-                }
-                drawing, note, *sentences = (
-                    reveal_text(texts, slot, stops) for slot in slide_data["shown"]
-                )
-                finding = slide.reveal(setting)
-                assert sentences == list(finding.sentences)
-                assert note == finding.note
-                assert drawing == (render_picture(finding.picture) if finding.picture else "")
 
 
 def test_texts_are_escaped():

@@ -187,49 +187,8 @@ def test_every_method_of_a_task_at_once_has_its_name_beside_the_frame(task):
     assert len(list_name_boxes(fig)[0]) == len(ids)
 
 
-def test_names_are_as_near_to_their_lines_as_may_be():
-    assert charts.separate_labels([50, 10], [20, 20], 100) == [50, 10]
-    assert charts.separate_labels([50, 50], [20, 40], 100) == [pytest.approx(40 - 10 + 5), 65]
-    assert charts.separate_labels([100, 0], [20, 20], 100) == [90, 10]
-    assert charts.separate_labels([100, 100, 0], [40, 40, 40], 120) == [60, 100, 20]
-    assert charts.separate_labels([], [], 100) == []
-
-
 def find_answers(target, *plotted):
     return [numbers.find_required_epsilons(line, [target])[0] for line in plotted]
-
-
-def test_a_price_is_filled_hollow_open_or_not_reached():
-    plotted = [
-        make_placed_line("input-flip", [[0.5, 0.51, 0.5], [0.9, 0.91, 0.9]]),
-        make_placed_line("output", [[0.5, 0.51, 0.5], [0.9, 0.91, 0.9]], solid=False),
-        make_placed_line("objective", [[0.8, 0.81, 0.8], [0.9, 0.91, 0.9]]),
-        make_placed_line("gradient", [[0.5, 0.51, 0.5], [0.6, 0.61, 0.6]]),
-        make_placed_line("private-majority", [[0.5, 0.4, 0.6], [0.6, 0.8, 0.65]]),
-    ]
-    fig = charts_compare.plot_epsilon_needed(
-        find_answers(0.7, *plotted), (1 / 1.15, 11.5), waiting=["dpmf"]
-    )
-    check_names(fig)
-    dots = {t["name"]: t for t in fig.data if t.get("name")}
-    assert list(dots) == [plotted_line.line.label for plotted_line in plotted[:3]]
-    filled, hollow, _ = (dot["marker"] for dot in dots.values())
-    assert filled["color"] == charts.get_style("input-flip").color
-    assert hollow["color"] == charts.LIGHT.paper
-    assert dots[plotted[2].line.label]["x"] == [1.0]
-    notes = [note["text"] for note in fig.layout["annotations"] if note.get("xref") != "paper"]
-    assert notes[0] == "no curve yet"
-    assert notes[3] == "<b>1 or less</b>"
-    assert notes[4] == "not reached: best 60.3 %"
-    assert notes[5] == "not reached: best 68.3 %"  # though an interval reaches it
-    best = find_answers(0.7, *plotted)[4].best
-    near = charts_compare.plot_epsilon_needed(find_answers(best + 1e-5, *plotted), (0.9, 11.5))
-    texts = [note["text"] for note in near.layout["annotations"]]
-    assert any(text.startswith("not reached: best just short of ") for text in texts)
-    arrows = [
-        (t["y"], t["marker"]["size"]) for t in fig.data if "triangle-right" in str(t.get("marker"))
-    ]
-    assert [y for y, (_, right) in arrows if right] == [[-4, -4]]
 
 
 def test_all_pictures_of_a_comparison_have_one_axis():

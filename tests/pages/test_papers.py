@@ -309,21 +309,6 @@ def test_a_printed_number_counts_within_our_interval_and_the_reading_error():
     assert missing.ours is missing.within is None
 
 
-def test_no_result_no_verdict_and_no_paper_are_said():
-    entry = build_experiment(printed=(RIGHT,), statements=(HIGH,))
-    assessment = verdicts.assess(build_paper(), entry, None)
-    assert (assessment.label, assessment.sentence) == ("not run", "A test.")
-    assert [judged.outcome for judged in assessment.statements] == [verdicts.NOT_RUN]
-    result = build_result(a={1.0: 2.0})
-    assessment = verdicts.assess(build_paper(), entry, result)
-    assert (assessment.label, assessment.statements[0].outcome) == ("no verdict", verdicts.HOLDS)
-    assert "nobody" in assessment.sentence.lower()
-    assert "A summary" in verdicts.assess(build_paper("a summary"), entry, result).sentence
-    assert "says nothing" in verdicts.assess(build_paper(), build_experiment(), result).sentence
-    with pytest.raises(ValueError, match="what was changed"):
-        replace(entry, cut=True)
-
-
 SIGNS = PublicFacts(users=30, items=30, low=-1, high=1)
 
 
@@ -772,18 +757,6 @@ def test_what_holds_has_one_number_wherever_it_is_told(capsys):
 def build_view(entry, result):
     assessment = verdicts.assess(build_paper(), entry, result)
     return views.ExperimentView(build_paper(), entry, result, False, assessment, ())
-
-
-def test_the_numbers_hold_ours_and_the_printed_ones():
-    entry = build_experiment(printed=(RIGHT, Printed("b", 3.0, 1.0, 0.0, "page 2")))
-    view = build_view(entry, build_result(a={1.0: 2.0, 2.0: 3.0}))
-    rows = list(zip(*views.tabulate_numbers(view).values(), strict=True))
-    assert [row[:2] for row in rows] == [("a", "1"), ("a", "2"), ("b", "3")]
-    assert rows[0][2:] == ("2 ± 0.1", "2.14 ± 0.05", "yes", "page 1")
-    assert (rows[1][3:], rows[2][2]) == (("", "", ""), "none")
-    exact = views.tabulate_exact_numbers(view)
-    assert exact["whose"] == ["ours", "ours", "printed", "printed"]
-    assert exact["value"][0] == 2.0
 
 
 def test_the_report_stands_alone_and_holds_every_experiment():

@@ -67,22 +67,6 @@ def test_no_split_changes_whom_the_corner_shows(problem):
     assert not np.array_equal(first.rated, second.rated, equal_nan=True)
 
 
-@pytest.mark.parametrize("baseline", [None, 0.56, 0.72])
-@pytest.mark.parametrize("best", [None, 0.72])
-@pytest.mark.parametrize("name", ["accuracy", "rmse"])
-def test_the_axis_holds_floor_and_reference_with_more_room_for_what_is_worse(name, baseline, best):
-    metric = METRICS[name]
-    low, high = training.choose_metric_axis(metric, baseline, best)
-    assert low < high
-    for value in (baseline, best):
-        assert value is None or low < value < high
-    assert low >= 0
-    if not metric.lower_is_better:
-        assert high <= 1
-    if baseline is not None and best is not None and baseline < best and not metric.lower_is_better:
-        assert baseline - low > high - best
-
-
 @pytest.mark.parametrize("rounds", [1, MAX_FRAMES, MAX_FRAMES + 1, 5 * MAX_FRAMES + 7])
 def test_a_film_keeps_an_even_choice_of_rounds_and_the_last_one(problem, rounds):
     camera = RunRecorder(registry.create("gradient", epsilon=1.0), problem)
