@@ -20,14 +20,14 @@ from dpmc_core.data import datasets, public_sets
 from dpmc_core.data.transforms import CapPerUser
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
-from dpmc_core.problem import LeaveLast, RandomShare, build_problem
+from dpmc_core.problem import LeaveLast, RandomShare, build_problem, prepare_public_facts
 from dpmc_core.ratings import Ratings
 from dpmc_lab import shipped
 from dpmc_lab.cli import main
 from dpmc_lab.curves import cards, lines, run_card
 from dpmc_lab.protocol.federated import FLOW
 from dpmc_lab.sweep.presets import EPSILONS
-from pages.ui import charts, upload
+from pages.ui import charts, scene, sentences, upload
 from pages.ui.charts.curve import Usefulness
 from tests.page_helpers import (
     find_button,
@@ -159,6 +159,31 @@ def test_the_sentence_on_top_is_the_one_of_the_slider():
         (body,) = (e.proto.body for e in app.get("html") if "dpmc-say" in e.proto.body)
         assert html.unescape(re.sub(r"<[^>]*>", "", body)) == read_answer(app)
         assert read_answer(app).startswith(f"At epsilon\N{NO-BREAK SPACE}{epsilon:g}, ")
+
+
+@pytest.mark.parametrize(
+    ("data", "id", "epsilon", "phrases"),
+    [
+        ("movie-night", "dpmf", 0.1, ["no limit on the attacker is proved", "worse than"]),
+        ("movie-night", "gradient", 0.1, ["everything published", "cannot distinguish"]),
+        ("movie-night", "private-taste", 1.0, ["at most 55 %", "not computed yet"]),
+    ],
+)
+def test_the_sentence_says_what_is_not_proved_not_clear_or_not_computed(data, id, epsilon, phrases):
+    shipped_scene = scene.load_shipped_scene(data, id)
+    picture = (
+        shipped_scene.picture
+        if shipped_scene
+        else lines.CurveChart(lines.list_plotted_metrics(registry.get_mechanism(id).task)[0])
+    )
+    mechanism = registry.create(id, epsilon=epsilon)
+    public = prepare_public_facts(datasets.load(data).ratings.public, mechanism.task)
+    answer = sentences.write_answer(picture, mechanism, mechanism.guarantee(public), epsilon)
+    text = "".join(part for part, _ in answer)
+    assert not re.search(r"epsilon \d|\d %|\d stars", text)  # no line ends between the two
+    text = unescape_markdown(text)
+    assert all(phrase in text for phrase in phrases), text
+    assert [role for _, role in answer if role in ("risk", "use")] == ["risk", "use"]
 
 
 def test_junk_in_a_link_falls_back_with_a_note():
