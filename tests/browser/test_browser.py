@@ -1,22 +1,17 @@
 """The app in Chromium, as people meet it: links, the slider, training, uploads, narrow screens."""
 
 import itertools
-from itertools import product
 
 import numpy as np
 import pytest
 
 from tests.browser_helpers import DOWNLOAD, navigate_to, open_and_settle, settle, upload_ratings
-from tests.slow_helpers import mark_rest_slow
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 PAGES = ("", "data", "train", "compare", "noise", "guarantees", "protocol")
-PAGES_AND_THEMES = product(PAGES, ["light", "dark"])
-FIRST = [("", "dark"), ("train", "light"), ("compare", "dark")]
 
 
-@pytest.mark.slow
 def test_the_first_visit_may_be_a_link_into_the_middle(page, server):
     """Must stay first: a fresh server has not yet seen the list of pages."""
     open_and_settle(page, server + "train?data=restaurants&epsilon=4")
@@ -25,7 +20,6 @@ def test_the_first_visit_may_be_a_link_into_the_middle(page, server):
     assert page.get_by_label("Data", exact=True).input_value() == "Neighbourhood restaurants"
 
 
-@pytest.mark.slow
 def test_the_first_page_opens_under_its_own_name_with_all_that_the_link_asks_for(page, server):
     open_and_settle(page, server + "what_if?data=restaurants&mechanism=gradient&epsilon=3")
     assert page.get_by_role("heading", name="What does privacy cost?").is_visible()
@@ -34,10 +28,8 @@ def test_the_first_page_opens_under_its_own_name_with_all_that_the_link_asks_for
     assert not page.get_by_text("Page not found").is_visible()
 
 
-@pytest.mark.parametrize(
-    ("path", "theme"),
-    mark_rest_slow(sorted(PAGES_AND_THEMES, key=lambda path: path not in FIRST), len(FIRST)),
-)
+@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_page_fits_a_phone_in_both_themes(browser, server, path, theme):
     context = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme=theme)
     tab = context.new_page()
@@ -51,7 +43,6 @@ def test_a_page_fits_a_phone_in_both_themes(browser, server, path, theme):
     context.close()
 
 
-@pytest.mark.slow
 def test_an_uploaded_file_is_used_and_stays_in_its_tab(page, browser, server, tmp_path):
     upload_ratings(page, server, tmp_path)
     settle(page)
@@ -79,7 +70,6 @@ def test_an_uploaded_file_is_used_and_stays_in_its_tab(page, browser, server, tm
     other_page.context.close()
 
 
-@pytest.mark.slow
 def test_a_table_of_the_items_stands_beside_an_upload(page, server, tmp_path):
     upload_ratings(page, server, tmp_path)
     settle(page)
@@ -105,7 +95,6 @@ def test_a_table_of_the_items_stands_beside_an_upload(page, server, tmp_path):
     assert page.get_by_text("Public facts", exact=True).is_visible()
 
 
-@pytest.mark.slow
 def test_on_a_phone_numbers_of_the_claims_and_the_ends_of_the_slider_are_whole(browser, server):
     context = browser.new_context(viewport={"width": 390, "height": 844})
     page = context.new_page()
@@ -131,7 +120,6 @@ def test_on_a_phone_numbers_of_the_claims_and_the_ends_of_the_slider_are_whole(b
     context.close()
 
 
-@pytest.mark.slow
 def test_a_table_that_goes_on_at_the_right_says_so_until_it_is_scrolled_there(page, server):
     opacity_script = (
         "() => getComputedStyle(document.querySelector('.stDataFrame'), '::after').opacity"

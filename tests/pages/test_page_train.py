@@ -58,11 +58,13 @@ def list_run_cards(app):
 @pytest.mark.parametrize("theme", mark_rest_slow(["light", "dark"]))
 @pytest.mark.parametrize(
     ("data", "mechanism"),
-    [
-        ("movie-night", "input-flip"),
-        ("movie-night", "private-frank-wolfe"),
-        ("bookshop-clicks", "dplcf"),
-    ],
+    mark_rest_slow(
+        [
+            ("movie-night", "input-flip"),
+            ("movie-night", "private-frank-wolfe"),
+            ("bookshop-clicks", "dplcf"),
+        ]
+    ),
 )
 def test_before_the_first_run_an_example_is_shown_on_the_chosen_sample(theme, data, mechanism):
     app = open_page("train", theme, data=data, mechanism=mechanism)
