@@ -710,8 +710,7 @@ def check_read_upload(folder: Path, _: Undisturbed) -> Iterator[Row]:
                 with page.expect_file_chooser() as chooser:
                     page.get_by_role("button", name="Upload", exact=True).click()
                 chooser.value.set_files(large)
-                page.get_by_role("spinbutton", name="Lowest possible rating").fill("1")
-                page.get_by_role("spinbutton", name="Highest possible rating").fill("5")
+                page.get_by_role("radio", name="1 to 5", exact=True).click()
                 page.get_by_role("button", name="Read the ratings").click()
                 page.get_by_role("button", name="Stop", exact=True).first.wait_for()
                 process.send_signal(getattr(signal, name))
