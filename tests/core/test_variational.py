@@ -73,7 +73,7 @@ def test_planted_effects_and_taste_are_recovered():
         assert measure_error(fitted, truth) < 1.25 * cost
         assert measure_error(fit_last(pattern, values, rank=0), truth) > 1.5 * cost
         assert fitted.noise == pytest.approx(0.16, rel=0.1)
-        assert len(fitted.taste) == 2
+        assert fitted.left.shape[1] == 2
 
 
 @pytest.mark.parametrize("noise_by_user", [False, True])
