@@ -11,6 +11,7 @@ from dpmc_core.model import Task
 from dpmc_lab import shipped
 from dpmc_lab.curves import lines
 from dpmc_lab.curves.lines import Interval
+from tests.store_helpers import load_curve_chart
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +26,7 @@ def build_flat_method(interval):
 
 def load_shipped_line(id):
     with shipped.load_curves(DATA, Task.RANKING, [id]) as store:
-        (line,) = lines.load_curve_chart(store, [id], choose_headline_metric(Task.RANKING)).lines
+        (line,) = load_curve_chart(store, [id], choose_headline_metric(Task.RANKING)).lines
     return line
 
 
