@@ -416,13 +416,18 @@ def load_shipped_rows(data: str, mechanism: str) -> dict[str, CurveRows]:
 
 
 def load_shipped_charts(
-    data: str, mechanism: str, *, with_item_features: bool = False
+    data: str,
+    mechanism: str,
+    seeds: Collection[int] | None = None,
+    *,
+    with_item_features: bool = False,
 ) -> tuple[CurveChart, ...] | None:
     """Load the curve of a mechanism that came with the program, in each metric.
 
     Args:
         data: id of the sample data set.
         mechanism: id of the mechanism.
+        seeds: the only seeds to keep, where given.
         with_item_features: whether to load the curve with public item features; the curve without
             them follows as the last line.
 
@@ -438,7 +443,9 @@ def load_shipped_charts(
     def build_charts(uses_features: bool) -> tuple[CurveChart, ...]:
         """Return the charts of the rows with, or without, public item features, one per metric."""
         selected_rows = {
-            key: entry for key, entry in rows.items() if has_item_features(entry) == uses_features
+            key: entry if seeds is None else entry.select_seeds(seeds)
+            for key, entry in rows.items()
+            if has_item_features(entry) == uses_features
         }
         return tuple(build_curve_chart(selected_rows, [mechanism], metric) for metric in metrics)
 
