@@ -141,7 +141,8 @@ def _encode_texts(column: Any) -> Any:
 
 def _index_texts(column: Any) -> Ids:
     """Return the rows and texts of a column of text; empty ones are missing."""
-    keys = None if pa.types.is_dictionary(column.type) else _compute_sort_keys(column)
+    is_plain = not pa.types.is_dictionary(column.type) and compute.index(column, "").as_py() < 0
+    keys = _compute_sort_keys(column) if is_plain else None
     if keys is None:
         column = _encode_texts(column)
         codes = column.indices.fill_null(-1).to_numpy()
@@ -151,9 +152,7 @@ def _index_texts(column: Any) -> Ids:
     is_new = np.append(True, np.diff(keys[order]) != 0)[: len(order)]
     codes = np.empty(len(order), dtype=np.int32)
     codes[order] = np.cumsum(is_new) - 1
-    texts = column.take(order[is_new])
-    n_empty = int(len(texts) > 0 and texts[0].as_py() == "")
-    return Ids(codes - n_empty, Names(texts[n_empty:]))
+    return Ids(codes, Names(column.take(order[is_new])))
 
 
 def _compute_sort_keys(texts: Any) -> NDArray[Any] | None:
@@ -316,26 +315,31 @@ def _read_rows(
         n_entries += len(columns[-1])
         # Of a matrix, its cells.
         _check_rows(source, n_entries + cutter.unusable, options.max_rows)
-    joined = {role: _join_chunks(chunks.pop(role)) for role in roles}
-    user = _index_texts(joined.pop("user"))
+    all_lines = np.concatenate(line_chunks)
+    line_chunks.clear()
+
+    def join(role: str) -> Any:
+        return _join_chunks(chunks.pop(role))
+
+    user, item = _index_texts(join("user")), _index_texts(join("item"))
     if layout.is_complete:  # some may have rated nothing
         user = user.recode(_number_names(n_rows))
     ratings, texts, times, dated = np.ones(n_entries), None, None, False
     if "rating" in roles:
-        ratings, texts = _parse_ratings(joined.pop("rating"), rating_reader(options.values))
+        ratings, texts = _parse_ratings(join("rating"), rating_reader(options.values))
     if "time" in roles:
-        times, dated = _parse_times(joined.pop("time"))
+        times, dated = _parse_times(join("time"))
     return Table(
         source,
         layout,
         user,
-        _index_texts(joined.pop("item")),
+        item,
         ratings,
         texts,
         times,
         dated,
-        _index_texts(_encode_texts(joined.pop("event"))) if "event" in roles else None,
-        np.concatenate(line_chunks),
+        _index_texts(_encode_texts(join("event"))) if "event" in roles else None,
+        all_lines,
         cutter.files,
         cutter.broken,
         LineCount(
@@ -704,6 +708,8 @@ def check(table: Table, options: ReadOptions, *, asks: bool = True) -> Checked:
     rows, values, repeated, fault = _resolve_duplicates(table, keep, times, options, clicks)
     report.append(fault.problem)
     faults += [fault] * bool(fault.options)
+    if options.duplicates is Duplicates.MEAN:
+        values = np.clip(values, low, high)  # a mean of equal numbers can lie beyond them
     answered = options.missing if table.layout.is_matrix else options.user
     if asks and answered is None and not public_set:
         faults += _find_doubts(table, rows)
@@ -992,8 +998,7 @@ def build(judged: Sequence[Checked]) -> list[Ratings]:
         Ratings.build(
             user.codes[checked.rows],
             item.codes[checked.rows],
-            # A mean of equal numbers can lie beyond them by rounding.
-            np.clip(checked.values, checked.low, checked.high),
+            checked.values,
             public,
             times=checked.times,
             user_ids=user.names,
