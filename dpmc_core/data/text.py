@@ -139,6 +139,10 @@ def parse_date(text: str) -> float | None:
         return None
 
 
+def _is_number_or_date(text: str) -> bool:
+    return parse_decimal(text) is not None or parse_date(text) is not None
+
+
 class Format(enum.Enum):
     """What a file is made of, in words."""
 
@@ -542,11 +546,10 @@ def _guess_roles(
             del guessed["rating"]  # words that say something else
         elif not layout.is_named and rating.holds_times:
             guessed["time"] = guessed.pop("rating")
-    has_four = not layout.is_named and len(layout.columns) == 4
-    last = next((s for s in free if s.index == 3 and s not in guessed.values()), None)
-    if has_four and last is not None and "time" not in {*roles, *guessed}:
-        text = last.cells[0]
-        if parse_decimal(text) is not None or parse_date(text) is not None:
+    is_missing = not layout.is_named and "time" not in {*roles, *guessed}
+    for last in free[-1:]:
+        is_fourth = last.number == len(layout.columns) == 4 and last not in guessed.values()
+        if is_missing and is_fourth and _is_number_or_date(last.cells[0]):
             guessed["time"] = last
     return guessed
 
@@ -609,12 +612,16 @@ def _find_column(layout: Layout, role: str, column: str | int) -> int:
     text, names = str(column).strip(), layout.columns
     if layout.is_named and text in names and not isinstance(column, int):
         return names.index(text)
-    if _is_column_number(text) and 1 <= int(text) <= len(names):
-        return int(text) - 1
-    missing, numbers = f"no column '{text[:60]}' for the {role}", f"1..{len(names)}"
-    if layout.is_named and not _is_column_number(text):
-        raise Refused(layout.file, [Fault(f"{missing}; its columns are {', '.join(names[:20])}")])
-    raise Refused(layout.file, [Fault(f"{missing}; give its number, {numbers}")])
+    problem = f"no column '{text[:60]}' for the {role}; "
+    if _is_column_number(text):
+        if 1 <= int(text) <= len(names):
+            return int(text) - 1
+        problem = f"the columns are 1..{len(names)}, so {role} = {text} is none"
+    elif layout.is_named:
+        problem += f"its columns are {', '.join(names[:20])}"
+    else:
+        problem += f"there is no header line: give its number, 1..{len(names)}"
+    raise Refused(layout.file, [Fault(problem)])
 
 
 # From the first lines to the layout ---------------------------------------------------------------
@@ -819,9 +826,7 @@ def _find_header(
     requested = {name for name in options.columns.values() if not _is_column_number(name)}
     keys = [key for key in map(_normalise_name, first) if key in _ROLE_OF]
     roles = {_ROLE_OF[key] for key in keys}
-    has_numbers = any(
-        parse_decimal(text) is not None or parse_date(text) is not None for text in first
-    )
+    has_numbers = any(map(_is_number_or_date, first))
     samples = sample_columns(_drop_empty_tail(first), rows, is_named=False)
     run = find_rating_columns(samples) if len(rows) > 1 else range(0)
     heads = [first[k] for k in run]
