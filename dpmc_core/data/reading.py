@@ -730,7 +730,7 @@ def check(table: Table, options: ReadOptions, *, asks: bool = True) -> Checked:
         values,
         None if times is None else times[rows],
         clicks,
-        (f"{table.source.name}: {table.layout.words}", line_words(count), *report),
+        (f"{table.source.name}: {table.layout.description}", line_words(count), *report),
         count,
     )
 

@@ -245,18 +245,18 @@ class Layout:
         )
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """The layout in words."""
-        description = self.format.value
+        form = self.format.value
         if self.format is Format.FIELDS:
             names = {mark: name for name, mark in SEPARATORS.items()}
-            description = f"{names.get(self.separator, self.separator)} {description}"
+            form = f"{names.get(self.separator, self.separator)} {form}"
         roles = ", ".join(f"{role} = {name}" for role, name in self.used.names)
         if self.shape is FileShape.ADJACENCY:
             roles = "on each line a user and then the items"
         clicks = "; every row is a click" * self.clicks
         guess = " (guessed by position: choose them by hand if they are wrong)" * bool(self.guessed)
-        return f"{description}; {roles}{clicks}{guess}"
+        return f"{form}; {roles}{clicks}{guess}"
 
 
 # What the first rows say --------------------------------------------------------------------------

@@ -12,6 +12,8 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from dpmc_core.data import Refused, datasets
@@ -434,6 +436,22 @@ def test_dates_are_of_one_form_alone(dates: list[str], seconds: list[int] | None
     text = "user,item,rating,date\n" + table([["a", "x", 3, dates[0]], ["b", "x", 4, dates[1]]])
     times = read_upload(text).ratings.times
     assert (None if times is None else times.tolist()) == seconds
+
+
+def test_json_lines_and_parquet_are_asked_about_as_a_table_of_text_is() -> None:
+    rows = [{"who": f"{u}@x", "what": i, "points": v} for (u, i), v in GAPS.items()]
+    table_of_rows = pa.Table.from_pylist(rows)
+    stream, matrix_stream = io.BytesIO(), io.BytesIO()
+    pq.write_table(table_of_rows, stream)
+    columns = {"who": USERS, **{i: [GAPS.get((u, i)) for u in USERS] for i in FILMS}}
+    pq.write_table(pa.table(columns), matrix_stream)
+    lines = "\n".join(map(json.dumps, rows)).encode()
+    for content in (stream.getvalue(), lines):
+        reading, *_ = datasets.examine_upload(content, "x", low=1, high=5).readings
+        assert {"user": 1, "item": 2, "rating": 3}.items() <= reading.options.items()
+        assert reading.preview[1] == ["who", "what", "points"]
+    wide = read_upload(matrix_stream.getvalue(), layout="wide").ratings
+    assert ratings_by_pair(wide) == GAPS
 
 
 def test_a_total_is_no_person_and_no_item(tmp_path: Path) -> None:
