@@ -292,8 +292,10 @@ class ColumnSample:
     @cached_property
     def counts_up(self) -> bool:
         """Whether it holds at least three numbers, each larger than the last."""
+        if not 2 < len(self.distinct) == len(self.cells):
+            return False
         numbers: list[Any] = [*map(parse_decimal, self.cells)]
-        return len(numbers) > 2 and None not in numbers and all(a < b for a, b in pairwise(numbers))
+        return None not in numbers and all(a < b for a, b in pairwise(numbers))
 
     @cached_property
     def holds_dates(self) -> bool:
@@ -312,10 +314,10 @@ class ColumnSample:
         """Whether every cell can be a rating, or says that there is none."""
         return all(map(_can_rate, self.distinct))
 
-    @cached_property
-    def rated(self) -> list[str]:
-        """The cells without those that may stand for 'not rated'."""
-        return [text for text in self.cells if text.lower() not in _NO_RATINGS]
+    @property
+    def n_rated(self) -> int:
+        """How many cells do not stand for 'not rated'."""
+        return sum(text.lower() not in _NO_RATINGS for text in self.cells)
 
 
 def sample_columns(names: Row, rows: Sequence[Row], is_named: bool) -> list[ColumnSample]:
@@ -334,7 +336,8 @@ def find_rating_columns(samples: Sequence[ColumnSample]) -> range:
     """Return the longest run of columns with numbers of one range, where they are not missing."""
     columns: dict[int, list[Any]] = {}
     for sample in samples:
-        numbers = [*map(parse_rating, {*sample.rated})]
+        texts = [text for text in sample.distinct if text.lower() not in _NO_RATINGS]
+        numbers = [*map(parse_rating, texts)]
         counts_up = len(sample.cells) > _MATRIX and sample.counts_up
         if sample.cells and None not in numbers and not counts_up:
             columns[sample.index] = numbers
@@ -352,8 +355,9 @@ def find_rating_columns(samples: Sequence[ColumnSample]) -> range:
     runs = [[*run] for is_alike, run in groupby(range(len(alike)), alike.__getitem__) if is_alike]
     longest = max(runs, key=len, default=[])
     n_narrow = sum(
-        len(samples[k].rated) >= _SPREAD and 4 * (max(columns[k]) - min(columns[k])) < high - low
+        4 * (max(columns[k]) - min(columns[k])) < high - low and samples[k].n_rated >= _SPREAD
         for k in longest
+        if columns[k]
     )
     is_matrix = longest and n_narrow <= len(longest) / 3
     return range(longest[0], longest[-1] + 1) if is_matrix else range(0)
