@@ -91,7 +91,9 @@ def repr_sorted(settings):
 
 @pytest.mark.parametrize(
     ("name", "task", "has_features"),
-    [*((*case, False) for case in SHIPPED), *((*case, True) for case in WITH_FEATURES)],
+    mark_rest_slow(
+        [*((*case, False) for case in SHIPPED), *((*case, True) for case in WITH_FEATURES)], 2
+    ),
 )
 def test_every_shipped_curve_belongs_to_the_data_and_the_mechanisms_of_this_version(
     name, task, has_features
@@ -170,8 +172,9 @@ def test_a_unit_of_every_shipped_curve_is_what_this_program_computes(preset, nam
             shipped_metrics |= {row["key"]: row["metrics"] for row in iterate_records(store)}
     for key, metrics in stored.items():
         # Another BLAS kernel (OPENBLAS_CORETYPE=Haswell) moves private-pgd by 4e-5.
-        # Without noise, Frank-Wolfe on few ratings stops a round earlier or later (.0017).
-        rel = 3e-3 if named[key] == "frank-wolfe" else 1e-4
+        # Without noise, Frank-Wolfe on few ratings stops a round earlier or later (.0017). SciPy 1.15
+        # moves private-svd as published by .001.
+        rel = {"frank-wolfe": 3e-3, "private-svd": 2e-3}.get(named[key], 1e-4)
         assert shipped_metrics[key] == pytest.approx(metrics, rel=rel), named[key]
 
 
