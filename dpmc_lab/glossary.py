@@ -60,13 +60,17 @@ def find_term(word: str) -> Term | None:
 
 
 def search_terms(query: str = "") -> tuple[Term, ...]:
-    """Return the terms that contain all words of a query, in alphabetical order."""
+    """Return the terms that contain all words of a query: those whose name begins with it first."""
+    query = query.casefold()
     matches = (
         term
         for term in TERMS.values()
         if all(
             word in " ".join((term.name, term.words, term.more, *term.also)).casefold()
-            for word in query.casefold().split()
+            for word in query.split()
         )
     )
-    return tuple(sorted(matches, key=lambda term: term.name.casefold()))
+    names = {term.name.casefold(): term for term in matches}
+    return tuple(
+        names[name] for name in sorted(names, key=lambda name: (not name.startswith(query), name))
+    )

@@ -244,7 +244,7 @@ def _format_unit(finding: Finding) -> str:
         text += (
             f" **Publishing {often} for a year costs epsilon {format_epsilon(cost.year)}{delta}; to"
             f" stay at {question.epsilon:g}, use {each} each time.** The accuracy above is for"
-            f" epsilon {question.epsilon:g} each time: expect less at {each}."
+            f" epsilon {question.epsilon:g} each time. The curve shows what is left at {each}."
         )
     return text
 

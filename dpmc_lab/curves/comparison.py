@@ -143,7 +143,9 @@ def describe_leader(comparisons: Sequence[LineComparison]) -> str:
         names = " or ".join(comparison.plotted.line.label for comparison in unbeaten)
         text = f"No mechanism is clearly better at any epsilon than {names}"
         if len(unbeaten) > 2:
-            text = f"{len(unbeaten)} of these {len(comparisons)} are never clearly worse"
+            text = (
+                f"Over all epsilons, {len(unbeaten)} of {len(comparisons)} are never clearly worse"
+            )
     elif len(leading) == 1:
         (comparison,) = leading
         positions = np.flatnonzero(comparison.best)

@@ -32,7 +32,7 @@ from pages.ui.text import escape
 
 MAX_MEGABYTES = 200
 MAX_ROWS = 5_000_000
-MAX_EXAMINED_BYTES = 5 * MEGABYTE  # of a file, which is read once for each reading
+MAX_EXAMINED_BYTES = 25 * MEGABYTE  # of a file, which is read once for each reading
 LIMITS = {"max_bytes": MAX_MEGABYTES * MEGABYTE, "max_rows": MAX_ROWS}
 GUESS = "guess"  # leaves an option to the reader
 READING = "reading"  # the job that reads an upload
@@ -123,7 +123,7 @@ def read_upload(file: UploadedFile) -> None:
     submitted_id, submitted_range = st.session_state.get("submitted", ("", {}))
     options = {**chosen, **LIMITS, **(submitted_range if submitted_id == id else {})}
     layout: datasets.Layout | None = None
-    examination = datasets.Examination(name, ())
+    examination = datasets.Examination(name, (), needs_range=True)
     error: DpmcError | None = None
     try:
         if len(content) <= MAX_EXAMINED_BYTES:
@@ -155,8 +155,8 @@ def read_upload(file: UploadedFile) -> None:
         is_range_missing = examination.needs_range and not is_chosen
         if is_range_missing:
             st.caption(
-                "Choose the possible ratings first. The file cannot say them: its own smallest and"
-                " largest rating would reveal something about people."
+                "Choose the possible ratings first. The app does not take them from the file: its"
+                " smallest and largest rating would reveal something about people."
             )
         if st.button("Read the ratings", type="primary", disabled=is_range_missing):
             st.session_state["submitted"] = (id, ends)
@@ -231,7 +231,7 @@ def choose_reading(
         if st.session_state.get("chosen reading") == (file_id, answer):
             chosen = reading
     question = "Which of these is your file?" if len(readings) > 1 else "Is this your file?"
-    title = "This is how your file is read." if is_sure else question
+    title = "This is how your file will be read." if is_sure else question
     if chosen is None and (faults := list_faults(examination)):
         show_refusal(Refused(name, faults), name, show=st.warning)
     st.markdown(

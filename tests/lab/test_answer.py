@@ -159,7 +159,7 @@ def test_the_attacker_is_told_after_one_publication_and_after_all_of_a_year(rest
     assert "right at most 55 %" in attacker
     assert "one publication: **with all 52 of a year" in attacker
     assert "right at most 80 %" in attacker
-    assert "expect less at 0.12" in words.format_answer(weekly).unit
+    assert "what is left at 0.12" in words.format_answer(weekly).unit
     assert once.attack_of_year == once.attack.right
     assert words.format_answer(once).attacker in attacker
 

@@ -67,6 +67,7 @@ def test_a_term_is_found_by_any_of_its_words():
             assert term in glossary.search_terms(name.upper())
             assert glossary.find_term(name) is term
     assert TERMS["flips"] in glossary.search_terms("warner")
+    assert glossary.search_terms("Epsilon")[0] is TERMS["epsilon"]  # whose name it is comes first
     assert glossary.search_terms("no such word") == ()
     assert glossary.find_term("no such word") is None
 
