@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
-    "core": (64, 136_030),
+    "core": (64, 136_681),
     "lab": (77, 148_069),
     "pages": (50, 74_599),
     "pages (js, css, html)": (8, 19_470),
