@@ -269,6 +269,20 @@ def _gather_entries(item_features: Floats, chunk: Pattern, *columns: Floats) -> 
     return gathered
 
 
+class RidgeFits(NamedTuple):
+    """Ridge regressions of k rows at one scale: of the ratings y, and of the item effects e.
+
+    Attributes:
+        volume: shape (k,), (log |L| - log |A|) / 2.
+        squares: shape (k, 2, 2), what they leave of the products of y and e, ridge included.
+        solutions: shape (k, 2, d).
+    """
+
+    volume: Floats
+    squares: Floats
+    solutions: Floats
+
+
 class UserModels(NamedTuple):
     """The regressions over which a user averages: which features, how strongly, and what effects.
 
@@ -435,20 +449,6 @@ class UserModels(NamedTuple):
             bordered[:, :-2, :-2] = np.eye(length) + products
             half_volume, squares, solutions = _solve_bordered(bordered)
             yield RidgeFits(-half_volume, squares, solutions @ scaled * scales**2)
-
-
-class RidgeFits(NamedTuple):
-    """Ridge regressions of k rows at one scale: of the ratings y, and of the item effects e.
-
-    Attributes:
-        volume: shape (k,), (log |L| - log |A|) / 2.
-        squares: shape (k, 2, 2), what they leave of the products of y and e, ridge included.
-        solutions: shape (k, 2, d).
-    """
-
-    volume: Floats
-    squares: Floats
-    solutions: Floats
 
 
 def _solve_bordered(matrices: Floats) -> tuple[Floats, Floats, Floats]:
@@ -671,7 +671,8 @@ class ItemEffects:
     def compute_popularity(self) -> Floats:
         """Return the log count about its mean over ratings, of standard deviation one at most.
 
-        Here the prior of counts is exponential, so that no item stands out where noise drowns them.
+        Here the prior of counts is exponential, so that no item stands out where noise drowns them:
+        its posterior is that of the flat prior with the noisy counts less noise variance / mean.
 
         Returns:
             Array of shape (n,), clipped to -3..3.
@@ -809,7 +810,7 @@ def estimate_item_effects(
         gain: f, the average gain of the users.
     """
     width = prior.public.width
-    reach = prior.counts * prior.weights * gain
+    reach = prior.counts * prior.weights * gain  # n: by how much S moves with an effect
     noise_variances = (noise**2 + reach * prior.weights * gain * prior.rating_variance) / reach**2
     noisy_effects = sums / reach
     logs = np.log(reach)
@@ -843,6 +844,10 @@ def refine_item_effects(
     prior: ItemEffects, sums: Floats, noise: float, gain: float, share: float
 ) -> ItemEffects:
     """Return the item effects after noisy weighted sums of residuals about them.
+
+    As in `estimate_item_effects`, with the change c of the effects in place of b: S_j ~ N(n_j c_j,
+    noise^2 + share N_j a_j^2 f^2 v) with n_j = sqrt(share) N_j a_j f. The prior of c_j has the
+    posterior variance of the effect.
 
     Args:
         prior: what is known of the items so far.
@@ -880,9 +885,9 @@ def estimate_user_variances(prior: ItemEffects, sums: Floats, noise: float) -> I
 def choose_low_rank_share(item_effects: ItemEffects, clip: float, mu: float) -> float:
     """Return the share of a round that goes into low-rank factors, by how clear they would be.
 
-    rho is the sum of squared counts less their noise, times the squared standard deviation of the
-    low-rank part, over the noise of the whole budget on rows of norm `clip`. The share is 0 below
-    rho = 8.
+    It is rho / (rho + 30), at most 0.95, and 0 below rho = 8. rho is the mean of the squared counts
+    less their noise, times the squared standard deviation of the low-rank part, over (clip / mu)^2,
+    the squared noise of the whole budget on rows of norm `clip`.
 
     Args:
         item_effects: the item effects, with the released counts.
