@@ -317,7 +317,7 @@ def _fit_mechanism(
         steps = mechanism.fit(problem.train, rng, solve(mechanism, problem.train))
     else:
         steps = mechanism.fit(problem.train, rng)
-    complete = False
+    complete = stopped = False
     try:
         for step in steps:
             model = step.model or model
@@ -327,8 +327,8 @@ def _fit_mechanism(
                 on_step(mechanism, step)
             check_cancelled()
     except Stopped:
-        return model, tuple(trace), not complete
-    return model, tuple(trace), False
+        stopped = not complete
+    return model, tuple(trace), stopped
 
 
 def _to_json(value: Any) -> Any:

@@ -34,17 +34,15 @@ def build_from_table(cls: type[T], table: Mapping[str, Any], location: str) -> T
     Raises:
         ValueError: if a field is missing, unknown or of another type.
     """
-    fields = dataclasses.fields(typing.cast(Any, cls))
-    no_default = (dataclasses.MISSING, dataclasses.MISSING)
-    required = {
-        field.name for field in fields if (field.default, field.default_factory) == no_default
-    }
-    missing = required - table.keys()
-    extra = table.keys() - {field.name for field in fields}
-    if missing or extra:
-        raise ValueError(f"{location} lacks {sorted(missing)} and has unknown {sorted(extra)}")
     hints = typing.get_type_hints(cls)
-    return cls(**{name: _convert(hints[name], table[name], f"{location}.{name}") for name in table})
+    values = {
+        name: _convert(hints.get(name, Any), value, f"{location}.{name}")
+        for name, value in table.items()
+    }
+    try:
+        return cls(**values)
+    except TypeError as error:  # a field is missing or unknown
+        raise ValueError(f"{location}: {error}") from None
 
 
 def _convert(target_type: Any, value: Any, location: str) -> Any:

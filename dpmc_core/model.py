@@ -128,7 +128,7 @@ class Factors:
 
     def predict(self, users: ArrayLike, items: ArrayLike) -> Floats:
         """Return left[u] . right[i] of (user, item) pairs, whose indices broadcast together."""
-        user_indices, item_indices = np.broadcast_arrays(np.asarray(users), np.asarray(items))
+        user_indices, item_indices = np.broadcast_arrays(users, items)
         scores = np.empty(user_indices.size)
         flat_users, flat_items = user_indices.ravel(), item_indices.ravel()
         # At most 32 MB of user factors, and as many of item factors, are gathered at once.

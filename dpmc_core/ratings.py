@@ -25,7 +25,6 @@ Index = NDArray[np.int32]
 T = TypeVar("T")
 
 FEATURES_REVISION = 2  # raised when results with item features change, whatever the mechanism
-_RATINGS_PER_BATCH = 50_000  # ratings that are hashed and sorted at once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -312,26 +311,23 @@ class Ratings(UserData):
                 raise BadRatings(f"{name} index must lie in 0..{size - 1}, got {invalid}")
         _check_values(user_array, item_array, value_array, public)
         cell_indices = user_array.astype(np.int64) * public.items + item_array
-        if (np.diff(cell_indices) <= 0).any():
-            order = np.argsort(cell_indices, kind="stable")
-            cell_indices, user_array, item_array, value_array = (
-                array[order] for array in (cell_indices, user_array, item_array, value_array)
+        order = np.argsort(cell_indices, kind="stable")
+        cell_indices, user_array, item_array, value_array = (
+            array[order] for array in (cell_indices, user_array, item_array, value_array)
+        )
+        duplicates = np.flatnonzero(np.diff(cell_indices) == 0)
+        if len(duplicates):
+            raise BadRatings(
+                f"{len(duplicates)} user-item pairs appear more than once, first user"
+                f" {user_array[duplicates[0]]} with item {item_array[duplicates[0]]} (counted"
+                " from 0): keep one rating per pair"
             )
-            duplicates = np.flatnonzero(np.diff(cell_indices) == 0)
-            if len(duplicates):
-                raise BadRatings(
-                    f"{len(duplicates)} user-item pairs appear more than once, first user"
-                    f" {user_array[duplicates[0]]} with item {item_array[duplicates[0]]} (counted"
-                    " from 0):"
-                    " keep one rating per pair"
-                )
-            time_array = None if time_array is None else time_array[order]
         return cls(
             users=user_array.astype(np.int32),
             items=item_array.astype(np.int32),
             values=value_array,
             public=public,
-            times=time_array,
+            times=None if time_array is None else time_array[order],
             **names,
         )
 
@@ -506,23 +502,14 @@ def draw_cap_mask(ratings: Ratings, count: int, key: int) -> Bools:
     Returns:
         Mask of shape (n_obs,), True for ratings that stay.
     """
-    counts = np.diff(ratings.indptr)
-    retained = np.ones(len(ratings), dtype=bool)
-    counts_above_cap = np.where(counts > count, counts, 0)
-    for users in group_rows_by_length(counts_above_cap, _RATINGS_PER_BATCH):
-        # A row for each user, padded to one length; padding gets the largest hash and comes last.
-        offset = np.arange(counts[users].max())
-        is_entry = offset < counts[users, None]
-        entries = np.where(is_entry, ratings.indptr[users, None] + offset, 0)
-        hash_values = _hash_user_items(ratings, users[:, None], ratings.items[entries], key)
-        priority = np.where(is_entry, hash_values, ~np.uint64(0))
-        cutoff = np.sort(priority, axis=1)[:, count - 1 : count]
-        retained[entries[is_entry]] = (priority <= cutoff)[is_entry]
-    return retained
+    return np.asarray(rank_within_user(ratings, hash_cells(ratings, key)) < count)
 
 
 def hash_cells(ratings: Ratings, key: int) -> NDArray[np.uint64]:
     """Return a pseudorandom number for each rated cell, the same in any partition of the users.
+
+    The users of a partition are identified by their positions among all users. Different cells have
+    different numbers.
 
     Args:
         ratings: the ratings.
@@ -531,28 +518,11 @@ def hash_cells(ratings: Ratings, key: int) -> NDArray[np.uint64]:
     Returns:
         Array of shape (n_obs,), uniform over 64-bit integers.
     """
-    return _hash_user_items(ratings, ratings.users, ratings.items, key)
-
-
-def _hash_user_items(
-    ratings: Ratings, users: NDArray[Any], items: NDArray[Any], key: int
-) -> NDArray[np.uint64]:
-    """Return a pseudorandom 64-bit number for each (user, item) pair.
-
-    The users of a partition are identified by their positions among all users.
-
-    Args:
-        ratings: the ratings, which know the positions of their users.
-        users: array of user indices.
-        items: array of item indices; both broadcast to one shape.
-        key: seed of the hash.
-    """
     offset = np.random.SeedSequence(key).generate_state(1, np.uint64).astype(np.uint64)
-    user_indices = users if ratings.user_positions is None else ratings.user_positions[users]
-    cell = user_indices.astype(np.uint64) * np.uint64(ratings.public.items) + items.astype(
-        np.uint64
-    )
-    return _mix_bits(_mix_bits(cell) + offset)
+    positions = ratings.user_positions
+    users = ratings.users if positions is None else positions[ratings.users]
+    cells = users.astype(np.uint64) * np.uint64(ratings.public.items)
+    return _mix_bits(_mix_bits(cells + ratings.items.astype(np.uint64)) + offset)
 
 
 def group_rows_by_length(counts: Ints, max_entries: int) -> Iterator[Ints]:

@@ -117,13 +117,8 @@ _settings_by_class: dict[type, tuple[Setting, ...]] = {}
 
 def list_settings(mechanism: type) -> tuple[Setting, ...]:
     """Return the settings that a mechanism class declares, in order."""
-    if mechanism not in _settings_by_class:
-        _settings_by_class[mechanism] = _resolve_settings(mechanism)
-    return _settings_by_class[mechanism]
-
-
-def _resolve_settings(mechanism: type) -> tuple[Setting, ...]:
-    """Return the settings that a mechanism class declares, with the types of its annotations."""
+    if mechanism in _settings_by_class:
+        return _settings_by_class[mechanism]
     hints = typing.get_type_hints(mechanism)
     declared = []
     for f in dataclasses.fields(mechanism):
@@ -137,7 +132,7 @@ def _resolve_settings(mechanism: type) -> tuple[Setting, ...]:
         if not info.choices:
             info = dataclasses.replace(info, choices=_list_choices(value_type))
         declared.append(Setting(f.name, value_type, type(None) in variants, f.default, info))
-    return tuple(declared)
+    return _settings_by_class.setdefault(mechanism, tuple(declared))
 
 
 def _list_choices(value_type: type[Any]) -> tuple[str, ...]:

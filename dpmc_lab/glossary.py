@@ -9,8 +9,6 @@ from dpmc_core.facts import build_from_table, load_toml
 from dpmc_core.metrics import METRICS
 from dpmc_core.privacy import CELL, RATING, USER_EMPTIED
 
-MAX_EXPLANATION_LENGTH = 140  # characters of an explanation
-
 
 @dataclass(frozen=True)
 class Term:

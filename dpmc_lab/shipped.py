@@ -1,12 +1,8 @@
-"""Write and read the curves that ship with the sample data.
+"""Read the curves that ship with the sample data.
 
-The precomputed files of sample_data/curves are written again with
-
-    python sample_data/compute.py samples
-
-which also writes the recommendation lists of people (JSON, see curves/people.py). The first line of
-a file is a comment with its stamp: what its rows have in common. Metrics are for evaluation only:
-they are measured on raw held-out ratings.
+`python sample_data/compute.py` writes these files again, and the recommendation lists of people
+beside them (JSON, see curves/people.py). The first line of a file is a comment with its stamp: what
+its rows have in common. Metrics are for evaluation only: they are measured on raw held-out ratings.
 """
 
 from __future__ import annotations
@@ -21,13 +17,11 @@ from typing import IO, Any
 
 from dpmc_core import registry
 from dpmc_core.arrays import JsonObject
-from dpmc_core.data.datasets import Dataset
 from dpmc_core.errors import BadRatings
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.ratings import FEATURES_REVISION, PublicFacts
 from dpmc_lab.store import (
     MEMORY,
-    PUBLIC_COLUMNS,
     Record,
     Store,
     drop_epsilon,
@@ -37,7 +31,6 @@ from dpmc_lab.store import (
 )
 
 CURVE_FOLDER = Path(__file__).resolve().parents[1] / "sample_data" / "curves"  # also in a wheel
-_COLUMNS = ("data", "mechanism", "epsilon", "seed", "metric", "value")
 
 
 def build_curve_file_name(data: str, task: Task, *, with_item_features: bool = False) -> str:
@@ -53,58 +46,7 @@ def build_curve_file_name(data: str, task: Task, *, with_item_features: bool = F
     return f"{name}-facts.csv" if with_item_features else f"{name}.csv"
 
 
-def write_curves(records: Iterable[Record], dataset: Dataset, source: str, stream: IO[str]) -> None:
-    """Write the rows of one data set and task: the stamp as a comment line, then CSV.
-
-    A mechanism is named with the settings that are not its defaults.
-
-    Args:
-        records: the rows.
-        dataset: the data set.
-        source: fingerprint of the data set.
-        stream: where to write.
-    """
-    rows = list(records)
-    first = min(rows, key=lambda row: int(row["seed"]))["data"]
-    item_features = (
-        {"features": dataset.ratings.public.available_features}
-        if registry.has_features_step(first["prepare"])
-        else {}
-    )
-    stamp = {
-        "version": ", ".join(sorted({row["version"] for row in rows})),
-        "data": dataset.name,
-        "title": dataset.title,
-        "public": {name: first[name] for name in PUBLIC_COLUMNS} | item_features,
-        "ratings": len(dataset.ratings),
-        "fingerprint": dataset.ratings.fingerprint,
-        "prepared": first["prepared"],
-        "steps": first["prepare"],
-        "split": first["split"],
-        "settings": {_format_variant(row): drop_epsilon(row["settings"]) for row in rows},
-        "revisions": {_format_variant(row): row["revision"] for row in rows},
-        "source": source,
-    } | ({"features_revision": FEATURES_REVISION} if item_features else {})
-    stream.write("# " + json.dumps(stamp) + "\n")
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(_COLUMNS)
-    for row in rows:
-        epsilon = row["settings"].get("epsilon")
-        epsilon_text = "" if epsilon is None else f"{epsilon:g}"
-        for metric, value in row["metrics"].items():
-            writer.writerow(
-                (
-                    dataset.name,
-                    _format_variant(row),
-                    epsilon_text,
-                    row["seed"],
-                    metric,
-                    f"{value:.6g}",
-                )
-            )
-
-
-def _format_variant(row: Record) -> str:
+def format_variant(row: Record) -> str:
     """Return the id of a row's mechanism, then its settings that are not the defaults."""
     changed = registry.find_changed_settings(row["mechanism"], drop_epsilon(row["settings"]))
     return " ".join([row["mechanism"], *(f"{name}={v}" for name, v in sorted(changed.items()))])
@@ -203,7 +145,7 @@ def _read_stamp(stream: IO[str]) -> tuple[JsonObject, list[str]]:
     for name, settings in stamp["settings"].items():
         cls = registry.MECHANISMS.get(name.split()[0])
         if cls is not None and cls.revision == stamp["revisions"][name]:
-            variant = _format_variant({"mechanism": cls.id, "settings": settings})
+            variant = format_variant({"mechanism": cls.id, "settings": settings})
             if name == variant:  # otherwise the defaults of the settings have changed
                 names.append(name)
     return stamp, names
@@ -216,7 +158,7 @@ def _parse_records(
 
     Args:
         stamp: the file's stamp.
-        names: the mechanisms to read, each with its settings as `_format_variant` writes them.
+        names: the mechanisms to read, each with its settings as `format_variant` writes them.
         lines: the rows of the file, one for each metric of a run.
     """
     public = PublicFacts(**stamp["public"])

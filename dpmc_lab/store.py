@@ -487,8 +487,7 @@ class Store:
                 result["card"] = self._get_or_insert_id("card", {"text": wording}, "text")
                 added += self._insert("result", result, "key")
                 if lists is not None:
-                    lists_row = {"key": result["key"], "lists": json.dumps(lists)}
-                    self._insert("shown", lists_row, "key")
+                    self._insert("shown", {"key": result["key"], "lists": json.dumps(lists)}, "key")
         return added
 
     @contextmanager

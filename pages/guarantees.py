@@ -169,7 +169,7 @@ def show_claims(
             st.session_state["mechanism"] = point["customdata"][0]
 
     measured = {
-        other: measurements.build_measured_point(bound)
+        other: bound
         for other in rows
         if (bound := blocks.find_measurement(other, epsilon)) and bound.epsilon == epsilon
     }

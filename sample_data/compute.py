@@ -9,19 +9,32 @@ are in the folder already count as done, except those of the first seed.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+import csv
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
+from typing import IO
 
 from dpmc_core import registry
 from dpmc_core.data import SAMPLES, datasets
 from dpmc_core.model import Task
+from dpmc_core.ratings import FEATURES_REVISION
 from dpmc_lab import shipped, sweep
 from dpmc_lab.cli.sweep import open_local_pool, run_plan
 from dpmc_lab.curves import people
-from dpmc_lab.store import Store, drop_epsilon, iterate_records, list_curves
+from dpmc_lab.store import (
+    PUBLIC_COLUMNS,
+    Record,
+    Store,
+    drop_epsilon,
+    iterate_records,
+    list_curves,
+)
 from dpmc_lab.sweep.presets import EPSILONS, PRESETS
+from sample_data.visitors import build_visitor_lists
 
 
 def compute(grid: sweep.Grid, store: Store, folder: Path) -> None:
@@ -65,7 +78,7 @@ def write_curves(store: Store, plan: sweep.Plan, folder: Path, *, with_features:
                     source.name, task, with_item_features=with_features
                 )
                 with path.open("w", encoding="utf-8", newline="") as stream:
-                    shipped.write_curves(records, source.dataset, source_key, stream)
+                    write_curve_file(records, source.dataset, source_key, stream)
                 keys = {curve.key: curve.mechanism for curve in selected}
                 write_lists(store, plan, source, task, keys, path.with_suffix(".json"))
 
@@ -100,11 +113,93 @@ def write_lists(
                 continue
             methods = [registry.create(id, epsilon=epsilon) for epsilon in EPSILONS]
             if people.choose_prompts(methods[0], source.dataset):
-                joined[unit.curve_key] = people.build_visitor_lists(
+                joined[unit.curve_key] = build_visitor_lists(
                     methods, source.dataset, lambda *_: None
                 )
         with path.open("w", encoding="utf-8") as stream:
-            people.write_people(*cached, joined, stream)
+            write_people(*cached, joined, stream)
+
+
+def write_curve_file(
+    records: Iterable[Record], dataset: datasets.Dataset, source: str, stream: IO[str]
+) -> None:
+    """Write the rows of one data set and task: the stamp as a comment line, then CSV.
+
+    A mechanism is named with the settings that are not its defaults.
+
+    Args:
+        records: the rows.
+        dataset: the data set.
+        source: fingerprint of the data set.
+        stream: where to write.
+    """
+    rows = list(records)
+    first = min(rows, key=lambda row: int(row["seed"]))["data"]
+    item_features = (
+        {"features": dataset.ratings.public.available_features}
+        if registry.has_features_step(first["prepare"])
+        else {}
+    )
+    stamp = {
+        "version": ", ".join(sorted({row["version"] for row in rows})),
+        "data": dataset.name,
+        "title": dataset.title,
+        "public": {name: first[name] for name in PUBLIC_COLUMNS} | item_features,
+        "ratings": len(dataset.ratings),
+        "fingerprint": dataset.ratings.fingerprint,
+        "prepared": first["prepared"],
+        "steps": first["prepare"],
+        "split": first["split"],
+        "settings": {shipped.format_variant(row): drop_epsilon(row["settings"]) for row in rows},
+        "revisions": {shipped.format_variant(row): row["revision"] for row in rows},
+        "source": source,
+    } | ({"features_revision": FEATURES_REVISION} if item_features else {})
+    stream.write("# " + json.dumps(stamp) + "\n")
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(("data", "mechanism", "epsilon", "seed", "metric", "value"))
+    for row in rows:
+        epsilon = row["settings"].get("epsilon")
+        epsilon_text = "" if epsilon is None else f"{epsilon:g}"
+        for metric, value in row["metrics"].items():
+            writer.writerow(
+                (
+                    dataset.name,
+                    shipped.format_variant(row),
+                    epsilon_text,
+                    row["seed"],
+                    metric,
+                    f"{value:.6g}",
+                )
+            )
+
+
+def write_people(
+    selected: people.People,
+    lists_by_curve: Mapping[str, Mapping[float, people.TopLists]],
+    visitor_lists: Mapping[str, people.VisitorLists],
+    stream: IO[str],
+) -> None:
+    """Write the JSON file of people and lists that ships with a sample's curves for a task.
+
+    Args:
+        selected: the users that are shown, with their lists without privacy.
+        lists_by_curve: the recommendation lists of these users, by the key of the curve and by
+            epsilon.
+        visitor_lists: what a visitor's own lists are computed from, by the key of the curve; empty
+            if visitors get none.
+        stream: where to write.
+    """
+    document = {
+        "people": [dataclasses.asdict(person) for person in selected.people],
+        "titles": selected.titles,
+        "popular": selected.popular,
+        "curves": {
+            key: {f"{e:g}": dataclasses.astuple(lists) for e, lists in by_epsilon.items()}
+            for key, by_epsilon in lists_by_curve.items()
+        },
+    } | ({"yours": visitor_lists} if visitor_lists else {})
+    json.dump(document, stream, separators=(",", ":"))
+    stream.write("\n")
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -9,10 +9,17 @@ from pathlib import Path
 import pytest
 
 from dpmc_core import registry
+from dpmc_lab.curves import lines
 from dpmc_lab.store import digest_values
 from dpmc_lab.sweep import warm_up
 
 NOBODY_ID = 65534
+
+
+def load_curve_chart(store, mechanisms, metric, **filters):
+    """Load the chart of some mechanisms, as far as a store has their curves."""
+    rows = lines.load_curve_rows(store, mechanisms, [metric], **filters)
+    return lines.build_curve_chart(rows, mechanisms, metric)
 
 
 def make_record(mechanism="input-flip", epsilon=1.0, seed=1, accuracy=0.6, **changes):

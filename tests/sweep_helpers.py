@@ -11,7 +11,7 @@ from dpmc_core.data.datasets import Dataset
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab import store, sweep
 from dpmc_lab.cli.interface import collect_arguments
-from dpmc_lab.sweep import engine
+from dpmc_lab.sweep import engine, sources
 
 USERS, ITEMS = 30, 20
 TIMES = ("seconds", "finished", "version")
@@ -44,7 +44,7 @@ def make_pair():
     ratings = make_dataset().ratings
     test = np.arange(len(ratings)) % 5 == 0
     train, tested_on = ratings.select(~test), ratings.select(test)
-    return sweep.drop_names(sweep.PairSource(train, tested_on, "tiny/u1", "Tiny, split 1"))
+    return sweep.drop_names(sources.PairSource(train, tested_on, "tiny/u1", "Tiny, split 1"))
 
 
 def make_plan(sources=None, **changes):

@@ -17,9 +17,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
-    "core": (64, 136_681),
-    "lab": (77, 148_069),
-    "pages": (50, 74_599),
+    "core": (64, 133_705),
+    "lab": (77, 145_208),
+    "pages": (50, 74_586),
     "pages (js, css, html)": (8, 19_470),
 }
 NOT_CODE = {

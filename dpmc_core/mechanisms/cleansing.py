@@ -156,13 +156,11 @@ def shrink_covariance(products: Floats, weights: Floats, shrink: float) -> Float
     Returns:
         Array of shape (n, n), symmetric.
     """
-    check_cancelled()
     mean_product = float(products.mean())
     mean_weight = max(float(weights.mean()), _MIN_WEIGHT)
     shrunk_weights = np.maximum(weights, 0.0) + shrink * mean_weight
     check_cancelled()
     covariance = (products + shrink * mean_product) / np.maximum(shrunk_weights, _MIN_WEIGHT)
-    check_cancelled()
     return 0.5 * (covariance + covariance.T)
 
 
@@ -249,7 +247,7 @@ class NeighbourModel:
 
     def predict(self, users: ArrayLike, items: ArrayLike) -> Floats:
         """Return the predicted ratings of (user, item) pairs, whose indices broadcast together."""
-        u, j = np.broadcast_arrays(np.asarray(users), np.asarray(items))
+        u, j = np.broadcast_arrays(users, items)
         neighbour_mean = self.weighted_sums.predict(u, j) / (self.weight_sums.predict(u, j) + 1.0)
         predictions: Floats = self.user_means[u] + self.item_means[j] + neighbour_mean
         return predictions

@@ -107,11 +107,11 @@ class CollectionMechanism(Mechanism):
 
     def build_noise_model(self, channel: Channel) -> NoiseModel:
         """Return the noise model of the channel, from which an estimator works."""
-        from dpmc_core.solvers.noisy_reports import LaplaceNoiseModel, SymbolNoiseModel
+        from dpmc_core.solvers.noisy_reports import model_laplace_noise, model_symbol_noise
 
         if isinstance(channel, ModifiedLaplace):
-            return LaplaceNoiseModel.from_channel(channel.flip, channel.scale)
-        return SymbolNoiseModel.from_channel(
+            return model_laplace_noise(channel.flip, channel.scale)
+        return model_symbol_noise(
             channel.reported_if_missing, channel.debias_factor, np.array(channel.levels)
         )
 
@@ -214,9 +214,7 @@ class Collection(CollectionMechanism, Recovery):
         # report has the mean `debias_factor` times the true value.
         debias_factor = channel.debias_factor * density / reported_share
         # The second term is the variance of ratings about any low-rank matrix.
-        variance = (
-            channel.second_moment(0.0, density) / reported_share + debias_factor * self.misfit**2
-        )
+        variance = channel.noise_square(density) / reported_share + debias_factor * self.misfit**2
         pattern = Pattern.from_matrix(reported)
         values = self.decode_reports(reported.data, channel)
         rho = self.bound_residual(public, density * cells)
@@ -245,8 +243,7 @@ class LaplaceCollection(Collection):
             return None
         return (
             f"nobody is trusted, and below epsilon {_RESPONSE_MIN_EPSILON:g} noisy ratings tell a"
-            " little more than"
-            " rounded ones"
+            " little more than rounded ones"
         )
 
     def channel(self, public: PublicFacts) -> ModifiedLaplace:

@@ -119,21 +119,6 @@ class ItemParameters(NamedTuple):
         coefficients: Floats = scaled / root_ridge
         return coefficients
 
-    def build_model(self, ratings: Ratings) -> Factors:
-        """Return every user's predictions, from a regression of the user's own ratings.
-
-        Args:
-            ratings: the users' ratings.
-        """
-        residuals = ratings.values - self.mean - self.offsets[ratings.items]
-        coefficients = self.fit_users(Pattern.from_ratings(ratings), residuals)
-        coefficients[:, 0] += self.mean  # the coefficients of the feature that is 1
-        return Factors(
-            np.column_stack([coefficients, np.ones(len(coefficients))]),
-            np.column_stack([self.features, self.offsets]),
-            {"mean": np.asarray(self.mean), "ridge": np.diag(self.ridge)},
-        )
-
 
 @dataclass(frozen=True)
 class DpSgdReleases(Releases):
@@ -200,13 +185,6 @@ class DpSgd(PerUser):
             return _NO_FACTORS
         return (plan if plan.rank else _FEW_FACTORS)._replace(rank=rank)
 
-    def gradient_norms(self, public: PublicFacts) -> Floats:
-        """Return the clips of the offset, factor and mean parts, shape (3,), in rating points."""
-        share = self.plan_factors(public).share
-        shares = np.array([1 - share - _MEAN_SHARE, share, _MEAN_SHARE])
-        norms: Floats = np.sqrt(shares) * self.clip * public.width
-        return norms
-
     def guarantee(self, public: PublicFacts) -> Guarantee[DpSgdReleases]:
         """Return the guarantee: the sums of clipped gradients, in each step."""
         clip = self.clip * public.width
@@ -239,8 +217,10 @@ class DpSgd(PerUser):
         public = ratings.public
         plan = self.plan_factors(public)
         release = self.guarantee(public).releases.gradients
-        norms = self.gradient_norms(public)
         n, r, width = public.items, plan.rank, public.width
+        # The clips of the parts for offsets, factors and the mean, in rating points.
+        shares = np.array([1 - plan.share - _MEAN_SHARE, plan.share, _MEAN_SHARE])
+        norms = np.sqrt(shares) * self.clip * width
         factors = draw_random_factors(n, r, rng, _START_STD * width / math.sqrt(max(r, 1)))
         vector = np.append(np.column_stack([np.zeros(n), factors]), public.middle)
         average = vector
@@ -304,8 +284,15 @@ def _take_adam_step(
 
 
 def _build_model(ratings: Ratings, parameters: ItemParameters) -> Factors:
-    """Do what `ItemParameters.build_model` does, with the arguments in the order of `UserData`."""
-    return parameters.build_model(ratings)
+    """Return users' predictions, each from a regression of the user's own ratings."""
+    residuals = ratings.values - parameters.mean - parameters.offsets[ratings.items]
+    coefficients = parameters.fit_users(Pattern.from_ratings(ratings), residuals)
+    coefficients[:, 0] += parameters.mean  # the coefficients of the feature that is 1
+    return Factors(
+        np.column_stack([coefficients, np.ones(len(coefficients))]),
+        np.column_stack([parameters.features, parameters.offsets]),
+        {"mean": np.asarray(parameters.mean), "ridge": np.diag(parameters.ridge)},
+    )
 
 
 def sum_clipped_gradients(

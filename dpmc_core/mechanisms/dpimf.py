@@ -209,39 +209,23 @@ class Dpimf(Mechanism):
         shapes = (d,), second_shape, ()
         sensitivities = first, second, ridge
         # There are as many releases as scales, so `zip` may leave out A2 and the ridge.
+        terms = zip(_QUERIES[self.profiles], shapes, sensitivities, scales, strict=False)
         noisy_terms = [
-            self._build_release(query, (n_profiles, *shape), sensitivity, scale)
-            for query, shape, sensitivity, scale in zip(
-                _QUERIES[self.profiles], shapes, sensitivities, scales, strict=False
+            Laplace(
+                query=query,
+                shape=(n_profiles, *shape),
+                # Without a public clip the scale is read off the data, which certifies nothing.
+                sensitivity={CELL: sensitivity} if self.clip is not None else {},
+                scale=scale,
+                times=self.rounds,
             )
+            for query, shape, sensitivity, scale in terms
         ]
         if self.variant is Variant.SAMPLED:
             (term,) = noisy_terms
             fields = vars(term) | {"query": term.query + _SAMPLED_NOTE}
             noisy_terms = [SampledLaplace(**fields, longest=2.0 * norms.l1, budget=epsilon)]
         return Coefficients(*noisy_terms)
-
-    def _build_release(
-        self, query: str, shape: tuple[int, ...], cell_sensitivity: float, scale: float
-    ) -> Laplace:
-        """Return the release of a coefficient.
-
-        Without a public clip the scale is read off the data, so the release certifies nothing.
-
-        Args:
-            query: what is published, in words.
-            shape: shape of the answer.
-            cell_sensitivity: how far in l1 one cell moves the answer.
-            scale: scale of the noise.
-        """
-        release = Laplace(
-            query=query,
-            shape=shape,
-            sensitivity={CELL: cell_sensitivity},
-            scale=scale,
-            times=self.rounds,
-        )
-        return release if self.clip is not None else release.at_scale(scale)
 
     @property
     def loss(self) -> ImplicitLoss:
@@ -349,10 +333,21 @@ class Dpimf(Mechanism):
 
         Returns:
             Array of shape (n_profiles, d).
+
+        Raises:
+            InvalidSetting: if the noise is read off factors that are all zero.
         """
         clipped_factors = self.clip_factors(factors)
         if self.clip is None:
-            releases = self._build_coefficients_from_factors(clipped_factors, columns.shape[0])
+            norms = FactorNorms.from_factors(clipped_factors)
+            if norms.full == 0:
+                raise InvalidSetting(
+                    "regularisation",
+                    "small enough that the fixed factors do not shrink to zero, and with them the"
+                    " noise that is read off them",
+                    self.regularisation,
+                )
+            releases = self.build_coefficients(norms, columns.shape[0])
         is_sampled = self.variant is Variant.SAMPLED
         first_order = (
             Sums(columns, 2.0 * clipped_factors)
@@ -374,34 +369,8 @@ class Dpimf(Mechanism):
         counts = np.diff(columns.indptr).astype(np.int64)
         weighted_counts = self.loss.ridge(counts, columns.shape[1]) / self.regularisation
         ridge = self.regularisation * releases.ridge.publish(weighted_counts, rng)
-        diagonal = np.arange(self.rank)
-        moments[:, diagonal, diagonal] += ridge[:, None]
+        moments += ridge[:, None, None] * np.eye(self.rank)
         return minimise_in_ball(moments, linear, self.radius)
-
-    def _build_coefficients_from_factors(
-        self, clipped_factors: Floats, n_profiles: int
-    ) -> Coefficients:
-        """Return the releases with the noise for the norms of the factors themselves, as published.
-
-        Args:
-            clipped_factors: the fixed factors, shape (m, d).
-            n_profiles: the number of profiles.
-
-        Raises:
-            InvalidSetting: if all factors are zero.
-        """
-        norms = FactorNorms.from_factors(clipped_factors)
-        try:
-            return self.build_coefficients(norms, n_profiles)
-        except InvalidSetting:
-            if norms.full > 0:
-                raise
-            raise InvalidSetting(
-                "regularisation",
-                "small enough that the fixed factors do not shrink to zero, and with them the"
-                " noise that is read off them",
-                self.regularisation,
-            ) from None
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:  # noqa: ARG002
         """Describe how a user computes the user's own factors from the published ones."""
@@ -415,8 +384,7 @@ class Dpimf(Mechanism):
             "Q is items, S the c items that the user chose;"
             f" u = ({weight!r} Q_S' Q_S + {alpha!r} Q' Q + {self.regularisation!r} (c +"
             f" {alpha!r} ({n_penalised})) I)^-1 times the sum of the rows of Q_S; the score of"
-            " item j is"
-            " Q_j u",
+            " item j is Q_j u",
             (self.rank,),
         )
 
@@ -466,8 +434,7 @@ class Complementary(Dpimf):
     published_settings = PublishedSettings(
         {**Dpimf.published_settings.settings, "beta1": 0.1, "beta2": 0.8, "beta3": 0.1},
         f"{_PUBLISHED_NOTE}; alpha, {_ALPHA:g}, is printed for figure 5 only, the split of the"
-        " budget for"
-        " its noise only",
+        " budget for its noise only",
     )
     alpha: float = inherit_setting(Strawman, "alpha")
     beta1: float = setting(0.8, "share of the first-order term", above=0, at_most=1)

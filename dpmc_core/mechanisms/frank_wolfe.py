@@ -31,6 +31,7 @@ from dpmc_core.mechanisms.per_user import (
     most_rated_caveats,
 )
 from dpmc_core.mechanisms.plain import NonprivateMechanism, centre_on_means, fit_on_most_rated
+from dpmc_core.metrics import rmse
 from dpmc_core.model import ArraySpec, Estimator, Factors, OwnSide, Step, Steps
 from dpmc_core.privacy import Calibration, Gaussian, Guarantee, Loss
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -47,6 +48,7 @@ from dpmc_core.solvers.linalg import (
     low_rank_plus_sparse,
 )
 from dpmc_core.solvers.rows import (
+    clip_rows,
     draw_random_factors,
     gram_products,
     low_rank_gram_products,
@@ -185,12 +187,11 @@ _PUBLISHED_FRANK_WOLFE = {
 
 
 class FrankWolfeRound(NamedTuple):
-    """One round of Frank-Wolfe; the next round overwrites its arrays.
+    """One round of Frank-Wolfe; the next round overwrites the factors.
 
     Attributes:
         t: 1, 2, ...
-        residual: A = P(Y - Y*) after the round, shape (n_entries,), in rating points.
-        squared_norms: ||A||^2 before and after the round.
+        squared_norms: ||A||^2 before and after the round, A = P(Y - Y*).
         factors: Y after the round.
         top_singular_value: lambda' of A before the round.
         duality_gap: how far ||A||^2 / 2 was above its minimum before the round, at most; a bound
@@ -201,7 +202,6 @@ class FrankWolfeRound(NamedTuple):
     """
 
     t: int
-    residual: Floats
     squared_norms: tuple[float, float]
     factors: Factors
     top_singular_value: float
@@ -242,14 +242,13 @@ def iterate_frank_wolfe(
         max_row_norm: L, the l2 norm to which the rows of P(Y) are scaled down, in rating points.
 
     Yields:
-        The state after each round; the next round overwrites its arrays.
+        The state after each round; the next round overwrites its factors.
     """
     m, n = entries.shape
     left, right = np.zeros((m, rounds)), np.zeros((n, rounds))
     residual = -target  # A = P(Y - Y*)
     matrix = entries.build_matrix(residual)  # its values are those of `residual`, not a copy
     residual_norms = row_norms(entries, residual)
-    row_scales = np.empty(m)
     for t in range(1, rounds + 1):
         start_squared_norm = float(residual_norms @ residual_norms)
         clip_scales = shrinkage(residual_norms, max_residual_norm)
@@ -273,20 +272,17 @@ def iterate_frank_wolfe(
         left *= 1 - share  # Y = (1 - share) Y - share k / lambda' A v v'
         left[:, t - 1] = share * column
         right[:, t - 1] = v
-        for rows, span, chunk in entries.iter_chunks():
-            observed = (1 - share) * (residual[span] + target[span])
-            observed += chunk.expand_rows(left[rows, t - 1]) * v.take(chunk.items)
-            row_scales[rows] = shrinkage(np.sqrt(row_sums(chunk, observed**2)), max_row_norm)
-            observed *= chunk.expand_rows(row_scales[rows])
-            observed -= target[span]
-            residual[span] = observed
-            residual_norms[rows] = np.sqrt(row_sums(chunk, observed**2))
+        observed = (1 - share) * (residual + target)  # P(Y)
+        observed += entries.expand_rows(left[:, t - 1]) * v.take(entries.items)
+        row_scales = clip_rows(entries, observed, max_row_norm)
+        np.subtract(observed, target, out=residual)
+        residual_norms = row_norms(entries, residual)
         left *= row_scales[:, None]
         factors = Factors(left[:, :t], right[:, :t])
         n_clipped, n_scaled = (int((scales < 1).sum()) for scales in (clip_scales, row_scales))
         squared_norms = start_squared_norm, float(residual_norms @ residual_norms)
         yield FrankWolfeRound(
-            t, residual, squared_norms, factors, top_value, duality_gap, share, n_clipped, n_scaled
+            t, squared_norms, factors, top_value, duality_gap, share, n_clipped, n_scaled
         )
 
 
@@ -396,27 +392,24 @@ class PrivateRounds(EffectsFirst):
         arrays = {"row_norm": ArraySpec(()), "shares": each, "steps": each}
         return self.describe_user_side(public, columns, ranks, formula, arrays)
 
-    def run_private_rounds(
-        self,
-        releases: EffectsFirstReleases,
-        ratings: Ratings,
-        rng: Rng,
-        eigenpair: Callable[[int, Sparse, Floats], Eigenpair],
-    ) -> Steps:
-        """Run private Frank-Wolfe, given how the top eigenpair of A'A is released.
+    def release_eigenpair(
+        self, releases: Any, t: int, residual_matrix: Sparse, clip_scales: Floats, rng: Rng
+    ) -> Eigenpair:
+        """Release the top eigenpair of A'A.
 
         Args:
-            releases: all releases. Those of the item effects are published here, at first;
-                `eigenpair` publishes the others.
-            ratings: the users' ratings.
+            releases: those of `guarantee`.
+            t: the round, from 1.
+            residual_matrix: A before its rows are clipped.
+            clip_scales: shape (m,), the factors that clip the rows.
             rng: draws the noise.
-            eigenpair: maps the round t, A as a sparse matrix and the factors that clip its rows,
-                shape (m,), to the released `Eigenpair`.
-
-        Yields:
-            A step for each round.
         """
+        raise NotImplementedError
+
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield a model after each round, which releases a noisy top eigenpair of A'A."""
         public = ratings.public
+        releases: Any = self.guarantee(public).releases
         _, clipped_users = self.clip_residual_rows(ratings, releases, rng)
         rows, row_scales = clipped_users.local_data
         radius = nuclear_radius(self.radius, public)
@@ -428,7 +421,9 @@ class PrivateRounds(EffectsFirst):
         def top_pair(
             t: int, residual_matrix: Sparse, clip_scales: Floats
         ) -> tuple[Floats, float, bool]:
-            v, top_eigenvalue, noise_scale, noise_edge = eigenpair(t, residual_matrix, clip_scales)
+            v, top_eigenvalue, noise_scale, noise_edge = self.release_eigenpair(
+                releases, t, residual_matrix, clip_scales, rng
+            )
             slack = self.slack * math.sqrt(noise_scale * slack_factor)
             top_value = math.sqrt(max(top_eigenvalue, 0.0)) + slack
             return v, top_value, top_eigenvalue > (noise_edge if self.is_noise_aware else 0.0)
@@ -513,20 +508,15 @@ class PrivateFrankWolfe(PrivateRounds):
             public, releases, _format_source(self, "Theorem 3.1"), *most_rated_caveats(public)
         )
 
-    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
-        """Yield a model after each round, which publishes a noisy Gram matrix."""
-        releases = self.guarantee(ratings.public).releases
-
-        def eigenpair(t: int, residual_matrix: Sparse, clip_scales: Floats) -> Eigenpair:
-            release = releases.gram[(t - 1) % len(releases.gram)]
-            exact_products = gram_products(residual_matrix, clip_scales)
-            noisy_products, n, noise_edge = publish_gram(
-                release, exact_products, self.symmetric, rng
-            )
-            (squared_value,), vectors = leading_eigenpairs(noisy_products, n, 1, _EIGEN_TOLERANCE)
-            return vectors[:, 0], float(squared_value), release.scale, noise_edge
-
-        yield from self.run_private_rounds(releases, ratings, rng, eigenpair)
+    def release_eigenpair(
+        self, releases: GramReleases, t: int, residual_matrix: Sparse, clip_scales: Floats, rng: Rng
+    ) -> Eigenpair:
+        """Publish the noisy Gram matrix, and find its top eigenpair."""
+        release = releases.gram[(t - 1) % len(releases.gram)]
+        exact_products = gram_products(residual_matrix, clip_scales)
+        noisy_products, n, noise_edge = publish_gram(release, exact_products, self.symmetric, rng)
+        (squared_value,), vectors = leading_eigenpairs(noisy_products, n, 1, _EIGEN_TOLERANCE)
+        return vectors[:, 0], float(squared_value), release.scale, noise_edge
 
 
 @dataclass(frozen=True)
@@ -604,31 +594,27 @@ class PrivateFrankWolfeOja(PrivateRounds):
         source = _format_source(self, "Theorem 3.1 with Algorithm 2")
         return self.build_guarantee(public, releases, source, *caveats)
 
-    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
-        """Yield a model after each round, which publishes noisy products and a squared norm."""
-        releases = self.guarantee(ratings.public).releases
-        scale = releases.products.scale
-        n = ratings.public.items
+    def release_eigenpair(
+        self,
+        releases: OjaReleases,
+        t: int,  # noqa: ARG002
+        residual_matrix: Sparse,
+        clip_scales: Floats,
+        rng: Rng,
+    ) -> Eigenpair:
+        """Publish noisy products, by which Oja's method finds v, and the squared norm of A v."""
+
+        scale, n = releases.products.scale, residual_matrix.shape[1]
         noise_edge = scale * math.sqrt(n)  # the usual length of the noise on a product
+        exact_products = gram_products(residual_matrix, clip_scales)
 
-        def eigenpair(
-            t: int,  # noqa: ARG001
-            residual_matrix: Sparse,
-            clip_scales: Floats,
-        ) -> Eigenpair:
-            exact_products = gram_products(residual_matrix, clip_scales)
+        def multiply_noisily(v: Floats) -> Floats:
+            return releases.products.publish(exact_products(v[:, None])[:, 0], rng)
 
-            def multiply_noisily(v: Floats) -> Floats:
-                return releases.products.publish(exact_products(v[:, None])[:, 0], rng)
-
-            v = run_oja(multiply_noisily, n, self.updates, 1 / (self.updates * noise_edge), rng)
-            projection = clip_scales * (residual_matrix @ v)
-            squared_value = float(
-                releases.squared_norms.publish(float(projection @ projection), rng)
-            )
-            return v, squared_value, scale, noise_edge
-
-        yield from self.run_private_rounds(releases, ratings, rng, eigenpair)
+        v = run_oja(multiply_noisily, n, self.updates, 1 / (self.updates * noise_edge), rng)
+        projection = clip_scales * (residual_matrix @ v)
+        squared_value = releases.squared_norms.publish(float(projection @ projection), rng)
+        return v, float(squared_value), scale, noise_edge
 
 
 @mechanism
@@ -909,28 +895,21 @@ def iterate_projected_gradient(
     """
     m, n = entries.shape
     left, right = np.zeros((m, 0)), np.zeros((n, 0))
-    values = np.zeros(len(target))  # of Y, which is left right' with orthonormal columns
+    fitted = np.zeros(len(target))  # P(Y), where Y is left right' with orthonormal columns
     for t, step in enumerate(steps, 1):
-        # The squared norms of the rows of Y before the gradient step, and then after it.
+        gradient_step = step * (target - fitted)
+        # The squared norms of the rows of Y after the gradient step.
         squares = (left**2).sum(axis=1)
-        for rows, span, chunk in entries.iter_chunks():
-            fitted = values[span]
-            gradient_step = step * (target[span] - fitted)
-            squares[rows] += row_sums(chunk, (2 * fitted + gradient_step) * gradient_step)
-            values[span] = gradient_step
+        squares += row_sums(entries, (2 * fitted + gradient_step) * gradient_step)
         scale = shrinkage(np.sqrt(np.maximum(squares, 0.0)), max_row_norm)
-        scale_rows(entries, values, scale)
-        iterate = left * scale[:, None], right, entries, values
+        scale_rows(entries, gradient_step, scale)
+        iterate = left * scale[:, None], right, entries, gradient_step
         right, ratios = project(*iterate)
         if not len(ratios):  # no singular value is left: Y is zero
             right, ratios = np.zeros((n, 1)), np.zeros(1)
         left = low_rank_plus_sparse(*iterate).multiply(right) * ratios
-        values = entries.sample_product(left, right, values)
-        misfit = sum(
-            float(((values[span] - target[span]) ** 2).sum())
-            for _, span, _ in entries.iter_chunks()
-        )
-        trace = {"training rmse": math.sqrt(misfit / len(target)), "rank": float(len(ratios))}
+        fitted = entries.sample_product(left, right, fitted)
+        trace = {"training rmse": rmse(fitted, target), "rank": float(len(ratios))}
         yield DescentRound(t, Factors(left, right), ratios, int((scale < 1).sum()), trace)
 
 
@@ -1026,7 +1005,7 @@ class PrivatePgd(EffectsFirst):
         steps = [self.schedule.step(t, self.step) for t in range(1, self.rounds + 1)]
         _, clipped_users = self.clip_residual_rows(ratings, releases, rng)
         rows, scales = clipped_users.local_data
-        descent_rounds: list[DescentRound] = []
+        bases, ratios = [], []  # of all rounds, which users need for their own rows: see `own_side`
 
         def project(*iterate: Any) -> tuple[Floats, Floats]:
             exact_products = low_rank_gram_products(*iterate)
@@ -1052,14 +1031,10 @@ class PrivatePgd(EffectsFirst):
         for descent in iterate_projected_gradient(
             rows.entries, rows.values, steps, project, row_clip
         ):
-            descent_rounds.append(descent)
+            bases.append(scatter_rows(descent.factors.right, rows.columns, public.items))
+            ratios.append(descent.ratios)
             user_arrays: dict[str, Any] = {}
-            if descent.t == self.rounds:  # what users need for their own rows, see `own_side`
-                bases = [
-                    scatter_rows(finished.factors.right, rows.columns, public.items)
-                    for finished in descent_rounds
-                ]
-                ratios = [finished.ratios for finished in descent_rounds]
+            if descent.t == self.rounds:
                 user_arrays = {
                     "row_norm": row_clip,
                     "steps": steps,
@@ -1067,8 +1042,10 @@ class PrivatePgd(EffectsFirst):
                     "ratios": np.concatenate(ratios),
                     "ends": np.cumsum([*map(len, ratios)]),
                 }
-            clip_trace = {"rows clipped": float((scales < 1).sum())}
-            clip_trace["completed rows clipped"] = float(descent.n_clipped)
+            clip_trace = {
+                "rows clipped": float((scales < 1).sum()),
+                "completed rows clipped": float(descent.n_clipped),
+            }
             model = rows.build_model(descent.factors, **user_arrays)
             yield Step.from_trace(
                 descent.t, self.rounds, model, descent.trace | clip_trace, published_names=("rank",)

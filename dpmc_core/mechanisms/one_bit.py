@@ -45,7 +45,6 @@ from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.one_bit import (
     Completion,
     LossFunction,
-    NuclearBall,
     SignReports,
     build_feasible_set,
     flipped_likelihood_loss,
@@ -151,6 +150,32 @@ class NoisySigns(Releases):
     """
 
     signs: Laplace
+
+    @classmethod
+    def from_epsilon(cls, epsilon: float) -> NoisySigns:
+        """Return the release that spends epsilon per rating."""
+        return cls(
+            Laplace(
+                query="1{Y = +1} of each observed rating",
+                shape=(None,),
+                sensitivity={RATING: 1},
+                scale=1 / epsilon,
+                disjoint=True,
+            )
+        )
+
+    def publish_reports(self, ratings: Ratings, rng: Rng) -> tuple[Floats, SignReports]:
+        """Publish the noisy signs, and debias them.
+
+        Args:
+            ratings: the raw signs.
+            rng: draws the noise.
+
+        Returns:
+            The noisy statistic 1{Y = +1}, shape (n_entries,), and the debiased reports.
+        """
+        noisy_signs = self.signs.publish(positive_labels(ratings), rng)
+        return noisy_signs, SignReports.from_laplace(noisy_signs, 1 / self.signs.scale)
 
 
 @dataclass(frozen=True)
@@ -317,15 +342,13 @@ class PrivateMajority(OneBit):
 
 @dataclass(frozen=True)
 class ObjectiveNoise(Releases):
-    """The release of objective perturbation.
+    """The release of objective perturbation where the noise is not on the signs.
 
     Attributes:
-        signs: shape (n_entries,), the noisy statistic 1{Y = +1}, for the logistic link; else None.
-        linear_term: shape (n_entries,), the noise term alone, for another link; else None.
+        linear_term: shape (n_entries,), the noise term alone.
     """
 
-    signs: Laplace | None = None
-    linear_term: Laplace | None = None
+    linear_term: Laplace
 
 
 @mechanism
@@ -377,26 +400,22 @@ class Objective(SignReporting):
         zero_score, lowest_score = np.array([0.0]), np.array([-self.bound])
         return float(2 * self.link.density(zero_score)[0] / self.link.probability(lowest_score)[0])
 
-    def guarantee(self, public: PublicFacts) -> Guarantee[ObjectiveNoise]:
+    def guarantee(self, public: PublicFacts) -> Guarantee[NoisySigns | ObjectiveNoise]:
         """Return the guarantee: certified for noise on the signs, else claimed only."""
-        on_signs = self.is_noise_on_signs
-        release = Laplace(
-            query="1{Y = +1} of each observed rating"
-            if on_signs
-            else "linear term of the objective",
-            shape=(None,),
-            sensitivity={RATING: 1} if on_signs else {},
-            scale=self.delta_h / self.epsilon,
-            disjoint=on_signs,
-        )
-        if on_signs:
+        if self.is_noise_on_signs:
             garbling_caveat = (
                 "any eps-DP release of one bit is a garbling of randomised response, so this"
                 " cannot beat input perturbation statistically"
             )
             return self.pure_guarantee(
-                public, ObjectiveNoise(signs=release), (garbling_caveat, *self.caveats)
+                public, NoisySigns.from_epsilon(self.epsilon), (garbling_caveat, *self.caveats)
             )
+        linear_term = Laplace(
+            query="linear term of the objective",
+            shape=(None,),
+            sensitivity={},
+            scale=self.delta_h / self.epsilon,
+        )
         unaccounted_loss = Unaccounted(
             "the probit loss of the raw signs",
             "the proof sets its gradient to zero, which the constraints and early stopping break,"
@@ -404,27 +423,25 @@ class Objective(SignReporting):
             " is certified for this link",
         )
         return self.pure_guarantee(
-            public, ObjectiveNoise(linear_term=release), unaccounted=(unaccounted_loss,)
+            public, ObjectiveNoise(linear_term), unaccounted=(unaccounted_loss,)
         )
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         """Yield the rounds of a solver of the perturbed objective."""
         releases = self.guarantee(ratings.public).releases
-        if releases.signs is not None:
-            noisy_signs = releases.signs.publish(positive_labels(ratings), rng)
-            reports = SignReports.from_laplace(noisy_signs, 1 / releases.signs.scale)
-            yield from self.complete_reports(
-                reports, likelihood_loss(self.link, noisy_signs), ratings, rng
-            )
-        elif releases.linear_term is not None:
-            linear_noise = releases.linear_term.publish(np.zeros(len(ratings)), rng)
-            raw_loss = likelihood_loss(self.link, positive_labels(ratings))
+        if isinstance(releases, NoisySigns):
+            noisy_signs, reports = releases.publish_reports(ratings, rng)
+            noisy_loss = likelihood_loss(self.link, noisy_signs)
+            yield from self.complete_reports(reports, noisy_loss, ratings, rng)
+            return
+        linear_noise = releases.linear_term.publish(np.zeros(len(ratings)), rng)
+        raw_loss = likelihood_loss(self.link, positive_labels(ratings))
 
-            def loss(x: Floats) -> tuple[float, Floats]:
-                value, gradient = raw_loss(x)
-                return value + float(linear_noise @ x), gradient + linear_noise
+        def loss(x: Floats) -> tuple[float, Floats]:
+            value, gradient = raw_loss(x)
+            return value + float(linear_noise @ x), gradient + linear_noise
 
-            yield from self.solve(loss, ratings, rng, raw=True)
+        yield from self.solve(loss, ratings, rng, raw=True)
 
 
 @mechanism
@@ -459,27 +476,18 @@ class ObjectiveStatistic(SignReporting):
 
     def guarantee(self, public: PublicFacts) -> Guarantee[NoisySigns]:
         """Return the guarantee: every observed sign has Laplace noise."""
-        signs = Laplace(
-            query="1{Y = +1} of each observed rating",
-            shape=(None,),
-            sensitivity={RATING: 1},
-            scale=1 / self.epsilon,
-            disjoint=True,
-        )
         bias_caveats = (
             f"clipping biases every label towards 1/2: E[s~ | s=0] = {self.clipping_bias:.3g}",
         )
         caveats = self.caveats if self.is_noise_aware or self.debias else bias_caveats
-        return self.pure_guarantee(public, NoisySigns(signs), caveats)
+        return self.pure_guarantee(public, NoisySigns.from_epsilon(self.epsilon), caveats)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         """Yield the rounds of the estimator that completes the clipped noisy signs."""
-        releases = self.guarantee(ratings.public).releases
-        noisy_signs = releases.signs.publish(positive_labels(ratings), rng)
+        noisy_signs, reports = self.guarantee(ratings.public).releases.publish_reports(ratings, rng)
         labels = np.clip(noisy_signs, 0.0, 1.0)
         if self.debias:
             labels = (labels - self.clipping_bias) / (1 - 2 * self.clipping_bias)
-        reports = SignReports.from_laplace(noisy_signs, 1 / releases.signs.scale)
         yield from self.complete_reports(reports, likelihood_loss(self.link, labels), ratings, rng)
 
 
@@ -655,15 +663,10 @@ class Output(OneBit, Completion):
         )
         return self.pure_guarantee(public, NoisyMatrix(matrix), caveats)
 
-    def build_solver_feasible_set(self, ratings: Ratings, rng: Rng) -> NuclearBall:
-        """Return the feasible set of the solver.
-
-        Args:
-            ratings: the observed entries.
-            rng: draws where the search for singular vectors starts.
-        """
-        bound = self.bound if self.within is OutputBound.SOLVER else None
-        return build_feasible_set(ratings, self.radius, bound, rng)
+    @property
+    def solver_bound(self) -> float | None:
+        """The largest |score| in the feasible set of the solver; None where scores are clipped."""
+        return self.bound if self.within is OutputBound.SOLVER else None
 
     def solve_without_noise(self, ratings: Ratings) -> Rounds:
         """Yield the rounds of the solve without noise, which are the same for every epsilon.

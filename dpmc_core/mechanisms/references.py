@@ -160,7 +160,7 @@ class ReferenceRatings(NonprivateMechanism):
             trace = {
                 "training rmse": half_width * rmse(posterior.predict(entries), values),
                 "noise left": half_width * math.sqrt(posterior.noise),
-                "directions of taste": float(len(posterior.taste)),
+                "directions of taste": float(posterior.left.shape[1]),
             }
             model = factors_with_offsets(
                 half_width * posterior.left,

@@ -175,9 +175,7 @@ def gaussian_log_delta(epsilon: float, mu: float) -> float:
             float(scipy.special.ndtr(-u))
             - math.exp(epsilon + float(scipy.special.log_ndtr(-u - mu)))
         )
-    # The plain difference, where it is accurate, is what `_mills_gap` returns, without its arrays.
-    is_accurate = mu > 0.01 and u <= 1e4
-    gap = float(_mills(u) - _mills(u + mu) if is_accurate else _mills_gap(np.array(u), mu))
+    gap = float(_mills_gap(np.array(u), mu))
     return -0.5 * u * u - 0.5 * math.log(2 * math.pi) + math.log(gap) if gap > 0 else -math.inf
 
 
@@ -340,6 +338,9 @@ _LOG_TAIL = math.log(1e18)  # at most one part in 1e18 of the mass lies beyond e
 _TRANSFORM_ERROR = 1e-15  # rounding of a transform and mass beyond the grid, of a total mass of 1
 _MAX_EXACT_RELEASES = 10_000_000  # releases of one epsilon that are summed one by one
 
+# Maps ln E[e^(t loss)] and the tilt t to the logarithm of Chernoff's bound, or to what it implies.
+ChernoffBound = Callable[[float, float], float]
+
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def composed_epsilon(pure: tuple[PureReleases, ...], mu: float, delta: float) -> float:
@@ -351,21 +352,16 @@ def composed_epsilon(pure: tuple[PureReleases, ...], mu: float, delta: float) ->
         delta: above 0.
     """
     check_number("delta", delta, above=0, below=1)
-    loss_distribution = (
-        _LaplaceLoss.from_releases(pure, mu)
-        or _BinomialLoss.from_releases(pure, mu)
-        or _GridLoss.from_releases(pure, mu, delta=delta)
-    )
+    log_delta = math.log(delta)
+    delta_at = _compose_delta(pure, mu, lambda log_moment, t: (log_moment - log_delta) / t)
     high = math.fsum(p.epsilon * p.times for p in pure) + gaussian_epsilon(mu, delta)
     target = delta * (1 - 1e-12)
-    if loss_distribution.delta(0.0) <= target:
+    if delta_at(0.0) <= target:
         return 0.0
     # `high` adds what both kinds spend by themselves. A coarse grid may say even more.
-    if loss_distribution.delta(high) > target:
+    if delta_at(high) > target:
         return high
-    return bisect(
-        lambda epsilon: loss_distribution.delta(epsilon) > target, 0.0, high, relative=1e-8
-    )[1]
+    return bisect(lambda epsilon: delta_at(epsilon) > target, 0.0, high, relative=1e-8)[1]
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
@@ -378,70 +374,138 @@ def composed_delta(pure: tuple[PureReleases, ...], mu: float, epsilon: float) ->
         epsilon: at least 0.
     """
     check_number("epsilon", epsilon, at_least=0)
-    loss_distribution = (
-        _LaplaceLoss.from_releases(pure, mu)
-        or _BinomialLoss.from_releases(pure, mu)
-        or _GridLoss.from_releases(pure, mu, epsilon=epsilon)
+    delta_at = _compose_delta(pure, mu, lambda log_moment, t: log_moment - t * epsilon)
+    return min(1.0, delta_at(epsilon))
+
+
+def _compose_delta(
+    pure: tuple[PureReleases, ...], mu: float, bound: ChernoffBound
+) -> Callable[[float], float]:
+    """Return delta as a function of epsilon: exact if there is one kind of release, else on a grid.
+
+    Args:
+        pure: the pure releases.
+        mu: ratio of the Gaussian releases; 0 without any.
+        bound: chooses the tilt of the grid, see `_GridLoss`.
+    """
+    if mu == 0 and len(pure) == 1:
+        epsilon, n, laplace = pure[0]
+        if laplace and n == 1:
+            return lambda x: max(0.0, -math.expm1((x - epsilon) / 2))
+        if not laplace and n <= _MAX_EXACT_RELEASES:
+            return _sum_randomised_responses(epsilon, n)
+    return _GridLoss.from_releases(pure, mu, bound).delta
+
+
+def _sum_randomised_responses(epsilon: float, n: int) -> Callable[[float], float]:
+    """Return delta as a function of epsilon for n randomised responses of one epsilon.
+
+    Their loss is (n - 2 i) epsilon with i ~ Bin(n, 1/(1 + e^epsilon)).
+    """
+    i = np.arange(n // 2 + 1.0)  # a larger i gives a negative loss, which adds nothing to delta
+    log_coefficients = (
+        scipy.special.gammaln(n + 1)
+        - scipy.special.gammaln(i + 1)
+        - scipy.special.gammaln(n - i + 1)
     )
-    return min(1.0, loss_distribution.delta(epsilon))
+    losses = (n - 2 * i) * epsilon
+    logs = log_coefficients - i * epsilon - n * math.log1p(math.exp(-epsilon))
+
+    def delta_at(x: float) -> float:
+        is_above = losses > x
+        return float(np.exp(logs[is_above]) @ -np.expm1(x - losses[is_above]))
+
+    return delta_at
 
 
-@dataclass(frozen=True)
-class _LaplaceLoss:
-    """The loss of one number with Laplace noise.
-
-    Attributes:
-        shift: how far the number moves, in noise scales.
-    """
-
-    shift: float
-
-    @classmethod
-    def from_releases(cls, pure: tuple[PureReleases, ...], mu: float) -> _LaplaceLoss | None:
-        """Return the loss; None unless the releases are a single Laplace number."""
-        is_single = mu == 0 and len(pure) == 1 and pure[0].laplace and pure[0].times == 1
-        return cls(pure[0].epsilon) if is_single else None
-
-    def delta(self, epsilon: float) -> float:
-        """Return the delta of this loss at an epsilon."""
-        return max(0.0, -math.expm1((epsilon - self.shift) / 2))
-
-
-@dataclass(frozen=True, eq=False)
-class _BinomialLoss:
-    """The loss of n randomised responses: (n - 2 i) epsilon with i ~ Bin(n, 1/(1 + e^epsilon)).
+class _DiscreteLoss(NamedTuple):
+    """The loss of each of a number of equal releases, a random multiple of a step.
 
     Attributes:
-        losses: array of shape (n // 2 + 1,), the losses that are at least 0.
-        logs: array of the same shape, the logarithms of their probabilities.
+        times: how many releases there are.
+        start: the smallest multiple.
+        masses: array of shape (n,), the probabilities of that and the following multiples.
     """
 
-    losses: Floats
-    logs: Floats
+    times: int
+    start: int
+    masses: Floats
 
     @classmethod
-    def from_releases(cls, pure: tuple[PureReleases, ...], mu: float) -> _BinomialLoss | None:
-        """Return the loss; None unless the releases are randomised responses of one epsilon.
+    def from_releases(cls, releases: PureReleases, step: float) -> _DiscreteLoss:
+        """Discretise a loss.
 
-        It is also None if there are too many of them.
+        Mass between two grid points is split between both so that its probability under either data
+        set stays. This spreads the likelihood ratio, which makes the two data sets no harder to
+        distinguish.
+
+        Args:
+            releases: the releases.
+            step: the distance of grid points.
         """
-        if mu > 0 or len(pure) > 1 or pure[0].laplace or pure[0].times > _MAX_EXACT_RELEASES:
-            return None
-        epsilon, n, _ = pure[0]
-        i = np.arange(n // 2 + 1.0)  # a larger i gives a negative loss, which adds nothing to delta
-        log_coefficients = (
-            scipy.special.gammaln(n + 1)
-            - scipy.special.gammaln(i + 1)
-            - scipy.special.gammaln(n - i + 1)
-        )
-        logs = log_coefficients - i * epsilon - n * math.log1p(math.exp(-epsilon))
-        return cls((n - 2 * i) * epsilon, logs)
+        end = releases.epsilon
+        low, high = math.floor(-end / step), math.ceil(end / step)
+        edges: Floats = step * np.arange(low, high + 1.0)
+        # Single points at both ends: the two outputs of a randomised response, or the numbers
+        # beyond both means, where the likelihood ratio of Laplace noise is constant.
+        p, q = np.zeros((2, high - low))
+        end_probability = 0.5 if releases.laplace else 1 / (1 + math.exp(-end))
+        for loss, mass in ((end, end_probability), (-end, end_probability * math.exp(-end))):
+            k = min(math.floor(loss / step) - low, len(p) - 1)
+            p[k] += mass
+            q[k] += mass * math.exp(edges[k] - loss)  # e^-loss as likely without the change
+        masses = _split_mass(p, q, step)
+        if releases.laplace:
+            clipped_edges = np.clip(edges, -end, end)
+            masses += _split_mass(*_laplace_masses(clipped_edges, edges[:-1], end), step)
+        return cls(releases.times, low, masses)
 
-    def delta(self, epsilon: float) -> float:
-        """Return the delta of this loss at an epsilon."""
-        is_above = self.losses > epsilon
-        excess = -np.expm1(epsilon - self.losses[is_above])
-        return float(np.exp(self.logs[is_above]) @ excess)
+    def tilt(self, t: float) -> tuple[_DiscreteLoss, float]:
+        """Weight the masses by exp(t multiple), and normalise them.
+
+        Returns:
+            The weighted loss, and the logarithm of the mean weight.
+        """
+        with np.errstate(divide="ignore"):
+            logs = np.log(self.masses) + t * (self.start + np.arange(len(self.masses)))
+        max_log = float(logs.max())
+        weights = np.exp(logs - max_log)
+        total = float(weights.sum())
+        return self._replace(masses=weights / total), max_log + math.log(total)
+
+
+def _log_moment(losses: list[_DiscreteLoss], t: float) -> float:
+    """Return ln E[exp(t x)] for the sum x of all losses, in steps."""
+    return math.fsum(loss.times * loss.tilt(t)[1] for loss in losses)
+
+
+def _sum_losses(losses: list[_DiscreteLoss]) -> tuple[int, Floats]:
+    """Return the sum of all losses, but for 1e-18 of the mass beyond either end.
+
+    Args:
+        losses: the losses, in steps.
+
+    Returns:
+        The smallest multiple, and the probabilities of that and the following ones.
+    """
+    first = sum(loss.times * loss.start for loss in losses)
+    last = first + sum(loss.times * (len(loss.masses) - 1) for loss in losses)
+    # Chernoff: P[sign x > b] <= exp(log_moment(sign t) - t b), which is 1e-18 at these b.
+    high, low = (
+        sign
+        * min((_log_moment(losses, sign * t) + _LOG_TAIL) / t for t in np.geomspace(1e-7, 10.0, 80))
+        for sign in (1, -1)
+    )
+    low, high = max(first, math.floor(low)), min(last, math.ceil(high))
+    # A Fourier transform multiplies the spectra. It is cyclic: indices count modulo its size.
+    size = 1 << max(1, (high - low).bit_length())
+    spectrum = np.ones(size // 2 + 1, dtype=complex)
+    for loss in losses:
+        wrapped = np.bincount(np.arange(len(loss.masses)) % size, loss.masses, size)
+        spectrum *= np.fft.rfft(wrapped) ** loss.times
+    # Index 0 of the inverse is the sum of all smallest multiples. It is turned to begin at `low`.
+    masses = np.roll(np.fft.irfft(spectrum, size), (first - low) % size)
+    return low, np.maximum(masses[: high - low + 1], 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -467,61 +531,44 @@ class _GridLoss:
 
     @classmethod
     def from_releases(
-        cls,
-        pure: tuple[PureReleases, ...],
-        mu: float,
-        *,
-        delta: float | None = None,
-        epsilon: float | None = None,
+        cls, pure: tuple[PureReleases, ...], mu: float, bound: ChernoffBound
     ) -> _GridLoss:
-        """Return the loss on a grid, tilted for the delta or for the epsilon that is of interest.
+        """Return the loss on a grid, with the tilt at which a bound is smallest.
 
         Args:
             pure: the pure releases.
             mu: ratio of the Gaussian releases; 0 without any.
-            delta: the delta at which epsilon is sought; None if an epsilon is given.
-            epsilon: the epsilon at which delta is sought; None if a delta is given.
+            bound: maps ln E[e^(t loss)] and t to Chernoff's bound on what is of interest: epsilon
+                at a given delta, or the logarithm of delta at a given epsilon.
         """
         # One loss lies in -epsilon..epsilon, and its standard deviation never exceeds 2.
         variance = math.fsum(p.times * min(p.epsilon, 2.0) ** 2 for p in pure) + mu * mu
+        std = math.sqrt(variance)
         # Splitting a mass between points of this distance adds a variance of at most step^2 / 4.
-        total = sum(releases.times for releases in pure)
-        step = 2 * math.sqrt(_ADDED_VARIANCE * variance / total)
+        step = 2 * math.sqrt(_ADDED_VARIANCE * variance / sum(p.times for p in pure))
         # The grid must span twenty standard deviations of the total, and every single loss.
-        largest = max(releases.epsilon for releases in pure)
-        step = max(step, 20 * math.sqrt(variance) / _GRID_POINTS, 4 * largest / _GRID_POINTS)
+        largest = max(p.epsilon for p in pure)
+        step = max(step, 20 * std / _GRID_POINTS, 4 * largest / _GRID_POINTS)
         step = largest / max(1, math.floor(largest / step))  # so that the largest loss is on it
-        distributions = [_discretise_loss(releases, step) for releases in pure]
-        starts = [start for start, _ in distributions]
-        tilt = _choose_tilt(pure, distributions, step, mu, math.sqrt(variance), delta, epsilon)
-        tilted = [
-            _tilt_distribution(distribution, start, tilt, step)
-            for start, distribution in distributions
+        losses = [_DiscreteLoss.from_releases(p, step) for p in pure]
+        tilts = np.geomspace(1e-3, 100.0, 120) / std
+        bounds = [
+            bound(_log_moment(losses, t * step) + t * (t + 1) * mu * mu / 2, t) for t in tilts
         ]
-        log_mean = 0.0
-        for releases, (_, log_moment) in zip(pure, tilted, strict=True):
-            log_mean += releases.times * log_moment
-        tilted_distributions = [distribution for distribution, _ in tilted]
-        low, high = _find_window(pure, starts, tilted_distributions)
-        masses = _convolve(pure, starts, tilted_distributions, low, high)
-        losses: Floats = step * np.arange(low, high + 1.0)
-        return cls(losses, masses, tilt, log_mean, mu)
+        tilt = float(tilts[int(np.argmin(bounds))])
+        low, masses = _sum_losses([loss.tilt(tilt * step)[0] for loss in losses])
+        grid: Floats = step * np.arange(low, low + len(masses), dtype=float)
+        return cls(grid, masses, tilt, _log_moment(losses, tilt * step), mu)
 
     def delta(self, epsilon: float) -> float:
         """Return the delta of this loss at an epsilon."""
         excess = epsilon - self.losses
-        if self.mu == 0:
-            is_above = excess < 0
-            logs, masses = np.log(-np.expm1(excess[is_above])), self.masses[is_above]
-            excess = excess[is_above]
-        else:
-            logs, masses = _gaussian_log_deltas(excess, self.mu), self.masses
         # The probability of a loss is its mass times exp(log_mean - tilt loss), which is
         # exp(log_factor + tilt excess).
         log_factor = self.log_mean - self.tilt * epsilon
-        logs = logs + self.tilt * excess
-        max_log = float(logs.max(initial=-math.inf))
-        weighted_sum = float(masses @ np.exp(logs - max_log)) if math.isfinite(max_log) else 0.0
+        logs = _gaussian_log_deltas(excess, self.mu) + self.tilt * excess
+        max_log = float(logs.max())
+        weighted_sum = float(self.masses @ np.exp(logs - max_log)) if max_log > -math.inf else 0.0
         # Errors of the masses are weighted like the masses: exp(tilt excess) times the delta at
         # that excess is at most exp(tilt (tilt + 1) mu^2 / 2), by Chernoff's bound.
         log_error = (
@@ -532,60 +579,23 @@ class _GridLoss:
         )
 
 
-def _discretise_loss(releases: PureReleases, step: float) -> tuple[int, Floats]:
-    """Return the distribution of the loss of one of the releases, on the multiples of a step.
+def _split_mass(p: Floats, q: Floats, step: float) -> Floats:
+    """Split the mass between each two grid points between both.
 
-    Mass between two grid points is split between both so that its probability under either data set
-    stays. This spreads the likelihood ratio, which makes the two data sets no harder to
-    distinguish.
+    The upper share u keeps the probability without the change: (p - u) + u e^-step = q.
 
     Args:
-        releases: the releases, of which one is discretised.
-        step: the distance of grid points.
-
-    Returns:
-        The index of the first grid point, and the probabilities of that and the following points.
-    """
-    end = releases.epsilon
-    low, high = math.floor(-end / step), math.ceil(end / step)
-    edges: Floats = step * np.arange(low, high + 1.0)
-    masses = np.zeros(len(edges))
-    if releases.laplace:
-        clipped_edges = np.clip(edges, -end, end)
-        _split_mass(masses[:-1], masses[1:], *_laplace_masses(clipped_edges, edges[:-1], end), step)
-    # Single points at both ends: the two outputs of a randomised response, or the numbers beyond
-    # both means, where the likelihood ratio of Laplace noise is constant.
-    end_probability = 0.5 if releases.laplace else 1 / (1 + math.exp(-end))
-    for loss, p in ((end, end_probability), (-end, end_probability * math.exp(-end))):
-        k = min(math.floor(loss / step) - low, len(edges) - 2)
-        q = p * math.exp(edges[k] - loss)  # without the change, an output is e^-loss as likely
-        _split_mass(masses[k : k + 1], masses[k + 1 : k + 2], np.array([p]), np.array([q]), step)
-    return low, masses
-
-
-def _split_mass(
-    lower_masses: Floats,
-    upper_masses: Floats,
-    p: Floats,
-    q: Floats,
-    step: float,
-) -> None:
-    """Split masses between the grid points below and above each of them, in place.
-
-    The upper share u keeps the probability without the change: (p - u) + u e^-step = q, in units of
-    e^-(loss of the point below).
-
-    Args:
-        lower_masses: array of shape (n,), of the grid points below, to which the shares are added.
-        upper_masses: array of shape (n,), of the grid points above, to which they are added, too.
         p: array of shape (n,), the probability of each mass with the change.
         q: array of shape (n,), its probability without the change, times e^(loss of the point
             below).
         step: the distance of grid points.
+
+    Returns:
+        Array of shape (n + 1,), the masses at the grid points.
     """
     upper = np.clip((p - q) / -math.expm1(-step), 0.0, p)
-    upper_masses += upper
-    lower_masses += p - upper
+    masses: Floats = np.append(p - upper, 0.0) + np.append(0.0, upper)
+    return masses
 
 
 def _laplace_masses(inside: Floats, edges: Floats, s: float) -> tuple[Floats, Floats]:
@@ -612,148 +622,25 @@ def _laplace_masses(inside: Floats, edges: Floats, s: float) -> tuple[Floats, Fl
     return p, q
 
 
-def _tilt_distribution(
-    probabilities: Floats, start: int, tilt: float, step: float
-) -> tuple[Floats, float]:
-    """Weight a distribution by exp(tilt loss), and normalise it.
-
-    Args:
-        probabilities: array of shape (n,), of losses at n consecutive multiples of the step.
-        start: the first of these multiples.
-        tilt: the exponent.
-        step: the distance of grid points.
-
-    Returns:
-        The weighted distribution, shape (n,), and the logarithm of the mean weight.
-    """
-    with np.errstate(divide="ignore"):
-        logs = np.log(probabilities) + tilt * step * (start + np.arange(len(probabilities)))
-    max_log = float(logs.max())
-    weights = np.exp(logs - max_log)
-    total = float(weights.sum())
-    return weights / total, max_log + math.log(total)
-
-
-def _convolve(
-    pure: tuple[PureReleases, ...],
-    starts: list[int],
-    distributions: list[Floats],
-    low: int,
-    high: int,
-) -> Floats:
-    """Return the distribution of the sum of all losses between two grid indices.
-
-    Args:
-        pure: the pure releases.
-        starts: the first grid index of the loss of each.
-        distributions: the probabilities of the loss of each, from that index on.
-        low: the first index of the result.
-        high: the last index of the result.
-
-    Returns:
-        Array of shape (high - low + 1,).
-    """
-    # A Fourier transform multiplies the spectra. It is cyclic: indices count modulo its size.
-    size = 1 << max(1, (high - low).bit_length())
-    spectrum = np.ones(size // 2 + 1, dtype=complex)
-    for releases, distribution in zip(pure, distributions, strict=True):
-        wrapped = np.bincount(np.arange(len(distribution)) % size, distribution, size)
-        spectrum *= np.fft.rfft(wrapped) ** releases.times
-    # Index 0 of the inverse is the sum of all first indices. It is turned to begin at `low`.
-    first_index = sum(releases.times * start for releases, start in zip(pure, starts, strict=True))
-    masses = np.roll(np.fft.irfft(spectrum, size), (first_index - low) % size)
-    return np.maximum(masses[: high - low + 1], 0.0)
-
-
-def _choose_tilt(
-    pure: tuple[PureReleases, ...],
-    distributions: list[tuple[int, Floats]],
-    step: float,
-    mu: float,
-    std: float,
-    delta: float | None,
-    epsilon: float | None,
-) -> float:
-    """Return the tilt at which Chernoff's bound on epsilon (given delta) or on delta is smallest.
-
-    Args:
-        pure: the pure releases.
-        distributions: the first grid index and the probabilities of the loss of each.
-        step: the distance of grid points.
-        mu: ratio of the Gaussian releases.
-        std: approximate standard deviation of the total loss.
-        delta: None if an epsilon is given.
-        epsilon: None if a delta is given.
-    """
-
-    def log_moment(tilt: float) -> float:
-        log_moments = (
-            _tilt_distribution(probabilities, start, tilt, step)[1]
-            for start, probabilities in distributions
-        )
-        pure_total = math.fsum(
-            releases.times * moment for releases, moment in zip(pure, log_moments, strict=True)
-        )
-        return pure_total + tilt * (tilt + 1) * mu * mu / 2
-
-    grid = np.geomspace(1e-3, 100.0, 120) / std
-    if delta is not None:
-        bounds = [(log_moment(t) - math.log(delta)) / t for t in grid]
-    else:
-        assert epsilon is not None
-        bounds = [log_moment(t) - t * epsilon for t in grid]
-    return float(grid[int(np.argmin(bounds))])
-
-
-def _find_window(
-    pure: tuple[PureReleases, ...], starts: list[int], distributions: list[Floats]
-) -> tuple[int, int]:
-    """Return grid indices between which the total loss lies, but for 1e-18 of its tilted mass.
-
-    Args:
-        pure: the pure releases.
-        starts: the first grid index of the loss of each.
-        distributions: the tilted probabilities of the loss of each.
-
-    Returns:
-        The first and the last index.
-    """
-    first = sum(p.times * start for p, start in zip(pure, starts, strict=True))
-    last = first + sum(
-        p.times * (len(probabilities) - 1)
-        for p, probabilities in zip(pure, distributions, strict=True)
-    )
-    ends = []
-    for sign in (1, -1):
-        bounds = []
-        for t in np.geomspace(1e-7, 10.0, 80):
-            log_moments = (
-                _tilt_distribution(probabilities, start, sign * t, 1.0)[1]
-                for start, probabilities in zip(starts, distributions, strict=True)
-            )
-            total = math.fsum(p.times * moment for p, moment in zip(pure, log_moments, strict=True))
-            # Chernoff: P[sign loss > x] <= exp(total - t x), which is 1e-18 at this x.
-            bounds.append((total + _LOG_TAIL) / t)
-        ends.append(sign * min(bounds))
-    return max(first, math.floor(ends[1])), min(last, math.ceil(ends[0]))
-
-
 def _gaussian_log_deltas(epsilons: Floats, mu: float) -> Floats:
     """Return ln delta of a Gaussian mechanism at epsilons of any sign; see `gaussian_log_delta`.
 
     Args:
         epsilons: array of shape (n,).
-        mu: the Gaussian ratio, above 0.
+        mu: the Gaussian ratio; 0 stands for no release, with delta 1 - e^epsilon below 0.
     """
-    u = epsilons / mu - mu / 2
-    log_deltas = np.full(len(u), -math.inf)
-    is_near_one = u < -5  # delta is close to one: the plain difference loses nothing
-    log_deltas[is_near_one] = np.log(
-        scipy.special.ndtr(-u[is_near_one])
-        - np.exp(epsilons[is_near_one] + scipy.special.log_ndtr(-u[is_near_one] - mu))
-    )
-    tail = u[~is_near_one]
-    gap = _mills_gap(tail, mu)
     with np.errstate(divide="ignore"):
-        log_deltas[~is_near_one] = -0.5 * tail * tail - 0.5 * math.log(2 * math.pi) + np.log(gap)
+        if mu == 0:
+            return np.asarray(np.log(-np.expm1(np.minimum(epsilons, 0.0))))
+        u = epsilons / mu - mu / 2
+        is_near_one = u < -5  # delta is close to one: the plain difference loses nothing
+        log_deltas = np.empty(len(u))
+        log_deltas[is_near_one] = np.log(
+            scipy.special.ndtr(-u[is_near_one])
+            - np.exp(epsilons[is_near_one] + scipy.special.log_ndtr(-u[is_near_one] - mu))
+        )
+        tail = u[~is_near_one]
+        log_deltas[~is_near_one] = (
+            -0.5 * tail * tail - 0.5 * math.log(2 * math.pi) + np.log(_mills_gap(tail, mu))
+        )
     return log_deltas

@@ -113,7 +113,20 @@ def gaussian_canary_bound(
     _check_counts(canaries, guesses, right, confidence)
 
     def is_refuted(mu: float) -> bool:
-        return _is_refuted(mu, canaries, guesses, right, 1 - confidence)
+        # The recursion of the paper starts at `right` and counts i down to 0. In it r and h are the
+        # probabilities of at least i right guesses, weighted by the shares of canaries that are
+        # guessed right and wrong. The trade-off curve of mu bounds h from below by r. Both only
+        # grow, and their sum cannot exceed the share of canaries that are guessed.
+        share = (1 - confidence) / canaries
+        r, h = share * right, share * (guesses - right)
+        for i in range(right - 1, -1, -1):
+            min_h = float(ndtr(ndtri(min(r, 1.0)) - mu))
+            if min_h > h:
+                r += i / (guesses - i) * (min_h - h)
+                h = min_h
+            if r + h > guesses / canaries:
+                return True
+        return False
 
     if not is_refuted(0.0):
         return 0.0
@@ -121,27 +134,6 @@ def gaussian_canary_bound(
     while is_refuted(high):
         low, high = high, 2.0 * high
     return bisect(is_refuted, low, high, relative=1e-6)[0]
-
-
-def _is_refuted(mu: float, canaries: int, guesses: int, right: int, level: float) -> bool:
-    """Return whether a mu-GDP run has `right` of `guesses` right with probability below `level`.
-
-    The recursion of the paper (see `gaussian_canary_bound`) starts at `right` and counts i down to
-    0. In it r and h are the probabilities of at least i right guesses, weighted by the shares of
-    canaries that are guessed right and wrong. The trade-off curve of mu bounds h from below by r.
-    Both only grow, and their sum cannot exceed the share of canaries that are guessed.
-    """
-    share = level / canaries
-    r, h = share * right, share * (guesses - right)
-    max_share = guesses / canaries
-    for i in range(right - 1, -1, -1):
-        min_h = float(ndtr(ndtri(min(r, 1.0)) - mu))
-        if min_h > h:
-            r += i / (guesses - i) * (min_h - h)
-            h = min_h
-        if r + h > max_share:
-            return True
-    return False
 
 
 def clopper_pearson(count: int, total: int, *, lower: bool, error_probability: float) -> float:

@@ -25,6 +25,7 @@ from dpmc_core.stopping import check_cancelled
 _MAX_EXPONENT = 700.0  # its exponential is still finite
 _BITS_PER_BLOCK = 262_144  # bits drawn at once, which fit into the cache
 _REPORTS_PER_BLOCK = 1_400_000  # approximate number of reports drawn at once, in about 100 MB
+_CELLS_PER_BLOCK = 50_000_000  # cells of a block: an exact sampler draws 8 bytes for each
 
 
 def _to_dense_symbols(rows: Any) -> Ints:
@@ -146,7 +147,6 @@ class RandomizedResponse(MatrixChannel):
                 f"symbols of '{self.query}'", f"integers 0..{inputs - 1}", array[is_invalid].flat[0]
             )
         self._check_shape(symbols)
-        check_cancelled()
         return self._record(symbols, self._randomise(symbols, rng))
 
     def publish_rows(self, rows: Sparse, rng: Rng) -> NDArray[np.uint8]:
@@ -182,9 +182,14 @@ class RandomizedResponse(MatrixChannel):
 
 @dataclass(frozen=True, kw_only=True)
 class LocalChannel(Channel):
-    """A channel through which every cell of a users x items matrix passes, rated or not."""
+    """A channel through which every cell of a users x items matrix passes, rated or not.
+
+    Attributes:
+        report_dtype: the number type of a report.
+    """
 
     norm: ClassVar[str] = "changed cells"
+    report_dtype: ClassVar[type[np.generic]]
 
     @property
     def reported_if_missing(self) -> float:
@@ -201,11 +206,10 @@ class LocalChannel(Channel):
         """The c in E[report | rating x] = c x, for centred ratings; no report counts as 0."""
         raise NotImplementedError
 
-    def second_moment(self, mean_square: float, density: float) -> float:
-        """Return E[report^2] of a cell, where a missing report counts as 0.
+    def noise_square(self, density: float) -> float:
+        """Return E[report^2] of a cell if all ratings were 0; a missing report counts as 0.
 
         Args:
-            mean_square: mean square of a rating.
             density: share of cells with a rating.
         """
         raise NotImplementedError
@@ -229,67 +233,52 @@ class LocalChannel(Channel):
 
         rows = csr_array(value)
         rows.sort_indices()
-        self._check_values(rows.data)
+        is_invalid, limit = self._find_invalid(rows.data)
+        if is_invalid.any():
+            first_invalid = float(rows.data[is_invalid][0])
+            raise InvalidSetting(f"values of '{self.query}'", limit, first_invalid)
         self._check_shape(rows)  # type: ignore[arg-type]  # it has the shape and ndim of an array
         users, items = rows.shape
-        # The arrays are allocated once, with room for 8 standard deviations above the mean.
         expected = self.reported_if_missing * users * items + self.reported_if_rated * rows.nnz
-        capacity = int(expected + 8 * math.sqrt(expected)) + 64
-        indices = np.empty(capacity, dtype=np.int32)
-        data = np.empty(capacity, dtype=self.report_dtype)
-        indptr: NDArray[Any] = np.zeros(users + 1, dtype=np.int64)
-        step = max(1, int(_REPORTS_PER_BLOCK * users / max(expected, 1.0)))
-        n_filled = 0
+        step = int(_REPORTS_PER_BLOCK * users / max(expected, 1.0))
+        step = max(1, min(step, _CELLS_PER_BLOCK // items))
+        blocks = []
         for start in range(0, users, step):
             check_cancelled()
-            block = slice(start, min(start + step, users))
-            cells, values = self._draw_reports(rows, block, rng)
-            end = n_filled + len(cells)
-            if end > len(data):  # with a probability below 1e-12
-                indices, data = np.resize(indices, 2 * end), np.resize(data, 2 * end)
-            indices[n_filled:end], data[n_filled:end] = cells % items, values
-            n_rows = block.stop - block.start
-            ends = np.searchsorted(cells, np.arange(1, n_rows + 1) * items)
-            indptr[block.start + 1 : block.stop + 1] = n_filled + ends
-            n_filled = end
-        if n_filled <= np.iinfo(np.int32).max:  # otherwise SciPy widens both index arrays
-            indptr = indptr.astype(np.int32)
-        published = csr_array((data[:n_filled], indices[:n_filled], indptr), shape=rows.shape)
-        return self._record(rows, published)
+            blocks.append(self._draw_reports(rows[start : start + step], rng))
+        counts, columns, reports = map(np.concatenate, zip(*blocks, strict=True))
+        indptr = np.append(0, np.cumsum(counts)).astype(np.int32)  # SciPy widens both if one is
+        return self._record(rows, csr_array((reports, columns, indptr), shape=rows.shape))
 
-    @property
-    def report_dtype(self) -> type[np.generic]:
-        """The number type of a report."""
-        raise NotImplementedError
-
-    def _draw_reports(self, rows: Sparse, block: slice, rng: Rng) -> tuple[Ints, Floats]:
-        """Return the reported cells of a block of users, and their reports.
+    def _draw_reports(
+        self, rows: Sparse, rng: Rng
+    ) -> tuple[Ints, NDArray[np.int32], NDArray[np.generic]]:
+        """Draw the reports of a block of users.
 
         Args:
-            rows: sparse matrix of shape (n_users, n_items).
-            block: the users.
+            rows: sparse matrix of shape (n_rows, n_items), the rows of these users.
             rng: draws the reports.
 
         Returns:
-            Two arrays of one length: sorted cell indices, counted from the first cell of the block,
-            and the reports.
+            The number of reports of each user, then the column of each report and the reports,
+            sorted by cell.
         """
-        items = rows.shape[1]
-        starts = rows.indptr[block.start : block.stop + 1]
-        row_slice = slice(starts[0], starts[-1])
-        rated_cells = (
-            np.repeat(np.arange(len(starts) - 1), np.diff(starts)) * items + rows.indices[row_slice]
-        )
-        is_reported, reports = self._report_rated(rows.data[row_slice], rng)
-        spurious, spurious_values = self._report_missing(
-            rated_cells, (len(starts) - 1) * items, rng
-        )
+        n_rows, items = rows.shape
+        rated_cells = np.repeat(np.arange(n_rows), np.diff(rows.indptr)) * items + rows.indices
+        is_reported, reports = self._report_rated(rows.data, rng)
+        spurious, spurious_reports = self._report_missing(rated_cells, n_rows * items, rng)
         cells = np.concatenate([rated_cells[is_reported], spurious])
         order = np.argsort(cells, kind="stable")
-        return cells[order], np.concatenate([reports, spurious_values])[order]
+        users, columns = np.divmod(cells[order], items)
+        reports = np.concatenate([reports, spurious_reports])[order]
+        return (
+            np.bincount(users, minlength=n_rows),
+            columns.astype(np.int32),
+            reports.astype(self.report_dtype),
+        )
 
-    def _check_values(self, values: Floats) -> None:
-        """Raise InvalidSetting for the first value that the channel cannot take."""
+    def _find_invalid(self, values: Floats) -> tuple[Bools, str]:
+        """Return which values the channel cannot take, and what a value must be."""
         raise NotImplementedError
 
     def _report_rated(self, values: Floats, rng: Rng) -> tuple[NDArray[Any], Floats]:
@@ -334,6 +323,7 @@ class ModifiedLaplace(LocalChannel):
 
     flip: float
     scale: float
+    report_dtype: ClassVar[type[np.generic]] = np.float32
 
     @classmethod
     def from_epsilon(cls, epsilon: float, **release: Any) -> ModifiedLaplace:
@@ -377,36 +367,26 @@ class ModifiedLaplace(LocalChannel):
 
     debias_factor = reported_if_rated  # the noise of a reported rating has mean 0
 
-    @property
-    def report_dtype(self) -> type[np.generic]:
-        """The number type of a report."""
-        return np.float32
-
-    def second_moment(self, mean_square: float, density: float) -> float:
-        """Return E[report^2] of a cell; see `LocalChannel.second_moment`."""
+    def noise_square(self, density: float) -> float:
+        """Return E[report^2] of a cell; see `LocalChannel.noise_square`."""
         noise_variance = 2 * self.scale**2
-        rated_moment = (1 - self.flip) * (mean_square + noise_variance)
+        rated_moment = (1 - self.flip) * noise_variance
         return density * rated_moment + (1 - density) * self.flip * noise_variance
 
-    def _check_values(self, values: Floats) -> None:
-        """Raise InvalidSetting for the first rating outside -1..1."""
-        is_invalid = ~(np.abs(values) <= 1)
-        if is_invalid.any():
-            raise InvalidSetting(
-                f"values of '{self.query}'", "in -1..1", float(values[is_invalid][0])
-            )
+    def _find_invalid(self, values: Floats) -> tuple[Bools, str]:
+        """Return which ratings lie outside -1..1."""
+        return ~(np.abs(values) <= 1), "in -1..1"
 
     def _report_rated(self, values: Floats, rng: Rng) -> tuple[NDArray[Any], Floats]:
         """Draw which ratings are reported, and add Laplace noise to these."""
         is_reported = rng.random(len(values)) >= self.flip
-        return is_reported, values[is_reported] + noise.draw_laplace(
-            self.scale, (int(is_reported.sum()),), rng
-        )
+        reported = values[is_reported]
+        return is_reported, reported + rng.laplace(0.0, self.scale, len(reported))
 
     def _report_missing(self, rated_cells: Ints, total: int, rng: Rng) -> tuple[Ints, Floats]:
         """Draw which missing cells are reported, each as pure Laplace noise."""
         cells = noise.draw_hits(rated_cells, total, self.flip, rng)
-        return cells, noise.draw_laplace(self.scale, (len(cells),), rng)
+        return cells, rng.laplace(0.0, self.scale, len(cells))
 
 
 def _to_dense_cells(rows: Any) -> tuple[Bools, Floats]:
@@ -428,11 +408,12 @@ class SymbolChannel(LocalChannel, MatrixChannel):
     """
 
     levels: tuple[float, ...]
+    report_dtype: ClassVar[type[np.generic]] = np.int8
 
     def __post_init__(self) -> None:
         super().__post_init__()
         size = len(self.levels) + 1
-        if self.matrix.shape != (size, size):
+        if self.matrix.shape != (size, size) or size > 128:  # a report takes a byte
             raise InvalidSetting(
                 f"channel of '{self.query}'", f"{size} rows of {size} probabilities", self.channel
             )
@@ -469,27 +450,17 @@ class SymbolChannel(LocalChannel, MatrixChannel):
         """The c in E[report | level x] = c x, for levels centred at 0."""
         return self.channel[1][1] - self.channel[0][1]
 
-    @property
-    def report_dtype(self) -> type[np.generic]:
-        """The number type of a report."""
-        return np.int8 if len(self.levels) < 128 else np.int32
+    def noise_square(self, density: float) -> float:  # noqa: ARG002
+        """Return E[report^2] of a cell, in levels; see `LocalChannel.noise_square`.
 
-    def second_moment(self, mean_square: float, density: float) -> float:
-        """Return E[report^2] of a cell, in levels; see `LocalChannel.second_moment`."""
-        # Any symbol moves to each other level with one probability, and a level stays more often,
-        # by the debias factor.
-        level_moment = float(np.square(self.levels).sum()) * self.channel[0][1]
-        return density * self.debias_factor * mean_square + level_moment
+        Any symbol moves to each other level with one probability.
+        """
+        return float(np.square(self.levels).sum()) * self.channel[0][1]
 
-    def _check_values(self, values: Floats) -> None:
-        """Raise InvalidSetting for the first value that is no symbol 1..d."""
-        is_invalid = ~np.isin(values, np.arange(1, len(self.levels) + 1))
-        if is_invalid.any():
-            raise InvalidSetting(
-                f"symbols of '{self.query}'",
-                f"integers 1..{len(self.levels)}",
-                values[is_invalid][0],
-            )
+    def _find_invalid(self, values: Floats) -> tuple[Bools, str]:
+        """Return which values are no symbol 1..d."""
+        d = len(self.levels)
+        return ~np.isin(values, np.arange(1, d + 1)), f"integers 1..{d}"
 
     def _report_rated(self, values: Floats, rng: Rng) -> tuple[NDArray[Any], Floats]:
         """Pass rated symbols through the channel; an output of 0 is no report."""

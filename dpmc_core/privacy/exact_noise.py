@@ -35,7 +35,6 @@ _ROUNDING_BITS = 40  # rounding may cost 2^-40 of the noise scale, negligible be
 _PROBABILITY_BITS = 62  # bits of a channel's probabilities: their sum then fits a 64-bit word
 _MIN_PROBABILITY = 2.0**-40  # multiples of 2^-62 represent it to about seven digits
 _COORDINATES_PER_BLOCK = 100_000  # sampled at once: a second or two, then Ctrl-C takes effect
-_CELLS_PER_BLOCK = 1_000_000  # cells of a channel, or coins, sampled at once: 8 MB of random bits
 # Relative decrease of a coin's probability, which exceeds the rounding errors on the way.
 _COIN_MARGIN = 2.0**-40
 _SMOOTHING_STEPS = 6.0  # in grid steps; see `discrete_gaussian_mu`
@@ -129,36 +128,11 @@ class SecureSource(Rng):
             Array of the same shape and type, outputs.
         """
         self.draw_counts["channel", 0.0, 1] += symbols.size
-        rows = [quantise_probabilities(row) for row in matrix]
-        flat = symbols.reshape(-1)
-        out = np.empty(symbols.size, dtype=symbols.dtype)
-        for start in range(0, flat.size, _CELLS_PER_BLOCK):
-            chunk = slice(start, start + _CELLS_PER_BLOCK)
-            for a, row in enumerate(rows):
-                mask = flat[chunk] == a
-                out[chunk][mask] = _sample_categorical(row, int(mask.sum()))
-        return out.reshape(symbols.shape)
-
-    def pass_zeros(self, row: Floats, count: int) -> tuple[Ints, Ints]:
-        """Pass `count` zeros through one row of a channel.
-
-        Args:
-            row: array of shape (n_outputs,), probabilities.
-            count: how many zeros there are.
-
-        Returns:
-            Two arrays of one length: the positions of nonzero outputs, and these outputs.
-        """
-        self.draw_counts["channel", 0.0, 1] += count
-        probabilities = quantise_probabilities(row)
-        positions = [np.empty(0, dtype=np.int64)]
-        symbols = [np.empty(0, dtype=np.int64)]
-        for start in range(0, count, _CELLS_PER_BLOCK):
-            out = _sample_categorical(probabilities, min(_CELLS_PER_BLOCK, count - start))
-            nonzero = np.flatnonzero(out)
-            positions.append(start + nonzero)
-            symbols.append(out[nonzero])
-        return np.concatenate(positions), np.concatenate(symbols)
+        out = np.empty_like(symbols)
+        for a, row in enumerate(matrix):
+            mask = symbols == a
+            out[mask] = _sample_categorical(quantise_probabilities(row), int(mask.sum()))
+        return out
 
     def flip_coins(self, weights: Floats) -> Bools:
         """Flip a coin for each term, with probability 1/w rounded down (see `quantise_inclusions`).
@@ -170,13 +144,8 @@ class SecureSource(Rng):
             Mask of shape (n_terms,), True for terms that are drawn.
         """
         self.draw_counts["coin", 0.0, 1] += weights.size
-        out = np.empty(weights.size, dtype=bool)
-        for start in range(0, weights.size, _CELLS_PER_BLOCK):
-            thresholds = quantise_inclusions(weights[start : start + _CELLS_PER_BLOCK])
-            out[start : start + _CELLS_PER_BLOCK] = (
-                _draw_uniform_integers(thresholds.size) < thresholds
-            )
-        return out
+        thresholds = quantise_inclusions(weights)
+        return _draw_uniform_integers(thresholds.size) < thresholds
 
 
 def _refuse_draw(draw: str) -> Callable[..., NoReturn]:
@@ -321,8 +290,7 @@ def quantise_probabilities(row: Floats) -> Uint64s:
         smallest = float(row[row > 0].min())
         raise CannotRelease(
             f"the channel has an output of chance {smallest:.2g}, and below"
-            f" {_MIN_PROBABILITY:.2g} it cannot"
-            " be sampled exactly: take a smaller epsilon"
+            f" {_MIN_PROBABILITY:.2g} it cannot be sampled exactly: take a smaller epsilon"
         )
     # The products are exact: a power of two only shifts.
     integers = [round(float(p) * 2**_PROBABILITY_BITS) for p in row]

@@ -211,8 +211,13 @@ class Guarantee(Generic[R]):
         spent = Loss()
         for _, release in self.releases:
             sensitivity = sensitivity_at(release.sensitivity, change, self.public)
+            if math.isinf(sensitivity) and not release.sensitivity:
+                return nothing_holds, f"the noise scale of '{release.query}' is read off the data"
             if math.isinf(sensitivity):
-                return nothing_holds, _explain_unbounded(release, change)
+                return nothing_holds, (
+                    f"'{release.query}' covers the values of ratings only: which ratings exist is"
+                    f" public, so it has no bound {change.label}"
+                )
             spent += release.loss(sensitivity)
         if not list(self.releases):
             return nothing_holds, "nothing is randomised"
@@ -328,13 +333,3 @@ def calibrate(
             target.epsilon,
         )
     return bisect(fits, low, high, relative=1e-12)[0]
-
-
-def _explain_unbounded(release: Release, change: Change) -> str:
-    """Return why a change may move a release without a bound, as a clause."""
-    if not release.sensitivity:
-        return f"the noise scale of '{release.query}' is read off the data"
-    return (
-        f"'{release.query}' covers the values of ratings only: which ratings exist is public,"
-        f" so it has no bound {change.label}"
-    )

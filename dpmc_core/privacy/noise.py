@@ -1,8 +1,9 @@
-"""Samplers of privacy noise, reached only through `release.publish()`.
+"""Samplers of privacy noise that NumPy does not have, reached only through `release.publish()`.
 
 They are textbook samplers in floating point, meant for simulation: the least significant bits of
 such noise leak (Mironov, "On significance of the least significant bits for differential privacy",
-2012). Given a `SecureSource`, channels and coins sample exactly instead, and all others refuse.
+2012). Given a `SecureSource`, channels and coins sample exactly instead; its plain draws, which all
+others use, raise CannotRelease.
 """
 
 from __future__ import annotations
@@ -14,53 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.arrays import Bools, Floats, Ints, Rng
-from dpmc_core.errors import CannotRelease
 from dpmc_core.privacy.exact_noise import SecureSource
 from dpmc_core.stopping import check_cancelled
 
 # Smallest norm of a unit vector's remainder orthogonal to the published directions that counts.
 _MIN_NEW_NORM = 1e-10
-_NUMBERS_PER_BLOCK = 4_000_000  # numbers drawn, or symbols passed through a channel, at once: 32 MB
-
-
-def _refuse_secure_source(noise: str, rng: Rng) -> None:
-    """Raise CannotRelease if noise that can only be simulated is requested from a secure source."""
-    if isinstance(rng, SecureSource):
-        raise CannotRelease(f"{noise} has no exact sampler here, so it is for simulation only")
-
-
-def _draw_in_blocks(draw: Callable[[int], Floats], shape: tuple[int, ...]) -> Floats:
-    """Draw numbers a block at a time, with the same result as all at once."""
-    numbers = np.empty(math.prod(shape))
-    for start in range(0, len(numbers), _NUMBERS_PER_BLOCK):
-        check_cancelled()
-        chunk = numbers[start : start + _NUMBERS_PER_BLOCK]
-        chunk[:] = draw(len(chunk))
-    return numbers.reshape(shape)
-
-
-def draw_laplace(scale: float, shape: tuple[int, ...], rng: Rng) -> Floats:
-    """Draw independent Laplace(0, scale) numbers, of density exp(-|x|/scale) / (2 scale).
-
-    Args:
-        scale: scale of the noise, in the unit of the answer.
-        shape: shape of the array.
-        rng: draws the numbers.
-    """
-    _refuse_secure_source("Laplace noise drawn apart from the value", rng)
-    return _draw_in_blocks(lambda count: rng.laplace(0.0, scale, count), shape)
-
-
-def draw_gaussian(sigma: float, shape: tuple[int, ...], rng: Rng) -> Floats:
-    """Draw independent N(0, sigma^2) numbers.
-
-    Args:
-        sigma: standard deviation, in the unit of the answer.
-        shape: shape of the array.
-        rng: draws the numbers.
-    """
-    _refuse_secure_source("Gaussian noise drawn apart from the value", rng)
-    return _draw_in_blocks(lambda count: rng.normal(0.0, sigma, count), shape)
 
 
 class SymmetricGaussian:
@@ -84,10 +43,8 @@ class SymmetricGaussian:
     def __init__(
         self, private: Callable[[Floats], Floats], size: int, sigma: float, rng: Rng
     ) -> None:
-        _refuse_secure_source("Gaussian noise along directions", rng)
         self._private, self._sigma, self._rng = private, sigma, rng
-        self._published = np.empty((2, 16, size))  # directions and their noisy images, as rows
-        self._count = 0  # how many of the rows are filled
+        self._directions, self._images = np.empty((2, 0, size))  # as rows, those published
 
     def multiply(self, block: Floats) -> Floats:
         """Return the noisy matrix times a block of columns.
@@ -98,39 +55,30 @@ class SymmetricGaussian:
         Returns:
             Array of shape (size, b).
         """
-        start = stop = self._count
+        n_published = len(self._images)
         for column in block.T:
-            stop += self._add_direction(column, stop)
-        if stop > start:
-            for image in self._private(self._published[0, start:stop].T).T:
+            self._add_direction(column)
+        if len(self._directions) > n_published:
+            for image in self._private(self._directions[n_published:].T).T:
                 self._publish_image(image)
-        directions, images = self._published[:, :stop]
-        product: Floats = images.T @ (directions @ block)
+        product: Floats = self._images.T @ (self._directions @ block)
         return product
 
-    def _add_direction(self, column: Floats, count: int) -> bool:
-        """Store the part of a column that is orthogonal to the first `count` directions.
+    def _add_direction(self, column: Floats) -> None:
+        """Store the part of a column that is orthogonal to the directions, unless it is too short.
 
         Args:
             column: array of shape (size,).
-            count: how many directions are stored, published or not.
-
-        Returns:
-            Whether there is such a part; if not, nothing is stored.
         """
-        directions = self._published[0, :count]
+        directions = self._directions
         q = column / max(float(np.linalg.norm(column)), np.finfo(float).tiny)
         for _ in range(2):  # once leaves rounding errors along the directions
             q = q - directions.T @ (directions @ q)
             residual_norm = float(np.linalg.norm(q))
             if residual_norm < _MIN_NEW_NORM:
-                return False
+                return
             q /= residual_norm
-        if count == self._published.shape[1]:
-            grown = np.concatenate([self._published, np.empty_like(self._published)], axis=1)
-            self._published = grown
-        self._published[0, count] = q
-        return True
+        self._directions = np.vstack([directions, q])
 
     def _publish_image(self, private: Floats) -> None:
         """Publish the noisy image of the next direction.
@@ -138,15 +86,15 @@ class SymmetricGaussian:
         Args:
             private: array of shape (size,), the private matrix times the direction.
         """
-        directions, images = self._published[:, : self._count]
-        q = self._published[0, self._count]
+        n_published = len(self._images)
+        directions, q = self._directions[:n_published], self._directions[n_published]
         noisy_image = self._rng.normal(0.0, self._sigma / math.sqrt(2), len(q))
         # Noise along q has twice the variance; along published directions symmetry decides.
         noisy_image += (math.sqrt(2) - 1) * float(q @ noisy_image) * q
         noisy_image += private
         noisy_image -= directions.T @ (directions @ noisy_image)
-        self._published[1, self._count] = directions.T @ (images @ q) + noisy_image
-        self._count += 1
+        image = directions.T @ (self._images @ q) + noisy_image
+        self._images = np.vstack([self._images, image])
 
 
 def draw_norm_laplace(scale: float, shape: tuple[int, ...], rng: Rng) -> Floats:
@@ -159,7 +107,6 @@ def draw_norm_laplace(scale: float, shape: tuple[int, ...], rng: Rng) -> Floats:
         shape: shape of the array; its last axis has length d.
         rng: draws the numbers.
     """
-    _refuse_secure_source("noise by the norm of a vector", rng)
     direction = rng.normal(size=shape)
     direction /= np.linalg.norm(direction, axis=-1, keepdims=True)
     return rng.gamma(shape[-1], scale, (*shape[:-1], 1)) * direction
@@ -172,8 +119,7 @@ _END_WIDTH = 2.0**-40  # distance from an end of [0, 1) at which they get furthe
 def pass_channel(matrix: Floats, symbols: NDArray[np.integer], rng: Rng) -> NDArray[np.integer]:
     """Pass each symbol a through the channel matrix[a, o] = P(output o | input a).
 
-    Symbols are sampled by inverse transform, one row of the matrix and one block of symbols at a
-    time; the output has the integer type of the input, so memory stays that of `symbols`. Draws
+    Symbols are sampled by inverse transform, one row of the matrix at a time. Draws
     near 0 or 1 get further digits, counted from their own end: otherwise a probability far below
     2^-53 (a flip at epsilon = 40) would be 0, and the output would reveal its input. For that, rare
     outputs must stand at the ends of a row, as they do beside a single likely one. Bits given as
@@ -191,8 +137,7 @@ def pass_channel(matrix: Floats, symbols: NDArray[np.integer], rng: Rng) -> NDAr
         return rng.pass_channel(matrix, symbols)
     if symbols.dtype == np.uint8 and matrix.shape == (2, 2) and matrix[0, 1] == matrix[1, 0]:
         return symbols ^ _draw_flips(matrix[0, 1], symbols.size, rng).reshape(symbols.shape)
-    flat = symbols.reshape(-1)
-    out = np.empty(symbols.size, dtype=symbols.dtype)
+    out = np.empty_like(symbols)
     totals = matrix.sum(axis=1, keepdims=True)
     # Output o is drawn by a uniform number between the ends of o - 1 and o. A last end of 1 - 1e-16
     # would leave room for an impossible output.
@@ -202,24 +147,20 @@ def pass_channel(matrix: Floats, symbols: NDArray[np.integer], rng: Rng) -> NDAr
     tails = np.cumsum(matrix[:, ::-1], axis=1) / totals
     for a in range(len(matrix)):
         lower_ends, upper_ends = ends[a, :-1], tails[a, :-1]
-        for start in range(0, flat.size, _NUMBERS_PER_BLOCK):
-            check_cancelled()
-            chunk = slice(start, start + _NUMBERS_PER_BLOCK)
-            mask = flat[chunk] == a
-            uniform = rng.random(int(mask.sum()))
-            draws = np.searchsorted(lower_ends, uniform, side="right")
-            low, high = uniform < _END_WIDTH, uniform >= 1 - _END_WIDTH
-            if low.any() or high.any():
-                # Digits beyond the generator's resolution: e^-Exp(1) is uniform in 0..1. They
-                # are added to the distance from 0, or to the distance from 1.
-                digits = _UNIFORM_STEP * np.exp(-rng.standard_exponential(len(uniform)))
-                from_zero, from_one = uniform + digits, (1 - uniform - _UNIFORM_STEP) + digits
-                draws[low] = np.searchsorted(lower_ends, from_zero[low], side="right")
-                draws[high] = len(upper_ends) - np.searchsorted(
-                    upper_ends, from_one[high], side="left"
-                )
-            out[chunk][mask] = draws
-    return out.reshape(symbols.shape)
+        check_cancelled()
+        mask = symbols == a
+        uniform = rng.random(int(mask.sum()))
+        draws = np.searchsorted(lower_ends, uniform, side="right")
+        low, high = uniform < _END_WIDTH, uniform >= 1 - _END_WIDTH
+        if low.any() or high.any():
+            # Digits beyond the generator's resolution: e^-Exp(1) is uniform in 0..1. They are added
+            # to the distance from 0, or to the distance from 1.
+            digits = _UNIFORM_STEP * np.exp(-rng.standard_exponential(len(uniform)))
+            from_zero, from_one = uniform + digits, (1 - uniform - _UNIFORM_STEP) + digits
+            draws[low] = np.searchsorted(lower_ends, from_zero[low], side="right")
+            draws[high] = len(upper_ends) - np.searchsorted(upper_ends, from_one[high], side="left")
+        out[mask] = draws
+    return out
 
 
 def _draw_flips(probability: float, count: int, rng: Rng) -> Bools:
@@ -250,8 +191,10 @@ def pass_missing_channel(row: Floats, rated_cells: Ints, total: int, rng: Rng) -
         Two arrays of one length: the cells with another output than 0, sorted, and these outputs.
     """
     if isinstance(rng, SecureSource):
-        ranks, symbols = rng.pass_zeros(row, total - len(rated_cells))
-        return _map_to_free_cells(ranks, rated_cells), symbols
+        zeros = np.zeros(total - len(rated_cells), dtype=np.uint8)
+        symbols = rng.pass_channel(row[None], zeros)
+        ranks = np.flatnonzero(symbols)
+        return _map_to_free_cells(ranks, rated_cells), symbols[ranks].astype(np.int64)
     other_probabilities = row[1:]
     # The sum, because 1 - row[0] would lose its digits.
     cells = draw_hits(rated_cells, total, float(other_probabilities.sum()), rng)
@@ -277,7 +220,6 @@ def draw_hits(excluded: Ints, total: int, probability: float, rng: Rng) -> Ints:
     Returns:
         Array of shape (n_hits,), sorted indices.
     """
-    _refuse_secure_source("a coin for each missing cell", rng)
     n_free = total - len(excluded)
     if probability <= 0 or n_free <= 0:
         return np.empty(0, dtype=np.int64)
@@ -321,17 +263,6 @@ def flip_coins(weights: Floats, rng: Rng) -> Bools:
     return rng.random(len(weights)) * weights < 1.0
 
 
-def draw_exponential(shape: tuple[int, ...], rng: Rng) -> Floats:
-    """Draw independent Exp(1) numbers, the mixing variables of `draw_gaussian_shares`.
-
-    Args:
-        shape: shape of the array.
-        rng: draws the numbers.
-    """
-    _refuse_secure_source("noise in shares", rng)
-    return rng.standard_exponential(shape)
-
-
 def draw_gaussian_shares(scale: float, mixing: Floats, group_sizes: Floats, rng: Rng) -> Floats:
     """Draw shares scale sqrt(2 H) C with C ~ N(0, 1/k).
 
@@ -347,7 +278,6 @@ def draw_gaussian_shares(scale: float, mixing: Floats, group_sizes: Floats, rng:
     Returns:
         Array of shape (n_shares, d).
     """
-    _refuse_secure_source("noise in shares", rng)
     draws = rng.standard_normal(mixing.shape)
     return scale * np.sqrt(2 * mixing / group_sizes[:, None]) * draws
 
@@ -366,6 +296,5 @@ def draw_gamma_shares(scale: float, n_shares: Floats, length: int, rng: Rng) -> 
     Returns:
         Array of shape (n, length).
     """
-    _refuse_secure_source("noise in shares", rng)
     shape = np.broadcast_to(1 / n_shares[:, None], (len(n_shares), length))
     return scale * (rng.standard_gamma(shape) - rng.standard_gamma(shape))

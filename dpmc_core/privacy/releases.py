@@ -250,9 +250,7 @@ class Additive(Release):
             published = self._add_exact_noise(sampled, rng)
         else:
             published = sampled + self._draw_noise(sampled.shape, rng)
-        answer = self._record(array, published)
-        check_cancelled()
-        return answer
+        return self._record(array, published)
 
     def distance(self, first: ArrayLike, second: ArrayLike) -> float:
         """Return the distance of two answers in the norm in which `sensitivity` is stated.
@@ -279,10 +277,6 @@ class Additive(Release):
             x: array of any shape, in the unit of the answer.
         """
         raise NotImplementedError
-
-    def at_scale(self, scale: float) -> Self:
-        """Return the release at a scale read off private data, which certifies nothing."""
-        return dataclasses.replace(self, scale=scale, sensitivity={})
 
     def _check_finite(self, value: ArrayLike) -> Floats:
         """Return an answer as an array of floats; raise InvalidSetting unless all are finite."""
@@ -364,10 +358,10 @@ class Laplace(Additive):
         Args:
             x: array of any shape, in the unit of the answer.
         """
-        return np.asarray(np.exp(-np.abs(np.divide(x, self.scale))) / (2 * self.scale))
+        return np.asarray(np.exp(self.log_likelihood(x, 0.0)) / (2 * self.scale))
 
     def _draw_noise(self, shape: tuple[int, ...], rng: Rng) -> Floats:
-        return noise.draw_laplace(self.scale, shape, rng)
+        return rng.laplace(0.0, self.scale, shape)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -473,7 +467,7 @@ class Gaussian(Additive):
         Args:
             x: array of any shape, in the unit of the answer.
         """
-        unnormalised = np.exp(-0.5 * np.square(np.divide(x, self.scale)))
+        unnormalised = np.exp(self.log_likelihood(x, 0.0))
         return np.asarray(unnormalised / (self.scale * math.sqrt(2 * math.pi)))
 
     def publish_products(
@@ -504,7 +498,7 @@ class Gaussian(Additive):
         return noise.SymmetricGaussian(checked_product, size, self.scale, rng).multiply
 
     def _draw_noise(self, shape: tuple[int, ...], rng: Rng) -> Floats:
-        return noise.draw_gaussian(self.scale, shape, rng)
+        return rng.normal(0.0, self.scale, shape)
 
 
 @dataclass(frozen=True)

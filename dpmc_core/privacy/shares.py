@@ -76,8 +76,7 @@ class SharedLaplace(Laplace):
         """
         if self.shares is Shares.GAMMA:
             return None
-        rows, length = self._dimensions
-        return noise.draw_exponential((rows, length), rng)
+        return rng.standard_exponential(self._dimensions)
 
     def publish_shares(
         self,

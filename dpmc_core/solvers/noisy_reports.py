@@ -7,7 +7,7 @@ privacy here: reports are what was published, and the model of their noise is pu
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.arrays import Floats, Sparse
-from dpmc_core.model import Factors, Step, Steps
+from dpmc_core.model import Step, Steps
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.solvers.empirical_bayes import (
     estimate_variance,
@@ -61,8 +61,6 @@ class EffectsAndTaste(NamedTuple):
         left: shape (m, r), the factors of users.
         right: shape (n, r), the factors of items.
         noise: s2, the noise variance of a cell, averaged over cells.
-        taste: shape (r,), for each direction the prior variance of a user's factor times that of an
-            item's.
         final: whether this is the last round.
     """
 
@@ -71,7 +69,6 @@ class EffectsAndTaste(NamedTuple):
     left: Floats
     right: Floats
     noise: float
-    taste: Floats
     final: bool
 
     def predict(self, pattern: Pattern) -> Floats:
@@ -115,10 +112,22 @@ def fit_effects_and_taste(
     m, n = pattern.shape
     counts = np.diff(pattern.indptr).astype(float)
     squares = np.bincount(pattern.users, weights=w * values**2, minlength=m)
-    min_s2 = max(min_noise, _TINY)
-    s2 = noise if noise is not None else max(float(squares.sum()) / max(len(w), 1), min_s2)
-    users = _SidePosterior.from_zero_effects(m, start_variances[0], pseudo_variance, 1.0 / s2)
-    items = _SidePosterior.from_zero_effects(n, start_variances[1], pseudo_variance, 1.0)
+
+    def average_errors(squared_errors: NDArray[Any]) -> float:
+        return max(float(squared_errors.sum()) / max(len(w), 1), min_noise, _TINY)
+
+    s2 = average_errors(squares) if noise is None else noise
+    # The posteriors have no factors yet, and their effects are exactly zero.
+    users, items = (
+        _SidePosterior(
+            np.zeros((k, 1)),
+            np.zeros((k, 1, 1)),
+            np.full(1, variance),
+            pseudo_variance,
+            np.full(k, precision),
+        )
+        for k, variance, precision in zip((m, n), start_variances, (1.0 / s2, 1.0), strict=True)
+    )
 
     def update_both_sides() -> None:
         nonlocal s2
@@ -126,7 +135,7 @@ def fit_effects_and_taste(
         errors = squares + users.update(*by_user, items)
         if noise is None:
             errors -= 2 * (by_user[1] @ items.mean[:, -1]) - by_user[0] @ items.second[:, -1, -1]
-            s2 = max(float(errors.sum()) / max(len(w), 1), min_s2)
+            s2 = average_errors(errors)
             users.precision = np.full(m, 1 / s2)
             if noise_by_user:
                 users.precision = _estimate_user_precisions(errors, counts, s2)
@@ -146,9 +155,8 @@ def fit_effects_and_taste(
         update_both_sides()
         change = float(np.linalg.norm(users.mean - previous_mean))
         final = not n_left or change <= _TOLERANCE * float(np.linalg.norm(users.mean))
-        left, right, taste = users.mean, items.mean, users.variance[:-1] * items.variance[:-1]
-        arrays = left[:, -1], right[:, -1], left[:, :-1], right[:, :-1]
-        yield EffectsAndTaste(*arrays, s2, taste, final)
+        left, right = users.mean, items.mean
+        yield EffectsAndTaste(left[:, -1], right[:, -1], left[:, :-1], right[:, :-1], s2, final)
         if final:
             return
 
@@ -196,27 +204,6 @@ class _SidePosterior:
     precision: Floats
     centre: float = 0.0
 
-    @classmethod
-    def from_zero_effects(
-        cls, count: int, variance: float, pseudo_variance: float, precision: float
-    ) -> _SidePosterior:
-        """Return a posterior without factors, whose effects are all exactly zero.
-
-        Args:
-            count: k, the number of users or of items.
-            variance: the prior variance of an effect.
-            pseudo_variance: the prior guess of that variance.
-            precision: the precision of every row.
-        """
-        precisions = np.full(count, precision)
-        return cls(
-            np.zeros((count, 1)),
-            np.zeros((count, 1, 1)),
-            np.full(1, variance),
-            pseudo_variance,
-            precisions,
-        )
-
     def update(
         self, w: Sparse, wx: Sparse, other: _SidePosterior, *, fit_centre: bool = False
     ) -> Floats:
@@ -243,13 +230,11 @@ class _SidePosterior:
         fb[:, -1] = other.mean[:, -1]
         other_precisions = other.precision[:, None]
         check_cancelled()
-        sums = np.asarray(w @ (other_precisions * np.hstack([ff[:, upper[0], upper[1]], fb])))
+        sums = np.asarray(w @ (other_precisions * np.hstack([ff[:, *upper], fb])))
         data = np.empty((k, size, size))
-        data[:, upper[0], upper[1]] = data[:, upper[1], upper[0]] = sums[:, :-size]
+        data[:, *upper] = data[:, *upper[::-1]] = sums[:, :-size]
         moments = np.asarray(wx @ (other_precisions * f)) - sums[:, -size:]
-        precision = data * self.precision[:, None, None]
-        diagonal = np.arange(size)
-        precision[:, diagonal, diagonal] += 1.0 / self.variance
+        precision = data * self.precision[:, None, None] + np.diag(1.0 / self.variance)
         covariance = call_cancellable(np.linalg.inv, precision)
         check_cancelled()
         weighted_moments = moments * self.precision[:, None]
@@ -440,10 +425,9 @@ class PatternFeatures(NamedTuple):
         pairs = np.triu_indices(q)
         ones = pattern.build_matrix(np.ones(len(values)))
         squares = ones @ (self.item[:, pairs[0]] * self.item[:, pairs[1]])
+        products = [self.user.T @ (square[:, None] * self.user) for square in squares.T]
         gram = np.empty((p, p, q, q))
-        for k, (a, b) in enumerate(zip(*pairs, strict=True)):
-            check_cancelled()
-            gram[:, :, a, b] = gram[:, :, b, a] = self.user.T @ (squares[:, [k]] * self.user)
+        gram[:, :, *pairs] = gram[:, :, *pairs[::-1]] = np.stack(products, axis=-1)
         gram = gram.transpose(0, 2, 1, 3).reshape(p * q, p * q) / noise
         moments = (self.user.T @ (pattern.build_matrix(values) @ self.item)).ravel() / noise
         # The kind of a column: 0 the constant, 1 the log count, 2 a singular vector.
@@ -510,12 +494,13 @@ class UserItemEffects(NamedTuple):
                 check_cancelled()
                 has_entries = counts[axis] > 0
                 count = counts[axis][has_entries]
-                sums = np.bincount(
-                    sides[axis], values - mean[other_axis][sides[other_axis]], len(has_entries)
-                )[has_entries]
-                sum_variance = np.bincount(
-                    sides[axis], posterior_variance[other_axis][sides[other_axis]], len(has_entries)
-                )[has_entries]
+                sums, sum_variance = (
+                    np.bincount(sides[axis], entry_values, len(has_entries))[has_entries]
+                    for entry_values in (
+                        values - mean[other_axis][sides[other_axis]],
+                        posterior_variance[other_axis][sides[other_axis]],
+                    )
+                )
                 y, v = sums / count, (noise + sum_variance / count) / count
                 variance[axis] = _estimate_prior_variance(y, v)
                 mean[axis][has_entries], posterior_variance[axis][has_entries] = update_normal(
@@ -598,7 +583,7 @@ def complete_signs(pattern: Pattern, reports: SignReports, *, raw: bool = False)
         model = factors_with_offsets(*sides, mean + posterior.user, posterior.item)
         trace = {
             "share of the pattern": share,
-            "directions of taste": float(len(posterior.taste)),
+            "directions of taste": float(posterior.left.shape[1]),
             "noise variance": float(posterior.noise),
         }
         published_names = () if raw else trace
@@ -658,7 +643,7 @@ _RATING_STD = 0.55  # of a rating about the mean
 _EFFECT_STD = 0.15  # of the effect of a user or item; this guess counts as _PRIOR_EFFECTS effects
 _PRIOR_EFFECTS = 4
 _RESIDUAL_VARIANCE = 0.19  # of a rating about its effects
-# The share of cells that are rated, and the ratings of a user, for which `LaplaceNoiseModel` is
+# The share of cells that are rated, and the ratings of a user, for which `model_laplace_noise` is
 # tuned.
 _RATED_SHARE, _N_TOGETHER = 0.05, 1000
 # The variance of effects at the start of the fit of factors, and the prior guess of it.
@@ -671,7 +656,8 @@ class NoiseModel:
     """How the reports of a channel follow from cells, each missing or with a rating x in [-1, 1].
 
     B is 1 for a reported cell and 0 for another; T is the score of its report, 0 without one. A
-    report is genuine where it depends on x, and pure noise otherwise.
+    report is genuine where it depends on x, and pure noise otherwise. The functions map arrays
+    elementwise.
 
     Attributes:
         if_missing: f0, the probability that a missing cell is reported.
@@ -679,23 +665,18 @@ class NoiseModel:
         genuine_probability: kappa, the probability that a rated cell has a genuine report: E[T] is
             kappa x for a rated cell, and 0 for a missing one.
         missing_square: V_n, E[T^2] over the reports of missing cells.
+        score_reports: the scores T of reports as they were published.
+        expected_score: E[T] over the genuine reports of a rating x.
+        expected_square: E[T^2] over the genuine reports of a rating x.
     """
 
     if_missing: float
     if_rated: float
     genuine_probability: float
     missing_square: float
-
-    def score_reports(self, reports: NDArray[Any]) -> Floats:
-        """Return the scores T of reported cells.
-
-        Args:
-            reports: shape (k,), as they were published.
-
-        Returns:
-            Array of shape (k,).
-        """
-        raise NotImplementedError
+    score_reports: Callable[[NDArray[Any]], Floats]
+    expected_score: Callable[[Floats], Floats]
+    expected_square: Callable[[Floats], Floats]
 
     def sum_scores(self, reports: NDArray[Any]) -> float:
         """Return the sum of the scores of any number of reports.
@@ -715,7 +696,7 @@ class NoiseModel:
         Returns:
             Array of shape (k,).
         """
-        raise NotImplementedError
+        return self.expected_square(x) - self.expected_score(x) ** 2
 
     @property
     def slope(self) -> float:
@@ -741,58 +722,30 @@ class NoiseModel:
         return genuine_term - fewer_noise_reports * self.missing_square / kappa**2
 
 
-@dataclass(frozen=True)
-class SymbolNoiseModel(NoiseModel):
-    """The noise model of symbols 1..d, which are kept or replaced by a symbol drawn uniformly.
+def model_symbol_noise(if_missing: float, genuine_probability: float, levels: Floats) -> NoiseModel:
+    """Return the noise model of symbols 1..d, kept or replaced by a symbol drawn uniformly.
 
-    Each symbol stands for a level; the mean of all levels is 0.
+    The score of a symbol is its level, which is x itself for a genuine report.
 
-    Attributes:
-        levels: shape (d,), on the scale -1..1.
+    Args:
+        if_missing: the probability that a missing cell is reported.
+        genuine_probability: by how much a cell's own symbol is likelier than each other symbol.
+        levels: shape (d,), on the scale -1..1, with mean 0.
     """
-
-    levels: Floats
-
-    @classmethod
-    def from_channel(
-        cls, if_missing: float, genuine_probability: float, levels: Floats
-    ) -> SymbolNoiseModel:
-        """Return the noise model of a symbol channel.
-
-        Args:
-            if_missing: the probability that a missing cell is reported.
-            genuine_probability: by how much a cell's own symbol is likelier than each other symbol.
-            levels: shape (d,), on the scale -1..1.
-        """
-        kappa = max(genuine_probability, _MIN_VALUE)
-        return cls(if_missing, if_missing + kappa, kappa, float(np.mean(levels**2)), levels)
-
-    def score_reports(self, reports: NDArray[Any]) -> Floats:
-        """Return the levels of reported symbols.
-
-        Args:
-            reports: shape (k,), symbols from 1 on.
-
-        Returns:
-            Array of shape (k,).
-        """
-        return self.levels[reports.astype(np.intp) - 1]
-
-    def genuine_variance(self, x: Floats) -> Floats:
-        """Return zeros, because the score of a genuine report is x itself.
-
-        Args:
-            x: shape (k,), on the scale -1..1.
-
-        Returns:
-            Array of shape (k,).
-        """
-        return np.zeros(len(x))
+    kappa = max(genuine_probability, _MIN_VALUE)
+    return NoiseModel(
+        if_missing,
+        if_missing + kappa,
+        kappa,
+        float(np.mean(levels**2)),
+        lambda symbols: levels[symbols.astype(np.intp) - 1],
+        lambda x: x,
+        np.square,
+    )
 
 
-@dataclass(frozen=True)
-class LaplaceNoiseModel(NoiseModel):
-    """The noise model of modified Laplace reports z: a rating plus Laplace noise of scale b.
+def model_laplace_noise(flip: float, scale: float) -> NoiseModel:
+    """Return the noise model of modified Laplace reports z: a rating plus Laplace noise of scale b.
 
     A missing cell that is reported has noise only, and a rated cell may go unreported. How far z
     lies beyond -1..1 says nothing about x, so T = z/slope within -1..1 and +-end/slope beyond. With
@@ -801,77 +754,45 @@ class LaplaceNoiseModel(NoiseModel):
     -(1 + b - end) e^(-1/b) sinh(x/b). The end that is used has the smallest mean squared error for
     the mean of _N_TOGETHER ratings, if a share of _RATED_SHARE of the cells is rated.
 
-    Attributes:
-        scale: b.
-        end: what a report beyond -1..1 counts as.
-        inner: 1/slope.
+    Args:
+        flip: the probability that a missing cell is reported, and that a rated one is not.
+        scale: b, of the noise on a rating in -1..1.
     """
+    grid, b = np.linspace(-1, 1, 41), scale
 
-    scale: float
-    end: float
-    inner: float
+    def build_with_end(end: float) -> NoiseModel:
+        def expect_before_slope(x: Floats) -> Floats:
+            size = np.abs(x)
+            sinh = -np.exp((size - 1) / b) * np.expm1(-2 * size / b) / 2  # times e^(-1/b)
+            return x - np.sign(x) * (1 + b - end) * sinh
 
-    @classmethod
-    def from_channel(cls, flip: float, scale: float) -> LaplaceNoiseModel:
-        """Return the noise model of a modified Laplace channel, with the best end.
+        inner = float(grid @ grid) / float(grid @ expect_before_slope(grid))  # 1/slope
 
-        Args:
-            flip: the probability that a missing cell is reported, and that a rated one is not.
-            scale: b, of the noise on a rating in -1..1.
-        """
-        x, if_rated = np.linspace(-1, 1, 41), flip + max(1 - 2 * flip, _MIN_VALUE)
+        def score_reports(reports: NDArray[Any]) -> Floats:
+            z = reports.astype(float)
+            return inner * np.where(np.abs(z) <= 1, z, np.sign(z) * end)
 
-        def build_with_end(end: float) -> LaplaceNoiseModel:
-            model = cls(flip, if_rated, 1 - flip, 0.0, scale, end, 1.0)
-            model = replace(model, inner=float(x @ x) / float(x @ model.expected_score(x)))
-            return replace(model, missing_square=float(model.genuine_variance(np.zeros(1))[0]))
+        def expected_square(x: Floats) -> Floats:
+            within = (np.expm1((x - 1) / b) + np.expm1((-1 - x) / b)) / 2  # -P(|z| <= 1)
+            more = end**2 - 1 - 2 * b
+            return inner**2 * (x**2 + more + (more - 2 * b**2) * within)
 
-        def compute_error(model: LaplaceNoiseModel) -> float:
-            squared_bias = float(np.mean((model.expected_score(x) - x) ** 2))
-            return model.sum_variance / (_RATED_SHARE * _N_TOGETHER) + squared_bias
+        return NoiseModel(
+            flip,
+            flip + max(1 - 2 * flip, _MIN_VALUE),
+            1 - flip,
+            float(expected_square(np.zeros(1))[0]),
+            score_reports,
+            lambda x: inner * expect_before_slope(x),
+            expected_square,
+        )
 
-        ends = (1 + scale * np.linspace(0, 1, 21)).tolist()
-        return min(map(build_with_end, ends), key=compute_error)
+    def compute_error(model: NoiseModel) -> float:
+        squared_bias = float(np.mean((model.expected_score(grid) - grid) ** 2))
+        return model.sum_variance / (_RATED_SHARE * _N_TOGETHER) + squared_bias
 
-    def score_reports(self, reports: NDArray[Any]) -> Floats:
-        """Return the scores T of reported cells.
-
-        Args:
-            reports: shape (k,), noisy ratings on the scale -1..1.
-
-        Returns:
-            Array of shape (k,).
-        """
-        values = reports.astype(float)
-        return self.inner * np.where(np.abs(values) <= 1, values, np.sign(values) * self.end)
-
-    def expected_score(self, x: Floats) -> Floats:
-        """Return E[T] over the genuine reports of a rating x.
-
-        Args:
-            x: shape (k,), on the scale -1..1.
-
-        Returns:
-            Array of shape (k,).
-        """
-        b, size = self.scale, np.abs(x)
-        sinh = -np.exp((size - 1) / b) * np.expm1(-2 * size / b) / 2  # times e^(-1/b)
-        return self.inner * (x - np.sign(x) * (1 + b - self.end) * sinh)
-
-    def genuine_variance(self, x: Floats) -> Floats:
-        """Return V_r, the variance of T over the genuine reports of a rating x.
-
-        Args:
-            x: shape (k,), on the scale -1..1.
-
-        Returns:
-            Array of shape (k,).
-        """
-        b, end = self.scale, self.end
-        within = (np.expm1((x - 1) / b) + np.expm1((-1 - x) / b)) / 2  # -P(|z| <= 1)
-        more = end**2 - 1 - 2 * b
-        square = x**2 + more + (more - 2 * b**2) * within
-        return self.inner**2 * square - self.expected_score(x) ** 2
+    ends = (1 + b * np.linspace(0, 1, 21)).tolist()
+    return min(map(build_with_end, ends), key=compute_error)
 
 
 class _ScoredReports:
@@ -890,32 +811,13 @@ class _ScoredReports:
         for rows, k, cells in self.cells.iter_chunks(BLOCK):
             yield rows, cells, self.noise_model.score_reports(self.data[k])
 
-    def sum_by_side(self) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
-        """Return (numbers of reports, sums of scores) of the users, and the same of the items."""
-        users, items = (np.zeros(size) for size in self.cells.shape)
-        for rows, cells, scores in self.iter_blocks():
-            users[rows] = row_sums(cells, scores)
-            items += np.bincount(cells.items, scores, len(items))
-        return (self.cells.counts.astype(float), users), (item_sums(self.cells), items)
-
-    def sum_item_values(self, values: Floats) -> Floats:
-        """Sum the items' values over each user's reports.
-
-        Args:
-            values: shape (n,).
-
-        Returns:
-            Array of shape (m,).
-        """
-        blocks = self.cells.iter_chunks(BLOCK)
-        return np.concatenate([row_sums(cells, values[cells.items]) for *_, cells in blocks])
-
 
 @dataclass(frozen=True, eq=False)
 class _SideTotals:
     """Estimates of the number and the sum of the ratings of each user, or of each item.
 
     Attributes:
+        noise_model: of the channel.
         cells: the number of cells of each user (items) or of each item (users).
         raw_counts: shape (k,), unbiased numbers of ratings.
         counts: shape (k,), posterior means of these numbers.
@@ -924,6 +826,7 @@ class _SideTotals:
         sum_variances: shape (k,), the variances of the noise on these sums.
     """
 
+    noise_model: NoiseModel
     cells: int
     raw_counts: Floats
     counts: Floats
@@ -931,18 +834,65 @@ class _SideTotals:
     rating_sums: Floats
     sum_variances: Floats
 
-    def estimate_effects(self, other_sums: Floats, other_variances: Floats) -> Floats:
-        """Estimate the effects of this side from the sums less the other side's effects in them.
+    @classmethod
+    def from_reports(
+        cls,
+        n_reported: Floats,
+        score_sums: Floats,
+        n_cells: int,
+        noise_model: NoiseModel,
+        mean: MeanEstimate,
+    ) -> _SideTotals:
+        """Estimate the totals of one side from its numbers of reports and score sums.
 
         Args:
-            other_sums: shape (k,), the sum of the other side's effects over each row's ratings.
-            other_variances: shape (k,), the variances of these sums.
+            n_reported: shape (k,), the reported cells of each user or item.
+            score_sums: shape (k,), the sums of their scores.
+            n_cells: the number of cells of each.
+            noise_model: of the channel.
+            mean: the estimated mean rating.
+        """
+        raw_counts = (n_reported - n_cells * noise_model.if_missing) / noise_model.slope
+        counts, count_variances = estimate_counts(raw_counts, n_cells * noise_model.count_variance)
+        cell_noise = noise_model.sum_variance + mean.rating**2 * noise_model.count_variance
+        noise = n_cells * cell_noise + counts * noise_model.rating_variance
+        rating_sums = score_sums / noise_model.genuine_probability - mean.rating * raw_counts
+        return cls(noise_model, n_cells, raw_counts, counts, count_variances, rating_sums, noise)
+
+    def estimate_effects(
+        self, other: _SideTotals, other_effects: Floats, reported_sums: Floats
+    ) -> Floats:
+        """Estimate the effects of this side, given those of the other side.
+
+        The sum of the other side's effects over a row's ratings is estimated first, and subtracted
+        from the row's sum of ratings. It follows from the sum over the row's reports, with the
+        noise reports' share removed, shrunk towards the row's number of ratings times the mean
+        effect. The prior variance is in proportion to that number, because the sum has as many
+        terms.
+
+        Args:
+            other: the totals of the other side.
+            other_effects: shape (other k,), the effects of the other side.
+            reported_sums: shape (k,), the sums of these effects over each row's reports.
 
         Returns:
-            Array of shape (k,).
+            Array of shape (k,), on the scale -1..1.
         """
-        rating_sums, noise = self.rating_sums - other_sums, self.sum_variances + other_variances
-        return shrink_effects(rating_sums, self.counts, self.count_variances, noise)[0]
+        model = self.noise_model
+        mean = float(np.average(other_effects, weights=other.counts + np.finfo(float).tiny))
+        centred = other_effects - mean
+        reported = self.cells * model.if_missing + self.raw_counts * model.slope
+        raw_sums = (
+            reported_sums - mean * reported - model.if_missing * float(centred.sum())
+        ) / model.slope
+        noise = model.count_variance * float(centred @ centred)
+        signal = max(float(raw_sums @ raw_sums) - noise * len(raw_sums), 0.0)
+        prior = signal / max(float(self.counts.sum()), 1.0) * self.counts
+        deviations, variances = update_normal(raw_sums, 1.0, noise, prior)
+        rating_sums = self.rating_sums - (mean * self.counts + deviations)
+        return shrink_effects(
+            rating_sums, self.counts, self.count_variances, self.sum_variances + variances
+        )[0]
 
 
 def estimate_counts(raw_counts: Floats, variance: float) -> tuple[Floats, Floats]:
@@ -1050,28 +1000,51 @@ def estimate_from_reports(reported: Sparse, noise_model: NoiseModel, public: Pub
     m, n = public.shape
     reports = _ScoredReports(reported, noise_model)
     del reported  # so that the reports can be freed before the fit of factors needs memory
-    by_user, by_item = reports.sum_by_side()
+    user_counts, item_counts = reports.cells.counts.astype(float), item_sums(reports.cells)
+    user_scores, item_scores = np.zeros(m), np.zeros(n)
+    for rows, cells, scores in reports.iter_blocks():
+        user_scores[rows] = row_sums(cells, scores)
+        item_scores += np.bincount(cells.items, scores, n)
     mean = estimate_mean_rating(
-        float(by_user[0].sum()), float(by_user[1].sum()), m * n, noise_model
+        float(user_counts.sum()), float(user_scores.sum()), m * n, noise_model
     )
-    users = _estimate_side_totals(*by_user, n, noise_model, mean)
-    items = _estimate_side_totals(*by_item, m, noise_model, mean)
-    a, b = _estimate_effects(reports, users, items)
+    users = _SideTotals.from_reports(user_counts, user_scores, n, noise_model, mean)
+    items = _SideTotals.from_reports(item_counts, item_scores, m, noise_model, mean)
+    a = np.zeros(m)
+    for _ in range(3):  # the effects of items and of users in turn
+        b = items.estimate_effects(users, a, item_sums(reports.cells, row_factors=a))
+        blocks = reports.cells.iter_chunks(BLOCK)
+        b_sums = np.concatenate([row_sums(cells, b[cells.items]) for *_, cells in blocks])
+        a = users.estimate_effects(items, b, b_sums)
     a += mean.rating
-    trace = {
-        "ratings, estimated": mean.n_ratings,
-        "mean rating": public.middle + public.half_width * mean.rating,
-        "rank": 0.0,
-    }
-    model = _build_model(a, b, np.zeros((m, 0)), np.zeros((n, 0)), public)
-    step = Step(1, ROUNDS + 1, model, trace)
     scale = mean.n_ratings / max(float(users.counts.sum() * items.counts.sum()), _MIN_VALUE)
     pattern, y, w = _compute_residual_scores(reports, scale * users.counts, items.counts, a, b)
     del reports
+
+    def build_step(
+        index: int,
+        user: Floats | float,
+        item: Floats | float,
+        left: Floats,
+        right: Floats,
+        final: bool,
+    ) -> Step:
+        half = public.half_width
+        offsets = public.middle + half * (a + user), half * (b + item)
+        trace = {
+            "ratings, estimated": mean.n_ratings,
+            "mean rating": public.middle + half * mean.rating,
+            "rank": float(left.shape[1]),
+        }
+        model = factors_with_offsets(half * left, right, *offsets)
+        return Step(index, ROUNDS + 1, model, trace, final=final)
+
+    yield build_step(1, 0.0, 0.0, np.zeros((m, 0)), np.zeros((n, 0)), not len(y))
+    if not len(y):
+        return
     rounds = fit_effects_and_taste(
         pattern,
-        # A common residual would otherwise be taken for taste.
-        y - np.average(y, weights=w) if len(y) else y,
+        y - np.average(y, weights=w),  # a common residual would otherwise be taken for taste
         weights=w,
         min_noise=1.0,
         rank=_RANK,
@@ -1079,116 +1052,8 @@ def estimate_from_reports(reported: Sparse, noise_model: NoiseModel, public: Pub
         start_variances=(_START_EFFECT_VARIANCE, _START_EFFECT_VARIANCE),
         pseudo_variance=_PSEUDO_VARIANCE,
     )
-    # A step is yielded when the next one exists, so that the last can be marked as final.
-    for index, posterior in enumerate(rounds if len(y) else (), 2):
-        yield step
-        model = _build_model(
-            a + posterior.user, b + posterior.item, posterior.left, posterior.right, public
-        )
-        step = Step(index, ROUNDS + 1, model, trace | {"rank": float(posterior.left.shape[1])})
-    yield replace(step, final=True)
-
-
-def _build_model(a: Floats, b: Floats, left: Floats, right: Floats, public: PublicFacts) -> Factors:
-    """Convert a model on the scale -1..1 to rating points.
-
-    Args:
-        a: shape (m,), the effects of users, which include the mean.
-        b: shape (n,), the effects of items.
-        left: shape (m, r), the factors of users.
-        right: shape (n, r), the factors of items.
-        public: the public range.
-    """
-    half = public.half_width
-    return factors_with_offsets(half * left, right, public.middle + half * a, half * b)
-
-
-def _estimate_side_totals(
-    n_reported: Floats,
-    score_sums: Floats,
-    n_cells: int,
-    noise_model: NoiseModel,
-    mean: MeanEstimate,
-) -> _SideTotals:
-    """Estimate counts and sums of ratings of one side from its numbers of reports and score sums.
-
-    Args:
-        n_reported: shape (k,), the reported cells of each user or item.
-        score_sums: shape (k,), the sums of their scores.
-        n_cells: the number of cells of each.
-        noise_model: of the channel.
-        mean: the estimated mean rating.
-    """
-    raw_counts = (n_reported - n_cells * noise_model.if_missing) / noise_model.slope
-    counts, count_variances = estimate_counts(raw_counts, n_cells * noise_model.count_variance)
-    cell_noise = noise_model.sum_variance + mean.rating**2 * noise_model.count_variance
-    noise = n_cells * cell_noise + counts * noise_model.rating_variance
-    return _SideTotals(
-        n_cells,
-        raw_counts,
-        counts,
-        count_variances,
-        score_sums / noise_model.genuine_probability - mean.rating * raw_counts,
-        noise,
-    )
-
-
-def _estimate_effects(
-    reports: _ScoredReports, users: _SideTotals, items: _SideTotals
-) -> tuple[Floats, Floats]:
-    """Estimate the effects of items and of users in turn, three times.
-
-    Each estimate is from the sums of ratings less the other side's last effects.
-
-    Returns:
-        User effects of shape (m,) and item effects of shape (n,), on the scale -1..1.
-    """
-    a = np.zeros(len(users.counts))
-    for _ in range(3):
-        reported_sums = item_sums(reports.cells, row_factors=a)
-        b = items.estimate_effects(
-            *_estimate_effect_sums(reported_sums, a, users, items, reports.noise_model)
-        )
-        a = users.estimate_effects(
-            *_estimate_effect_sums(reports.sum_item_values(b), b, items, users, reports.noise_model)
-        )
-    return a, b
-
-
-def _estimate_effect_sums(
-    reported_sums: Floats,
-    effects: Floats,
-    other: _SideTotals,
-    side: _SideTotals,
-    noise_model: NoiseModel,
-) -> tuple[Floats, Floats]:
-    """Estimate the sum of the other side's effects over the ratings of each row of one side.
-
-    The sum over a row's reports, with the noise reports' share removed, is shrunk towards the row's
-    number of ratings times the mean effect. The prior variance is in proportion to that number,
-    because the sum has as many terms.
-
-    Args:
-        reported_sums: shape (k,), the sums of the other side's effects over each row's reports.
-        effects: shape (other k,), the effects of the other side.
-        other: the totals of the other side.
-        side: the totals of the side whose rows these are.
-        noise_model: of the channel.
-
-    Returns:
-        Posterior means and variances, each of shape (k,).
-    """
-    mean = float(np.average(effects, weights=other.counts + np.finfo(float).tiny))
-    centred = effects - mean
-    reported = side.cells * noise_model.if_missing + side.raw_counts * noise_model.slope
-    raw_sums = (
-        reported_sums - mean * reported - noise_model.if_missing * float(centred.sum())
-    ) / noise_model.slope
-    noise = noise_model.count_variance * float(centred @ centred)
-    signal = max(float(raw_sums @ raw_sums) - noise * len(raw_sums), 0.0)
-    prior = signal / max(float(side.counts.sum()), 1.0) * side.counts
-    deviations, variances = update_normal(raw_sums, 1.0, noise, prior)
-    return mean * side.counts + deviations, variances
+    for index, fitted in enumerate(rounds, 2):
+        yield build_step(index, *fitted[:4], fitted.final)
 
 
 def _find_min_product(reports: _ScoredReports, users: Floats, items: Floats) -> float:

@@ -534,14 +534,10 @@ class Completion:
         """Whether the solution is a dense matrix, not factors."""
         return self.bound is not None
 
-    def build_solver_feasible_set(self, ratings: Ratings, rng: Rng) -> NuclearBall:
-        """Return the feasible set of the solver.
-
-        Args:
-            ratings: the observed entries.
-            rng: draws where the search for singular vectors starts.
-        """
-        return build_feasible_set(ratings, self.radius, self.bound, rng)
+    @property
+    def solver_bound(self) -> float | None:
+        """The largest |score| in the feasible set of the solver; None: no limit."""
+        return self.bound
 
     def solve(self, loss: LossFunction, ratings: Ratings, rng: Rng, *, raw: bool) -> Steps:
         """Minimise a loss over the feasible set from zero, and yield a step for each round.
@@ -553,7 +549,7 @@ class Completion:
             raw: whether the loss is of raw signs; then the trace is marked raw.
         """
         rounds = self.iterations
-        constraint = self.build_solver_feasible_set(ratings, rng)
+        constraint = build_feasible_set(ratings, self.radius, self.solver_bound, rng)
         for iterate in minimise_loss(loss, constraint, iterations=rounds, tolerance=self.tolerance):
             trace = {
                 "objective": iterate.objective,

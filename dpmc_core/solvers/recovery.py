@@ -75,6 +75,12 @@ class Regression(NamedTuple):
         pull = self.gain * float(self.residual(fitted).sum())
         return pull / (self.gain**2 * len(fitted) + self.ridge)
 
+    def predict_entries(self, matrix: Triplets) -> Floats:
+        """Return a matrix M at the reported cells, shape (n_cells,)."""
+        if matrix.rank == 0:
+            return np.zeros(len(self.target))
+        return self.pattern.sample_product(matrix.left * matrix.values, matrix.right)
+
 
 class Solution(NamedTuple):
     """The minimiser offset + left diag(values) right' at one penalty.
@@ -127,27 +133,42 @@ def iterate_penalties(
     Yields:
         The solution at each penalty; in the bisection only those that meet the goal.
     """
-    solver = _Solver(problem, tolerance, rng)
-    top = solver.largest_penalty()
+    shrinker = SingularValueShrinker(rng)
+    rows, columns = problem.pattern.shape
+    current = Triplets(np.empty((rows, 0)), np.empty(0), np.empty((columns, 0)))
+    zeros = np.zeros(len(problem.target))
+
+    def solve(penalty: float) -> Solution:
+        nonlocal current
+        solution = _solve_at_penalty(problem, penalty, current, tolerance, shrinker)
+        current = Triplets(*solution[:3])
+        return solution
+
+    # The smallest penalty at which M = 0 is the spectral norm of the loss gradient there.
+    gradient = problem.gain * problem.residual(zeros + problem.best_offset(zeros))
+    operator = low_rank_plus_sparse(current.left, current.right, problem.pattern, gradient)
+    accuracy = 1e-3 * float(np.linalg.norm(gradient))
+    leading = shrinker.find_leading_triplets(operator, lambda _: 1, accuracy)
+    top = float(leading.values[0]) if leading.rank else 0.0
     goal = math.inf if residual_goal is None else residual_goal
     if penalty is not None:
         count = max(1, math.ceil(math.log(max(top / penalty, 1.0)) / -math.log(PENALTY_FACTOR)))
         for k in range(max(0, count - steps) + 1, count + 1):  # the last `steps` of the penalties
-            yield solver.solve(max(penalty, penalty * PENALTY_FACTOR ** (k - count)))
+            yield solve(max(penalty, penalty * PENALTY_FACTOR ** (k - count)))
         return
-    solution = solver.solve(top)
+    solution = solve(top)
     yield solution
     n_solutions, above = 1, top
     while solution.residual > goal and n_solutions < steps:
         above = solution.penalty
-        solution = solver.solve(above * PENALTY_FACTOR)
+        solution = solve(above * PENALTY_FACTOR)
         n_solutions += 1
         yield solution
     if solution.residual > goal or n_solutions == 1:
         return
     below, best = solution.penalty, solution
     for _ in range(min(_BISECTIONS, steps - n_solutions)):
-        solution = solver.solve(math.sqrt(above * below))
+        solution = solve(math.sqrt(above * below))
         if solution.residual > goal:
             above = solution.penalty
         else:
@@ -155,70 +176,49 @@ def iterate_penalties(
             yield best
 
 
-class _Solver:
-    """Accelerated proximal gradient for one regression; each solve starts at the last solution.
+def _solve_at_penalty(
+    problem: Regression,
+    penalty: float,
+    start: Triplets,
+    tolerance: float,
+    shrinker: SingularValueShrinker,
+) -> Solution:
+    """Solve the regression at a penalty by accelerated proximal gradient, from a start for M.
 
-    Attributes:
+    Args:
         problem: the regression.
-        tolerance: the relative change of a step at which a solve stops.
+        penalty: of the nuclear norm.
+        start: M at the start.
+        tolerance: the relative change of a step at which it stops.
         shrinker: finds the singular vectors.
-        smoothness: the Lipschitz constant a^2 of the loss gradient.
-        current: M of the last solution.
-        offset: c of the last solution.
     """
-
-    def __init__(self, problem: Regression, tolerance: float, rng: Rng) -> None:
-        self.problem, self.tolerance, self.shrinker = problem, tolerance, SingularValueShrinker(rng)
-        self.smoothness = problem.gain**2
-        rows, columns = problem.pattern.shape
-        self.current = Triplets(np.empty((rows, 0)), np.empty(0), np.empty((columns, 0)))
-        self.offset = problem.best_offset(np.zeros(len(problem.target)))
-
-    def largest_penalty(self) -> float:
-        """Return the smallest penalty at which M = 0: the spectral norm of the loss gradient."""
-        constant = np.full(len(self.problem.target), self.offset)
-        gradient = self.problem.gain * self.problem.residual(constant)
-        factors = self.current.left, self.current.right
-        operator = low_rank_plus_sparse(*factors, self.problem.pattern, gradient)
-        accuracy = 1e-3 * float(np.linalg.norm(gradient))
-        leading = self.shrinker.find_leading_triplets(operator, lambda _: 1, accuracy)
-        return float(leading.values[0]) if leading.rank else 0.0
-
-    def solve(self, penalty: float) -> Solution:
-        """Solve the regression at a penalty, started at the last solution."""
-        problem, previous, momentum = self.problem, self.current, 1.0
-        current_fit = self._predict_entries(self.current)
-        previous_fit = current_fit
-        for _ in range(_PROXIMAL_STEPS):
-            check_cancelled()
-            next_momentum = (1 + math.sqrt(1 + 4 * momentum**2)) / 2
-            beta, momentum = (momentum - 1) / next_momentum, next_momentum
-            point = _extrapolate(self.current, previous, beta)
-            fitted = current_fit + beta * (current_fit - previous_fit)
-            self.offset = problem.best_offset(fitted)
-            slope = problem.gain * problem.residual(self.offset + fitted) / self.smoothness
-            operator = low_rank_plus_sparse(*point, problem.pattern, slope)
-            previous, previous_fit = self.current, current_fit
-            threshold = penalty / self.smoothness
-            size = max(threshold, float(np.linalg.norm(self.current.values)))
-            accuracy = 0.1 * self.tolerance * size
-            self.current = self.shrinker.soft_threshold(operator, lambda _: threshold, accuracy)  # noqa: B023
-            current_fit = self._predict_entries(self.current)
-            size = max(float(np.linalg.norm(self.current.values)), 1e-12)
-            change = frobenius_distance(self.current, previous) / size
-            if change <= self.tolerance or self.current.rank == previous.rank == 0:
-                break
-            if float((fitted - current_fit) @ (current_fit - previous_fit)) > 0:
-                momentum = 1.0  # the momentum points uphill (O'Donoghue, Candes 2015)
-        self.offset = problem.best_offset(current_fit)
-        residual = float(np.linalg.norm(problem.residual(self.offset + current_fit)))
-        return Solution(*self.current, self.offset, penalty, residual)
-
-    def _predict_entries(self, point: Triplets) -> Floats:
-        """Return the matrix of the triplets at the reported cells, shape (n_cells,)."""
-        if point.rank == 0:
-            return np.zeros(len(self.problem.target))
-        return self.problem.pattern.sample_product(point.left * point.values, point.right)
+    smoothness = problem.gain**2  # the Lipschitz constant of the loss gradient
+    threshold = penalty / smoothness
+    current = previous = start
+    current_fit = previous_fit = problem.predict_entries(start)
+    momentum = 1.0
+    for _ in range(_PROXIMAL_STEPS):
+        check_cancelled()
+        next_momentum = (1 + math.sqrt(1 + 4 * momentum**2)) / 2
+        beta, momentum = (momentum - 1) / next_momentum, next_momentum
+        point = _extrapolate(current, previous, beta)
+        fitted = current_fit + beta * (current_fit - previous_fit)
+        residual = problem.residual(problem.best_offset(fitted) + fitted)
+        slope = problem.gain * residual / smoothness
+        operator = low_rank_plus_sparse(*point, problem.pattern, slope)
+        previous, previous_fit = current, current_fit
+        accuracy = 0.1 * tolerance * max(threshold, float(np.linalg.norm(current.values)))
+        current = shrinker.soft_threshold(operator, lambda _: threshold, accuracy)
+        current_fit = problem.predict_entries(current)
+        size = max(float(np.linalg.norm(current.values)), 1e-12)
+        change = frobenius_distance(current, previous) / size
+        if change <= tolerance or current.rank == previous.rank == 0:
+            break
+        if float((fitted - current_fit) @ (current_fit - previous_fit)) > 0:
+            momentum = 1.0  # the momentum points uphill (O'Donoghue, Candes 2015)
+    offset = problem.best_offset(current_fit)
+    residual_norm = float(np.linalg.norm(problem.residual(offset + current_fit)))
+    return Solution(*current, offset, penalty, residual_norm)
 
 
 def _extrapolate(current: Triplets, previous: Triplets, beta: float) -> tuple[Floats, Floats]:

@@ -12,7 +12,7 @@ GRAM_LIMIT = 5_000  # items, whose n x n Gram matrix, or all that its noise stor
 DENSE_CELLS = 50_000_000  # 400 MB for a matrix, and a few exist at once
 _MAX_REPORTED_CELLS = 8_000_000_000  # eight to a byte: 1 GB
 _MAX_DENSE_REPORT_CELLS = 200_000_000  # in single precision: 800 MB
-_MAX_REPORTS = 150_000_000  # 5 to 8 bytes each, so up to 1.2 GB
+_MAX_REPORTS = 150_000_000  # 5 to 8 bytes each, twice while they are put together: up to 2.4 GB
 _MAX_REGRESSED_REPORTS = 30_000_000  # about 80 bytes each in a regression
 _MAX_NOISE_VALUES = 40_000_000  # noise values of one round: 320 MB
 _MAX_DESCENT_CELLS = 400_000_000  # 3.2 GB for an iterate of full rank
@@ -115,8 +115,7 @@ def check_noise_size(rank: int, n_profiles: int, values_per_profile: int) -> Non
         raise InvalidSetting(
             "rank",
             f"small enough that the noise of a round, {n_profiles:,} profiles x"
-            f" {values_per_profile:,}, stays"
-            f" below {_MAX_NOISE_VALUES:,} numbers",
+            f" {values_per_profile:,}, stays below {_MAX_NOISE_VALUES:,} numbers",
             rank,
         )
 

@@ -42,10 +42,10 @@ from dpmc_lab.classroom.room import (
     simulate_reports,
 )
 from dpmc_lab.classroom.room_view import MIN_PHONES, explain_two_coins, list_senders
-from dpmc_lab.curves import cards, lines, numbers, trade
+from dpmc_lab.curves import cards, lines, numbers, text, trade
 from dpmc_lab.curves.lines import CurveChart, EpsilonUnit, is_clearly_better
 from dpmc_lab.curves.numbers import GainShare
-from dpmc_lab.measured import MeasuredBound, find_measured_bound
+from dpmc_lab.measured import find_measured_bound
 from dpmc_lab.sweep.presets import EPSILONS
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def load_audit_example(which_rating: str = "only") -> tuple[RatingInfluence, Gua
         measure_rating_influence,
     )
 
-    mechanism, ratings, position = build_known_instance(1.0)
+    mechanism, ratings, position = build_known_instance()
     counts = np.bincount(ratings.users)
     if which_rating == "many":
         position = int(np.flatnonzero(ratings.users == counts.argmax())[0])
@@ -197,31 +197,27 @@ def build_squares(lit: RatingInfluence) -> Squares:
     return Squares(tuple(map(tuple, brightness.tolist())), (lit.user, lit.item // n_films), n_films)
 
 
-def load_audit() -> MeasuredBound:
-    """Return what the shipped audit measured for output perturbation at epsilon 1.
-
-    Raises:
-        DpmcError: no measurement is shipped.
-    """
-    measured_bound = find_measured_bound(registry.create(Output.id, epsilon=1.0))
-    if measured_bound is None:
-        raise DpmcError(f"no measurement of {Output.id} came with this program")
-    return measured_bound
-
-
 # --- film ratings -------------------------------------------------------------------------------
 
 
 @cache
-def load_lesson_curve(mechanism: str) -> CurveChart:
+def load_lesson_curve(
+    mechanism: str, data: str = DATA, *, with_item_features: bool = False
+) -> CurveChart:
     """Return the shipped curve of a mechanism.
+
+    Args:
+        mechanism: id of the mechanism.
+        data: id of the sample.
+        with_item_features: whether the first line uses public item features; the second is then
+            the same method without them.
 
     Raises:
         DpmcError: the curve is not shipped.
     """
-    charts = lines.load_shipped_charts(DATA, mechanism)
+    charts = lines.load_shipped_charts(data, mechanism, with_item_features=with_item_features)
     if charts is None:
-        raise DpmcError(f"the curve of {mechanism} on {DATA} did not come with this program")
+        raise DpmcError(f"the curve of {mechanism} on {data} did not come with this program")
     return charts[0]
 
 
@@ -256,28 +252,17 @@ def describe_gain_share(gain_share: GainShare) -> str:
     return gain_share.label if gain_share.is_clear else f"is {gain_share.label}"
 
 
-@cache
-def load_feature_curve(data: str) -> CurveChart:
-    """Return the shipped chart of PER_PERSON, whose first line uses public item features.
-
-    The second line is the same method without them.
-
-    Raises:
-        DpmcError: the chart is not shipped.
-    """
-    charts = lines.load_shipped_charts(data, PER_PERSON, with_item_features=True)
-    if charts is None:
-        raise DpmcError(f"no curve with public facts on {data} came with this program")
-    return charts[0]
+def load_feature_curve(data: str = DATA) -> CurveChart:
+    """Return the shipped chart of PER_PERSON with public item features, and without them."""
+    return load_lesson_curve(PER_PERSON, data, with_item_features=True)
 
 
 def count_feature_gains(data: str) -> int:
     """Return at how many epsilons the item features clearly help."""
     chart = load_feature_curve(data)
-    interval_pairs = zip(*(line.intervals for line in chart.lines), strict=True)
     return sum(
         is_clearly_better(chart.metric, with_facts, without)
-        for with_facts, without in interval_pairs
+        for with_facts, without in zip(*(line.intervals for line in chart.lines), strict=True)
     )
 
 
@@ -289,7 +274,7 @@ def epsilon_without_features(epsilon: float) -> float:
     Args:
         epsilon: the epsilon with item features.
     """
-    with_features, without_features = load_feature_curve(DATA).lines
+    with_features, without_features = load_feature_curve().lines
     target = with_features.intervals[with_features.epsilon.tolist().index(epsilon)].mean
     (required,) = numbers.find_required_epsilons(
         lines.place_on_axis(without_features, EpsilonUnit.PAPER), [target]
@@ -324,8 +309,7 @@ def all_values_certainty(method: str, epsilon: float, rated: float) -> float:
         rated: number of the person's ratings.
     """
     guarantee = build_lesson_guarantee(method, epsilon)
-    task = registry.get_mechanism(method).task
-    _, question = trade.list_questions(guarantee, task, int(rated))
+    _, question = trade.list_questions(guarantee, registry.get_mechanism(method).task, int(rated))
     return question.success_rate(guarantee)
 
 
@@ -396,7 +380,7 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "measured_epsilon": lambda lit, epsilon: lit.epsilon / lit.claimed * epsilon,
     "measured_rate": lambda measured_epsilon: attacker_certainty(measured_epsilon),
     "certified": lambda wider, epsilon: wider * epsilon,
-    "audit": load_audit,
+    "audit": lambda: find_measured_bound(Output(epsilon=1.0)),
     "certified_factor": lambda guarantee, epsilon: guarantee.certified().epsilon / epsilon,
     "scale": lambda certified_factor, guarantee: certified_factor * guarantee.releases.matrix.scale,
     "bound": lambda: Output(epsilon=1.0).bound,
@@ -427,7 +411,7 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     ),
     "between": lambda gain_kept, flips_gain: (gain_kept + flips_gain) / 2,
     # what is public
-    "informed": lambda: load_feature_curve(DATA),
+    "informed": load_feature_curve,
     "informed_share": lambda informed, epsilon: compute_lesson_gain(
         PER_PERSON, epsilon, informed.lines[0].values
     ),
@@ -498,12 +482,6 @@ def summarise_spending(view: View) -> dict[str, Any] | None:
     ]
     return {
         "asked": len(view.askings),
-        "each": join_names(epsilon_texts),
+        "each": text.join_phrases(epsilon_texts),
         "total": view.max_epsilon,
     }
-
-
-def join_names(names: list[str]) -> str:
-    """Return names in a sentence, with 'and' before the last; there must be at least one."""
-    *first_names, last = names
-    return f"{', '.join(first_names)} and {last}" if first_names else last

@@ -43,6 +43,15 @@ def _box(kind: str, content: str = "", **percents: float) -> str:
     return f'<div class="{kind}"{style_attribute}>{content}</div>'
 
 
+def _describe_table(columns: Columns) -> str:
+    """Describe the rows of a table in words, each cell after the head of its column."""
+    _, *heads = columns
+    return ". ".join(
+        f"{name}: {', '.join(map(' '.join, zip(heads, cells, strict=True)))}"
+        for name, *cells in zip(*columns.values(), strict=True)
+    )
+
+
 class OutcomeBars(NamedTuple):
     """Bars with the chance of each outcome in several worlds.
 
@@ -64,17 +73,7 @@ class OutcomeBars(NamedTuple):
     @property
     def description(self) -> str:
         """Return the chances in words."""
-        worlds, *outcomes = self.table().values()
-        labelled = [
-            [
-                f"{name} {share_text}".strip()
-                for name, share_text in zip(self.outcomes, row, strict=True)
-            ]
-            for row in zip(*outcomes, strict=True)
-        ]
-        return ". ".join(
-            f"{world}: {', '.join(row)}" for world, row in zip(worlds, labelled, strict=True)
-        )
+        return _describe_table(self.table())
 
     def to_html(self) -> str:
         """Return the bars as HTML."""
@@ -155,12 +154,8 @@ class IntervalPlot(NamedTuple):
     @property
     def description(self) -> str:
         """Return the estimates in words."""
-        rows = zip(*self.table().values(), strict=True)
-        sentences = [
-            f"{name}: {share}, interval {low} to {high}" for name, share, low, high in rows
-        ]
-        truth = [] if self.truth is None else [f"The truth: {format_percent(self.truth)}"]
-        return ". ".join(sentences + truth)
+        truth = "" if self.truth is None else f". The truth: {format_percent(self.truth)}"
+        return _describe_table(self.table()) + truth
 
     def to_html(self) -> str:
         """Return the plot as HTML."""

@@ -127,11 +127,6 @@ def equal_report_chances(
     return honest + opposite, sum(map(max, cases)) / (honest + opposite)
 
 
-def report_weight(channel: RandomizedResponse) -> float:
-    """Return how many people's answers weigh as much as one invented report."""
-    return 1 / (1 - 2 * _flip_probability(channel))
-
-
 def population_half_width(channel: RandomizedResponse, phones: int) -> float:
     """Return half the 95 % interval of a share of about one half, for the population.
 
@@ -1158,8 +1153,7 @@ class Room:
 
     def _store_counts(self, asking: Asking, sender: Sender, poll: Poll) -> None:
         """Replace the reports of a sender other than phones in an asking."""
-        counts = {**asking.counts, sender: poll}
-        self._view = self._view.with_asking(replace(asking, counts=counts))
+        self._view = self._view.with_asking(replace(asking, counts={**asking.counts, sender: poll}))
 
     def _get_current_asking(self) -> Asking:
         """Return the current asking.

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 from dpmc_lab.classroom import CLASS_SIZE, PHONE_TEXTS, room
 from dpmc_lab.classroom.room import Bounds, CoinRule, GuessPoll, Poll, Sender, View
 from dpmc_lab.curves import cards
+from dpmc_lab.curves.text import format_count
+from dpmc_lab.store import guard_formula
 
 PHONE_COUNTS = (30, 300, 3000)  # whose intervals the projector shows for comparison
 MIN_PHONES = 3  # fewer phones have no share, so that no single report can be seen
@@ -177,7 +179,7 @@ def _build_row(
 
 def describe_respondents(poll: Poll, sender: Sender) -> str:
     """Describe the reports that an estimate uses: '30 phones', '60 reports of 30 phones'."""
-    phones_text = _format_count(poll.people, _format_singular(sender))
+    phones_text = format_count(poll.people, _format_singular(sender))
     return (
         phones_text if poll.reports == poll.people else f"{poll.reports} reports of {phones_text}"
     )
@@ -298,9 +300,9 @@ def describe_differences(view: View, pair_differences: Sequence[Difference]) -> 
         for difference in pair_differences
         if difference.is_certain
     ]
-    if all(difference.is_certain for difference in pair_differences):
-        return [*sentences, DIFFER_NOTE] if sentences else []
     uncertain = [difference for difference in pair_differences if not difference.is_certain]
+    if not uncertain:
+        return [*sentences, DIFFER_NOTE] if sentences else []
     if len(uncertain) > 1:
         return [*sentences, f"{len(uncertain)} {'other ' if sentences else ''}pairs: {SAME_NOTE}"]
     (difference,) = uncertain
@@ -376,16 +378,12 @@ def describe_rows(rows: Sequence[ShareRow], title: str) -> str:
     sentences = []
     for row in rows:
         subject = f"{row.name} ({row.note})" if row.note else row.name
-        if row.interval is None:
-            sentences.append(f"{subject}: no share yet")
-        elif not format_row_interval(row):
-            sentences.append(f"{subject}: {format_row_share(row)}")
-        else:
-            sentences.append(
-                f"{subject}: {format_row_share(row)}, 95 % interval {format_row_interval(row)}"
-            )
+        sentence = f"{subject}: {format_row_share(row) or 'no share yet'}"
+        if interval := format_row_interval(row):
+            sentence += f", 95 % interval {interval}"
         if row.truth is not None:
-            sentences[-1] += f", true share {format_points(row.truth)} %"
+            sentence += f", true share {format_points(row.truth)} %"
+        sentences.append(sentence)
     return f"{title}. {'; '.join(sentences)}."
 
 
@@ -413,25 +411,21 @@ def describe_coin_rule(rule: CoinRule) -> str:
     )
 
 
-def explain_epsilon(epsilon: float, phones: int = CLASS_SIZE) -> tuple[str, str, str]:
+def explain_epsilon(epsilon: float) -> tuple[str, str, str]:
     """Explain an epsilon per answer in three sentences.
 
     They say how often a phone reports the opposite, how often a guess from the report is right, and
-    how accurate the shares of the class are.
-
-    Args:
-        epsilon: of one answer.
-        phones: number of phones.
+    how accurate the shares of a class of CLASS_SIZE are.
     """
     channel = room.build_phone_channel(epsilon)
-    class_width = room.class_half_width(channel, phones)
-    population_width = room.population_half_width(channel, phones)
+    class_width = room.class_half_width(channel, CLASS_SIZE)
+    population_width = room.population_half_width(channel, CLASS_SIZE)
     answer = (
-        f"With {phones} phones, the share of this class is known to about"
+        f"With {CLASS_SIZE} phones, the share of this class is known to about"
         f" ± {format_points(class_width)} points. For people like this class, it is"
         f" ± {format_points(population_width)} points."
         if class_width < 0.5
-        else f"With {phones} phones, the shares say nothing at all."
+        else f"With {CLASS_SIZE} phones, the shares say nothing at all."
     )
     return (
         "A phone throws one unfair coin. It sends the opposite of the answer"
@@ -522,9 +516,9 @@ def count_answers(view: View) -> tuple[list[tuple[str, str]], str]:
             (str(view.connected), "connected"),
         ]
     for sender in other_senders:
-        figures.append(
-            _pluralise(view.poll(now.question, sender=sender).people, _format_singular(sender))
-        )
+        people = view.poll(now.question, sender=sender).people
+        number, _, noun = format_count(people, _format_singular(sender)).partition(" ")
+        figures.append((number, noun))
     position = f"Question {now.question + 1} of {len(view.questions)}"
     position += "" if len(rounds) == 1 else f", round {rounds.index(now) + 1}"
     return figures, f"{position} · {_format_state(view)}"
@@ -552,7 +546,7 @@ def warn_of_lost_phones(view: View) -> str:
     if view.connected or view.ended or not n_answered:
         return ""
     return (
-        f"{_format_count(n_answered, 'phone')} answered, but no phone is connected now. Wake the"
+        f"{format_count(n_answered, 'phone')} answered, but no phone is connected now. Wake the"
         " phones, and check that they are still in this network. Their reports are kept."
     )
 
@@ -575,7 +569,7 @@ def explain_promise(view: View, question: int) -> list[str]:
         f" {cards.format_share_percent(equal_share)} % of phones. Someone with no idea about"
         " you then guesses right"
         f" {cards.format_share_percent(right_if_equal)} % of the time.",
-        f"Anybody who gave every answer so far ({_format_count(len(view.askings), 'answer')}) has"
+        f"Anybody who gave every answer so far ({format_count(len(view.askings), 'answer')}) has"
         f" spent epsilon {cards.format_epsilon(view.max_epsilon)}, because budgets add up.",
     ]
     if Sender.HANDS in list_senders(view, question):
@@ -591,21 +585,12 @@ def odds_factor(epsilon: float) -> float:
 
 def explain_cheating(epsilon: float) -> str:
     """Explain that several browsers of one person can cheat, and how much that weighs."""
+    flip_chance = float(room.build_phone_channel(epsilon).matrix[0, 1])
     return (
         "Each browser sends one report. A private window can cheat: at this epsilon, a made-up"
         " report weighs as much as"
-        f" {room.report_weight(room.build_phone_channel(epsilon)):.1f} people."
+        f" {1 / (1 - 2 * flip_chance):.1f} people."
     )
-
-
-def _pluralise(count: int, noun: str) -> tuple[str, str]:
-    """Return a count as text, and its noun in the singular or plural."""
-    return str(count), noun if count == 1 else f"{noun}s"
-
-
-def _format_count(count: int, noun: str) -> str:
-    """Return a count with its noun: '1 phone', '2 phones'."""
-    return " ".join(_pluralise(count, noun))
 
 
 def _format_singular(sender: Sender) -> str:
@@ -649,7 +634,7 @@ def export_results(view: View, note: Callable[[str, Exception], None] | None = N
         """
         prefix = (
             kind,
-            _escape_formula(visible.questions[question]),
+            guard_formula(visible.questions[question]),
             round_number,
             f"{poll.channel.cell_epsilon:.6g}",
         )
@@ -675,8 +660,10 @@ def export_results(view: View, note: Callable[[str, Exception], None] | None = N
                 poll = visible.poll(question, sender=sender)
                 if sender is not Sender.PHONES or poll.people >= MIN_PHONES:
                     rounds = len(visible.answered_rounds(question, sender))
-                    for subject in ("this class", "people like this class"):
-                        interval = poll.of_class if subject == "this class" else poll.of_people
+                    for subject, interval in (
+                        ("this class", poll.of_class),
+                        ("people like this class", poll.of_people),
+                    ):
                         write(
                             "estimate", question, rounds, sender, poll, subject, *(interval or ())
                         )
@@ -710,14 +697,9 @@ def _list_guess_lines(guess_poll: GuessPoll) -> Iterator[tuple[object, ...]]:
     for option, chosen in zip(guess_poll.options, guess_poll.count_options(), strict=True):
         prefix = (
             "guess",
-            _escape_formula(f"{guess_poll.title} {option}"),
+            guard_formula(f"{guess_poll.title} {option}"),
             guess_poll.number,
             "none",
             sender,
         )
         yield (*prefix, people, people, chosen, "as sent", chosen / people if people else "")
-
-
-def _escape_formula(text: str) -> str:
-    """Return a question that no spreadsheet takes for a formula."""
-    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text

@@ -122,7 +122,7 @@ def build_reader(parse: Callable[[str], T], expected: str) -> Callable[[str], T]
         """Return the parsed text, or raise argparse's error."""
         try:
             return parse(text)
-        except ValueError:
+        except (ValueError, KeyError):
             raise argparse.ArgumentTypeError(
                 f"must be {expected}, got {format_value(text)}"
             ) from None
@@ -136,21 +136,6 @@ _READERS: Mapping[Any, Callable[[str], Any]] = {
     int: build_reader(int, "an integer"),
     Path: Path,
 }
-
-
-def _build_choice_reader(choices: Mapping[str, Any]) -> Callable[[str], Any]:
-    """Return a reader for argparse that turns a word into the value it stands for."""
-
-    def read(text: str) -> Any:
-        """Return the value of a word, or raise argparse's error."""
-        if text not in choices:
-            choice_names = ", ".join(map(repr, choices))
-            raise argparse.ArgumentTypeError(
-                f"invalid choice: {text!r} (choose from {choice_names})"
-            )
-        return choices[text]
-
-    return read
 
 
 def accept_plugins(function: F) -> F:
@@ -298,7 +283,7 @@ def _add_option(parser: Any, parameter: inspect.Parameter, metavar: str, help_te
         if choices:
             metavar = metavar or f"{{{','.join(choices)}}}"
             default = next((word for word, value in choices.items() if value == default), default)
-            keys["type"] = _build_choice_reader(choices)
+            keys["type"] = build_reader(choices.__getitem__, f"one of {', '.join(choices)}")
         else:
             keys["type"] = option.parse or _READERS.get(kind, str)
         keys["metavar"] = metavar or None

@@ -57,6 +57,7 @@ from dpmc_lab.cli.options import (
 from dpmc_lab.curves import as_published as published
 from dpmc_lab.curves import cards
 from dpmc_lab.curves.run_card import SEED_NOTE, collect_metrics, tabulate_metrics
+from dpmc_lab.curves.text import format_count
 from dpmc_lab.measured import find_measured_bound
 from dpmc_lab.study.advice import recommend_method as advise
 
@@ -190,14 +191,16 @@ def fit(
     document = result.as_dict()
     public = problem.train.public
     steps = ", ".join(problem.steps)
-    rounds = f"{result.rounds} round{'' if result.rounds == 1 else 's'}"
     text = [
         f"{built_mechanism.name} on {problem.name}: {public.users:,} users x {public.items:,}"
         f" items, {len(problem.train):,} ratings\ntested on {format_split(problem.split)}"
         f" ({len(problem.test):,})" + f"; prepared with {steps}" * bool(steps),
         format_metrics(collect_metrics(result)),
         format_guarantee(cards.build_privacy_card(result.guarantee, columns=problem.train.columns)),
-        paragraph(f"{rounds} in {result.seconds:.1f} s, seed {result.seed}. {SEED_NOTE}"),
+        paragraph(
+            f"{format_count(result.rounds, 'round')} in {result.seconds:.1f} s, seed {result.seed}."
+            f" {SEED_NOTE}"
+        ),
     ]
     if as_published:
         budgets = {"epsilon": budget.epsilon, "delta": budget.delta}
@@ -340,12 +343,9 @@ def compare_guarantees(
         document.append({"mechanism": id, **guarantee.as_dict(), "units": units})
         if measured:
             names = ("delta", "unit", "neighbours", "confidence", "method", "refuted", "given")
-            details = (
-                {name: getattr(measured_bound, name) for name in names} if measured_bound else {}
-            )
             document[-1]["measured"] = measured_bound and {
                 "epsilon": measured_bound.measured,
-                **details,
+                **{name: getattr(measured_bound, name) for name in names},
             }
         row = cards.build_guarantee_row(id, guarantee)
         epsilons = (row.claimed, row.certified, row.per_rating, row.per_user, row.per_user_other)

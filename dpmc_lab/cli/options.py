@@ -315,11 +315,9 @@ def parse_frequency(option: str, text: str) -> int:
     Raises:
         InvalidSetting: it is neither.
     """
-    for times, word in FREQUENCY_LABELS.items():
-        if text == word:
-            return times
-    limit = f"one of {', '.join(FREQUENCY_LABELS.values())}, or a number of times a year"
-    return parse_number(int, text, option, limit)
+    times_by_word = {word: times for times, word in FREQUENCY_LABELS.items()}
+    limit = f"one of {', '.join(times_by_word)}, or a number of times a year"
+    return times_by_word.get(text) or parse_number(int, text, option, limit)
 
 
 def parse_steps(texts: Iterable[str]) -> list[Transform]:

@@ -151,8 +151,7 @@ def _format_overview(
     columns = views.tabulate_overview(comparisons)
     order = ("preset", "place", "verdict", "privacy", "run time", "what it shows")
     yield format_table({name: columns[name] for name in order})
-    labels = views.describe_labels(comparisons)
-    yield "\n".join(paragraph(text, "    ", "  ") for text in labels)
+    yield "\n".join(paragraph(text, "    ", "  ") for text in views.describe_labels(comparisons))
     yield views.summarise_statements(comparisons)
     yield "One of them: dpmc papers NAME; make it: dpmc papers NAME --run"
 
@@ -234,7 +233,7 @@ def _make_experiment(
         if engine.has_result(experiment, recipe, making.write):
             return None
         print(f"dpmc: {experiment.id}: {experiment.title}", file=sys.stderr)
-    processes = core.resolve_jobs(making.jobs, "--jobs")
+    processes = core.resolve_jobs(making.jobs)
     folder = making.write or engine.get_own_folder()
     engine.prepare_folder(folder)
     if isinstance(recipe, GridRecipe):
@@ -266,10 +265,9 @@ def _make_all(chosen: Sequence[Paper], making: MakeOptions, json: bool) -> None:
         DpmcError: an experiment failed.
     """
     failures = []
-    all_experiments = papers.list_experiments(with_settings=True)
     experiments = [
         experiment.fullest
-        for paper, experiment in all_experiments
+        for paper, experiment in papers.list_experiments(with_settings=True)
         if paper in chosen and experiment.recipe
     ]
     # Experiments that lack their data come first, so that they are reported before long runs.

@@ -251,8 +251,15 @@ def answer_question(
             if not work.stopped:
                 work.run(partial(sweep.run, plan.units, rows, pool, on_progress=report_curve))
             curve_seeds = {unit.seed for unit in plan.units}
-            read_options = {"keys": plan.keys.curves, "epsilons": EPSILONS, "seeds": curve_seeds}
-            chart = lines.load_curve_chart(rows, [id], question.metric, **read_options)
+            curve_rows = lines.load_curve_rows(
+                rows,
+                [id],
+                [question.metric],
+                keys=plan.keys.curves,
+                epsilons=EPSILONS,
+                seeds=curve_seeds,
+            )
+            chart = lines.build_curve_chart(curve_rows, [id], question.metric)
             curve = answers.list_gains_by_epsilon(chart, id, reference)
             if curve:
                 values = format_table(answers.tabulate_gains(curve, chart), "  ")
@@ -395,15 +402,12 @@ def make_release(
         steps=steps,
         outside_rule=outside,
     )
-    if not uses_features(
-        built_mechanism,
-        prepare_public_facts(
-            listed_ratings.public, built_mechanism.task, _select_rating_steps(steps)
-        ),
-    ):
-        if len(_select_rating_steps(steps)) < len(steps):
+    rating_steps = _select_rating_steps(steps)
+    facts = prepare_public_facts(listed_ratings.public, built_mechanism.task, rating_steps)
+    if not uses_features(built_mechanism, facts):
+        if len(rating_steps) < len(steps):
             print("what is published uses no item features: they are left out", file=sys.stderr)
-        steps = _select_rating_steps(steps)
+        steps = rating_steps
     ratings, prepared = prepare_all_ratings(listed_ratings, built_mechanism.task, steps)
     # Noise without an exact sampler is refused before anything else is loaded.
     check_releasable(built_mechanism, ratings, prepared)

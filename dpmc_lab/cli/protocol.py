@@ -10,7 +10,7 @@ import numpy as np
 
 from dpmc_core import registry
 from dpmc_core.arrays import JsonObject
-from dpmc_core.errors import InvalidSetting, check_number, unknown_name_error
+from dpmc_core.errors import InvalidSetting
 from dpmc_core.model import Task
 from dpmc_core.problem import DEFAULT_SEED, Problem, build_problem
 from dpmc_core.settings import list_settings
@@ -27,6 +27,7 @@ from dpmc_lab.cli.methods import format_guarantee, format_metrics
 from dpmc_lab.cli.options import Data, Epsilon, ReadingOptions, Seed, SettingTexts
 from dpmc_lab.curves import cards
 from dpmc_lab.curves import protocol as protocol_text
+from dpmc_lab.curves.text import format_count
 from dpmc_lab.protocol import Transcript, federated, simulate
 from dpmc_lab.protocol.federated import Federation
 from dpmc_lab.protocol.scenarios import DynamicUsers, Scenario
@@ -119,8 +120,7 @@ def _play_scenario(scenario: str, data: str | None, play_options: PlayOptions) -
         notes.append(protocol_text.describe_picking(problem.train, settings))
     text = [
         f"Scenario {scenario} ({document['title']}) on {_format_size(document)} ratings,"
-        f" {document['rounds']} rounds in {document['phases']}"
-        f" phase{'' if document['phases'] == 1 else 's'}"
+        f" {document['rounds']} rounds in {format_count(document['phases'], 'phase')}"
         f"\ntakes no part: {skipped}",
         format_metrics({f"scenario {scenario}": document["metrics"]} | document["baselines"]),
         _format_traffic(document["communication"]),
@@ -140,9 +140,6 @@ def _play_federation(scenario: str, data: str | None, play_options: PlayOptions)
     flow = build_flow(play_options)
     problem = _build_problem(data or "bookshop-clicks", Task.RANKING, play_options)
     public = problem.train.public
-    if play_options.watch is not None:
-        last = federated.count_profiles(public, flow.mechanism.profiles) - 1
-        check_number("--watch", play_options.watch, at_least=0, at_most=last, integer=True)
     run = federated.start_federated_run(flow, problem, play_options.seed, watch=play_options.watch)
     with Progress() as progress:
         for t in run.play():
@@ -175,10 +172,7 @@ def _build_problem(data: str, task: Task, play_options: PlayOptions) -> Problem:
 def _format_size(document: JsonObject) -> str:
     """Return the name and size of a report's data, ending with the number of ratings."""
     data = document["data"]
-    users = data["users"]
-    items = data["items"]
-    ratings = data["ratings"]
-    return f"{data['name']}: {users:,} users x {items:,} items, {ratings:,}"
+    return f"{data['name']}: {data['users']:,} users x {data['items']:,} items, {data['ratings']:,}"
 
 
 def build_scenario(scenario: str, play_options: PlayOptions) -> Scenario:
@@ -209,8 +203,6 @@ def build_flow(play_options: PlayOptions) -> Federation:
         InvalidSetting: an option is not valid.
     """
     variant = play_options.mechanism or "dpimf-optimal"
-    if variant not in federated.VARIANTS:
-        raise unknown_name_error("--mechanism", variant, federated.VARIANTS)
     flow_settings = [s.name for s in list_settings(Federation)]
     flow_hint = "".join(f", {name}" for name in flow_settings if name != "rounds")
     settings = options.parse_settings(

@@ -174,7 +174,7 @@ def run_sweep(
     presets:
     """
     grid = grid_options.grid()  # reports mistakes before anything is read or started
-    processes = core.resolve_jobs(jobs, "--jobs")
+    processes = core.resolve_jobs(jobs)
     if cluster is None:
         core.warm_up()
     else:

@@ -125,7 +125,6 @@ class RatingInfluence:
     """How far each cell of a matrix moves when one rating changes its sign.
 
     Attributes:
-        mechanism: the output perturbation that was solved twice.
         user, item: index of the rating's row and column, counted from 0.
         changes: array of shape (n_users, n_items), absolute difference of the matrices that get the
             noise.
@@ -137,7 +136,6 @@ class RatingInfluence:
         cells: how many cells move by at least a thousandth of the bound.
     """
 
-    mechanism: Output
     user: int
     item: int
     changes: Floats
@@ -148,19 +146,16 @@ class RatingInfluence:
     cells: int
 
 
-def build_known_instance(epsilon: float = 1.0) -> tuple[Output, Ratings, int]:
+def build_known_instance() -> tuple[Output, Ratings, int]:
     """Build a known counterexample to a published proof.
 
     When this rating changes its sign, the matrix moves by about 51, where the proof of LWHM22,
     Theorem 4, allows 2.
 
-    Args:
-        epsilon: setting of the mechanism.
-
     Returns:
         The mechanism, which is solved to tolerance, the ratings, and the position of the rating.
     """
-    mechanism = Output(epsilon=epsilon, bound=1.0, radius=1.2, tolerance=1e-7, iterations=500)
+    mechanism = Output(epsilon=1.0, bound=1.0, radius=1.2, tolerance=1e-7, iterations=500)
     return mechanism, *generate_one_rating_example()
 
 
@@ -187,7 +182,6 @@ def measure_rating_influence(mechanism: Output, ratings: Ratings, position: int)
     changes: Floats = np.abs(before.private - after.private)
     total = guarantee.releases.matrix.distance(before.private, after.private)
     return RatingInfluence(
-        mechanism=mechanism,
         user=int(ratings.users[position]),
         item=int(ratings.items[position]),
         changes=changes,

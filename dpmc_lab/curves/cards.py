@@ -215,7 +215,7 @@ def tabulate_guarantees(rows: list[GuaranteeRow]) -> Table:
                 format_epsilon(row.per_user),
                 format_delta(_get_claimed_delta(guarantee)),
                 row.state.value,
-                _format_change(guarantee),
+                f"{guarantee.change.label}: {guarantee.change.relation}",
                 format_epsilon(row.per_rating),
                 format_epsilon(certify_ratings(guarantee, TYPICAL_RATINGS).epsilon),
                 format_epsilon(row.per_user_other),
@@ -321,11 +321,6 @@ def format_certified(proved: Certified) -> str:
 def _get_claimed_delta(guarantee: Guarantee) -> float:
     """Return the delta of the claim, which applies to everything certified."""
     return guarantee.claimed.delta if guarantee.claimed else 0.0
-
-
-def _format_change(guarantee: Guarantee) -> str:
-    """Return the change that a guarantee is about: its label and its definition."""
-    return f"{guarantee.change.label}: {guarantee.change.relation}"
 
 
 def describe_protection(guarantee: Guarantee) -> str:

@@ -103,12 +103,10 @@ def compare_lines(
         # -1 where it is clearly worse, else 0.
         signs: list[dict[str, int]] = [{} for _ in plotted.x]
         for comparison in pair_comparisons:
+            rival, orientation = comparison.second, 1
+            if comparison.second is plotted.line:
+                rival, orientation = comparison.first, -1
             if plotted.line in (comparison.first, comparison.second) and comparison.signs:
-                rival, orientation = (
-                    (comparison.second, 1)
-                    if comparison.first is plotted.line
-                    else (comparison.first, -1)
-                )
                 for sign_by_rival, x in zip(signs, plotted.x, strict=True):
                     matches = np.flatnonzero(np.isclose(comparison.x, x, rtol=1e-8, atol=0))
                     if len(matches):
@@ -173,26 +171,23 @@ def subtract_best(
     Returns:
         The lines, and the best mean by epsilon. Differences of shares are in percentage points.
     """
-    candidates: dict[float, list[dict[int, float]]] = {}  # by epsilon: each line's values by seed
+    if not plotted_lines:
+        return [], {}
+    metric = plotted_lines[0].line.metric
+    best: dict[float, tuple[float, dict[int, float]]] = {}  # its mean and its values by seed
     for plotted in plotted_lines:
         for x, row in zip(plotted.x.tolist(), plotted.line.values, strict=True):
-            values = dict(zip(plotted.line.seeds.tolist(), row.tolist(), strict=True))
-            candidates.setdefault(x, []).append(values)
-    sign, factor = 1.0, 1.0
-    if plotted_lines:
-        metric = plotted_lines[0].line.metric
-        sign, factor = metric.sign, 100.0 if metric.is_share else 1.0
-    best = {
-        x: max(rows, key=lambda row: sign * float(np.nanmean([*row.values()])))
-        for x, rows in candidates.items()
-    }
+            mean = float(np.nanmean(row))
+            if x not in best or metric.sign * mean > metric.sign * best[x][0]:
+                best[x] = mean, dict(zip(plotted.line.seeds.tolist(), row.tolist(), strict=True))
+    factor = metric.sign * (100.0 if metric.is_share else 1.0)
     differences = []
     for plotted in plotted_lines:
         seeds = plotted.line.seeds.tolist()
-        best_values = [[best[x].get(seed, np.nan) for seed in seeds] for x in plotted.x.tolist()]
-        values = factor * sign * (plotted.line.values - np.array(best_values))
+        best_values = [[best[x][1].get(seed, np.nan) for seed in seeds] for x in plotted.x.tolist()]
+        values = factor * (plotted.line.values - np.array(best_values))
         differences.append(plotted._replace(line=replace(plotted.line, values=values)))
-    return differences, {x: float(np.nanmean([*row.values()])) for x, row in best.items()}
+    return differences, {x: mean for x, (mean, _) in best.items()}
 
 
 def compare_pair(a: PlottedLine, b: PlottedLine) -> PairComparison:
@@ -232,13 +227,11 @@ def _compute_differences(a: PlottedLine, b: PlottedLine, x: Floats) -> tuple[Flo
         increasing order, in which every line has its seeds; and the number of these seeds.
     """
     by_line = []
-    common = set(a.line.seeds[find_complete_seeds(a.line.values)].tolist())
-    common &= set(b.line.seeds[find_complete_seeds(b.line.values)].tolist())
+    first, second = (line.seeds[find_complete_seeds(line.values)] for line in (a.line, b.line))
+    common = np.intersect1d(first, second)
     for plotted in (a, b):
-        seed_values = plotted.line.values[:, np.isin(plotted.line.seeds, sorted(common))]
+        seed_values = plotted.line.values[:, np.isin(plotted.line.seeds, common)]
         log_x, log_line_x = np.log(x), np.log(plotted.x)  # lines are linear in log epsilon
         interpolated = [np.interp(log_x, log_line_x, column) for column in seed_values.T]
-        by_line.append(
-            np.stack(interpolated, axis=1) if common and len(x) else np.empty((len(x), 0))
-        )
+        by_line.append(np.reshape(interpolated, (len(common), len(x))).T)
     return a.line.metric.sign * (by_line[0] - by_line[1]), len(common)

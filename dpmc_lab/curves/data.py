@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from dpmc_core.arrays import Floats, Ints
 from dpmc_core.data.synthetic import SAMPLES
@@ -41,31 +42,7 @@ def format_user_name(ratings: Ratings, user: int) -> str:
 # --- a part of a data set ---------------------------------------------------------------------
 
 
-def locate_ratings(ratings: Ratings, users: Ints, items: Ints) -> tuple[Ints, Ints, Ints]:
-    """Locate ratings in the block of some users and some items.
-
-    Args:
-        ratings: the ratings.
-        users: indices of the block's rows.
-        items: indices of the block's columns.
-
-    Returns:
-        Row and column in the block, and index among all ratings, of each rating in the block.
-    """
-    column_of = np.full(ratings.public.items, -1)
-    column_of[items] = np.arange(len(items))
-    rating_index = np.concatenate(
-        [np.arange(ratings.indptr[u], ratings.indptr[u + 1]) for u in users]
-    )
-    rows = np.repeat(np.arange(len(users)), np.diff(ratings.indptr)[users])
-    block_columns = column_of[ratings.items[rating_index]]
-    is_inside = block_columns >= 0
-    return rows[is_inside], block_columns[is_inside], rating_index[is_inside]
-
-
-def extract_block(
-    values: NDArray[Any], ratings: Ratings, users: Ints, items: Ints
-) -> Floats | None:
+def extract_block(values: Any, ratings: Ratings, users: Ints, items: Ints) -> Floats | None:
     """Return the block of some users and items from a matrix, or from one value per rating.
 
     A value that a sparse matrix does not store is not reported, so it is NaN.
@@ -80,22 +57,22 @@ def extract_block(
         Array of shape (len(users), len(items)), NaN where there is no value; None for values of any
         other shape.
     """
-    if values.shape == ratings.shape:
-        selection = values[users][:, items]
-        if not hasattr(selection, "tocoo"):
-            return np.asarray(selection, dtype=float)
-        entries = selection.tocoo()
-        rows = entries.row
-        block_columns = entries.col
-        block_values = entries.data
-    elif values.shape == ratings.values.shape:
-        rows, block_columns, rating_index = locate_ratings(ratings, users, items)
-        block_values = values[rating_index]
-    else:
+    if values.shape == ratings.values.shape:
+        values = arrange_by_rating(values, ratings)
+    if values.shape != ratings.shape:
         return None
-    filled = np.full((len(users), len(items)), np.nan)
-    filled[rows, block_columns] = block_values
+    selection = values[users][:, items]
+    if not hasattr(selection, "tocoo"):
+        return np.asarray(selection, dtype=float)
+    entries = selection.tocoo()
+    filled = np.full(selection.shape, np.nan)
+    filled[entries.row, entries.col] = entries.data
     return filled
+
+
+def arrange_by_rating(values: NDArray[Any], ratings: Ratings) -> csr_array:
+    """Return one value per rating as a sparse matrix of users x items."""
+    return csr_array((values, ratings.items, ratings.indptr), shape=ratings.shape)
 
 
 def rank_by_count(n_ratings: Ints, n_largest: int) -> Ints:

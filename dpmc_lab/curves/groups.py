@@ -15,7 +15,6 @@ from dpmc_core.privacy import (
     USER_EMPTIED,
     USER_REPLACED,
     Guarantee,
-    Publishes,
     Trust,
 )
 from dpmc_core.problem import prepare_public_facts
@@ -134,7 +133,7 @@ def group_mechanisms(
             id=id,
             name=cls.name,
             predicts=TASK_LABELS[cls.task],
-            publishes=format_publication(guarantee.publishes),
+            publishes=guarantee.publishes.value.split(";")[0].split(",")[0],
             state=cards.determine_claim_state(guarantee, refuted=refuted(id)),
             recommended=recommended,
         )
@@ -165,13 +164,8 @@ def describe_claim_states(groups: Iterable[MechanismGroup], epsilon: float) -> s
     states = [choice.state for group in groups for choice in group.choices]
     counts = [(states.count(state), state.word) for state in ClaimState]
     phrases = [f"{count} {'is' if count == 1 else 'are'} {word}" for count, word in counts if count]
-    joined_phrases = ", ".join([*phrases[:-2], " and ".join(phrases[-2:])])
-    return f"Of {text.format_count(len(states), 'claim')} at epsilon {epsilon:g}, {joined_phrases}"
-
-
-def format_publication(publishes: Publishes) -> str:
-    """Return what leaves the trusted side, in a few words: the label up to its first comma."""
-    return publishes.value.split(";")[0].split(",")[0]
+    count = text.format_count(len(states), "claim")
+    return f"Of {count} at epsilon {epsilon:g}, {text.join_phrases(phrases)}"
 
 
 def format_group_promise(guarantee: Guarantee) -> str:

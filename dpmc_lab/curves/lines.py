@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from scipy.special import stdtrit
@@ -257,34 +257,26 @@ def format_baseline_name(id: str) -> str:
 
 
 class CurveRows(NamedTuple):
-    """Stored values of a curve, by metric and then by epsilon (None without one) and seed."""
+    """Stored values of a curve, by the metric's name, epsilon (None without one) and seed."""
 
     info: CurveInfo
-    points: Mapping[str, Mapping[tuple[float | None, int], float]]
+    points: Mapping[tuple[str, float | None, int], float]
     claims: Mapping[float | None, Claim]
 
-    def merge(self, other: CurveRows | None) -> CurveRows:
+    def merge(self, other: CurveRows) -> CurveRows:
         """Return these rows, completed by rows of the same curve from another store."""
-        if other is None:
-            return self
-        points = {
-            name: {**other.points.get(name, {}), **values} for name, values in self.points.items()
-        }
-        return CurveRows(self.info, points, {**other.claims, **self.claims})
+        return CurveRows(
+            self.info, {**other.points, **self.points}, {**other.claims, **self.claims}
+        )
 
-    def select_seeds(self, seeds: Collection[int] | None) -> CurveRows:
-        """Return only the values of these seeds; all if None."""
-        if seeds is None:
-            return self
-        selected = {
-            name: {
-                epsilon_and_seed: value
-                for epsilon_and_seed, value in values.items()
-                if epsilon_and_seed[1] in seeds
-            }
-            for name, values in self.points.items()
-        }
+    def select_seeds(self, seeds: Collection[int]) -> CurveRows:
+        """Return only the values of these seeds."""
+        selected = {key: value for key, value in self.points.items() if key[2] in seeds}
         return self._replace(points=selected)
+
+    def select_metric(self, metric: Metric) -> dict[tuple[float | None, int], float]:
+        """Return the values of a metric, by epsilon and seed."""
+        return {key[1:]: value for key, value in self.points.items() if key[0] == metric.name}
 
 
 def load_curve_rows(
@@ -315,17 +307,14 @@ def load_curve_rows(
     for info in list_curves(store, keys=keys, count=False):
         if info.mechanism not in mechanism_ids:
             continue
+        max_seeds = MAX_SEEDS if seeds is None else seeds
         values = {
-            metric.name: {
-                epsilon_and_seed: value
-                for epsilon_and_seed, value in load_points(
-                    store, info.id, metric.name, MAX_SEEDS if seeds is None else seeds
-                ).items()
-                if epsilon_and_seed[0] is None
-                or epsilons is None
-                or epsilon_and_seed[0] in epsilons
-            }
+            (metric.name, epsilon, seed): value
             for metric in metrics
+            for (epsilon, seed), value in load_points(
+                store, info.id, metric.name, max_seeds
+            ).items()
+            if epsilon is None or epsilons is None or epsilon in epsilons
         }
         noisy = registry.adds_noise(registry.get_mechanism(info.mechanism))
         rows_by_key[info.key] = CurveRows(
@@ -352,10 +341,10 @@ def build_curve_chart(
         shipped_rows: rows that came with the program; each fills in what `stored_rows` lacks.
     """
     shipped_rows = shipped_rows or {}
-    curve_rows = [
-        stored_rows[key].merge(shipped_rows.get(key)) if key in stored_rows else shipped_rows[key]
-        for key in {**stored_rows, **shipped_rows}
-    ]
+    joint_rows = {**stored_rows, **shipped_rows}
+    for key in stored_rows.keys() & shipped_rows.keys():
+        joint_rows[key] = stored_rows[key].merge(shipped_rows[key])
+    curve_rows = list(joint_rows.values())
     # Curves with item features come first: of two references only the first is drawn.
     curve_rows.sort(key=has_item_features, reverse=True)
     metric = metric.in_units_of(curve_rows[0].info.public) if curve_rows else metric
@@ -407,22 +396,6 @@ def build_curve_chart(
     )
 
 
-def load_curve_chart(
-    store: Store, mechanisms: Sequence[str], metric: Metric, **filters: Collection[Any] | None
-) -> CurveChart:
-    """Load the chart of some mechanisms, as far as a store has their curves.
-
-    Args:
-        store: the result store.
-        mechanisms: ids of the mechanisms.
-        metric: the metric to plot.
-        **filters: `keys`, `epsilons` and `seeds` of `load_curve_rows`.
-    """
-    return build_curve_chart(
-        load_curve_rows(store, mechanisms, [metric], **filters), mechanisms, metric
-    )
-
-
 def list_plotted_metrics(task: Task) -> tuple[Metric, ...]:
     """Return the metrics that are plotted for a task, the headline metric first."""
     return RANKING_METRICS if task is Task.RANKING else (choose_headline_metric(task),)
@@ -443,18 +416,13 @@ def load_shipped_rows(data: str, mechanism: str) -> dict[str, CurveRows]:
 
 
 def load_shipped_charts(
-    data: str,
-    mechanism: str,
-    seeds: Collection[int] | None = None,
-    *,
-    with_item_features: bool = False,
+    data: str, mechanism: str, *, with_item_features: bool = False
 ) -> tuple[CurveChart, ...] | None:
     """Load the curve of a mechanism that came with the program, in each metric.
 
     Args:
         data: id of the sample data set.
         mechanism: id of the mechanism.
-        seeds: the only seeds to keep, where given.
         with_item_features: whether to load the curve with public item features; the curve without
             them follows as the last line.
 
@@ -470,18 +438,15 @@ def load_shipped_charts(
     def build_charts(uses_features: bool) -> tuple[CurveChart, ...]:
         """Return the charts of the rows with, or without, public item features, one per metric."""
         selected_rows = {
-            key: entry.select_seeds(seeds)
-            for key, entry in rows.items()
-            if has_item_features(entry) == uses_features
+            key: entry for key, entry in rows.items() if has_item_features(entry) == uses_features
         }
         return tuple(build_curve_chart(selected_rows, [mechanism], metric) for metric in metrics)
 
     charts = plain_charts = build_charts(False)
     if with_item_features:
-        pairs = zip(build_charts(True), plain_charts, strict=True)
         charts = tuple(
             entry._replace(lines=entry.lines and (*entry.lines, *plain_chart.lines[:1]))
-            for entry, plain_chart in pairs
+            for entry, plain_chart in zip(build_charts(True), plain_charts, strict=True)
         )
     return charts if charts[0].lines else None
 
@@ -493,14 +458,11 @@ def has_item_features(curve: CurveRows | Line) -> bool:
 
 def _build_line(rows: CurveRows, metric: Metric) -> Line | None:
     """Return the line of a curve by epsilon; None without values at an epsilon."""
-    measured = {
-        epsilon_and_seed: value
-        for epsilon_and_seed, value in rows.points[metric.name].items()
-        if epsilon_and_seed[0] is not None
-    }
-    if not measured:
+    measured = rows.select_metric(metric)
+    epsilons = sorted({epsilon for epsilon, _ in measured if epsilon is not None})
+    if not epsilons:
         return None
-    epsilons, seeds = (sorted(set(column)) for column in zip(*measured, strict=True))
+    seeds = sorted({seed for epsilon, seed in measured if epsilon is not None})
     claims = [rows.claims[epsilon] for epsilon in epsilons]
     first_claim = claims[0]
     certified = {
@@ -527,17 +489,16 @@ def _build_line(rows: CurveRows, metric: Metric) -> Line | None:
 
 def _build_flat_line(rows: CurveRows, metric: Metric) -> FlatLine | None:
     """Return the flat line of a method without epsilon; None without such values."""
-    measured = rows.points[metric.name]
     info = rows.info
-    values = [
-        measured[epsilon_and_seed]
-        for epsilon_and_seed in sorted(p for p in measured if p[0] is None)
-    ]
-    return (
-        FlatLine(info.key, info.mechanism, format_curve_label(info), np.array(values))
-        if values
-        else None
-    )
+    value_by_seed = {
+        seed: value
+        for (epsilon, seed), value in rows.select_metric(metric).items()
+        if epsilon is None
+    }
+    if not value_by_seed:
+        return None
+    values = np.array([value_by_seed[seed] for seed in sorted(value_by_seed)])
+    return FlatLine(info.key, info.mechanism, format_curve_label(info), values)
 
 
 def format_curve_label(info: CurveInfo) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from dpmc_core import registry
 from dpmc_core.experiment import serialise_settings
 from dpmc_lab.curves import cards
@@ -44,37 +42,21 @@ def describe_counterexample(bound: MeasuredBound) -> str:
     )
 
 
-class MeasuredPoint(NamedTuple):
-    """A lower bound that was measured at one setting of epsilon.
-
-    Attributes:
-        epsilon: the setting.
-        measured: the bound.
-        unit: the unit of the bound, in words.
-        label: how it was measured, in words.
-    """
-
-    epsilon: float
-    measured: float
-    unit: str
-    label: str
+def describe_measured_bound(bound: MeasuredBound) -> str:
+    """Return a bound as text, with the setting of epsilon that it was measured at."""
+    return f"measured at epsilon {bound.epsilon:g}: {format_measured_bound(bound)}"
 
 
-def find_measured_point(line: Line) -> MeasuredPoint | None:
+def find_line_bound(line: Line) -> MeasuredBound | None:
     """Return the shipped bound of a curve; None where nothing was measured at its settings."""
     bound = find_default_measured_bound(line.mechanism)
     if bound is None or line.interval_at(bound.epsilon) is None:
         return None
     default_settings = serialise_settings(registry.create(line.mechanism, epsilon=bound.epsilon))
-    if any(default_settings.get(name) != value for name, value in line.info.settings.items()):
-        return None
-    return build_measured_point(bound)
-
-
-def build_measured_point(bound: MeasuredBound) -> MeasuredPoint:
-    """Return the point of a measured bound."""
-    label = f"measured at epsilon {bound.epsilon:g}: {format_measured_bound(bound)}"
-    return MeasuredPoint(bound.epsilon, bound.measured, bound.change.label, label)
+    has_defaults = all(
+        default_settings.get(name) == value for name, value in line.info.settings.items()
+    )
+    return bound if has_defaults else None
 
 
 def find_default_measured_bound(id: str) -> MeasuredBound | None:

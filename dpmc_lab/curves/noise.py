@@ -32,11 +32,11 @@ from dpmc_core.privacy import (
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab.curves.cards import format_limit_percent
 from dpmc_lab.curves.data import (
+    arrange_by_rating,
     count_ratings,
     extract_block,
     format_item_title,
     format_user_name,
-    locate_ratings,
     rank_by_count,
 )
 from dpmc_lab.curves.lines import format_short_number
@@ -76,12 +76,8 @@ def describe_noise(release: Release) -> str:
     return f"Noise on the {release.query}{times}."
 
 
-def name_binary_values(task: Task) -> tuple[str, str] | None:
-    """Return names for a task's two values, 0 and 1 or -1 and +1; None where it has more values."""
-    return _BINARY_NAMES.get(task)
-
-
-_BINARY_NAMES = {Task.BINARY: ("dislike", "like"), Task.RANKING: ("not clicked", "clicked")}
+# Names for the two values, 0 and 1 or -1 and +1, of the tasks that have two.
+BINARY_NAMES = {Task.BINARY: ("dislike", "like"), Task.RANKING: ("not clicked", "clicked")}
 
 
 class Density(NamedTuple):
@@ -91,8 +87,7 @@ class Density(NamedTuple):
         query: of the release.
         scale: noise scale, in the unit of the release.
         x: array of shape (n_points,), grid of noise values.
-        density: array of shape (n_points,), exact density on the grid; None where it has no closed
-            form.
+        density: array of shape (n_points,), exact density on the grid.
         bar_centers: array of shape (n_bars,), centres of the histogram's bars.
         bar_heights: array of shape (n_bars,), histogram as a density.
         median_size: half of the noise is at most this large in absolute value.
@@ -101,7 +96,7 @@ class Density(NamedTuple):
     query: str
     scale: float
     x: Floats
-    density: Floats | None
+    density: Floats
     bar_centers: Floats
     bar_heights: Floats
     median_size: float
@@ -139,32 +134,17 @@ def compute_density(
         query=release.query,
         scale=release.scale,
         x=x,
-        density=_compute_exact_density(noise, x),
+        density=noise.density(x),
         bar_centers=(edges[:-1] + edges[1:]) / 2,
         bar_heights=bar_counts / (len(sample) * (edges[1] - edges[0])),
-        median_size=_compute_median_noise(noise, np.abs(sample)),
+        median_size=_compute_median_noise(noise),
     )
 
 
-def _compute_exact_density(noise: Additive, x: Floats) -> Floats | None:
-    """Return the density of the noise at `x`; None where there is no formula for it."""
-    try:
-        return noise.density(x)
-    except NotImplementedError:
-        return None
-
-
-def _compute_median_noise(noise: Additive, size: Floats) -> float:
-    """Return the median absolute value of noise, by its density or else by draws.
-
-    Args:
-        noise: the release with the noise.
-        size: absolute values of the draws.
-    """
+def _compute_median_noise(noise: Additive) -> float:
+    """Return the median absolute value of noise, by its density."""
     x = np.linspace(0, 8 * noise.scale, 2001)
-    exact = _compute_exact_density(noise, x)
-    if exact is None:
-        return float(np.median(size))
+    exact = noise.density(x)
     # The trapezoidal rule gives the chance of an absolute value up to each x: twice one half.
     cumulative = np.concatenate([[0.0], np.cumsum((exact[1:] + exact[:-1]) * np.diff(x))])
     return float(np.interp(0.5, cumulative, x))
@@ -297,7 +277,7 @@ def list_symbols(release: RandomizedResponse | SymbolChannel, public: PublicFact
     if isinstance(release, SymbolChannel):
         values = (public.middle + public.half_width * level for level in release.levels)
         return "no rating", *(f"{value:.3g}" for value in values)
-    return _BINARY_NAMES[Task.BINARY if public.low < 0 else Task.RANKING]
+    return BINARY_NAMES[Task.BINARY if public.low < 0 else Task.RANKING]
 
 
 class ChannelChances(NamedTuple):
@@ -429,13 +409,14 @@ def select_block(ratings: Ratings, users: int = 24, items: int = 36) -> Ratings:
     by_user, by_item = count_ratings(ratings)
     chosen_users = rank_by_count(by_user, users)
     chosen_items = rank_by_count(by_item, items)
-    row, column, rating_index = locate_ratings(ratings, chosen_users, chosen_items)
-    order = np.lexsort((column, row))
+    index = arrange_by_rating(np.arange(len(ratings)), ratings)
+    block = index[chosen_users][:, chosen_items].tocoo()
+    order = np.lexsort((block.col, block.row))
     return dataclasses.replace(
         ratings,
-        users=row[order].astype(np.int32),
-        items=column[order].astype(np.int32),
-        values=ratings.values[rating_index[order]],
+        users=block.row[order].astype(np.int32),
+        items=block.col[order].astype(np.int32),
+        values=ratings.values[block.data[order]],
         times=None,
         public=dataclasses.replace(
             ratings.public, users=len(chosen_users), items=len(chosen_items)
@@ -505,7 +486,7 @@ def _extract_answer_block(values: NDArray[Any], ratings: Ratings) -> Floats | No
 def find_value_names(view: BeforeAfter, task: Task) -> tuple[str, str] | None:
     """Return the names of a block's two values; None where it has other values before or after."""
     observed = np.concatenate([v[~np.isnan(v)] for v in (view.before, view.after)])
-    return name_binary_values(task) if np.isin(observed, (0, 1)).all() else None
+    return BINARY_NAMES.get(task) if np.isin(observed, (0, 1)).all() else None
 
 
 def tabulate_first_value(views: Mapping[float, BeforeAfter], task: Task) -> Table:
@@ -515,7 +496,7 @@ def tabulate_first_value(views: Mapping[float, BeforeAfter], task: Task) -> Tabl
     """
     column, rows = _find_first_column(next(iter(views.values()))), []
     for epsilon, view in views.items():
-        names = dict(enumerate(name_binary_values(task) or ())) if view.rows == "users" else {}
+        names = dict(enumerate(BINARY_NAMES.get(task) or ())) if view.rows == "users" else {}
         texts = []
         for value in (float(block[0, column]) for block in (view.before, view.after)):
             number = "not reported" if np.isnan(value) else format_short_number(value, 3)

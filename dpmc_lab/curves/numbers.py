@@ -560,10 +560,11 @@ def find_clear_epsilon(chart: CurveChart, line: Line) -> float | None:
         The epsilon; inf if there is none; None if it is not known, without a baseline or with too
         few seeds.
     """
-    points = [
-        (e, line.interval_at(e), find_gain_ends(chart, line, e)[0]) for e in line.epsilon.tolist()
+    comparable = [
+        (e, current, baseline)
+        for e, current in zip(line.epsilon.tolist(), line.intervals, strict=True)
+        if (baseline := find_gain_ends(chart, line, e)[0])
     ]
-    comparable = [(e, current, baseline) for e, current, baseline in points if current and baseline]
     if not comparable or any(
         min(current.seeds, baseline.seeds) < MIN_SEEDS for _, current, baseline in comparable
     ):

@@ -6,21 +6,18 @@ those of the samples ship with their curves.
 
 from __future__ import annotations
 
-import base64
-import dataclasses
 import json
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmc_core import experiment, registry
-from dpmc_core.arrays import Floats, Ints, Rng
+from dpmc_core.arrays import Floats, Ints
 from dpmc_core.data.datasets import Dataset
 from dpmc_core.errors import DpmcError, capitalise
-from dpmc_core.model import Mechanism, Model, Task
+from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import (
     Guarantee,
     ModifiedLaplace,
@@ -29,7 +26,7 @@ from dpmc_core.privacy import (
     SymbolChannel,
     Trust,
 )
-from dpmc_core.problem import build_problem, prepare_all_ratings, prepare_public_facts
+from dpmc_core.problem import prepare_public_facts
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab import shipped
 from dpmc_lab.curves.data import (
@@ -38,10 +35,9 @@ from dpmc_lab.curves.data import (
     format_item_title,
     format_user_name,
 )
-from dpmc_lab.curves.lines import LEVEL, compute_interval
 from dpmc_lab.curves.noise import find_main_release
 from dpmc_lab.store import Store, list_curves, load_top_lists
-from dpmc_lab.sweep import LISTS_SEED, toplists
+from dpmc_lab.sweep import toplists
 
 YOU = "you"  # the visitor's name in lists of people
 QUANTILES = (0.5, 0.25, 0.75, 0.1, 0.9)  # of the number of ratings: the first person has the median
@@ -53,7 +49,7 @@ _N_RATED, _N_MISSING = 6, 2  # displayed cells of a person, with and without a r
 class Person:
     """One user of a data set.
 
-    The names of the fields are those in the files that `write_people` writes.
+    The names of the fields are those in the files that sample_data/compute.py writes.
 
     Attributes:
         name: name in the source, or row number.
@@ -197,35 +193,6 @@ def load_people_from_store(
     return select_people(train, plain, listed_items), lists_by_curve
 
 
-def write_people(
-    people: People,
-    lists_by_curve: Mapping[str, Mapping[float, TopLists]],
-    visitor_lists: Mapping[str, VisitorLists],
-    stream: IO[str],
-) -> None:
-    """Write the JSON file of people and lists that ships with a sample's curves for a task.
-
-    Args:
-        people: the users that are shown, with their lists without privacy.
-        lists_by_curve: the recommendation lists of these users, by the key of the curve and by
-            epsilon.
-        visitor_lists: what a visitor's own lists are computed from, by the key of the curve; empty
-            if visitors get none.
-        stream: where to write.
-    """
-    document = {
-        "people": [dataclasses.asdict(person) for person in people.people],
-        "titles": people.titles,
-        "popular": people.popular,
-        "curves": {
-            key: {f"{e:g}": dataclasses.astuple(lists) for e, lists in by_epsilon.items()}
-            for key, by_epsilon in lists_by_curve.items()
-        },
-    } | ({"yours": visitor_lists} if visitor_lists else {})
-    json.dump(document, stream, separators=(",", ":"))
-    stream.write("\n")
-
-
 def load_people(data: str, task: Task, key: str) -> PeopleWithLists | None:
     """Load the people that ship with a sample, and their lists on a curve by epsilon.
 
@@ -256,7 +223,7 @@ def load_people(data: str, task: Task, key: str) -> PeopleWithLists | None:
 
 
 def _read_people_file(data: str, task: Task, key: str) -> Any:
-    """Return the JSON document that `write_people` wrote for a curve; None where there is none.
+    """Return the JSON document with the lists of a curve; None where there is none.
 
     Curves with and without item features have a file each.
 
@@ -422,18 +389,13 @@ def count_outcomes(guarantee: Guarantee, value: float, public: PublicFacts) -> l
 
 # --- a visitor ---------------------------------------------------------------------------------
 #
-# A visitor is a user whose ratings no run has used. Before any answer the visitor's scores are
-# those of the mean user. Answers move them along the directions in which users differ, by ridge
-# regression whose prior is how far users differ. Which titles a visitor is asked about depends on
-# public facts alone.
+# A visitor is a user whose ratings no run has used. Which titles a visitor is asked about depends
+# on public facts alone. A script in the browser makes the lists from what sample_data/visitors.py
+# has computed.
 
-_N_PROMPTS = 6
-_N_WELL_KNOWN, _N_LISTED = 60, 300  # most rated items that prompts, and lists, are chosen from
-_N_FOLDS = 3  # groups of users; each judges lists of runs without its ratings
-_MIN_OTHER_RATINGS = 10  # ratings of a judge besides those of the six prompts
-_MIN_JUDGES = 30
-_N_REPORTS = 3  # times that each judge's answers are randomised
-_MIN_VARIANCE = 0.05  # variance of a sign about its score
+N_PROMPTS = 6
+_N_WELL_KNOWN = 60  # most rated items that prompts are chosen from
+MIN_JUDGES = 30  # with fewer people outside a run, lists are not judged
 
 
 class Prompt(NamedTuple):
@@ -473,7 +435,7 @@ def describe_people(people: People, data: Dataset, mechanism: Mechanism) -> Peop
         mechanism: the method whose lists are displayed.
     """
     ratings = data.ratings
-    names, categories = _load_categories(data)
+    names, categories = load_item_categories(data)
     descriptions = []
     for person in people.people:
         user_ids = ratings.user_ids
@@ -492,7 +454,7 @@ def describe_people(people: People, data: Dataset, mechanism: Mechanism) -> Peop
     return PeopleDescription(tuple(descriptions), choose_prompts(mechanism, data))
 
 
-def _load_categories(data: Dataset) -> tuple[Sequence[str], Floats]:
+def load_item_categories(data: Dataset) -> tuple[Sequence[str], Floats]:
     """Return the names of item categories, and which item is in which; empty if none are known.
 
     The second part is an array of shape (n_items, n_categories).
@@ -517,7 +479,7 @@ def choose_prompts(mechanism: Mechanism, data: Dataset) -> tuple[Prompt, ...]:
     )
     if not signs or guarantee.trust is not Trust.LOCAL or mechanism.id == mechanism.baseline:
         return ()
-    names, categories = _load_categories(data)
+    names, categories = load_item_categories(data)
     counts = count_ratings(data.ratings)[1]
     best = np.argsort(-counts, kind="stable")[:_N_WELL_KNOWN]
     return tuple(
@@ -527,11 +489,11 @@ def choose_prompts(mechanism: Mechanism, data: Dataset) -> tuple[Prompt, ...]:
             f"such as {format_item_title(data.ratings, int(item))}",
             int(counts[item]),
         )
-        for item in _choose_dissimilar_items(best, categories)
+        for item in choose_dissimilar_items(best, categories)
     )
 
 
-def _choose_dissimilar_items(items: Ints, categories: Floats) -> Ints:
+def choose_dissimilar_items(items: Ints, categories: Floats) -> Ints:
     """Choose six items: the first, then always the one that is least similar to those chosen.
 
     Args:
@@ -542,70 +504,15 @@ def _choose_dissimilar_items(items: Ints, categories: Floats) -> Ints:
         Empty where fewer than six items have categories.
     """
     items = items[categories[items].any(axis=1)]
-    if len(items) < _N_PROMPTS:
+    if len(items) < N_PROMPTS:
         return items[:0]
     similarity = categories[items] @ categories[items].T
     chosen = [0]
-    while len(chosen) < _N_PROMPTS:
+    while len(chosen) < N_PROMPTS:
         nearest = similarity[:, chosen].max(axis=1)
         nearest[chosen] = np.inf
         chosen.append(int(np.argmin(nearest)))
     return items[chosen]
-
-
-class VisitorModel(NamedTuple):
-    """What a run predicts for a user who was not in it.
-
-    The scores of users are modelled as a Gaussian whose mean and covariance are those of the run's
-    users. A visitor's scores are its conditional mean given the visitor's answers.
-
-    Attributes:
-        base: array of shape (n_items,), scores before any answer.
-        projections: array of shape (n_items, rank), change of the scores per standard deviation in
-            each direction in which users differ.
-        residual_variance: variance of a sign about its score.
-    """
-
-    base: Floats
-    projections: Floats
-    residual_variance: float
-
-    @classmethod
-    def from_model(cls, model: Model, train: Ratings) -> VisitorModel:
-        """Build the model of a new user from the factors of a run.
-
-        Args:
-            model: the run's model.
-            train: its training ratings, as signs.
-
-        Raises:
-            DpmcError: the model has no factors.
-        """
-        if model.factors is None:
-            raise DpmcError("answers fold into item factors, which this method does not have")
-        user_factors = model.factors.left[np.unique(train.users)]
-        item_factors = model.factors.right
-        mean = user_factors.mean(axis=0)
-        _, sizes, directions = np.linalg.svd(user_factors - mean, full_matrices=False)
-        projections = item_factors @ (directions.T * (sizes / math.sqrt(len(user_factors))))
-        explained = float(np.mean(model.predict(train.users, train.items) ** 2))
-        return cls(item_factors @ mean, projections, max(1 - explained, _MIN_VARIANCE))
-
-    def score_items(self, items: Ints, prompt_items: Ints, values: Floats, noise: float) -> Floats:
-        """Score items, given answers about the six prompts.
-
-        Args:
-            items: indices of the items to score.
-            prompt_items: indices of the six prompts.
-            values: array of shape (6,), unbiased reports of the signs.
-            noise: variance of the noise in `values`.
-        """
-        prompt_projections = self.projections[prompt_items]
-        gram = prompt_projections @ prompt_projections.T + (
-            self.residual_variance + noise
-        ) * np.eye(len(prompt_items))
-        weights = np.linalg.solve(gram, values - self.base[prompt_items])
-        return self.base[items] + self.projections[items] @ (prompt_projections.T @ weights)
 
 
 class ListQuality(NamedTuple):
@@ -639,7 +546,7 @@ class ListQuality(NamedTuple):
     @property
     def summary(self) -> str:
         """Return how many judges liked such lists, or that there were too few."""
-        if self.n_people < _MIN_JUDGES:
+        if self.n_people < MIN_JUDGES:
             return "too few people rated enough to judge."
         return (
             f"{self.n_people} people outside the run, six answers each, like"
@@ -672,89 +579,6 @@ class VisitorLists(NamedTuple):
     judged: Sequence[ListQuality]
 
 
-def build_visitor_lists(
-    mechanisms: Sequence[Mechanism], data: Dataset, report_progress: Callable[[int, int, str], None]
-) -> VisitorLists:
-    """Build what a visitor's lists are computed from, and measure how good such lists are.
-
-    The runs have the first seed of the curve. Users stand in for visitors: each third of them
-    judges the lists of runs without its ratings. Fold 0 holds out nobody; its runs give the scores
-    that visitors get.
-
-    Args:
-        mechanisms: the method at every epsilon of the slider.
-        data: the data set.
-        report_progress: called with the number of runs done, their total and a label.
-
-    Raises:
-        DpmcError: a method has no item factors.
-    """
-    task = mechanisms[0].task
-    counts = count_ratings(data.ratings)[1]
-    methods = [*mechanisms, registry.create(registry.NONPRIVATE_REFERENCES[task])]
-    problem = build_problem(data, task, seed=LISTS_SEED)
-    prepared = prepare_all_ratings(data.ratings, task)[0]
-    listed = np.argsort(-counts, kind="stable")[:_N_LISTED]
-    prompt_items = np.array([prompt.item for prompt in choose_prompts(mechanisms[0], data)])
-    users = np.arange(problem.train.public.users)
-    score_tables: list[Floats] = []
-    residual_variances: list[float] = []
-    liked: list[list[Floats]] = [[] for _ in methods]  # by method: the three shares of each judge
-    for fold in range(_N_FOLDS + 1):
-        held_out_users = users[users % _N_FOLDS == fold - 1]
-        train = problem.train.select(~np.isin(problem.train.users, held_out_users))
-        judges = [
-            _Judge.from_ratings(prepared, user, listed, _load_categories(data)[1])
-            for user in held_out_users.tolist()
-        ]
-        for k, method in enumerate(methods):
-            report_progress(
-                fold * len(methods) + k, (_N_FOLDS + 1) * len(methods), "lists from six answers"
-            )
-            reduced_problem = dataclasses.replace(problem, train=train)
-            run = experiment.run(method, reduced_problem, LISTS_SEED, with_baselines=False)
-            visitor = VisitorModel.from_model(run.model, train)
-            rng = np.random.default_rng(fold)
-            if fold == 0:
-                products = visitor.projections @ visitor.projections[prompt_items].T
-                score_tables.append(np.column_stack([visitor.base, products])[listed])
-                residual_variances.append(visitor.residual_variance)
-            flips = FlipChances.from_guarantee(run.guarantee)
-            liked[k] += [
-                judge.judge_lists(visitor, counts, flips, rng) for judge in judges if judge
-            ]
-    unit = float(np.abs(score_tables).max()) / (2**15 - 1)
-    return VisitorLists(
-        tuple(format_item_title(prepared, item) for item in listed.tolist()),
-        tuple(listed.tolist().index(item) for item in prompt_items.tolist()),
-        base64.b64encode(np.rint(np.array(score_tables) / unit).astype("<i2").tobytes()).decode(
-            "ascii"
-        ),
-        unit,
-        tuple(residual_variances),
-        tuple(
-            summarise_list_quality(np.reshape(shares, (-1, 3)), len(methods)) for shares in liked
-        ),
-    )
-
-
-def summarise_list_quality(liked: Floats, n_epsilons: int) -> ListQuality:
-    """Summarise how judges liked their lists.
-
-    Args:
-        liked: array of shape (n_people, 3), the three shares of `ListQuality`.
-        n_epsilons: number of comparisons that the interval has to hold for at once.
-    """
-    if len(liked) < _MIN_JUDGES:
-        return ListQuality(len(liked), personal=0.0, common=0.0, most_rated=0.0, lead=-1.0)
-    level = 1 - (1 - LEVEL) / n_epsilons
-    leads = [compute_interval(liked[:, 0] - rival, level) for rival in liked[:, 1:].T]
-    personal, common, most_rated = liked.mean(axis=0).tolist()
-    return ListQuality(
-        len(liked), personal, common, most_rated, min(lead.mean - lead.half_width for lead in leads)
-    )
-
-
 class FlipChances(NamedTuple):
     """The chances that a dislike or a like is reported as the other; zero without privacy.
 
@@ -781,78 +605,3 @@ class FlipChances(NamedTuple):
         (_, no), (yes, _) = release.channel  # rows are dislike and like, and so are columns
         debias_factor = 1 - no - yes
         return cls(no, yes, debias_factor, 2 * (no * (1 - no) + yes * (1 - yes)) / debias_factor**2)
-
-
-class _Judge(NamedTuple):
-    """A user who answers prompts about six rated items and judges lists of the other rated ones.
-
-    Attributes:
-        prompt_items: array of shape (6,), indices of the six items.
-        signs: array of shape (6,), their ratings, -1 or 1.
-        other_items: array of shape (n_other,), indices of the other rated items.
-        other_signs: array of shape (n_other,), their ratings, -1 or 1.
-    """
-
-    prompt_items: Ints
-    signs: Floats
-    other_items: Ints
-    other_signs: Floats
-
-    @classmethod
-    def from_ratings(
-        cls, ratings: Ratings, user: int, listed: Ints, categories: Floats
-    ) -> _Judge | None:
-        """Choose six of a user's rated items for the prompts; None if too few others remain.
-
-        Args:
-            ratings: all ratings, as signs.
-            user: index of the user.
-            listed: the items that lists are made of, the most rated first.
-            categories: array of shape (n_items, n_categories).
-        """
-        row = slice(ratings.indptr[user], ratings.indptr[user + 1])
-        signs = np.zeros(len(categories))
-        signs[ratings.items[row]] = ratings.values[row]
-        rated = listed[signs[listed] != 0]
-        prompt_items = _choose_dissimilar_items(rated, categories)
-        other_items = rated[~np.isin(rated, prompt_items)]
-        if len(prompt_items) == 0 or len(other_items) < _MIN_OTHER_RATINGS:
-            return None
-        return cls(prompt_items, signs[prompt_items], other_items, signs[other_items])
-
-    def judge_lists(
-        self, visitor: VisitorModel, counts: Ints, flips: FlipChances, rng: Rng
-    ) -> Floats:
-        """Return which share of each of three lists the judge likes.
-
-        Args:
-            visitor: the model that makes lists from reports.
-            counts: array of shape (n_items,), number of ratings of each item.
-            flips: how reports are randomised.
-            rng: random numbers of the reports.
-
-        Returns:
-            Array of shape (3,): for lists from reports of the six answers, for the list common to
-            all, and for the most rated items.
-        """
-        no, yes, debias_factor, noise = flips
-
-        def share_liked(scores: Floats | Ints) -> float:
-            """Return the liked share of the list that these scores of the other items give."""
-            best = np.argsort(-scores, kind="stable")[: toplists.LIST_LENGTH]
-            return float(np.mean(self.other_signs[best] > 0))
-
-        def share_liked_after(uniforms: Floats) -> float:
-            """Return the liked share of the list after reports that these numbers randomise."""
-            flipped = uniforms < np.where(self.signs > 0, yes, no)
-            # A true sign s is reported as s debias_factor - yes + no on average.
-            values = (np.where(flipped, -self.signs, self.signs) + yes - no) / debias_factor
-            return share_liked(
-                visitor.score_items(self.other_items, self.prompt_items, values, noise)
-            )
-
-        personal = np.mean(
-            [share_liked_after(uniforms) for uniforms in rng.random((_N_REPORTS, _N_PROMPTS))]
-        )
-        common = share_liked(visitor.base[self.other_items])
-        return np.array([personal, common, share_liked(counts[self.other_items])])

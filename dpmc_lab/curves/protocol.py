@@ -166,12 +166,11 @@ def select_raters(ratings: Ratings, item: int) -> Ratings:
     """Return the first raters of an item with all their ratings, as users 0, 1, ..."""
     raters = ratings.users[ratings.items == item][:USERS_SHOWN]
     selected = ratings.select(np.isin(ratings.users, raters))
-    names = tuple(format_user_name(ratings, int(u)) for u in raters)
     return dataclasses.replace(
         selected,
         users=np.searchsorted(raters, selected.users).astype(np.int32),
         public=dataclasses.replace(selected.public, users=len(raters)),
-        user_ids=names,
+        user_ids=tuple(format_user_name(ratings, int(u)) for u in raters),
     )
 
 

@@ -49,6 +49,11 @@ def format_count(count: int, noun: str) -> str:
     return f"{count:,} {noun}"
 
 
+def join_phrases(phrases: Sequence[str]) -> str:
+    """Return phrases in a sentence, with 'and' before the last."""
+    return ", ".join([*phrases[:-2], " and ".join(phrases[-2:])])
+
+
 # --- HTML documents that open anywhere ---------------------------------------------------------
 
 STYLE = """

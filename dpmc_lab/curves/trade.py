@@ -43,13 +43,10 @@ from dpmc_lab.curves.cards import (
     format_limit_percent,
 )
 from dpmc_lab.curves.lines import CurveChart, Interval, Line
-from dpmc_lab.curves.measurements import (
-    MeasuredPoint,
-    find_default_measured_bound,
-    find_measured_point,
-)
+from dpmc_lab.curves.measurements import describe_measured_bound, find_line_bound
 from dpmc_lab.curves.noise import list_symbols
 from dpmc_lab.curves.text import Table, build_table
+from dpmc_lab.measured import MeasuredBound
 from dpmc_lab.store import restore_mechanism
 
 
@@ -186,15 +183,11 @@ def list_questions(
         task: of the mechanism.
         rated: number of ratings of the person.
     """
+    small, large = QuestionSwitches(QuestionScope.RATING), QuestionSwitches(QuestionScope.PERSON)
     if guarantee.change.per_user:
-        small = QuestionSwitches(QuestionScope.PERSON, Relation.REMOVED)
-        count = None
-    else:
-        small = QuestionSwitches(QuestionScope.RATING)
-        count = rated
-    return small.build_question(task, count), QuestionSwitches(QuestionScope.PERSON).build_question(
-        task, count
-    )
+        small = large._replace(relation=Relation.REMOVED)
+    count = None if guarantee.change.per_user else rated
+    return small.build_question(task, count), large.build_question(task, count)
 
 
 class TradePoint(NamedTuple):
@@ -208,7 +201,6 @@ class TradePoint(NamedTuple):
         certificate_rate: the same limit by the certified epsilon and delta alone.
         claimed_rate: the same limit by the claimed epsilon and delta; None where the claim does not
             cover the question.
-        delta: of the certificate.
     """
 
     epsilon: float
@@ -217,7 +209,6 @@ class TradePoint(NamedTuple):
     success_rate: float
     certificate_rate: float
     claimed_rate: float | None
-    delta: float = 0.0
 
 
 class TradeLine(NamedTuple):
@@ -232,7 +223,7 @@ class TradeLine(NamedTuple):
 
     line: Line
     points: tuple[TradePoint, ...]
-    measured_point: MeasuredPoint | None = None
+    measured_point: MeasuredBound | None = None
     min_success_rate: float = 0.5
 
     def point_at(self, epsilon: float) -> TradePoint:
@@ -292,12 +283,10 @@ def _build_trade_line(
         return restore_mechanism(line.mechanism, settings).guarantee(line.info.public)
 
     points = tuple(
-        _build_trade_point(
-            epsilon=epsilon,
-            value=value,
-            guarantee=question.guarantee_for(build_guarantee(epsilon)),
-            question=question,
-            position=position,
+        TradePoint(
+            epsilon,
+            value,
+            *_limit_attacker(question.guarantee_for(build_guarantee(epsilon)), question, position),
         )
         for epsilon, value in zip(line.epsilon.tolist(), line.intervals, strict=True)
     )
@@ -306,18 +295,12 @@ def _build_trade_line(
     return TradeLine(line, points, *_find_measured_rate(line, question, build_guarantee))
 
 
-def _build_trade_point(
-    epsilon: float,
-    value: Interval,
-    guarantee: Guarantee,
-    question: AttackerQuestion,
-    position: AttackerPosition,
-) -> TradePoint:
-    """Return the point of a method at an epsilon: the metric, and the limit on the attacker.
+def _limit_attacker(
+    guarantee: Guarantee, question: AttackerQuestion, position: AttackerPosition
+) -> tuple[BoundState, float, float, float | None]:
+    """Return the limit on an attacker as `TradePoint` has it, from its state to the claimed rate.
 
     Args:
-        epsilon: the setting.
-        value: the metric with its interval.
         guarantee: the guarantee that the question is about.
         question: what the attacker asks.
         position: where the attacker sits.
@@ -325,39 +308,17 @@ def _build_trade_point(
     proved = guarantee.certified(question.change)
     is_reader = position is AttackerPosition.READER
     if not is_reader and guarantee.trust is Trust.CURATOR:
-        return TradePoint(
-            epsilon=epsilon,
-            value=value,
-            state=BoundState.RAW,
-            success_rate=1.0,
-            certificate_rate=1.0,
-            claimed_rate=None,
-        )
+        return BoundState.RAW, 1.0, 1.0, None
+    claimed_rate = _compute_claimed_rate(guarantee, question)
     # No limit is proved for the recommender of a protocol with a third party: it must not collude
     # with that party, and with Gaussian shares it knows the size of the noise. The server of a
     # federation sees only what the releases cover, so what limits a reader limits it too. A party
     # sees the raw ratings of its own users, but the server is no party.
     if not proved.finite or (not is_reader and guarantee.trust is Trust.AGGREGATOR):
-        return TradePoint(
-            epsilon=epsilon,
-            value=value,
-            state=BoundState.NONE,
-            success_rate=1.0,
-            certificate_rate=1.0,
-            claimed_rate=_compute_claimed_rate(guarantee, question),
-        )
+        return BoundState.NONE, 1.0, 1.0, claimed_rate
     success_rate = guarantee.attacker_accuracy(question.change)
     state = BoundState.BOUND if success_rate <= MAX_INFORMATIVE_RATE else BoundState.USELESS
-    certificate_rate = attacker_certainty(proved.epsilon, proved.delta)
-    return TradePoint(
-        epsilon=epsilon,
-        value=value,
-        state=state,
-        success_rate=success_rate,
-        certificate_rate=certificate_rate,
-        claimed_rate=_compute_claimed_rate(guarantee, question),
-        delta=proved.delta,
-    )
+    return state, success_rate, attacker_certainty(proved.epsilon, proved.delta), claimed_rate
 
 
 def _compute_claimed_rate(guarantee: Guarantee, question: AttackerQuestion) -> float | None:
@@ -374,8 +335,8 @@ def _compute_claimed_rate(guarantee: Guarantee, question: AttackerQuestion) -> f
 
 def _find_measured_rate(
     line: Line, question: AttackerQuestion, build_guarantee: Callable[[float], Guarantee]
-) -> tuple[MeasuredPoint, float] | tuple[()]:
-    """Return an audit's measured point and the success rate that it proves possible.
+) -> tuple[MeasuredBound, float] | tuple[()]:
+    """Return an audit's measured bound and the success rate that it proves possible.
 
     The result is empty without an audit, or if the audit's change goes beyond the question. The
     rate is that of the method with as much noise as the measured epsilon allows.
@@ -385,9 +346,8 @@ def _find_measured_rate(
         question: what the attacker asks.
         build_guarantee: returns the guarantee of the method at an epsilon.
     """
-    bound = find_default_measured_bound(line.mechanism)
-    point = find_measured_point(line)
-    if bound is None or point is None:
+    bound = find_line_bound(line)
+    if bound is None:
         return ()
     public_facts = question.guarantee_for(build_guarantee(bound.epsilon)).public
     # What the audit changed may take several changes of the question's kind.
@@ -399,7 +359,7 @@ def _find_measured_rate(
     ):  # raised if nothing is certified: then the bound follows from epsilon and delta
         setting = calibrate(build_guarantee, Budget(bound.measured, bound.delta), bound.change)
         success_rate = build_guarantee(setting).attacker_accuracy(bound.change)
-    return point, success_rate
+    return bound, success_rate
 
 
 LEGEND = (
@@ -453,7 +413,8 @@ def describe_trade_chart(trade: TradeChart, epsilon: float) -> str:
         for name, interval in trade.chart.list_endpoints(epsilon)
     ]
     ticks = [
-        f"{trade_line.line.label}: {trade_line.measured_point.label}, so no proof below"
+        f"{trade_line.line.label}: {describe_measured_bound(trade_line.measured_point)}, so no"
+        " proof below"
         f" {cards.format_chance(trade_line.min_success_rate)}"
         for trade_line in trade.lines
         if trade_line.measured_point is not None

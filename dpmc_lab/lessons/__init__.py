@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cached_property
 from importlib import resources
 from inspect import signature
 from string import Formatter
@@ -84,10 +84,8 @@ def _resolve_value(value: Any, current_values: Table) -> Any:
     return _FORMATTER.get_field(value, (), current_values)[0] if isinstance(value, str) else value
 
 
-@cache
-def _list_parameter_names(name: str) -> tuple[str, ...]:
-    """Return the names of the numbers and controls that a number is computed from."""
-    return tuple(signature(NUMBERS[name]).parameters)
+# The names of the numbers and controls that each number is computed from.
+PARAMETERS = {name: (*signature(number).parameters,) for name, number in NUMBERS.items()}
 
 
 class LessonValues(dict[str, Any]):
@@ -104,12 +102,10 @@ class LessonValues(dict[str, Any]):
         if phrase := self._phrases.get(name):
             text = phrase if isinstance(phrase, str) else phrase[self[phrase["by"]]]
             return fill_text(text, self)
-        number = NUMBERS[name]
-        parameters = _list_parameter_names(name)
-        self[name] = number(
+        self[name] = NUMBERS[name](
             **{
                 parameter: self[parameter]
-                for parameter in parameters
+                for parameter in PARAMETERS[name]
                 if parameter in self or parameter in NUMBERS
             }
         )
@@ -206,9 +202,8 @@ class SlideTemplate:
             control: the control whose values are the horizontal axis of a curve, if any.
             stop_values: `current_values` with each value of that control in turn.
         """
-        sentences = tuple(fill_text(template, current_values) for template in self.says)
         return Reveal(
-            sentences,
+            tuple(fill_text(template, current_values) for template in self.says),
             self._build_picture(current_values, control, stop_values),
             fill_text(self.note, current_values),
         )

@@ -176,18 +176,11 @@ class FixedPoint:
     so unsigned 64-bit arithmetic, which wraps around, is exact mod P.
     """
 
-    modulus_bits: int = 48
-    fraction_bits: int = 20
+    modulus_bits: int
+    fraction_bits: int
 
     def __post_init__(self) -> None:
-        check_number("modulus_bits", self.modulus_bits, at_least=8, at_most=64, integer=True)
-        check_number(
-            "fraction_bits",
-            self.fraction_bits,
-            at_least=0,
-            at_most=self.modulus_bits - 2,
-            integer=True,
-        )
+        check_number("fraction_bits", self.fraction_bits, at_most=self.modulus_bits - 2)
 
     @property
     def step(self) -> float:

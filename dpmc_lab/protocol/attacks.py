@@ -234,8 +234,9 @@ def recover_squares_actively(
         Array of shape (rank, rank).
     """
     base = query_sum(np.zeros(rank))
-    columns = [(query_sum(reach * axis) - base) / (2 * reach) for axis in np.eye(rank)]
-    estimate = np.array(columns)
+    estimate: Floats = np.array(
+        [(query_sum(reach * axis) - base) / (2 * reach) for axis in np.eye(rank)]
+    )
     return (estimate + estimate.T) / 2
 
 

@@ -192,12 +192,9 @@ class FederatedRun:
         )
         for party in self.parties:
             local_factors[party.owned_indices] = party.refine(self.shared)
-        owns_users = self.flow.owned_axis is Profiles.USERS
-        return (
-            Factors(local_factors, self.shared)
-            if owns_users
-            else Factors(self.shared, local_factors)
-        )
+        if self.flow.owned_axis is Profiles.USERS:
+            return Factors(local_factors, self.shared)
+        return Factors(self.shared, local_factors)
 
     def _send(self, sender: str, receiver: str, kind: str, profiles: Floats, round: int) -> None:
         """Count a message with profiles, and keep it if a profile is watched.
@@ -212,9 +209,8 @@ class FederatedRun:
         self.transcript.count_messages(kind, Traffic(1, n_bytes))
         if self.watch is not None:
             summary = f"profile {self.watch}: {format_vector(profiles[self.watch], '.3g')}"
-            content = {"profiles": profiles}
             self.transcript.append(
-                Message(sender, receiver, kind, n_bytes, summary, round, content)
+                Message(sender, receiver, kind, n_bytes, summary, round, {"profiles": profiles})
             )
 
 

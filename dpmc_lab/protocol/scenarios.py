@@ -30,7 +30,7 @@ import dataclasses
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,6 +65,11 @@ HIDDEN_NOISE = "hidden noise"
 ONLINE = "online"
 RESTART = "restart"
 PUBLISHED = "published factors"
+# Why items and users take no part, as a report says it.
+UNRATED_ITEMS = "items nobody rated"
+RARE_ITEMS = "items with too few raters"  # to share noise or hide behind one another
+NOISELESS_ITEMS = "items too few were there to make noise for"
+SILENT_USERS = "users without ratings"
 
 
 # --- phases -------------------------------------------------------------------------------------
@@ -217,18 +222,18 @@ class Recommender:
     Attributes:
         items: array of shape (n_items, rank), the item factors.
         raters: array of shape (n_items,), number of users who rated each item.
-        penalty: ridge penalty on item factors.
         fixed_point: encoding of numbers in messages.
         rng: random numbers of the recommender.
+        penalty: ridge penalty on item factors in the current phase.
         noise: in scenario 3, array of shape (n_items, rank), noise plus the third party's secret,
             mod P.
     """
 
     items: Floats
     raters: Ints
-    penalty: float
     fixed_point: FixedPoint
     rng: Rng
+    penalty: float = 0.0
     noise: Uint64s | None = None
 
     def draw_masks(self, count: int) -> Uint64s:
@@ -349,22 +354,6 @@ class Departures:
                 raise InvalidSetting("leaves", "ROUND:USER[,ROUND:USER...] or nobody", text)
             departures.append((round, user))
         return cls(tuple(departures))
-
-
-class Skipped(NamedTuple):
-    """Indices of the items and users that do not take part.
-
-    Attributes:
-        unrated_items: items without a rating.
-        rare_items: items with too few raters to share noise or hide behind one another.
-        silent_users: users without a rating.
-        noiseless_items: items for which too few users were present to make noise.
-    """
-
-    unrated_items: Ints
-    rare_items: Ints
-    silent_users: Ints
-    noiseless_items: Ints
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -530,10 +519,10 @@ class Scenario:
                 )
                 self._handle_departures(run, t, queried[is_gone])
                 masks = payload.get("mask", np.zeros_like(answers))
-                secret = run.third_party.secret
                 # In scenario 3 the pieces of noise hold the secret; -secret removes it, mod P.
+                secret = -run.third_party.secret
                 total = run.add_up(
-                    SUM, t, group[is_summed], answers[is_summed], masks[is_summed], -secret
+                    SUM, t, group[is_summed], answers[is_summed], masks[is_summed], secret
                 )
                 sums += self.fixed_point.decode(total)
                 summed.append(queried[is_summed])
@@ -774,8 +763,7 @@ class ScenarioRun:
         names = None if ids is None else [f"user {id}" for id in ids]
         self.wire = Wire(self.user_of_pair, self.item_of_pair, watch, names)
         self._deviations = ratings.values[is_included] - self.public.middle
-        penalty = self.phase_mechanisms[0].noisy_penalty(self.public)
-        self.recommender = Recommender(first_items.copy(), raters, penalty, fixed_point, mask_rng)
+        self.recommender = Recommender(first_items.copy(), raters, fixed_point, mask_rng)
         self.third_party = ThirdParty(
             np.zeros(first_items.shape, dtype=np.uint64), fixed_point, secret_rng
         )
@@ -803,15 +791,15 @@ class ScenarioRun:
         return self.recommender.items
 
     @property
-    def skipped(self) -> Skipped:
-        """Return the items and users that do not take part."""
-        min_raters = self.releases[0].min_sharing_users
-        return Skipped(
-            np.flatnonzero(self.raters == 0),
-            np.flatnonzero((self.raters > 0) & (self.raters < min_raters)),
-            self._silent_users,
-            np.setdiff1d(self._shared_items, self._items_with_noise),
-        )
+    def skipped(self) -> dict[str, Ints]:
+        """Return the items and users that do not take part, by the reason."""
+        rare = (self.raters > 0) & (self.raters < self.releases[0].min_sharing_users)
+        return {
+            UNRATED_ITEMS: np.flatnonzero(self.raters == 0),
+            RARE_ITEMS: np.flatnonzero(rare),
+            NOISELESS_ITEMS: np.setdiff1d(self._shared_items, self._items_with_noise),
+            SILENT_USERS: self._silent_users,
+        }
 
     @property
     def _items_with_noise(self) -> Ints:
@@ -1023,8 +1011,7 @@ class StaticUsers(Scenario):
         """
         if not len(pairs):
             return
-        user = int(run.user_of_pair[pairs[0]])
-        item = int(run.item_of_pair[pairs[0]])
+        user, item = int(run.user_of_pair[pairs[0]]), int(run.item_of_pair[pairs[0]])
         k = int(run.raters[item])
         raise ProtocolAborted(
             (f"round {t} is aborted" if t else "the set-up is aborted")

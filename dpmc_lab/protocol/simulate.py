@@ -62,6 +62,9 @@ def report_scenario_run(run: ScenarioRun, problem: Problem, seed: int, gap: Gap)
     """
     settings = run.settings
     public = run.public
+    expected = None  # no formula where attendance was random
+    if settings.has_full_attendance:
+        expected = Traffic.total(settings.predict_traffic(run.raters, public.users).values())
     return {
         "scenario": settings.number,
         "title": settings.title,
@@ -71,26 +74,14 @@ def report_scenario_run(run: ScenarioRun, problem: Problem, seed: int, gap: Gap)
         "guarantee": settings.guarantee(public).as_dict(),
         "rounds": run.rounds,
         "phases": len(run.phases),
-        "skipped": {
-            "items nobody rated": len(run.skipped.unrated_items),
-            "items with too few raters": len(run.skipped.rare_items),
-            "items too few were there to make noise for": len(run.skipped.noiseless_items),
-            "users without ratings": len(run.skipped.silent_users),
-        },
+        "skipped": {reason: len(skipped) for reason, skipped in run.skipped.items()},
         **evaluate_with_baselines(
             Task.RATINGS, run.build_model(), problem, seed, map(create, ("global-mean", "pmf"))
         ),
         "gap": gap.as_dict(),
-        "communication": report_communication(run.transcript, predict_run_traffic(run))
+        "communication": report_communication(run.transcript, expected)
         | {"bytes per user": run.transcript.total.bytes / public.users},
     }
-
-
-def predict_run_traffic(run: ScenarioRun) -> Traffic | None:
-    """Return the traffic by formula; None where attendance was random."""
-    if not run.settings.has_full_attendance:
-        return None
-    return Traffic.total(run.settings.predict_traffic(run.raters, run.public.users).values())
 
 
 def run_attacks(run: ScenarioRun) -> JsonObject:

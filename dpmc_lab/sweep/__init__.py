@@ -30,7 +30,6 @@ if TYPE_CHECKING:  # `__getattr__` loads a name when it is used, since pages nee
         split_values,
     )
     from dpmc_lab.sweep.sources import (
-        PairSource,
         PrivateFolder,
         SplitSource,
         SweepData,
@@ -44,7 +43,6 @@ __all__ = [
     "LISTS_SEED",
     "Grid",
     "LocalPool",
-    "PairSource",
     "Plan",
     "PlanKeys",
     "Pool",

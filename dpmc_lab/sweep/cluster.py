@@ -359,15 +359,13 @@ def load_partitions(
     _, _, first_facts, columns = summaries[0]  # the fields of CATALOGUE
     indexed_partitions = []
     for partition, (user_names, item_names, *_) in zip(loaded, summaries, strict=True):
-        user_indices = np.array([users[id] for id in user_names])
-        item_indices = np.array([items[id] for id in item_names])
         indexed_partitions.append(
             _submit(
                 client,
                 partitions.reindex_ratings,
                 partition,
-                user_indices,
-                item_indices,
+                np.array([users[id] for id in user_names]),
+                np.array([items[id] for id in item_names]),
                 len(items),
                 task,
             )

@@ -174,9 +174,8 @@ def run_unit_locally(unit: Unit, source: SweepData) -> tuple[Result, Record]:
     )
     record = result.as_dict()
     del record["baselines"], record["evaluation"], record["raw"]
-    public = problem.train.public
     record["data"] |= {
-        **public.as_dict(),
+        **problem.train.public.as_dict(),
         "source": unit.source,
         "title": source.title,
         "split": unit.split_text,
@@ -190,11 +189,10 @@ def run_unit_locally(unit: Unit, source: SweepData) -> tuple[Result, Record]:
 
 def build_unit_problem(unit: Unit, source: SweepData) -> Problem:
     """Return the training and test ratings of a unit, prepared and split as it asks."""
-    steps = [parse_step(step) for step in unit.steps]
     return build_problem(
         source.for_seed(unit.seed),
         unit.mechanism.task,
-        steps=steps,
+        steps=[parse_step(step) for step in unit.steps],
         split=unit.split,
         seed=unit.seed,
         name=source.name,
@@ -229,19 +227,15 @@ def count_cores() -> int:
     return os.cpu_count() or 1
 
 
-def resolve_jobs(jobs: int | None, name: str = "jobs") -> int:
-    """Return the number of processes: `jobs`, or one per core.
-
-    Args:
-        jobs: the number, or None.
-        name: what the user calls the number.
+def resolve_jobs(jobs: int | None) -> int:
+    """Return the number of processes that --jobs gives, or one per core.
 
     Raises:
         InvalidSetting: it is not between 1 and 1024.
     """
     if jobs is None:
         return count_cores()
-    check_number(name, jobs, at_least=1, at_most=1024, integer=True)
+    check_number("--jobs", jobs, at_least=1, at_most=1024, integer=True)
     return jobs
 
 
@@ -278,8 +272,8 @@ class LocalPool:
         size: how many units run at the same time.
     """
 
-    def __init__(self, sources: Mapping[str, SweepData], jobs: int | None = None) -> None:
-        self.size = resolve_jobs(jobs)
+    def __init__(self, sources: Mapping[str, SweepData], jobs: int) -> None:
+        self.size = jobs
         context = _get_process_context()
         self._reader, self._lifeline = context.Pipe(duplex=False)
         arguments = (

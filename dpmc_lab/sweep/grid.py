@@ -471,18 +471,12 @@ def format_seeds(seeds: Sequence[int]) -> str:
     return f"{seeds[0]}:{seeds[-1]}" if is_range else ",".join(map(str, seeds))
 
 
-def build_sweep_command(
-    grid: Grid, *, store: Path | None = None, jobs: int | None = None
-) -> list[str]:
+def build_sweep_command(grid: Grid, *, store: Path | None = None) -> list[str]:
     """Return the command of a child process that sweeps a grid and prints its progress as JSON.
 
     Args:
         grid: the grid.
         store: path of the result store (default: the user's).
-        jobs: number of processes (default: one per core).
     """
-    options = {"--store": store, "--jobs": jobs}
-    arguments = (
-        word for name, value in options.items() if value is not None for word in (name, str(value))
-    )
-    return [sys.executable, "-m", "dpmc_lab", "sweep", *grid.argv(), *arguments, "--json"]
+    location = [] if store is None else ["--store", str(store)]
+    return [sys.executable, "-m", "dpmc_lab", "sweep", *grid.argv(), *location, "--json"]

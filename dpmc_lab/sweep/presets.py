@@ -36,6 +36,7 @@ def _list_feature_mechanisms(task: Task) -> list[str]:
 
 
 _RATING_SAMPLES = [id for id, sample in SAMPLES.items() if not sample.clicks]
+_CLICK_SAMPLES = [id for id, sample in SAMPLES.items() if sample.clicks]
 _LARGE_SAMPLE = "jokes"
 PRESETS: Mapping[str, Preset] = {
     "samples": Preset(
@@ -82,7 +83,7 @@ PRESETS: Mapping[str, Preset] = {
     "clicks-facts": Preset(
         "the same for clicks",
         Grid(
-            data=[id for id, sample in SAMPLES.items() if sample.clicks],
+            data=_CLICK_SAMPLES,
             mechanisms=_list_feature_mechanisms(Task.RANKING),
             epsilons=EPSILONS,
             steps=["features"],
@@ -91,7 +92,7 @@ PRESETS: Mapping[str, Preset] = {
     "clicks": Preset(
         "the curves that ship with the sample data of clicks",
         Grid(
-            data=[id for id, sample in SAMPLES.items() if sample.clicks],
+            data=_CLICK_SAMPLES,
             mechanisms=registry.list_private_mechanisms(Task.RANKING),
             epsilons=EPSILONS,
             settings=BOTH_ESTIMATORS,

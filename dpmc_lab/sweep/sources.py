@@ -311,7 +311,7 @@ class PrivateFolder:
                     and _FOLDER_PATTERN.fullmatch(path.name)
                     and _belongs_to_user(path)
                 ):
-                    folder._lock = locks.acquire_lock(_get_owner_lock_path(path))
+                    folder._lock = locks.acquire_lock(path / locks.OWNER_LOCK)
             if folder._lock is not None:
                 folders.append(folder)
         return folders
@@ -337,7 +337,7 @@ class PrivateFolder:
         staging = self.path.with_name(f".{self.path.name}")
         staging.mkdir(mode=0o700)
         try:
-            self._lock = locks.acquire_lock(_get_owner_lock_path(staging))
+            self._lock = locks.acquire_lock(staging / locks.OWNER_LOCK)
             staging.rename(self.path)
             write_snapshot(self.dataset, self.data)
             self.store.touch(mode=0o600, exist_ok=False)  # SQLite's other files take its mode
@@ -364,11 +364,6 @@ class PrivateFolder:
         if self._watcher is not None:
             self._watcher.kill()
             self._watcher.wait()
-
-
-def _get_owner_lock_path(folder: Path) -> Path:
-    """Return the path of the lock that the owner of a private folder holds."""
-    return folder / locks.OWNER_LOCK
 
 
 def _belongs_to_user(folder: Path) -> bool:

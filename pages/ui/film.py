@@ -12,7 +12,7 @@ import streamlit as st
 
 from dpmc_core.arrays import Floats
 from dpmc_core.model import Task
-from dpmc_lab.curves.noise import name_binary_values
+from dpmc_lab.curves.noise import BINARY_NAMES
 from dpmc_lab.curves.training import (
     RecordedRound,
     RunRecording,
@@ -160,7 +160,7 @@ def _build_color_scale(task: Task, theme: Theme) -> list[str]:
 
 def _build_legend(task: Task, theme: Theme) -> list[tuple[str, str]]:
     """Return the entries of the legend, each a name and its colour."""
-    low, high = name_binary_values(task) or ("lowest rating", "highest")
+    low, high = BINARY_NAMES.get(task) or ("lowest rating", "highest")
     colors = _get_scale_colors(task, theme)
     entries = [(low, colors[0]), (high, colors[-1])]
     return entries if task is Task.RANKING else [*entries, ("no rating", theme.missing)]

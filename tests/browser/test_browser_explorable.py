@@ -12,6 +12,7 @@ from dpmc_core.data import datasets
 from dpmc_lab.curves import people
 from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import explorable, scene
+from sample_data import visitors
 from tests.browser_helpers import DOWNLOAD, open_and_settle, open_offline_tabs
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow_unless_planted]
@@ -177,7 +178,7 @@ def test_a_visitor_joins_without_a_network(opened_file, tmp_path, style):
     """In a file that was taken away while a visitor stood in the picture."""
     axe = pytest.importorskip("axe_playwright_python", reason="pip install axe-playwright-python")
     shipped_scene = scene.load_shipped_scene("restaurants", "input-flip")
-    visitor_lists = people.build_visitor_lists(
+    visitor_lists = visitors.build_visitor_lists(
         shipped_scene.mechanisms[:1], datasets.load("restaurants"), lambda *_: None
     )
     visitor_lists = visitor_lists._replace(  # the first stop stands for all, which takes fewer runs

@@ -237,8 +237,11 @@ def test_a_mass_that_a_transform_loses_is_counted_wherever_it_lies(
 ) -> None:
     """Of all that the grid's rounding may hide, no place makes more of delta than is added."""
     grid = _GridLoss.from_releases(
-        (PureReleases(0.5, 60), PureReleases(0.02, 30)), mu, epsilon=epsilon
+        (PureReleases(0.5, 60), PureReleases(0.02, 30)),
+        mu,
+        lambda log_moment, t: log_moment - t * epsilon,
     )
+
     none = np.zeros_like(grid.masses)
     added = replace(grid, masses=none).delta(epsilon)
     for k in range(0, len(none), 97):

@@ -183,12 +183,12 @@ def test_publishing_leaves_the_value_and_the_global_generator_alone() -> None:
 
 class HalvedLaplace(Laplace):
     def _draw_noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-        return noise.draw_laplace(self.scale / 2, shape, rng)
+        return rng.laplace(0.0, self.scale / 2, shape)
 
 
 class TenPercentShort(Gaussian):
     def _draw_noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-        return noise.draw_gaussian(0.9 * self.scale, shape, rng)
+        return rng.normal(0.0, 0.9 * self.scale, shape)
 
 
 class OneDrawForAll(Laplace):
@@ -198,28 +198,28 @@ class OneDrawForAll(Laplace):
 
 class OneDrawPerRow(Gaussian):
     def _draw_noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-        return np.broadcast_to(noise.draw_gaussian(self.scale, (*shape[:-1], 1), rng), shape)
+        return np.broadcast_to(rng.normal(0.0, self.scale, (*shape[:-1], 1)), shape)
 
 
 class SameNoiseEveryTime(Laplace):
     def _draw_noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:  # noqa: ARG002
-        return noise.draw_laplace(self.scale, shape, RNG(0))
+        return RNG(0).laplace(0.0, self.scale, shape)
 
 
 class NoNoiseInOneCellOfAThousand(Laplace):
     def _draw_noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-        sample = noise.draw_laplace(self.scale, shape, rng)
+        sample = rng.laplace(0.0, self.scale, shape)
         return np.where(rng.random(shape) < 0.001, 0.0, sample)
 
 
 class GaussianInsteadOfLaplace(Laplace):
     def _draw_noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-        return noise.draw_gaussian(self.scale * math.sqrt(2), shape, rng)
+        return rng.normal(0.0, self.scale * math.sqrt(2), shape)
 
 
 class CoordinateLaplaceForNormLaplace(NormLaplace):
     def _draw_noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-        return noise.draw_laplace(self.scale, shape, rng)
+        return rng.laplace(0.0, self.scale, shape)
 
 
 class NormOfTheWrongShape(NormLaplace):

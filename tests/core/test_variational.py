@@ -73,7 +73,7 @@ def test_planted_effects_and_taste_are_recovered():
         assert measure_error(fitted, truth) < 1.25 * cost
         assert measure_error(fit_last(pattern, values, rank=0), truth) > 1.5 * cost
         assert fitted.noise == pytest.approx(0.16, rel=0.1)
-        assert len(fitted.taste) == 2
+        assert fitted.left.shape[1] == 2
 
 
 @pytest.mark.slow
@@ -85,7 +85,7 @@ def test_of_noise_alone_no_taste_is_learnt():
     for seed in range(12):
         pattern, values, truth = plant_low_rank(seed, low_rank=0.0, rank=1)
         fitted = fit_last(pattern, values)
-        n_with_directions += len(fitted.taste) > 0
+        n_with_directions += fitted.left.shape[1] > 0
         low_rank = fitted.left @ fitted.right.T
         assert np.sqrt(np.mean(low_rank**2)) < 0.4 / 8
         assert measure_error(fitted, truth) < 1.125 * measure_error(

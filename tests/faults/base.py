@@ -29,8 +29,8 @@ SCALE, SKIPPED, UNIT, CLIP, REUSED, OTHER = Operator
 
 @dataclass(frozen=True)
 class Mutant:
-    """A fault: in `file` of dpmc_core or of pages, `before` becomes `after`; `tests`: pytest node
-    ids."""
+    """A fault: in `file`, of dpmc_core or from the project's folder, `before` becomes `after`;
+    `tests`: pytest node ids."""
 
     name: str
     family: str
@@ -43,7 +43,7 @@ class Mutant:
     @property
     def path(self) -> str:
         """Of the source, from the project's folder."""
-        is_outside_core = self.file.startswith(("pages/", "dpmc_lab/"))
+        is_outside_core = self.file.startswith(("pages/", "dpmc_lab/", "sample_data/"))
         return self.file if is_outside_core else f"dpmc_core/{self.file}"
 
 

@@ -12,8 +12,10 @@ from tests.faults.base import OTHER, REUSED, SCALE, SKIPPED, UNIT, family_of, na
 ELSEWHERE = [
     *family_of(
         "elsewhere", "metrics.py",
-        ("rated items count as unseen", OTHER, "return self.n_items - np.diff(self.indptr)",
-         "return np.full(len(self.indptr) - 1, self.n_items)",
+        ("rated items count as unseen", OTHER,
+         "np.asarray(self.matrix.shape[1] - np.diff(self.matrix.indptr))",
+         "np.full(*self.matrix.shape)",
+
          named("metrics", "test_factors_and_their_matrix_rank_alike")),
         ("a difference of zero is written out", OTHER, "if float(size) == 0:", "if value == 0:",
          named("metrics", "test_a_metric_knows_which_way_is_better")),

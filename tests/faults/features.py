@@ -182,8 +182,8 @@ FEATURES = [
     ),
     *family_of(
         "features", "ratings.py",
-        ("one rating less than the cap", CLIP, "(priority <= cutoff)[is_entry]",
-         "(priority < cutoff)[is_entry]",
+        ("one rating less than the cap", CLIP, "hash_cells(ratings, key)) < count",
+         "hash_cells(ratings, key)) < count - 1",
          named("user_level", "test_the_cap_is_drawn_by_each_users_own_randomness")),
     ),
     *family_of(
@@ -191,9 +191,10 @@ FEATURES = [
         ("directions asked nearly before take the answers of those", OTHER,
          "_MIN_NEW_NORM = 1e-10", "_MIN_NEW_NORM = 1e-3", _NOISY_DIFF),
         ("what is left of a column is answered without noise", SKIPPED,
-         "images.T @ (directions @ block)\n",
-         "images.T @ (directions @ block) + self._private(\n"
-         "            block - directions.T @ (directions @ block)\n        )\n", _NOISY_DIFF),
+         "_images.T @ (self._directions @ block)\n",
+         "_images.T @ (self._directions @ block) + self._private(\n"
+         "            block - self._directions.T @ (self._directions @ block)\n        )\n",
+         _NOISY_DIFF),
     ),
     *family_of(
         "features", "dpmc_lab/study/donor.py",
@@ -267,8 +268,9 @@ PARTITIONS = (
     + family_of(
         "partitions", "ratings.py",
         ("hashes hang on where a user is in the partition", OTHER,
-         "user_indices = users if ratings.user_positions is None else "
-         "ratings.user_positions[users]", "user_indices = users", _HELD_OUT),
+         "users = ratings.users if positions is None else positions[ratings.users]",
+         "users = ratings.users", _HELD_OUT),
+
     )
 )
 

@@ -32,15 +32,14 @@ _TRACES = "test_what_a_trace_of_signs_does_not_mark_as_raw_follows_from_the_answ
 # fmt: off
 ONE_BIT = family_of(
     "one_bit", "mechanisms/one_bit.py",
-    ("objective: scale", SCALE, "scale=self.delta_h / self.epsilon,",
-     "scale=0.97 * self.delta_h / self.epsilon,", named("one_bit", f"{_CLAIMED}[objective]")),
+    ("objective: scale", SCALE, "scale=1 / epsilon,", "scale=0.97 / epsilon,",
+     named("one_bit", f"{_CLAIMED}[objective]")),
     ("signs at less than the card's scale", SCALE,
-     "noisy_signs = releases.signs.publish(positive_labels(ratings), rng)\n"
-     "            ",
-     'noisy_signs = releases.map_releases(lambda r: __import__("dataclasses").replace(r, '
-     "scale=0.97 * r.scale)).signs.publish(positive_labels(ratings), rng)\n"
-     "            ", records("objective")),
-    ("objective-statistic: scale", SCALE, "scale=1 / self.epsilon,", "scale=0.97 / self.epsilon,",
+     "noisy_signs = self.signs.publish(positive_labels(ratings), rng)\n",
+     'noisy_signs = self.map_releases(lambda r: __import__("dataclasses").replace(r, '
+     "scale=0.97 * r.scale)).signs.publish(positive_labels(ratings), rng)\n",
+     records("objective")),
+    ("objective-statistic: scale", SCALE, "scale=1 / epsilon,", "scale=0.97 / epsilon,",
      named("one_bit", f"{_CLAIMED}[objective-statistic]")),
     ("gradient: scale", SCALE, "scale=self.n_rounds * sensitivity / self.epsilon,",
      "scale=0.97 * self.n_rounds * sensitivity / self.epsilon,",
@@ -110,11 +109,9 @@ ONE_BIT = family_of(
      "publish(positive_labels(ratings), np.random.default_rng(0)).astype(float)",
      other_seed("input-flip", "private-majority")),
     ("a raw sign goes on after its release", OTHER,
-     "reports = SignReports.from_laplace(noisy_signs, 1 / releases.signs.scale)\n"
-     "            yield from",
-     "reports = SignReports.from_laplace(positive_labels(ratings), 1 / "
-     "releases.signs.scale)\n"
-     "            yield from",
+     "SignReports.from_laplace(noisy_signs, 1 / self.signs.scale)",
+     "SignReports.from_laplace(positive_labels(ratings), 1 / self.signs.scale)",
+
      named("releases_only", "test_no_value_reaches_the_model_past_its_releases[objective]")),
     ("gradient: the objective's trace is not marked raw", OTHER,
      'published_names=("step length",)', 'published_names=("step length", "objective")',
@@ -138,28 +135,26 @@ COLLECTION = family_of(
      "other_probability = flip_probability(epsilon, d)",
      "other_probability = 0.97 * flip_probability(epsilon, d)", named("local", _PER_CELL)),
     ("noise of rated cells is short", SCALE,
-     "noise.draw_laplace(\n"
-     "            self.scale, (int(is_reported.sum()),), rng\n"
-     "        )", "noise.draw_laplace(0.97 * self.scale, (int(is_reported.sum()),), rng)",
+     "rng.laplace(0.0, self.scale, len(reported))",
+     "rng.laplace(0.0, 0.97 * self.scale, len(reported))",
      named("local", "test_the_scale_of_reports_is_exact")),
     ("noise of missing cells is short", SCALE,
-     "noise.draw_laplace(self.scale, (len(cells),), rng)",
-     "noise.draw_laplace(0.97 * self.scale, (len(cells),), rng)",
+     "rng.laplace(0.0, self.scale, len(cells))",
+     "rng.laplace(0.0, 0.97 * self.scale, len(cells))",
      named("local", "test_the_scale_of_reports_is_exact")),
     ("missing cells speak too rarely", SCALE,
      "noise.draw_hits(rated_cells, total, self.flip, rng)",
      "noise.draw_hits(rated_cells, total, 0.97 * self.flip, rng)",
      named("local", "test_modified_laplace_meets_its_law_for_every_input")),
-    ("values outside the range pass", CLIP, "is_invalid = ~(np.abs(values) <= 1)",
-     "is_invalid = np.abs(values) < 0",
+    ("values outside the range pass", CLIP, "return ~(np.abs(values) <= 1), ",
+     "return np.abs(values) < 0, ",
      named("local", "test_values_outside_the_scale_are_refused")),
     ("symbols outside the alphabet pass", CLIP,
-     "is_invalid = ~np.isin(values, np.arange(1, len(self.levels) + 1))",
-     "is_invalid = values < 0", named("local", "test_symbols_that_are_none_are_refused")),
+     "return ~np.isin(values, np.arange(1, d + 1)), ",
+     "return values < 0, ", named("local", "test_symbols_that_are_none_are_refused")),
+
     ("one draw for all rated cells", REUSED,
-     "noise.draw_laplace(\n"
-     "            self.scale, (int(is_reported.sum()),), rng\n"
-     "        )", "noise.draw_laplace(self.scale, (1,), rng)",
+     "rng.laplace(0.0, self.scale, len(reported))", "rng.laplace(0.0, self.scale, 1)",
      named("local", "test_modified_laplace_meets_its_law_for_every_input")),
     ("missing cells never speak", SKIPPED,
      "cells = noise.draw_hits(rated_cells, total,"
@@ -268,7 +263,8 @@ DPIMF = family_of(
      "clipped_factors = 1.03 * self.clip_factors(factors)",
      named("dpimf", f"{_ONE_CELL}[optimal]")),
     ("a clip read off the data certifies", CLIP,
-     "return release if self.clip is not None else release.at_scale(scale)", "return release",
+     "{CELL: sensitivity} if self.clip is not None else {}", "{CELL: sensitivity}",
+
      named("dpimf", _ONE_SOLVE)),
     ("the same noise in every round", REUSED,
      "releases.first.publish(first_order, rng)",
@@ -315,9 +311,9 @@ FRANK_WOLFE = family_of(
      "return release.publish_products(exact_products, rng, mirrored=not symmetric), n, edge",
      "return exact_products, n, edge", records(_FW, "private-svd", "private-pgd")),
     ("Oja: squared norm without noise", SKIPPED,
-     "float(\n"
-     "                releases.squared_norms.publish(float(projection @ projection), rng)\n"
-     "            )", "float(projection @ projection)", records(f"{_FW}-oja")),
+     "releases.squared_norms.publish(float(projection @ projection), rng)",
+     "float(projection @ projection)", records(f"{_FW}-oja")),
+
     ("SVD: number of ratings without noise", SKIPPED,
      "float(releases.ratings.publish(n_ratings, rng))", "float(n_ratings)", records("private-svd")),
     ("a cell's epsilon for a user's", UNIT,
@@ -421,7 +417,9 @@ PER_USER = (
     )
     + family_of(
         "per_user", "ratings.py",
-        ("one rating more than the cap", CLIP, "[:, count - 1 : count]", "[:, count : count + 1]",
+        ("one rating more than the cap", CLIP, "hash_cells(ratings, key)) < count",
+         "hash_cells(ratings, key)) <= count",
+
          named("user_level", "test_the_cap_is_drawn_by_each_users_own_randomness")),
     )
 )

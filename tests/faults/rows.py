@@ -65,6 +65,9 @@ STORE = (
         ("shipped rows with item features of an older revision are drawn", OTHER,
          'stamp.get("features_revision") != FEATURES_REVISION', "False",
          named("shipped", "test_curves_that_used_item_features_otherwise_are_left_out")),
+    )
+    + family_of(
+        "store", "sample_data/compute.py",
         ("numbers of a shipped curve are cut to two digits", OTHER, 'f"{value:.6g}"',
          'f"{value:.2g}"', named("shipped", "test_a_file_comes_back_as_it_went")),
     )

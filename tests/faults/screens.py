@@ -22,9 +22,7 @@ VIEWS = family_of(
      "seeds=np.array(seeds[:-1]),",
      named("compare", "test_lines_come_from_the_store_with_what_they_certify")),
     ("epsilons that were not asked for are drawn", OTHER,
-     "if epsilon_and_seed[0] is None\n"
-     "                or epsilons is None\n"
-     "                or epsilon_and_seed[0] in epsilons", "if True",
+     "if epsilon is None or epsilons is None or epsilon in epsilons", "if True",
      named("compare", "test_lines_come_from_the_store_with_what_they_certify")),
 ) + family_of(
     "views", "dpmc_lab/curves/comparison.py",
@@ -47,9 +45,9 @@ VIEWS += family_of(
      "yes, USER_REPLACED, rated)",
      named("trade", "test_gaussian_noise_by_its_own_law_and_by_epsilon_and_delta_alone")),
     ("a certificate stands where epsilon and delta alone put it", OTHER,
-     "success_rate=success_rate,\n"
-     "        certificate_rate=certificate_rate,",
-     "success_rate=certificate_rate, certificate_rate=certificate_rate,",
+     "return state, success_rate, attacker_certainty(",
+     "success_rate = attacker_certainty(proved.epsilon, proved.delta)\n"
+     "    return state, success_rate, attacker_certainty(",
      named("trade", "test_a_flip_and_one_number_of_laplace_noise")),
     ("a curator's server is held off", OTHER,
      "if not is_reader and guarantee.trust is Trust.CURATOR:",

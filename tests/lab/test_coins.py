@@ -171,8 +171,7 @@ def test_coins_are_the_operating_systems_and_counted(monkeypatch):
 
 
 @needs_opendp
-def test_coins_fall_with_the_chance_of_their_weight(monkeypatch):
-    monkeypatch.setattr(exact_noise, "_CELLS_PER_BLOCK", 7_000)
+def test_coins_fall_with_the_chance_of_their_weight():
     for w in (1.25, 3.0, 20.0):
         for rng in (SecureSource(), np.random.default_rng(0)):
             heads = int(noise.flip_coins(np.full(20_000, w), rng).sum())

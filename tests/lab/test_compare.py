@@ -14,7 +14,7 @@ from dpmc_core.ratings import PublicFacts
 from dpmc_lab.curves import comparison, lines, numbers
 from dpmc_lab.curves.lines import EpsilonUnit, Line
 from dpmc_lab.store import Claim, CurveInfo, Store
-from tests.store_helpers import make_record
+from tests.store_helpers import load_curve_chart, make_record
 
 GRID = np.array([0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0])
 
@@ -96,12 +96,12 @@ def test_lines_come_from_the_store_with_what_they_certify(tmp_path):
             opened.add([make_record(id, None, seed=s, accuracy=level + s) for s in (1, 2)])
         opened.add([make_record("majority", None, seed=1)])  # beside methods without noise alone
         ids, accuracy = ["input-flip"], METRICS["accuracy"]
-        picture = lines.load_curve_chart(opened, ids, accuracy)
-        less = lines.load_curve_chart(opened, ids, accuracy, epsilons=[2.0], seeds=[2])
-        assert not any(lines.load_curve_chart(opened, ids, METRICS["rmse"])[1:])
-        assert not any(lines.load_curve_chart(opened, ["output"], accuracy).lines)
-        assert not any(lines.load_curve_chart(opened, ids, accuracy, keys=["x"])[1:])
-        plain = lines.load_curve_chart(opened, ["clear"], accuracy)
+        picture = load_curve_chart(opened, ids, accuracy)
+        less = load_curve_chart(opened, ids, accuracy, epsilons=[2.0], seeds=[2])
+        assert not any(load_curve_chart(opened, ids, METRICS["rmse"])[1:])
+        assert not any(load_curve_chart(opened, ["output"], accuracy).lines)
+        assert not any(load_curve_chart(opened, ids, accuracy, keys=["x"])[1:])
+        plain = load_curve_chart(opened, ["clear"], accuracy)
     (curve,), (baseline,), (fewer,) = picture.lines, picture.private_baselines, less.lines
     assert picture.baselines == ()
     levels = {level.mechanism: level.interval.mean for level in picture.nonprivate_counterparts}
@@ -442,9 +442,11 @@ def build_baseline(level, std=1e-3, seeds=6, mechanism="private-majority"):
 def build_rows(id, values, epsilons, seeds, claims):
     """Build stored rows of a curve: values by epsilon and seed."""
     keys = itertools.product(epsilons, seeds)
-    points = {key: v for key, v in zip(keys, np.ravel(values), strict=True) if v == v}
+    points = {
+        ("accuracy", *key): v for key, v in zip(keys, np.ravel(values), strict=True) if v == v
+    }
     return lines.CurveRows(
-        build_info(id)._replace(mechanism=id), {"accuracy": points}, dict.fromkeys(epsilons, claims)
+        build_info(id)._replace(mechanism=id), points, dict.fromkeys(epsilons, claims)
     )
 
 

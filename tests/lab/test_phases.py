@@ -12,7 +12,7 @@ from dpmc_core.errors import InvalidSetting
 from dpmc_core.model import Task
 from dpmc_core.privacy import RATING, Shares
 from dpmc_core.problem import build_problem
-from dpmc_lab.protocol import RECOMMENDER, THIRD_PARTY
+from dpmc_lab.protocol import RECOMMENDER, THIRD_PARTY, scenarios
 from dpmc_lab.protocol.scenarios import (
     ANSWER,
     HIDDEN_SHARE,
@@ -286,7 +286,7 @@ def test_an_item_without_noise_in_one_phase_takes_part_in_another():
     run, _ = play_scenario(settings, ratings)
     active = [set(phase.active) for phase in run.phases]
     assert len({frozenset(a) for a in active}) > 1
-    assert set(run.skipped.noiseless_items).isdisjoint(set.union(*active))
+    assert set(run.skipped[scenarios.NOISELESS_ITEMS]).isdisjoint(set.union(*active))
     for phase in run.phases:
         assert not np.delete(phase.noise, phase.active, axis=0).any()
         for _, item_positions in phase.steps:

@@ -10,7 +10,7 @@ from scipy import stats
 from dpmc_core import privacy
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.privacy import RATING, Shares
-from dpmc_lab.protocol import RECOMMENDER, THIRD_PARTY, FixedPoint, Traffic, attacks
+from dpmc_lab.protocol import RECOMMENDER, THIRD_PARTY, FixedPoint, Traffic, attacks, scenarios
 from dpmc_lab.protocol.scenarios import (
     ANSWER,
     HIDDEN_NOISE,
@@ -370,11 +370,17 @@ def test_items_too_few_were_there_to_make_noise_for_take_no_part_and_are_listed(
     settings = DynamicUsers(epsilon=1.0, iterations=8, online=0.3)
     ratings = make_ratings(6, 12, 10, 0.5)
     run, _ = play_scenario(settings, ratings)
-    unmade = set(run.skipped.noiseless_items)
+    unmade = set(run.skipped[scenarios.NOISELESS_ITEMS])
     assert 0 < len(unmade) < 8
     assert unmade.isdisjoint(run.phase.active)
-    assert unmade.isdisjoint({*run.skipped.unrated_items, *run.skipped.rare_items})
-    other_items = {*run.phase.active, *run.skipped.unrated_items, *run.skipped.rare_items}
+    assert unmade.isdisjoint(
+        {*run.skipped[scenarios.UNRATED_ITEMS], *run.skipped[scenarios.RARE_ITEMS]}
+    )
+    other_items = {
+        *run.phase.active,
+        *run.skipped[scenarios.UNRATED_ITEMS],
+        *run.skipped[scenarios.RARE_ITEMS],
+    }
     assert unmade | other_items == set(range(10))
     for item in range(10):
         summed = any(item in item_positions for _, item_positions in run.phase.steps)
@@ -383,7 +389,7 @@ def test_items_too_few_were_there_to_make_noise_for_take_no_part_and_are_listed(
     # No factors: the middle of the range.
     assert not run.build_model().right[sorted(unmade), :3].any()
     full_run, _ = play_scenario(DynamicUsers(epsilon=1.0, iterations=2), ratings)
-    assert len(full_run.skipped.noiseless_items) == 0
+    assert len(full_run.skipped[scenarios.NOISELESS_ITEMS]) == 0
 
 
 def test_fixed_point_goes_there_and_back_and_masks_vanish():
@@ -434,11 +440,11 @@ def test_a_watched_item_must_have_raters_to_hide_behind():
 
 def test_who_takes_no_part_is_reported():
     run, _ = play_scenario(StaticUsers(epsilon=1.0, iterations=2))
-    assert run.skipped.unrated_items.tolist() == [7]
-    assert run.skipped.rare_items.tolist() == [6]
-    assert run.skipped.silent_users.tolist() == [11]
+    assert run.skipped[scenarios.UNRATED_ITEMS].tolist() == [7]
+    assert run.skipped[scenarios.RARE_ITEMS].tolist() == [6]
+    assert run.skipped[scenarios.SILENT_USERS].tolist() == [11]
     assert np.array_equal(run.items[6:], run.phase.models[0][6:])  # data-free
     settings = StaticUsers(epsilon=1.0, iterations=2, shares=Shares.GAMMA, colluding=5)
     hardened, _ = play_scenario(settings)
     rare_items = np.flatnonzero(np.isin(hardened.raters, range(1, 6)))
-    assert set(hardened.skipped.rare_items) == set(rare_items)
+    assert set(hardened.skipped[scenarios.RARE_ITEMS]) == set(rare_items)

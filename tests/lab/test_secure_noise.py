@@ -158,8 +158,7 @@ def test_long_answers_are_sampled_in_blocks_and_counted_once(monkeypatch):
     "channel",
     [((0.7, 0.3), (0.3, 0.7)), ((0.9, 0.1), (0.5, 0.5)), ((0.6, 0.3, 0.1), (0.2, 0.2, 0.6))],
 )
-def test_a_channel_has_the_chances_its_release_states(channel, monkeypatch):
-    monkeypatch.setattr(exact_noise, "_CELLS_PER_BLOCK", 5_000)
+def test_a_channel_has_the_chances_its_release_states(channel):
     response = RandomizedResponse(
         query="signs", shape=(None,), sensitivity={RATING: 1}, channel=channel
     )
@@ -180,10 +179,9 @@ def build_symbol_channel(epsilon=1.0, d=3, shape=(100, 200)):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("truth", [0, 1, 3])
-def test_missing_and_rated_cells_meet_their_row_of_the_channel(truth, monkeypatch):
+def test_missing_and_rated_cells_meet_their_row_of_the_channel(truth):
     from scipy.sparse import csr_array
 
-    monkeypatch.setattr(exact_noise, "_CELLS_PER_BLOCK", 3_000)
     channel = build_symbol_channel()
     source = SecureSource()
     out = channel.publish(csr_array(np.full(channel.shape, float(truth))), source)
@@ -230,8 +228,8 @@ def test_two_sources_never_draw_the_same():
 @pytest.mark.parametrize(
     "draw",
     [
-        lambda rng: noise.draw_laplace(1.0, (3,), rng),
-        lambda rng: noise.draw_gaussian(1.0, (3,), rng),
+        lambda rng: build_release(Laplace, (3,), 1.0)._draw_noise((3,), rng),
+        lambda rng: build_release(Gaussian, (3,), 1.0)._draw_noise((3,), rng),
         lambda rng: build_release(NormLaplace, (2, 3), 1.0).publish(np.zeros((2, 3)), rng),
         lambda rng: noise.draw_hits(np.arange(2), 10, 0.5, rng),
         lambda rng: build_release(SharedLaplace, (2, 3), 1.0).draw_mixing(rng),
@@ -413,10 +411,6 @@ class Deaf(SecureSource):
     def pass_channel(self, matrix, symbols):  # noqa: ARG002
         self.draw_counts["channel", 0.0, 1] += symbols.size
         return np.ones_like(symbols)
-
-    def pass_zeros(self, row, count):  # noqa: ARG002
-        self.draw_counts["channel", 0.0, 1] += count
-        return np.arange(count), np.ones(count, dtype=int)
 
 
 def capture_release(id, monkeypatch, ratings):

@@ -19,7 +19,9 @@ from dpmc_lab.curves import lines, numbers
 from dpmc_lab.store import Store, iterate_records, list_curves
 from dpmc_lab.sweep import Grid
 from dpmc_lab.sweep.presets import EPSILONS, PRESETS
+from sample_data import compute
 from tests.slow_helpers import mark_rest_slow
+from tests.store_helpers import load_curve_chart
 from tests.sweep_helpers import InProcessPool
 
 IDS = ("input-flip", "output")
@@ -42,7 +44,7 @@ def load_chart(data, id, metric=None):
     keys = sweep.build_plan(Grid(data=[data], mechanisms=[id], epsilons=[1.0], seeds=[1])).keys
     with shipped.load_curves(data, task, [id]) as store:
         chosen_metric = METRICS[metric] if metric else choose_headline_metric(task)
-        return lines.load_curve_chart(store, [id], chosen_metric, keys=keys.curves)
+        return load_curve_chart(store, [id], chosen_metric, keys=keys.curves)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +59,7 @@ def computed(tmp_path_factory):
 
 def test_a_shipped_line_equals_the_one_a_sweep_gives(computed):
     plan, store = computed
-    stored = lines.load_curve_chart(store, IDS, METRICS["accuracy"], keys=plan.keys.curves)
+    stored = load_curve_chart(store, IDS, METRICS["accuracy"], keys=plan.keys.curves)
     assert [line.mechanism for line in stored.lines] == list(IDS)
     for stored_line in stored.lines:
         shipped_chart = load_chart("restaurants", stored_line.mechanism)
@@ -104,7 +106,7 @@ def test_every_shipped_curve_belongs_to_the_data_and_the_mechanisms_of_this_vers
         charts = [info for info in list_curves(store) if is_wanted(info.prepare)]
         keys = [info.key for info in charts]
         pictures = {
-            id: lines.load_curve_chart(store, [id], choose_headline_metric(task), keys=keys)
+            id: load_curve_chart(store, [id], choose_headline_metric(task), keys=keys)
             for grid in grids
             for id in grid.mechanisms
             if registry.get_mechanism(id).task is task
@@ -195,7 +197,7 @@ def test_a_file_comes_back_as_it_went(path):
     assert stamp["fingerprint"] == dataset.ratings.fingerprint
     stream = io.StringIO()
     with shipped.read_curves(io.StringIO(text)) as store:
-        shipped.write_curves(iterate_records(store), dataset, stamp["source"], stream)
+        compute.write_curve_file(iterate_records(store), dataset, stamp["source"], stream)
     head, _, rows = stream.getvalue().partition("\n")
     assert json.loads(head.removeprefix("# ")) == stamp
     assert sorted(rows.splitlines()) == sorted(text.splitlines()[1:])
@@ -217,7 +219,7 @@ def test_curves_of_another_revision_or_setting_are_left_out():
     other_stamp = stamp | {"settings": settings}
     for changed, left in ((older, "input-flip"), (other_stamp, "output")):
         with shipped.read_curves(io.StringIO(f"# {json.dumps(changed)}\n{rows}")) as store:
-            chart = lines.load_curve_chart(store, IDS, METRICS["accuracy"])
+            chart = load_curve_chart(store, IDS, METRICS["accuracy"])
         assert {line.mechanism for line in chart.lines} == {left}
 
 

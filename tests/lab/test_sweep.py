@@ -559,9 +559,9 @@ def test_a_full_disk_stops_the_sweep_and_loses_nothing(plan, undisturbed, opened
     assert read_rows(opened) == undisturbed
 
 
-def test_jobs_must_be_a_number_of_processes(plan):
+def test_jobs_must_be_a_number_of_processes():
     with pytest.raises(InvalidSetting, match="jobs must be >= 1"):
-        sweep.LocalPool(plan.sources, 0)
+        engine.resolve_jobs(0)
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="asks for the cores it may use")

@@ -121,7 +121,7 @@ def test_the_fingerprint_knows_all_that_results_depend_on():
     renamed = dataclasses.replace(base, name="other", title="Other")
     assert sweep.SplitSource(renamed).fingerprint == sweep.SplitSource(base).fingerprint
     swapped = make_pair()
-    swapped_back = sweep.PairSource(swapped.test, swapped.train, "x", "x")
+    swapped_back = sources.PairSource(swapped.test, swapped.train, "x", "x")
     assert swapped.fingerprint != swapped_back.fingerprint
 
 
@@ -211,7 +211,7 @@ def test_a_private_sweep_leaves_nothing_in_the_shared_store(tmp_path, monkeypatc
     try:
         grid = {"data": [str(folder.data)], "mechanisms": ["input-flip"], "epsilons": [1.0, 2.0]}
         grid |= {"seeds": [1, 2], "settings": {"iterations": ["5"]}, "split": RandomShare(0.3)}
-        argv = sweep.build_sweep_command(Grid(**grid), store=folder.store, jobs=1)
+        argv = [*sweep.build_sweep_command(Grid(**grid), store=folder.store), "--jobs", "1"]
         completed = subprocess.run(
             argv, cwd=ROOT, env=folder.environment, capture_output=True, text=True, check=True
         )

@@ -14,6 +14,7 @@ from dpmc_core.problem import build_problem, create_generator
 from dpmc_lab import shipped
 from dpmc_lab.curves import lines
 from dpmc_lab.curves.lines import CurveChart, FlatLine, Interval, compute_interval
+from tests.store_helpers import load_curve_chart
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +39,7 @@ def build_flat_method(interval):
 
 def load_shipped_line(id):
     with shipped.load_curves(DATA, Task.RANKING, [id]) as store:
-        (line,) = lines.load_curve_chart(store, [id], choose_headline_metric(Task.RANKING)).lines
+        (line,) = load_curve_chart(store, [id], choose_headline_metric(Task.RANKING)).lines
     return line
 
 

@@ -1,6 +1,7 @@
 """The Noise page: two epsilons on one axis, one value before and after, a name per release."""
 
 import base64
+import dataclasses
 import math
 import time
 
@@ -231,7 +232,7 @@ def test_the_ruler_is_one_rating_in_the_releases_own_unit():
         assert ruler.label.startswith(label)
         later_release = noise.find_main_release(registry.create(id, epsilon=5.0).guarantee(public))
         assert noise.measure_sensitivity(later_release, public) == ruler
-    unknown = build_additive(Laplace, 1.0).at_scale(2.0)
+    unknown = dataclasses.replace(build_additive(Laplace, 1.0), sensitivity={})
     assert noise.measure_sensitivity(unknown, PUBLIC_FACTS) is None
 
 

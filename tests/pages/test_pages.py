@@ -54,6 +54,7 @@ from tests.page_helpers import (
     wait_until,
 )
 from tests.slow_helpers import mark_rest_slow
+from tests.store_helpers import load_curve_chart
 from tests.sweep_helpers import InProcessPool
 
 PAGES = ("what_if", "data", "train", "noise", "guarantees")
@@ -127,7 +128,7 @@ def test_charts_follow_the_theme_and_are_what_plotly_draws(name, theme, data):
 def test_what_if_shows_the_stored_means_and_moves_only_its_marker(id):
     app = open_page(data="one-bit-lab", mechanism=id)
     with shipped.load_curves("one-bit-lab", Task.BINARY, [id]) as store:
-        line, *papers = lines.load_curve_chart(store, [id], METRICS["accuracy"]).lines
+        line, *papers = load_curve_chart(store, [id], METRICS["accuracy"]).lines
     # The noise-aware estimate, where there are two.
     assert line.label == registry.get_mechanism(id).name
     assert len(papers) == registry.has_setting(registry.get_mechanism(id), "estimator")

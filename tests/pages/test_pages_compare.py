@@ -36,6 +36,7 @@ from tests.page_helpers import (
     read_markdown,
     unescape_markdown,
 )
+from tests.store_helpers import load_curve_chart
 from tests.sweep_helpers import InProcessPool
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the page starts no sweeps there")
@@ -181,7 +182,7 @@ def test_the_chart_is_the_store_and_every_curve_carries_its_unit():
 
 def load_shipped_lines():
     with shipped.load_curves(DATA, Task.BINARY) as store:
-        shipped_lines = lines.load_curve_chart(store, IDS, METRICS["accuracy"]).lines
+        shipped_lines = load_curve_chart(store, IDS, METRICS["accuracy"]).lines
     assert len(shipped_lines) == 3  # the paper's own estimate is another grid
     return [
         line
@@ -301,7 +302,7 @@ def test_verdicts_and_budget_are_those_of_the_core():
     fill_store(seeds=(1, 2, 3))
     app = open_page("compare", **LINK | {"seeds": "3"})
     with Store(read_only=True) as store:
-        picture = lines.load_curve_chart(store, IDS, METRICS["accuracy"])
+        picture = load_curve_chart(store, IDS, METRICS["accuracy"])
     plotted = [lines.place_on_axis(line, lines.EpsilonUnit.PAPER) for line in picture.lines]
     leader = comparison.describe_leader(
         comparison.compare_lines(plotted, comparison.compare_pairs(plotted))

@@ -24,11 +24,12 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab import shipped, sweep
 from dpmc_lab.curves import cards, lines, numbers, people, trade
 from dpmc_lab.curves.data import format_item_title
-from dpmc_lab.curves.people import FlipChances, Person, VisitorModel
+from dpmc_lab.curves.people import FlipChances, Person
 from dpmc_lab.store import Store, load_top_lists
 from dpmc_lab.sweep import LISTS_SEED, Grid, toplists
 from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import rows, scene, sentences
+from sample_data import compute, visitors
 from tests.browser_helpers import CHROMIUM, open_chromium
 from tests.page_helpers import make_placed_line, open_page, read_instrument
 from tests.slow_helpers import mark_rest_slow
@@ -145,7 +146,7 @@ def test_the_file_of_lists_is_read_as_it_was_written(monkeypatch, tmp_path, trai
     joined = people.VisitorLists(
         ["A"], [0], "AAA=", 0.5, [0.1], [people.ListQuality(40, 0.6, 0.5, 0.5, 0.05)]
     )
-    people.write_people(selected, {"a key": lists}, {"a key": joined}, stream)
+    compute.write_people(selected, {"a key": lists}, {"a key": joined}, stream)
     (tmp_path / "restaurants.json").write_text(stream.getvalue())
     monkeypatch.setattr(shipped, "CURVE_FOLDER", tmp_path)
     assert people.load_people("restaurants", Task.BINARY, "a key") == (selected, lists)
@@ -510,7 +511,7 @@ def test_flips_and_what_reports_are_worth_are_those_of_the_card(epsilon):
 def test_the_browser_folds_as_the_judges_do():
     rng = np.random.default_rng(3)
     items, six = 40, np.array([3, 0, 17, 8, 30, 21])
-    visitor_model = VisitorModel(rng.normal(size=items), rng.normal(size=(items, 9)), 0.6)
+    visitor_model = visitors.VisitorModel(rng.normal(size=items), rng.normal(size=(items, 9)), 0.6)
     values, noise = rng.normal(size=6), 3.7
     rows = np.column_stack(
         [visitor_model.base, visitor_model.projections @ visitor_model.projections[six].T]
@@ -534,7 +535,7 @@ def test_ridge_is_the_best_guess_of_a_taste_drawn_from_the_prior():
     users, items = np.divmod(np.arange(400 * 25), 25)
     signs = np.sign(rng.normal(size=len(users)))
     train = Ratings.build(users, items, signs, PublicFacts(users=400, items=25, low=-1, high=1))
-    visitor_model = VisitorModel.from_model(Factors(left, right), train)
+    visitor_model = visitors.VisitorModel.from_model(Factors(left, right), train)
     six, values, noise = np.arange(6), rng.choice([-1.0, 1.0], 6), 2.0
     prior = np.linalg.inv(np.cov(left.T, bias=True))
     rated_factors, ridge = right[six], visitor_model.residual_variance + noise
@@ -607,7 +608,7 @@ def draw_two_camps(users=300, items=60, noise=0.0, seed=0):
 def test_lists_are_called_yours_where_answers_help_and_nowhere_else():
     methods = [registry.create("input-flip", epsilon=e) for e in (0.1, 8.0)]
     progress = []
-    visitor_lists = people.build_visitor_lists(
+    visitor_lists = visitors.build_visitor_lists(
         methods, draw_two_camps(noise=0.1), lambda *args: progress.append(args)
     )
     assert [verdict.is_personal for verdict in visitor_lists.judged] == [False, True, True]
@@ -619,9 +620,9 @@ def test_lists_are_called_yours_where_answers_help_and_nowhere_else():
     unpacked = run_javascript(f"unpack({json.dumps(visitor_lists._asdict())})")
     assert np.allclose(unpacked, numbers * visitor_lists.unit)
     # Taste is in nothing.
-    coins = people.build_visitor_lists(methods, draw_two_camps(noise=0.5), lambda *_: None)
+    coins = visitors.build_visitor_lists(methods, draw_two_camps(noise=0.5), lambda *_: None)
     assert not any(verdict.is_personal for verdict in coins.judged)
-    few = people.build_visitor_lists(methods, draw_two_camps(users=20), lambda *_: None)
+    few = visitors.build_visitor_lists(methods, draw_two_camps(users=20), lambda *_: None)
     assert not any(verdict.is_personal for verdict in few.judged)
 
 
@@ -630,11 +631,11 @@ def test_a_lead_counts_against_both_rivals_and_all_stops():
     liked = rng.choice([0.4, 0.6, 0.8], (500, 3))
     for better, yours in (((1, 0, 0), True), ((1, 0, 1), False), ((1, 1, 0), False)):
         assert (
-            people.summarise_list_quality(liked + 0.2 * np.array(better), 15).is_personal is yours
+            visitors.summarise_list_quality(liked + 0.2 * np.array(better), 15).is_personal is yours
         )
     false = sum(
         any(
-            people.summarise_list_quality(rng.choice([0.4, 0.6, 0.8], (100, 3)), 15).is_personal
+            visitors.summarise_list_quality(rng.choice([0.4, 0.6, 0.8], (100, 3)), 15).is_personal
             for _ in range(15)
         )
         for _ in range(100)
@@ -654,7 +655,7 @@ def test_nothing_of_a_visitor_is_told_to_anybody():
 def test_what_ships_for_a_visitor_is_what_would_be_made():
     key = rows.load_shipped.__wrapped__("restaurants", "input-flip")[0].lines[0].key
     shipped_lists = people.load_visitor_lists("restaurants", Task.BINARY, key)
-    built_lists = people.build_visitor_lists(
+    built_lists = visitors.build_visitor_lists(
         scene.create_mechanisms("input-flip"), datasets.load("restaurants"), lambda *_: None
     )
     assert list(built_lists.titles) == shipped_lists.titles
@@ -670,7 +671,7 @@ def test_what_ships_for_a_visitor_is_what_would_be_made():
 @pytest.mark.slow
 @pytest.mark.parametrize("data", ["movie-night", "long-tail", "restaurants"])
 def test_a_visitor_s_lists_come_with_the_samples(monkeypatch, data):
-    monkeypatch.setattr(people, "build_visitor_lists", None)  # nothing is made
+    monkeypatch.setattr(visitors, "build_visitor_lists", None)  # nothing is made
     app = open_page(data=data, mechanism="input-flip", person="you")
     visitor_lists = read_instrument(app)["yours"]
     assert len(visitor_lists["said"]) == len(visitor_lists["spread"]) == len(EPSILONS) + 1

@@ -31,7 +31,8 @@ def folder(tmp_path):
 
 def build_command(tmp_path, epsilons=(0.5, 1.0, 2.0, 4.0), seeds=range(1, 40), ids=("output",)):
     grid = core.Grid(data=["movie-night"], mechanisms=ids, epsilons=epsilons, seeds=seeds)
-    return core.build_sweep_command(grid, store=tmp_path / "results.sqlite", jobs=1)
+    command = core.build_sweep_command(grid, store=tmp_path / "results.sqlite")
+    return [*command, "--jobs", "1"]
 
 
 def wait_for(condition, seconds=120):
@@ -143,8 +144,8 @@ def test_a_killed_owner_of_an_upload_leaves_nothing_behind_its_successor(monkeyp
         "folder = private.UploadFolder().open_folder(dataset); folder.write()\n"
         "grid = sweep.Grid(data=[str(folder.data)], mechanisms=['output'], epsilons=[1.0],"
         " seeds=range(1, 500))\n"
-        "words = sweep.build_sweep_command(grid, store=folder.store, jobs=1); place = folder.path"
-        " / 'sweeps'\n"
+        "words = [*sweep.build_sweep_command(grid, store=folder.store), '--jobs', '1']\n"
+        "place = folder.path / 'sweeps'\n"
         "sweeps.start_sweep(place, 'k', words, description={}, environment=folder.environment)\n"
         "while not sweeps.load_sweep(place, 'k').counts.get('done'): time.sleep(0.05)\n"
         "print(folder.path, flush=True); time.sleep(60)"

@@ -95,7 +95,7 @@ folder = sweep.PrivateFolder(make_dataset())
 folder.write()
 grid = sweep.Grid(data=[str(folder.data)], mechanisms=["gradient"], epsilons=[1.0],
                   seeds=range(1, 3000), settings={"rounds": ["200"]})
-command = sweep.build_sweep_command(grid, store=folder.store, jobs=2)
+command = [*sweep.build_sweep_command(grid, store=folder.store), "--jobs", "2"]
 sweeps.start_sweep(folder.path / "sweeps", "mine", command, description={},
                    environment=folder.environment)
 status = json.loads((folder.path / "sweeps" / "mine.json").read_text())

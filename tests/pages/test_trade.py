@@ -160,10 +160,7 @@ def test_a_recommender_beside_a_third_party_is_held_off_by_no_proof_of_ours():
     line = find_line(QuestionSwitches(), "objective").line
     guarantee = dataclasses.replace(build_guarantee(line, 1.0), trust=Trust.AGGREGATOR)
     question = QuestionSwitches().build_question(Task.BINARY)
-    positions = [
-        trade._build_trade_point(1.0, line.interval_at(1.0), guarantee, question, seat).state
-        for seat in AttackerPosition
-    ]
+    positions = [trade._limit_attacker(guarantee, question, seat)[0] for seat in AttackerPosition]
     assert positions == [BoundState.BOUND, BoundState.NONE]
 
 

@@ -17,8 +17,9 @@ from dpmc_core.arrays import Floats
 from dpmc_core.registry import get_style as get_style
 from dpmc_core.style import BLUE, RED, Style
 from dpmc_lab.curves.lines import BASELINE, NO_PRIVACY, POPULAR_LIST, WITHOUT_OTHERS, Band
-from dpmc_lab.curves.measurements import MeasuredPoint
+from dpmc_lab.curves.measurements import describe_measured_bound
 from dpmc_lab.curves.numbers import fit_isotonic
+from dpmc_lab.measured import MeasuredBound
 
 Values = Sequence[Any] | Floats
 Interval = tuple[float, float]
@@ -221,7 +222,7 @@ class Figure:
         }
 
     def add_measurement(
-        self, x: float, y: Any, method_style: Style, measurement: MeasuredPoint
+        self, x: float, y: Any, method_style: Style, measurement: MeasuredBound
     ) -> None:
         """Add a tick at a measured bound, which is neither a claim (hollow) nor certified (filled).
 
@@ -230,7 +231,7 @@ class Figure:
             method_style: style of the method.
             measurement: the bound.
         """
-        hover = f"{measurement.label}<extra></extra>"
+        hover = f"{describe_measured_bound(measurement)}<extra></extra>"
         self.add_trace("tick", x=[x], y=[y], marker_line_color=method_style.color, hover=hover)
 
     def add_curve(

@@ -24,7 +24,7 @@ from dpmc_lab.curves.lines import (
     format_short_label,
     has_item_features,
 )
-from dpmc_lab.curves.measurements import find_measured_point
+from dpmc_lab.curves.measurements import find_line_bound
 from dpmc_lab.curves.numbers import (
     RequiredEpsilon,
     format_estimate_interval,
@@ -117,8 +117,8 @@ def plot_comparison(
         )
         tags.append(Tag(name, mean[-1], method_style, entry.is_certified, x[-1]))
         if (
-            (measurement := find_measured_point(line))
-            and measurement.unit == entry.unit
+            (measurement := find_line_bound(line))
+            and measurement.change.label == entry.unit
             and measurement.measured < x_range[1]
         ):
             point = line.interval_at(measurement.epsilon)

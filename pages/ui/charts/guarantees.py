@@ -9,8 +9,7 @@ from dpmc_core.style import GREEN, RED
 from dpmc_lab.audit import AuditReport
 from dpmc_lab.curves.cards import ClaimState, GuaranteeRow, format_epsilon
 from dpmc_lab.curves.groups import MechanismGroup
-from dpmc_lab.curves.measurements import MeasuredPoint
-from dpmc_lab.measured import AuditMethod, Refuted
+from dpmc_lab.measured import AuditMethod, MeasuredBound, Refuted
 from pages.ui.charts import (
     ACCENT,
     GRID,
@@ -27,7 +26,7 @@ def plot_claims(
     groups: Sequence[MechanismGroup],
     rows: Mapping[str, GuaranteeRow],
     chosen: str,
-    measured: Mapping[str, MeasuredPoint],
+    measured: Mapping[str, MeasuredBound],
 ) -> Figure:
     """Plot one line per mechanism from its claim (open) to its proved epsilon (filled).
 

@@ -57,12 +57,7 @@ def plot_noise(
     if isinstance(view, ChannelChances):
         return _plot_channel(mechanism, view, names, second[0] if second else None)
     color, reach = get_style(mechanism).color, float(view.x[-1])
-    curves = {
-        epsilon: (density.bar_centers, density.bar_heights)
-        if density.density is None
-        else (density.x, density.density)
-        for epsilon, density in views.items()
-    }
+    curves = {epsilon: (density.x, density.density) for epsilon, density in views.items()}
     top = 1.1 * max(float(y.max()) for _, y in curves.values())
     fig = create_figure(
         "shape",
