@@ -18,9 +18,7 @@ import pytest
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from dpmc_core import plugins
-from dpmc_core.data import datasets
 from dpmc_core.errors import DpmcError
-from dpmc_core.ratings import Ratings
 from dpmc_lab.cli import main
 from tests.browser_helpers import CHROMIUM, open_chromium, serve_app
 from tests.cluster_helpers import cluster  # noqa: F401 - a fixture
@@ -153,13 +151,6 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"real rating data is not at {folder}")
     return folder
-
-
-@pytest.fixture(scope="session")
-def movielens_u1(shared_data: Path) -> tuple[Ratings, Ratings]:
-    """MovieLens 100K, official split 1: training and test ratings over one index space."""
-    folder = shared_data / "ml-100k"
-    return datasets.read_pair(folder / "u1.base", folder / "u1.test")
 
 
 @pytest.fixture

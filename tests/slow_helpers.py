@@ -8,13 +8,3 @@ def mark_rest_slow(cases, first=1):
     cases = list(cases)
     slow_cases = [case if isinstance(case, tuple) else (case,) for case in cases[first:]]
     return [*cases[:first], *(pytest.param(*case, marks=pytest.mark.slow) for case in slow_cases)]
-
-
-def pair_by_turns(cases, variants):
-    """Every case with one of the kinds, taken by turns; with the other kinds it is slow."""
-    variants = list(variants)
-    return [
-        pytest.param(case, variant, marks=[pytest.mark.slow] * (k % len(variants) != position))
-        for k, case in enumerate(cases)
-        for position, variant in enumerate(variants)
-    ]

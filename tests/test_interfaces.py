@@ -30,7 +30,7 @@ def test_every_section_is_compared():
     assert {*SECTIONS, "json", "links"} == EXPECTED.keys()
 
 
-@pytest.mark.parametrize("command", mark_rest_slow(frozen.JSON_COMMANDS, 3))
+@pytest.mark.parametrize("command", mark_rest_slow(frozen.JSON_COMMANDS))
 def test_fields_of_json_stay(command):
     assert frozen.collect_fields(command) == EXPECTED["json"][command]
 

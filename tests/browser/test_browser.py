@@ -1,29 +1,17 @@
 """The app in Chromium, as people meet it: links, the slider, training, uploads, narrow screens."""
 
 import itertools
-import json
-from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dpmc_core import experiment, registry
-from dpmc_core.data import datasets
-from dpmc_core.metrics import METRICS
-from dpmc_core.model import Task
-from dpmc_core.problem import build_problem
 from tests.browser_helpers import DOWNLOAD, navigate_to, open_and_settle, settle, upload_ratings
-from tests.slow_helpers import mark_rest_slow
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 PAGES = ("", "data", "train", "compare", "noise", "guarantees", "protocol")
-PAGES_AND_THEMES = product(PAGES, ["light", "dark"])
-FIRST = [("", "dark"), ("train", "light"), ("compare", "dark")]
 
 
-@pytest.mark.slow
 def test_the_first_visit_may_be_a_link_into_the_middle(page, server):
     """Must stay first: a fresh server has not yet seen the list of pages."""
     open_and_settle(page, server + "train?data=restaurants&epsilon=4")
@@ -40,10 +28,8 @@ def test_the_first_page_opens_under_its_own_name_with_all_that_the_link_asks_for
     assert not page.get_by_text("Page not found").is_visible()
 
 
-@pytest.mark.parametrize(
-    ("path", "theme"),
-    mark_rest_slow(sorted(PAGES_AND_THEMES, key=lambda path: path not in FIRST), len(FIRST)),
-)
+@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_page_fits_a_phone_in_both_themes(browser, server, path, theme):
     context = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme=theme)
     tab = context.new_page()
@@ -57,32 +43,6 @@ def test_a_page_fits_a_phone_in_both_themes(browser, server, path, theme):
     context.close()
 
 
-@pytest.mark.slow
-def test_training_in_the_browser_shows_charts_and_hands_out_its_card(page, server):
-    open_and_settle(page, server + "train?data=one-bit-lab&mechanism=output&epsilon=4")
-    page.get_by_role("button", name="Train", exact=True).click()
-    page.get_by_role("button", name=DOWNLOAD).wait_for()
-    settle(page)
-    charts = page.locator('[data-testid="stPlotlyChart"] .main-svg .scatterlayer .trace')
-    assert charts.count() == 3  # two of residuals, one of the objective
-    page.get_by_role("button", name=DOWNLOAD).click()
-    with page.expect_download() as download:
-        page.get_by_role("button", name="Run card (JSON)").click()
-    privacy_card = json.loads(Path(download.value.path()).read_text())
-    problem = build_problem(datasets.load("one-bit-lab"), Task.BINARY, seed=1)
-    direct_run = experiment.run(registry.create("output", epsilon=4.0), problem, 1)
-    assert privacy_card["metrics"] == pytest.approx(dict(direct_run.metrics))
-    assert privacy_card["guarantee"]["claimed"]["epsilon"] == 4
-    metric_text = page.locator('[data-testid="stMetricValue"]').first.inner_text()
-    assert metric_text == METRICS["accuracy"].format_value(direct_run.metrics["accuracy"])
-    # Results wait while one looks elsewhere.
-    navigate_to(page, "Noise")
-    settle(page)
-    navigate_to(page, "Train")
-    page.get_by_role("button", name=DOWNLOAD).wait_for()
-
-
-@pytest.mark.slow
 def test_an_uploaded_file_is_used_and_stays_in_its_tab(page, browser, server, tmp_path):
     upload_ratings(page, server, tmp_path)
     settle(page)
@@ -110,7 +70,6 @@ def test_an_uploaded_file_is_used_and_stays_in_its_tab(page, browser, server, tm
     other_page.context.close()
 
 
-@pytest.mark.slow
 def test_a_table_of_the_items_stands_beside_an_upload(page, server, tmp_path):
     upload_ratings(page, server, tmp_path)
     settle(page)

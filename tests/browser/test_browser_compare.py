@@ -2,7 +2,6 @@
 
 import csv
 import io
-import itertools
 import re
 import time
 from pathlib import Path
@@ -95,48 +94,12 @@ def test_a_sweep_fills_the_chart_survives_a_reload_is_cancelled_resumed_and_down
     find_button(page, "Go on").wait_for()
 
 
-@pytest.mark.slow
-def test_the_address_holds_the_choices_and_opens_them(page, server):
-    open_and_settle(page, server + "compare?data=restaurants")
-    page.get_by_role("button", name="Gradient perturbation", exact=True).click()
-    settings = page.get_by_role("button", name="Settings")
-    settings.click()
-    page.get_by_text("same unit: per user").click()
-    page.wait_for_url(re.compile("count="))
-    page.get_by_role("spinbutton", name="Seeds").fill("7")
-    page.keyboard.press("Enter")
-    page.wait_for_url(re.compile("seeds=7"))
-    settle(page)
-    open_and_settle(page, page.url)
-    settings.click()
-    seeds = page.get_by_role("spinbutton", name="Seeds")
-    wait_for(lambda: seeds.input_value() == "7")
-    assert not page.get_by_text("which this page does not have").count()
-    page.keyboard.press("Escape")
-    assert "gradient" not in read_command(page)
-
-
 def read_command(page):
     """Return the command line that does what the page shows."""
     find_button(page, DOWNLOAD).click()
     command_text = page.get_by_test_id("stCode").filter(has_text="dpmc sweep").first.text_content()
     page.keyboard.press("Escape")
     return command_text
-
-
-@pytest.mark.parametrize("size", [(1366, 768), (1280, 720), (1920, 1080)])
-@pytest.mark.slow
-def test_the_figure_takes_its_share_of_the_window_and_none_of_it_is_cut(browser, server, size):
-    context = browser.new_context(viewport=dict(zip(("width", "height"), size, strict=True)))
-    tab = context.new_page()
-    open_and_settle(tab, server + "compare?data=movie-night")
-    chart, frame = tab.locator(".js-plotly-plot").first, tab.locator(".st-key-figure")
-    chart_box, room = chart.bounding_box(), frame.bounding_box()
-    assert chart_box["height"] >= 0.59 * size[1]
-    assert chart_box["width"] >= 0.6 * size[0]
-    assert room["height"] >= chart_box["height"] - 1  # what lies below covers none of it
-    assert chart_box["y"] + chart_box["height"] <= size[1]
-    context.close()
 
 
 # The boxes of a chart's names, its right end and that of its frame, in pixels.
@@ -154,23 +117,6 @@ NAMES = """() => [...document.querySelectorAll('.js-plotly-plot')].map(chart => 
 
 
 LINKS = ["data=bookshop-clicks", "data=movie-night&task=ratings"]
-
-
-@pytest.mark.parametrize("link", LINKS)
-@pytest.mark.parametrize("width", [1366, 390, 1024])
-@pytest.mark.slow
-def test_names_cover_nothing_and_none_is_cut(browser, server, width, link):
-    context = browser.new_context(viewport={"width": width, "height": 900})
-    tab = context.new_page()
-    open_and_settle(tab, f"{server}compare?{link}")
-    charts = tab.evaluate(NAMES)
-    assert len(charts) == 2
-    for chart in charts:
-        names = sorted(chart["names"], key=lambda box: box[1])
-        assert len(names) >= 6
-        assert all(box[0] > chart["frame"] and box[2] <= chart["edge"] for box in names)
-        assert all(low[1] >= high[3] - 2 for high, low in itertools.pairwise(names))
-    context.close()
 
 
 @pytest.mark.slow

@@ -50,29 +50,3 @@ def test_an_upload_leads_to_the_verdict(page, server, temporary, tmp_path):
     # A new session: the upload and its folder go with the old one.
     open_and_settle(page, server + "data")
     assert page.get_by_role("button", name="Get the answer").is_visible()
-
-
-@pytest.mark.slow
-def test_the_question_is_in_the_address_and_stop_keeps_what_is_there(page, server):
-    open_and_settle(page, server + "answer?data=long-tail&answer_often=daily&answer_keep=50")
-    page.get_by_text(
-        "of the 1,200 items have enough ratings to stand out from the noise"
-    ).wait_for()
-    page.get_by_text("each rating, even from the server").click()
-    settle(page)
-    address = page.url
-    assert "answer_often=daily" in address
-    assert "answer_keep=50" in address
-    assert "answer_protect=each+rating" in address
-    page.get_by_role("button", name="Get the answer").click()
-    page.get_by_role("heading", name="We cannot tell yet").or_(
-        page.get_by_role("heading", name="at your limit")
-    ).first.wait_for()
-    page.get_by_test_id("stMain").get_by_role("button", name="Stop").click()
-    page.get_by_role("button", name="Go on").or_(
-        page.get_by_role("button", name="Compute the curve")
-    ).first.wait_for()
-    assert page.get_by_test_id("stAlert").count() == 0
-    page.get_by_text("Predictions are off by").wait_for()
-    open_and_settle(page, address)  # by whoever opens the link: runs are there, nothing starts
-    page.get_by_text("Predictions are off by").wait_for()

@@ -107,30 +107,6 @@ def test_the_switch_of_promises_changes_curve_people_and_note(opened):
 
 
 @pytest.mark.slow
-def test_the_card_follows_the_slider(opened):
-    tab = opened()
-    tab.get_by_text("What the promise covers").locator("visible=true").click()
-    for key, epsilon in (("End", EPSILONS[-1]), ("Home", EPSILONS[0])):
-        tab.get_by_role("slider", name="epsilon").press(key)
-        expect(tab.get_by_text(re.compile(rf"^Epsilon {epsilon:g} per rating"))).to_be_visible()
-
-
-@pytest.mark.slow
-def test_it_follows_the_surface(opened):
-    tab = opened(color_scheme="dark")
-    background_script = "getComputedStyle(document.body).backgroundColor"
-    night, line = (
-        tab.evaluate(background_script),
-        "getComputedStyle(document.querySelector('.dpmc-picture .rule'))",
-    )
-    ink = tab.evaluate(f"{line}.stroke")
-    tab.emulate_media(color_scheme="light")
-    tab.wait_for_timeout(300)
-    assert tab.evaluate(background_script) != night
-    assert tab.evaluate(f"{line}.stroke") != ink
-
-
-@pytest.mark.slow
 def test_the_button_of_the_page_saves_a_file_that_stands_where_the_slider_stands(
     page, server, opened_file, tmp_path
 ):

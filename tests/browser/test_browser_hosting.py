@@ -15,7 +15,7 @@ import pytest
 from tests.browser_helpers import open_and_settle, serve_app
 from tests.class_helpers import SECRET, send_request
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "hosting.md"

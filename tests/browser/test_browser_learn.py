@@ -104,29 +104,6 @@ def test_a_lesson_from_start_to_end_by_keyboard_alone(page, server, name, mode):
     assert lesson.take_home in page.locator(".st-key-home").inner_text()
 
 
-@pytest.mark.slow
-def test_arrows_turn_the_steps_and_so_does_a_clicker_in_front_of_a_class(page, server):
-    slides = LESSONS["coin"].slides
-    open_and_settle(page, server + "learn?lesson=coin")
-    press_key(page, "PageDown")  # scrolls
-    assert page.get_by_role("button", name="Show the answer").is_visible()
-    press_key(page, "ArrowRight")
-    wait_for_focus(page, slides[0].predict.question)
-    press_key(page, "ArrowRight")
-    assert read_params(page)["step"] == slides[1].key
-    press_key(page, "ArrowLeft")
-    assert read_params(page)["step"] == slides[0].key
-    press_key(page, "ArrowLeft")
-    assert read_params(page)["step"] == slides[0].key
-    open_and_settle(page, server + "learn?lesson=coin&projector=true")
-    for key in [slide.key for slide in slides[1:]] + ["end"]:
-        press_key(page, "PageDown")
-        press_key(page, "PageDown")
-        assert read_params(page)["step"] == key
-    press_key(page, "PageUp")
-    assert read_params(page)["step"] == slides[-1].key
-
-
 def test_the_projector_shows_nothing_for_the_teacher_alone(page, server):
     open_and_settle(page, server + "learn?lesson=coin")
     slide = LESSONS["coin"].slides[0]
@@ -140,28 +117,6 @@ def test_the_projector_shows_nothing_for_the_teacher_alone(page, server):
     for _ in range(2):  # a clicker's keys, while the switch still has the focus
         press_key(page, "PageDown")
     assert read_params(page)["step"] == LESSONS["coin"].slides[1].key
-
-
-@pytest.mark.slow
-def test_the_question_and_the_way_on_are_seen_without_scrolling(page, server):
-    page.set_viewport_size({"width": 1366, "height": 650})
-    for lesson in LESSONS.values():
-        open_and_settle(page, f"{server}learn?lesson={lesson.id}")
-        for slide in lesson.slides:
-            visible_elements = [page.locator(".st-key-next button").first]
-            if slide.predict is not None:
-                visible_elements += [
-                    page.get_by_role("button", name=o, exact=True).first
-                    for o in slide.predict.options
-                ]
-            for element in visible_elements:
-                box = element.bounding_box()
-                assert box["y"] + box["height"] <= 650
-            if slide.predict is not None:
-                press_key(page, "ArrowRight")
-            box = page.locator(".st-key-next button").first.bounding_box()
-            assert box["y"] + box["height"] <= 650
-            press_key(page, "ArrowRight")
 
 
 @pytest.mark.slow
@@ -187,24 +142,6 @@ def test_a_class_sees_all_of_a_step_without_scrolling(page, server, lesson):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lesson", LESSONS.values(), ids=list(LESSONS))
-def test_on_a_phone_the_finding_begins_in_sight_of_what_is_moved(page, server, lesson):
-    page.set_viewport_size({"width": 390, "height": 844})
-    open_and_settle(page, f"{server}learn?lesson={lesson.id}")
-    for slide in lesson.slides:
-        if slide.predict is not None:
-            assert page.get_by_text(slide.said).is_visible()
-            press_key(page, "ArrowRight")
-        assert page.get_by_text(slide.said).is_visible()  # and stays
-        box, turns = (
-            page.locator(selector).bounding_box()
-            for selector in (".st-key-finding", ".st-key-turns")
-        )
-        assert box["y"] + min(box["height"], 50) <= turns["y"]
-        press_key(page, "ArrowRight")
-
-
-@pytest.mark.slow
 def test_back_in_the_browser_goes_back_a_step(page, server):
     open_and_settle(page, server + "learn?lesson=coin&step=deny")
     press_key(page, "ArrowRight")
@@ -212,22 +149,3 @@ def test_back_in_the_browser_goes_back_a_step(page, server):
     assert read_params(page)["step"] == "evidence"
     page.go_back()
     page.get_by_role("heading", name=LESSONS["coin"].get_slide("deny").title).wait_for()
-
-
-@pytest.mark.slow
-def test_a_shared_step_opens_elsewhere_as_it_is(page, server, browser):
-    open_and_settle(page, server + "learn?lesson=attacker&step=suspicion&suspicion.epsilon=3")
-    press_key(page, "ArrowRight")
-    assert "99.4\N{NO-BREAK SPACE}%" in page.locator(".st-key-finding").inner_text()
-    tab_to(page, slider=True)
-    tab_to(page, slider=True)
-    press_key(page, "ArrowLeft")
-    address = page.url
-    other_page = browser.new_page()
-    try:
-        open_and_settle(other_page, address)
-        press_key(other_page, "ArrowRight")
-        expected = page.locator(".st-key-finding").inner_text()
-        assert other_page.locator(".st-key-finding").inner_text() == expected
-    finally:
-        other_page.close()

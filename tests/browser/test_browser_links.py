@@ -7,7 +7,6 @@ import pytest
 
 from app import SECTIONS
 from tests.browser_helpers import navigate_to, open_and_settle, settle, upload_ratings
-from tests.slow_helpers import pair_by_turns
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow_unless_planted]
 
@@ -134,24 +133,6 @@ def test_every_choice_of_a_page_is_in_its_address_and_comes_back(page, server, p
 
 
 @pytest.mark.slow
-def test_what_is_chosen_by_mouse_joins_the_address(page, server):
-    open_and_settle(page, server + "protocol?data=restaurants")
-    page.get_by_role("button", name="Next").click()
-    page.wait_for_url("**message=1**")  # the story comes before the first message
-    page.get_by_text("What each party has seen so far", exact=True).click()
-    settle(page)
-    page.get_by_role("tab").nth(2).click()
-    page.wait_for_url("**seen=**")
-    settle(page)
-    page.get_by_text("Masks", exact=True).click()
-    page.wait_for_url("**masks=false**")
-    settle(page)
-    page_state = read_controls(page)
-    open_and_settle(page, page.url)  # with a choice in it, a part is unfolded
-    assert read_controls(page) == page_state
-
-
-@pytest.mark.slow
 def test_names_out_of_an_upload_are_in_no_address(page, server, tmp_path):
     upload_ratings(page, server, tmp_path)
     navigate_to(page, "Protocol")
@@ -176,7 +157,7 @@ def test_names_out_of_an_upload_are_in_no_address(page, server, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("width", "plain_http"), pair_by_turns([1024, 390], [True, False]))
+@pytest.mark.parametrize(("width", "plain_http"), [(1024, True), (390, False)])
 def test_copy_link_copies_the_whole_address(browser, server, width, plain_http):
     context = browser.new_context(viewport={"width": width, "height": 800})
     if plain_http:  # where browsers have no clipboard to offer

@@ -54,27 +54,6 @@ def test_the_picker_shows_its_groups_and_what_is_picked_is_in_the_address(page, 
     assert selected_id in page.get_by_role("button", name="Mechanism").inner_text()
 
 
-def test_the_noise_at_two_epsilons_is_compared_by_following_the_screen(page, server):
-    """Two epsilons are there at once; a sentence says by how much they differ."""
-    open_and_settle(page, server + "noise")
-    assert page.locator(".legendtext", has_text="epsilon 4").is_visible()
-    slider = page.get_by_role("slider", name="epsilon")
-    for _ in range(2):
-        slider.press("ArrowLeft")
-        settle(page)
-    assert read_params(page)["epsilon"] == ["0.5"]
-    assert (
-        "8\N{NO-BREAK SPACE}times smaller"
-        in page.get_by_text("At epsilon 0.5, half of the").inner_text()
-    )
-    second_page = page.context.new_page()
-    open_and_settle(second_page, page.url + "&pin=2")
-    second_epsilon = second_page.get_by_role("combobox", name="Second epsilon", exact=True)
-    assert second_epsilon.input_value() == "2"
-    assert second_page.locator(".legendtext", has_text="epsilon 2").is_visible()
-    second_page.close()
-
-
 def measure_figure(tab):
     """Return the box of the first chart, and how far the page reaches sideways."""
     box = tab.locator(".st-key-figure .stPlotlyChart").bounding_box()

@@ -493,50 +493,11 @@ def test_a_phone_draws_nothing_for_a_hostile_server(page, server, room, field):
     assert room.view().poll(0).reports == 0
 
 
-def test_a_browser_that_keeps_nothing_says_so_and_answers(page, server, room):
-    page.add_init_script("Object.defineProperty(window, 'localStorage', { get() { throw 1; } })")
-    page.goto(server + "phone")
-    page.get_by_text("does not let this page store anything").wait_for()
-    assert page.get_by_text("it remembers what it sent").is_visible()  # and so long
-    assert not page.locator("#remembers").is_visible()
-    press_button(page, "Yes")
-    wait_for_arrival(page)
-    assert room.view().poll(0).reports == 1
-
-
 def test_questions_are_text(page, server):
     reset_rate_limits()
     open_asked_room(questions=("<img src=x onerror=alert(1)> & <b>you</b>?",))
     page.goto(server + "phone")
     page.get_by_role("heading", name="<img src=x onerror=alert(1)> & <b>you</b>?").wait_for()
-
-
-@pytest.mark.parametrize("epsilon", mark_rest_slow(EPSILONS, 3))
-def test_a_phone_tells_of_one_tilted_coin(page, server, epsilon):
-    """The opposite so many times in 100, and what two coins would do: right to the last digit."""
-    open_asked_room(epsilon)
-    page.goto(server + "phone")
-    page.get_by_role("button", name="Yes", exact=True).wait_for()
-    lie = 100 / (1 + math.exp(epsilon))
-    match = re.search(r"one unfair coin. .* your answer ([\d.]+) %", read_text(page, "rule"))
-    coin_texts = page.locator("#coin .ends span").all_inner_texts()
-    percentages = re.findall(r"[\d.]+", " ".join(coin_texts))
-    page.get_by_text("Why you can deny").click()
-    two, flip_percentage = re.findall(r"\d+(?:\.\d+)?", read_text(page, "two"))
-    for displayed, expected in (
-        (match[1], lie),
-        (percentages[0], lie),
-        (percentages[1], 100 - lie),
-        (flip_percentage, lie),
-    ):
-        last = 10.0 ** -len(displayed.partition(".")[2])
-        assert abs(float(displayed) - expected) <= last / 2 * (1 + 1e-6)
-        assert 0 < float(displayed) < 100
-    last = 10.0 ** -len(two.partition(".")[2])
-    assert abs(float(two) - (100 - 2 * lie)) < last
-    assert float(two) == pytest.approx(100 - 2 * float(flip_percentage))
-    if epsilon == 2:
-        assert (match[1], two, flip_percentage) == ("12", "76", "12")
 
 
 @pytest.mark.usefixtures("room")

@@ -193,34 +193,6 @@ def test_the_secret_is_never_to_be_seen(teacher, server):
     assert teacher.url.startswith(server)
 
 
-@pytest.mark.parametrize("width", [390, 1366])
-@pytest.mark.slow
-def test_the_code_covers_nothing(teacher, server, width):
-    press_button(teacher, "Open the room")
-    press_button(teacher, "Ask the first question")
-    teacher.set_viewport_size({"width": width, "height": 650})
-    run_concurrently(*(partial(Phone(server, k).send_report, k % 2) for k in range(30)))
-    wait_for_reports(teacher, 30)
-    settle(teacher)
-    corner = teacher.locator(".phone-link.corner")
-    assert corner.is_visible() == (width > 900)
-    assert teacher.get_by_text("Open on a phone").is_visible() == (width < 900)
-    if width < 900:
-        sideways = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-        assert teacher.evaluate(sideways) == 0
-        return
-    edge = corner.bounding_box()
-    assert edge["y"] + edge["height"] <= 650
-    for container in teacher.get_by_test_id("stElementContainer").filter(visible=True).all():
-        box = container.bounding_box()
-        inside = container.locator(".phone-link").count()
-        if box and box["height"] and box["y"] < edge["y"] + edge["height"] and not inside:
-            hidden = box["y"] + box["height"] <= edge["y"]  # the bar above
-            assert hidden or box["x"] + box["width"] <= edge["x"], container.inner_text()
-    button = teacher.get_by_role("button", name="Ask again").bounding_box()
-    assert button["y"] + button["height"] <= 650  # in sight with the picture
-
-
 @pytest.mark.slow
 def test_the_page_stands_still_while_reports_arrive(teacher, server):
     press_button(teacher, "Open the room")

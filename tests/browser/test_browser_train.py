@@ -60,24 +60,6 @@ def test_an_example_plays_and_can_be_scrubbed_without_the_server(page, server):
 
 
 @pytest.mark.slow
-def test_a_short_run_takes_its_time_and_can_be_skipped(page, server):
-    open_and_settle(page, server + "train?data=one-bit-lab&mechanism=private-frank-wolfe")
-    press_button(page, "Train")
-    wait_for_result(page)
-    press_button(page, "Reset")
-    settle(page)
-    press_button(page, "Train")
-    expect(page.get_by_role("button", name="Skip")).to_be_visible()
-    press_button(page, "Skip")
-    expect_end(page, 15)
-    press_button(page, "Replay")
-    start = page.evaluate("performance.now()")
-    expect_end(page, 15)
-    duration = page.evaluate("performance.now()") - start
-    assert 2000 < duration < 9000  # about three seconds, on a busy machine maybe more
-
-
-@pytest.mark.slow
 def test_step_pause_go_on_stop_and_reset(page, server):
     """Task: train, stop, train again, compare both."""
     open_and_settle(page, server + "train?data=movie-night&mechanism=private-frank-wolfe&epsilon=3")
@@ -112,23 +94,6 @@ def test_step_pause_go_on_stop_and_reset(page, server):
     expect(page.locator(".st-key-card-2")).to_be_visible()
     expect_end(page, 15)
     assert chart.count() == 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("width", [390, 1366])
-def test_a_run_and_two_cards_fit_the_screen(browser, server, width):
-    context = browser.new_context(viewport={"width": width, "height": 844})
-    tab = context.new_page()
-    open_and_settle(tab, server + "train?data=one-bit-lab&mechanism=private-effects")
-    for _ in range(2):
-        press_button(tab, "Train")
-        wait_for_result(tab)
-    main = tab.locator('[data-testid="stMain"]')
-    assert main.evaluate("e => e.scrollWidth - e.clientWidth") <= 0
-    box = tab.locator(".film").bounding_box()
-    assert box["x"] >= 0
-    assert box["x"] + box["width"] <= width
-    context.close()
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import expect
 
 from dpmc_lab.sweep.presets import EPSILONS
 from tests.browser_helpers import open_and_settle, settle
@@ -58,21 +57,6 @@ def read_text(page, name):
 def read_moving(page):
     """Return the two numbers beside the rule."""
     return page.locator(f"{PICTURE} .big").all_text_contents()
-
-
-@pytest.mark.slow
-def test_knob_rule_and_dots_are_one_thing_on_one_axis(instrument):
-    page = instrument()
-    for epsilon in (0.1, 0.7, 10.0):
-        drag_to(page, epsilon)
-        page.mouse.up()
-        page.wait_for_timeout(200)
-        position = locate_epsilon(page, epsilon)
-        assert locate_knob(page)[0] == pytest.approx(position, abs=1.5)
-        for mark in page.locator(f"{PICTURE} .moves:is(circle, path)").all():
-            box = mark.bounding_box()
-            assert box["x"] + box["width"] / 2 == pytest.approx(position, abs=1.5)
-        assert read_text(page, "say").startswith(f"At epsilon {epsilon:g}, ")
 
 
 def test_dragging_moves_answer_numbers_and_panel_but_neither_axes_nor_layout(instrument):
@@ -144,17 +128,6 @@ def test_all_it_is_set_to_is_in_the_address_and_a_link_opens_it(instrument, serv
     assert [read_text(page, n) for n in ("say", "who", "answer")] == texts
 
 
-@pytest.mark.slow
-def test_the_guarantee_below_follows_the_slider(instrument):
-    page = instrument()
-    drag_to(page, 3.0)
-    page.mouse.up()
-    page.wait_for_url(re.compile("epsilon=3"))
-    settle(page)
-    page.get_by_text("Why is this limit proved?").click()
-    expect(page.get_by_text("proved: epsilon 3")).to_be_visible()
-
-
 def enter_target(page, name, value):
     field = page.get_by_label(f"{name} target")
     field.fill(value)
@@ -187,86 +160,6 @@ def test_a_target_moves_the_knob_to_the_epsilon_that_meets_it(instrument):
     enter_target(page, "Risk", "60")
     assert "a risk of at most 60 % is 0.3." in read_text(page, "answer")
     assert read_text(page, "say").startswith("At epsilon 0.3, ")
-
-
-@pytest.mark.slow
-def test_a_missed_target_says_so_and_another_method_keeps_it(instrument):
-    page = instrument("?epsilon=0.5&need=0.7&limit=0.6")
-    for text in ("Epsilon 0.5 is too small.", "Epsilon 0.5 is too large."):
-        assert text in read_text(page, "answer")
-    page.get_by_role("button", name="Mechanism").click()
-    page.get_by_text("Gradient perturbation", exact=True).click()
-    page.wait_for_url(re.compile("Gradient"))
-    settle(page)
-    assert page.get_by_label("Usefulness target").input_value() == "70"
-    assert read_text(page, "answer").startswith("70.0 % ")
-
-
-@pytest.mark.slow
-def test_a_target_line_can_be_dragged(instrument):
-    page = instrument("?need=0.7&limit=0.75")
-    box = page.locator(".dpmc-goal").first.bounding_box()
-    x, y = box["x"] + 200, box["y"] + box["height"] / 2
-    page.mouse.move(x, y)
-    page.mouse.down()
-    page.mouse.move(x, y + 30, steps=4)
-    page.mouse.up()
-    assert 55 < float(page.get_by_label("Usefulness target").input_value()) < 70
-
-
-@pytest.mark.slow
-def test_neither_rule_nor_target_passes_through_words(instrument):
-    page = instrument("?epsilon=0.5&need=0.675&limit=0.75")
-    assert (
-        page.evaluate("""() => {
-      const rule = document.querySelector('.dpmc-picture .rule')
-      return [...document.querySelectorAll('.dpmc-picture text.bold')].some(text => {
-        const { y, height } = text.getBBox()
-        return rule.isPointInStroke(new DOMPoint(rule.getBBox().x, y + height / 2)) })
-    }""")
-        is False
-    )
-    goal = page.locator(".dpmc-goal").first.bounding_box()
-    number = page.locator(f"{PICTURE} text.big.method").bounding_box()
-    y = goal["y"] + goal["height"] / 2
-    assert not number["y"] + 4 < y < number["y"] + number["height"] - 4
-
-
-@pytest.mark.slow
-def test_guessing_is_counted_against_the_bound(instrument):
-    page = instrument()
-    page.get_by_role("button", name="You guess").click()
-    assert "about another person" in read_text(page, "game")
-    assert page.locator(".dpmc-flow").is_hidden()  # it shows what somebody rated
-    for count in range(1, 6):
-        page.locator(".dpmc-game button").first.click()
-        assert re.search(rf"You: \d of {count}\.", read_text(page, "game"))
-        assert "is right at most 73 % of the time" in read_text(page, "game")
-        page.get_by_role("button", name="Guess again").click()
-    page.locator(".dpmc-game button").first.click()
-    page.get_by_role("button", name="Stop guessing").click()
-    assert page.locator(".dpmc-flow").is_visible()
-
-
-@pytest.mark.slow
-def test_whom_to_protect_chooses_the_method(instrument):
-    page = instrument()
-    page.get_by_text("Protect the whole person").click()
-    page.get_by_role("heading", name="What this means for one person").wait_for()
-    settle(page)
-    assert "this person's ratings were used" in read_text(page, "say")
-    assert "stars" in read_text(page, "say")
-    assert "the server sees them" in read_text(page, "flow")
-    page.get_by_text("Protect each rating").click()
-    page.get_by_role("heading", name="What this means for one rating").wait_for()
-
-
-@pytest.mark.slow
-def test_play_moves_by_itself_to_the_end(instrument):
-    page = instrument("?epsilon=5")
-    page.get_by_role("button", name="Play").click()
-    page.wait_for_url(re.compile("epsilon=10"))
-    assert page.get_by_role("button", name="Play").is_visible()
 
 
 def test_a_saved_picture_says_what_it_shows(instrument):
@@ -309,47 +202,6 @@ def test_nothing_is_fetched_from_elsewhere_and_no_drawing_code(page, server):
     page.wait_for_selector(PICTURE, state="attached")
     assert all(url.startswith((server, "data:", "blob:", "ws:")) for url in requested_urls)
     assert not any("plotly" in url.lower() for url in requested_urls)
-
-
-@pytest.mark.slow
-def test_on_a_phone_the_answer_comes_first_then_chart_and_panel(page, server):
-    page.set_viewport_size({"width": 390, "height": 844})
-    open_and_settle(page, server)
-    page.wait_for_selector(PICTURE, state="attached")
-    names = ("say", "chart", "panel", "lists")
-    tops = [page.locator(f".dpmc-{name}").bounding_box()["y"] for name in names]
-    assert tops == sorted(tops)
-    main = page.get_by_test_id("stMain")
-    assert main.evaluate("e => e.scrollWidth - e.clientWidth") <= 0
-
-
-@pytest.mark.slow
-def test_before_the_first_point_risk_is_there(page, server):
-    page.set_viewport_size({"width": 390, "height": 844})
-    open_and_settle(page, server + "?mechanism=private-taste")
-    page.locator(PICTURE).wait_for(state="attached")
-    assert "at most 55 % of the time" in read_text(page, "say")
-    assert "not computed yet" in page.locator(PICTURE).text_content()
-    assert page.get_by_role("button", name="Compute the curve").is_visible()
-
-
-@pytest.mark.slow
-def test_a_target_that_is_not_on_the_axis_is_not_shown(instrument):
-    page = instrument("?need=5")
-    goal = page.locator(".dpmc-goal").first
-    assert goal.is_hidden()
-    button = page.get_by_role("button", name="Set a target")
-    button.click()
-    enter_target(page, "Usefulness", "100")
-    assert page.locator(".dpmc-frame").bounding_box()["y"] - 12 <= goal.bounding_box()["y"]
-    button.click()
-    assert goal.is_hidden()
-
-
-def test_what_is_only_claimed_limits_no_attacker(instrument):
-    page = instrument("?mechanism=dpmf")
-    assert "no limit on the attacker is proved" in read_text(page, "say")
-    assert "no limit is proved" in page.locator(PICTURE).text_content()
 
 
 # What a visitor's lists are made of is there.

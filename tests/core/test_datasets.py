@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpmc_core.data import BadRows, Duplicates, datasets, public_sets
+from dpmc_core.data import Duplicates, datasets, public_sets
 from dpmc_core.data.source import FileShape
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.links import Probit
@@ -77,37 +77,7 @@ def test_restaurants(shared_data: Path) -> None:
     assert ratings_by_pair(ratings)[("U1077", "135060")] == 1
 
 
-@pytest.mark.slow
-def test_jester(shared_data: Path) -> None:
-    ratings = datasets.load(shared_data / "jester").ratings
-    assert ratings.shape == (24_983, 100)
-    assert len(ratings) == 1_810_455
-    assert (ratings.public.low, ratings.public.high) == (-10, 10)
-    assert ratings.values[0] == -7.82
-
-
-@pytest.mark.slow
-def test_amazon(shared_data: Path) -> None:
-    ratings = datasets.load(shared_data / "amazon-instant-video").ratings
-    assert ratings.shape == (5130, 1685)
-    assert len(ratings) == 37_126
-    assert (ratings.public.low, ratings.public.high) == (1, 5)
-    assert ratings.times is None
-
-
 # Formats --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("separator", [",", "\t", ";", "::", "|", " "])
-@pytest.mark.parametrize("header", [True, False])
-def test_separators_with_and_without_header(separator: str, header: bool) -> None:
-    lines = [separator.join(map(str, row)) for row in ROWS]
-    if header:
-        lines.insert(0, separator.join(("userId", "itemId", "rating", "timestamp")))
-    ratings = read_upload("\n".join(lines) + "\n").ratings
-    assert ratings_by_pair(ratings) == EXPECTED
-    assert ratings.times is not None
-    assert ratings.times.tolist() == [300, 100, 200]  # by user, then item: milk before tea
 
 
 def test_index_follows_the_ids_whatever_the_order_of_rows() -> None:
@@ -430,38 +400,6 @@ def test_jester_with_a_user_who_rated_nothing() -> None:
     assert data.ratings.shape == (3, 100)
     assert ratings_by_pair(data.ratings) == {("1", "1"): -7.82, ("1", "100"): 10, ("3", "6"): 0}
     assert any(line.startswith("1 user has no ratings") for line in data.report)
-
-
-def test_wrong_encoding_far_down_the_file() -> None:
-    content = b"".join(b"user%d,tea,3\n" % k for k in range(20_000)) + b"Zo\xeb,tea,3\n"
-    with pytest.raises(BadRatings, match="not UTF-8 text"):
-        read_upload(content)
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"user": "who"}, "no column 'who' for the user; its columns are user, item, rating"),
-        ({"user": 4}, r"columns are 1\.\.3, so user = 4 is none"),
-        ({"user": 1, "item": "user"}, "different columns"),
-    ],
-)
-def test_wrong_columns_are_a_sentence(options: dict[str, object], sentence: str) -> None:
-    with pytest.raises(BadRatings, match=sentence):
-        read_upload(GOOD, **options)
-
-
-def test_bad_rows_can_be_left_out_and_are_reported() -> None:
-    text = GOOD + "eve,tea,7\neve,milk,\n,tea,3\nzed,cola,great\n"
-    data = read_upload(text, bad_rows=BadRows.LEAVE_OUT)
-    assert set(ratings_by_pair(data.ratings)) == {("ann", "tea"), ("ann", "milk"), ("bob", "tea")}
-    report = "\n".join(data.report)
-    for message in ("1 row without a user", "first 'great' in line 8", "1 row without a rating",
-                  "outside 1..5, first 7 in line 5"):  # fmt: skip
-        assert message in report
-    assert data.ratings.user_ids == ("ann", "bob")
-    with pytest.raises(BadRatings, match=r"no row of it can be used"):
-        read_upload("user,item,rating\na,x,9\n", bad_rows="leave-out")
 
 
 def test_equal_ratings_are_a_warning() -> None:

@@ -2,17 +2,14 @@
 
 import numpy as np
 import pytest
-from scipy import stats
 
-from dpmc_core import privacy, registry
+from dpmc_core import registry
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.dp_sgd import ItemParameters, sum_clipped_gradients
-from dpmc_core.metrics import rmse
 from dpmc_core.privacy import USER_EMPTIED
 from dpmc_core.ratings import PublicFacts, hash_cells
 from sample_data.generate import FILM_SITE_SLOPES, generate_long_tail
 from tests.replay import fit_model
-from tests.statistics_helpers import FALSE_ALARM, assert_drawn_from
 from tests.user_level_helpers import PUBLIC, build_ratings, make_rows
 
 FILMS = PublicFacts(users=6040, items=3706, low=1, high=5)
@@ -50,22 +47,6 @@ def test_the_composition_of_all_steps_is_what_dp_accounting_finds(epsilon):
     assert epsilon * (1 - 1e-9) <= certified <= epsilon
 
 
-def test_every_step_carries_the_noise_of_the_guarantee():
-    """All coordinates of all steps of 30 runs are N(0, scale^2); false alarms at most 1e-4."""
-    mechanism = create(rounds=4, rank=2)
-    with privacy.record_publications() as publications:
-        for seed in range(30):
-            list(mechanism.fit(build_ratings(make_rows()), np.random.default_rng(seed)))
-    scale = mechanism.guarantee(PUBLIC).releases.gradients.scale
-    noise = np.array([(p.published - p.private) / scale for p in publications])
-    assert noise.shape == (30 * 4, PUBLIC.items * 3 + 1)
-    assert (noise != 0).all()
-    assert_drawn_from(noise.ravel(), stats.norm.cdf, FALSE_ALARM)
-    # Steps, too, are independent: the sum of a run's steps has the variance of four of them.
-    sums = noise.reshape(30, 4, -1).sum(axis=1).ravel() / 2
-    assert_drawn_from(sums, stats.norm.cdf, FALSE_ALARM)
-
-
 def test_unclipped_gradients_are_those_of_the_squared_error():
     """Against finite differences of sum e^2 / (2 sqrt(k)), the users' own factors held constant."""
     ratings, rng = build_ratings(make_rows()), np.random.default_rng(0)
@@ -89,25 +70,6 @@ def test_unclipped_gradients_are_those_of_the_squared_error():
             for item, error in zip(ratings.items[row][half], errors, strict=True):
                 expected[item] += 1.5 * error / np.sqrt(len(row)) * np.append(1.0, theta[2:])
     assert sums[:-1].reshape(-1, 3) == pytest.approx(expected)
-
-
-@pytest.mark.slow
-def test_at_a_huge_epsilon_only_the_noise_is_gone(split, monkeypatch):
-    """It meets itself without any noise, and comes as near to the ratings as its counterpart."""
-    train, test = split
-    mechanism = create(1e6)
-    predicted = predict(mechanism, train, test)
-    als = predict(registry.create("als"), train, test)
-    means = predict(registry.create("item-mean"), train, test)
-    assert rmse(predicted, test.values) <= rmse(als, test.values) + 0.002
-    assert rmse(predicted, test.values) <= rmse(means, test.values) - 0.01
-
-    def publish_without_noise(release, value, rng):
-        release.sample(value.size, rng)  # so that both runs draw the same halves of rows
-        return np.asarray(value)
-
-    monkeypatch.setattr(privacy.Gaussian, "publish", publish_without_noise)
-    assert rmse(predict(mechanism, train, test), predicted) < 0.005
 
 
 def test_the_rank_follows_from_public_facts_and_the_budget():

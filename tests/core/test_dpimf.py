@@ -16,7 +16,6 @@ from dpmc_core.ratings import PublicFacts
 from dpmc_core.solvers.factorization import binary_matrix
 from tests.ratings_helpers import clicks
 from tests.replay import fit_model, predict_all
-from tests.statistics_helpers import assert_release_noise
 
 VARIANTS = ("strawman", "complementary", "symmetric", "optimal")
 USERS, ITEMS, RANK = 12, 9, 4
@@ -132,14 +131,6 @@ def test_a_clip_read_off_the_data_scales_the_noise_by_the_largest_norm(variant: 
     ]
     assert [r.scale for r in used] == pytest.approx([release.scale for _, release in stated])
     assert not any(r.sensitivity for r in used)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_noise_is_fresh_in_every_coefficient_of_every_round(variant: str) -> None:
-    rng = np.random.default_rng(4)
-    for _, release in make(variant).build_releases(3):
-        assert_release_noise(release, rng, runs=1500)
 
 
 def test_clipping_keeps_short_rows_and_bounds_both_norms() -> None:

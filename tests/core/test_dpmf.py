@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from dpmc_core import metrics, privacy, registry
+from dpmc_core import privacy, registry
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.factorization import DPMF, NoiseForm
 from dpmc_core.privacy import CELL, RATING, USER_EMPTIED
@@ -147,22 +147,6 @@ def test_public_factors_that_do_not_fit_are_refused(tmp_path):
         PublicUserFactors.parse(str(path)).load(1, 2)
     with pytest.raises(InvalidSetting, match=r"a readable \.npy file"):
         PublicUserFactors("missing.npy").load(1, 2)
-
-
-@pytest.mark.slow
-def test_movielens_baseline_and_private_errors(movielens_u1):
-    train, test = movielens_u1
-
-    def rmse(id, **settings):
-        *_, last = registry.create(id, **settings).fit(train, np.random.default_rng(0))
-        predicted = np.clip(last.model.predict(test.users, test.items), 1, 5)
-        return metrics.rmse(predicted, test.values)
-
-    baseline = rmse("pmf")
-    assert baseline <= 0.95
-    private = [rmse("dpmf", epsilon=e) for e in (0.1, 1.0, 10.0)]
-    assert private == sorted(private, reverse=True)
-    assert private[-1] < baseline + 0.01
 
 
 @pytest.mark.parametrize("text", ["random:x", "random:", "users.csv", ""])

@@ -156,6 +156,7 @@ def flatten_record(record, start=""):
     return flattened
 
 
+@pytest.mark.slow
 def test_a_run_prepares_a_data_set_or_a_pair_itself(stars, flips):
     problem = build_problem(stars, Task.BINARY, seed=4)
     result = run(flips, stars, seed=4)

@@ -22,9 +22,7 @@ from dpmc_core.solvers import sizes
 from dpmc_core.solvers.rows import ResidualRows
 from tests.ratings_helpers import clicks
 from tests.replay import measure_changes
-from tests.user_level_helpers import (
-    FAMILY as WHOLE_FAMILY,
-)
+from tests.user_level_helpers import FAMILY as WHOLE_FAMILY
 from tests.user_level_helpers import (
     ITEMS,
     RANKING,
@@ -64,13 +62,6 @@ def write_table(tmp_path, text):
 def use_item_features(ratings, item_features):
     ratings = ratings.with_item_features(item_features)
     return UseItemFeatures().apply(ratings, ratings)
-
-
-def shuffle_item_features(ratings, seed=1):
-    order = np.random.default_rng(seed).permutation(ratings.public.items)
-    return use_item_features(
-        ratings, {name: columns[order] for name, columns in ratings.item_features.items()}
-    )
 
 
 # --- a table becomes columns ----------------------------------------------------------------------
@@ -266,17 +257,6 @@ def measure_error(id, train, test, epsilon, seeds=3):
         predicted = np.clip(last.model.predict(test.users, test.items), 1, 5)
         errors.append(rmse(predicted, test.values))
     return np.mean(errors)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("id", ["private-effects", "private-item-mean", "dpals"])
-def test_facts_that_tell_help_and_others_do_no_harm(id, films):
-    train, test = films.train, films.test
-    plain = measure_error(id, train, test, 1.0)
-    assert (
-        measure_error(id, use_item_features(train, train.item_features), test, 1.0) < plain - 0.005
-    )
-    assert measure_error(id, shuffle_item_features(train), test, 1.0) < plain + 0.002
 
 
 @pytest.mark.slow

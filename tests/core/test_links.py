@@ -4,8 +4,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from dpmc_core.errors import InvalidSetting
-from dpmc_core.links import LOGISTIC, Probit, parse_link, steepness
+from dpmc_core.links import LOGISTIC, Probit, steepness
 
 LINKS = [LOGISTIC, Probit(), Probit(0.3), Probit(7.0)]
 
@@ -46,14 +45,3 @@ def test_steepness_is_the_supremum_on_a_fine_grid():
         grid = (link.density(x) / (h * (1 - h))).max()
         assert steepness(link, bound) == pytest.approx(grid, rel=1e-9)
     assert steepness(Probit(), 1.0) == pytest.approx(1.8127, abs=1e-3)
-
-
-def test_text_form():
-    assert parse_link("logistic") == LOGISTIC
-    assert parse_link("probit") == Probit(1.0)
-    assert parse_link(str(Probit(0.25))) == Probit(0.25)
-    for text in ("cauchy", "probit:wide", "logistic:2", ""):
-        with pytest.raises(InvalidSetting, match="link must be one of logistic, probit"):
-            parse_link(text)
-    with pytest.raises(InvalidSetting, match="sigma of the probit link must be > 0, got 0"):
-        parse_link("probit:0")

@@ -254,13 +254,3 @@ def test_all_that_is_measured_is_a_metric_and_each_task_has_a_headline() -> None
     assert headlines == {"accuracy", "rmse", "hr@10"}
     panels = [metric.panel_title for metric in metrics.RANKING_METRICS]
     assert len(set(panels)) == len(panels) == 4
-
-
-def test_with_few_unseen_items_sampled_and_full_ranking_agree() -> None:
-    rng = np.random.default_rng(5)
-    train, test = LeaveLast()(draw_interactions(5, items=30, density=0.6), rng)
-    model = Dense(rng.normal(size=train.shape))
-    sampled = metrics.evaluate_ranking(model, train, test, rng, k=3, negatives=99)
-    assert sampled == pytest.approx(
-        metrics.evaluate_ranking(model, train, test, rng, k=3, negatives=None)
-    )

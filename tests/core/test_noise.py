@@ -406,10 +406,7 @@ class OneFlipForAll(RandomizedResponse):
 @pytest.mark.parametrize("bug", [FlipsTooRarely, OneFlipForAll, FlipsInPairs])
 def test_planted_channel_bugs_fail(bug: type[RandomizedResponse]) -> None:
     planted = bug(
-        query="symbol",
-        shape=(None,),
-        sensitivity={RATING: 1},
-        channel=CHANNELS["symmetric flip"],
+        query="symbol", shape=(None,), sensitivity={RATING: 1}, channel=CHANNELS["symmetric flip"]
     )
     with pytest.raises(AssertionError):
         assert_channel(planted, RNG(4))

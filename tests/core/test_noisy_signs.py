@@ -7,13 +7,12 @@ import pytest
 from scipy import stats
 
 from dpmc_core import registry
-from dpmc_core.data import synthetic
 from dpmc_core.model import Estimator
 from dpmc_core.privacy import RATING, RandomizedResponse
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers import noisy_reports as noisy_signs
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.noisy_reports import UserItemEffects, estimate_features_share
+from dpmc_core.solvers.noisy_reports import UserItemEffects
 from dpmc_core.solvers.one_bit import SignReports, clipped_information
 from tests.replay import fit_model, predict_all
 
@@ -108,61 +107,6 @@ def test_effect_variances_maximise_the_marginal_likelihood():
     assert attained >= max(evidence(s, t) for s in grid for t in grid) - 0.5
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
-def test_effects_are_recovered_within_what_the_noise_allows(epsilon):
-    """Mean squared error at most 1.3 times that of the best linear estimate, which knows the
-    variances; three data sets."""
-    squared_error = least_error = 0.0
-    for seed in range(3):
-        ratings, truth = draw_signs(seed)
-        mechanism = registry.create("input-flip", epsilon=epsilon)
-        squared_error += np.mean((fit_scores(mechanism, ratings, seed) - truth) ** 2)
-        noise = 1 / math.tanh(epsilon / 2) ** 2 - 0.18
-        user, item = (noise / (share * size) for share, size in ((0.4, 120), (0.4, 150)))
-        least_error += 0.09 * user / (0.09 + user) + 0.09 * item / (0.09 + item)
-    assert squared_error <= 1.3 * least_error
-
-
-@pytest.mark.slow
-def test_features_do_not_hurt_where_the_pattern_is_random(monkeypatch):
-    """Mean squared error with features at most 5 % above that without, over six fits."""
-    errors = {}
-    for with_features in (True, False):
-        if not with_features:
-            monkeypatch.setattr(noisy_signs, "estimate_features_share", lambda *_: 0.0)
-        total = 0.0
-        for seed in range(3):
-            ratings, truth = draw_signs(seed)
-            for epsilon in (0.5, 2.0):
-                scores = fit_scores(registry.create("input-flip", epsilon=epsilon), ratings, seed)
-                total += np.mean((scores - truth) ** 2)
-        errors[with_features] = total
-    assert errors[True] <= 1.05 * errors[False]
-
-
-@pytest.mark.slow
-def test_features_help_where_active_users_are_stricter():
-    rng = np.random.default_rng(4)
-    m, n = 300, 200
-    activity = np.linspace(0.03, 0.5, m)
-    users, items = np.nonzero(rng.random((m, n)) < activity[:, None])
-    truth = 0.5 - 2.5 * (activity - 0.1)
-    signs = np.where(rng.random(len(users)) < (1 + np.clip(truth, -1, 1)[users]) / 2, 1.0, -1.0)
-    pattern = Pattern.from_ratings(make_ratings(users, items, signs, (m, n)))
-    noise = 8.0
-    x = signs - signs.mean() + math.sqrt(noise) * rng.normal(size=len(signs))
-    assert estimate_features_share(pattern, x, noise) >= 0.7
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("id", IDS)
-def test_without_noise_it_is_the_reference(id):
-    ratings, _ = draw_signs(2)
-    reference = fit_scores(registry.create("reference-binary"), ratings)
-    assert np.allclose(fit_scores(registry.create(id, epsilon=1e5), ratings), reference, atol=1e-3)
-
-
 # --- what it may see ------------------------------------------------------------------------------
 
 
@@ -211,27 +155,6 @@ def test_edges_give_finite_scores(id, case):
     ratings = make_ratings(*EDGES[case])
     for epsilon in (0.01, 50.0):
         assert np.isfinite(fit_scores(registry.create(id, epsilon=epsilon), ratings)).all()
-
-
-@pytest.mark.slow
-def test_taste_is_found_where_there_is_any():
-    ratings, truth = draw_signs(5, shape=(300, 200), user=0.1, item=0.1, low_rank=0.5)
-    scores = fit_scores(registry.create("input-flip", epsilon=4.0), ratings)
-    residual = truth - truth.mean(axis=0) - truth.mean(axis=1)[:, None] + truth.mean()
-    assert np.mean((scores - truth) ** 2) <= 0.5 * np.var(residual)
-
-
-@pytest.mark.slow
-def test_nothing_to_learn_gives_guessing():
-    """Fair coins: predictions near zero, and less so the more noise there is to fit."""
-    lab = synthetic.generate_one_bit_lab(
-        observed=0.5, alpha=0.01, rng=np.random.default_rng(2)
-    ).ratings
-    for epsilon in (1.0, 10.0):
-        second = 1 / math.tanh(epsilon / 2) ** 2
-        scores = fit_scores(registry.create("input-flip", epsilon=epsilon), lab)
-        # A row's mean report, unshrunk, would be off by the noise of its 50 reports.
-        assert np.mean(scores**2) <= 0.5 * 2 * second / 50
 
 
 def test_private_majority_says_the_more_frequent_sign():

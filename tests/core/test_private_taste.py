@@ -7,13 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks import generated
-from dpmc_core import metrics, registry
+from dpmc_core import registry
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.mechanisms import user_ranking
 from dpmc_core.mechanisms.user_ranking import PrivateTaste, ProtectedUnit
 from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED, Change, Gaussian, record_publications
-from dpmc_core.problem import LeaveLast
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.ranking import Audiences, compute_profiles, sum_profiles_by_item
@@ -217,41 +215,6 @@ def draw_audiences(
     second = second + second_noise * rng.normal(size=second.shape)
     estimate = Audiences.from_noisy_sums(answers[0], noise, second, second_noise, counts, users)
     return estimate, low_rank, counts, answers[1:]
-
-
-@pytest.mark.slow
-def test_taste_is_recovered_from_noisy_sums() -> None:
-    estimate, low_rank, *_ = draw_audiences(0.15, np.random.default_rng(6))
-    assert np.corrcoef(estimate.taste[:, 0], low_rank[:, 0])[0, 1] > 0.7
-    assert math.sqrt(estimate.taste_prior[0, 0]) == pytest.approx(0.15, rel=0.2)
-    assert estimate.signal > 0.1
-    assert np.trace(estimate.taste_prior[1:, 1:]) < 0.002
-    assert not estimate.taste[:, 1:].any() or np.abs(estimate.taste[:, 1:]).max() < 0.1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("second_noise", [0.0, 300.0])
-def test_noise_alone_tells_nothing(second_noise) -> None:
-    """The edge is the largest of 20 draws of noise, times a margin: beyond it in a draw by a chance
-    far below 5 %, so in one of 20 draws at most, but for a chance below 1e-3."""
-    explained = [
-        draw_audiences(0.0, np.random.default_rng(seed), second_noise=second_noise)[0].signal
-        for seed in range(20)
-    ]
-    assert np.count_nonzero(explained) <= 1
-
-
-def measure_hit_ratio(id: str, epsilon: float | None, train: Ratings, test: Ratings, seed: int = 0):
-    model = fit_model(registry.create(id, epsilon=epsilon), train, seed)
-    return metrics.evaluate_ranking(model, train, test, np.random.default_rng(0)).hr
-
-
-@pytest.mark.slow
-def test_in_a_large_shop_it_beats_private_popularity_by_ten_points_at_epsilon_1() -> None:
-    ratings = generated.large_bookshop(5, users=20_000, items=1_000)
-    train, test = LeaveLast()(ratings, np.random.default_rng(0))
-    baseline = measure_hit_ratio("private-popularity", 1.0, train, test)
-    assert measure_hit_ratio("private-taste", 1.0, train, test) > baseline + 0.1
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])

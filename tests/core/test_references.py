@@ -10,7 +10,7 @@ from dpmc_core.data import datasets
 from dpmc_core.data.transforms import TopItems
 from dpmc_core.mechanisms import plain, references
 from dpmc_core.metrics import evaluate_ranking, rmse
-from dpmc_core.model import Factors, Task
+from dpmc_core.model import Task
 from dpmc_core.problem import LeaveLast, RandomShare, build_problem, create_generator
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.linalg import Pattern, leading_eigenpairs
@@ -233,14 +233,6 @@ def test_the_winner_learns_from_all_training_data(monkeypatch):
     predictions = predict_all(fit_model("reference-ranking", data), data.shape)
     scores = ItemScores(data.matrix, ease_weights(data, 300.0))
     assert np.allclose(predictions, predict_all(scores, data.shape))
-
-
-def test_svd_takes_more_items_than_a_gram_matrix_holds():
-    rng = np.random.default_rng(5)
-    users, items = np.unique(rng.integers(0, [300, 9_000], (12_000, 2)), axis=0).T
-    public = PublicFacts(users=300, items=9_000, low=1, high=5)
-    data = Ratings.build(users, items, rng.integers(1, 6, len(users)).astype(float), public)
-    assert isinstance(fit_model("svd", data), Factors)
 
 
 def test_users_with_one_rating_cost_no_matrix_each(monkeypatch):

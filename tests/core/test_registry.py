@@ -8,12 +8,6 @@ from dpmc_core.mechanisms.one_bit import InputFlip
 from dpmc_core.mechanisms.plain import MaximumLikelihood
 
 
-def test_ids_are_those_of_the_classes():
-    assert {"clear", "input-flip", "majority"} <= set(registry.MECHANISMS)
-    assert all(cls.id == id for id, cls in registry.MECHANISMS.items())
-    assert len({cls.name for cls in registry.MECHANISMS.values()}) == len(registry.MECHANISMS)
-
-
 def test_an_unknown_id_comes_with_the_nearest_names():
     with pytest.raises(InvalidSetting, match="did you mean input-flip") as caught:
         registry.get_mechanism("input-flop")

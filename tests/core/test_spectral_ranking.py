@@ -51,18 +51,6 @@ def test_with_equal_variances_the_edge_and_shrinkage_are_marchenko_and_pasturs()
 
 
 @pytest.mark.slow
-def test_without_taste_hardly_any_direction_clears_the_noise():
-    """Activity is no taste: items move in step with their popularity."""
-    n_directions = 0
-    for seed in range(10):
-        rng = np.random.default_rng(seed)
-        active = rng.uniform(0.2, 2.0, 900)[:, None]
-        truth = rng.random((900, 150)) < active * rng.uniform(0.02, 0.4, 150)
-        n_directions += ClickFactors.from_reports(flip_clicks(truth, 0.2, rng)).loadings.shape[1]
-    assert n_directions <= 3  # about 0.02 of an edge are left for its wobble
-
-
-@pytest.mark.slow
 def test_a_planted_taste_is_found_at_its_strength_and_ranks_the_own_half_first():
     rng = np.random.default_rng(2)
     truth = draw_two_crowds(rng)

@@ -84,27 +84,3 @@ def test_rank_one_ratings_are_drawn_in_blocks_and_exact():
     assert checked.fingerprint == ratings.fingerprint
     for name in ("users", "items", "values"):
         assert getattr(checked, name).dtype == getattr(ratings, name).dtype
-
-
-def test_users_of_a_film_site_differ_in_what_popularity_and_quality_are_worth_to_them() -> None:
-    """Without these slopes a user's regression on popularity and quality finds chance alone."""
-
-    def measure_slopes(stds: tuple[float, float]) -> np.ndarray:
-        ratings = generate.generate_long_tail(
-            8, users=400, items=500, ratings=40_000, slope_stds=stds
-        ).ratings
-        counts = np.maximum(np.bincount(ratings.items, minlength=500), 1)
-        fame = stats.zscore(np.log(counts))
-        quality = np.bincount(ratings.items, ratings.values, minlength=500) / counts
-        slopes = []
-        for user in range(400):
-            row = slice(*ratings.indptr[user : user + 2])
-            rated = ratings.items[row]
-            if len(rated) >= 100:
-                features = np.column_stack([np.ones(len(rated)), fame[rated], quality[rated]])
-                slopes.append(np.linalg.lstsq(features, ratings.values[row])[0][1:])
-        return np.std(slopes, axis=0)
-
-    plain, varied = measure_slopes((0.0, 0.0)), measure_slopes(generate.FILM_SITE_SLOPES)
-    assert (varied**2 - plain**2 > 0.3 * np.square(generate.FILM_SITE_SLOPES)).all()
-    assert (plain < varied / 1.2).all()

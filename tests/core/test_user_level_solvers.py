@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpmc_core import privacy, registry
-from dpmc_core.mechanisms.cleansing import Predictor, shrink_covariance
+from dpmc_core.mechanisms.cleansing import shrink_covariance
 from dpmc_core.mechanisms.frank_wolfe import (
     StepRule,
     build_exact_top_pair,
@@ -19,11 +19,7 @@ from dpmc_core.mechanisms.frank_wolfe import (
 from dpmc_core.metrics import rmse
 from dpmc_core.model import Estimator
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers.linalg import (
-    eigenpairs_above,
-    leading_eigenpairs,
-    low_rank_plus_sparse,
-)
+from dpmc_core.solvers.linalg import eigenpairs_above, leading_eigenpairs, low_rank_plus_sparse
 from dpmc_core.solvers.rows import (
     centre_ratings,
     clip_dense_rows,
@@ -39,7 +35,7 @@ from dpmc_core.solvers.rows import (
     solve_ridge_rows,
 )
 from tests.ratings_helpers import make_pattern, random_stars
-from tests.replay import fit_model, predict_all
+from tests.replay import predict_all
 
 
 def draw_problem(m=40, n=15, rank=1, density=0.5, noise=0.0, seed=0):
@@ -71,20 +67,6 @@ def compute_objective(step):
 
 
 # --- Frank-Wolfe --------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("rule", StepRule)
-def test_rank_one_is_recovered_from_half_its_entries(rule):
-    matrix, mask, cells, target = draw_problem(m=120, n=30)
-    radius = np.linalg.norm(matrix[1:], "nuc")
-    _, completed = run_frank_wolfe(cells, target, radius, rounds=1500, rule=rule)
-    error = np.linalg.norm((completed - matrix)[1:]) / np.linalg.norm(matrix[1:])
-    if rule is StepRule.FIXED:  # from zero, steps of 1/T leave (1 - 1/T)^T = 1/e of the way undone
-        assert error == pytest.approx(math.exp(-1), abs=0.05)
-        return
-    assert error < 0.02
-    assert np.linalg.norm((completed - matrix)[1:][~mask[1:]]) < 0.05 * np.linalg.norm(matrix[1:])
 
 
 @pytest.mark.parametrize("items", [2, 6, 600])
@@ -146,12 +128,7 @@ def test_factors_and_observed_cells_stay_together_where_rows_are_scaled():
     def top_pair(*_):
         return rng.normal(size=shape[1]), 2.0, True
 
-    options = {
-        "rounds": 5,
-        "step": StepRule.DECREASING,
-        "top_pair": top_pair,
-        "max_row_norm": norm,
-    }
+    options = {"rounds": 5, "step": StepRule.DECREASING, "top_pair": top_pair, "max_row_norm": norm}
     for step in iterate_frank_wolfe(cells, target, 3.0, **options):
         v = step.factors.right[:, -1]
         before = matrix[mask] - target
@@ -404,21 +381,3 @@ def test_covariances_shrink_towards_their_average():
     assert np.allclose(shrink_covariance(products, weights, 0.0), products / weights)
     average = products.mean() / weights.mean()
     assert np.allclose(shrink_covariance(products, weights, 1e9), average, atol=1e-6)
-
-
-@pytest.mark.parametrize("predictor", Predictor)
-def test_cleansing_beats_the_means_on_structured_ratings(predictor):
-    rng = np.random.default_rng(0)
-    users, items = np.nonzero(rng.random((600, 30)) < 0.5)
-    low_rank = rng.normal(size=(600, 2)) @ rng.normal(size=(2, 30))
-    values = np.clip(3 + 0.5 * low_rank[users, items] + 0.2 * rng.normal(size=len(users)), 1, 5)
-    public = PublicFacts(users=600, items=30, low=1, high=5)
-    held_out = rng.random(len(users)) < 0.1
-    ratings = Ratings.build(users, items, values, public)
-    train, test = ratings.select(~held_out), ratings.select(held_out)
-
-    def error(id, **settings):
-        model = fit_model(registry.create(id, **settings), train)
-        return rmse(model.predict(test.users, test.items), test.values)
-
-    assert error("cleansed-svd", predictor=predictor) < 0.9 * error("item-mean")

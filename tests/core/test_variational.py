@@ -76,46 +76,6 @@ def test_planted_effects_and_taste_are_recovered():
         assert fitted.left.shape[1] == 2
 
 
-@pytest.mark.slow
-def test_of_noise_alone_no_taste_is_learnt():
-    """Chance lets a direction in where the data's largest singular value beats three draws of
-    signs: one case in four. Even then it teaches the cells less than an eighth of the noise's sd,
-    beside errors of effects alone of a quarter of it: together less than an eighth more."""
-    n_with_directions = 0
-    for seed in range(12):
-        pattern, values, truth = plant_low_rank(seed, low_rank=0.0, rank=1)
-        fitted = fit_last(pattern, values)
-        n_with_directions += fitted.left.shape[1] > 0
-        low_rank = fitted.left @ fitted.right.T
-        assert np.sqrt(np.mean(low_rank**2)) < 0.4 / 8
-        assert measure_error(fitted, truth) < 1.125 * measure_error(
-            fit_last(pattern, values, rank=0), truth
-        )
-    assert n_with_directions <= 8  # binomial (12, 1/4): more in one of 2,500 runs of other seeds
-
-
-@pytest.mark.slow
-def test_people_who_are_hard_to_predict_teach_less():
-    """Half of the users answer with five times the noise of the others."""
-    pattern, values, truth = plant_low_rank(11, noise=0.0)
-    rng = np.random.default_rng(12)
-    noise_std = np.where(np.arange(120) % 2 == 0, 0.2, 1.0)
-    noisy = values + noise_std[pattern.users] * rng.normal(size=len(values))
-    weighted = fit_last(pattern, noisy, noise_by_user=True)
-    unweighted = fit_last(pattern, noisy)
-    predictable = np.arange(120) % 2 == 0
-    assert measure_row_error(weighted, truth, predictable) < 0.75 * measure_row_error(
-        unweighted, truth, predictable
-    )
-    assert measure_row_error(weighted, truth, ~predictable) < measure_row_error(
-        unweighted, truth, ~predictable
-    )
-
-
-def measure_row_error(fitted, truth, rows):
-    return float(np.sqrt(np.mean((predict_all(fitted) - truth)[rows] ** 2)))
-
-
 @pytest.mark.parametrize("noise_by_user", [False, True])
 @pytest.mark.parametrize(
     "mask",

@@ -9,8 +9,6 @@ import subprocess
 import sys
 import time
 from concurrent.futures import BrokenExecutor, Future
-from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -29,7 +27,6 @@ from dpmc_lab import sweep
 from dpmc_lab.cli import main
 from dpmc_lab.curves import answer as words
 from dpmc_lab.curves import cards
-from dpmc_lab.curves.lines import CurveChart
 from dpmc_lab.store import Store
 from dpmc_lab.study import answer as core
 from dpmc_lab.study.advice import PrivacyUnit
@@ -145,50 +142,6 @@ def test_the_attacker_is_right_as_often_as_the_trade_off_says(restaurants):
     assert attack(task=Task.RATINGS, **local) == (pytest.approx(math.e / (1 + math.e)), False)
 
 
-def test_the_attacker_is_told_after_one_publication_and_after_all_of_a_year(restaurants):
-    def find(times):
-        question = Inquiry(task=Task.RATINGS, times=times)
-        advice, units, cache = run_units(question, restaurants, seeds=(1,))
-        return core.compute_finding(question, advice, units, cache, restaurants.ratings)
-
-    weekly, once = find(52), find(1)
-    assert weekly.attack_of_year == pytest.approx(
-        norm.cdf(math.sqrt(52) * gaussian_mu(1, 1e-6) / 2)
-    )
-    attacker = words.format_answer(weekly).attacker
-    assert "right at most 55 %" in attacker
-    assert "one publication: **with all 52 of a year" in attacker
-    assert "right at most 80 %" in attacker
-    assert "what is left at 0.12" in words.format_answer(weekly).unit
-    assert once.attack_of_year == once.attack.right
-    assert words.format_answer(once).attacker in attacker
-
-
-def test_a_curve_is_described_as_a_mean_and_an_open_verdict_says_what_may_settle_it(restaurants):
-    def gain(epsilon, share, clear=True):
-        return words.GainAtEpsilon(epsilon, 0.9, share, "", clear)
-
-    gains = [gain(1.0, 0.5), gain(2.0, 0.85), gain(3.0, 0.9)]
-    chart = CurveChart(QUESTION.metric, [SimpleNamespace(seeds=[1, 2, 3])])
-    assert words.describe_gains(gains, 0.8, chart) == (
-        "On average over 3 seeds, 80 % of the benefit is kept from epsilon 2 on"
-    )
-    assert list(words.tabulate_gains(gains, chart))[-1].endswith("by 3 seeds alone")
-    assert "no epsilon up to 3 keeps 95 %" in words.describe_gains(gains, 0.95, chart)
-    assert "cannot tell" in words.describe_gains([*gains, gain(10.0, 0.9, False)], 0.8, chart)
-    question = Inquiry(task=Task.RATINGS)
-    advice, units, cache = run_units(question, restaurants, seeds=(1, 2))
-    finding = core.compute_finding(question, advice, units, cache, restaurants.ratings)
-    for verdict in Verdict:
-        changed = replace(finding, verdict=verdict)
-        is_open = verdict in (Verdict.CANNOT_TELL, Verdict.NO_GAIN, Verdict.BEATEN)
-        advised = words.format_answer(changed).found
-        assert (" may " in advised or "give its score" in advised) == is_open
-        provisional = words.format_answer(replace(changed, provisional=True)).found
-        assert advised.startswith(provisional)
-        assert (advised == provisional) != is_open
-
-
 @pytest.mark.parametrize(
     ("task", "protect", "change", "method"),
     [
@@ -271,27 +224,6 @@ def test_the_verdict_is_where_the_interval_lies(keep, verdict):
 
     assert core.decide_verdict(share, keep, beaten=False) is verdict
     assert core.decide_verdict(share, keep, beaten=True) is Verdict.BEATEN
-
-
-@pytest.mark.slow
-def test_no_gain_is_said_and_one_seed_is_too_early(restaurants):
-    question = Inquiry(task=Task.RATINGS)
-    advice, units, cache = run_units(question, restaurants)
-    ratings = restaurants.ratings
-    baseline = core.compute_finding(question, advice, units, cache, ratings).baseline.value
-    inquiry = Inquiry(task=Task.RATINGS, reference=baseline + 0.1)
-    worse = core.compute_finding(inquiry, advice, units, cache, ratings)
-    assert worse.verdict is Verdict.NO_GAIN
-    assert worse.gain_share is None
-    assert "add nothing measurable" in words.format_answer(worse).verdict
-    assert "You keep" not in words.format_answer(worse).found
-    assert "by your own model" in words.format_answer(worse).found
-    first_seed = core.compute_finding(
-        question, advice, [u for u in units if u.seed == 1], cache, ratings
-    )
-    assert first_seed.verdict is Verdict.TOO_EARLY
-    assert "(" not in words.format_answer(first_seed).found.partition("RMSE")[0].rstrip(" (")
-    assert core.compute_finding(question, advice, units, UserScoreCache(), ratings) is None
 
 
 def test_who_pays_most_is_said_where_it_is_clear():
@@ -416,20 +348,6 @@ def test_a_run_that_is_killed_goes_on_alone_and_is_then_given_up(restaurants, mo
     assert cache.get(units[-1].key) is None
 
 
-@pytest.mark.slow
-def test_an_answer_is_provisional_until_all_seeds_are_through(restaurants):
-    question, advice, source, units = plan_units(restaurants, (1, 2, 3))
-    cache = UserScoreCache()
-    core.run_missing_units([unit for unit in units if unit.seed < 3], source, cache)
-    provisional = core.compute_finding(question, advice, units, cache, restaurants.ratings)
-    assert words.format_answer(provisional).verdict.startswith("Provisional, more seeds follow: ")
-    assert words.serialise_finding(provisional)["provisional"]
-    core.run_missing_units(units, source, cache)
-    final = core.compute_finding(question, advice, units, cache, restaurants.ratings)
-    assert not final.provisional
-    assert not words.format_answer(final).verdict.startswith("Provisional")
-
-
 def test_stopped_runs_are_not_kept(restaurants):
     _, _, source, units = plan_units(restaurants, core.SEEDS)
     cache = UserScoreCache()
@@ -509,26 +427,6 @@ def test_absurd_options_are_one_sentence(option, capsys):
     captured = capsys.readouterr()
     assert captured.err.startswith("dpmc: ")
     assert captured.err.count("\n") == 1
-
-
-@pytest.mark.slow
-def test_official_test_ratings_are_used_as_they_are(tmp_path, capsys):
-    rng = np.random.default_rng(0)
-    rated_pairs = [(u, i) for u in range(30) for i in rng.choice(40, 16, replace=False)]
-    for end, pairs in (
-        ("base", [pair for k, pair in enumerate(rated_pairs) if k % 4]),
-        ("test", rated_pairs[::4]),
-    ):
-        lines = (f"{u}\t{i}\t{rng.integers(1, 6)}\t{u}" for u, i in pairs)
-        (tmp_path / f"u1.{end}").write_text("\n".join(lines) + "\n")
-    fold = [str(tmp_path / "u1"), "--range", "1:5", "--no-curve", "--seeds", "1:2"]
-    assert main(["answer", *fold]) == 1
-    assert "say which column names the person" in capsys.readouterr().err
-    fold += ["--user", "1"]
-    assert main(["answer", *fold]) == 0
-    assert "Tested on the given test ratings: 30 users, 2 seeds." in capsys.readouterr().out
-    assert main(["answer", *fold, "--holdout", "0.2"]) == 1
-    assert "split must be left out" in capsys.readouterr().err
 
 
 @pytest.mark.slow

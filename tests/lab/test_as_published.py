@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
@@ -133,20 +131,6 @@ def test_a_grid_as_published_is_the_grid_with_these_settings() -> None:
             (method,) = published_grid.create_variants(id)
             settings = as_published.merge_published_settings(id, {})
             assert method == registry.create(id, epsilon=1.0, **settings)
-
-
-@pytest.mark.slow
-def test_fit_lists_the_settings(dpmc) -> None:
-    argv = ("fit", "one-bit-lab", "gradient", "--epsilon", "4", "--as-published")
-    status, out, err = dpmc(*argv, "--set", "radius=0.5", "--json")
-    assert (status, err) == (0, "")
-    report = json.loads(out)
-    assert (report["rounds"], report["settings"]["rounds"]) == (10, 10)
-    _, out, _ = dpmc(*argv)
-    sentence = (
-        "As published: radius 0.7 → 1, bound none → 1, estimator noise-aware → published, rounds"
-    )
-    assert f"{sentence} none → 10." in " ".join(out.split())
 
 
 def draw_small_ratings(id: str) -> Ratings:

@@ -9,13 +9,7 @@ import numpy as np
 import pytest
 
 from dpmc_core import registry
-from dpmc_core.data import (
-    OutsideRatings,
-    align_to_catalogue,
-    load,
-    parse_step,
-    read_ids,
-)
+from dpmc_core.data import OutsideRatings, align_to_catalogue, load, parse_step, read_ids
 from dpmc_core.data.transforms import preserves_neighbours
 from dpmc_core.errors import BadRatings, CannotRelease, InvalidSetting
 from dpmc_core.model import Task

@@ -244,15 +244,6 @@ def test_what_an_older_version_had_is_named_with_what_to_do_instead(dpmc, argv, 
     assert instead in err
 
 
-@pytest.mark.parametrize("name", ["no-such-file.csv", "movie-nigth"])
-def test_unknown_data_is_a_sentence(dpmc, name):
-    status, _, err = dpmc("fit", name, "clear")
-    assert status == 1
-    assert name in err
-    if name == "movie-nigth":
-        assert "did you mean movie-night" in err
-
-
 def test_guarantees_leave_out_what_the_facts_do_not_suit_and_say_why(dpmc):
     argv = ("guarantees", "--users", 100, "--items", 2, "--range", "1:5")
     status, out, _ = dpmc(*argv)

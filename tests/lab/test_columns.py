@@ -243,21 +243,3 @@ def test_samples_have_no_columns_and_preparation_keeps_them() -> None:
         dict(privacy_card.details)["users"]
         == "each value of column 1 (guessed) counts as one person"
     )
-
-
-@pytest.mark.slow
-def test_answer_sweep_and_release_print_the_columns(
-    files: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pytest.importorskip("opendp")
-    rails, line = str(files / "rails.csv"), "columns: user = rater_id, item = film_id"
-    ranged = ["--range", "1:5"]
-    sweep = ["sweep", "--data", rails, "--mechanisms", "user-mean", "--epsilons", "1", "--seeds"]
-    release = ["release", rails, "private-effects", "--epsilon", "1", "--catalogue", "from-data"]
-    for argv in (
-        [*sweep, "1", *ranged, "--store", str(files / "s.sqlite"), "--jobs", "1"],
-        ["answer", rails, "--no-curve", "--seeds", "1:2", *ranged],
-        [*release, *ranged, "--out", str(files / "x.npz")],
-    ):
-        assert main(argv) == 0
-        assert line in capsys.readouterr().out

@@ -430,12 +430,6 @@ def test_the_title_names_what_a_wanted_quality_costs():
     assert describe_cost(0.65, place_line(build_line(rising, seeds=1))) == ""
 
 
-def build_baseline(level, std=1e-3, seeds=6, mechanism="private-majority"):
-    values = level + std * np.random.default_rng(5).normal(size=(len(GRID), seeds))
-    built = build_line(rising, key="guess", values=values)
-    return replace(built, info=built.info._replace(mechanism=mechanism))
-
-
 # --- rows from two places --------------------------------------------------------------------
 
 
@@ -477,68 +471,6 @@ def test_rows_of_ones_own_and_rows_that_came_are_one_line():
         assert len(level.values) == 5
 
 
-def test_what_no_epsilon_reaches_is_said_plainly():
-    answer = find_smallest_epsilon(place_line(build_line(rising)), 0.9)
-    assert math.isinf(answer.epsilon.value)
-    nonprivate_counterpart = lines.FlatLine("c", "clear", "No privacy", np.array([0.76, 0.77]))
-    text = numbers.describe_required_epsilon(answer, nonprivate_reference=nonprivate_counterpart)
-    assert "not reachable up to epsilon 10 per rating; the best is 73." in text
-    assert text.endswith("Even without privacy it is 76.5 %.")
-
-
-def test_one_seed_gives_a_value_without_an_interval():
-    answer = find_smallest_epsilon(place_line(build_line(rising, seeds=1, std=0)), 0.65)
-    assert answer.epsilon.value == pytest.approx(1.0)
-    assert "one seed: no interval" in numbers.describe_required_epsilon(answer)
-
-
 def test_an_interval_that_leaves_the_grid_is_open():
     estimate = numbers.compute_estimate(3.0, np.array([0.0] * 30 + [3.0] * 40 + [math.inf] * 30), 5)
     assert numbers.format_estimate(estimate, 0.1, 10.0).endswith("below 0.1 to beyond 10)")
-
-
-def test_the_title_ranks_only_what_the_intervals_tell_apart_in_one_unit():
-    fast = build_shifted_line("a", [0, 0, 0.1, 0.1, 0.1, 0.1, 0.1])
-    slow, close = build_shifted_line("b", [0] * 7), build_shifted_line("c", [1e-6] * 7)
-    text = describe_cost(0.65, fast, slow)
-    assert text.startswith("A needs least for accuracy 65.0 %: epsilon 0.")
-    text = describe_cost(0.65, slow, close)
-    assert text == "These two cost the same here: epsilon 1 for accuracy 65.0 %"
-    units = {"change": USER_REPLACED, "certified": {"user_replace": GRID}}
-    other = build_shifted_line("d", [0.02] * 7, **units)
-    text = describe_cost(0.65, slow, other)
-    assert text.startswith("Accuracy 65.0 % takes epsilon 0.")
-    assert text.endswith("to 1, counted in different units")
-
-
-def test_below_which_epsilon_nothing_beats_guessing():
-    def limit(curves, *baselines):
-        chart = lines.CurveChart(METRICS["accuracy"], curves, private_baselines=baselines)
-        return numbers.describe_baseline_limit(chart)
-
-    late = build_line(rising, values=build_shifted_line("a", [0] * 7).line.values)
-    early = build_shifted_line("b", [0.07] * 7).line
-    guess, below = build_baseline(0.64), "Below epsilon {} not clearly better than the baseline"
-    assert limit((late,), guess) == below.format(1)
-    assert limit((late, guess)) == below.format(1)  # drawn like any other
-    assert limit((late, early), guess) == below.format(0.2)
-    assert (
-        limit((late,), build_baseline(0.9)) == "Not clearly better than the baseline at any epsilon"
-    )
-    assert limit((late,), build_baseline(0.3)) == limit((late,)) == ""
-    assert limit((build_line(rising, seeds=2),), guess) == ""
-
-
-@pytest.mark.parametrize("metric", ["accuracy", "rmse"])
-def test_a_winner_is_named_at_the_epsilons_where_the_seeds_tell_it(metric):
-    """Leads of 2 % are far outside the seeds' spread, leads of 0 within it, in a known pattern."""
-    pattern = np.array([-1, -1, 0, 1, 0, 1, 1])
-    wobble = np.tile([-0.001, 0.001], 3)
-    values = rising(GRID)[:, None] + 0.02 * pattern[:, None] + wobble
-    plain = np.repeat(rising(GRID)[:, None], 6, axis=1)
-    first, second = (
-        build_line(rising, values=line_values, key=key, metric=metric)
-        for line_values, key in ((values, "a"), (plain, "b"))
-    )
-    better = pattern if metric == "accuracy" else -pattern  # of errors the lower one wins
-    assert comparison.compare_pair(place_line(first), place_line(second)).signs == tuple(better)

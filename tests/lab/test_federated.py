@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpmc_core import metrics, registry
+from dpmc_core import registry
 from dpmc_core.mechanisms.dpimf import Dpimf, Profiles
 from dpmc_core.privacy import CELL, Publication, record_publications
-from dpmc_core.problem import LeaveLast
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab.protocol.federated import SERVER, FederatedRun, Federation
-from sample_data import generate
 from tests.protocol_helpers import list_received
 from tests.ratings_helpers import clicks
 
@@ -162,18 +160,3 @@ def test_parties_share_out_all_users_once() -> None:
     parties = flow.split(draw_ratings(), np.random.default_rng(2))
     assert sorted(np.concatenate(parties).tolist()) == list(range(30))
     assert max(map(len, parties)) - min(map(len, parties)) <= 1
-
-
-@pytest.mark.slow
-def test_one_party_learns_and_ten_pay_for_their_smaller_rows() -> None:
-    train, test = LeaveLast()(generate.generate_clicks(2).ratings, np.random.default_rng(0))
-
-    def hit_ratio(parties: int) -> float:
-        flow = Federation(mechanism=create_mechanism(3.0), parties=parties, rounds=5)
-        run = FederatedRun(flow, train, np.random.default_rng(0))
-        assert len(list(run.play())) == 5
-        return metrics.evaluate_ranking(run.build_model(), train, test, np.random.default_rng(0)).hr
-
-    single_party, ten = hit_ratio(1), hit_ratio(10)
-    assert single_party > 0.45
-    assert 0.2 < ten < single_party

@@ -402,10 +402,7 @@ def choose(key, m, *_):
     if key == "decide":
         world = [max(0, compute_gain_share("input-flip", e)), chance, compute_success(e, 20)]
         return [], [e, *numbers, 50, 50], [], world
-    effects_numbers = [
-        *compute_significant_share(mechanism, e),
-        100 * gaussian_success(e),
-    ]
+    effects_numbers = [*compute_significant_share(mechanism, e), 100 * gaussian_success(e)]
     if key == "unit":
         flips, effects = (
             tuple(compute_gain_share(id, s) for s in STOPS) for id in ("input-flip", mechanism)

@@ -210,30 +210,6 @@ def test_a_room_speaks_in_three_slides():
     assert rows["Debiased: this class"].share == pytest.approx(share, abs=1e-6)
 
 
-def test_a_class_without_phones_speaks_too():
-    """Hands by their own coins, and simulated phones; of phones where there are some."""
-    room = Room(["Have you had breakfast?"], 2.0)
-    room.ask(0)
-    room.simulate(30)
-    assert "simulated" in list_slides()["crowd/count"].in_class(room.view()).note
-    room.count(8, 20)
-    finding = list_slides()["crowd/undo"].in_class(room.view())
-    assert "1.95" in finding.note
-    rows = finding.picture.rows
-    assert rows["Debiased: this class"].share == pytest.approx((8 / 20 - 1 / 8) / (1 - 2 / 8))
-    assert (
-        "2.5 of 20 reports are the opposite"
-        in list_slides()["coin/throw"].in_class(room.view()).sentences[0]
-    )
-    for phone in range(2):
-        room.report(room.view().id, 0, f"{phone:032x}", 1)
-    assert (
-        "of 20 reports" in list_slides()["crowd/count"].in_class(room.view()).sentences[0]
-    )  # too few phones
-    room.report(room.view().id, 0, f"{2:032x}", 1)
-    assert "3 of 3 reports" in list_slides()["crowd/count"].in_class(room.view()).sentences[0]
-
-
 # --- the frame -----------------------------------------------------------------------------------
 
 

@@ -9,10 +9,7 @@ from scipy import stats
 from dpmc_lab.study.paired import IntervalEstimate, PairedMetrics
 
 # Method, floor, reference.
-NUMERATOR, DENOMINATOR = (
-    np.array([1.0, -1.0, 0.0]),
-    np.array([0.0, -1.0, 1.0]),
-)
+NUMERATOR, DENOMINATOR = (np.array([1.0, -1.0, 0.0]), np.array([0.0, -1.0, 1.0]))
 MIDDLE, SEED_LOADINGS = np.array([-0.3, -0.9, 0.0]), np.array([1.0, 0.5, 0.0])
 
 

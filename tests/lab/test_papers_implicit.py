@@ -143,12 +143,6 @@ def test_of_the_forms_only_public_user_factors_prove_the_promise() -> None:
         assert guarantee.certified(RATING).finite == (name == "public user factors")
 
 
-@pytest.mark.parametrize("name", ["scenario 2", "scenario 3"])
-def test_bytes_by_formula_are_those_of_a_run(name) -> None:
-    settings = hxz15.SCENARIOS[name]
-    assert hxz15.count_bytes_of_run(settings, 12) == hxz15.compute_bytes(settings, 12)
-
-
 def test_the_increase_is_over_the_same_seed(monkeypatch) -> None:
     monkeypatch.setattr(hxz15, "_measure_pmf", float)
     for trial in papers.find_experiment("hxz15-increase")[1].recipe.trials:

@@ -26,7 +26,7 @@ from dpmc_lab.protocol.scenarios import (
     StaticUsers,
     choose_phase_count,
 )
-from dpmc_lab.protocol.simulate import measure_gap, simulate_phases, start_scenario_run
+from dpmc_lab.protocol.simulate import measure_gap, simulate_phases
 from tests.protocol_helpers import (
     SCENARIOS,
     assert_counts,
@@ -400,15 +400,3 @@ def test_many_steps_reach_the_exact_minimum_of_the_last_phase():
         run, _ = play_scenario(StaticUsers(epsilon=1.0, phases=2, iterations=iterations))
         off.append(np.abs(run.items - compute_exact_items(run)).max())
     assert off[1] < 1e-4 < off[0]
-
-
-@pytest.mark.slow
-def test_at_epsilon_100_scenario_2_is_within_a_hundredth_of_scenario_1(movie_night):
-    gap = measure_gap(StaticUsers(epsilon=100.0), movie_night, 0)
-    assert gap.distributed.mean - gap.trusted.mean < 0.01
-    run = start_scenario_run(StaticUsers(epsilon=100.0), movie_night, 0)
-    list(run.play())
-    test = movie_night.test
-    predicted = np.clip(run.build_model().predict(test.users, test.items), 1, 5)
-    rmse = float(np.sqrt(np.mean((predicted - test.values) ** 2)))
-    assert rmse - gap.trusted.mean < 0.01

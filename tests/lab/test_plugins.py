@@ -198,21 +198,6 @@ def test_a_file_may_be_named_twice_and_loaded_again_when_it_has_changed(file):
     assert registry.get_mechanism("noisy-mean") is second
 
 
-@pytest.mark.slow
-def test_a_file_may_bring_its_own_twin(file):
-    file.write_text(
-        edit_example(f'{TWIN}"global-mean"', f"{TWIN}'their-mean'")
-        + "\n\nfrom dpmc_core.mechanisms.plain import GlobalMean\n\n\n"
-        "@dataclass(frozen=True, kw_only=True)\n"
-        "class TheirMean(GlobalMean):\n"
-        '    id: ClassVar[str] = "their-mean"\n'
-        '    nonprivate_counterpart: ClassVar[str] = "their-mean"\n'
-    )
-    assert [cls.id for cls in plugins.load_plugin(file)] == ["noisy-mean", "their-mean"]
-    result = dpmc.run(dpmc.create("noisy-mean", epsilon=1.0), dpmc.load("restaurants"))
-    assert set(result.baselines) == {"their-mean", "global-mean", "reference-ratings"}
-
-
 # --- installed packages ---------------------------------------------------------------------------
 
 

@@ -5,13 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from dpmc_core import metrics, registry
+from dpmc_core import registry
 from dpmc_core.mechanisms.collection import count_levels
 from dpmc_core.model import Estimator
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers import recovery
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.recovery import Regress, Regression
+from dpmc_core.solvers.recovery import Regression
 from tests.ratings_helpers import with_values
 from tests.replay import fit_model, predict_all
 from tests.theory.z16 import recovery_error
@@ -150,19 +150,6 @@ def test_levels_follow_a_whole_numbered_range():
     assert levels(PublicFacts(low=0, high=2, **sizes)) == 3
     assert levels(PublicFacts(low=-10, high=10, **sizes)) == 5
     assert levels(PublicFacts(low=0.5, high=5, **sizes)) == 5
-
-
-def test_movielens_debiased_recovery_beats_the_mean_where_the_budget_allows(movielens_u1):
-    train, test = movielens_u1
-    mean = metrics.rmse(np.full(len(test), train.values.mean()), test.values)
-    for id in ("modified-laplace", "randomised-response"):
-        errors = {}
-        for regress in Regress:
-            settings = {"estimator": Estimator.PUBLISHED, "recovery": regress}
-            model = fit_model(registry.create(id, epsilon=4.0, **settings), train)
-            predicted = np.clip(model.predict(test.users, test.items), 1, 5)
-            errors[regress] = metrics.rmse(predicted, test.values)
-        assert errors[Regress.DEBIASED] < min(mean, errors[Regress.NAIVE])
 
 
 def test_a_user_without_ratings_and_a_full_row_are_both_fine():

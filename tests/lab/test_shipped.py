@@ -91,7 +91,9 @@ def repr_sorted(settings):
 
 @pytest.mark.parametrize(
     ("name", "task", "has_features"),
-    [*((*case, False) for case in SHIPPED), *((*case, True) for case in WITH_FEATURES)],
+    mark_rest_slow(
+        [*((*case, False) for case in SHIPPED), *((*case, True) for case in WITH_FEATURES)], 2
+    ),
 )
 def test_every_shipped_curve_belongs_to_the_data_and_the_mechanisms_of_this_version(
     name, task, has_features

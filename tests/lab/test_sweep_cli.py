@@ -1,7 +1,6 @@
 """`dpmc sweep` and `dpmc store` as people and programs use them."""
 
 import csv
-import gc
 import io
 import json
 import os
@@ -122,6 +121,7 @@ def test_seeds_are_lists_or_ranges():
 # --- running ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_sweep_stores_every_row_and_says_so(finished):
     path, completed = finished
     assert completed.stdout.strip() == f"{UNITS} rows ({UNITS} new) in {path}"
@@ -274,19 +274,6 @@ def test_a_cluster_of_another_version_is_refused():
         cluster._check_workers(client, "tcp://somewhere:1")
 
 
-@pytest.mark.slow
-def test_a_client_that_cannot_be_made_leaves_nothing_behind(capfd, monkeypatch, file):
-    pytest.importorskip("distributed")
-    monkeypatch.setattr(cluster, "CONNECT_TIMEOUT", 0.5)
-    start = time.monotonic()
-    main([*SMALL[:-2], "--store", str(file), "--cluster", "tls://127.0.0.1:9"])
-    gc.collect()
-    message = capfd.readouterr().err
-    assert "cannot be reached" in message
-    assert "Traceback" not in message
-    assert time.monotonic() - start < 15
-
-
 def test_a_cluster_without_dask_says_what_to_install(capsys, monkeypatch, file):
     monkeypatch.setitem(sys.modules, "distributed", None)
     argv = [*SMALL[:-2], "--store", file, "--cluster", "tcp://127.0.0.1:9"]
@@ -305,27 +292,6 @@ def test_a_full_disk_is_a_sentence_and_the_rows_before_it_stay(finished, tmp_pat
             shutil.copy(path, tmp_path)
     assert run_dpmc(*SMALL, "--store", tmp_path / "results.sqlite").returncode == 0
     assert read_store(tmp_path / "results.sqlite") == read_store(finished[0])
-
-
-@pytest.mark.slow
-def test_units_that_fail_are_told_and_the_others_kept(capsys, file, tmp_path):
-    few = tmp_path / "few.csv"
-    argv = ["sweep", "--data", few, "--range", "0:1", "--mechanisms", "input-flip"]
-    argv += ["--epsilons", "1", "--store", file, "--seeds"]
-    few.write_text("user,item,rating\n" + "".join(f"u{k},i{k},{int(k > 1)}\n" for k in range(6)))
-    # Some seeds hold out both of the zeros: one class is left.
-    completed = run_dpmc(*argv, "1:20", "--holdout", "0.5")
-    assert completed.returncode == 1
-    match = re.search(r"dpmc: (\d+) of 60 units failed", completed.stderr)
-    assert int(match[1]) % 3 == 0
-    reason = "every rating to learn from is 1, so there is nothing to predict"
-    assert re.search(
-        rf"on few.csv.*, seed \d+ and {int(match[1]) - 1} more: {reason}", completed.stderr
-    )
-    assert len(read_store(file)) == 60 - int(match[1])
-    link = ["--set", "objective.link=probit", "--set", "estimator=published"]
-    link += ["--mechanisms", "objective"]
-    assert "bound must be a number for the probit link" in read_refusal(capsys, *argv, "1", *link)
 
 
 # --- dpmc store ------------------------------------------------------------------------------

@@ -10,10 +10,7 @@ from tests.processes import start_sweep
 from tests.sweep_helpers import read_rows
 
 NEEDED = "needs the extra 'cluster'"
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(find_spec("distributed") is None, reason=NEEDED),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(find_spec("distributed") is None, reason=NEEDED)]
 
 GRID = [
     *("--data", "one-bit-lab", "restaurants", "--mechanisms", "input-flip,gradient,output"),

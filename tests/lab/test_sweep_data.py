@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from dpmc_core import registry
-from dpmc_core.errors import BadRatings, InvalidSetting
+from dpmc_core.errors import BadRatings
 from dpmc_core.model import Factors
 from dpmc_core.problem import LeaveLast, RandomShare, SharePerUser
 from dpmc_lab import locks, papers, store, sweep
@@ -94,21 +94,6 @@ def test_generated_data_is_one_matrix_or_a_new_one_for_each_seed():
     reopened = sweep.open_source("one-bit-lab:observed=0.3,seed=each")
     assert reopened.fingerprint == source.fingerprint
     assert sweep.open_source("one-bit-lab:seed=each").fingerprint != source.fingerprint
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("one-bit-lab:observed", "NAME=VALUE"),
-        ("one-bit-lab:seed=each,observed=2", "observed must be"),
-        ("one-bit-lab:size=9", "one of d1, d2"),
-        ("one-bit-lab:seed=some", "must be a number"),
-        ("one-bit-lab:link=cauchy", "link must be one of"),
-    ],
-)
-def test_wrong_options_of_generated_data_are_sentences(text, message):
-    with pytest.raises(InvalidSetting, match=message):
-        sweep.open_source(text)
 
 
 def test_the_fingerprint_knows_all_that_results_depend_on():

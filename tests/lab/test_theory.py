@@ -15,8 +15,6 @@ from dpmc_core.model import Estimator
 from dpmc_core.privacy import Laplace
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab import papers
-from dpmc_lab.curves.lines import format_short_number
-from dpmc_lab.papers import views
 from dpmc_lab.papers.jtt18 import ByRating
 from tests.theory import jtt18 as frank_wolfe
 from tests.theory import lwhm22 as one_bit
@@ -352,27 +350,6 @@ def test_the_baseline_by_rating_spends_what_its_own_paper_says():
         assert release.scale == pytest.approx(change / (unit * share), rel=1e-4)
     # more noise than the same promise for a whole row needs
     assert mechanism.guarantee(public).certified().epsilon < 0.2
-
-
-def test_every_contradiction_names_its_instance(tables):
-    """In the words of the one command that prints it, `dpmc papers NAME --theory`."""
-    for paper in papers.PAPERS.values():
-        theorem_rows = tables.get(paper.key, ())
-        table, notes = views.tabulate_theorems(paper), "\n".join(views.list_theorem_notes(paper))
-        assert {len(column) for column in table.values()} == {len(theorem_rows)}
-        assert table["instance"] == [row.setting for row in theorem_rows]
-        for row, printed_text in zip(theorem_rows, table["printed is"], strict=True):
-            assert printed_text.startswith("contradicted") == row.is_contradicted
-            if row.is_contradicted:
-                assert row.printed is not None
-                printed, measured = (format_short_number(x, 3) for x in (row.printed, row.measured))
-                numbers = f"{printed} is printed, {measured} is measured"
-                assert f"{row.theorem}: {numbers} ({row.setting})." in notes
-    # a bound of the paper's, with a constant of no known size, is none of ours
-    table = views.tabulate_theorems(papers.PAPERS["JTT18"])
-    row_index = table["theorem"].index("Theorem B.3")
-    assert table["printed"][row_index]
-    assert not table["ours"][row_index]
 
 
 def test_output_noise_by_quadrature():

@@ -74,10 +74,7 @@ def test_thirty_phones_answer_and_nothing_counts_twice(server):
     late_phone = Phone(server, 99)
     assert parse_answer(late_phone.send_report(1))[0] == 409
     # It had arrived: a reload may ask.
-    assert phones[0].send_report(1) == (
-        200,
-        {"receipt": "again"},
-    )
+    assert phones[0].send_report(1) == (200, {"receipt": "again"})
 
     room.ask(1)
     # Whoever comes late sees what is asked now.

@@ -86,6 +86,7 @@ LOCAL_HOSTS += (
 LOCAL_HOSTS += ("[2001:db8::7]", "[2001:DB8:0:0::7]")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("host", LOCAL_HOSTS)
 @pytest.mark.parametrize("websocket", [False, True])
 def test_it_answers_to_its_own_names_with_and_without_a_port(port, host, websocket):
@@ -105,6 +106,7 @@ ELSE += ("localhost:80:80", "localhost:x", "localhost:123456", ":8501", "", ".",
 ELSE += ("localhost,evil.example", "http://localhost", "\xe4", "1" * 5000, "%6cocalhost", "*")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("host", ELSE, ids=lambda host: host[:30])
 def test_it_answers_to_no_other_name(port, host):
     for websocket in (False, True):
@@ -162,6 +164,7 @@ def test_the_page_of_another_site_is_not_answered(port, websocket):
         assert actual_status[0] == (101 if websocket else 200)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not classroom._list_outgoing_addresses(), reason="this machine has no address in a network"
 )

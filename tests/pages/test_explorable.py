@@ -80,14 +80,6 @@ def test_it_shows_by_day_and_by_night_what_the_page_shows(content, k):
     assert set(view["dark"]) == {"colors", "id"}
 
 
-def test_the_captions_say_what_made_the_curve_and_that_it_is_no_release(file):
-    assert "evaluation only, not private" in file.full_text.lower()
-    assert "Version 0." in file.full_text
-    assert "Seeds 1, 2, 3" in file.full_text
-    grid = scene.build_curve_grid("movie-night", "private-effects", (1, 2, 3))
-    assert f"dpmc sweep {' '.join(grid.argv())}" in file.full_text
-
-
 def test_the_card_of_each_stop_is_there(content):
     for view in content["views"]:
         assert len(view["cards"]) == len(EPSILONS)
@@ -253,12 +245,3 @@ def test_it_is_made_without_streamlit_and_without_a_word():
     )
     assert completed.stderr == ""
     assert completed.stdout.endswith(" False\n")
-
-
-@pytest.mark.slow
-def test_the_recommended_methods_are_those_the_page_turns_to():
-    app = open_page(data="restaurants")
-    for k, view in enumerate(read_json(explorable.render_sample("restaurants"))["views"]):
-        app.segmented_control(key="protect").set_value(list(UNIT_LABELS)[k]).run()
-        assert not app.exception
-        assert app.session_state["mechanism"] == view["mechanism"]

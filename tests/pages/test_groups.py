@@ -18,7 +18,7 @@ from dpmc_lab.study.advice import recommend_method
 from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import sources
 from tests.page_helpers import open_page
-from tests.slow_helpers import pair_by_turns
+from tests.slow_helpers import mark_rest_slow
 
 PUBLIC_FACTS = PublicFacts(users=943, items=1682, low=1, high=5)
 
@@ -106,7 +106,10 @@ def test_a_curve_is_ready_where_one_came_with_the_program(data):
 # --- the picker -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("data", "page"), pair_by_turns(SAMPLES, ["noise", "train", "guarantees"]))
+@pytest.mark.parametrize(
+    ("data", "page"),
+    mark_rest_slow(itertools.product(SAMPLES, ["noise", "train", "guarantees"]), 3),
+)
 def test_the_picker_offers_what_makes_sense_for_the_data_in_groups(page, data):
     app = open_page(page, data=data)
     offered = registry.list_suitable_mechanisms(clicks=SAMPLES[data].clicks)

@@ -321,6 +321,7 @@ def test_a_training_that_is_stopped_is_not_measured_on_the_way_nor_compared(monk
     assert evaluations.count("gradient") <= 2  # the first round, and the model that is shown
 
 
+@pytest.mark.slow
 def test_looking_at_held_out_ratings_takes_a_small_part_of_the_time(monkeypatch):
     evaluations, real = [], experiment.measure_model
 

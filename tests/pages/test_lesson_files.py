@@ -5,13 +5,11 @@ import re
 import tomllib
 from html import unescape
 from pathlib import Path
-from random import Random
 
 import pytest
 
 from app import SECTIONS
 from dpmc_lab import glossary
-from dpmc_lab.classroom.pictures import render_picture
 from dpmc_lab.cli import main
 from dpmc_lab.lessons import LESSONS, Predict
 from dpmc_lab.lessons import worksheets as paper
@@ -64,15 +62,6 @@ def test_a_file_is_whole_and_fetches_nothing(sheets, name):
     assert not re.search(r"https?://", text)
 
 
-def test_there_are_ten_forty_five_and_ninety_minutes(sheets):
-    assert list(sheets) == ["class-10.html", "class-45.html", "class-90.html"]
-    kinds = ["plan", "worksheet", "key"]
-    sections = {name: split_sections(sheet) for name, sheet in sheets.items()}
-    assert [kind for kind, _ in sections["class-10.html"]] == kinds
-    assert [kind for kind, _ in sections["class-90.html"]] == 2 * kinds
-    assert sections["class-90.html"][:3] == sections["class-45.html"]  # two of forty-five
-
-
 @pytest.mark.parametrize("minutes", paper.CLASSES)
 def test_the_minutes_of_a_plan_add_up_and_are_those_of_the_lessons(sheets, plan_file, minutes):
     plans = [plan_file["plans"][name] for name in plan_file["classes"][minutes]]
@@ -94,23 +83,6 @@ def test_the_minutes_of_a_plan_add_up_and_are_those_of_the_lessons(sheets, plan_
         assert end in (10, 45)
         total += end
     assert total == int(minutes)
-
-
-@pytest.mark.parametrize("name", paper.PLANS)
-def test_a_plan_says_what_to_project_ask_lock_and_say(name):
-    """A question is locked before a lesson shows its reports; a round confirms a lesson."""
-    steps = [step for _, step in paper.schedule_steps(paper.PLANS[name])]
-    assert all(step.project and step.ask and step.say for step in steps)
-    lock_indices = [k for k, step in enumerate(steps) if "Lock (L)" in step.lock]
-    assert lock_indices
-    slides = [step.slide for step in steps]
-    if name == "first":  # the reports stand in the one lesson; the other comes before its round
-        assert lock_indices[0] < slides.index("crowd/undo")
-        assert slides.index("again/majority") < lock_indices[1]
-    for step in steps:
-        for key in re.findall(r"\w \(([A-Z])\)", step.lock):
-            assert key in ("A", "L", "N")
-    assert len([step for step in steps if "exit question" in step.ask]) == 1
 
 
 def list_plan_slides(name):
@@ -155,25 +127,6 @@ def test_a_key_answers_the_questions_of_its_worksheet_in_their_order(name):
         assert index is None or boxes.index(right) == index
         for sentence in slide.reveal(slide.start).sentences:
             assert sentence in unescape(answered)
-
-
-@pytest.mark.parametrize("slide", paper.EXITS.slides, ids=lambda slide: slide.key)
-def test_an_exit_question_tells_two_ideas_apart(slide):
-    """Its right answer has the smaller sum, computed here, and says so; each wrong one lacks an
-    idea: it compares without adding, prefers the larger sum, or sees no difference."""
-    numbers = slide.given
-    total = numbers["epsilon"] * numbers["times"]
-    assert numbers["epsilon"] < numbers["rival"] < total
-    subject_pattern = r"(Room A|Room B|App A|App B|Both)"
-    subjects = [re.match(subject_pattern, option)[1] for option in slide.predict.options]
-    once = re.search(rf"{subject_pattern}[^.]*epsilon {numbers['rival']:g}", slide.predict.question)
-    right = slide.predict.right
-    assert subjects[right] == once[1]
-    assert sorted(map(subjects.count, {*subjects})) == [1, 1, 2]
-    assert subjects.count(subjects[right]) == subjects.count("Both") == 1
-    adding = [k for k, text in enumerate(slide.predict.options) if f" is {total:g}" in text]
-    assert len(adding) == 2
-    assert right in adding
 
 
 def test_papers_name_pages_and_buttons_as_the_app_does(sheets, capsys):
@@ -245,81 +198,6 @@ def test_the_page_without_server_fetches_nothing_and_is_small(page, content):
     assert len(page.encode()) < 3e6
     assert "{content}" not in page
     assert content["words"] == {term.name: term.words for term in glossary.TERMS.values()}
-
-
-def reveal_text(texts, slot, stops):
-    """Return the text of a slot as the page's script reads it."""
-    index = 0
-    for n_stops, stop in zip(slot[0], stops, strict=True):
-        index = index * n_stops + (stop if n_stops > 1 else 0)
-    value = texts[slot[1][index]]
-    return "".join(texts[key] for key in value) if isinstance(value, list) else value
-
-
-@pytest.mark.slow
-def test_the_page_without_server_says_what_the_slides_reveal(content):
-    """At stops drawn at random too, where one that was taken for another would show."""
-    texts, rng = content["held"], Random(0)
-    assert [entry["id"] for entry in content["lessons"]] == list(LESSONS)
-    for lesson_data, lesson in zip(content["lessons"], LESSONS.values(), strict=True):
-        assert lesson_data["take_home"] == lesson.take_home
-        for slide_data, slide in zip(lesson_data["slides"], lesson.slides, strict=True):
-            assert (slide_data["key"], slide_data["title"], slide_data["said"]) == (
-                slide.key,
-                slide.title,
-                slide.said,
-            )
-            if slide.predict is None:
-                assert slide_data["asked"] is None
-            else:
-                assert slide_data["asked"]["options"] == list(slide.predict.options)
-                assert slide_data["asked"]["right"] == slide.predict.right
-            starts = [control["start"] for control in slide_data["move"]]
-            counts = [len(control["names"]) for control in slide_data["move"]]
-            for stops in (starts, *([rng.randrange(n) for n in counts] for _ in range(12))):
-                setting = {
-                    control.key: [*(control.values or control.options or range(paper.N_THROWS))][
-                        stop
-                    ]
-                    for control, stop in zip(slide.move, stops, strict=True)
-                }
-                drawing, note, *sentences = (
-                    reveal_text(texts, slot, stops) for slot in slide_data["shown"]
-                )
-                finding = slide.reveal(setting)
-                assert sentences == list(finding.sentences)
-                assert note == finding.note
-                assert drawing == (render_picture(finding.picture) if finding.picture else "")
-
-
-@pytest.mark.slow
-def test_the_page_without_server_holds_nothing_of_a_room(page, content):
-    fields = {"key", "title", "said", "teacher", "asked", "move", "shown"}
-    assert all(
-        slide_data.keys() == fields
-        for lesson_data in content["lessons"]
-        for slide_data in lesson_data["slides"]
-    )
-    for text in (
-        "Reports of your phones",
-        "Hands of your class",
-        "Your room",
-        "are the opposite of the",
-    ):
-        assert text not in page
-
-
-@pytest.mark.slow
-def test_the_command_writes_the_page_and_overwrites_nothing(tmp_path, capsys, page):
-    file, folder = tmp_path / "new" / "lessons.html", tmp_path / "paper"
-    assert main(["lessons", "--html", str(file)]) == 0
-    assert file.read_text("utf-8") == page
-    capsys.readouterr()
-    assert main(["lessons", "--html", str(file), "--out", str(folder)]) == 1
-    assert "lessons.html is there already" in capsys.readouterr().err
-    assert not folder.exists()  # all or nothing
-    assert main(["lessons", "--html", str(tmp_path), "--force"]) == 1
-    assert "is a folder" in capsys.readouterr().err
 
 
 def test_texts_are_escaped():

@@ -9,7 +9,6 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-import streamlit as st
 
 from dpmc_core import registry
 from dpmc_core.metrics import METRICS
@@ -17,13 +16,11 @@ from dpmc_core.model import Task
 from dpmc_core.registry import list_private_mechanisms
 from dpmc_lab.curves import lines, numbers
 from dpmc_lab.curves.lines import CurveChart, FlatLine
-from dpmc_lab.curves.noise import BeforeAfter
 from dpmc_lab.curves.numbers import choose_target_range
 from dpmc_lab.sweep import Grid
-from pages.ui import blocks, charts, report
+from pages.ui import charts, report
 from pages.ui.charts import compare as charts_compare
 from pages.ui.charts import curve as charts_curve
-from pages.ui.charts import noise as charts_noise
 from pages.ui.charts import train as charts_train
 from pages.ui.charts.curve import Usefulness
 from tests.page_helpers import make_placed_line
@@ -190,49 +187,8 @@ def test_every_method_of_a_task_at_once_has_its_name_beside_the_frame(task):
     assert len(list_name_boxes(fig)[0]) == len(ids)
 
 
-def test_names_are_as_near_to_their_lines_as_may_be():
-    assert charts.separate_labels([50, 10], [20, 20], 100) == [50, 10]
-    assert charts.separate_labels([50, 50], [20, 40], 100) == [pytest.approx(40 - 10 + 5), 65]
-    assert charts.separate_labels([100, 0], [20, 20], 100) == [90, 10]
-    assert charts.separate_labels([100, 100, 0], [40, 40, 40], 120) == [60, 100, 20]
-    assert charts.separate_labels([], [], 100) == []
-
-
 def find_answers(target, *plotted):
     return [numbers.find_required_epsilons(line, [target])[0] for line in plotted]
-
-
-def test_a_price_is_filled_hollow_open_or_not_reached():
-    plotted = [
-        make_placed_line("input-flip", [[0.5, 0.51, 0.5], [0.9, 0.91, 0.9]]),
-        make_placed_line("output", [[0.5, 0.51, 0.5], [0.9, 0.91, 0.9]], solid=False),
-        make_placed_line("objective", [[0.8, 0.81, 0.8], [0.9, 0.91, 0.9]]),
-        make_placed_line("gradient", [[0.5, 0.51, 0.5], [0.6, 0.61, 0.6]]),
-        make_placed_line("private-majority", [[0.5, 0.4, 0.6], [0.6, 0.8, 0.65]]),
-    ]
-    fig = charts_compare.plot_epsilon_needed(
-        find_answers(0.7, *plotted), (1 / 1.15, 11.5), waiting=["dpmf"]
-    )
-    check_names(fig)
-    dots = {t["name"]: t for t in fig.data if t.get("name")}
-    assert list(dots) == [plotted_line.line.label for plotted_line in plotted[:3]]
-    filled, hollow, _ = (dot["marker"] for dot in dots.values())
-    assert filled["color"] == charts.get_style("input-flip").color
-    assert hollow["color"] == charts.LIGHT.paper
-    assert dots[plotted[2].line.label]["x"] == [1.0]
-    notes = [note["text"] for note in fig.layout["annotations"] if note.get("xref") != "paper"]
-    assert notes[0] == "no curve yet"
-    assert notes[3] == "<b>1 or less</b>"
-    assert notes[4] == "not reached: best 60.3 %"
-    assert notes[5] == "not reached: best 68.3 %"  # though an interval reaches it
-    best = find_answers(0.7, *plotted)[4].best
-    near = charts_compare.plot_epsilon_needed(find_answers(best + 1e-5, *plotted), (0.9, 11.5))
-    texts = [note["text"] for note in near.layout["annotations"]]
-    assert any(text.startswith("not reached: best just short of ") for text in texts)
-    arrows = [
-        (t["y"], t["marker"]["size"]) for t in fig.data if "triangle-right" in str(t.get("marker"))
-    ]
-    assert [y for y, (_, right) in arrows if right] == [[-4, -4]]
 
 
 def test_all_pictures_of_a_comparison_have_one_axis():
@@ -267,25 +223,6 @@ def test_names_beside_the_curve_do_not_cover_each_other(id, layout):
     assert layout.lower[0] - 10 < min(rows) <= max(rows) < layout.height
 
 
-def test_several_guesses_are_told_apart():
-    names = ("local-popularity", "private-popularity")
-    plotted = [make_placed_line(id, [[0.3, 0.3], [0.4, 0.4]]) for id in names]
-    picture = CurveChart(
-        METRICS["accuracy"], private_baselines=tuple(plotted_line.line for plotted_line in plotted)
-    )
-    for chosen_lines in (plotted, plotted[:1]):
-        fig = charts_compare.plot_comparison(picture, [], (0.1, 10), baselines=chosen_lines)
-        traces = [t for t in fig.data if t.get("name", "").startswith("a popular list: ")]
-        assert len(traces) == len(chosen_lines)
-        assert all(trace["line"]["dash"] == "dot" for trace in traces)
-        expected_colors = [
-            charts.get_style(plotted_line.line.mechanism).color for plotted_line in chosen_lines
-        ]
-        assert [t["line"]["color"] for t in traces] == (
-            expected_colors if len(chosen_lines) > 1 else [charts.LIGHT.muted]
-        )
-
-
 @pytest.mark.parametrize(
     ("values", "expected"),
     [((0.92, 1.21), 1.0), ((18.5, 41.0), 30.0), ((3.0, 3.0), 3.0), ((0.0, 1e-9), 0.0)],
@@ -302,18 +239,6 @@ def test_wanted_values_reach_over_all_that_is_drawn_in_about_a_hundred_steps(val
     assert min(abs(power - k) for k in (1, 2, 5)) < 1e-6
 
 
-def build_block(before: list[list[float]], after: list[list[float]]) -> BeforeAfter:
-    grids = (np.array(matrix, dtype=float) for matrix in (before, after))
-    return BeforeAfter("signs", *grids, ("a", "b"), ("x", "y"))
-
-
-def test_two_values_have_names_on_the_axis():
-    view = build_block([[0, 1], [math.nan, 1]], [[1, 1], [math.nan, 0]])
-    for id, labels in (("input-flip", ("dislike", "like")), ("ldpicf", ("not clicked", "clicked"))):
-        strip = charts_noise.plot_user_values(id, view, 0)
-        assert strip.layout["yaxis"]["ticktext"] == labels
-
-
 def test_a_comparison_as_a_file_says_yes_and_no_and_repeats_with_the_command_that_wraps():
     grid = Grid(data=["restaurants"], mechanisms=["output"], epsilons=[0.5, 2.0], seeds=[1, 2])
     typed = " ".join(["dpmc", "sweep", *grid.argv()])
@@ -322,14 +247,6 @@ def test_a_comparison_as_a_file_says_yes_and_no_and_repeats_with_the_command_tha
     assert "<td>yes</td><td>1</td>" in page
     assert "True" not in page.split("<h2>Numbers</h2>")[1]
     assert "white-space: pre-wrap" in page
-
-
-def test_the_head_of_a_column_is_never_cut_off():
-    head = "proved per user: empty row"
-    narrow = st.column_config.TextColumn(width=64)
-    display = Mock()
-    blocks.show_table({head: ["1"]}, container=display, column_config={head: narrow})
-    assert display.dataframe.call_args.kwargs["column_config"][head]["width"] >= 7 * len(head)
 
 
 def test_two_runs_of_one_mechanism_differ_by_dash_and_size_and_none_is_hollow():

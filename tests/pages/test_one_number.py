@@ -14,7 +14,7 @@ from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_lab.cli import main
 from dpmc_lab.curves import cards, lines
-from pages.ui import runs, sources
+from pages.ui import sources
 from tests.page_helpers import (
     open_page,
     press_button,
@@ -219,8 +219,7 @@ def add_train(statements, app, metric):
     metric_text = next(m.value for m in app.markdown if m.value.startswith(f"{metric.title} **"))
     statements.add("Train, its card", run=find_one(rf"\*\*{number}", metric_text))
     statements.add(
-        "Train, its badge",
-        certified=find_one(r"proved:? (?:epsilon )?([^\n]*)", read_badge(app)),
+        "Train, its badge", certified=find_one(r"proved:? (?:epsilon )?([^\n]*)", read_badge(app))
     )
     add_curve(statements, "Train, of the curve", read_all_text(app), "1")
 
@@ -363,26 +362,6 @@ def test_a_fit_says_what_the_page_of_a_run_says(capsys):
         certified=find_one(r"proved\W+epsilon ([\d.]+ per \w+)", output),
     )
     statements.check("run", "run_without", "run_guess", "certified")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("seed", "has_own_baseline"), [("1", True), ("77", False)])
-def test_a_run_before_its_own_baseline_names_the_curve_s(monkeypatch, seed, has_own_baseline):
-    """Of a seed that no curve has, the mean over the curve's seeds, and called so."""
-    calls, work = [], runs.make_training_work
-
-    def noted(*args, reference=(), **kwargs):
-        calls.extend([reference] if reference else [])  # an example on the page has none
-        return work(*args, reference=reference, **kwargs)
-
-    monkeypatch.setattr(runs, "make_training_work", noted)
-    press_button(open_page("train", data="restaurants", mechanism="input-flip", seed=seed), "Train")
-    (picture,) = lines.load_shipped_charts("restaurants", "input-flip")
-    without = picture.nonprivate_reference
-    mean = without.values[0] if has_own_baseline else without.interval.mean
-    assert calls == [
-        (pytest.approx(mean), "no privacy" if has_own_baseline else "no privacy, curve's mean")
-    ]
 
 
 @pytest.mark.slow

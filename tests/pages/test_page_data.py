@@ -10,28 +10,19 @@ import time
 from datetime import date
 from importlib.util import find_spec
 
-import numpy as np
 import pytest
 import streamlit as st
 
 from dpmc_core.data import datasets
 from dpmc_core.errors import DpmcError
 from dpmc_core.model import Task
-from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab import sweep
 from dpmc_lab.cli import main
 from dpmc_lab.study import answer as core
 from dpmc_lab.study.advice import PrivacyUnit
 from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import private, report, sources, sweeps
-from tests.page_helpers import (
-    find_button,
-    list_charts,
-    open_page,
-    read_all_text,
-    read_chart_spec,
-    unescape_markdown,
-)
+from tests.page_helpers import find_button, open_page, read_all_text, unescape_markdown
 
 DATA = {"data": "restaurants"}
 SHIPPED_MESSAGE = "On average over 3 seeds, no benefit shows clearly"  # the curve came with the app
@@ -89,56 +80,12 @@ def test_the_runs_that_are_announced_are_those_that_the_command_does(home, delta
 
 
 @pytest.mark.slow
-def test_runs_of_the_command_are_an_answer_with_its_curve(home):
-    assert main(["answer", "restaurants", "--store", str(home / "results.sqlite"), "--json"]) == 0
-    app = open_page("data", **DATA)
-    assert list_headers(app)[0] == "Not affordable at your limit: keep 80 % of the benefit."
-    assert (
-        "Publishing weekly for a year costs epsilon 9.1, delta 1e-6; to stay at 1, use 0.12 each"
-        " time." in read_all_text(app)
-    )
-    assert len(list_charts(app)) == 1  # no epsilon of the curve has a clear share
-    assert "and it decides" in read_all_text(app)  # the text beside the curve leaves it to it
-    for comparison in ("On average over", "At epsilon 1, someone", "cannot distinguish"):
-        assert comparison not in read_all_text(app)
-    names = [note["text"] for note in read_chart_spec(app)["layout"]["annotations"]]
-    assert {"own averages", "no privacy", "your limit: 80 %"} < set(names)
-    assert not [b for b in app.button if b.label in ("Get the answer", "Go on", "Stop")]
-    # Another limit, another frequency and a score of one's own: no run is needed for them.
-    app.selectbox(key="answer_often").set_value(1).run()
-    assert "for a year" not in read_all_text(app)
-    app.number_input(key="answer_reference").set_value(0.2).run()
-    assert "by your own model" in read_all_text(app)
-    app.number_input(key="answer_reference").set_value(3.0).run()
-    assert "width of the rating range" in app.error[0].value
-    app.number_input(key="answer_reference").set_value(None).run()
-    # Another epsilon of the same curve wants its own runs.
-    app.select_slider(key="epsilon").set_value(2.0).run()
-    assert find_button(app, "Get the answer") is not None
-    assert len(list_charts(app)) == 0
-
-
-@pytest.mark.slow
 def test_a_half_done_answer_goes_on(home):
     argv = ["answer", "restaurants", "--store", str(home / "results.sqlite"), "--no-curve"]
     assert main([*argv, "--seeds", "1"]) == 0
     app = open_page("data", **DATA)
     assert find_button(app, "Go on") is not None
     assert list_headers(app) == ["We cannot tell yet: an interval needs two seeds and two users."]
-
-
-@pytest.mark.parametrize(
-    ("link", "message"),
-    [
-        ({"answer_delta": "0"}, "Delta must be > 0 and < 1, got 0."),
-        ({"answer_delta": "2"}, "Delta must be > 0 and < 1, got 2."),
-        ({"answer_reference": "-1"}, "Reference (RMSE) must be >= 0, got -1."),
-    ],
-)
-def test_absurd_questions_are_refused_with_a_sentence(link, message):
-    app = open_page("data", **DATA, **link)
-    assert unescape_markdown(app.error[0].value).startswith(message)
-    assert find_button(app, "Get the answer") is None
 
 
 def test_links_choose_and_junk_is_noted():
@@ -161,39 +108,6 @@ def test_what_no_method_protects_is_not_offered():
     assert not app.exception
     assert not app.error
     assert app.selectbox(key="answer_task").value is Task.RATINGS
-
-
-@pytest.mark.slow
-def test_a_task_that_other_data_do_not_have_is_forgotten():
-    app = open_page("data", **DATA, answer_task="likes", answer_protect="rating")
-    app.selectbox(key="data").set_value("bookshop-clicks").run()
-    assert not app.exception
-    assert not app.error
-    assert app.selectbox(key="answer_task").options == ["top lists"]
-
-
-@pytest.mark.slow
-def test_three_ratings_of_ones_own_end_in_a_sentence():
-    public = PublicFacts(users=2, items=2, low=1, high=5)
-    ratings = Ratings.build([0, 0, 1], [0, 1, 0], np.array([1.0, 2, 3]), public)
-    app = open_page("data")
-    app.session_state[sources.UPLOAD] = datasets.Dataset(
-        ratings, "three.csv", "three.csv", "yours", "yours", ()
-    )
-    app.session_state["next data"] = sources.UPLOAD
-    app.run()
-    assert not app.exception
-    assert not app.error
-    app.button[-1].click().run()
-    assert not app.exception
-    wait_for_runs()
-    app.run()
-    assert list_headers(app)[0].startswith("We cannot tell yet")
-    app.selectbox(key="answer_task").set_value("top lists").run()
-    find_button(app, "Get the answer").click().run()
-    wait_for_runs()
-    app.run()
-    assert "hr@10 needs users" in unescape_markdown(app.error[0].value)
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """The switch for public facts about items, on every page that has it."""
 
-import json
-
 import pytest
 
 from dpmc_core import experiment, registry
@@ -13,7 +11,6 @@ from dpmc_core.problem import build_problem
 from dpmc_lab.curves import lines, numbers
 from pages.ui import sentences
 from tests.page_helpers import (
-    list_charts,
     open_page,
     press_button,
     read_current_stop,
@@ -37,35 +34,6 @@ def set_switch(app, value):
     return app
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "link",
-    [
-        {"data": "jokes", "mechanism": "private-effects"},  # nothing is known of its items
-        {"data": "movie-night", "mechanism": "objective"},  # uses nothing
-    ],
-)
-def test_there_is_no_switch_where_it_would_do_nothing(link):
-    for page in ("what_if", "train", "compare"):
-        assert find_switch(open_page(page, known="true", **link)) is None
-
-
-@pytest.mark.slow
-def test_the_switch_has_a_place_of_its_own_in_the_address():
-    """Guarantees asks for public facts, too: how many users and items there are."""
-    app = open_page("guarantees", **MOVIES)
-    (control,) = (group for group in app.get("button_group") if group.label == "Public facts")
-    control.set_value("typed").run()
-    for page in ("train", "data"):
-        app.switch_page(f"pages/{page}.py").run()
-        app.run()  # with what the page before had chosen
-        assert not app.exception
-        assert not find_switch(app).value, page
-    set_switch(app, True)
-    app.switch_page("pages/guarantees.py").run()
-    assert not app.exception
-
-
 def test_what_if_draws_both_curves_and_counts_the_gain_from_public_facts_alone():
     app = open_page(**MOVIES)
     before = read_current_stop(app)
@@ -86,20 +54,6 @@ def test_what_if_draws_both_curves_and_counts_the_gain_from_public_facts_alone()
     assert sentences.name_baseline("private-alone", short=True) in svg
     without_features = set_switch(app, False)
     assert read_current_stop(without_features) == before
-
-
-@pytest.mark.slow
-def test_compare_sets_every_curve_beside_itself_without_facts():
-    link = {"data": "bookshop-clicks", "task": "ranking", "known": "true"}
-    app = open_page("compare", mechanisms=["private-taste", "dplcf", "dpimf-optimal"], **link)
-    assert find_switch(app).value
-    annotations = json.loads(list_charts(app)[0].proto.spec)["layout"]["annotations"]
-    named = [note["text"].replace("<br>", " ") for note in annotations]
-    for id in ("private-taste", "dplcf"):
-        short = registry.get_mechanism(id).short or registry.get_mechanism(id).name
-        assert sum(note.startswith(f"{short} (public facts)") for note in named) == 1
-    assert any(note.startswith("public facts alone") for note in named)
-    assert sum(note.startswith("DPIMF") for note in named) == 1  # it uses none
 
 
 @pytest.mark.slow

@@ -156,13 +156,6 @@ def test_a_control_in_a_link_stands_where_the_link_says():
     assert "From 90 % to 96 % sure." in read_all_text(app)
 
 
-def test_the_end_can_be_linked():
-    app = open_page("learn", lesson="coin", step="end")
-    assert read_heading(app) == "To take home"
-    press_key(app, "next")
-    assert read_heading(app) == LESSONS["crowd"].slides[0].title
-
-
 @pytest.mark.usefixtures("by_chance")
 def test_the_teachers_line_is_never_projected():
     slide = LESSONS["coin"].slides[0]

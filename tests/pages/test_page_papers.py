@@ -7,7 +7,6 @@ import pytest
 from dpmc_core import registry
 from dpmc_lab import papers
 from dpmc_lab.papers import engine, views
-from dpmc_lab.papers.engine import CurveSet, Point, Series, Stamp
 from pages.ui import sweeps
 from tests.page_helpers import find_button, list_charts, open_page, read_all_text, read_chart_spec
 from tests.slow_helpers import mark_rest_slow
@@ -47,16 +46,6 @@ def test_a_figure_leads_to_train_and_compare_and_a_mechanism_to_its_paper():
     assert any("One-Bit Matrix Completion" in label for label in links)
 
 
-@pytest.mark.parametrize("link", [{}, {"paper": "LWHM22"}])
-def test_a_link_of_an_older_version_opens_its_figure(link):
-    _, experiment = papers.find_experiment(FIRST)
-    name = f"LWHM22, {experiment.place}: {experiment.title}"
-    app = open_page("papers", experiment=name, **link)
-    assert app.header[0].value == "Li et al. 2022, figure 1b"
-    assert not app.warning
-    assert "left out" not in read_all_text(app)
-
-
 def test_one_figure_shows_our_curves_on_the_papers_axes():
     app = open_page("papers", experiment=FIRST)
     figure_view = views.load_view(*papers.find_experiment(FIRST))
@@ -79,29 +68,6 @@ def test_no_two_curves_look_alike_and_a_method_keeps_its_colour():
                 assert styles[series.label].color == registry.get_style(series.mechanism).color
 
 
-def test_what_is_printed_is_laid_over_hollow(monkeypatch):
-    """Whatever ships: of two printed methods, one has a curve of ours."""
-    id, label = "ryhh24-table-3", "opt"
-    _, experiment = papers.find_experiment(id)
-    our_series = Series.from_points(label, {0.1: Point(0.2), 1.0: Point(0.4)}, "dpimf-optimal")
-    stamp = Stamp("0", experiment.command, {}, "1", {}, 1.0)
-    result = CurveSet(id=id, series=(our_series,), stamp=stamp)
-    monkeypatch.setattr(
-        engine, "load_shipped_result", lambda requested: result if requested == id else None
-    )
-    app = open_page("papers", experiment=id)
-    traces = [t for t in read_chart_spec(app)["data"] if t.get("name", "").endswith(", printed")]
-    methods = list(dict.fromkeys(p.series for p in experiment.printed))
-    assert [t["name"] for t in traces] == [f"{series}, printed" for series in methods]
-    for trace, series in zip(traces, methods, strict=True):
-        printed_points = [p for p in experiment.printed if p.series == series]
-        assert trace["mode"] == "markers"
-        assert trace["marker"]["color"] != trace["marker"]["line"]["color"]
-        assert trace["x"] == [p.x for p in printed_points]
-        assert trace["error_y"]["array"] == [p.error for p in printed_points]
-    assert [t["name"] for t in traces if not t["showlegend"]] == [f"{label}, printed"]
-
-
 @pytest.mark.parametrize("id", mark_rest_slow(["ryhh24-3", "jtt18-2d", "hxz15-netflix"]))
 def test_what_cannot_be_made_says_why_and_has_no_button(id):
     app = open_page("papers", experiment=id)
@@ -111,7 +77,8 @@ def test_what_cannot_be_made_says_why_and_has_no_button(id):
     assert not list_charts(app)
 
 
-@pytest.mark.parametrize("paper", mark_rest_slow(papers.PAPERS))
+@pytest.mark.slow
+@pytest.mark.parametrize("paper", papers.PAPERS)
 def test_every_figure_opens(paper):
     app = open_page("papers", paper=paper.lower(), experiment=FIRST)  # another gives way
     assert set(app.dataframe[0].value["paper"]) == {papers.PAPERS[paper].short_label}
@@ -123,7 +90,7 @@ def test_every_figure_opens(paper):
         assert any(experiment.place in header.value for header in app.header)
 
 
-@pytest.mark.parametrize("id", ["lwhm22-3b", "jtt18-3a"])
+@pytest.mark.parametrize("id", mark_rest_slow(["lwhm22-3b", "jtt18-3a"]))
 def test_run_it_again_starts_the_command_that_is_shown(id, monkeypatch):
     started = []
     monkeypatch.setattr(sweeps, "start_sweep", lambda *argv, **_: started.append(argv[2]))

@@ -8,7 +8,7 @@ from dpmc_core.errors import BadRatings
 from dpmc_core.privacy import Shares
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab.curves import protocol as views
-from dpmc_lab.protocol import attacks, simulate
+from dpmc_lab.protocol import simulate
 from dpmc_lab.protocol.federated import FLOW
 from dpmc_lab.protocol.scenarios import ScenarioRun
 from pages.ui.charts import protocol as charts_protocol
@@ -59,14 +59,6 @@ def try_attacks(app):
     return app
 
 
-def test_the_last_message_can_be_reached_and_no_further():
-    app = open_page("protocol", data="restaurants")
-    slider = next(s for s in app.slider if s.label == "Message")
-    slider.set_value(slider.max).run()
-    assert f"Message {slider.max:g} of {slider.max:g}" in read_markdown(app)
-    assert find_button(app, "Next").disabled
-
-
 def test_without_masks_the_story_hides_nothing():
     for masks in (True, False):
         app = open_page("protocol", data="movie-night", masks=str(masks).lower())
@@ -91,22 +83,6 @@ def test_scenario_3_shows_the_attendance_attack_and_scenario_2_does_not():
     assert any("with and without one user" in head.value for head in app.header)
     app = try_attacks(open_page("protocol", data="restaurants", scenario="2"))
     assert not any("with and without one user" in head.value for head in app.header)
-
-
-def test_an_attack_on_one_scenario_is_not_shown_on_another():
-    app = try_attacks(open_page("protocol", data="restaurants", scenario="2"))
-    app.selectbox(key="scenario").set_value("3").run()
-    assert not app.exception
-    try_attacks(app)
-
-
-def test_where_nobody_is_left_to_hide_behind_the_attendance_attack_has_no_rows(ratings):
-    public = PublicFacts(users=2, items=1, low=1, high=5)
-    pair = Ratings.build([0, 1], [0, 0], [3.0, 4.0], public)
-    scenario_view = views.play_scenario(pair, 0, scenario="3", epsilon=1.0)
-    assert views.tabulate_attendance_attack(scenario_view)["user"] == []
-    table = views.tabulate_attendance_attack(play_protocol(ratings, scenario="3"))
-    assert table["recovered"] == ["yes"] * len(table["user"])
 
 
 def test_a_user_who_leaves_ends_scenario_2_with_a_sentence():
@@ -140,17 +116,6 @@ def test_the_price_in_accuracy_is_measured_on_request_and_can_be_dropped():
     assert "and nothing because epsilon is divided: there is one phase" in read_markdown(app)
     assert not [b for b in app.button if b.label == "Stop"]
     assert not app.exception
-
-
-def test_a_choice_of_users_is_told_with_its_consequences():
-    app = try_attacks(open_page("protocol", data="restaurants", scenario="3", picked="2"))
-    unfold_part(app, "accuracy")
-    assert "times as many rounds" in read_markdown(app)
-    assert "up to one vector common to all" in read_markdown(app)
-    assert "recovers 4 of 4 gradients" in read_markdown(app)
-    app = open_page("protocol", data="restaurants")
-    unfold_part(app, "accuracy")
-    assert "times as many rounds" not in read_markdown(app)
 
 
 def test_a_linked_scenario_that_does_not_exist_falls_back_with_a_note():
@@ -206,19 +171,6 @@ def test_every_message_has_a_meaning_and_is_seen_by_its_receiver(ratings, scenar
         for p in everyone
     )
     assert n_received == len(scenario_view.messages)
-
-
-def test_the_difference_table_tells_masks_from_none(ratings):
-    for masks, word in ((True, "no"), (False, "yes")):
-        assert set(
-            views.tabulate_difference_attack(play_protocol(ratings, masks=masks))["recovered"]
-        ) == {word}
-
-
-def test_sum_attacks_are_measured_against_the_truth(ratings):
-    passive, active, size = attacks.run_sum_attacks(play_protocol(ratings).run)
-    assert active < 1e-8 < size
-    assert passive > active
 
 
 def test_what_is_sent_is_by_formula_what_a_run_counts(ratings):

@@ -28,7 +28,6 @@ from tests.page_helpers import (
     press_button,
     read_all_text,
     read_markdown,
-    unescape_markdown,
     wait_until,
 )
 from tests.slow_helpers import mark_rest_slow
@@ -56,14 +55,16 @@ def list_run_cards(app):
     return [m.value for m in app.markdown if m.value.startswith("**Run ") and "·" in m.value]
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", mark_rest_slow(["light", "dark"]))
 @pytest.mark.parametrize(
     ("data", "mechanism"),
-    [
-        ("movie-night", "input-flip"),
-        ("movie-night", "private-frank-wolfe"),
-        ("bookshop-clicks", "dplcf"),
-    ],
+    mark_rest_slow(
+        [
+            ("movie-night", "input-flip"),
+            ("movie-night", "private-frank-wolfe"),
+            ("bookshop-clicks", "dplcf"),
+        ]
+    ),
 )
 def test_before_the_first_run_an_example_is_shown_on_the_chosen_sample(theme, data, mechanism):
     app = open_page("train", theme, data=data, mechanism=mechanism)
@@ -117,24 +118,6 @@ def test_an_example_is_made_once_for_all_sessions(monkeypatch):
     assert len(calls) == 1
 
 
-@pytest.mark.parametrize(
-    "id",
-    mark_rest_slow(
-        [
-            *registry.list_private_mechanisms(Task.RATINGS),
-            *registry.list_private_mechanisms(Task.BINARY),
-        ],
-        4,
-    ),
-)
-def test_an_example_is_small_and_whole(id):
-    film = runs.make_example_film(
-        registry.create(id, epsilon=1.0), datasets.load("movie-night").ratings
-    )
-    assert film.frames
-    assert film.reference is not None
-
-
 @pytest.mark.slow
 def test_a_run_is_shown_between_guessing_and_no_privacy_and_its_last_round_is_its_result():
     app = open_page("train", epsilon="4", **LAB)
@@ -151,34 +134,6 @@ def test_a_run_is_shown_between_guessing_and_no_privacy_and_its_last_round_is_it
     assert len(names) == 10
     # The result begins with the same person.
     assert all(name in read_markdown(app) for name in names)
-
-
-@pytest.mark.slow
-def test_the_axis_is_the_same_before_and_after_no_privacy_is_known():
-    app = open_page("train", data="restaurants", mechanism="private-frank-wolfe")
-    press_button(app, "Step")
-    wait_until(app, lambda: read_film(app)["frames"])
-    before = read_film(app)
-    assert [line["text"].split(" ")[0] for line in before["lines"]] == ["own", "no"]
-    press_button(app, "Resume")
-    wait_until(app, lambda: is_finished(app))
-    assert read_film(app)["axis"] == before["axis"]
-
-
-@pytest.mark.slow
-def test_step_goes_one_round_at_a_time_and_go_on_to_the_end():
-    app = open_page("train", **LAB)
-    for n_rounds in (1, 2, 3):
-        press_button(app, "Step")
-        wait_until(app, lambda n_rounds=n_rounds: len(read_film(app)["frames"]) == n_rounds)
-        assert app.progress[0].text.startswith("paused")
-        assert read_film(app)["live"]
-        assert not app.metric
-        assert find_button(app, "Pause") is None
-    press_button(app, "Resume")
-    wait_until(app, lambda: is_finished(app))
-    assert len(read_film(app)["frames"]) == 4
-    assert app.metric
 
 
 @pytest.mark.slow
@@ -232,31 +187,6 @@ def test_a_run_stopped_before_its_noise_says_what_it_spent():
 
 
 @pytest.mark.slow
-def test_a_stopped_run_without_a_private_model_offers_what_there_is():
-    app = open_page("train", data="one-bit-lab", mechanism="output")
-    press_button(app, "Step")
-    press_button(app, "Stop")
-    wait_until(app, lambda: is_finished(app))
-    assert "as spent" in unescape_markdown(app.warning[0].value)
-    assert not app.metric
-    assert read_film(app)["id"] == "run 1"
-    assert not read_film(app)["live"]
-
-
-@pytest.mark.slow
-def test_reset_goes_back_to_the_example_and_keeps_the_cards():
-    app = open_page("train", **LAB)
-    assert find_button(app, "Reset").disabled
-    run_training(app)
-    assert read_film(app)["id"] == "run 1"
-    press_button(app, "Reset")
-    assert "An example" in read_all_text(app)
-    assert not app.metric
-    assert len(list_run_cards(app)) == 1
-    run_training(app)
-    assert read_film(app)["id"] == "run 2"
-
-
 def test_two_runs_are_compared_with_only_what_differs():
     app = open_page("train", data="one-bit-lab", mechanism="private-effects", epsilon="1")
     run_training(app)
@@ -284,6 +214,7 @@ def test_two_runs_are_compared_with_only_what_differs():
     assert not [s for s in app.header if " is better by " in s.value]
 
 
+@pytest.mark.slow
 def test_runs_of_different_tasks_can_stand_side_by_side():
     app = open_page("train", data="one-bit-lab", mechanism="private-effects")
     run_training(app)
@@ -335,6 +266,7 @@ def test_what_is_remembered_of_an_upload_goes_with_it_and_holds_no_ratings(uploa
     assert not [reference for reference in references if reference() is not None]
 
 
+@pytest.mark.slow
 def test_a_run_on_a_sample_outlives_an_upload(uploaded):
     app = uploaded
     run_training(app)
@@ -395,6 +327,7 @@ def test_a_run_that_is_known_better_replaces_itself_and_a_third_tick_the_first()
     assert (shelf.runs, shelf.pair, shelf.ticked) == ([], None, [])
 
 
+@pytest.mark.slow
 def test_all_that_the_player_is_told_is_small():
     app = open_page("train", data="one-bit-lab", mechanism="private-frank-wolfe")
     app.number_input(key="private-frank-wolfe.rounds").set_value(150).run()
@@ -403,6 +336,7 @@ def test_all_that_the_player_is_told_is_small():
     assert len(json.dumps(read_film(app))) < MAX_FRAMES * 2500
 
 
+@pytest.mark.slow
 def test_a_run_that_ends_while_the_page_is_drawn_leaves_no_button_behind(monkeypatch):
     """The page says what one look at the run said, and is drawn anew where that is over."""
     show_stop_button = blocks.show_stop_button
@@ -446,6 +380,7 @@ def test_train_is_available_while_the_reference_runs_and_then_ends_it(monkeypatc
     press_button(app, "Stop")
 
 
+@pytest.mark.slow
 def test_as_published_sets_the_paper_s_settings_and_says_what_they_cost():
     app = open_page("train", **LAB | {"mechanism": "gradient"}, published="true")
     assert "rounds none → 10" in read_all_text(app)
@@ -465,6 +400,7 @@ def visitor(monkeypatch):
     classroom._server.visitors = True
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("visitor")
 def test_a_visitor_of_a_class_waits_for_a_place_and_sees_it():
     go = threading.Event()

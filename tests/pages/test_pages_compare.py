@@ -20,10 +20,10 @@ from dpmc_core.model import Task
 from dpmc_lab import shipped, sweep
 from dpmc_lab.cli import sweep as cli_sweep
 from dpmc_lab.curves import comparison, groups, lines, numbers
-from dpmc_lab.store import Store, default_path, get_last_row_id, list_curves, load_points
+from dpmc_lab.store import Store, default_path, list_curves, load_points
 from dpmc_lab.sweep import Grid
 from dpmc_lab.sweep.presets import BOTH_ESTIMATORS, EPSILONS
-from pages.ui import private, rows, sources, sweeps
+from pages.ui import private, rows, sweeps
 from tests.page_helpers import (
     find_button,
     list_charts,
@@ -246,16 +246,6 @@ def test_with_a_new_curve_the_reference_runs_once_more_for_its_lists():
     assert missing == [("input-flip", 1), ("input-flip", 2), ("reference-binary", 1)]
 
 
-def test_a_guess_that_is_chosen_is_a_line_like_any_other():
-    ids = ["input-flip", "private-majority"]
-    fill_store(ids=ids)
-    app = open_page("compare", data=DATA, mechanisms=ids, seeds="2")
-    assert [t["name"].split(" · ")[0] for t in list_traces(app)] == [
-        registry.get_mechanism(i).name for i in ids
-    ]
-    assert not find_traces(app, "baseline")
-
-
 @pytest.mark.usefixtures("nothing_shipped")
 def test_the_same_unit_uses_certified_values_and_drops_nothing():
     fill_store()
@@ -328,22 +318,6 @@ def test_verdicts_and_budget_are_those_of_the_core():
     assert "Not even without privacy" in read_heading(app)
 
 
-@pytest.mark.usefixtures("nothing_shipped")
-def test_nothing_is_concluded_before_the_first_row_and_the_page_keeps_its_name():
-    assert not open_page("compare", **LINK).header
-    fill_store()
-    assert "epsilon" in read_heading(open_page("compare", **LINK))
-
-
-@pytest.mark.usefixtures("nothing_shipped")
-def test_a_mechanism_without_a_curve_is_marked_wherever_others_are_drawn():
-    fill_store(ids=IDS[:1], seeds=(1, 2, 3))
-    app = open_page("compare", **LINK | {"seeds": "3"})
-    for number in (0, 1):
-        notes = [note["text"] for note in read_chart_spec(app, number)["layout"]["annotations"]]
-        assert any("no curve yet" in text for text in notes)
-
-
 def test_curves_that_cost_the_same_open_as_differences_to_the_best():
     app = open_page("compare", data="movie-night")
     assert app.session_state["layer"] == "Difference"
@@ -362,42 +336,6 @@ def test_other_epsilons_and_seeds_of_the_store_stay_out():
     app = open_page("compare", **LINK)
     assert all(trace["x"] == [0.1, 0.3, 1, 3, 10] for trace in list_traces(app))
     assert "over 2 seeds" in read_figure_help(app)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("nothing_shipped")
-def test_start_cancel_and_resume_and_a_second_tab_that_sees_the_same():
-    app = open_page("compare", **LINK | {"data": "movie-night", "seeds": "20"})
-    find_button(app, "Start").click().run()
-    assert not app.exception
-    assert find_button(app, "Start") is None
-    tick_until(app, lambda: list_traces(app))
-    other_app = open_page("compare", **LINK | {"data": "movie-night", "seeds": "20"})
-    assert find_button(other_app, "Start") is None
-    assert find_button(other_app, "Stop")
-    assert other_app.get("progress")
-    elsewhere = open_page("compare", **LINK)
-    assert "Another grid runs on Movie night" in read_all_text(elsewhere)
-    find_button(other_app, "Stop").click().run()
-    assert not other_app.exception
-    app.run()
-    resume = find_button(app, "Go on")
-    assert find_button(app, "Stop") is None
-    assert "press Go on" in read_all_text(app)
-    with Store(read_only=True) as store:
-        before = get_last_row_id(store)
-    resume.click().run()
-    (running_sweep,) = (
-        s for s in sweeps.list_sweeps(paths.find_home_folder() / "sweeps") if s.running
-    )
-    tick_until(
-        app,
-        lambda: sweeps.load_sweep(
-            paths.find_home_folder() / "sweeps", running_sweep.key
-        ).counts.get("done"),
-    )
-    with Store(read_only=True) as store:
-        assert get_last_row_id(store) > before
 
 
 @pytest.mark.slow
@@ -442,30 +380,6 @@ def list_default_mechanisms(data, task):
 
 
 @pytest.mark.slow
-def test_compare_opens_alike_whatever_way_one_comes():
-    fresh = open_page("compare")
-    choices = [read_chosen(fresh), fresh.slider[0].value]
-    assert choices[0] == list_default_mechanisms("movie-night", Task.BINARY)
-    # Noise opens on a mechanism of its own, which only `app.py` forgets; AppTest does not run that.
-    for page in ("what_if", "guarantees"):
-        app = open_page("data")  # and from there through the page that has a mechanism at hand
-        app.switch_page(f"pages/{page}.py").run()
-        app.switch_page("pages/compare.py").run()
-        assert not app.exception
-        assert [read_chosen(app), app.slider[0].value] == choices
-    linked = open_page("compare", mechanisms=choices[0])
-    assert [read_chosen(linked), linked.slider[0].value] == choices
-    for data in ("jokes", "bookshop-clicks"):
-        task = registry.get_mechanism(sources.list_available_mechanisms(data)[0]).task
-        assert read_chosen(open_page("compare", data=data)) == list_default_mechanisms(data, task)
-
-
-def test_nothing_that_came_with_the_app_leaves_more_than_one_to_compare(monkeypatch):
-    monkeypatch.setattr(rows, "list_ready_mechanisms", lambda _: frozenset())
-    assert len(read_chosen(open_page("compare", data="movie-night"))) > 1
-
-
-@pytest.mark.slow
 def test_another_task_or_other_data_brings_its_own_mechanisms():
     app = open_page("compare", data="movie-night", mechanisms=["output", "gradient"])
     app.selectbox(key="data").set_value("restaurants").run()
@@ -501,6 +415,7 @@ def choose(app, ids):
     app.run()
 
 
+@pytest.mark.slow
 def test_the_mechanism_at_hand_comes_along_with_those_that_promise_the_same():
     app = open_page("noise", data="movie-night", mechanism="private-svd")
     app.switch_page("pages/compare.py").run()
@@ -564,6 +479,7 @@ def test_a_home_that_cannot_be_written_is_a_sentence(home):
     assert "cannot be written" in unescape_markdown(app.error[0].value)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("nothing_shipped")
 def test_what_if_draws_what_the_store_has_of_a_curve():
     app = open_page(data=DATA, mechanism="input-flip")

@@ -94,26 +94,6 @@ def test_what_is_printed_is_named_once_and_says_where(entry):
     assert not entry.methods or {p.series for p in entry.printed} <= set(entry.methods)
 
 
-def test_the_printed_tables_are_complete_and_plausible():
-    entries = {n: papers.find_experiment(f"ryhh24-table-{n}")[1] for n in range(3, 9)}
-    tables = {n: {(p.series, p.x): p.value for p in e.printed} for n, e in entries.items()}
-    assert {len(table) for table in tables.values()} == {4 * 10}
-    assert all(0 < value < 1 for table in tables.values() for value in table.values())
-    assert tables[3]["opt", 1.0] == 0.5342
-    assert tables[8]["opt", 0.1] == 0.0933
-    assert tables[5]["str", 0.5] == 0.2708
-    for n in (3, 5, 7):  # NDCG never exceeds HR
-        assert all(gain < tables[n][key] for key, gain in tables[n + 1].items())
-    rounds = papers.find_experiment("ryhh24-rounds")[1].printed
-    assert {p.value for p in rounds if p.series == "opt"} == {tables[3]["opt", 1.0]}
-
-
-def test_what_is_written_once_stands_in_its_places():
-    names = {"a": "A", "list": ["{a}", 1], "b": "{a} B"}
-    filled = papers._fill(["{b}", "{*list}", "{list}", {"x": "<{b}>"}], names)
-    assert filled == ["A B", "A", 1, ["A", 1], {"x": "<A B>"}]
-
-
 # --- verdicts ------------------------------------------------------------------------------------
 
 
@@ -329,21 +309,6 @@ def test_a_printed_number_counts_within_our_interval_and_the_reading_error():
     assert missing.ours is missing.within is None
 
 
-def test_no_result_no_verdict_and_no_paper_are_said():
-    entry = build_experiment(printed=(RIGHT,), statements=(HIGH,))
-    assessment = verdicts.assess(build_paper(), entry, None)
-    assert (assessment.label, assessment.sentence) == ("not run", "A test.")
-    assert [judged.outcome for judged in assessment.statements] == [verdicts.NOT_RUN]
-    result = build_result(a={1.0: 2.0})
-    assessment = verdicts.assess(build_paper(), entry, result)
-    assert (assessment.label, assessment.statements[0].outcome) == ("no verdict", verdicts.HOLDS)
-    assert "nobody" in assessment.sentence.lower()
-    assert "A summary" in verdicts.assess(build_paper("a summary"), entry, result).sentence
-    assert "says nothing" in verdicts.assess(build_paper(), build_experiment(), result).sentence
-    with pytest.raises(ValueError, match="what was changed"):
-        replace(entry, cut=True)
-
-
 SIGNS = PublicFacts(users=30, items=30, low=-1, high=1)
 
 
@@ -492,6 +457,7 @@ def test_settings_are_named_with_their_reasons_and_made_by_a_command_of_their_ow
         assert settings_entry.id not in IDS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fit", "labels"), [("cut", {"GraP", "Clear"}), ("one_round_10", {"GraP"})]
 )
@@ -684,22 +650,6 @@ def test_what_has_no_recipe_says_why():
 # --- all of them by one command ------------------------------------------------------------------
 
 
-def write_movielens_10m(home, users=40, items=150):
-    """Write a few made-up ratings to MovieLens 10M's files, where a download would put them."""
-    folder = home / "data" / "ml-10m"
-    folder.mkdir(parents=True)
-    rng = np.random.default_rng(0)
-    rows = [
-        f"{u}::{i}::{rng.integers(1, 11) / 2:g}::{u * items + i}"
-        for u in range(1, users + 1)
-        for i in rng.choice(np.arange(1, items + 1), 25, replace=False)
-    ]
-    (folder / "ratings.dat").write_text("\n".join(rows) + "\n")
-    (folder / "movies.dat").write_text("1::A (2000)::Drama\n")
-    (folder / "README.html").write_text("10000054 ratings")
-    (folder / "tags.dat").write_text("")
-
-
 def test_all_that_can_be_made_is_made_once_and_what_lacks_data_says_so(
     capsys, tmp_path, monkeypatch
 ):
@@ -752,42 +702,6 @@ def test_the_printed_number_of_draws_is_made_where_there_is_one(id, seeds, monke
     assert requests == [tuple(range(1, seeds + 1))]
 
 
-def test_the_paper_s_draws_stand_beside_ours_with_what_all_would_take():
-    recipe = build_pieces_experiment([]).recipe
-    entry = replace(build_experiment(), not_run="", recipe=recipe, draws=30)
-    result = replace(build_result(a={1.0: 2.0}), stamp=STAMP._replace(seconds=120.0))  # of 3 seeds
-    assert "20 min" in views.describe_draws(build_view(entry, result))
-    assert " min" not in views.describe_draws(build_view(replace(entry, draws=3), result))
-    assert views.describe_draws(build_view(build_experiment(), None)) == ""
-
-
-@pytest.mark.slow
-def test_what_needs_movielens_10m_is_made_at_its_size_once_it_is_there(
-    tmp_path, monkeypatch, capsys
-):
-    monkeypatch.setenv("DPMC_HOME", str(tmp_path))
-    assert {entry.id for _, entry in ALL if "ml-10m" in entry.needs} == {"jtt18-2c", "jtt18-3b"}
-    at_size = {f"ryhh24-{id}" for id in ("5b", "7a", "7b", "8a", "8b")}
-    assert {entry.id for _, entry in ALL if entry.at_size} == at_size
-    paper_, entry = papers.find_experiment("ryhh24-5b")
-    assert entry.fullest is entry
-    assert main(["papers", "jtt18-3b", "--run", "--seeds", "1"]) == 1
-    assert "dpmc data get ml-10m" in capsys.readouterr().err
-    write_movielens_10m(tmp_path)
-    assert main(["papers", "jtt18-3b", "--run", "--seeds", "1", "--jobs", "1"]) == 0
-    assert engine.load_own_result("jtt18-3b").get_series("Private FW")
-    assert entry.fullest is entry.at_size
-    shipped = views.load_view(paper_, entry)
-    assert shipped.experiment is entry  # what ships is of the set that stands in for it
-    assert not shipped.assessment.doubts
-    assert main(["papers", "ryhh24-5b", "--run", "--seeds", "1"]) == 0
-    own = views.load_view(paper_, entry)
-    assert own.is_own
-    assert own.experiment is entry.at_size
-    assert all("ml-10m" in key for key in own.result.stamp.settings["runs"])
-    assert "other settings" not in " ".join(own.assessment.doubts)
-
-
 def test_what_keeps_a_figure_from_being_made_is_the_data_that_it_reads():
     for _, entry in ALL:
         if isinstance(entry.recipe, GridRecipe):
@@ -803,6 +717,7 @@ def test_what_keeps_a_figure_from_being_made_is_the_data_that_it_reads():
 # --- words, pictures, the report -----------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_why_is_found_by_something_that_is_there_or_supposed():
     entry = replace(build_experiment(), found=(("so it is", "dpmc papers x"),), why="who knows")
     explanation = "Found: so it is (shown by dpmc papers x)."
@@ -842,18 +757,6 @@ def test_what_holds_has_one_number_wherever_it_is_told(capsys):
 def build_view(entry, result):
     assessment = verdicts.assess(build_paper(), entry, result)
     return views.ExperimentView(build_paper(), entry, result, False, assessment, ())
-
-
-def test_the_numbers_hold_ours_and_the_printed_ones():
-    entry = build_experiment(printed=(RIGHT, Printed("b", 3.0, 1.0, 0.0, "page 2")))
-    view = build_view(entry, build_result(a={1.0: 2.0, 2.0: 3.0}))
-    rows = list(zip(*views.tabulate_numbers(view).values(), strict=True))
-    assert [row[:2] for row in rows] == [("a", "1"), ("a", "2"), ("b", "3")]
-    assert rows[0][2:] == ("2 ± 0.1", "2.14 ± 0.05", "yes", "page 1")
-    assert (rows[1][3:], rows[2][2]) == (("", "", ""), "none")
-    exact = views.tabulate_exact_numbers(view)
-    assert exact["whose"] == ["ours", "ours", "printed", "printed"]
-    assert exact["value"][0] == 2.0
 
 
 def test_the_report_stands_alone_and_holds_every_experiment():

@@ -81,7 +81,7 @@ def fit_until_stopped(mechanism: Mechanism, problem: Problem, stop: Count) -> Fi
     return Fit(before, model, len(published), stopped)
 
 
-@pytest.mark.parametrize(("id", "estimator"), mark_rest_slow(METHODS, 12))
+@pytest.mark.parametrize(("id", "estimator"), mark_rest_slow(METHODS, 5))
 def test_a_stop_at_any_look_ends_the_fit_there_and_looking_changes_nothing(id, estimator, problems):
     settings = {} if estimator is None else {"estimator": estimator}
     mechanism = registry.create(id, epsilon=4.0, delta=1e-6, **settings)

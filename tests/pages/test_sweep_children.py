@@ -92,6 +92,7 @@ def test_a_killed_sweep_is_over_and_may_be_started_again(tmp_path, folder):
     assert sweeps.start_sweep(folder, "k", build_command(tmp_path), description={})
 
 
+@pytest.mark.slow
 def test_a_finished_sweep_says_nothing_and_a_failed_one_says_why(tmp_path, folder):
     sweeps.start_sweep(folder, "k", build_command(tmp_path, [1.0], [1]), description={})
     wait_for(lambda: not sweeps.load_sweep(folder, "k").running)

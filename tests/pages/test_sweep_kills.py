@@ -72,6 +72,7 @@ def undisturbed(tmp_path_factory):
     return result, time.monotonic() - begin
 
 
+@pytest.mark.slow
 def test_workers_end_with_a_killed_sweep(tmp_path):
     path = tmp_path / "results.sqlite"
     child = start_sweep(*GRID, "--store", path)

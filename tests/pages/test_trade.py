@@ -22,7 +22,7 @@ from dpmc_lab.curves.trade import (
 )
 from dpmc_lab.store import restore_mechanism
 from pages.ui.charts import compare
-from tests.page_helpers import list_charts, open_page, read_chart_spec, read_instrument
+from tests.page_helpers import open_page, read_instrument
 
 SAMPLES = (
     ("movie-night", Task.BINARY),
@@ -256,61 +256,6 @@ def test_hollow_where_the_paper_puts_it_and_filled_where_the_releases_do():
         assert arrows["x"][3 * k : 3 * k + 3] == [hollow["x"][k], filled["x"][k], None]
         assert filled["y"][k] == hollow["y"][k] == point.value.mean
     assert hollow["x"][k] > filled["x"][k]
-
-
-@pytest.mark.parametrize(("data", "task"), SAMPLES)
-def test_an_epsilon_moves_the_last_three_traces_and_nothing_else(data, task):
-    chart = build_trade_chart(data, task)
-    first, *later_figures = (
-        compare.plot_accuracy_against_attacker(chart, epsilon) for epsilon in (0.1, 1.0, 10.0)
-    )
-    for fig in later_figures:
-        assert fig.data[:-3] == first.data[:-3]
-        assert fig.layout == first.layout
-
-
-def test_the_better_is_above_and_a_missing_proof_in_the_gutter():
-    error = compare.plot_accuracy_against_attacker(
-        build_trade_chart("movie-night", Task.RATINGS), 1.0
-    )
-    share = compare.plot_accuracy_against_attacker(
-        build_trade_chart("movie-night", Task.BINARY), 1.0
-    )
-    low, high = error.layout["yaxis"]["range"]
-    assert low > high
-    low, high = share.layout["yaxis"]["range"]
-    assert low < high
-    (gutter,) = share.layout["shapes"]
-    ids = [
-        trade_line.line.mechanism
-        for trade_line in build_trade_chart("movie-night", Task.BINARY).lines
-    ]
-    positions = {id: share.data[-1]["x"][k] for k, id in enumerate(ids)}
-    assert gutter["x0"] < positions.pop("output") < gutter["x1"]
-    assert max(positions.values()) < gutter["x0"]
-    server = trade.build_trade_chart(
-        load_chart(*SAMPLES[0]), Task.BINARY, QuestionSwitches(position=AttackerPosition.SERVER)
-    )
-    description = trade.describe_trade_chart(server, 1.0)
-    assert "sees the raw rating" in description
-    assert (
-        "Input perturbation at epsilon 1: 70.8 %, attacker is right at most 73 % of the time"
-        in description
-    )
-
-
-def test_the_layer_of_compare_keeps_its_switches_in_the_address():
-    link = {"data": "movie-night", "task": "ratings", "layer": "Trade"}
-    link |= {"asked about": "PERSON", "relation": "REMOVED"}
-    app = open_page("compare", **link)
-    assert not app.exception
-    spec = read_chart_spec(app)
-    assert spec["layout"]["xaxis"]["ticktext"][-2:] == ["50<br>coin", "<br>no<br>bound"]
-    page_text = " ".join(block.value for block in app.markdown)
-    assert "“Were this person's data used?”" in page_text
-    assert "is right at most 55 % of the time" in page_text
-    default_charts = list_charts(open_page("compare", data="movie-night", task="ratings"))
-    assert len(default_charts) == len(list_charts(app))
 
 
 def test_the_layer_of_compare_is_kept_while_what_if_is_open():

@@ -18,7 +18,6 @@ from dpmc_core.metrics import METRICS
 from dpmc_core.model import Factors, Task
 from dpmc_core.privacy import (
     RATING,
-    ROW_VALUES,
     USER_EMPTIED,
     USER_REPLACED,
     Budget,
@@ -26,7 +25,7 @@ from dpmc_core.privacy import (
     Laplace,
     Releases,
 )
-from dpmc_core.problem import LeaveLast, RandomShare, SharePerUser, build_problem
+from dpmc_core.problem import RandomShare, SharePerUser, build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab.cli import main
 from dpmc_lab.curves import cards, data, lines, noise, run_card, training
@@ -127,18 +126,6 @@ def test_a_line_that_is_chosen_is_not_drawn_as_a_guess_as_well():
     assert joint_chart.private_baselines == ()
 
 
-def test_block_keeps_the_busiest_cells_of_the_data(ratings):
-    block = noise.select_block(ratings, users=6, items=5)
-    assert block.shape == (6, 5)
-    row, column = block.users[0], block.items[0]
-    user = int(block.user_ids[row]) - 1
-    item = int(block.item_ids[column].removeprefix("item ")) - 1
-    mask = (ratings.users == user) & (ratings.items == item)
-    assert ratings.values[mask][0] == block.values[0]
-    user_counts = np.bincount(ratings.users)[[int(name) - 1 for name in block.user_ids]]
-    assert user_counts.min() >= np.sort(np.bincount(ratings.users))[-6]
-
-
 @pytest.mark.parametrize("id", BINARY)
 def test_before_and_after_differ_by_the_releases_noise(ratings, id):
     corner = noise.select_block(ratings)
@@ -165,12 +152,6 @@ def test_before_and_after_differ_by_the_releases_noise(ratings, id):
             assert abs((change != 0).mean() - flips) < 5 * math.sqrt(flips * (1 - flips) / n)
 
 
-@pytest.mark.parametrize("id", MECHANISMS)
-def test_scales_shrink_or_the_budget_is_spent_on_more_rounds(ratings, id):
-    for view in noise.compute_noise_scales(id, [0.1, 1.0, 3.0], ratings.public, {}):
-        assert (np.diff(view.scale) < 0).all()
-
-
 def test_the_noise_of_every_release_is_told_at_an_epsilon():
     public = PublicFacts(users=943, items=1682, low=1, high=5)
     scales = noise.compute_noise_scales("private-effects", [0.1, 1.0], public, {})
@@ -178,14 +159,6 @@ def test_the_noise_of_every_release_is_told_at_an_epsilon():
     assert len({release.name for release in scales}) == len(scales) == 7
     for release in scales:
         assert f"{release.name}: {release.unit} {release.scale[1]:.3g} at epsilon 1" in sentence
-
-
-def test_density_integrates_to_one_and_matches_its_draws():
-    release = Laplace(query="q", shape=(None,), sensitivity={RATING: 1}, scale=0.7)
-    view = noise.compute_density(release, draws=20_000)
-    assert np.trapezoid(view.density, view.x) == pytest.approx(1, abs=0.01)
-    bars = np.interp(view.bar_centers, view.x, view.density)
-    assert np.abs(bars - view.bar_heights).max() < 0.15 * view.density.max()
 
 
 @pytest.mark.parametrize("id", MECHANISMS)
@@ -241,41 +214,10 @@ def test_a_row_of_ratings_costs_as_many_epsilons(ratings):
     assert cards.certify_ratings(guarantee, 20).epsilon == pytest.approx(10)
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "expected"),
-    [
-        (0.001, "is right at most 50.0 % of the time"),
-        (0.1, "is right at most 52 % of the time; a coin flip gets 50 %."),
-        (1, "is right at most 73 % of the time"),
-        (4, "is right at most 98 % of the time"),
-        (6, "is right at most 99.8 % of the time"),
-        (50, "may be right over 99.9 % of the time"),
-    ],
-)
-def test_certainty_in_words(ratings, epsilon, expected):
-    guarantee = registry.create("input-flip", epsilon=epsilon).guarantee(ratings.public)
-    assert expected in cards.describe_attacker(guarantee)
-    claimed = registry.create("dpmf", epsilon=1.0).guarantee(ratings.public)
-    assert cards.describe_attacker(claimed).startswith(
-        "No limit is proved for an attacker who asks “"
-    )
-
-
 def build_finished_run(result, data, split, fresh=False, **options):
     return run_card.FinishedRun(
         result=result, data=data, title="data", split=split, fresh=fresh, **options
     )
-
-
-@pytest.mark.slow
-def test_the_printed_command_repeats_the_run(capsys):
-    from dpmc_core.data import datasets
-
-    problem = build_problem(datasets.load("restaurants"), Task.BINARY, split=LeaveLast(), seed=4)
-    result = run(registry.create("output", epsilon=2.0, bound=0.2), problem, 4)
-    text = run_card.format_fit_command(build_finished_run(result, "restaurants", LeaveLast()))
-    assert main(shlex.split(text)[1:]) == 0
-    assert json.loads(capsys.readouterr().out)["metrics"] == pytest.approx(dict(result.metrics))
 
 
 def write_ratings(path):
@@ -359,30 +301,3 @@ def test_a_release_as_large_as_items_x_items_by_chance_is_no_matrix_of_items(id)
     shapes = [r.shape for _, r in mechanism.guarantee(clicks.public).releases]
     assert (n, n) in shapes
     assert all(view.rows != "items" for view in noise.run_on_block(mechanism, clicks))
-
-
-def test_with_a_delta_nobody_is_sure_and_the_relation_asked_is_told():
-    public = PublicFacts(users=100, items=50, low=1, high=5, cap=20)
-    guarantee = registry.create("svd-after-cleansing", epsilon=1.0, delta=1e-6).guarantee(public)
-    description = cards.describe_attacker(guarantee)
-    assert "sure" not in description
-    assert "“Were this person's data used?” is right at most 55 % of the time" in description
-    share = f"{100 * guarantee.attacker_accuracy(USER_REPLACED):.0f} %"
-    assert (
-        f"“Which of two sets of ratings is this person's?” is right at most {share}" in description
-    )
-    assert "delta 1e-6" in cards.format_certified(guarantee.certified())
-    assert cards.tabulate_guarantees([cards.build_guarantee_row("name", guarantee)])["delta"] == [
-        "1e-6"
-    ]
-
-
-def test_twenty_ratings_together_are_told_at_a_delta_too():
-    public = PublicFacts(users=100, items=50, low=0, high=1)
-    guarantee = registry.create("input-flip", epsilon=0.1).guarantee(public)
-    weaker = cards.cap_guarantee(guarantee, 20).certified(ROW_VALUES, 1e-6).epsilon
-    assert weaker < 1.9
-    assert (
-        f"20 ratings together: epsilon 2 (or {weaker:.3g}, delta 1e-6: {cards.EXACT_COUNT})"
-        in cards.describe_person_guarantee(guarantee)
-    )

@@ -377,13 +377,7 @@ def _svd():
     full, matrix, nuclear = _signs(users, items)
     ratings = full.select(np.random.default_rng(1).random(len(full)) < density)
     size = Regime(users, items, len(ratings), nuclear, math.sqrt(items), epsilon)
-    mechanism = PrivateSvd(
-        epsilon=epsilon,
-        delta=size.delta,
-        rank=1,
-        density=density,
-        **_PRINTED,
-    )
+    mechanism = PrivateSvd(epsilon=epsilon, delta=size.delta, rank=1, density=density, **_PRINTED)
     factors = Factors(matrix[:, :1], matrix[:1].T)
     return make_row(
         "SVD",
