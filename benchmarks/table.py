@@ -199,8 +199,9 @@ def prepare_alternation(rank: int, contender: str) -> PreparedWork:
 
         def alternate() -> None:
             """Solve for the rows, then for the columns."""
-            state[0] = ours.solve_implicit_rows(matrix, state[1], loss, single=True)
-            state[1] = ours.solve_implicit_rows(columns, state[0], loss, single=True)
+            for k, rows in enumerate((matrix, columns)):
+                start, others = state[k], state[1 - k]
+                state[k] = ours.solve_implicit_rows(rows, others, loss, single=True, start=start)
 
     else:
         from implicit.cpu import _als

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -142,6 +143,38 @@ class Factors:
                 out=scores[chunk],
             )
         return scores.reshape(user_indices.shape)
+
+
+class DeferredFactors(Factors):
+    """Factors that are computed when they are first read, as those of many rounds never are.
+
+    Args:
+        build: returns the factors; it draws nothing.
+        arguments: the arguments of `build`, which nothing may change later.
+    """
+
+    _build: Callable[[], Factors]
+
+    def __init__(self, build: Callable[..., Factors], *arguments: Any) -> None:
+        vars(self)["_build"] = partial(build, *arguments)  # instances are frozen
+
+    @cached_property
+    def _built(self) -> Factors:
+        return self._build()
+
+    left = property(lambda self: self._built.left)
+    right = property(lambda self: self._built.right)
+    user_arrays = property(lambda self: self._built.user_arrays)
+
+
+def defer_unless_last(build: Callable[..., Factors], is_last: bool) -> Callable[..., Factors]:
+    """Return what `UserData.build_model` calls in a round; all models but the last are deferred.
+
+    Args:
+        build: returns the model; it draws nothing.
+        is_last: whether the round is the last one.
+    """
+    return build if is_last else partial(DeferredFactors, build)
 
 
 @dataclass(frozen=True, eq=False)

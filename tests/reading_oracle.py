@@ -425,6 +425,10 @@ def _read_delimited(lines: list[str], o: Mapping[str, Any], doubts: set[str]) ->
         numbers = [float(text) for text in values if NUMBER.fullmatch(text)]
         if len(numbers) > 2 and numbers == sorted(set(numbers)):
             doubts.add("a column that counts up")
+        if any(values) and all(type(_parse_time(text)) is int for text in values if text):
+            doubts.add("a column that counts up")  # dates are nobody's either
+    if not header and width == 4 and separator == "," and {"rating", "time"} <= {*roles}:
+        _refuse_decimals(names_by_line[start:], o)
     low, high = _choose_range("rating" not in roles, o)
     count = Counter(lines=len(lines), blank=start, header=int(header))
     rows = []
@@ -454,6 +458,15 @@ def _read_delimited(lines: list[str], o: Mapping[str, Any], doubts: set[str]) ->
         else:
             rows.append(_Row(**{role: record.fields[position] for role, position in roles.items()}))
     return _build_table(rows, dict(count), roles, low, high, o, doubts)
+
+
+def _refuse_decimals(rows: Sequence[Sequence[str]], o: Mapping[str, Any]) -> None:
+    """Refuse lines in which the comma before the fourth field may be that of a decimal."""
+    pairs = [row[2:4] for row in rows if len(row) >= 4]
+    digits = all(text.isdecimal() for pair in pairs for text in pair if text)
+    seconds = [float(pair[1]) for pair in pairs if NUMBER.fullmatch(pair[1])]
+    if o["rating"] is None and o["time"] is None and digits and min(seconds, default=0) < 1e8:
+        raise _Refusal("decimals?")
 
 
 def _fits(fields: Sequence[str], width: int) -> bool:

@@ -309,7 +309,7 @@ def _examine(source: Source, options: Mapping[str, Any]) -> Examination:
             new_faults = [*checked.faults]
         except BadRatings as error:
             new_faults = [*getattr(error, "faults", [Fault(str(error))])]
-        found = [*prior, *new_faults]
+        all_faults = [*prior, *new_faults]
         wrong = [fault for fault in new_faults if fault is not RANGE_ASKED]
         answers: list[dict[str, Any]] = [{}]
         for fault in wrong:
@@ -320,10 +320,10 @@ def _examine(source: Source, options: Mapping[str, Any]) -> Examination:
         if not wrong and (trial == options or not has_single_ratings(checked)):
             reading = _summarise_reading(checked, trial)
             readings += [reading] * (len(checked.rows) > 1 and reading.left_out <= _USELESS_SHARE)
-            faults |= dict.fromkeys(found)
+            faults |= dict.fromkeys(all_faults)
         elif not answers:
-            dead_ends |= dict.fromkeys(found)
-        trials += [(trial | answer, found) for answer in answers][: _MAX_TRIALS - len(trials)]
+            dead_ends |= dict.fromkeys(all_faults)
+        trials += [(trial | answer, all_faults) for answer in answers][: _MAX_TRIALS - len(trials)]
     sure = [reading for reading in readings if reading.left_out <= _DOUBTFUL_SHARE] or readings
     unique = {reading.summary: reading for reading in reversed(sure)}  # the first of equal ones
     readings = [reading for reading in sure if unique[reading.summary] is reading]

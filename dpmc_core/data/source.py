@@ -9,7 +9,7 @@ import io
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -128,16 +128,15 @@ class ReadOptions:
             raise InvalidSetting("rating range", "given with both ends", f"{self.low}:{self.high}")
         if self.low is not None:
             check_range(self.low, self.high)
-        enum_types: Mapping[str, type[enum.Enum]] = {
-            "duplicates": Duplicates, "bad_rows": BadRows, "header": Header, "layout": FileShape,
-        }  # fmt: skip
-        for name, enum_type in enum_types.items():
-            value = getattr(self, name)
+        for setting in fields(self):
+            if not isinstance(setting.default, enum.Enum):
+                continue
+            value, enum_type = getattr(self, setting.name), type(setting.default)
             try:
-                object.__setattr__(self, name, enum_type(value))
+                object.__setattr__(self, setting.name, enum_type(value))
             except ValueError:
                 choices = ", ".join(str(member.value) for member in enum_type)
-                raise InvalidSetting(name, f"one of {choices}", value) from None
+                raise InvalidSetting(setting.name, f"one of {choices}", value) from None
         for name in ("values", "missing", "event"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, str(getattr(self, name)))
@@ -207,9 +206,9 @@ class Fault:
 
 def format_answer(answer: str) -> str:
     """An answer to a fault as the command line takes it."""
-    own = ("range", "user")  # options of their own
+    flags = ("range", "user")  # options of the command itself
     return " ".join(
-        f"--{name} {value}" if name in own else f"--read {shlex.quote(f'{name}={value}')}"
+        f"--{name} {value}" if name in flags else f"--read {shlex.quote(f'{name}={value}')}"
         for name, value in split_answer(answer)
     )
 

@@ -20,15 +20,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import cached_property
 from itertools import chain, groupby, pairwise
 from pathlib import Path
 from typing import Any
 from unicodedata import category, normalize
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dpmc_core.arrays import Ints, LateModule
+from dpmc_core.arrays import LateModule
 from dpmc_core.data.public_sets import PublicSet
 from dpmc_core.data.source import (
     BLOCK_BYTES,
@@ -50,15 +51,16 @@ pa, compute = LateModule("pyarrow"), LateModule("pyarrow.compute")
 arrow_csv, arrow_json = LateModule("pyarrow.csv"), LateModule("pyarrow.json")
 
 Row = Sequence[str]  # fields as text
-Rows = tuple[tuple[str, ...], ...]
-Record = tuple[Sequence[Sequence[str | None]], int, str]  # rows, line of the next, what is wrong
-Cut = tuple[list[Any], Ints]  # the used columns, as arrays of pyarrow, and the line of each row
+Record = tuple[int, tuple[str, ...] | None]  # its first line from 0, and its fields if it has any
+ReadRecord = tuple[Sequence[Sequence[str | None]], int, str]  # rows, line of the next, its fault
+Codes = NDArray[np.int32]
+Batch = tuple[list[Any], Codes]  # the used columns, as arrays of pyarrow, and the line of each row
 
 ROLES = ("user", "item", "rating", "time")
 KNOWLEDGE: Any = tomllib.loads(Path(__file__).with_name("reading.toml").read_text("utf-8"))
 _NAMES = KNOWLEDGE["roles"]
 _NAMES["user"] += "".join(f" {name} {name}id" for name in _NAMES.pop("person").split()) + " u"
-_ROLE_OF = {  # known names of columns, the most telling of each role first
+_ROLE_OF = {  # names of columns, the most telling of each role first
     name: role for role, names in _NAMES.items() for name in names.split()
 }
 _WORDS = KNOWLEDGE["words"]
@@ -66,26 +68,45 @@ _GUESSABLE = 4  # columns without names that may be user, item, rating and time 
 _MATRIX = 5  # columns of numbers of one range from which on they are a matrix
 _SMALL_MATRIX = 3  # the same where no name says something else
 _OFFERS = 4  # readings to choose from at most
+_ADVICE = {  # where a column with the role is missing
+    "user": "say which column names the person; a file of one person's ratings has none",
+    "item": "say which column names what is rated",
+    "rating": "say which does, or that each row is a click",
+}
 MATRICES = (FileShape.WIDE, FileShape.TRANSPOSED)
 OTHERS = "every other column"  # where the items of a matrix are
 _SPREAD = 20  # ratings of an item from which on they are not all of one kind
 MISSING = {"", *_WORDS["missing"]}  # in a cell, small letters
 _NO_RATINGS = MISSING | {"99", "999", "-1", "-9", "-99"}  # with numbers that often are none
-_LOOK, _LOOK_CHARACTERS = 200, 2_000_000  # filled lines looked at, fewer where they are long
-_SHOWN = 8  # rows of a first look
-_INDEX, _COMMENT, _JSON, _NUMBER, _COMMA, LEADING, _INFINITE = map(
-    re.compile, KNOWLEDGE["patterns"].values()
-)
+FIRST_ROWS, _FIRST_CHARACTERS = 200, 2_000_000  # that are looked at, fewer where lines are long
+_PREVIEWED = 8  # rows
+_INDEX, _PREAMBLE, _JSON, _NUMBER, _COMMA, LEADING = map(re.compile, KNOWLEDGE["patterns"].values())
 
 
 def parse_decimal(text: str) -> float | None:
-    """A number as people write it, ASCII only, with a decimal point or comma; infinite where it is
-    too large for a float; None where it is none."""
+    """Return a number as people write it, ASCII only, with a decimal point or comma, infinite
+    where it is too large for a float; None where it is none."""
     if _NUMBER.fullmatch(text):
         return float(text)
-    if _COMMA.fullmatch(text):
-        return float(text.replace(",", "."))
-    return math.copysign(math.inf, -(text[0] == "-")) if _INFINITE.fullmatch(text) else None
+    return float(text.replace(",", ".")) if _COMMA.fullmatch(text) else None
+
+
+def parse_leading_number(text: str) -> float | None:
+    """Return a number, or that with which a text such as 3/5 begins."""
+    leading = LEADING.match(text)
+    return parse_decimal(leading[1] if leading else text)
+
+
+def parse_rating(text: str) -> float | None:
+    """Return a number, that with which a text begins, or what a word of a scale stands for."""
+    number = parse_leading_number(text)
+    scales = KNOWLEDGE["scales"].values() if number is None else ()
+    return next((scale[text.lower()] for scale in scales if text.lower() in scale), number)
+
+
+def _can_rate(text: str) -> bool:
+    """Return whether a text can be a rating, or a word for 'not rated'."""
+    return parse_rating(text) is not None or text.lower() in MISSING
 
 
 def parse_dates(texts: Any) -> list[float | None]:
@@ -104,7 +125,7 @@ def parse_dates(texts: Any) -> list[float | None]:
         stamps = compute.strptime(plain, format=form, unit="s", error_is_null=True)
         if not stamps.null_count:
             readings.append(stamps.cast("int64").to_pylist())
-    if not readings or any(other != readings[0] for other in readings):
+    if not readings or any(reading != readings[0] for reading in readings):
         return dates
     return [second - 3600 * int(hour or 0) for second, hour in zip(readings[0], hours, strict=True)]
 
@@ -116,6 +137,10 @@ def parse_date(text: str) -> float | None:
         return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return None
+
+
+def _is_number_or_date(text: str) -> bool:
+    return parse_decimal(text) is not None or parse_date(text) is not None
 
 
 class Format(enum.Enum):
@@ -130,45 +155,59 @@ class Format(enum.Enum):
 class Layout:
     """How a file is to be cut and which column holds what: found before it is read.
 
-    encoding: of text, "" where there is none. skip: lines before the first row. columns: names, or
-    1, 2, ... where there is no header. roles: position from 0 of each; without a rating each row is
-    a click. rows: the first few, as text. guessed: roles that neither a name nor a person gave to
-    their columns. faults: what nobody can guess, beside the range. known: the public set it is.
-    ratings: of a matrix, the columns that hold them. written: in a way of `rewrite`, after which a
-    row is a line. missing: the number for "not rated".
+    Attributes:
+        file: the name of the file.
+        columns: names, or 1, 2, ... where there is no header.
+        encoding: of text; "" where there is none.
+        format: what the file is made of.
+        form: in which `rewrite` makes a line of each row; "" if a row is one.
+        separator: what lies between fields.
+        skip: lines before the first row.
+        header: whether one of these names the columns.
+        rows: the first few, as text.
+        shape: what a row holds.
+        roles: the position from 0 of each; without a rating each row is a click.
+        ratings: the columns of a matrix that hold them.
+        missing: the number for "not rated".
+        guessed: roles that neither a name nor a person gave to their columns.
+        faults: what nobody can guess, beside the range.
+        known: the public set it is.
     """
 
+    file: str
     columns: tuple[str, ...]
     encoding: str = ""
     format: Format = Format.FIELDS
+    form: str = ""
     separator: str = ","
     skip: int = 0
     header: bool = False
-    roles: Mapping[str, int] = field(default_factory=dict)
-    rows: tuple[tuple[str, ...], ...] = ()
+    rows: tuple[Row, ...] = ()
     shape: FileShape = FileShape.ROWS
+    roles: Mapping[str, int] = field(default_factory=dict)
+    ratings: range = range(0)
+    missing: float = math.nan
     guessed: tuple[str, ...] = ()
     faults: tuple[Fault, ...] = ()
     known: PublicSet | None = None
-    ratings: range = range(0)
-    written: str = ""
-    missing: float = math.nan
-
-    @property
-    def clicks(self) -> bool:
-        has_columns = bool(self.roles) or len(self.columns) == 2
-        return not self.is_matrix and "rating" not in self.roles and has_columns
 
     def ask(self, problem: str, advice: str, *answers: str) -> Layout:
         """Return the layout with this as its only fault."""
         return replace(self, faults=(Fault(problem, advice, answers),))
 
     @property
+    def clicks(self) -> bool:
+        """Whether every row is a click."""
+        has_columns = bool(self.roles) or len(self.columns) == 2
+        return not self.is_matrix and "rating" not in self.roles and has_columns
+
+    @property
     def is_matrix(self) -> bool:
+        """Whether a row holds all ratings of a user or of an item."""
         return self.shape in MATRICES
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether who rated nothing, and what nobody rated, counts as well."""
         return not math.isnan(self.missing)
 
@@ -183,7 +222,7 @@ class Layout:
         return ("user", "item") if self.shape is FileShape.WIDE else ("item", "user")
 
     def name_of(self, role: str) -> str:
-        """What a person would call the column: its name, or its number."""
+        """Return what a person would call the column: its name, or its number."""
         if role not in self.roles:
             return f"the {role}s"
         name = self.columns[self.roles[role]]
@@ -206,179 +245,628 @@ class Layout:
         )
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """The layout in words."""
-        cut = self.format.value
+        form = self.format.value
         if self.format is Format.FIELDS:
             names = {mark: name for name, mark in SEPARATORS.items()}
-            cut = f"{names.get(self.separator, self.separator)} {cut}"
+            form = f"{names.get(self.separator, self.separator)} {form}"
+        roles = ", ".join(f"{role} = {name}" for role, name in self.used.names)
         if self.shape is FileShape.ADJACENCY:
-            return f"{cut}; on each line a user and then the items"
-        if self.is_matrix:
-            lines, columns = self.axes
-            amount = f"{len(self.ratings):,}"
-            return f"{cut}; a line for each {lines}, a column for each of {amount} {columns}s"
-        order = ", ".join(f"{role} = {self.name_of(role)}" for role in self.roles)
-        taken = " (guessed by position: choose them by hand if they are wrong)"
+            roles = "on each line a user and then the items"
         clicks = "; every row is a click" * self.clicks
-        return f"{cut}; {order}{clicks}{taken * bool(self.guessed)}"
+        guess = " (guessed by position: choose them by hand if they are wrong)" * bool(self.guessed)
+        return f"{form}; {roles}{clicks}{guess}"
+
+
+# What the first rows say --------------------------------------------------------------------------
+
+
+class ColumnSample:
+    """A column as the first rows show it, and what it may hold.
+
+    Attributes:
+        index: its position from 0.
+        name: its name, or its number from 1 where there is no header.
+        key: the name as names are compared; "" where there is no header.
+        role: what the name says that it holds.
+        cells: its texts; `distinct` and `filled` are the different and the filled ones.
+    """
+
+    def __init__(self, index: int, name: str, rows: Sequence[Row], is_named: bool) -> None:
+        self.index, self.name = index, name
+        self.key = _normalise_name(name) if is_named else ""
+        self.role = _ROLE_OF.get(self.key)
+        self.is_row_number = is_named and (
+            self.key in _WORDS["row_numbers"] or _INDEX.match(name) is not None
+        )
+        self.cells = [row[index] for row in rows if index < len(row)]
+        self.distinct = {*self.cells}
+        self.filled = [text for text in self.cells if text]
+
+    @property
+    def number(self) -> int:
+        """Its position from 1."""
+        return self.index + 1
+
+    @cached_property
+    def counts_up(self) -> bool:
+        """Whether it holds at least three numbers, each larger than the last."""
+        if not 2 < len(self.distinct) == len(self.cells):
+            return False
+        numbers: list[Any] = [*map(parse_decimal, self.cells)]
+        return None not in numbers and all(a < b for a, b in pairwise(numbers))
+
+    @cached_property
+    def holds_dates(self) -> bool:
+        """Whether it holds dates and no numbers."""
+        is_text = {*map(parse_decimal, self.filled)} == {None}
+        return is_text and None not in parse_dates(pa.array(self.filled, pa.string()))
+
+    @cached_property
+    def holds_times(self) -> bool:
+        """Whether it holds times rather than ratings: dates, or many seconds."""
+        numbers = [*map(parse_decimal, self.filled)]
+        return self.holds_dates or all(1e8 <= (number or 0) < 1e20 for number in numbers)
+
+    @cached_property
+    def can_rate(self) -> bool:
+        """Whether every cell can be a rating, or says that there is none."""
+        return all(map(_can_rate, self.distinct))
+
+    @property
+    def n_rated(self) -> int:
+        """How many cells do not stand for 'not rated'."""
+        return sum(text.lower() not in _NO_RATINGS for text in self.cells)
+
+
+def sample_columns(names: Row, rows: Sequence[Row], is_named: bool) -> list[ColumnSample]:
+    """Return the columns of the first rows."""
+    return [ColumnSample(k, name, rows, is_named) for k, name in enumerate(names)]
+
+
+def _normalise_name(name: str) -> str:
+    """Return a name as names are compared: case, blanks and punctuation aside."""
+    # Types, as RecBole writes them, and what a name is of, as in SNAP's records.
+    name = re.sub(r":(token|float)(_seq)?$|^[a-z]+/", "", normalize("NFC", name.lower()))
+    return "".join(c for c in name if category(c)[0] not in "PSZ")
+
+
+def find_rating_columns(samples: Sequence[ColumnSample]) -> range:
+    """Return the longest run of columns with numbers of one range, where they are not missing."""
+    columns: dict[int, list[Any]] = {}
+    for sample in samples:
+        texts = [text for text in sample.distinct if text.lower() not in _NO_RATINGS]
+        numbers = [*map(parse_rating, texts)]
+        counts_up = len(sample.cells) > _MATRIX and sample.counts_up
+        if sample.cells and None not in numbers and not counts_up:
+            columns[sample.index] = numbers
+    ends = [(min(numbers), max(numbers)) for numbers in columns.values() if numbers]
+    if not ends:
+        return range(0)
+    k = len(ends) // 4  # so many may be of another range
+    low, high = sorted(low for low, _ in ends)[k], sorted(high for _, high in ends)[-1 - k]
+    margin = max(high - low, 1) / 2
+    alike = [
+        sample.index in columns
+        and all(low - margin <= number <= high + margin for number in columns[sample.index])
+        for sample in samples
+    ]
+    runs = [[*run] for is_alike, run in groupby(range(len(alike)), alike.__getitem__) if is_alike]
+    longest = max(runs, key=len, default=[])
+    n_narrow = sum(
+        4 * (max(columns[k]) - min(columns[k])) < high - low and samples[k].n_rated >= _SPREAD
+        for k in longest
+        if columns[k]
+    )
+    is_matrix = longest and n_narrow <= len(longest) / 3
+    return range(longest[0], longest[-1] + 1) if is_matrix else range(0)
+
+
+def choose_layout(layout: Layout, options: ReadOptions, rows: Sequence[Row]) -> Layout:
+    """Return the layout as a matrix or as rows with roles, with what to ask where both fit."""
+    if not layout.columns:
+        raise BadRatings(f"{layout.file} has no columns")
+    layout = replace(layout, rows=tuple(rows[:_PREVIEWED]))
+    samples = sample_columns(layout.columns, rows, layout.is_named)
+    corner, shape = samples[0], options.layout
+    # A letter or a word over one of many columns of ratings is an item's name and says nothing.
+    run = find_rating_columns(samples)
+    if corner.role == "user" and len(corner.key) > 1:
+        run = run[run.start == 0 :]  # numbers of people may look like ratings
+    outer = [k for k in run if samples[k].key not in _WORDS["about_people"]]
+    run = range(outer[0], outer[-1] + 1) if outer else range(0)
+    beside = [sample for sample in samples if sample.index not in run]
+    named = {sample.role: sample for sample in reversed(beside) if len(sample.key) > 1}
+    # Without a name of another role three columns are enough.
+    has_names = not layout.is_named or any(sample.role for sample in samples[1:])
+    is_long = len(run) >= (_MATRIX if has_names else _SMALL_MATRIX)
+    is_matrix = is_long and not {"user", "item"} <= {*named}
+    if is_matrix and "user" in named:  # who is on many lines has no line of his own
+        n_people = len(named["user"].distinct)
+        is_matrix = n_people > 0.9 * len(rows) or n_people == 1
+        if n_people == 1 < len(rows):
+            del named["user"]  # all are anonymous
+    if shape in MATRICES:
+        fills = run.start == 1 and (len(run) == len(samples) - 1 or corner.role == "user")
+        if fills or len(run) < _MATRIX or not (is_matrix and layout.is_named) or options.columns:
+            return _apply_matrix(replace(layout, shape=shape), options.columns)
+    elif shape is not FileShape.GUESS or options.columns or not is_matrix:
+        return assign_roles(layout, options, samples)
+    aside = [s for s in beside if s is not named.get("user") and s.role != "time"]
+    if "user" in named and not aside:
+        span: dict[str, Any] = {"user": named["user"].number, "item": f"{run.start + 1}:{run.stop}"}
+        return _apply_matrix(replace(layout, shape=FileShape.WIDE), span)
+    lines: list[int | str] = [  # whatever is another on each line
+        s.number for s in aside if len(s.distinct) == len(rows) and not s.holds_times
+    ]
+    shapes = ["transposed", "wide"] if "item" in named else ["wide", "transposed"]
+    if "user" in named:
+        lines = [named["user"].number]
+    if "user" in named or not beside:
+        shapes = ["wide"]
+    answers = [
+        _format_matrix_answer(layout, shape, line, run)
+        for line in lines[:2] or [NO_COLUMN]
+        for shape in shapes
+    ]
+    repeated = [s for s in aside if 1 < len({*s.filled}) < len(s.filled)]
+    if len(run) < _MATRIX or any(parse_rating(s.filled[0]) is None for s in repeated):
+        answers.append("layout=rows")  # one of these may be the item
+    problem = "each line may be one rating, or all ratings of a user or of an item"
+    return replace(layout, faults=(*layout.faults, Fault(problem, "say which", tuple(answers))))
+
+
+def _format_matrix_answer(layout: Layout, shape: str, line: int | str, run: range) -> str:
+    """Return the options that read a matrix so, as few as can be."""
+    answer = f"layout={shape}" + " and header=no" * (not layout.is_named)
+    if line == 1 and layout.is_named and len(run) == len(layout.columns) - 1:
+        return answer
+    lines, columns = ("user", "item") if shape == "wide" else ("item", "user")
+    return f"{answer} and {lines}={line} and {columns}={run.start + 1}:{run.stop}"
+
+
+def _apply_matrix(layout: Layout, requested: Mapping[str, str | int]) -> Layout:
+    """Return the layout of a matrix whose lines and columns are as requested, or as usual."""
+    names, (lines, columns) = layout.columns, layout.axes
+    span = re.fullmatch(r"(\d{1,9}):(\d{1,9})", str(requested.get(columns, "")))
+    run = range(int(span[1]) - 1, int(span[2])) if span else range(1, len(names))
+    roles = {}
+    if requested.get(lines) != NO_COLUMN:
+        roles[lines] = _find_column(layout, lines, requested.get(lines, 1))
+    counts = Counter(names[k] for k in run if k < len(names))
+    repeated = [name for name, count in counts.items() if count > 1]
+    faults = []
+    if not layout.is_named and not span:
+        problem = "a users x items matrix needs a first line that names the items"
+        faults.append(Fault(problem, "add it", ("header=yes",)))
+    elif (
+        roles.get(lines) in run
+        or not 0 <= run.start < run.stop <= len(names)
+        or ({"rating", "time", columns} & {*requested} and not span)
+    ):
+        problem = f"in a matrix a column is the {lines}, and a range of others are the {columns}s"
+        faults.append(Fault(problem, f"say {columns}=FIRST:LAST, and leave rating and time out"))
+    elif repeated:
+        problem = f"two columns are called '{repeated[0]}'"
+        faults.append(Fault(problem, "give every item a name of its own"))
+    return replace(layout, roles=roles, ratings=run, faults=(*layout.faults, *faults))
+
+
+def assign_roles(layout: Layout, options: ReadOptions, samples: Sequence[ColumnSample]) -> Layout:
+    """Return the layout with the role of each column, and with what is wrong with them.
+
+    Roles are as requested, else by names, else by order.
+    """
+    if layout.faults:
+        return layout
+    requested = options.columns
+    if options.event is not None:
+        requested["event"] = options.event.rpartition(":")[0]
+    absent = [role for role in ("rating", "time") if requested.get(role) == NO_COLUMN]
+    roles: dict[str, ColumnSample | None] = {
+        role: None if role in absent else samples[_find_column(layout, role, name)]
+        for role, name in requested.items()
+    }
+    for role in ROLES:
+        named = [s for s in samples if s.role == role and s not in roles.values()]
+        n_together = len({*zip(*(s.cells for s in named), strict=False)})
+        # Of judges and players either may rate.
+        is_either = role == "user" and n_together > max((len(s.distinct) for s in named), default=0)
+        if named and role not in roles and not is_either:
+            roles[role] = min(named, key=lambda s: list(_ROLE_OF).index(s.key))
+    # What numbers the rows and what is to be left alone hold no role.
+    free = [
+        s
+        for s in samples
+        if s not in roles.values() and not s.is_row_number and s.role not in absent
+    ]
+    guessed = _guess_roles(layout, roles, free)
+    roles |= guessed
+    faults = []
+    rating, time = guessed.get("rating"), guessed.get("time")
+    digits = all(text.isdecimal() for s in samples[2:] for text in s.filled)
+    if rating and time and layout.separator == "," and digits and not time.holds_times:
+        problem = "columns 3 and 4 may be a rating and a time, or one rating such as 3,5"
+        advice = "write decimals with a point, or say which column holds the rating"
+        faults.append(Fault(problem, advice, (f"rating={rating.number}",)))
+    unknown = [s for s in samples if s not in roles.values() and "__index_level_" not in s.name]
+    lost = [role for role in ("user", "item") if role not in roles]
+    # Who gives a range expects ratings in it.
+    if not lost and "rating" not in roles and (unknown or options.low is not None):
+        lost = ["rating"]
+    if lost:
+        candidates = [s.name for s in free if s in unknown] if layout.is_named else []
+        names = ", ".join(candidates or layout.columns)[:200]
+        listing = f"{'candidates' if candidates else 'its columns'} are {names}"
+        if not layout.is_named:
+            listing = f"its columns are {len(samples)} without names"
+        problem = f"no column holds the {' and the '.join(lost)} for certain; {listing}"
+        answers = _offer_roles(roles, unknown) + [f"{role}=COLUMN" for role in lost]
+        faults.append(Fault(problem, _ADVICE[lost[0]], tuple(answers)))
+    used = {role: s for role in (*ROLES, "event") if (s := roles.get(role)) is not None}
+    if len({*used.values()}) < len(used):
+        faults.append(Fault("user, item, rating and time must be different columns"))
+    for role, sample in used.items():
+        keys = [s.key if sample.role and role not in requested else s.name for s in samples]
+        if keys.count(keys[sample.index]) > 1 and not _is_column_number(requested.get(role)):
+            problem = f"two columns are called '{sample.name}'"
+            advice = f"say by its number which holds the {role}"
+            faults.append(Fault(problem, advice, (f"{role}={sample.number}",)))
+    return replace(
+        layout,
+        roles={role: sample.index for role, sample in used.items()},
+        guessed=tuple(guessed),
+        faults=tuple(faults),
+    )
+
+
+def _guess_roles(
+    layout: Layout, roles: Mapping[str, ColumnSample | None], free: Sequence[ColumnSample]
+) -> dict[str, ColumnSample]:
+    """Return the columns that may have the missing roles by their order.
+
+    Nobody is a user by order under a header, nor among many columns, nor by a date or a number of
+    the row. An object has no order. An item is taken by order under a header only where no column
+    is left over.
+    """
+    missing = [role for role in ROLES[:3] if role not in roles]
+    if layout.is_named:
+        is_usual = layout.format is not Format.JSON and "user" not in missing
+        is_usual &= "item" not in missing or len(free) <= len(missing)
+        if "item" in missing:  # what holds no ratings comes first
+            free = sorted(free, key=lambda sample: sample.can_rate)
+    else:
+        is_odd = len(layout.columns) > _GUESSABLE or any(
+            s.counts_up or s.holds_dates for s in free[:1]
+        )
+        is_usual = "user" not in missing or not is_odd
+    if not is_usual:
+        return {}
+    guessed = dict(zip(missing, free, strict=False))
+    rating = guessed.get("rating")
+    if rating is not None and rating.filled:
+        if layout.is_named and not any(map(_can_rate, rating.filled)):
+            del guessed["rating"]  # words that say something else
+        elif not layout.is_named and rating.holds_times:
+            guessed["time"] = guessed.pop("rating")
+    is_missing = not layout.is_named and "time" not in {*roles, *guessed}
+    for last in free[-1:]:
+        is_fourth = last.number == len(layout.columns) == 4 and last not in guessed.values()
+        if is_missing and is_fourth and _is_number_or_date(last.cells[0]):
+            guessed["time"] = last
+    return guessed
+
+
+def _offer_roles(
+    roles: Mapping[str, ColumnSample | None], unknown: Sequence[ColumnSample]
+) -> list[str]:
+    """Return answers that name user and item, and what else is missing, by what columns hold."""
+    raters = _find_raters(unknown)
+    events = [] if "rating" in roles else _offer_events([s for s in unknown if s not in raters])
+    ids = [
+        s
+        for s in unknown
+        if 1 < len(s.distinct) < len(s.cells)
+        and not any(event.startswith(f" and event={s.number}:") for event in events)
+        and not s.holds_times
+        and not all("." in text and parse_decimal(text) is not None for text in s.distinct)
+    ]
+    users, items = ([sample] if (sample := roles.get(role)) else ids for role in ("user", "item"))
+    pairs = [(user, item) for user in users for item in items if user is not item]
+    # Nobody rates an item often.
+    pairs.sort(key=lambda pair: -len({*zip(pair[0].cells, pair[1].cells, strict=False)}))
+    n_ratings = max(_OFFERS // max(len(pairs), 1), 2) - 1
+    answers = []
+    for user, item in pairs[:_OFFERS]:
+        chosen = {"user": user, "item": item}
+        ids_chosen = [f"{role}={s.number}" for role, s in chosen.items() if role not in roles]
+        ratings = [f"rating={s.number}" for s in raters if s not in (user, item)][:n_ratings]
+        ratings = [*ratings, "rating=none"][: 1 if events and ratings else None]
+        answers += [
+            " and ".join([*ids_chosen, *rating]) + event
+            for rating in ([[]] if "rating" in roles else [[rating] for rating in ratings])
+            for event in ("", *events)
+        ]
+    return answers[:_OFFERS]
+
+
+def _find_raters(samples: Sequence[ColumnSample]) -> list[ColumnSample]:
+    """Return columns that can hold ratings: of numbers, the last first, and then of words."""
+    raters = [s for s in samples if len(s.distinct) > 1 and s.can_rate and not s.holds_times]
+    return sorted(raters, key=lambda s: (None in map(parse_decimal, s.distinct), -s.index))
+
+
+def _offer_events(samples: Sequence[ColumnSample]) -> list[str]:
+    """Return what reads the rows with each of the few words of the first column that has such."""
+    for sample in samples:
+        words = [*dict.fromkeys(sample.filled)]
+        is_event = 1 < len(words) <= _OFFERS and 5 * len(words) <= len(sample.cells)
+        if is_event and all(":" not in word and parse_decimal(word) is None for word in words):
+            return [f" and event={sample.number}:{word}" for word in words]
+    return []
+
+
+def _is_column_number(column: str | int | None) -> bool:
+    return column is not None and re.fullmatch(r"\d{1,9}", str(column), re.ASCII) is not None
+
+
+def _find_column(layout: Layout, role: str, column: str | int) -> int:
+    """Return the position from 0 of a column by its name or its number from 1. Raises Refused."""
+    text, names = str(column).strip(), layout.columns
+    if layout.is_named and text in names and not isinstance(column, int):
+        return names.index(text)
+    problem = f"no column '{text[:60]}' for the {role}; "
+    if _is_column_number(text):
+        if 1 <= int(text) <= len(names):
+            return int(text) - 1
+        problem = f"the columns are 1..{len(names)}, so {role} = {text} is none"
+    elif layout.is_named:
+        problem += f"its columns are {', '.join(names[:20])}"
+    else:
+        problem += f"there is no header line: give its number, 1..{len(names)}"
+    raise Refused(layout.file, [Fault(problem)])
+
+
+# From the first lines to the layout ---------------------------------------------------------------
 
 
 def recognise(source: Source, options: ReadOptions) -> Layout:
-    """The layout of a text file. Raises BadRatings where it is no table at all."""
+    """Return the layout of a text file.
+
+    Raises:
+        BadRatings: if it is no table at all.
+    """
     head = source.read_head()
     for magic, problem in KNOWLEDGE["binary"].items():
         if head.startswith(magic.encode("latin-1")):
             raise BadRatings(f"{source.name} is {problem}")
-    half = "utf-16-le" if head[1::2].count(0) > len(head) / 4 else "utf-8-sig"  # without a mark
+    unmarked = "utf-16-le" if head[1::2].count(0) > len(head) / 4 else "utf-8-sig"
     marks = KNOWLEDGE["encodings"].items()
     marked = (name for mark, name in marks if head.startswith(mark.encode("latin-1")))
-    encoding = options.encoding or next(marked, half)
-    filled = list(_read_first_lines(read_blocks(source, encoding)))
-    if not filled:
+    encoding, form = options.encoding or next(marked, unmarked), ""
+    lines = _read_first_lines(read_text(source, encoding))
+    if not lines:
         raise BadRatings(f"{source.name} holds no ratings, only blank lines")
-    written = ""
     if options.separator is None:
-        text = "\n".join(line for _, line in filled)
-        for begins, problem in KNOWLEDGE["markup"].items():
-            if re.match(begins, text.lstrip(), re.IGNORECASE | re.MULTILINE):
+        text = "\n".join(line for _, line in lines)
+        for pattern, problem in KNOWLEDGE["markup"].items():
+            if re.match(pattern, text.lstrip(), re.IGNORECASE | re.MULTILINE):
                 raise BadRatings(f"{source.name} is {problem.strip()}")
-        ways = KNOWLEDGE["written"].items()
-        written = next((way for way, begins in ways if re.match(begins, text, re.I | re.M)), "")
-    if written:
-        filled = list(_read_first_lines([rewrite(written, "".join(read_blocks(source, encoding)))]))
-    lines = [line for _, line in filled]
-    if _JSON.match(lines[0].strip()):
-        layout = _recognise_objects(options, lines)
-    else:
-        layout = _recognise_table(source, options, filled)
-        if written == "blocks" and not {"user", "item"} <= {*options.columns}:
-            layout = layout.ask(
-                "the number above each block may name what is rated, or the person",
-                "say which",
-                "user=2 and item=1",
-                "user=1 and item=2",
-            )
-    skip = layout.skip or filled[0][0]
-    return replace(layout, encoding=encoding, written=written, skip=skip)
+        forms = KNOWLEDGE["forms"].items()
+        form = next((form for form, pattern in forms if re.match(pattern, text, re.I | re.M)), "")
+    if form:
+        lines = _read_first_lines(read_text(source, encoding, form))
+    layout = Layout(source.name, (), encoding, form=form, skip=lines[0][0])
+    if _JSON.match(lines[0][1].strip()):
+        return _recognise_objects(layout, options, [line for _, line in lines])
+    layout = _recognise_table(layout, options, lines)
+    if form == "blocks" and not {"user", "item"} <= {*options.columns}:
+        layout = layout.ask(
+            "the number above each block may name what is rated, or the person",
+            "say which",
+            "user=2 and item=1",
+            "user=1 and item=2",
+        )
+    return layout
 
 
-def _read_first_lines(chunks: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """(lines before it, line) of the first filled lines."""
-    count = size = number = 0
-    for chunk in chunks:
-        for line in chunk.split("\n")[:-1]:
-            if line.strip():
-                yield number, line
-                count, size = count + 1, size + len(line)
-                if count == _LOOK or (count > 1 and size > _LOOK_CHARACTERS):
-                    return
-            number += 1
-
-
-def _guess_separator(lines: Row) -> str:
-    """What cuts the lines most evenly into more than one field; blanks where nothing else does."""
-    best, best_even = "", (0.0, 0)
-    for separator in ("::", "\t", ";", ",", "|", " "):
-        if separator == " " and best_even[0] >= 0.5:
+def _read_first_lines(chunks: Iterable[str]) -> list[tuple[int, str]]:
+    """Return the first filled lines, each with the number of lines before it."""
+    lines: list[tuple[int, str]] = []
+    size = 0
+    for number, line in enumerate(line for chunk in chunks for line in chunk.split("\n")[:-1]):
+        if line.strip():
+            lines.append((number, line))
+            size += len(line)
+        if len(lines) == FIRST_ROWS or (len(lines) > 1 and size > _FIRST_CHARACTERS):
             break
-        if separator == " " and all("\t" in line for line in lines):
-            return "\t"  # hidden by quotes that stay open
-        records = read_first_records(lines, separator)
-        widths = [len(row) for _, row in records if row is not None]
+    return lines
+
+
+def _recognise_objects(layout: Layout, options: ReadOptions, lines: Row) -> Layout:
+    """Return the layout of JSON lines, whose keys are the columns."""
+    objects = [parsed for line in lines if (parsed := parse_json_object(line)) is not None]
+    layout = replace(layout, format=Format.JSON)
+    if not objects or not lines[0].rstrip().endswith("}"):
+        return layout.ask("its first line is no JSON object", "write one object per line, or CSV")
+    names = tuple(dict.fromkeys(name for parsed in objects for name in parsed))
+    rows = [
+        tuple(format_plain_value(parsed.get(name)) or "" for name in names) for parsed in objects
+    ]
+    layout = choose_layout(replace(layout, columns=names), options, rows)
+    nested = [name for name, value in objects[0].items() if isinstance(value, dict)]
+    if layout.faults and nested:
+        return layout.ask(
+            f"'{nested[0][:40]}' holds an object of its own",
+            "write one object per rating, with user, item and rating",
+        )
+    return layout
+
+
+def _guess_separator(lines: Sequence[tuple[int, str]]) -> str:
+    """Return what cuts the lines most evenly into several fields, blanks where nothing else does;
+    "" where nothing cuts them."""
+
+    def rate_evenness(separator: str) -> tuple[float, int]:
+        widths = [len(row) for _, row in read_first_records(lines, separator) if row is not None]
         common = Counter(width for width in widths if width > 1).items()
-        even = max(((n / len(widths), width) for width, n in common), default=(0.0, 0))
-        if even > best_even:
-            best, best_even = separator, even
-    return best
+        return max(((count / len(widths), width) for width, count in common), default=(0.0, 0))
+
+    best = max(("::", "\t", ";", ",", "|"), key=rate_evenness)
+    if rate_evenness(best)[0] < 0.5:
+        if all("\t" in line for _, line in lines):
+            return "\t"  # hidden by quotes that stay open
+        best = max((best, " "), key=rate_evenness)
+    return best if rate_evenness(best)[1] else ""
 
 
-def _recognise_table(source: Source, options: ReadOptions, filled: list[tuple[int, str]]) -> Layout:
+def _recognise_table(layout: Layout, options: ReadOptions, lines: list[tuple[int, str]]) -> Layout:
+    """Return the layout of lines of fields."""
     separator = options.separator
-    while len(filled) > 1 and _COMMENT.match(filled[0][1]):
-        del filled[0]
-    if (mark := re.fullmatch(r"sep=(\W)", filled[0][1])) and len(filled) > 1:
-        separator = separator or mark[1]
-        del filled[0]
-    separator = separator or _guess_separator([line for _, line in filled])
+    while len(lines) > 1 and (preamble := _PREAMBLE.match(lines[0][1])):
+        separator = separator or preamble["separator"]
+        del lines[0]
+    separator = separator or _guess_separator(lines)
     if not separator:
         advice = (
             "user, item and rating stand side by side; if something else than comma,"
             " semicolon, tab, bar, :: or blanks lies between them, say it"
         )
-        raise Refused(source.name, [Fault("one column only", advice, ("separator=CHARACTER",))])
-    lines = [line for _, line in filled]
-    cut = [(filled[k][0], row) for k, row in read_first_records(lines, separator)]
-    rows = [row for _, row in cut if row is not None]
-    width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
-    start = next((k for k, (_, row) in enumerate(cut) if len(_drop_empty(row)) > 1), 0)
-    if sum(_normalise_name(text) in _ROLE_OF for text in cut[start][1] or ()) > 1:
-        del cut[:start]  # titles above a header
-    while len(cut) > 1 and not _drop_empty(cut[0][1]):
-        del cut[0]  # separators alone
-    # The names of a matrix may go over several lines.
-    below = [tuple(row for _, row in cut[k:] if row) for k in (1, 2, 3)]
-    fits = [len(_find_rating_columns(lower, width)) >= _MATRIX for lower in below]
-    titles = cut[: [*fits, True].index(True) % 3 + 1]
-    if not any(parse_decimal(text) is not None for _, row in titles for text in row or ()):
-        del cut[: len(titles) - 1]
-    before, first = cut[0]
+        fault = Fault("one column only", advice, ("separator=CHARACTER",))
+        raise Refused(layout.file, [fault])
+    records = _drop_titles(read_first_records(lines, separator))
+    skip, first = records[0]
     if first is None:
         fault = Fault(
             "its first line has a quote that is not closed",
-            f"close it, or remove the quotes: tr -d '\"' < {source.name}",
+            f"close it, or remove the quotes: tr -d '\"' < {layout.file}",
         )
-        raise Refused(source.name, [fault])
-    rows_below = tuple(row for _, row in cut[1:] if row is not None)
-    body = (first, *rows_below)
-    layout = Layout(number_ids(width), separator=separator, skip=before, rows=body[:_SHOWN])
-    if options.layout is FileShape.ADJACENCY:
-        return replace(layout, shape=options.layout, roles={"user": 0, "item": 1})
-    counted = width > 20 and options.layout is FileShape.GUESS and all(map(_is_counted, rows))
-    if counted and (width == 101 or parse_decimal(rows[0][0]) != width - 1):
-        return replace(layout, shape=FileShape.WIDE, ratings=range(1, width), missing=99)
-    even = sum(len(row) == width for row in rows) / max(len(rows), 1)
-    whole = all(text.isdecimal() for row in rows for text in row)
-    if options.layout is FileShape.GUESS and whole and even < 0.5 and len(rows) > 2:
-        return layout.ask(
-            "its lines have different numbers of columns, all of them whole numbers",
-            "if each is a user and then the items, say it",
-            "layout=adjacency",
-        )
-    header, asked = _is_header(options, first, rows_below)
-    if header and len(cut) == 1:
-        raise BadRatings(f"{source.name} has a header line but no ratings below it")
-    names = first
-    if header:
-        names = _drop_empty_tail(first)
-        longer = [row[0] for row in rows_below if len(_drop_empty_tail(row)) == len(names) + 1]
-        distinct = len({*longer}) == len(longer) > len(rows_below) / 2
-        if distinct and options.header is Header.GUESS:
-            names = ("", *names)  # the rows have names of their own, each another
+        raise Refused(layout.file, [fault])
+    rows = [row for _, row in records if row is not None]
+    width = _count_columns(rows)
     layout = replace(
         layout,
-        columns=names if header else number_ids(len(names)),
-        skip=before + header,
-        header=header,
-        rows=body[header:][:_SHOWN],
-        faults=(asked,) if asked else (),
+        columns=number_ids(width),
+        separator=separator,
+        skip=skip,
+        rows=tuple(rows[:_PREVIEWED]),
     )
-    return _recognise_layout(layout, options, body[header:])
+    if options.layout is FileShape.ADJACENCY:
+        return replace(layout, shape=options.layout, roles={"user": 0, "item": 1})
+    if options.layout is FileShape.GUESS:
+        counted = width > 20 and all(map(_counts_ratings, rows))
+        if counted and (width == 101 or parse_decimal(first[0]) != width - 1):
+            return replace(layout, shape=FileShape.WIDE, ratings=range(1, width), missing=99)
+        is_uneven = len(rows) > 2 and sum(len(row) == width for row in rows) < len(rows) / 2
+        if is_uneven and all(text.isdecimal() for row in rows for text in row):
+            return layout.ask(
+                "its lines have different numbers of columns, all of them whole numbers",
+                "if each is a user and then the items, say it",
+                "layout=adjacency",
+            )
+    header, answers = _find_header(options, first, rows[1:])
+    if header and len(records) == 1:
+        raise BadRatings(f"{layout.file} has a header line but no ratings below it")
+    names = _drop_empty_tail(first) if header else number_ids(len(first))
+    labels = [row[0] for row in rows[1:] if len(_drop_empty_tail(row)) == len(names) + 1]
+    is_label = options.header is Header.GUESS and len({*labels}) == len(labels) > len(rows[1:]) / 2
+    if header and is_label:
+        names = ("", *names)  # the rows have names of their own, each another
+    if answers:
+        text = ", ".join(first)[:60]
+        problem = f"the first line, '{text}', may name the columns or be a rating"
+        layout = layout.ask(problem, "say which", *answers)
+    layout = replace(layout, columns=names, skip=skip + header, header=header)
+    return choose_layout(layout, options, rows[header:])
 
 
-def _is_counted(row: Row) -> bool:
-    """Whether a line says how many of its ratings are there, 99 where one is not."""
+def _drop_titles(records: list[Record]) -> list[Record]:
+    """Return the records without titles above a header or names above the last ones."""
+    start = next((k for k, (_, row) in enumerate(records) if len(_drop_empty(row)) > 1), 0)
+    if sum(_normalise_name(text) in _ROLE_OF for text in records[start][1] or ()) > 1:
+        records = records[start:]
+    while len(records) > 1 and not _drop_empty(records[0][1]):
+        records = records[1:]  # separators alone
+    for n_titles in (1, 2, 3):  # the names of a matrix may go over several lines
+        rows = [row for _, row in records[n_titles:] if row]
+        samples = sample_columns(number_ids(_count_columns(rows)), rows, is_named=False)
+        if len(find_rating_columns(samples)) >= _MATRIX:
+            titles = [text for _, row in records[:n_titles] for text in row or ()]
+            has_numbers = any(parse_decimal(text) is not None for text in titles)
+            return records if has_numbers else records[n_titles - 1 :]
+    return records
+
+
+def _count_columns(rows: Sequence[Row]) -> int:
+    """Return how many fields most rows have."""
+    return Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
+
+
+def _counts_ratings(row: Row) -> bool:
+    """Return whether a line begins with the number of its ratings, 99 being none."""
     numbers = list(map(parse_decimal, row))
     return numbers[0] == len(row) - 1 - numbers.count(99)
 
 
-def rewrite(written: str, text: str) -> str:
-    """Return a text with a rating on each line; every line has the place that it had.
+def _drop_empty(row: Row | None) -> Row:
+    """Return the fields that are not empty; one of a line that cannot be cut."""
+    return ["?"] if row is None else [text for text in row if text]
+
+
+def _drop_empty_tail(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a header without empty names at its end."""
+    while len(names) > 1 and not names[-1]:
+        names = names[:-1]
+    return names
+
+
+def _find_header(
+    options: ReadOptions, first: tuple[str, ...], rows: Sequence[Row]
+) -> tuple[bool, tuple[str, ...]]:
+    """Return whether the first line names columns, and the answers where it could be either."""
+    if options.header is not Header.GUESS:
+        return options.header is Header.YES, ()
+    requested = {name for name in options.columns.values() if not _is_column_number(name)}
+    keys = [key for key in map(_normalise_name, first) if key in _ROLE_OF]
+    roles = {_ROLE_OF[key] for key in keys}
+    has_numbers = any(map(_is_number_or_date, first))
+    samples = sample_columns(_drop_empty_tail(first), rows, is_named=False)
+    run = find_rating_columns(samples) if len(rows) > 1 else range(0)
+    heads = [first[k] for k in run]
+    numbers = [number for head in heads if (number := parse_decimal(head)) is not None]
+    # Numbers over ratings name the columns where they count up.
+    names_items = len(run) >= _MATRIX and len(numbers) in (0, len(run))
+    names_items &= numbers == sorted({*numbers}) and len({*heads} - {*_WORDS["nothing"]}) == len(
+        run
+    )
+    has_index = not first[0] and samples[0].counts_up
+    is_wide = options.layout is not FileShape.ROWS and not options.columns and any(first[3:])
+    either = ("header=yes", "header=no")
+    rules: Sequence[tuple[object, bool, tuple[str, ...]]] = (  # when, header, what to ask
+        (options.layout in MATRICES or requested & {*first} - {NO_COLUMN, ""}, True, ()),
+        (names_items or has_index, True, ()),
+        (is_wide and not first[0] and not roles, False, ("layout=wide", "header=no")),
+        (({"user", "item"} <= roles or len(keys) > 2) and not has_numbers, True, ()),
+        (
+            has_numbers or any(text.lower() in _WORDS["nothing"] for text in first),
+            False,
+            either * any(len(key) > 1 for key in keys),
+        ),
+        # In two columns of clicks one such word may be somebody's name.
+        (roles and len(first) > 2, True, ()),
+        (True, False, either),
+    )
+    return next((header, answers) for when, header, answers in rules if when)
+
+
+def rewrite(form: str, text: str) -> str:
+    """Return a text with a rating on each line; every line keeps its place.
 
     Args:
-        written: "drawn", as a table with lines and marks around its rows; "blocks", below the
-            number of a user or an item; or "records", a rating over several lines of "name: value".
-        text: whole lines; of blocks and records all of them.
+        form: "drawn", as a table with lines and marks around its rows; "blocks", below the number
+            of a user or an item; or "records", a rating over several lines of "name: value".
+        text: all lines.
     """
 
     def join_record(record: re.Match[str]) -> str:
@@ -389,495 +877,71 @@ def rewrite(written: str, text: str) -> str:
     def join_block(block: re.Match[str]) -> str:
         return "\n" + re.sub("^(?=.)", f"{block[1]},", block[2], flags=re.MULTILINE)
 
-    if written == "records":
+    if form == "records":
         return re.sub(r"(?:.+\n)+", join_record, text)
-    if written == "blocks":
+    if form == "blocks":
         return re.sub(r"^(\d+):[ \t]*\n((?:.*[^:\n]\n|\n)*)", join_block, text, flags=re.MULTILINE)
     for pattern, replacement in KNOWLEDGE["clean"].items():
         text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
     return text
 
 
-def _drop_empty(row: Row | None) -> Row:
-    """The fields that are not empty; of a line that cannot be cut one that says so."""
-    return ["?"] if row is None else [text for text in row if text]
-
-
-def _drop_empty_tail(names: tuple[str, ...]) -> tuple[str, ...]:
-    """A header without empty names at its end."""
-    while len(names) > 1 and not names[-1]:
-        names = names[:-1]
-    return names
-
-
-def _normalise_name(name: str) -> str:
-    """A name as names are compared: case, blanks and punctuation aside."""
-    # Types, as RecBole writes them, and what a name is of, as in SNAP's records.
-    name = re.sub(r":(token|float)(_seq)?$|^[a-z]+/", "", normalize("NFC", name.lower()))
-    return "".join(c for c in name if category(c)[0] not in "PSZ")
-
-
-def _is_header(
-    options: ReadOptions, first: tuple[str, ...], rows: Rows
-) -> tuple[bool, Fault | None]:
-    """Whether the first line names columns, and what to ask where it could be either."""
-    if options.header is not Header.GUESS:
-        return options.header is Header.YES, None
-    wanted = {name for name in options.columns.values() if name and not _is_column_number(name)}
-    names = [name for name in map(_normalise_name, first) if name in _ROLE_OF]
-    roles = {_ROLE_OF[name] for name in names}
-    numbers = any(parse_decimal(text) is not None or parse_date(text) is not None for text in first)
-    matrix = options.layout is not FileShape.ROWS and not options.columns
-    either, wide = ("header=yes", "header=no"), ("layout=wide", "header=no")
-    run = _find_rating_columns(rows, len(_drop_empty_tail(first))) if len(rows) > 1 else ()
-    heads = [number for k in run if (number := parse_decimal(first[k])) is not None]
-    # Numbers over ratings name the columns where they count up.
-    names_items = len(run) >= _MATRIX and len(heads) in (0, len(run)) and heads == sorted({*heads})
-    names_items = names_items and len({first[k] for k in run} - {*_WORDS["nothing"]}) == len(run)
-    index = not first[0] and _counts_up(_extract_column(rows, 0))
-    rules: Sequence[tuple[object, bool, tuple[str, ...]]] = (  # when, header, what to ask
-        (options.layout in MATRICES or wanted & {*first} - {NO_COLUMN}, True, ()),
-        (names_items or index, True, ()),
-        (matrix and any(first[3:]) and not first[0] and not roles, False, wide),
-        (({"user", "item"} <= roles or len(names) > 2) and not numbers, True, ()),
-        (
-            numbers or any(text.lower() in _WORDS["nothing"] for text in first),
-            False,
-            either * any(len(name) > 1 for name in names),
-        ),
-        # In two columns of clicks one such word may be somebody's name.
-        (roles and len(first) > 2, True, ()),
-        (True, False, either),
-    )
-    header, asked = next((header, asked) for when, header, asked in rules if when)
-    problem = f"the first line, '{', '.join(first)[:60]}', may name the columns or be a rating"
-    return header, Fault(problem, "say which", asked) if asked else None
-
-
-def _recognise_layout(layout: Layout, options: ReadOptions, rows: Rows) -> Layout:
-    """The layout as a matrix or as rows with roles, with what to ask where it could be another."""
-    names, said = layout.columns, options.layout
-    plain = [_normalise_name(name) if layout.header else "" for name in names]
-    roles = [_ROLE_OF.get(name) for name in plain]
-    # A letter or a word over one of many columns of ratings is an item's name and says nothing.
-    run = _find_rating_columns(rows, len(names))
-    if roles[0] == "user" and len(plain[0]) > 1:
-        run = run[run.start == 0 :]  # numbers of people may look like ratings
-    outer = [k for k in run if plain[k] not in _WORDS["about_people"]]
-    run = range(outer[0], outer[-1] + 1) if outer else run[:0]
-    full = len(run) == len(names) - 1
-    if said in MATRICES:
-        whole = len(run) < _MATRIX or (run.start == 1 and (full or roles[0] == "user"))
-        if whole or options.columns or not layout.header:
-            return _apply_matrix(replace(layout, shape=said), options.columns)
-    elif said is not FileShape.GUESS or options.columns:
-        return assign_roles(layout, options, rows)
-    places = [k for k in range(len(names)) if k not in run and len(plain[k]) > 1]
-    named = {role: k for k in reversed(places) if (role := roles[k])}
-    # Without a name of another role three columns are enough.
-    min_columns = _MATRIX if any(roles[1:]) or not layout.header else _SMALL_MATRIX
-    many = len(run) >= min_columns and not {"user", "item"} <= {*named}
-    if many and "user" in named:  # who is on many lines has no line of his own
-        people = len({*_extract_column(rows, named["user"])})
-        many = people > 0.9 * len(rows) or people == 1
-        if people == 1 < len(rows):
-            del named["user"]  # all are anonymous
-    if not many and said is FileShape.GUESS:
-        return assign_roles(layout, options, rows)
-    if not many:
-        return _apply_matrix(replace(layout, shape=said), options.columns)
-    others = [k for k in range(len(names)) if k not in run]
-    aside = [k for k in others if k != named.get("user") and roles[k] != "time"]
-    if "user" in named and not aside:
-        given: dict[str, Any] = {"user": named["user"] + 1, "item": f"{run.start + 1}:{run.stop}"}
-        return _apply_matrix(replace(layout, shape=FileShape.WIDE), given)
-    lines: list[Any] = [named["user"]] if "user" in named else []
-    if not lines:  # whatever is another on each line
-        columns = {k: _extract_column(rows, k) for k in others if roles[k] != "time"}
-        lines = [
-            k
-            for k, texts in columns.items()
-            if len({*texts}) == len(rows) and not _hold_times(texts)
-        ] or [NO_COLUMN]
-    shapes = ["transposed", "wide"] if "item" in named else ["wide", "transposed"]
-    if "user" in named or not others:
-        shapes = ["wide"]
-    answers = [_format_matrix_answer(layout, shape, k, run) for k in lines[:2] for shape in shapes]
-    texts = [_drop_empty(_extract_column(rows, k)) for k in aside]
-    if len(run) < _MATRIX or any(
-        1 < len({*column}) < len(column) and parse_rating(column[0]) is None for column in texts
-    ):
-        answers.append("layout=rows")  # one of these may be the item
-    return _ask_layout(layout, *answers)
-
-
-def _ask_layout(layout: Layout, *answers: str) -> Layout:
-    problem = "each line may be one rating, or all ratings of a user or of an item"
-    return replace(layout, faults=(*layout.faults, Fault(problem, "say which", answers)))
-
-
-def _format_matrix_answer(layout: Layout, shape: str, line: int | str, run: range) -> str:
-    """The options that read a matrix so, as few as can be."""
-    answer = f"layout={shape}" + " and header=no" * (not layout.header)
-    if line == 0 and layout.header and len(run) == len(layout.columns) - 1:
-        return answer
-    lines, columns = ("user", "item") if shape == "wide" else ("item", "user")
-    number = line if isinstance(line, str) else line + 1
-    return f"{answer} and {lines}={number} and {columns}={run[0] + 1}:{run[-1] + 1}"
-
-
-def _apply_matrix(layout: Layout, given: Mapping[str, str | int]) -> Layout:
-    """The layout of a matrix of which somebody said so."""
-    names, (lines, columns) = layout.columns, layout.axes
-    span = re.fullmatch(r"(\d{1,9}):(\d{1,9})", str(given.get(columns, "")))
-    run = range(int(span[1]) - 1, int(span[2])) if span else range(1, len(names))
-    line: int | Fault | None = None if given.get(lines) == NO_COLUMN else 0
-    if line == 0 and lines in given:
-        line = _find_column(lines, given[lines], names, layout.header)
-    counts = Counter(names[k] for k in run if k < len(names))
-    repeated = [name for name, count in counts.items() if count > 1]
-    fault = line if isinstance(line, Fault) else None
-    if not layout.header and not span:
-        problem = "a users x items matrix needs a first line that names the items"
-        fault = Fault(problem, "add it", ("header=yes",))
-    elif (
-        line in run
-        or not 0 <= run.start < run.stop <= len(names)
-        or ({"rating", "time", columns} & {*given} and not span)
-    ):
-        problem = f"in a matrix a column is the {lines}, and a range of others are the {columns}s"
-        fault = Fault(problem, f"say {columns}=FIRST:LAST, and leave rating and time out")
-    elif repeated:
-        fault = Fault(
-            f"two columns are called '{repeated[0]}'", "give every item a name of its own"
-        )
-    return replace(
-        layout,
-        roles={lines: line} if isinstance(line, int) else {},
-        ratings=run,
-        faults=(*layout.faults, fault) if fault else layout.faults,
-    )
-
-
-@lru_cache(maxsize=1)
-def _find_rating_columns(rows: Rows, width: int) -> range:
-    """The longest run of columns with numbers of one range, where they are not missing."""
-    columns: list[Any] = []
-    filled: list[int] = []
-    for k in range(width):
-        cells = Counter(_extract_column(rows, k))
-        texts = [text for text in cells if text.lower() not in _NO_RATINGS]
-        numbers = list(map(parse_rating, texts))
-        counting = len(texts) == len(rows) > _MATRIX and _counts_up(texts)
-        columns.append(None if None in numbers or counting or not cells else numbers)
-        filled.append(sum(cells[text] for text in texts))
-    ends = [(min(column), max(column)) for column in columns if column]
-    if not ends:
-        return range(0)
-    k = len(ends) // 4  # so many may be of another range
-    low, high = sorted(low for low, _ in ends)[k], sorted(high for _, high in ends)[-1 - k]
-    wide = max(high - low, 1)
-    good = [
-        column is not None and all(low - wide / 2 <= x <= high + wide / 2 for x in column)
-        for column in columns
-    ]
-    runs = [[*run] for alike, run in groupby(range(width), good.__getitem__) if alike]
-    longest = max(runs, key=len, default=[])
-    narrow = [
-        filled[k] >= _SPREAD and 4 * (max(columns[k]) - min(columns[k])) < high - low
-        for k in longest
-        if columns[k]
-    ]
-    few = sum(narrow) <= len(longest) / 3
-    return range(longest[0], longest[-1] + 1) if longest and few else range(0)
-
-
-def assign_roles(layout: Layout, options: ReadOptions, rows: Rows = ()) -> Layout:
-    """The layout with the role of each column, and with what is wrong with them: as asked for, else
-    by known names, else by order, unless an object's, which mean nothing.
-
-    Nobody is a user by order under a header, nor among many columns, nor by a number of the row;
-    an item is taken so under a header only where no column is left over.
-    """
-    if layout.faults:
-        return layout
-    names, header, given = layout.columns, layout.is_named, options.columns
-    absent = [role for role in ("rating", "time") if given.get(role) == NO_COLUMN]
-    if options.event is not None:
-        column = options.event.rpartition(":")[0]
-        given["event"] = int(column) if _is_column_number(column) else column
-    places = {r: _find_column(r, given[r], names, header) for r in given if r not in absent}
-    # Of a role that no column is to have, the place is none.
-    roles = dict.fromkeys(absent, -1) | {r: k for r, k in places.items() if isinstance(k, int)}
-    faults = [place for place in places.values() if isinstance(place, Fault)]
-    if faults:
-        return replace(layout, faults=tuple(faults))
-    plain = [_normalise_name(name) for name in names]
-    known = [header and _ROLE_OF.get(name) for name in plain]
-    for role in ROLES:
-        mine = [k for k, its in enumerate(known) if its == role and k not in roles.values()]
-        columns = [_extract_column(rows, k) for k in mine]
-        pairs = len({*zip(*columns, strict=False)})
-        either = role == "user" and pairs > max(map(len, map(set, columns)), default=0)
-        if mine and role not in roles and not either:  # of judges and players either may rate
-            roles[role] = min(mine, key=lambda k: list(_ROLE_OF).index(plain[k]))
-    others = [k for k in range(len(names)) if k not in roles.values()]
-    free = [  # what numbers the rows and what is to be left alone hold no role
-        k
-        for k in others
-        if not header
-        or not (known[k] in absent or plain[k] in _WORDS["row_numbers"] or _INDEX.match(names[k]))
-    ]
-    missing = [role for role in ROLES[:3] if role not in roles]
-    if header:
-        unsaid = layout.format is Format.JSON or "user" in missing
-        unsaid |= "item" in missing and len(free) > len(missing)
-        if "item" in missing:  # what holds no ratings comes first
-            free.sort(key=lambda k: all(map(_can_rate, _extract_column(rows, k))))
-    else:
-        counting = bool(free) and _counts_up(_extract_column(rows, free[0]))
-        unsaid = "user" in missing and (len(names) > _GUESSABLE or counting)
-    taken = {} if unsaid else dict(zip(missing, free, strict=False))
-    if (k := taken.get("rating")) is not None and rows:
-        texts = _drop_empty(_extract_column(rows, k))
-        if layout.header and texts and not any(map(_can_rate, texts)):
-            del taken["rating"]  # words that say something else
-        elif not header and "time" not in roles and _hold_times(texts):
-            taken["time"] = taken.pop("rating")
-    roles |= taken
-    last = (
-        not header
-        and len(names) == 4
-        and rows
-        and not unsaid
-        and parse_decimal(rows[0][3]) is not None
-    )
-    if last and not {"time", 3} & {*roles, *roles.values()}:
-        taken["time"] = roles["time"] = 3
-    unknown = [k for k in others if k not in roles.values() and "__index_level_" not in names[k]]
-    candidates = ", ".join(names[k] for k in free if k not in roles.values())[:200]
-    there = ", ".join(names)[:200] if header else f"{len(names)} without names"
-    lost = [role for role in missing if role not in ("rating", *roles)]
-    if lost:
-        problem = f"no column holds the {' and the '.join(lost)} for certain; " + (
-            f"candidates are {candidates}" if candidates and header else f"its columns are {there}"
-        )
-        advice = "say which column names what is rated"
-        if "user" in lost:
-            advice = "say which column names the person; a file of one person's ratings has none"
-        offers = _offer_roles(roles, unknown, rows)
-        faults.append(Fault(problem, advice, (*offers, *(f"{role}=COLUMN" for role in lost))))
-    # Who gives a range expects ratings in it.
-    elif (unknown or options.low is not None) and "rating" not in roles:
-        events = [f"rating=none{event}" for event in _offer_events(unknown, rows)]
-        raters = [f"rating={k + 1}" for k in _find_raters(unknown, rows)[:_OFFERS]]
-        problem = f"no column holds the rating; its columns are {there}"
-        answers = (*raters, "rating=none", *events, "rating=COLUMN")
-        faults.append(Fault(problem, "say which does, or that each row is a click", answers))
-    roles = {role: roles[role] for role in (*ROLES, "event") if roles.get(role, -1) >= 0}
-    if len({*roles.values()}) < len(roles):
-        faults.append(Fault("user, item, rating and time must be different columns"))
-    for role, k in roles.items():
-        alike = plain if role not in given and known[k] else names
-        if header and alike.count(alike[k]) > 1 and not _is_column_number(given.get(role)):
-            problem = f"two columns are called '{names[k]}'"
-            advice = f"say by its number which holds the {role}"
-            faults.append(Fault(problem, advice, (f"{role}={k + 1}",)))
-    return replace(
-        layout,
-        roles=roles,
-        guessed=tuple(taken),
-        faults=tuple(faults),
-    )
-
-
-def _offer_roles(roles: Mapping[str, int], free: Sequence[int], rows: Rows) -> list[str]:
-    """Answers that name user and item, and what else is missing, by what the columns hold."""
-    values = {k: {*_extract_column(rows, k)} for k in {*free, *roles.values()}}
-    raters = _find_raters(free, rows)
-    events = [] if "rating" in roles else _offer_events([k for k in free if k not in raters], rows)
-    ids = [
-        k
-        for k in free
-        if 1 < len(values[k]) < len(rows)
-        and not any(event.startswith(f" and event={k + 1}:") for event in events)
-        and not _hold_times([*values[k]])
-        and not all("." in text and parse_decimal(text) is not None for text in values[k])
-    ]
-    users, items = ([roles[role]] if role in roles else ids for role in ("user", "item"))
-    pairs = [(user, item) for user in users for item in items if user != item]
-    # Nobody rates an item often.
-    counts = {
-        (j, k): len({(row[j], row[k]) for row in rows if len(row) > max(j, k)}) for j, k in pairs
-    }
-    pairs.sort(key=lambda pair: -counts[pair])
-    answers = []
-    for user, item in pairs[:_OFFERS]:
-        pair = [
-            f"{role}={k + 1}" for role, k in (("user", user), ("item", item)) if role not in roles
-        ]
-        rates = [f"rating={k + 1}" for k in raters if k not in (user, item)][:1]
-        ways = [""] if "rating" in roles else [*rates, "rating=none"][: 1 if events else 2]
-        answers += [
-            " and ".join(filter(None, [*pair, way])) + event
-            for way in ways
-            for event in ("", *events)
-        ]
-    return answers[:_OFFERS]
-
-
-def _find_raters(columns: Sequence[int], rows: Sequence[Row]) -> list[int]:
-    """Columns that can hold ratings: of numbers, the last first, and then of words."""
-    values = {k: {*_extract_column(rows, k)} for k in columns}
-    able = [
-        k
-        for k in columns
-        if len(values[k]) > 1 and all(map(_can_rate, values[k])) and not _hold_times([*values[k]])
-    ]
-    return sorted(able, key=lambda k: (None in map(parse_decimal, values[k]), -k))
-
-
-def _offer_events(columns: Sequence[int], rows: Sequence[Row]) -> list[str]:
-    """Of the first column with a few words again and again: what reads the rows with each alone."""
-    for k in columns:
-        counts = Counter(_drop_empty(_extract_column(rows, k)))
-        few = 1 < len(counts) <= _OFFERS and 5 * len(counts) <= len(rows)
-        if few and all(":" not in text and parse_decimal(text) is None for text in counts):
-            return [f" and event={k + 1}:{text}" for text in counts]
-    return []
-
-
-def _can_rate(text: str) -> bool:
-    """Whether a text can be a rating: a number, a word of a scale, or one for 'not rated'."""
-    return parse_rating(text) is not None or text.lower() in MISSING
-
-
-def parse_leading_number(text: str) -> float | None:
-    """A number, or that with which a text such as 3/5 begins."""
-    leading = LEADING.match(text)
-    return parse_decimal(leading[1] if leading else text)
-
-
-def parse_rating(text: str) -> float | None:
-    """A number, that with which a text begins, or what a word of a scale stands for."""
-    number = parse_leading_number(text)
-    scales = KNOWLEDGE["scales"].values() if number is None else ()
-    return next((scale[text.lower()] for scale in scales if text.lower() in scale), number)
-
-
-def _hold_times(texts: Row) -> bool:
-    """Return whether texts are more likely times than ratings: dates, or many seconds."""
-    texts = _drop_empty(texts)
-    numbers = [*map(parse_decimal, texts)]
-    if None not in numbers:
-        return all(1e8 <= (n or 0) < 1e20 for n in numbers)
-    return {*numbers} == {None} and None not in parse_dates(pa.array(texts, pa.string()))
-
-
-def _extract_column(rows: Sequence[Row], k: int) -> list[str]:
-    return [row[k] for row in rows if k < len(row)]
-
-
-def _counts_up(texts: Row) -> bool:
-    """Whether a column numbers the rows: at least three numbers, each larger than the last."""
-    numbers: list[Any] = [*map(parse_decimal, texts)]
-    return len(texts) > 2 and None not in numbers and all(a < b for a, b in pairwise(numbers))
-
-
-def _is_column_number(wanted: str | int | None) -> bool:
-    return wanted is not None and re.fullmatch(r"\d{1,9}", str(wanted), re.ASCII) is not None
-
-
-def _find_column(role: str, wanted: str | int, names: Row, header: bool) -> int | Fault:
-    """Of a column by its name or its number from 1, from 0; or what is wrong with it."""
-    text, columns = str(wanted).strip(), f"1..{len(names)}"
-    if not text:
-        return Fault(f"the {role} needs the name or the number of a column")
-    if header and text in names and not isinstance(wanted, int):
-        return names.index(text)
-    if _is_column_number(text):
-        inside = 1 <= int(text) <= len(names)
-        problem = f"the columns are {columns}, so {role} = {text} is none"
-        return int(text) - 1 if inside else Fault(problem)
-    there = f"column '{text[:60]}' for the {role}"
-    if header:
-        return Fault(f"no {there}; its columns are {', '.join(names[:20])}")
-    return Fault(f"no header line, so there is no {there}: give its number, {columns}")
-
-
-def _recognise_objects(options: ReadOptions, lines: Row) -> Layout:
-    """Of JSON lines: their keys are the columns."""
-    objects = [parsed for line in lines if (parsed := parse_json_object(line)) is not None]
-    names = tuple(dict.fromkeys(name for parsed in objects for name in parsed))
-    rows = [
-        tuple(format_plain_value(parsed.get(name)) or "" for name in names)
-        for parsed in objects[:_SHOWN]
-    ]
-    layout = Layout(names, format=Format.JSON, rows=tuple(rows))
-    if not objects or not lines[0].rstrip().endswith("}"):
-        return layout.ask("its first line is no JSON object", "write one object per line, or CSV")
-    layout = assign_roles(layout, options)
-    nested = [name for name, value in objects[0].items() if isinstance(value, dict)]
-    if layout.faults and nested:
-        return layout.ask(
-            f"'{nested[0][:40]}' holds an object of its own",
-            "write one object per rating, with user, item and rating",
-        )
-    return layout
-
-
 # Lines cut into columns ---------------------------------------------------------------------------
 
 LONGEST = 16_000_000  # characters of a line
+SHORT = 32  # bytes of texts that may be kept more than once
 QUOTE = "with a quote that is not closed"
 FIELD = f"with a field of more than {csv.field_size_limit():,} characters"
 
 
-def read_blocks(source: Source, encoding: str, tell: ReadProgress | None = None) -> Iterator[str]:
-    """The text in pieces of whole lines, each ended by one newline. Raises BadRatings."""
+def read_text(
+    source: Source, encoding: str, form: str = "", on_progress: ReadProgress | None = None
+) -> Iterable[str]:
+    """Return the text in pieces of whole lines, each ended by one newline; of a form in one piece.
+
+    Raises:
+        BadRatings: if it is no text of the encoding, or a line is too long.
+    """
+    blocks = _read_blocks(source, encoding, on_progress)
+    return [rewrite(form, "".join(blocks))] if form else blocks
+
+
+def _read_blocks(source: Source, encoding: str, on_progress: ReadProgress | None) -> Iterator[str]:
     decode = io.IncrementalNewlineDecoder(
         codecs.getincrementaldecoder(encoding)(), translate=True
     ).decode
-    rest, lines, done, chunk = "", 0, 0, b"begin"
+    tail, n_lines, n_bytes, block = "", 0, 0, b"begin"
     with source.open() as file:
-        while chunk:
-            chunk = file.read(BLOCK_BYTES)
+        while block:
+            block = file.read(BLOCK_BYTES)
             try:
-                fresh = decode(chunk, final=not chunk)
-                fresh.encode()  # some encodings can write half a character
-            except UnicodeError as error:
-                raise _explain_encoding(source, encoding, lines, error) from None
-            if "\0" in fresh:
+                text = decode(block, final=not block)
+                text.encode()  # some encodings can write half a character
+            except UnicodeError:
+                name = "UTF-8" if encoding.startswith("utf-8") else encoding
+                usual = "cp1252" if name == "UTF-8" else "utf-8"
+                advice = "save it as UTF-8, or say its encoding"
+                fault = Fault(f"not {name} text", advice, (f"encoding={usual}",))
+                raise Refused(source.name, [fault]) from None
+            if "\0" in text:
                 raise BadRatings(f"{source.name} is not a text file: save the ratings as CSV")
-            cut = fresh.rfind("\n") + 1
-            if cut:
-                lines += fresh.count("\n")
-                yield rest + fresh[:cut]
-                rest = ""
-            rest += fresh[cut:]
-            if len(rest) > LONGEST:
+            lines, newline, end = text.rpartition("\n")
+            if newline:
+                n_lines += text.count("\n")
+                yield f"{tail}{lines}\n"
+                tail = ""
+            tail += end
+            if len(tail) > LONGEST:
                 raise BadRatings(
-                    f"line {lines + 1} of {source.name} has more than {LONGEST:,} characters, the"
+                    f"line {n_lines + 1} of {source.name} has more than {LONGEST:,} characters, the"
                     " limit"
                 )
-            done += len(chunk)
+            n_bytes += len(block)
             check_cancelled()
-            if tell is not None:
-                tell(done, source.size)
-    if rest:
-        yield rest + "\n"
-
-
-def _explain_encoding(source: Source, encoding: str, lines: int, error: UnicodeError) -> Refused:
-    name = "UTF-8" if encoding.startswith("utf-8") else encoding
-    if isinstance(error, UnicodeDecodeError):
-        before = bytes(error.object[: error.start]).decode(encoding, errors="ignore")
-        lines += len(re.findall("\r\n|\r|\n", before))
-    other = "cp1252" if name == "UTF-8" else "utf-8"
-    advice = "save it as UTF-8, or say its encoding"
-    return Refused(
-        source.name, [Fault(f"not {name} text in line {lines + 1}", advice, (f"encoding={other}",))]
-    )
+            if on_progress is not None:
+                on_progress(n_bytes, source.size)
+    if tail:
+        yield f"{tail}\n"
 
 
 def read_records(lines: Iterable[str], separator: str, *, strict: bool = False) -> Iterator[Row]:
@@ -896,17 +960,8 @@ def read_records(lines: Iterable[str], separator: str, *, strict: bool = False) 
     return ([text.replace(mark, separator) for text in record] for record in records)
 
 
-def cut_line(line: str, separator: str) -> tuple[str, ...] | None:
-    """Return the fields of one line, trimmed; None if a quote stays open or a field is too long."""
-    try:
-        record = next(read_records([line], separator), [])
-    except csv.Error:
-        return None
-    return None if _is_open(record) else tuple(field.strip() for field in record)
-
-
 def read_record(
-    lines: Row, k: int, separator: str, width: int, *, final: bool
+    lines: Row, k: int, separator: str, width: int = 0, *, final: bool = True
 ) -> tuple[Row, int, str]:
     """Return the fields of the record that begins in line k, where the next begins, and its fault.
 
@@ -916,32 +971,38 @@ def read_record(
     """
     try:
         record = next(read_records([lines[k]], separator), [])
+        if not record or not record[-1].endswith("\n"):
+            return record, k + 1, ""
     except csv.Error:
         return [], k + 1, FIELD
-    if not _is_open(record):
-        return record, k + 1, ""
-    rest = map(lines.__getitem__, range(k, len(lines)))
     try:
-        record = next(read_records(rest, separator, strict=True))
+        record = next(read_records(lines[k:], separator, strict=True))
     except csv.Error as error:
         waits = "unexpected end" in str(error) and not final
         waits = waits and sum(map(len, lines[k:])) < BLOCK_BYTES
         return [], k if waits else k + 1, QUOTE
     end = k + 1 + sum(text.count("\n") for text in record)
-    rows = [cut_line(line, separator) or () for line in lines[k + 1 : end]]
-    if width and (width in map(len, rows) or not _has_width(record, width)):
+    widths = [len(cut_line(line, separator) or ()) for line in lines[k + 1 : end]]
+    if width and (width in widths or not _has_width(record, width)):
         return [], k + 1, QUOTE
     return record, end, ""
 
 
-def read_first_records(lines: Row, separator: str) -> list[tuple[int, tuple[str, ...] | None]]:
-    """Return the first line of each record and its fields, None where it cannot be cut."""
-    records = [(0, cut_line(lines[0], separator))]
-    end = 1
-    while end < len(lines):  # a long answer of a survey goes over several lines
-        start = end
-        record, end, fault = read_record(lines, start, separator, 0, final=True)
-        records.append((start, None if fault else tuple(map(str.strip, record))))
+def cut_line(line: str, separator: str) -> tuple[str, ...] | None:
+    """Return the fields of one line, trimmed; None if a quote stays open or a field is too long."""
+    fields, _, fault = read_record([line], 0, separator)
+    return None if fault else tuple(map(str.strip, fields))
+
+
+def read_first_records(lines: Sequence[tuple[int, str]], separator: str) -> list[Record]:
+    """Return the records of the first lines, which come with their numbers."""
+    texts = [line for _, line in lines]
+    records: list[Record] = []
+    k = 0
+    while k < len(lines):  # a long answer of a survey goes over several lines, a header does not
+        fields, end, fault = read_record(texts if k else texts[:1], k, separator)
+        records.append((lines[k][0], None if fault else tuple(map(str.strip, fields))))
+        k = end
     return records
 
 
@@ -950,84 +1011,86 @@ def _has_width(record: Row, width: int) -> bool:
     return len(record) >= width and not "".join(record[width:]).strip()
 
 
-def _is_open(record: Row) -> bool:
-    """Return whether a quote was open at the end of the line."""
-    return bool(record) and record[-1].endswith("\n")
-
-
 def _may_exceed(text: str, length: int) -> bool:
     """Return whether a line may be longer; it is not where each half as many characters end one."""
     half = length // 2
     return not all("\n" in text[k : k + half] for k in range(0, len(text) - half, half))
 
 
+def is_distinct(column: Any) -> bool:
+    """Return whether a dictionary of pyarrow is of short texts that hardly ever come twice."""
+    if not pa.types.is_dictionary(column.type):
+        return False
+    n_distinct, n_bytes = len(column.dictionary), column.dictionary.nbytes
+    return bool(n_distinct > 0.9 * len(column) and n_bytes < SHORT * len(column))
+
+
 @dataclass
-class Broken:
-    """Lines that cannot be cut, of one kind."""
+class Cutter:
+    """Cuts a text into columns and counts what becomes of its lines.
 
-    count: int = 0
-    line: int = 0  # of the first
-    example: str = ""
-
-
-@dataclass
-class Lines:
-    """Cuts a text into columns and counts what becomes of its lines. skip: those before any row."""
+    Attributes:
+        skip: lines before any row.
+        lines, continued: how many lines there are, and continue the record of another.
+        broken: for each reason how many lines cannot be cut, and the first of them.
+        files: of a folder, the first row of each file and its name.
+    """
 
     skip: int
     lines: int = field(default=0, init=False)
-    blank: int = field(default=0, init=False)
     continued: int = field(default=0, init=False)
-    broken: dict[str, Broken] = field(default_factory=dict, init=False)
+    broken: dict[str, tuple[int, str]] = field(default_factory=dict, init=False)
     files: list[tuple[int, str]] = field(default_factory=list, init=False)
 
     @property
     def unusable(self) -> int:
         """How many lines cannot be cut."""
-        return sum(kind.count for kind in self.broken.values())
+        return sum(count for count, _ in self.broken.values())
 
-    def cut(self, chunks: Iterable[str]) -> Iterator[Cut]:
+    def iterate_batches(self, chunks: Iterable[str]) -> Iterator[Batch]:
         """Yield columns of text, piece by piece; blank and unusable lines are only counted."""
-        rest = ""
+        tail = ""
         for chunk in chain(chunks, [""]):
-            text = rest + chunk
+            text = tail + chunk
             while self.skip and text:
                 text = text[text.index("\n") + 1 :]
                 self.lines, self.skip = self.lines + 1, self.skip - 1
-            rest, count = "", text.count("\n")
+            tail, count = "", text.count("\n")
             if text and (columns := self._cut_quickly(text, count)):
-                yield columns, self.lines + np.arange(1, count + 1)
+                yield columns, self.lines + np.arange(1, count + 1, dtype=np.int32)
             elif text:
-                cut, rest = self._cut_carefully(text.split("\n")[:-1], not chunk)
-                if cut[0]:
-                    yield cut
-            self.lines += count - rest.count("\n")
+                batch, tail = self._cut_carefully(text.split("\n")[:-1], not chunk)
+                if batch[0]:
+                    yield batch
+            self.lines += count - tail.count("\n")
 
     def _cut_quickly(self, text: str, count: int) -> list[Any] | None:  # noqa: ARG002
         """Cut by pyarrow; return None where that might see other rows than the careful way does."""
         return None
 
-    def _cut_carefully(self, lines: list[str], final: bool) -> tuple[Cut, str]:
+    def _cut_carefully(self, lines: list[str], final: bool) -> tuple[Batch, str]:
         """Cut line by line; return the end of the text as well, where that must wait for more."""
         rows: list[Sequence[str | None]] = []
         numbers: list[int] = []
         end = 0
         while end < len(lines):
             k = end
-            records, end, fault = self._read_record(lines, k, final)
+            records, end, fault = self._read_rows(lines, k, final)
             if end == k:
                 break
             rows += records
             numbers += [self.lines + k + 1] * len(records)
             self.continued += end - k - 1
-            self.blank += not records and not fault
             if fault:
-                example = lines[k].strip()[:40]
-                self.broken.setdefault(fault, Broken(0, self.lines + k + 1, example)).count += 1
+                example = f"'{lines[k].strip()[:40]}' in line {self.lines + k + 1}"
+                count, example = self.broken.get(fault, (0, example))
+                self.broken[fault] = count + 1, example
         columns = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]
-        return (columns, np.array(numbers)), "".join(f"{line}\n" for line in lines[end:])
+        return (columns, np.array(numbers, dtype=np.int32)), "".join(
+            f"{line}\n" for line in lines[end:]
+        )
 
-    def _read_record(self, lines: list[str], k: int, final: bool) -> Record:
+    def _read_rows(self, lines: list[str], k: int, final: bool) -> ReadRecord:
         """Return the rows that begin in line k, where the next begins, and what is wrong.
 
         The next begins in line k again where the text ends too early, unless it is final.
@@ -1036,9 +1099,9 @@ class Lines:
 
 
 @dataclass
-class Fields(Lines):
-    """Rows of `width` fields, of which those at the places `used` are read, with each distinct text
-    kept once; not of those at `plain`, whose texts are hardly ever the same."""
+class Fields(Cutter):
+    """Rows of `width` fields, of which those at the positions `used` are read, with each distinct
+    text kept once; not of those at `plain`, whose texts are hardly ever the same."""
 
     separator: str
     width: int
@@ -1058,12 +1121,12 @@ class Fields(Lines):
             or _may_exceed(text, csv.field_size_limit())
         ):
             return None
-        marked = text.replace(self.separator, mark)
+        # A quote left open takes the empty row at the end.
+        content = f"{text.replace(self.separator, mark)}{mark * (self.width - 1)}\n".encode()
         names = [str(k) for k in range(self.width)]
         kinds = dict.fromkeys(names, pa.dictionary(pa.int32(), pa.string()))
         kinds |= dict.fromkeys(map(str, self.plain), pa.string())
-        # A quote left open takes the empty row at the end.
-        content = f"{marked}{mark * (self.width - 1)}\n".encode()
+        used = [names[k] for k in dict.fromkeys(self.used)]
         try:
             table = arrow_csv.read_csv(
                 io.BytesIO(content),
@@ -1073,10 +1136,7 @@ class Fields(Lines):
                 arrow_csv.ParseOptions(
                     delimiter=mark, ignore_empty_lines=False, newlines_in_values=True
                 ),
-                arrow_csv.ConvertOptions(
-                    include_columns=[names[k] for k in dict.fromkeys(self.used)],
-                    column_types=kinds,
-                ),
+                arrow_csv.ConvertOptions(include_columns=used, column_types=kinds),
             )
         except pa.ArrowInvalid:
             return None
@@ -1085,9 +1145,12 @@ class Fields(Lines):
         # Of spreadsheets, some lines may hold separators alone.
         if len(table) != count + 1 or compute.any(compute.equal(firsts, "")).as_py():
             return None
+        self.plain |= {
+            k for k, column in zip(self.used, columns, strict=True) if is_distinct(column)
+        }
         return columns
 
-    def _read_record(self, lines: list[str], k: int, final: bool) -> Record:
+    def _read_rows(self, lines: list[str], k: int, final: bool) -> ReadRecord:
         record, end, fault = read_record(lines, k, self.separator, self.width, final=final)
         if fault or not "".join(record).strip():
             return [], end, fault
@@ -1098,12 +1161,12 @@ class Fields(Lines):
 
 
 @dataclass
-class Adjacency(Lines):
+class Adjacency(Cutter):
     """Lines of a user and then the items."""
 
     separator: str
 
-    def _read_record(self, lines: list[str], k: int, final: bool) -> Record:  # noqa: ARG002
+    def _read_rows(self, lines: list[str], k: int, final: bool) -> ReadRecord:  # noqa: ARG002
         user, *items = _drop_empty(cut_line(lines[k], self.separator)) or ("",)
         fault = "without an item" if user and not items else ""
         return [(user, item) for item in items], k + 1, fault
@@ -1126,33 +1189,33 @@ _DECODER = json.JSONDecoder(
 
 
 def parse_json_object(line: str) -> dict[str, Any] | None:
-    """The object in a line, numbers as the text they are; None where it is no such object, or has
-    a key twice, or half a character."""
+    """Return the object in a line, numbers as the text they are; None where it is no such object,
+    or has a key twice, or half a character."""
     try:
-        one = _DECODER.decode(line)
+        parsed = _DECODER.decode(line)
         if "\\u" in line:
-            json.dumps(one, ensure_ascii=False).encode()
+            json.dumps(parsed, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         return None
-    return one if isinstance(one, dict) else None
+    return parsed if isinstance(parsed, dict) else None
 
 
 def format_plain_value(value: object) -> str | None:
-    """A JSON value as the text of a field; None for a list or an object."""
+    """Return a JSON value as the text of a field; None for a list or an object."""
     if value is None or isinstance(value, bool):
         return str(value).lower() if value is not None else ""
     return value if isinstance(value, str) else None
 
 
 @dataclass
-class Objects(Lines):
+class Objects(Cutter):
     """JSON objects, one a line, whose values under `keys` are read: user, item and further ones."""
 
     keys: Row
 
     def _cut_quickly(self, text: str, count: int) -> list[Any] | None:
-        begun, ended = text.startswith("{"), text.endswith("}\n")
-        if not (begun and ended) or text.count("}\n{") + 1 < count or _may_exceed(text, _DEEPEST):
+        is_plain = text.startswith("{") and text.endswith("}\n") and text.count("}\n{") + 1 >= count
+        if not is_plain or _may_exceed(text, _DEEPEST):
             return None
         # Ids are text: of their numbers only whole ones can be read without loss.
         kinds = [{str: pa.string(), int: pa.int64()}] * 2
@@ -1165,7 +1228,7 @@ class Objects(Lines):
             table = arrow_json.read_json(
                 io.BytesIO(text.encode()),
                 arrow_json.ReadOptions(use_threads=False, block_size=5 * len(text)),
-                arrow_json.ParseOptions(explicit_schema=pa.schema(schema)),
+                arrow_json.ParseOptions(pa.schema(schema), unexpected_field_behavior="ignore"),
             )
         except (ValueError, KeyError, RecursionError):
             return None
@@ -1177,7 +1240,7 @@ class Objects(Lines):
                 return None
         return columns if len(table) == count else None
 
-    def _read_record(self, lines: list[str], k: int, final: bool) -> Record:  # noqa: ARG002
+    def _read_rows(self, lines: list[str], k: int, final: bool) -> ReadRecord:  # noqa: ARG002
         if not lines[k].strip():
             return [], k + 1, ""
         values = parse_json_object(lines[k])

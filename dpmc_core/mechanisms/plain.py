@@ -363,8 +363,12 @@ class Ials(NonprivateMechanism):
             draw_random_factors(size, self.rank, rng, 1 / self.rank) for size in ratings.shape
         )
         for index in range(1, self.rounds + 1):
-            user_factors = solve_implicit_rows(matrix, item_factors, self.loss, single=self.single)
-            item_factors = solve_implicit_rows(columns, user_factors, self.loss, single=self.single)
+            user_factors = solve_implicit_rows(
+                matrix, item_factors, self.loss, single=self.single, start=user_factors
+            )
+            item_factors = solve_implicit_rows(
+                columns, user_factors, self.loss, single=self.single, start=item_factors
+            )
             trace = {"loss": self.loss.value(matrix, user_factors, item_factors)}
             yield Step.from_trace(index, self.rounds, Factors(user_factors, item_factors), trace)
 

@@ -21,7 +21,7 @@ from dpmc_core.mechanisms.per_user import (
     fit_user_regressions,
     publish_item_effects,
 )
-from dpmc_core.model import OwnSide, PrivacyRequest, Step, Steps
+from dpmc_core.model import OwnSide, PrivacyRequest, Step, Steps, defer_unless_last
 from dpmc_core.privacy import Gaussian, Guarantee, Releases, Trust
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import mechanism, setting
@@ -141,12 +141,9 @@ class PrivateEffects(PerUser):
             item_effects, effects_row_clip(public), self.budget().mu
         )
         low_rank = start_low_rank(item_effects, random_start) if factor_share > 0 else None
-        yield Step(
-            1,
-            n_steps,
-            ratings.build_model(fit_user_regressions, item_effects),
-            {"share of taste": factor_share},
-        )
+        trace = {"share of taste": factor_share}
+        build = defer_unless_last(fit_user_regressions, False)
+        yield Step(1, n_steps, ratings.build_model(build, item_effects), trace)
         for index in range(2, n_steps + 1):
             query_arguments = item_effects, low_rank, r, factor_share, effects_row_clip(public)
             sums, moments = ratings.sum_over_users(sum_round_statistics, *query_arguments)
@@ -167,7 +164,7 @@ class PrivateEffects(PerUser):
             item_effects = refine_item_effects(
                 item_effects, sums[:, 0], noise_scale, mean_gains[0], 1 - factor_share
             )
-            model = ratings.build_model(fit_user_regressions, item_effects, low_rank)
-            yield Step(
-                index, n_steps, model, {"share of taste": factor_share}, final=index == n_steps
-            )
+            is_last = index == n_steps
+            build = defer_unless_last(fit_user_regressions, is_last)
+            model = ratings.build_model(build, item_effects, low_rank)
+            yield Step(index, n_steps, model, trace, final=is_last)

@@ -20,6 +20,7 @@ from dpmc_core.model import (
     Step,
     Steps,
     Task,
+    defer_unless_last,
 )
 from dpmc_core.privacy import (
     CELL,
@@ -457,6 +458,8 @@ class PrivateTaste(PerUser):
                 noisy_sums = releases.rounds.publish(exact_sums, rng)
                 mean_sums += (noisy_sums - mean_sums) / repeat
                 moments += (releases.moments.publish(exact_moments, rng) - moments) / repeat
+                index += 1
+                is_last = index == releases.rounds.times
                 counts = counts.combine(
                     noisy_sums[:, 0] / math.sqrt(count_share), noise_scale / math.sqrt(count_share)
                 )
@@ -483,7 +486,7 @@ class PrivateTaste(PerUser):
                     )
                     signal = reliability * audiences.signal
                     model = profiled_users.build_model(
-                        _UserProfiles.score_items,
+                        defer_unless_last(_UserProfiles.score_items, is_last),
                         audiences,
                         query_features,
                         counts.posterior,
@@ -493,9 +496,11 @@ class PrivateTaste(PerUser):
                     features = audiences.compute_next_features(counts.posterior)
                 else:
                     model = ratings.build_model(
-                        _score_by_popularity, counts, gain_probabilities, n_users
+                        defer_unless_last(_score_by_popularity, is_last),
+                        counts,
+                        gain_probabilities,
+                        n_users,
                     )
-                index += 1
                 yield Step(index, releases.rounds.times, model, {"taste that is heard": signal})
             is_detectable = is_detectable and signal >= min_signal
 

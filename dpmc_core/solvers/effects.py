@@ -15,7 +15,7 @@ stretched to its clip, see `weigh_rows`. "Widths" are widths of the public ratin
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import NamedTuple
@@ -237,7 +237,8 @@ class UserRegression(NamedTuple):
         d, prior = len(ridge), np.linalg.inv(ridge)
         gathered = _gather_entries(self.item_features, chunk, values)
         for rows, index in chunk.iter_similar_rows():
-            z, y = gathered[index, :d], gathered[index, d]
+            columns = gathered.take(index, axis=0)
+            z, y = columns[:, :, :d], columns[:, :, d]
             transposed = np.swapaxes(z, 1, 2)
             if index.shape[1] > d // _SHORT:
                 solved = z @ np.linalg.inv(transposed @ z + ridge)
@@ -266,6 +267,20 @@ def _gather_entries(item_features: Floats, chunk: Pattern, *columns: Floats) -> 
     for position, column in enumerate(columns, d):
         gathered[:-1, position] = column
     return gathered
+
+
+class RidgeFits(NamedTuple):
+    """Ridge regressions of k rows at one scale: of the ratings y, and of the item effects e.
+
+    Attributes:
+        volume: shape (k,), (log |L| - log |A|) / 2.
+        squares: shape (k, 2, 2), what they leave of the products of y and e, ridge included.
+        solutions: shape (k, 2, d).
+    """
+
+    volume: Floats
+    squares: Floats
+    solutions: Floats
 
 
 class UserModels(NamedTuple):
@@ -341,28 +356,44 @@ class UserModels(NamedTuple):
             products = np.empty((len(chunk.counts), d + 2, d + 2))
             is_long = np.zeros(len(chunk.counts), dtype=bool)
             for rows, index in chunk.iter_similar_rows():
-                columns = gathered[index]
+                columns = gathered.take(index, axis=0)
                 if index.shape[1] > d // _SHORT:
                     is_long[rows] = True
                     products[rows] = np.swapaxes(columns, 1, 2) @ columns
                 else:
-                    solutions = self._fit_short_rows(regression, columns, chunk.counts[rows])
-                    averages[users.start + rows] = self._average(*solutions)
-            solutions = self._fit_long_rows(regression, products[is_long], chunk.counts[is_long])
-            averages[users][is_long] = self._average(*solutions)
+                    fits = self._fit_short_rows(regression, columns)
+                    averages[users.start + rows] = self._average(
+                        regression, chunk.counts[rows], fits
+                    )
+            fits = self._fit_long_rows(regression, products[is_long])
+            averages[users][is_long] = self._average(regression, chunk.counts[is_long], fits)
         return averages
 
-    def _average(self, log_evidence: Floats, coefficients: Floats) -> Floats:
+    def _average(
+        self, regression: UserRegression, counts: Ints, fits: Iterable[RidgeFits]
+    ) -> Floats:
         """Average the solutions of k rows by prior and evidence.
 
         Args:
-            log_evidence: shape (n_models, k).
-            coefficients: shape (n_models, k, d).
+            regression: on all features at scale 1.
+            counts: shape (k,), the ratings of each row.
+            fits: for each distinct row of `scales`, in the order of `np.unique`.
 
         Returns:
             Array of shape (k, d + 1), as of `average_regressions`.
         """
-        log_weights = self.log_priors[:, None] + log_evidence
+        log_weights = np.empty((len(self.log_priors), len(counts)))
+        coefficients = np.empty((*log_weights.shape, self.scales.shape[1]))
+        model_scales = np.unique(self.scales, axis=0, return_inverse=True)[1]
+        for index, (volume, squares, solutions) in enumerate(fits):
+            check_cancelled()
+            for model in np.flatnonzero(model_scales == index):
+                direction = np.array([1.0, -self.effect_weights[model]])  # y, less e or not
+                misfit = _NOISE_PSEUDO_COUNT * regression.noise_variance
+                misfit = misfit + direction @ squares @ direction
+                log_evidence = volume - (_NOISE_PSEUDO_COUNT + counts) * np.log(misfit) / 2
+                log_weights[model] = self.log_priors[model] + log_evidence
+                coefficients[model] = direction @ solutions
         weights = np.exp(log_weights - log_weights.max(axis=0))
         weights /= weights.sum(axis=0)
         return np.column_stack(
@@ -372,48 +403,30 @@ class UserModels(NamedTuple):
             ]
         )
 
-    def _fit_long_rows(
-        self, regression: UserRegression, products: Floats, counts: Ints
-    ) -> tuple[Floats, Floats]:
-        """Fit every model to k rows by d equations each.
+    def _fit_long_rows(self, regression: UserRegression, products: Floats) -> Iterator[RidgeFits]:
+        """Fit k rows by d equations each, at each of the distinct scales.
 
         Args:
             regression: on all features at scale 1.
-            products: shape (k, d + 2, d + 2), of Z's columns, the ratings and the item effects.
-            counts: shape (k,), the ratings of each row.
-
-        Returns:
-            The log evidence, shape (n_models, k), and the coefficients, shape (n_models, k, d).
+            products: shape (k, d + 2, d + 2), of Z's columns, the ratings y and the item effects e.
         """
         ridge = regression.ridge
-        d, matrices = len(ridge), {}  # Z'Z, Z'y and y'y in one, by the weight of the effects in y
-        for weight in (0.0, 1.0):
-            combination = np.eye(d + 2)[:, :-1]
-            combination[-1, -1] = -weight
-            matrices[weight] = combination.T @ products @ combination
-            matrices[weight][:, -1, -1] += _NOISE_PSEUDO_COUNT * regression.noise_variance
-        log_evidence = np.empty((len(self.scales), len(counts)))
-        coefficients = np.zeros((*log_evidence.shape, d))
-        for model, (scales, weight) in enumerate(
-            zip(self.scales, self.effect_weights, strict=True)
-        ):
-            check_cancelled()
-            kept = np.append(np.flatnonzero(scales), d)
-            factors, penalty = scales[kept[:-1]], np.zeros((len(kept), len(kept)))
-            penalty[:-1, :-1] = ridge[np.ix_(kept[:-1], kept[:-1])] / np.outer(factors, factors)
-            roots = np.linalg.cholesky(matrices[weight][:, kept[:, None], kept] + penalty)
-            # The last of each root's diagonal squared is 2 noise variance + y'y - theta'Z'y.
-            log_diagonal = np.log(np.diagonal(roots, axis1=1, axis2=2))
-            volume = np.linalg.slogdet(penalty[:-1, :-1])[1] / 2 - log_diagonal[:, :-1].sum(1)
-            misfit = (_NOISE_PSEUDO_COUNT + counts) * log_diagonal[:, -1]
-            log_evidence[model] = volume - misfit
-            coefficients[model][:, kept[:-1]] = _solve_transposed(np.asarray(roots))
-        return log_evidence, coefficients
+        d, scalar = len(ridge), _NOISE_PSEUDO_COUNT * regression.noise_variance
+        for scales in np.unique(self.scales, axis=0):
+            kept = np.flatnonzero(scales)
+            penalty = ridge[np.ix_(kept, kept)] / np.outer(scales[kept], scales[kept])
+            columns, border = np.append(kept, [d, d + 1]), scalar * np.eye(len(kept) + 2)
+            border[:-2, :-2] = penalty
+            half_volume, explained, kept_solutions = _solve_bordered(
+                products[:, columns[:, None], columns] + border
+            )
+            solutions = np.zeros((len(products), 2, d))
+            solutions[:, :, kept] = kept_solutions
+            volume = np.linalg.slogdet(penalty)[1] / 2 - half_volume
+            yield RidgeFits(volume, products[:, d:, d:] - explained, solutions)
 
-    def _fit_short_rows(
-        self, regression: UserRegression, columns: Floats, counts: Ints
-    ) -> tuple[Floats, Floats]:
-        """Fit every model to k rows by as many equations as a row has entries.
+    def _fit_short_rows(self, regression: UserRegression, columns: Floats) -> Iterator[RidgeFits]:
+        """Fit k rows by as many equations as a row has entries, at each of the distinct scales.
 
         With K = Z L^-1 Z' the solution is L^-1 Z' (I + K)^-1 y. In the evidence |I + K| takes the
         place of |A| / |L| and y'(I + K)^-1 y that of y'y - theta'Z'y. Features of different scales
@@ -421,45 +434,45 @@ class UserModels(NamedTuple):
 
         Args:
             regression: on all features at scale 1.
-            columns: shape (k, length, d + 2), the columns of Z, the ratings and the item effects.
-            counts: shape (k,), the ratings of each row.
-
-        Returns:
-            The log evidence, shape (n_models, k), and the coefficients, shape (n_models, k, d).
+            columns: shape (k, length, d + 2), the columns of Z, the ratings y and the item effects
+                e.
         """
-        z, (k, length, _) = columns[:, :, :-2], columns.shape
+        z, transposed = columns[:, :, :-2], np.swapaxes(columns[:, :, -2:], 1, 2)
         scaled = z @ np.linalg.inv(regression.ridge)
-        log_evidence = np.empty((len(self.scales), k))
-        coefficients = np.empty((*log_evidence.shape, z.shape[2]))
-        for model, (scales, weight) in enumerate(
-            zip(self.scales, self.effect_weights, strict=True)
-        ):
-            check_cancelled()
-            y = columns[:, :, -2:-1] - weight * columns[:, :, -1:]
-            inner = np.eye(length) + (z * scales**2) @ np.swapaxes(scaled, 1, 2)
-            solved = np.linalg.solve(inner, y)
-            misfit = _NOISE_PSEUDO_COUNT * regression.noise_variance + (y * solved).sum(axis=(1, 2))
-            volume = np.linalg.slogdet(inner)[1]
-            log_evidence[model] = -(volume + (_NOISE_PSEUDO_COUNT + counts) * np.log(misfit)) / 2
-            coefficients[model] = (np.swapaxes(solved, 1, 2) @ scaled)[:, 0] * scales**2
-        return log_evidence, coefficients
+        k, length, _ = z.shape
+        bordered = np.empty((k, length + 2, length + 2))
+        bordered[:, -2:, :-2] = transposed
+        scalar = _NOISE_PSEUDO_COUNT * regression.noise_variance
+        bordered[:, -2:, -2:] = transposed @ columns[:, :, -2:] + scalar * np.eye(2)
+        for scales in np.unique(self.scales, axis=0):
+            products = (z * scales**2) @ np.swapaxes(scaled, 1, 2)
+            bordered[:, :-2, :-2] = np.eye(length) + products
+            half_volume, squares, solutions = _solve_bordered(bordered)
+            yield RidgeFits(-half_volume, squares, solutions @ scaled * scales**2)
 
 
-def _solve_transposed(roots: Floats) -> Floats:
-    """Solve R't = r of each Cholesky root, R all but its last row and column, r its last row.
+def _solve_bordered(matrices: Floats) -> tuple[Floats, Floats, Floats]:
+    """Solve A x = b for two right-hand sides b, by Cholesky's method.
 
     Args:
-        roots: shape (k, d + 1, d + 1), lower triangular.
+        matrices: shape (k, n + 2, n + 2), positive definite; each has A, and below it the two b.
+            Only the lower triangle matters.
 
     Returns:
-        Array of shape (k, d).
+        log |A| / 2, shape (k,), the products b'x, shape (k, 2, 2), and x, shape (k, 2, n).
     """
-    solutions = roots[:, -1, :-1].copy()
-    for column in reversed(range(solutions.shape[1])):
-        later = slice(column + 1, solutions.shape[1])
-        solved = np.einsum("kj,kj->k", roots[:, later, column], solutions[:, later])
-        solutions[:, column] = (solutions[:, column] - solved) / roots[:, column, column]
-    return solutions
+    roots = np.asarray(np.linalg.cholesky(matrices), dtype=float)
+    # With R R' = A, the last rows of each root are R^-1 b.
+    projections, roots = roots[:, -2:, :-2], roots[:, :-2, :-2]
+    diagonal = np.diagonal(roots, axis1=1, axis2=2)
+    solutions = projections.copy()
+    for column in reversed(range(roots.shape[1])):
+        later = slice(column + 1, None)
+        solved = np.einsum("kj,ksj->ks", roots[:, later, column], solutions[:, :, later])
+        solutions[:, :, column] -= solved
+        solutions[:, :, column] /= diagonal[:, column, None]
+    half_volume: Floats = np.log(diagonal).sum(axis=1)
+    return half_volume, projections @ np.swapaxes(projections, 1, 2), solutions
 
 
 def weigh_rows(
@@ -658,7 +671,8 @@ class ItemEffects:
     def compute_popularity(self) -> Floats:
         """Return the log count about its mean over ratings, of standard deviation one at most.
 
-        Here the prior of counts is exponential, so that no item stands out where noise drowns them.
+        Here the prior of counts is exponential, so that no item stands out where noise drowns them:
+        its posterior is that of the flat prior with the noisy counts less noise variance / mean.
 
         Returns:
             Array of shape (n,), clipped to -3..3.
@@ -796,7 +810,7 @@ def estimate_item_effects(
         gain: f, the average gain of the users.
     """
     width = prior.public.width
-    reach = prior.counts * prior.weights * gain
+    reach = prior.counts * prior.weights * gain  # n: by how much S moves with an effect
     noise_variances = (noise**2 + reach * prior.weights * gain * prior.rating_variance) / reach**2
     noisy_effects = sums / reach
     logs = np.log(reach)
@@ -804,14 +818,16 @@ def estimate_item_effects(
     trend = np.hstack([np.vander(logs, 3, increasing=True), prior.item_features])
     n_features = prior.item_features.shape[1]
     best = -math.inf
-    for slope_std in _FEATURE_TREND_STDS if n_features else _FEATURE_TREND_STDS[:1]:
-        stds = np.array([*_TREND_STDS, *[slope_std] * n_features]) * width
-        for variance in (_EFFECT_STD * width * _EFFECT_STD_GRID) ** 2:
-            precisions = 1.0 / (noise_variances + variance)
-            normal = trend.T @ (trend * precisions[:, None]) + np.diag(stds**-2)
-            slopes = np.linalg.solve(normal, trend.T @ (precisions * noisy_effects))
+    for variance in (_EFFECT_STD * width * _EFFECT_STD_GRID) ** 2:
+        precisions = 1.0 / (noise_variances + variance)
+        squares = trend.T @ (trend * precisions[:, None])
+        moments = trend.T @ (precisions * noisy_effects)
+        ratio = (_EFFECT_STD * width) ** 2 / variance
+        for slope_std in _FEATURE_TREND_STDS if n_features else _FEATURE_TREND_STDS[:1]:
+            stds = np.array([*_TREND_STDS, *[slope_std] * n_features]) * width
+            normal = squares + np.diag(stds**-2)
+            slopes = np.linalg.solve(normal, moments)
             means = trend @ slopes
-            ratio = (_EFFECT_STD * width) ** 2 / variance
             # Twice the log likelihood, with the slopes integrated over their prior.
             likelihood = 2 * normal_log_likelihood(noisy_effects - means, 1 / precisions)
             likelihood += _EFFECT_PSEUDO_COUNT * (math.log(ratio) - ratio)
@@ -828,6 +844,10 @@ def refine_item_effects(
     prior: ItemEffects, sums: Floats, noise: float, gain: float, share: float
 ) -> ItemEffects:
     """Return the item effects after noisy weighted sums of residuals about them.
+
+    As in `estimate_item_effects`, with the change c of the effects in place of b: S_j ~ N(n_j c_j,
+    noise^2 + share N_j a_j^2 f^2 v) with n_j = sqrt(share) N_j a_j f. The prior of c_j has the
+    posterior variance of the effect.
 
     Args:
         prior: what is known of the items so far.
@@ -865,9 +885,9 @@ def estimate_user_variances(prior: ItemEffects, sums: Floats, noise: float) -> I
 def choose_low_rank_share(item_effects: ItemEffects, clip: float, mu: float) -> float:
     """Return the share of a round that goes into low-rank factors, by how clear they would be.
 
-    rho is the sum of squared counts less their noise, times the squared standard deviation of the
-    low-rank part, over the noise of the whole budget on rows of norm `clip`. The share is 0 below
-    rho = 8.
+    It is rho / (rho + 30), at most 0.95, and 0 below rho = 8. rho is the mean of the squared counts
+    less their noise, times the squared standard deviation of the low-rank part, over (clip / mu)^2,
+    the squared noise of the whole budget on rows of norm `clip`.
 
     Args:
         item_effects: the item effects, with the released counts.

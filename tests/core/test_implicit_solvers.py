@@ -184,6 +184,19 @@ def test_same_loss_as_the_implicit_package() -> None:
         assert loss_value == pytest.approx(peer_value, rel=1e-4)
 
 
+def test_long_factors_in_single_precision_minimise_the_loss_by_conjugate_gradients() -> None:
+    rng = np.random.default_rng(5)
+    matrix = binary_matrix(draw_interactions(9, users=200, items=80))
+    right = rng.normal(0, 0.2, (80, 40))
+    loss = ImplicitLoss(0.2, 0.05)
+    exact = solve_implicit_rows(matrix, right, loss)
+    for start in (None, rng.normal(size=exact.shape)):
+        left = solve_implicit_rows(matrix, right, loss, single=True, start=start)
+        assert not left[np.diff(matrix.indptr) == 0].any()
+        values = [loss.value(matrix, factors, right) for factors in (left, exact)]
+        assert 0 <= values[0] / values[1] - 1 < 1e-8
+
+
 def test_an_empty_row_a_full_row_and_an_unseen_item_are_solved() -> None:
     u = [0] * 6 + [1]
     ratings = Ratings.build(

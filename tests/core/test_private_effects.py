@@ -9,9 +9,11 @@ import pytest
 import scipy.special
 import scipy.stats
 
-from dpmc_core import registry
+from dpmc_core import model, registry
+from dpmc_core.data import datasets
 from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED
 from dpmc_core.privacy.accounting import gaussian_epsilon
+from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers import effects
 from dpmc_core.solvers.effects import (
@@ -355,6 +357,26 @@ def test_no_user_moves_another_users_average():
     )
     kept = np.arange(30) != 4
     assert np.array_equal(full[kept], without[kept])
+
+
+@pytest.mark.parametrize("id", ["private-effects", "private-taste"])
+def test_models_that_nobody_reads_are_not_built_and_late_ones_are_the_same(id, monkeypatch):
+    ratings = datasets.load("bookshop-clicks" if id == "private-taste" else "movie-night")
+    ratings = build_problem(ratings, registry.get_mechanism(id).task).train
+    mechanism, built = make(id), []
+    defer = model.DeferredFactors
+    monkeypatch.setattr(model, "DeferredFactors", lambda build, *arguments: build(*arguments))
+    eager = [step.model.left for step in mechanism.fit(ratings, np.random.default_rng(1))]
+
+    def record_build(build, *arguments):
+        return defer(lambda: built.append(build) or build(*arguments))
+
+    monkeypatch.setattr(model, "DeferredFactors", record_build)
+    steps = list(mechanism.fit(ratings, np.random.default_rng(1)))
+    assert not built
+    for step, left in zip(steps, eager, strict=True):
+        assert np.array_equal(step.model.left, left)
+    assert len(built) == len(steps) - 1
 
 
 @pytest.mark.slow

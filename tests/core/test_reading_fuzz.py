@@ -64,6 +64,7 @@ BY_HAND: list[tuple[str | bytes, dict[str, Any], str]] = [
     ("user,time,rating\na,5,3\n", {"time": "none"}, "refused: no column left"),
     ("PK,x,3\nNL,y,4\n", {"header": "no"}, "NL y 4|PK x 3"),
     # Numbers.
+    ("a,x,3,5\nb,x,4,0\n", {}, "refused: decimals?"),
     ("a;x;3,5\nb;x;4\nc;x;bad\n", {"bad_rows": "leave-out"}, "a x 3.5|b x 4"),
     ("a;x;3,5\nb;x;4.5\n", {"bad_rows": "leave-out"}, "b x 4.5"),
     ("c,x,3\na,x,1_0\nb,x,\u0663\n", {"bad_rows": "leave-out", "high": 20}, "c x 3"),
@@ -80,7 +81,7 @@ BY_HAND: list[tuple[str | bytes, dict[str, Any], str]] = [
     ("Zo\u00eb,x,3\n".encode("latin-1"), {"encoding": "latin-1"}, "Zo\u00eb x 3"),
     # Duplicates.
     ("a,x,3\na,x,5\n", {}, "refused: duplicates"),
-    ("a,x,3,20\na,x,5,10\n", {"duplicates": "last"}, "a x 3"),
+    ("a,x,3,20\na,x,5,10\n", {"duplicates": "last", "rating": "3"}, "a x 3"),
     ("a,x,3\na,x,5\n", {"duplicates": "mean"}, "a x 4"),
     # Other shapes.
     ("user,item\na,x\na,y\na,x\n", {"rating": "none"}, "a x 1|a y 1"),

@@ -12,6 +12,8 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from dpmc_core.data import Refused, datasets
@@ -126,6 +128,60 @@ def test_an_age_or_a_year_is_no_item(tmp_path: Path) -> None:
     assert offers(table(rows), tmp_path)[0] == {"user": 1, "item": 2, "rating": 5}
     diary = [[f"Film {k}", 1990 + k % 30, 1 + k % 5] for k in range(150)]
     assert offers(table([["Name", "Year", "Rating"], *diary, diary[0]]), tmp_path) == []
+
+
+STARS = ["½", "★", "★½", "★★", "★★½", "★★★", "★★★½", "★★★★", "★★★★½"]
+HALVES = {pair: (3 * k) % 9 for k, pair in enumerate(CELLS)}
+
+
+@pytest.mark.parametrize(
+    ("text", "offer", "expected"),
+    [
+        (  # either may be the one who rates
+            rows_of({(f"j{i[-1]}", u): v for (u, i), v in GAPS.items()}, "judge,player,score\n"),
+            {"user": 1, "item": 2},
+            {(f"j{i[-1]}", u): v for (u, i), v in GAPS.items()},
+        ),
+        (  # a gender or an age group as a code is no item
+            table([["Username", "Gender", "Age group", *FILMS]])
+            + table(
+                [[u, 1 + k % 2, 1 + k % 5, *(CELLS[u, i] for i in FILMS)]
+                 for k, u in enumerate(USERS)]
+            ),
+            {"layout": "wide", "user": 1, "item": "4:11"},
+            CELLS,
+        ),
+        (  # two columns of ratings may be an item and a rating
+            table([["Student", *FILMS[:2]]])
+            + table([[u, CELLS[u, FILMS[0]], CELLS[u, FILMS[1]]] for u in USERS]),
+            {"layout": "wide"},
+            {(u, i): v for (u, i), v in CELLS.items() if i in FILMS[:2]},
+        ),
+        (
+            rows_of({pair: STARS[k] for pair, k in HALVES.items()}),
+            {"values": "stars"},
+            {pair: (k + 1) / 2 for pair, k in HALVES.items()},
+        ),
+    ],
+    ids=["judges and players", "codes of people", "two subjects", "half stars"],
+)  # fmt: skip
+def test_what_could_be_read_in_two_ways_is_asked(
+    text: str, offer: dict[str, Any], expected: dict[Any, float], tmp_path: Path
+) -> None:
+    ends: dict[str, Any] = {"low": 0.5, "high": 5}
+    assert offer in offers(text, tmp_path, **ends)
+    assert ratings_by_pair(read_upload(text, **offer, **ends).ratings) == expected
+
+
+def test_without_a_header_decimal_commas_and_dates_are_asked_about(tmp_path: Path) -> None:
+    decimals = table([[u, i, v, 5 * (v < 3)] for (u, i), v in GAPS.items()])
+    (tmp_path / "y.csv").write_text(decimals)
+    assert offers(decimals, tmp_path) == [{"rating": 3}]
+    assert datasets.examine_file(tmp_path / "y.csv", low=1, high=5).only is None
+    diary = table([[f"2024-03-{1 + k % 28:02}", f"Film {k % 30}", 1 + k % 5] for k in range(40)])
+    assert offers(diary, tmp_path) == []
+    with pytest.raises(BadRatings, match="a file of one person's ratings has none"):
+        read_upload(diary)
 
 
 def test_a_reading_without_any_rating_is_none(tmp_path: Path) -> None:
@@ -380,6 +436,22 @@ def test_dates_are_of_one_form_alone(dates: list[str], seconds: list[int] | None
     text = "user,item,rating,date\n" + table([["a", "x", 3, dates[0]], ["b", "x", 4, dates[1]]])
     times = read_upload(text).ratings.times
     assert (None if times is None else times.tolist()) == seconds
+
+
+def test_json_lines_and_parquet_are_asked_about_as_a_table_of_text_is() -> None:
+    rows = [{"who": f"{u}@x", "what": i, "points": v} for (u, i), v in GAPS.items()]
+    table_of_rows = pa.Table.from_pylist(rows)
+    stream, matrix_stream = io.BytesIO(), io.BytesIO()
+    pq.write_table(table_of_rows, stream)
+    columns = {"who": USERS, **{i: [GAPS.get((u, i)) for u in USERS] for i in FILMS}}
+    pq.write_table(pa.table(columns), matrix_stream)
+    lines = "\n".join(map(json.dumps, rows)).encode()
+    for content in (stream.getvalue(), lines):
+        reading, *_ = datasets.examine_upload(content, "x", low=1, high=5).readings
+        assert {"user": 1, "item": 2, "rating": 3}.items() <= reading.options.items()
+        assert reading.preview[1] == ["who", "what", "points"]
+    wide = read_upload(matrix_stream.getvalue(), layout="wide").ratings
+    assert ratings_by_pair(wide) == GAPS
 
 
 def test_a_total_is_no_person_and_no_item(tmp_path: Path) -> None:
