@@ -381,7 +381,12 @@ def choose_layout(layout: Layout, options: ReadOptions, rows: Sequence[Row]) -> 
     # Without a name of another role three columns are enough.
     has_names = not layout.is_named or any(sample.role for sample in samples[1:])
     is_long = len(run) >= (_MATRIX if has_names else _SMALL_MATRIX)
-    is_matrix = is_long and not {"user", "item"} <= {*named}
+    # A column of users among the ratings, or one of item ids, is a column of a rating's rows.
+    inside = {samples[k].role for k in run if len(samples[k].key) > 1}
+    has_user = any(sample.role == "user" for sample in samples)
+    has_item_ids = any(sample.role == "item" and sample.key.endswith("id") for sample in samples)
+    has_rows = (has_user and has_item_ids) or any({"user", "item"} <= r for r in (inside, {*named}))
+    is_matrix = is_long and not has_rows
     if is_matrix and "user" in named:  # who is on many lines has no line of his own
         n_people = len(named["user"].distinct)
         is_matrix = n_people > 0.9 * len(rows) or n_people == 1

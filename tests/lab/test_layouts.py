@@ -76,6 +76,22 @@ def test_role_words_over_a_matrix_are_items() -> None:
     assert set(ratings.item_ids or ()) == {*names}
 
 
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["stars", "asin", "year", "user_id", "hour"],
+        ["user_id", "movie_id", "stars", "year", "hour"],
+        ["stars", "year", "Movie ID", "hour", "customer-id"],
+    ],
+)
+def test_named_users_and_items_among_numbers_make_rows(names: list[str]) -> None:
+    rows = [[1 + (k + j) % 5 for j in range(5)] for k in range(4)]
+    item = next(name for name in names if name in ("asin", "movie_id", "Movie ID"))
+    ratings = read_upload(table([names, *rows])).ratings
+    assert len(ratings.values) == 4
+    assert set(ratings.item_ids or ()) == {str(row[names.index(item)]) for row in rows}
+
+
 def test_users_on_many_lines_are_no_matrix() -> None:
     rows = [[f"p{k % 9}", k % 5, 1 + k % 4, k % 3, k % 4, k % 5] for k in range(45)]
     ratings = read_upload(table([["user_id", "item_id", "rating", "a", "b", "c"], *rows])).ratings
