@@ -623,7 +623,7 @@ class FrankWolfe(NonprivateMechanism):
 
     id = "frank-wolfe"
     name = "Frank-Wolfe, no privacy"
-    revision = 3
+    revision = 2
     rounds: int = setting(100, "most Frank-Wolfe rounds", at_least=1, at_most=10_000)
     step: StepRule = setting(
         StepRule.LINE_SEARCH, "share of the new part: 1/T, 2/(t+1) in round t, or exact line search"

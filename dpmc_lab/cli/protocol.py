@@ -10,7 +10,7 @@ import numpy as np
 
 from dpmc_core import registry
 from dpmc_core.arrays import JsonObject
-from dpmc_core.errors import InvalidSetting
+from dpmc_core.errors import InvalidSetting, check_number, unknown_name_error
 from dpmc_core.model import Task
 from dpmc_core.problem import DEFAULT_SEED, Problem, build_problem
 from dpmc_core.settings import list_settings
@@ -140,6 +140,9 @@ def _play_federation(scenario: str, data: str | None, play_options: PlayOptions)
     flow = build_flow(play_options)
     problem = _build_problem(data or "bookshop-clicks", Task.RANKING, play_options)
     public = problem.train.public
+    if play_options.watch is not None:
+        last = federated.count_profiles(public, flow.mechanism.profiles) - 1
+        check_number("--watch", play_options.watch, at_least=0, at_most=last, integer=True)
     run = federated.start_federated_run(flow, problem, play_options.seed, watch=play_options.watch)
     with Progress() as progress:
         for t in run.play():
@@ -203,6 +206,8 @@ def build_flow(play_options: PlayOptions) -> Federation:
         InvalidSetting: an option is not valid.
     """
     variant = play_options.mechanism or "dpimf-optimal"
+    if variant not in federated.VARIANTS:
+        raise unknown_name_error("--mechanism", variant, federated.VARIANTS)
     flow_settings = [s.name for s in list_settings(Federation)]
     flow_hint = "".join(f", {name}" for name in flow_settings if name != "rounds")
     settings = options.parse_settings(
