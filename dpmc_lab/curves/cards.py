@@ -8,6 +8,8 @@ import math
 import re
 from typing import NamedTuple
 
+from scipy.special import expit
+
 from dpmc_core.errors import format_sentence
 from dpmc_core.privacy import (
     CELL,
@@ -393,17 +395,23 @@ def format_chance(share: float) -> str:
 def describe_attacker(guarantee: Guarantee) -> str:
     """Return how often the best attacker is right about one protected unit.
 
-    About a person there are two questions: whether the data were used, and what they were.
+    About a person there are two questions: whether the data were used, and what they were. Where
+    the noise gives away less than its epsilon allows any mechanism, both limits are given.
     """
-    unit = guarantee.change
+    unit, certified = guarantee.change, guarantee.certified()
     changes = (USER_EMPTIED, USER_REPLACED) if unit.per_user else (unit,)
-    proved = guarantee.certified().finite
-    sentences = (
-        describe_attacker_limit(
-            format_attacker_question(change), guarantee.attacker_accuracy(change), proved=proved
+    limits = [guarantee.attacker_accuracy(change) for change in changes]
+    sentences = [
+        describe_attacker_limit(format_attacker_question(change), limit, proved=certified.finite)
+        for change, limit in zip(changes, limits, strict=True)
+    ]
+    # All mechanisms with this epsilon keep to e^epsilon / (1 + e^epsilon), delta left out.
+    general = float(expit(certified.epsilon))
+    if certified.finite and general - limits[0] > 0.005:
+        sentences.append(
+            f"Epsilon {format_epsilon(certified.epsilon)} alone would allow"
+            f" {format_chance(general)}; this noise gives away less"
         )
-        for change in changes
-    )
     return " ".join(map(format_sentence, sentences))
 
 

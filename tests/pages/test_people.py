@@ -279,6 +279,8 @@ def test_the_best_attacker_on_a_coin_and_on_gaussian_noise():
     (release,) = (r for _, r in popular.releases)
     mu = 1 / release.scale
     assert popular.attacker_accuracy(USER_EMPTIED) == pytest.approx(stats.norm.cdf(mu / 2))
+    assert "73 %" in cards.describe_attacker(popular)  # epsilon 1 with any other noise
+    assert cards.describe_attacker(flip).count("73 %") == 1
     assert (
         registry.create("dpmf", epsilon=1.0).guarantee(PUBLIC[Task.RATINGS]).attacker_accuracy()
         == 1
