@@ -617,6 +617,8 @@ def _read_json_lines(lines: Sequence[str], o: Mapping[str, Any], doubts: set[str
     filled = [line for line in lines if line.strip()]
     objects = [_parse_object(line) for line in filled]
     names = list(dict.fromkeys(key for parsed in objects[:200] for key in parsed or ()))
+    if o["layout"] == "wide" or len(names) > 5:
+        doubts.add("a matrix by its columns")
     # An object has no order.
     roles = _assign_roles(names, len(names), (), o, doubts, by_place=False)
     low, high = _choose_range("rating" not in roles, o)
@@ -672,11 +674,13 @@ def _is_wide(
     closed = [line for line in data_lines[:200] if _is_closed(line, separator)]
     records = [_strip_fields(_split_records([line], separator)[0]) for line in closed]
     cells = [cell for record in records if any(record) for cell in record[1 : len(names)]]
-    if not all(_is_number(cell) or INFINITE.fullmatch(cell) for cell in cells if cell):
-        return False
     names_users = not names[0] or _normalise_name(names[0]) in NAMES["user"].split()
+    if not all(_is_number(cell) or INFINITE.fullmatch(cell) for cell in cells if cell):
+        if names_users:
+            doubts.add("a matrix by its columns")
+        return False
     if not names_users or "" not in cells:
-        doubts.add("rows or a matrix")
+        doubts.add("a matrix by its columns" if names_users else "rows or a matrix")
     return names_users and "" in cells
 
 

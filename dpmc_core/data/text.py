@@ -393,7 +393,9 @@ def choose_layout(layout: Layout, options: ReadOptions, rows: Sequence[Row]) -> 
         if n_people == 1 < len(rows):
             del named["user"]  # all are anonymous
     if shape in MATRICES:
-        fills = run.start == 1 and (len(run) == len(samples) - 1 or corner.role == "user")
+        # A first column that has no name, or that of users, holds no ratings.
+        fills = layout.is_named and (corner.role == "user" or not corner.key)
+        fills = fills or (run.start == 1 and len(run) == len(samples) - 1)
         if fills or len(run) < _MATRIX or not (is_matrix and layout.is_named) or options.columns:
             return _apply_matrix(replace(layout, shape=shape), options.columns)
     elif shape is not FileShape.GUESS or options.columns or not is_matrix:
