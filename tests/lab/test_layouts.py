@@ -253,11 +253,11 @@ def test_columns_that_a_person_must_choose_are_no_advice(tmp_path: Path) -> None
     assert (len(examination.readings), examination.only) == (1, None)
 
 
-@pytest.mark.parametrize("head", ["points,Buch,Customer ID", "#,who,Buch,points"])
+@pytest.mark.parametrize("head", ["points,Ding,Customer ID", "#,who,Ding,points"])
 def test_no_column_of_numbers_is_an_item_where_another_is_not(head: str, tmp_path: Path) -> None:
     columns = head.split(",")
     values = [
-        {"points": v, "Buch": i, "Customer ID": u, "who": u, "#": k}
+        {"points": v, "Ding": i, "Customer ID": u, "who": u, "#": k}
         for k, ((u, i), v) in enumerate(GAPS.items(), 1)
     ]
     text = table([columns, *[[row[name] for name in columns] for row in values]])
