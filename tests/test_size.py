@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
-    "core": (64, 133_653),
+    "core": (64, 133_661),
     "lab": (77, 145_357),
     "pages": (50, 74_551),
     "pages (js, css, html)": (8, 19_449),

@@ -336,6 +336,8 @@ def find_rating_columns(samples: Sequence[ColumnSample]) -> range:
     """Return the longest run of columns with numbers of one range, where they are not missing."""
     columns: dict[int, list[Any]] = {}
     for sample in samples:
+        if "__index_level_" in sample.name:  # of pandas
+            continue
         texts = [text for text in sample.distinct if text.lower() not in _NO_RATINGS]
         numbers = [*map(parse_rating, texts)]
         counts_up = len(sample.cells) > _MATRIX and sample.counts_up
