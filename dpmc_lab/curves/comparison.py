@@ -141,9 +141,7 @@ def describe_leader(comparisons: Sequence[LineComparison]) -> str:
         names = " or ".join(comparison.plotted.line.label for comparison in unbeaten)
         text = f"No mechanism is clearly better at any epsilon than {names}"
         if len(unbeaten) > 2:
-            text = (
-                f"Over all epsilons, {len(unbeaten)} of {len(comparisons)} are never clearly worse"
-            )
+            text = f"Overall, {len(unbeaten)} of {len(comparisons)} are never clearly worse"
     elif len(leading) == 1:
         (comparison,) = leading
         positions = np.flatnonzero(comparison.best)
