@@ -1,7 +1,7 @@
 // A run round by round: panels of the matrix, the metric on fixed axes, one person's list.
 // The place p of a film counts its frames that were played; 0 is before the first round.
 const SVG = "http://www.w3.org/2000/svg";
-const places = (window.dpmcFilms ??= new Map()) // film -> where it was left, across page changes
+const places = (window.dpmcFilms ??= new Map()) // film -> where it was left, and whether it played
 const shown = new WeakMap()
 
 export default function ({ data, parentElement }) {
@@ -28,8 +28,8 @@ function player(root) {
     if (panels) build()
     if (fresh) {
       const left = places.get(film.id)
-      p = still.matches ? count() : Math.min(left ?? 0, count())
-      playing = left === undefined
+      p = still.matches ? count() : Math.min(left?.place ?? 0, count())
+      playing = left?.playing ?? true
     } else if (now != null) {
       // rounds are thinned while a run goes on: stay at the same one
       const k = film.frames.findIndex((frame) => frame.round >= now)
@@ -109,7 +109,7 @@ function player(root) {
 
   function draw() {
     const k = Math.floor(p), frame = k ? film.frames[k - 1] : null
-    places.set(film.id, playing && film.live ? k : p)
+    places.set(film.id, { place: playing && film.live ? k : p, playing })
     const canvases = root.querySelectorAll("canvas")
     film.panels.forEach((panel, n) => paint(canvases[n], panel.cells ?? frame?.cells))
     curve()
