@@ -3,6 +3,7 @@
 import secrets
 import shlex
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -318,24 +319,21 @@ def show_run_card(run: RememberedRun) -> None:
         st.caption(f"{escape(run.title)}{run_card.format_run_epsilon(run)}{stopped}")
         st.markdown(f"{run.metric.title} **{run.metric.format_with_unit(run.value)}**")
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            show_button = partial(st.button, type="tertiary", args=(number,))
             # A button: late messages of the browser may bring back the state of a checkbox.
             is_ticked = number in history.ticked
-            st.button(
+            show_button(
                 "Compared" if is_ticked else "Compare",
                 key=f"tick {number}",
-                type="tertiary",
                 icon=":material/check_box:" if is_ticked else ":material/check_box_outline_blank:",
                 on_click=history.tick,
-                args=(number,),
             )
             is_pinned = number in history.pinned
-            st.button(
+            show_button(
                 "Unpin" if is_pinned else "Pin",
                 key=f"pin {number}",
-                type="tertiary",
                 icon=":material/keep_off:" if is_pinned else ":material/keep:",
                 on_click=history.pin,
-                args=(number,),
                 disabled=history.full and not is_pinned,
             )
 

@@ -18,9 +18,9 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
     "core": (64, 133_661),
-    "lab": (77, 145_357),
-    "pages": (50, 74_551),
-    "pages (js, css, html)": (8, 19_449),
+    "lab": (77, 145_355),
+    "pages": (50, 74_548),
+    "pages (js, css, html)": (8, 19_461),
 }
 NOT_CODE = {
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
