@@ -460,8 +460,7 @@ def _bound_rounding(model: Model, users: NDArray[np.integer]) -> Floats | float:
         return 0.0
     longest = float(np.linalg.norm(model.right, axis=1).max())
     unit = 2 * model.right.shape[1] * float(np.finfo(float).eps)
-    rounding: Floats = unit * longest * np.linalg.norm(model.left[users], axis=1)
-    return rounding
+    return unit * longest * np.linalg.norm(model.left[users], axis=1)
 
 
 def _score_all_items(model: Model, users: NDArray[np.integer], n_items: int) -> Floats:

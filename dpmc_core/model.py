@@ -190,8 +190,7 @@ class Dense:
 
     def predict(self, users: ArrayLike, items: ArrayLike) -> Floats:
         """Return the scores of (user, item) pairs, whose indices broadcast together."""
-        scores: Floats = self.matrix[np.asarray(users), np.asarray(items)]
-        return scores
+        return self.matrix[np.asarray(users), np.asarray(items)]
 
 
 @dataclass(frozen=True)

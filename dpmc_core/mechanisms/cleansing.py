@@ -249,8 +249,7 @@ class NeighbourModel:
         """Return the predicted ratings of (user, item) pairs, whose indices broadcast together."""
         u, j = np.broadcast_arrays(users, items)
         neighbour_mean = self.weighted_sums.predict(u, j) / (self.weight_sums.predict(u, j) + 1.0)
-        predictions: Floats = self.user_means[u] + self.item_means[j] + neighbour_mean
-        return predictions
+        return self.user_means[u] + self.item_means[j] + neighbour_mean
 
 
 @dataclass(frozen=True)

@@ -116,8 +116,7 @@ class ItemParameters(NamedTuple):
         # For features divided, and coefficients multiplied, by the root of it every ridge is 1.
         root_ridge = np.sqrt(self.ridge)
         (scaled,) = solve_ridge_rows(entries, residuals, self.features / root_ridge, 1.0)
-        coefficients: Floats = scaled / root_ridge
-        return coefficients
+        return scaled / root_ridge
 
 
 @dataclass(frozen=True)
@@ -279,8 +278,7 @@ def _take_adam_step(
     squares += (1 - _DECAYS[1]) * (gradient_squares - squares)
     # The root mean square, with the corrections of both averages for their start at 0.
     root = np.sqrt(squares / (1 - _DECAYS[1] ** index)) * (1 - _DECAYS[0] ** index)
-    step: Floats = learning_rate * momentum / np.maximum(root, _MIN_NORM)
-    return step
+    return learning_rate * momentum / np.maximum(root, _MIN_NORM)
 
 
 def _build_model(ratings: Ratings, parameters: ItemParameters) -> Factors:

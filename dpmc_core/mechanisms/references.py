@@ -142,8 +142,7 @@ class ReferenceRatings(NonprivateMechanism):
         prior_scale = np.sqrt(_PRIOR_RATINGS * (design**2).mean(axis=0))
         rows = np.vstack([design, np.diag(prior_scale)])
         target = np.append(values, prior_scale * prior_weights)
-        weights: Floats = nnls(rows, target)[0]
-        return weights
+        return nnls(rows, target)[0]
 
     def _fit_variational_bayes(self, ratings: Ratings) -> Steps:
         """Fit effects and factors by variational Bayes, and yield a step for each round."""

@@ -594,8 +594,7 @@ def _split_mass(p: Floats, q: Floats, step: float) -> Floats:
         Array of shape (n + 1,), the masses at the grid points.
     """
     upper = np.clip((p - q) / -math.expm1(-step), 0.0, p)
-    masses: Floats = np.append(p - upper, 0.0) + np.append(0.0, upper)
-    return masses
+    return np.append(p - upper, 0.0) + np.append(0.0, upper)
 
 
 def _laplace_masses(inside: Floats, edges: Floats, s: float) -> tuple[Floats, Floats]:

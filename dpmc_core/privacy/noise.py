@@ -61,8 +61,7 @@ class SymmetricGaussian:
         if len(self._directions) > n_published:
             for image in self._private(self._directions[n_published:].T).T:
                 self._publish_image(image)
-        product: Floats = self._images.T @ (self._directions @ block)
-        return product
+        return self._images.T @ (self._directions @ block)
 
     def _add_direction(self, column: Floats) -> None:
         """Store the part of a column that is orthogonal to the directions, unless it is too short.

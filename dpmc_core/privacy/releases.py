@@ -195,8 +195,7 @@ class Release:
         is_complete = until_queries and until_queries <= {p.release.query for p in publications}
         if is_complete or len(publications) >= max_publications:
             raise _EnoughRecorded
-        result: Answer = answer
-        return result
+        return answer
 
 
 def count_equal_parts(count: float) -> int:
@@ -349,8 +348,7 @@ class Laplace(Additive):
 
     def log_likelihood(self, published: Any, private: Any) -> Floats:
         """Return -|published - private| / scale for each number."""
-        log_density: Floats = -np.abs(np.subtract(published, private)) / self.scale
-        return log_density
+        return -np.abs(np.subtract(published, private)) / self.scale
 
     def density(self, x: ArrayLike) -> Floats:
         """Return exp(-|x| / scale) / (2 scale).
@@ -398,8 +396,7 @@ class NormLaplace(Additive):
 
     def log_likelihood(self, published: Any, private: Any) -> Floats:
         """Return -||published - private||_2 / scale for each row."""
-        log_density: Floats = -np.linalg.norm(np.subtract(published, private), axis=-1) / self.scale
-        return log_density
+        return -np.linalg.norm(np.subtract(published, private), axis=-1) / self.scale
 
     def sample(self, count: int, rng: Rng) -> Floats:
         """Draw the noise of one coordinate of a row `count` times, for plots.
@@ -458,8 +455,7 @@ class Gaussian(Additive):
 
     def log_likelihood(self, published: Any, private: Any) -> Floats:
         """Return -((published - private) / scale)^2 / 2 for each number."""
-        log_density: Floats = -0.5 * np.square(np.subtract(published, private) / self.scale)
-        return log_density
+        return -0.5 * np.square(np.subtract(published, private) / self.scale)
 
     def density(self, x: ArrayLike) -> Floats:
         """Return exp(-(x / scale)^2 / 2) / (scale sqrt(2 pi)).

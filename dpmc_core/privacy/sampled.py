@@ -131,8 +131,7 @@ class Sums:
     @property
     def lengths(self) -> Floats:
         """The l1 length of each term, of shape (n_terms,)."""
-        l1_lengths: Floats = np.abs(self.terms).sum(axis=1)
-        return l1_lengths
+        return np.abs(self.terms).sum(axis=1)
 
     def sum_terms(self, times: Floats) -> Floats:
         """Sum the terms with each stored cell counted a number of times.

@@ -92,8 +92,7 @@ class RegressedRows(NamedTuple):
 
     def compute_residuals(self) -> Floats:
         """Return what the regression leaves of each entry, shape (k, length)."""
-        residuals: Floats = self.values - (self.features @ self.coefficients[:, :, None])[:, :, 0]
-        return residuals
+        return self.values - (self.features @ self.coefficients[:, :, None])[:, :, 0]
 
     def leave_one_out(self) -> Floats:
         """Return the residual of each entry from the regression of the row's other entries.
@@ -102,8 +101,7 @@ class RegressedRows(NamedTuple):
             Array of shape (k, length).
         """
         leverages = np.einsum("kld,kld->kl", self.features, self.solved)
-        residuals: Floats = self.compute_residuals() / np.maximum(1.0 - leverages, 1e-9)
-        return residuals
+        return self.compute_residuals() / np.maximum(1.0 - leverages, 1e-9)
 
     def leave_one_out_coefficients(self, residuals: Floats, n_last: int) -> Floats:
         """Return the last coefficients of the regressions of `leave_one_out`.
@@ -685,8 +683,7 @@ class ItemEffects:
         )
         shares, logs = counts / counts.sum(), np.log(counts)
         logs = logs - shares @ logs
-        popularity: Floats = np.clip(logs / max(math.sqrt(float(shares @ logs**2)), 1.0), -3.0, 3.0)
-        return popularity
+        return np.clip(logs / max(math.sqrt(float(shares @ logs**2)), 1.0), -3.0, 3.0)
 
     def build_user_regression(
         self, low_rank: LowRankFactors | None = None, slope_std: float = SLOPE_STD

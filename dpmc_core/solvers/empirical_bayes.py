@@ -198,5 +198,4 @@ def feature_gain_probability(
     # The logarithm of the ratio of both densities, and then of the prior odds.
     log_odds = 0.5 * (released**2 / null_variance - (released - mean) ** 2 / gain_variance)
     log_odds += math.log(prior / (1 - prior)) + 0.5 * math.log(null_variance / gain_variance)
-    probabilities: Floats = 1 / (1 + np.exp(-np.clip(log_odds, -30, 30)))
-    return probabilities
+    return 1 / (1 + np.exp(-np.clip(log_odds, -30, 30)))

@@ -299,8 +299,7 @@ def _conjugate_gradients(multiply: MatrixProduct, moments: Floats, solutions: Fl
 
 def _square_rows(rows: Floats) -> Floats:
     """Return the squared length of each row, shape (k, 1)."""
-    squares: Floats = np.square(rows).sum(axis=1, keepdims=True)
-    return squares
+    return np.square(rows).sum(axis=1, keepdims=True)
 
 
 # --- ratings ---------------------------------------------------------------------------------

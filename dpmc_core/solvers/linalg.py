@@ -72,8 +72,7 @@ class Pattern:
     @cached_property
     def users(self) -> Index:
         """The row of each entry, shape (n_entries,)."""
-        row_indices: Index = self.expand_rows(np.arange(self.shape[0], dtype=np.int32))
-        return row_indices
+        return self.expand_rows(np.arange(self.shape[0], dtype=np.int32))
 
     def expand_rows(self, row_values: Any) -> Any:
         """Repeat each row's value at the row's entries.

@@ -262,8 +262,7 @@ class FlippedPairs:
     @property
     def counts(self) -> Floats:
         """The unbiased estimate of how many users have each item, shape (items,)."""
-        estimate: Floats = (self.reported_counts - self.users * self.flip) / (1 - 2 * self.flip)
-        return estimate
+        return (self.reported_counts - self.users * self.flip) / (1 - 2 * self.flip)
 
     def estimate_shared_users(self, block: Ints) -> Floats:
         """Return unbiased estimates of how many users have both items of a pair.
@@ -352,8 +351,7 @@ def decorrelate_columns(feature: Floats, counts: Floats) -> Floats:
     min_variance = max(_MIN_RELATIVE_VARIANCE * float(values.max(initial=0)), _SMALLEST)
     whitened = centred @ (axes * np.where(values > min_variance, values, np.inf) ** -0.5)
     lengths = np.linalg.norm(whitened, axis=1, keepdims=True)
-    clipped: Floats = whitened * np.minimum(1.0, _MAX_FEATURE_LENGTH / np.maximum(lengths, 1.0))
-    return clipped
+    return whitened * np.minimum(1.0, _MAX_FEATURE_LENGTH / np.maximum(lengths, 1.0))
 
 
 class UserFeatureSums(NamedTuple):
@@ -453,8 +451,7 @@ def sum_feature_gains(ratings: Ratings, posterior_counts: Floats) -> Floats:
         UserFeatureSums.from_pattern(pattern, features, posterior_counts, k).compute_gains(pattern)
         for k in (None, order)
     )
-    excess: Floats = np.clip(gains - shuffled_gains, -1.0, 1.0).sum(axis=0)
-    return excess
+    return np.clip(gains - shuffled_gains, -1.0, 1.0).sum(axis=0)
 
 
 def sum_profiles_by_item(pattern: Pattern, weights: Floats, features: Floats) -> Floats:
@@ -830,8 +827,7 @@ class FlippedBits(NamedTuple):
     @property
     def shares(self) -> Floats:
         """The unbiased estimate of the share of users who have each item, shape (n,)."""
-        shares: Floats = (self.reported_shares - self.flip) / self.debias_factor
-        return shares
+        return (self.reported_shares - self.flip) / self.debias_factor
 
     @property
     def variance(self) -> float:
@@ -860,8 +856,7 @@ class FlippedBits(NamedTuple):
         single = block.astype(np.float32)
         for rows, bits in self._iter_blocks():
             out[rows] = bits @ single
-        product: Floats = (out - self.flip * block.sum(axis=0)) / self.debias_factor
-        return product
+        return (out - self.flip * block.sum(axis=0)) / self.debias_factor
 
     def multiply_transposed(self, block: Floats) -> Floats:
         """Return H' @ block for the unbiased estimate H of the true rows.
@@ -876,8 +871,7 @@ class FlippedBits(NamedTuple):
         single = block.astype(np.float32)
         for rows, bits in self._iter_blocks():
             out += bits.T @ single[rows]
-        product: Floats = (out - self.flip * block.sum(axis=0)) / self.debias_factor
-        return product
+        return (out - self.flip * block.sum(axis=0)) / self.debias_factor
 
     def _iter_blocks(self, dtype: type = np.float32) -> Iterator[tuple[slice, NDArray[Any]]]:
         """Yield the slice of the users of a block, and their reports as 0 and 1 of this type."""

@@ -519,10 +519,7 @@ def project_to_semidefinite(matrices: Floats) -> Floats:
         Array of shape (k, d, d).
     """
     values, vectors = np.linalg.eigh(matrices)
-    projected: Floats = np.einsum(
-        "kij,kj,klj->kil", vectors, np.maximum(values, 0.0), vectors, optimize=True
-    )
-    return projected
+    return np.einsum("kij,kj,klj->kil", vectors, np.maximum(values, 0.0), vectors, optimize=True)
 
 
 def spectral_scale(item_factors: Floats) -> float:
