@@ -226,7 +226,7 @@ def error_cdf(errors: ArrayLike, points: ArrayLike) -> Floats:
         Array of shape (n_points,), shares in 0..1.
     """
     ordered = np.sort(np.abs(np.asarray(errors, dtype=float)))
-    return np.searchsorted(ordered, np.asarray(points), side="right") / len(ordered)
+    return np.searchsorted(ordered, points, side="right") / len(ordered)
 
 
 def evaluate_ranking(
@@ -331,8 +331,7 @@ def score_test_ratings(task: Task, model: Model, train: Ratings, test: Ratings) 
         if task is Task.BINARY:
             correct: Floats = (np.sign(predicted) == np.sign(test.values)).astype(float)
             return correct
-        errors = np.clip(predicted, test.public.low, test.public.high) - test.values
-        return np.asarray(errors**2)
+        return (np.clip(predicted, test.public.low, test.public.high) - test.values) ** 2
     seen_items = _SeenItems(train, test)
     scores = np.full(len(test), np.nan)
     is_ranked = seen_items.n_unseen[test.users] >= LIST_LENGTH
@@ -382,7 +381,7 @@ class _SeenItems:
     @property
     def n_unseen(self) -> Ints:
         """The number of items that each user does not have, of shape (n_users,)."""
-        return np.asarray(self.matrix.shape[1] - np.diff(self.matrix.indptr))
+        return self.matrix.shape[1] - np.diff(self.matrix.indptr)
 
     def sample_unseen(
         self, users: NDArray[np.int32], count: int, rng: np.random.Generator

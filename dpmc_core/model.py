@@ -230,6 +230,10 @@ class Step:
     raw: frozenset[str] = frozenset()
     final: bool = False
 
+    def __post_init__(self) -> None:
+        trace = {name: float(value) for name, value in self.trace.items()}
+        object.__setattr__(self, "trace", trace)
+
     @classmethod
     def from_trace(
         cls,

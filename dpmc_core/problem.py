@@ -109,8 +109,7 @@ class SharePerUser(RandomShare):
         counts = np.diff(ratings.indptr)
         quota = np.floor(self.share * counts + rng.random(len(counts))).astype(np.int64)
         quota = np.minimum(quota, counts - 1)
-        position = rank_within_user(ratings, rng.random(len(ratings)))
-        return np.asarray(position < quota[ratings.users])
+        return rank_within_user(ratings, rng.random(len(ratings))) < quota[ratings.users]
 
 
 @dataclass(frozen=True)

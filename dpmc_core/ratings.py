@@ -502,7 +502,7 @@ def draw_cap_mask(ratings: Ratings, count: int, key: int) -> Bools:
     Returns:
         Mask of shape (n_obs,), True for ratings that stay.
     """
-    return np.asarray(rank_within_user(ratings, hash_cells(ratings, key)) < count)
+    return rank_within_user(ratings, hash_cells(ratings, key)) < count
 
 
 def hash_cells(ratings: Ratings, key: int) -> NDArray[np.uint64]:

@@ -251,7 +251,7 @@ class DpSgd(PerUser):
             published = ItemParameters.from_vector(average, public)
             model = ratings.build_model(_build_model, published)
             published_trace = {"largest item offset": float(np.abs(published.offsets).max())}
-            trace = {**published_trace, "gradients clipped": float(n_clipped)}
+            trace = {**published_trace, "gradients clipped": n_clipped}
             yield Step.from_trace(index, self.rounds, model, trace, published_names=published_trace)
 
 
@@ -314,7 +314,7 @@ def sum_clipped_gradients(
     for _, span, chunk in Pattern.from_ratings(ratings).iter_chunks(LARGE_CHUNK):
         residuals = ratings.values[span] - parameters.mean - parameters.offsets[chunk.items]
         relative_means = row_means(chunk, residuals, 0.0) / (_MEAN_CLIP * ratings.public.width)
-        total_mean += norms[2] * float(np.clip(relative_means, -1.0, 1.0).sum())
+        total_mean += norms[2] * np.clip(relative_means, -1.0, 1.0).sum()
         root_counts = np.sqrt(np.maximum(chunk.counts, 1))
         half_gradients = []
         norm_squares = np.zeros((2, chunk.shape[0]))

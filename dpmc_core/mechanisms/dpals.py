@@ -279,7 +279,7 @@ class Dpals(EffectsFirst):
             solved_users = users.map_users(
                 UserProblems.solve_users, item_factors, self.ridge, self.is_noise_aware
             )
-            published_trace = {"largest item factor": float(np.abs(item_factors).max())}
+            published_trace = {"largest item factor": np.abs(item_factors).max()}
             trace = published_trace | dict(zip(_CLIP_LABELS, map(float, clip_counts), strict=True))
             model = solved_users.build_model(UserProblems.build_model, item_factors)
             yield Step.from_trace(index, self.rounds, model, trace, published_names=published_trace)
@@ -327,9 +327,7 @@ class Dpals(EffectsFirst):
             positive_counts = np.maximum(counts, 1.0)
             item_weights = positive_counts**-self.exponent
             # Over all ratings the mean squared weight is one, as with uniform budgets.
-            item_weights /= math.sqrt(
-                float(positive_counts @ item_weights**2) / float(positive_counts.sum())
-            )
+            item_weights /= math.sqrt(positive_counts @ item_weights**2 / positive_counts.sum())
             weights = item_weights[ratings.items]
         return weights, clip_rows(Pattern.from_ratings(ratings), weights, math.sqrt(max_ratings))
 

@@ -115,7 +115,7 @@ class FactorNorms:
         """
         l1_norms = np.abs(factors).sum(axis=1)
         upper_sums = (l1_norms**2 + np.sum(factors**2, axis=1)) / 2
-        return cls(float(l1_norms.max()), float(l1_norms.max()) ** 2, float(upper_sums.max()))
+        return cls(l1_norms.max(), l1_norms.max() ** 2, upper_sums.max())
 
 
 @dataclass(frozen=True)
@@ -315,7 +315,7 @@ class Dpimf(Mechanism):
             is_shortened = np.any(self.clip_factors(factors) != factors, axis=1)
             trace = {
                 "loss": self.loss.value(matrix, factors, profiles),
-                "share of fixed factors that the clip shortens": float(np.mean(is_shortened)),
+                "share of fixed factors that the clip shortens": is_shortened.mean(),
             }
             model = Factors(factors, profiles) if publishes_items else Factors(profiles, factors)
             yield Step.from_trace(index, self.rounds, model, trace)

@@ -444,9 +444,9 @@ class PrivateRounds(EffectsFirst):
             trace = {
                 "top singular value": top_value,
                 "training rmse": math.sqrt(iterate.squared_norms[1] / len(rows.values)),
-                "rows clipped": float((row_scales < 1).sum()),
-                "residual rows clipped": float(iterate.n_clipped),
-                "predicted rows scaled": float(iterate.n_scaled),
+                "rows clipped": (row_scales < 1).sum(),
+                "residual rows clipped": iterate.n_clipped,
+                "predicted rows scaled": iterate.n_scaled,
             }
             model = rows.build_model(iterate.factors, row_norm=row_clip, shares=shares, steps=steps)
             yield Step.from_trace(
@@ -613,7 +613,7 @@ class PrivateFrankWolfeOja(PrivateRounds):
 
         v = run_oja(multiply_noisily, n, self.updates, 1 / (self.updates * noise_edge), rng)
         projection = clip_scales * (residual_matrix @ v)
-        squared_value = releases.squared_norms.publish(float(projection @ projection), rng)
+        squared_value = releases.squared_norms.publish(projection @ projection, rng)
         return v, float(squared_value), scale, noise_edge
 
 
@@ -773,7 +773,7 @@ class PrivateSvd(EffectsFirst):
         trace = {
             "top singular value": math.sqrt(max(float(squares[-1]), 0.0)),
             "density": density,
-            "rows clipped": float(n_clipped),
+            "rows clipped": n_clipped,
         }
         yield Step.from_trace(1, 1, model, trace, published_names=("top singular value", "density"))
 
@@ -800,7 +800,7 @@ def _project_rows(clipped: ClippedRows, basis: Floats, density: float) -> Factor
         density: the estimated share of cells that are rated.
     """
     rows = clipped.rows
-    user_factors = np.asarray(rows.entries.build_matrix(rows.values) @ basis)
+    user_factors = rows.entries.build_matrix(rows.values) @ basis
     user_factors /= density * clipped.scales[:, None]  # of the rows before clipping
     return rows.build_model(Factors(user_factors, basis), density=density)
 
@@ -819,7 +819,7 @@ class Svd(NonprivateMechanism):
         rows = centre_on_means(ratings, rng)
         matrix = rows.entries.build_matrix(rows.values)
         squares, basis = leading_eigenpairs(gram_products(matrix), matrix.shape[1], self.rank)
-        left = np.asarray(matrix @ basis) / ratings.density
+        left = matrix @ basis / ratings.density
         trace = {"top singular value": math.sqrt(max(float(squares[-1]), 0.0))}
         yield Step.from_trace(1, 1, rows.build_model(Factors(left, basis)), trace)
 
@@ -909,7 +909,7 @@ def iterate_projected_gradient(
             right, ratios = np.zeros((n, 1)), np.zeros(1)
         left = low_rank_plus_sparse(*iterate).multiply(right) * ratios
         fitted = entries.sample_product(left, right, fitted)
-        trace = {"training rmse": rmse(fitted, target), "rank": float(len(ratios))}
+        trace = {"training rmse": rmse(fitted, target), "rank": len(ratios)}
         yield DescentRound(t, Factors(left, right), ratios, int((scale < 1).sum()), trace)
 
 
@@ -1043,8 +1043,8 @@ class PrivatePgd(EffectsFirst):
                     "ends": np.cumsum([*map(len, ratios)]),
                 }
             clip_trace = {
-                "rows clipped": float((scales < 1).sum()),
-                "completed rows clipped": float(descent.n_clipped),
+                "rows clipped": (scales < 1).sum(),
+                "completed rows clipped": descent.n_clipped,
             }
             model = rows.build_model(descent.factors, **user_arrays)
             yield Step.from_trace(

@@ -698,7 +698,7 @@ class Output(OneBit, Completion):
                 continue
             matrix = solution.predict(*np.indices(ratings.shape, sparse=True))
             clipped = np.clip(matrix, -self.bound, self.bound)
-            l1_norm = float(np.abs(clipped).sum())
+            l1_norm = np.abs(clipped).sum()
             if l1_norm > max_l1_norm:  # the solver meets the nuclear bound to its tolerance only
                 clipped *= max_l1_norm / l1_norm
             yield dataclasses.replace(step, model=Dense(releases.matrix.publish(clipped, rng)))

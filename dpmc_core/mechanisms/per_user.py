@@ -528,8 +528,7 @@ def _sum_weighted_residuals(ratings: Ratings, item_effects: ItemEffects) -> tupl
         values = ratings.values[span] - item_effects.mean
         # Each user has three more ratings at the mean, so that one rating says something, too.
         values -= chunk.expand_rows(row_sums(chunk, values) / (chunk.counts + USER_PSEUDO_RATINGS))
-        weights = item_effects.weights.take(chunk.items)
-        weighted, gains = weigh_rows(chunk, values, weights, clip)
+        weighted, gains = weigh_rows(chunk, values, item_effects.weights.take(chunk.items), clip)
         sums += item_sums(chunk, weighted)
         total_gain += sum_bounded_gains(gains)
     return sums, total_gain
@@ -766,8 +765,7 @@ def fit_user_regressions(
         item_effects.build_user_regression(low_rank),
         Pattern.from_ratings(ratings),
     )
-    ridge = regression.ridge
-    arrays = {"mean": np.asarray(item_effects.mean), "ridge": ridge}
+    arrays = {"mean": np.asarray(item_effects.mean), "ridge": regression.ridge}
     if is_averaged and ratings.public.features:
         models = UserModels.from_public(
             ratings.public, 0 if low_rank is None else len(low_rank.user_moments)

@@ -261,15 +261,14 @@ class PrivatePopularity(Mechanism):
         )
         gain_probabilities = publish_feature_gains(releases.facts, ratings, counts.posterior, rng)
         model = ratings.build_model(_score_by_popularity, counts, gain_probabilities)
-        yield Step(1, 1, model, {"most popular item": float(counts.noisy.max())}, final=True)
+        yield Step(1, 1, model, {"most popular item": counts.noisy.max()}, final=True)
 
     def _count_users(self, ratings: Ratings) -> Floats:
         """Count how many of some users have each item; active users count less for each."""
         check_interactions(ratings)
         values = np.ones(len(ratings))
         if self.per is ProtectedUnit.USER:
-            norm = 2 if self.delta else 1
-            values = contribution_weights(ratings, self.contributions, norm)
+            values = contribution_weights(ratings, self.contributions, 2 if self.delta else 1)
         return item_sums(Pattern.from_ratings(ratings), values)
 
 

@@ -617,8 +617,7 @@ def _laplace_masses(inside: Floats, edges: Floats, s: float) -> tuple[Floats, Fl
     # Integrals of the density of the loss t, e^((t - s)/2) / 4 with and e^(-(t + s)/2) / 4 without
     # the change.
     p = 0.5 * (np.exp((high - s) / 2) - np.exp((low - s) / 2))
-    q = 0.5 * (np.exp(edges - (low + s) / 2) - np.exp(edges - (high + s) / 2))
-    return p, q
+    return p, 0.5 * (np.exp(edges - (low + s) / 2) - np.exp(edges - (high + s) / 2))
 
 
 def _gaussian_log_deltas(epsilons: Floats, mu: float) -> Floats:
@@ -630,7 +629,7 @@ def _gaussian_log_deltas(epsilons: Floats, mu: float) -> Floats:
     """
     with np.errstate(divide="ignore"):
         if mu == 0:
-            return np.asarray(np.log(-np.expm1(np.minimum(epsilons, 0.0))))
+            return np.log(-np.expm1(np.minimum(epsilons, 0.0)))
         u = epsilons / mu - mu / 2
         is_near_one = u < -5  # delta is close to one: the plain difference loses nothing
         log_deltas = np.empty(len(u))

@@ -332,8 +332,7 @@ def discrete_channel_epsilon(matrix: Floats) -> float:
     for column in zip(*rows, strict=True):
         low, high = min(column), max(column)
         if high > 0:
-            ratio = math.log1p((high - low) / low) if low > 0 else math.inf
-            largest = max(largest, ratio)
+            largest = max(largest, math.log1p((high - low) / low) if low > 0 else math.inf)
     return largest * _ROUND_UP
 
 

@@ -206,8 +206,7 @@ class Guarantee(Generic[R]):
         """Return the loss of all releases for a change, and the reason if it is infinite."""
         nothing_holds = Loss(math.inf)
         if self.unaccounted:
-            reasons = "; ".join(f"{u.query}: {u.reason}" for u in self.unaccounted)
-            return nothing_holds, reasons
+            return nothing_holds, "; ".join(f"{u.query}: {u.reason}" for u in self.unaccounted)
         spent = Loss()
         for _, release in self.releases:
             sensitivity = sensitivity_at(release.sensitivity, change, self.public)

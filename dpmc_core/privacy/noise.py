@@ -92,8 +92,7 @@ class SymmetricGaussian:
         noisy_image += (math.sqrt(2) - 1) * float(q @ noisy_image) * q
         noisy_image += private
         noisy_image -= directions.T @ (directions @ noisy_image)
-        image = directions.T @ (self._images @ q) + noisy_image
-        self._images = np.vstack([self._images, image])
+        self._images = np.vstack([self._images, directions.T @ (self._images @ q) + noisy_image])
 
 
 def draw_norm_laplace(scale: float, shape: tuple[int, ...], rng: Rng) -> Floats:
@@ -190,8 +189,7 @@ def pass_missing_channel(row: Floats, rated_cells: Ints, total: int, rng: Rng) -
         Two arrays of one length: the cells with another output than 0, sorted, and these outputs.
     """
     if isinstance(rng, SecureSource):
-        zeros = np.zeros(total - len(rated_cells), dtype=np.uint8)
-        symbols = rng.pass_channel(row[None], zeros)
+        symbols = rng.pass_channel(row[None], np.zeros(total - len(rated_cells), dtype=np.uint8))
         ranks = np.flatnonzero(symbols)
         return _map_to_free_cells(ranks, rated_cells), symbols[ranks].astype(np.int64)
     other_probabilities = row[1:]
@@ -277,8 +275,7 @@ def draw_gaussian_shares(scale: float, mixing: Floats, group_sizes: Floats, rng:
     Returns:
         Array of shape (n_shares, d).
     """
-    draws = rng.standard_normal(mixing.shape)
-    return scale * np.sqrt(2 * mixing / group_sizes[:, None]) * draws
+    return scale * np.sqrt(2 * mixing / group_sizes[:, None]) * rng.standard_normal(mixing.shape)
 
 
 def draw_gamma_shares(scale: float, n_shares: Floats, length: int, rng: Rng) -> Floats:

@@ -356,7 +356,7 @@ class Laplace(Additive):
         Args:
             x: array of any shape, in the unit of the answer.
         """
-        return np.asarray(np.exp(self.log_likelihood(x, 0.0)) / (2 * self.scale))
+        return np.exp(self.log_likelihood(x, 0.0)) / (2 * self.scale)
 
     def _draw_noise(self, shape: tuple[int, ...], rng: Rng) -> Floats:
         return rng.laplace(0.0, self.scale, shape)
@@ -427,7 +427,7 @@ class NormLaplace(Additive):
         with np.errstate(all="ignore"):
             log_shape = nu * np.log(z) + np.log(scipy.special.kve(nu, z)) - z
         logs = log_front + np.where(np.isfinite(log_shape), log_shape, near_zero)
-        return np.asarray(np.exp(logs) / self.scale)
+        return np.exp(logs) / self.scale
 
     def _draw_noise(self, shape: tuple[int, ...], rng: Rng) -> Floats:
         return noise.draw_norm_laplace(self.scale, shape, rng)
@@ -463,8 +463,7 @@ class Gaussian(Additive):
         Args:
             x: array of any shape, in the unit of the answer.
         """
-        unnormalised = np.exp(self.log_likelihood(x, 0.0))
-        return np.asarray(unnormalised / (self.scale * math.sqrt(2 * math.pi)))
+        return np.exp(self.log_likelihood(x, 0.0)) / (self.scale * math.sqrt(2 * math.pi))
 
     def publish_products(
         self, private: Callable[[Floats], Floats], rng: Rng, *, mirrored: bool = False

@@ -152,7 +152,7 @@ def fit_normal_prior(precisions: Floats, targets: Floats, start_variance: float)
             covariances[k], covariances[:, k], covariances[k, k] = row, -column * pivot, pivot
         means = np.einsum("ijn,nj->ni", covariances, targets)
         prior = (means.T @ means + covariances.sum(axis=2)) / len(means) + min_variance
-    return np.asarray(means)
+    return means
 
 
 def shrink_eigenvalues(values: Floats, edge: float) -> Floats:

@@ -61,8 +61,7 @@ class Pattern:
     def from_matrix(cls, matrix: Sparse) -> Pattern:
         """Return the stored entries of a row-compressed matrix."""
         items = matrix.indices.astype(np.int32, copy=False)
-        indptr = matrix.indptr.astype(np.int64)
-        return cls(items, indptr, matrix.shape)
+        return cls(items, matrix.indptr.astype(np.int64), matrix.shape)
 
     @cached_property
     def counts(self) -> Ints:
@@ -452,7 +451,7 @@ def cancellable_operator(matrix: Sparse) -> LinearOperator:
 
     def multiply(block: Floats, matrix: Any = matrix) -> Floats:
         check_cancelled()
-        return np.asarray(matrix @ block)
+        return matrix @ block
 
     multiply_transposed = partial(multiply, matrix=matrix.T)
     return LinearOperator(
@@ -503,7 +502,7 @@ def leading_eigenpairs(
         if not multiply_vectors(fixed_start).any():
             return np.zeros(count), np.eye(size, count)
         values, vectors = search(v0=fixed_start)
-    return np.asarray(values), np.asarray(vectors)
+    return values, vectors
 
 
 def eigenpairs_above(
@@ -575,8 +574,7 @@ def _append_random_columns(block: Floats, width: int, rows: int, rng: Rng) -> Fl
         rows: the number of rows.
         rng: draws the columns.
     """
-    start = harmless(rng, Harmless.START)
-    extra = start.standard_normal((rows, max(0, width - block.shape[1])))
+    extra = harmless(rng, Harmless.START).standard_normal((rows, max(0, width - block.shape[1])))
     return np.hstack([block.reshape(rows, -1), extra])
 
 

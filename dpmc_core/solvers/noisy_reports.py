@@ -114,7 +114,7 @@ def fit_effects_and_taste(
     squares = np.bincount(pattern.users, weights=w * values**2, minlength=m)
 
     def average_errors(squared_errors: NDArray[Any]) -> float:
-        return max(float(squared_errors.sum()) / max(len(w), 1), min_noise, _TINY)
+        return max(squared_errors.sum() / max(len(w), 1), min_noise, _TINY)
 
     s2 = average_errors(squares) if noise is None else noise
     # The posteriors have no factors yet, and their effects are exactly zero.
@@ -153,8 +153,8 @@ def fit_effects_and_taste(
     for n_left in reversed(range(rounds)):
         previous_mean = users.mean
         update_both_sides()
-        change = float(np.linalg.norm(users.mean - previous_mean))
-        final = not n_left or change <= _TOLERANCE * float(np.linalg.norm(users.mean))
+        change = np.linalg.norm(users.mean - previous_mean)
+        final = not n_left or change <= _TOLERANCE * np.linalg.norm(users.mean)
         left, right = users.mean, items.mean
         yield EffectsAndTaste(left[:, -1], right[:, -1], left[:, :-1], right[:, :-1], s2, final)
         if final:
@@ -176,9 +176,8 @@ def _estimate_user_precisions(squared_errors: Floats, counts: Floats, s2: float)
     Returns:
         Array of shape (m,), precisions.
     """
-    excess = float(((squared_errors - counts * s2) ** 2 - 2 * counts * s2**2).sum())
-    variance_of_s2 = max(excess / max(float(counts @ counts), 1.0), _TINY * s2**2)
-    prior_cells = 2 * s2**2 / variance_of_s2
+    excess = ((squared_errors - counts * s2) ** 2 - 2 * counts * s2**2).sum()
+    prior_cells = 2 * s2**2 / max(excess / max(counts @ counts, 1.0), _TINY * s2**2)
     user_s2 = (np.maximum(squared_errors, 0.0) + prior_cells * s2) / (counts + prior_cells)
     return np.minimum(1.0 / user_s2, _MAX_PRECISION_RATIO / s2)
 
@@ -230,10 +229,10 @@ class _SidePosterior:
         fb[:, -1] = other.mean[:, -1]
         other_precisions = other.precision[:, None]
         check_cancelled()
-        sums = np.asarray(w @ (other_precisions * np.hstack([ff[:, *upper], fb])))
+        sums = w @ (other_precisions * np.hstack([ff[:, *upper], fb]))
         data = np.empty((k, size, size))
         data[:, *upper] = data[:, *upper[::-1]] = sums[:, :-size]
-        moments = np.asarray(wx @ (other_precisions * f)) - sums[:, -size:]
+        moments = wx @ (other_precisions * f) - sums[:, -size:]
         precision = data * self.precision[:, None, None] + np.diag(1.0 / self.variance)
         covariance = call_cancellable(np.linalg.inv, precision)
         check_cancelled()
@@ -243,7 +242,7 @@ class _SidePosterior:
         self.second = covariance + self.mean[:, :, None] * self.mean[:, None, :]
         squared_sums = np.einsum("kii->i", self.second)
         self.variance = np.maximum(squared_sums / max(k, 1), _TINY)
-        effects = float(self.mean[:, -1].sum())
+        effects = self.mean[:, -1].sum()
         if fit_centre:
             self.centre = effects / (k + _PSEUDO_ROWS)
         squared_deviations = squared_sums[-1] - 2 * self.centre * effects + k * self.centre**2
@@ -335,7 +334,7 @@ def _compute_degree_roots(degrees: list[Floats]) -> list[Floats]:
     Args:
         degrees: two arrays, as of `_sum_by_side`.
     """
-    return [np.sqrt(degree + max(float(degree.mean()), _TINY)) for degree in degrees]
+    return [np.sqrt(degree + max(degree.mean(), _TINY)) for degree in degrees]
 
 
 def _compute_singular_triplets(pattern: Pattern, values: Floats, count: int, start: Floats) -> Any:
@@ -442,7 +441,7 @@ class PatternFeatures(NamedTuple):
             second = coefficients**2 + np.diag(covariance)
             square_sums = np.bincount(block_index, second, minlength=9)
             variance = estimate_variance(square_sums, count, 0.001, 2)
-        return np.asarray(coefficients.reshape(p, q))
+        return coefficients.reshape(p, q)
 
 
 def _standardise_columns(columns: Floats, counts: Floats) -> Floats:
@@ -583,8 +582,8 @@ def complete_signs(pattern: Pattern, reports: SignReports, *, raw: bool = False)
         model = factors_with_offsets(*sides, mean + posterior.user, posterior.item)
         trace = {
             "share of the pattern": share,
-            "directions of taste": float(posterior.left.shape[1]),
-            "noise variance": float(posterior.noise),
+            "directions of taste": posterior.left.shape[1],
+            "noise variance": posterior.noise,
         }
         published_names = () if raw else trace
         yield Step.from_trace(
@@ -685,7 +684,7 @@ class NoiseModel:
             reports: shape (k,), as they were published.
         """
         starts = range(0, len(reports), BLOCK)
-        return math.fsum(float(self.score_reports(reports[k : k + BLOCK]).sum()) for k in starts)
+        return math.fsum(self.score_reports(reports[k : k + BLOCK]).sum() for k in starts)
 
     def genuine_variance(self, x: Floats) -> Floats:
         """Return V_r, the variance of T over the genuine reports of a rating x.
@@ -766,7 +765,7 @@ def model_laplace_noise(flip: float, scale: float) -> NoiseModel:
             sinh = -np.exp((size - 1) / b) * np.expm1(-2 * size / b) / 2  # times e^(-1/b)
             return x - np.sign(x) * (1 + b - end) * sinh
 
-        inner = float(grid @ grid) / float(grid @ expect_before_slope(grid))  # 1/slope
+        inner = grid @ grid / (grid @ expect_before_slope(grid))  # 1/slope
 
         def score_reports(reports: NDArray[Any]) -> Floats:
             z = reports.astype(float)
@@ -791,8 +790,7 @@ def model_laplace_noise(flip: float, scale: float) -> NoiseModel:
         squared_bias = float(np.mean((model.expected_score(grid) - grid) ** 2))
         return model.sum_variance / (_RATED_SHARE * _N_TOGETHER) + squared_bias
 
-    ends = (1 + b * np.linspace(0, 1, 21)).tolist()
-    return min(map(build_with_end, ends), key=compute_error)
+    return min(map(build_with_end, (1 + b * np.linspace(0, 1, 21)).tolist()), key=compute_error)
 
 
 class _ScoredReports:
@@ -883,11 +881,11 @@ class _SideTotals:
         centred = other_effects - mean
         reported = self.cells * model.if_missing + self.raw_counts * model.slope
         raw_sums = (
-            reported_sums - mean * reported - model.if_missing * float(centred.sum())
+            reported_sums - mean * reported - model.if_missing * centred.sum()
         ) / model.slope
-        noise = model.count_variance * float(centred @ centred)
-        signal = max(float(raw_sums @ raw_sums) - noise * len(raw_sums), 0.0)
-        prior = signal / max(float(self.counts.sum()), 1.0) * self.counts
+        noise = model.count_variance * (centred @ centred)
+        signal = max(raw_sums @ raw_sums - noise * len(raw_sums), 0.0)
+        prior = signal / max(self.counts.sum(), 1.0) * self.counts
         deviations, variances = update_normal(raw_sums, 1.0, noise, prior)
         rating_sums = self.rating_sums - (mean * self.counts + deviations)
         return shrink_effects(
@@ -910,8 +908,8 @@ def estimate_counts(raw_counts: Floats, variance: float) -> tuple[Floats, Floats
     Returns:
         Two arrays of shape (k,).
     """
-    noise_std, mean = math.sqrt(variance), max(float(raw_counts.mean()), 0.0)
-    signal = max(float(np.mean((raw_counts - mean) ** 2)) - variance, 0.0)
+    noise_std, mean = math.sqrt(variance), max(raw_counts.mean(), 0.0)
+    signal = max(np.mean((raw_counts - mean) ** 2) - variance, 0.0)
     weight = signal / (signal + variance) if signal > 0 else 0.0
     shrunk = mean + weight * (raw_counts - mean)
     centre = np.clip(shrunk, raw_counts - noise_std, raw_counts + noise_std)
@@ -1005,9 +1003,7 @@ def estimate_from_reports(reported: Sparse, noise_model: NoiseModel, public: Pub
     for rows, cells, scores in reports.iter_blocks():
         user_scores[rows] = row_sums(cells, scores)
         item_scores += np.bincount(cells.items, scores, n)
-    mean = estimate_mean_rating(
-        float(user_counts.sum()), float(user_scores.sum()), m * n, noise_model
-    )
+    mean = estimate_mean_rating(user_counts.sum(), user_scores.sum(), m * n, noise_model)
     users = _SideTotals.from_reports(user_counts, user_scores, n, noise_model, mean)
     items = _SideTotals.from_reports(item_counts, item_scores, m, noise_model, mean)
     a = np.zeros(m)
@@ -1034,7 +1030,7 @@ def estimate_from_reports(reported: Sparse, noise_model: NoiseModel, public: Pub
         trace = {
             "ratings, estimated": mean.n_ratings,
             "mean rating": public.middle + half * mean.rating,
-            "rank": float(left.shape[1]),
+            "rank": left.shape[1],
         }
         model = factors_with_offsets(half * left, right, *offsets)
         return Step(index, ROUNDS + 1, model, trace, final=final)

@@ -66,10 +66,8 @@ class ItemScores:
             users: user indices.
             items: item indices; both broadcast to the shape of the result.
         """
-        distinct_users, inverse = np.unique(np.asarray(users), return_inverse=True)
-        positions, item_indices = np.broadcast_arrays(
-            inverse.reshape(np.shape(users)), np.asarray(items)
-        )
+        distinct_users, inverse = np.unique(users, return_inverse=True)
+        positions, item_indices = np.broadcast_arrays(inverse.reshape(np.shape(users)), items)
         scores = np.empty(positions.shape)
         size = max(1, BLOCK // self.rows.shape[1])
         for start in range(0, len(distinct_users), size):
@@ -131,7 +129,7 @@ class MostRatedModel:
 
     def predict(self, users: ArrayLike, items: ArrayLike) -> Floats:
         """Return the predictions of (user, item) pairs, whose indices broadcast together."""
-        u, i = np.broadcast_arrays(np.asarray(users), np.asarray(items))
+        u, i = np.broadcast_arrays(users, items)
         scores, index = self.fallback.predict(u, i), self.item_index[i]
         inside = index >= 0
         scores[inside] = self.model.predict(u[inside], index[inside])
@@ -348,7 +346,7 @@ def decorrelate_columns(feature: Floats, counts: Floats) -> Floats:
     share = counts / counts.sum()
     centred = feature - share @ feature
     values, axes = np.linalg.eigh(centred.T @ (centred * share[:, None]))
-    min_variance = max(_MIN_RELATIVE_VARIANCE * float(values.max(initial=0)), _SMALLEST)
+    min_variance = max(_MIN_RELATIVE_VARIANCE * values.max(initial=0), _SMALLEST)
     whitened = centred @ (axes * np.where(values > min_variance, values, np.inf) ** -0.5)
     lengths = np.linalg.norm(whitened, axis=1, keepdims=True)
     return whitened * np.minimum(1.0, _MAX_FEATURE_LENGTH / np.maximum(lengths, 1.0))
@@ -493,7 +491,7 @@ def _sum_features(pattern: Pattern, features: Floats) -> Floats:
 
 def _min_profile_length(features: Floats) -> float:
     """Return the length up to which a sum of features counts as zero."""
-    return _ROUNDING * float(np.linalg.norm(features, axis=1).max())
+    return _ROUNDING * np.linalg.norm(features, axis=1).max()
 
 
 class CountEstimate(NamedTuple):
@@ -583,11 +581,9 @@ class Audiences(NamedTuple):
         mean = symmetric[:d, d]
         sample_covariance = symmetric[:d, :d] - np.outer(mean, mean)
         # Profiles have length 1, so their total variance is known; its direction is estimated.
-        total_variance = 1 - max(
-            float(mean @ mean) - 0.5 * d * (second_noise_std / n_users) ** 2, 0.0
-        )
+        total_variance = 1 - max(mean @ mean - 0.5 * d * (second_noise_std / n_users) ** 2, 0.0)
         isotropic_variance = max(total_variance, _MIN_PROFILE_VARIANCE) / d
-        anisotropy = float(np.sum((sample_covariance - isotropic_variance * np.eye(d)) ** 2))
+        anisotropy = np.sum((sample_covariance - isotropic_variance * np.eye(d)) ** 2)
         # Averaging the symmetric halves leaves half of the noise off the diagonal.
         noise_anisotropy = 0.5 * d * (d + 1) * (second_noise_std / n_users) ** 2
         kept_share = max(0.0, anisotropy - noise_anisotropy) / max(anisotropy, _SMALLEST)
@@ -646,10 +642,8 @@ class Audiences(NamedTuple):
         the sum of E and the same of the uncertainty.
         """
         inverse = np.linalg.inv(self.profile_covariance)
-        taste_energy = float(
-            np.sum(inverse * ((self.taste * self.count_shares[:, None]).T @ self.taste))
-        )
-        total_energy = taste_energy + float(np.sum(inverse * self.uncertainty))
+        taste_energy = np.sum(inverse * ((self.taste * self.count_shares[:, None]).T @ self.taste))
+        total_energy = taste_energy + np.sum(inverse * self.uncertainty)
         total_energy += _SMALLEST
         return math.sqrt(taste_energy) * taste_energy / total_energy
 
@@ -710,7 +704,7 @@ class Audiences(NamedTuple):
         mean_squares = posterior_counts @ features**2 / posterior_counts.sum()
         seen_squares = mean_squares + np.diag(axes.T @ self.unpruned_uncertainty @ axes)
         features /= np.sqrt(np.maximum(seen_squares, _SMALLEST))
-        return np.asarray(features)
+        return features
 
 
 def _fit_taste_posterior(
@@ -840,7 +834,7 @@ class FlippedBits(NamedTuple):
         It is at least 1 and at most the number of users.
         """
         lengths = self.multiply(np.ones((self.items, 1)))
-        mean_square = float(np.mean(lengths**2)) - self.items * self.variance
+        mean_square = np.mean(lengths**2) - self.items * self.variance
         return float(np.clip(mean_square / usual_count**2, 1.0, self.users))
 
     def multiply(self, block: Floats) -> Floats:
@@ -915,7 +909,7 @@ class ClickFactors(NamedTuple):
         users = reports.users
         shares, flip_variance = reports.shares, reports.variance
         share_std = math.sqrt(max(flip_variance, 1 / users) / users)  # approximately
-        min_share = max(0.3 * share_std, 0.1 * float(shares.mean()), 0.2 / users)
+        min_share = max(0.3 * share_std, 0.1 * shares.mean(), 0.2 / users)
         expected = np.clip(shares, min_share, 0.95)
         click_variances = expected * (1 - expected)
         noise = float(expected @ click_variances / expected.sum())
@@ -928,7 +922,7 @@ class ClickFactors(NamedTuple):
         vectors = vectors[:, is_clear]
         loadings = (alpha - (flip_variance + click_variances)[:, None]) * vectors
         strength = np.maximum((loadings * vectors).sum(axis=0), _SMALLEST)
-        loadings /= np.sqrt(strength * reports.estimate_activity(float(expected.sum())))
+        loadings /= np.sqrt(strength * reports.estimate_activity(expected.sum()))
         known_directions = np.column_stack([common, loadings])
         feature_loadings = [
             _compute_feature_loadings(
@@ -987,10 +981,10 @@ def _compute_feature_loadings(
     squared_lengths = np.maximum((directions**2).sum(axis=0), _SMALLEST)
     noise = variances @ directions**2 / squared_lengths
     mean_squares = (reports.multiply(directions) ** 2).mean(axis=0) / squared_lengths
-    standard_error = math.sqrt(
-        2 * float((noise**2 / squared_lengths**2).sum()) / reports.users
-    ) / len(squared_lengths)
-    variance = float(((mean_squares - noise) / squared_lengths).mean()) - standard_error
+    standard_error = math.sqrt(2 * (noise**2 / squared_lengths**2).sum() / reports.users) / len(
+        squared_lengths
+    )
+    variance = ((mean_squares - noise) / squared_lengths).mean() - standard_error
     return math.sqrt(max(variance, 0.0)) * directions
 
 
@@ -1013,16 +1007,16 @@ class _NoiseSpectrum:
         self._t, self._m = variances, rows
 
         def slope(alpha: float) -> float:
-            return 1 - float(np.sum((variances / (alpha - variances)) ** 2)) / rows
+            return 1 - np.sum((variances / (alpha - variances)) ** 2) / rows
 
-        max_variance = float(variances.max())
+        max_variance = variances.max()
         low, high = max_variance * (1 + 1e-9), max_variance * (2 + math.sqrt(len(variances) / rows))
         self._edge_alpha = brentq(slope, low, high) if slope(low) < 0 else low
         self.height = self.psi(self._edge_alpha)
 
     def psi(self, alpha: float) -> float:
         """Return the sample eigenvalue of a direction of population variance alpha."""
-        return alpha * (1 + float(np.sum(self._t / (alpha - self._t))) / self._m)
+        return alpha * (1 + np.sum(self._t / (alpha - self._t)) / self._m)
 
     def invert_psi(self, eigenvalue: float) -> float:
         """Return the population variance of a sample eigenvalue that is above the noise."""

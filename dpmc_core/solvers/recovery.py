@@ -72,8 +72,7 @@ class Regression(NamedTuple):
         """
         if self.ridge is None:
             return 0.0
-        pull = self.gain * float(self.residual(fitted).sum())
-        return pull / (self.gain**2 * len(fitted) + self.ridge)
+        return (self.gain * self.residual(fitted).sum()) / (self.gain**2 * len(fitted) + self.ridge)
 
     def predict_entries(self, matrix: Triplets) -> Floats:
         """Return a matrix M at the reported cells, shape (n_cells,)."""
@@ -203,18 +202,18 @@ def _solve_at_penalty(
         beta, momentum = (momentum - 1) / next_momentum, next_momentum
         point = _extrapolate(current, previous, beta)
         fitted = current_fit + beta * (current_fit - previous_fit)
-        residual = problem.residual(problem.best_offset(fitted) + fitted)
-        slope = problem.gain * residual / smoothness
+        slope = problem.gain * problem.residual(problem.best_offset(fitted) + fitted) / smoothness
         operator = low_rank_plus_sparse(*point, problem.pattern, slope)
         previous, previous_fit = current, current_fit
         accuracy = 0.1 * tolerance * max(threshold, float(np.linalg.norm(current.values)))
         current = shrinker.soft_threshold(operator, lambda _: threshold, accuracy)
         current_fit = problem.predict_entries(current)
-        size = max(float(np.linalg.norm(current.values)), 1e-12)
-        change = frobenius_distance(current, previous) / size
+        change = frobenius_distance(current, previous) / max(
+            float(np.linalg.norm(current.values)), 1e-12
+        )
         if change <= tolerance or current.rank == previous.rank == 0:
             break
-        if float((fitted - current_fit) @ (current_fit - previous_fit)) > 0:
+        if (fitted - current_fit) @ (current_fit - previous_fit) > 0:
             momentum = 1.0  # the momentum points uphill (O'Donoghue, Candes 2015)
     offset = problem.best_offset(current_fit)
     residual_norm = float(np.linalg.norm(problem.residual(offset + current_fit)))
@@ -337,7 +336,7 @@ class Recovery:
             trace = {
                 "penalty": solution.penalty,
                 "residual": solution.residual,
-                "rank": float(solution.rank),
+                "rank": solution.rank,
             }
             left = public.half_width * solution.left * solution.values
             offset = public.middle + public.half_width * solution.offset

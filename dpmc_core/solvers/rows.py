@@ -140,8 +140,7 @@ def cap_mask(ratings: Ratings, cap: int, key: int) -> Bools | None:
     Returns:
         Array of shape (n_ratings,); None where no user has more than `cap` ratings.
     """
-    is_within_cap = np.diff(ratings.indptr).max() <= cap
-    return None if is_within_cap else draw_cap_mask(ratings, cap, key)
+    return None if (np.diff(ratings.indptr).max() <= cap) else draw_cap_mask(ratings, cap, key)
 
 
 def draw_cap_key(rng: Rng) -> int:
@@ -202,7 +201,7 @@ def row_sums(entries: Pattern, values: Floats) -> Floats:
         membership = Pattern(
             np.arange(len(values), dtype=np.int32), entries.indptr, (entries.shape[0], len(values))
         )
-        return np.asarray(membership.build_matrix(np.ones(len(values))) @ values)
+        return membership.build_matrix(np.ones(len(values))) @ values
     sums = np.zeros((entries.shape[0], *values.shape[1:]))
     nonempty = entries.counts > 0  # reduceat would give an empty row its neighbour's value
     if len(values):
@@ -334,7 +333,7 @@ def gram(rows: Sparse) -> Floats:
     entries = Pattern.from_matrix(rows)
     m, n = entries.shape
     if _SPARSE_COST * np.square(entries.counts, dtype=float).sum() < m * n * n:
-        return np.asarray(call_cancellable(rows.T.__matmul__, rows).toarray())
+        return call_cancellable(rows.T.__matmul__, rows).toarray()
     total = np.zeros((n, n))
     for row_slice, *_ in entries.iter_chunks(dense=True):
         block = rows[row_slice].toarray()
@@ -375,7 +374,7 @@ def _multiply_gram(
         Array of shape (n, b).
     """
     if block.shape[1] < rows.shape[1]:
-        return np.asarray(rows.T @ (row_factors**2 * (rows @ block))) - squares * block
+        return rows.T @ (row_factors**2 * (rows @ block)) - squares * block
     entries = Pattern.from_matrix(rows)  # for so many columns, building the Gram matrix is faster
     gram_matrix = gram(entries.build_matrix(rows.data * entries.expand_rows(row_factors[:, 0])))
     return call_cancellable(gram_matrix.__matmul__, block) - squares * block
@@ -434,7 +433,7 @@ def normal_equations(rows: Any, factors: Floats, weights: Any = None) -> tuple[F
         check_cancelled()
         i, j = lower_pairs[start : start + _PRODUCTS_AT_ONCE].T
         squares[:, i, j] = squares[:, j, i] = weights @ (factors[:, i] * factors[:, j])
-    return squares, np.asarray(rows @ factors)
+    return squares, rows @ factors
 
 
 def solve_ridge(squares: Floats, moments: Floats, penalty: ArrayLike) -> Floats:
