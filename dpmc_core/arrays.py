@@ -19,6 +19,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Uint64s = NDArray[np.uint64]
+Integers = NDArray[np.integer]  # of any size
+AnyArray = NDArray[Any]
 Rng = np.random.Generator
 
 JsonObject = dict[str, Any]  # JSON values by name

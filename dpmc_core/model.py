@@ -9,9 +9,9 @@ from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from dpmc_core.arrays import Floats, Rng
+from dpmc_core.arrays import AnyArray, Floats, Rng
 from dpmc_core.privacy import (
     Budget,
     Change,
@@ -119,7 +119,7 @@ class Factors:
 
     left: Floats
     right: Floats
-    user_arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    user_arrays: Mapping[str, AnyArray] = field(default_factory=dict)
 
     @property
     def factors(self) -> Factors:

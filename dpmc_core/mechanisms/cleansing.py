@@ -182,8 +182,9 @@ def leading_factors(matrix: Floats, rank: int) -> tuple[Floats, float]:
     positive_values = np.maximum(values, 0.0)
     mean_variance = max(np.trace(matrix) / len(matrix), 1e-12)
     residual_variance = mean_variance - positive_values.sum() / len(matrix)
-    factors: Floats = vectors * np.sqrt(positive_values)
-    return factors, max(residual_variance, 0.01 * mean_variance, _MIN_RIDGE * positive_values.max())
+    return vectors * np.sqrt(positive_values), max(
+        residual_variance, 0.01 * mean_variance, _MIN_RIDGE * positive_values.max()
+    )
 
 
 @dataclass(frozen=True, eq=False)

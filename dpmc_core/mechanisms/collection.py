@@ -209,7 +209,7 @@ class Collection(CollectionMechanism, Recovery):
             / probability_gap
         )
         density = (reported_share - channel.reported_if_missing) / probability_gap
-        density = np.clip(density, min(standard_error, 1.0), 1.0)
+        density = float(np.clip(density, min(standard_error, 1.0), 1.0))
         # The moments of a reported cell are those of any cell over the share of reported cells. A
         # report has the mean `debias_factor` times the true value.
         debias_factor = channel.debias_factor * density / reported_share

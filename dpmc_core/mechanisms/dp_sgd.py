@@ -223,8 +223,7 @@ class DpSgd(PerUser):
         factors = draw_random_factors(n, r, rng, _START_STD * width / math.sqrt(max(r, 1)))
         vector = np.append(np.column_stack([np.zeros(n), factors]), public.middle)
         average = vector
-        momentum = np.zeros((n, 1 + r))
-        squares = np.zeros((n, 1 + r))
+        momentum, squares = np.zeros((2, n, 1 + r))
         # The weight decay of a parameter as large as its standard deviation is as large as the
         # noise on the mean of all gradients. For factors an eighth of the ridge is added that a
         # least-squares fit would have, the variance of a rating over that of a factor.
@@ -331,7 +330,7 @@ def sum_clipped_gradients(
         # A part is scaled to its norm, but a short one is stretched by `_MAX_STRETCH` at most.
         lengths = np.maximum(_MAX_STRETCH * np.sqrt(norm_squares), _MIN_NORM)
         scales = _MAX_STRETCH * shrinkage(lengths, norms[:2, None])
-        n_clipped += int((scales[0] < 1).sum())
+        n_clipped += (scales[0] < 1).sum()
         for matrix, factors in half_gradients:
             sums += matrix.T @ np.column_stack([scales[0], scales[1, :, None] * factors])
     return np.append(sums, total_mean), n_clipped

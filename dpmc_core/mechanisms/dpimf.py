@@ -115,7 +115,7 @@ class FactorNorms:
         """
         l1_norms = np.abs(factors).sum(axis=1)
         upper_sums = (l1_norms**2 + np.sum(factors**2, axis=1)) / 2
-        return cls(l1_norms.max(), l1_norms.max() ** 2, upper_sums.max())
+        return cls(float(l1_norms.max()), float(l1_norms.max()) ** 2, float(upper_sums.max()))
 
 
 @dataclass(frozen=True)
@@ -348,10 +348,9 @@ class Dpimf(Mechanism):
                     self.regularisation,
                 )
             releases = self.build_coefficients(norms, columns.shape[0])
-        is_sampled = self.variant is Variant.SAMPLED
         first_order = (
             Sums(columns, 2.0 * clipped_factors)
-            if is_sampled
+            if self.variant is Variant.SAMPLED
             else 2.0 * (columns @ clipped_factors)
         )
         linear = releases.first.publish(first_order, rng)

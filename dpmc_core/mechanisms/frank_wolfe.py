@@ -279,7 +279,7 @@ def iterate_frank_wolfe(
         residual_norms = row_norms(entries, residual)
         left *= row_scales[:, None]
         factors = Factors(left[:, :t], right[:, :t])
-        n_clipped, n_scaled = (int((scales < 1).sum()) for scales in (clip_scales, row_scales))
+        n_clipped, n_scaled = ((scales < 1).sum() for scales in (clip_scales, row_scales))
         squared_norms = start_squared_norm, float(residual_norms @ residual_norms)
         yield FrankWolfeRound(
             t, squared_norms, factors, top_value, duality_gap, share, n_clipped, n_scaled
@@ -780,7 +780,7 @@ class PrivateSvd(EffectsFirst):
 
 def _count_sizes(clipped: ClippedRows) -> tuple[int, int]:
     """Return the number of ratings, and the number of users whose rows were scaled down."""
-    return len(clipped.rows.values), int((clipped.scales < 1).sum())
+    return len(clipped.rows.values), (clipped.scales < 1).sum()
 
 
 def _build_gram_products(clipped: ClippedRows, diagonal: bool) -> MatrixProduct:
@@ -910,7 +910,7 @@ def iterate_projected_gradient(
         left = low_rank_plus_sparse(*iterate).multiply(right) * ratios
         fitted = entries.sample_product(left, right, fitted)
         trace = {"training rmse": rmse(fitted, target), "rank": len(ratios)}
-        yield DescentRound(t, Factors(left, right), ratios, int((scale < 1).sum()), trace)
+        yield DescentRound(t, Factors(left, right), ratios, (scale < 1).sum(), trace)
 
 
 def build_nuclear_projection(radius: float, accuracy: float, rng: Rng) -> Projection:

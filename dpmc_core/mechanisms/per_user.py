@@ -420,6 +420,7 @@ def build_effects_releases(
     """
     n, clip = public.items, effects_row_clip(public)
     mean_budget, counts_budget, sums_budget, gain_budget, own_budget = budget.split(*shares)
+    own_norm = math.sqrt(2 * N_USER_COEFFICIENTS + 2)
     return EffectsReleases(
         _build_mean_release(mean_budget),
         build_gaussian_release(
@@ -439,8 +440,8 @@ def build_effects_releases(
             "squares of the users' own coefficients and residuals, and what they are worth",
             (2, N_USER_COEFFICIENTS + 1),
             own_budget,
-            math.sqrt(2 * N_USER_COEFFICIENTS + 2),
-            math.sqrt(2 * N_USER_COEFFICIENTS + 2),
+            own_norm,
+            own_norm,
         ),
     )
 

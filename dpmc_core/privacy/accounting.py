@@ -445,7 +445,7 @@ class _DiscreteLoss(NamedTuple):
         """
         end = releases.epsilon
         low, high = math.floor(-end / step), math.ceil(end / step)
-        edges: Floats = step * np.arange(low, high + 1.0)
+        edges = step * np.arange(low, high + 1.0)
         # Single points at both ends: the two outputs of a randomised response, or the numbers
         # beyond both means, where the likelihood ratio of Laplace noise is constant.
         p, q = np.zeros((2, high - low))
@@ -557,7 +557,7 @@ class _GridLoss:
         ]
         tilt = float(tilts[int(np.argmin(bounds))])
         low, masses = _sum_losses([loss.tilt(tilt * step)[0] for loss in losses])
-        grid: Floats = step * np.arange(low, low + len(masses), dtype=float)
+        grid = step * np.arange(low, low + len(masses), dtype=float)
         return cls(grid, masses, tilt, _log_moment(losses, tilt * step), mu)
 
     def delta(self, epsilon: float) -> float:

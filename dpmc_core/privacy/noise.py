@@ -12,9 +12,8 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpmc_core.arrays import Bools, Floats, Ints, Rng
+from dpmc_core.arrays import Bools, Floats, Integers, Ints, Rng
 from dpmc_core.privacy.exact_noise import SecureSource
 from dpmc_core.stopping import check_cancelled
 
@@ -114,7 +113,7 @@ _UNIFORM_STEP = 2.0**-53  # resolution of uniform draws
 _END_WIDTH = 2.0**-40  # distance from an end of [0, 1) at which they get further digits
 
 
-def pass_channel(matrix: Floats, symbols: NDArray[np.integer], rng: Rng) -> NDArray[np.integer]:
+def pass_channel(matrix: Floats, symbols: Integers, rng: Rng) -> Integers:
     """Pass each symbol a through the channel matrix[a, o] = P(output o | input a).
 
     Symbols are sampled by inverse transform, one row of the matrix at a time. Draws

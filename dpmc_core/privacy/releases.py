@@ -15,9 +15,9 @@ from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from dpmc_core.arrays import Floats, Rng
+from dpmc_core.arrays import AnyArray, Floats, Rng
 from dpmc_core.errors import CannotRelease, InvalidSetting, check_number
 from dpmc_core.privacy import noise
 from dpmc_core.privacy.accounting import Loss, PureReleases
@@ -41,8 +41,8 @@ class Publication:
     """
 
     release: Release
-    private: NDArray[Any]
-    published: NDArray[Any]
+    private: AnyArray
+    published: AnyArray
 
 
 class _EnoughRecorded(BaseException):
@@ -150,7 +150,7 @@ class Release:
         """
         raise NotImplementedError
 
-    def publish(self, value: ArrayLike, rng: Rng) -> NDArray[Any]:
+    def publish(self, value: ArrayLike, rng: Rng) -> AnyArray:
         """Publish the noisy answer; this is the only way in which private values leave `fit`.
 
         Args:
@@ -165,7 +165,7 @@ class Release:
         """
         raise NotImplementedError
 
-    def _check_shape(self, value: NDArray[Any]) -> None:
+    def _check_shape(self, value: AnyArray) -> None:
         """Raise InvalidSetting unless an answer has the release's shape."""
         has_shape = len(self.shape) == value.ndim and all(
             expected is None or expected == actual

@@ -113,7 +113,7 @@ class RegressedRows(NamedTuple):
         Returns:
             Array of shape (k, length, n_last).
         """
-        coefficients: Floats = (
+        coefficients = (
             self.coefficients[:, None, -n_last:]
             - self.solved[:, :, -n_last:] * residuals[:, :, None]
         )
@@ -467,7 +467,7 @@ def _solve_bordered(matrices: Floats) -> tuple[Floats, Floats, Floats]:
         solved = np.einsum("kj,ksj->ks", roots[:, later, column], solutions[:, :, later])
         solutions[:, :, column] -= solved
         solutions[:, :, column] /= diagonal[:, column, None]
-    half_volume: Floats = np.log(diagonal).sum(axis=1)
+    half_volume = np.log(diagonal).sum(axis=1)
     return half_volume, projections @ np.swapaxes(projections, 1, 2), solutions
 
 

@@ -77,8 +77,8 @@ def estimate_variance(
         prior_guess: the variance before any are seen.
         prior_count: how many numbers that guess counts for.
     """
-    total: Floats = np.asarray(square_sums) + prior_count * prior_guess
-    return total / (np.asarray(counts) + prior_count)
+    total = np.asarray(square_sums) + prior_count * prior_guess
+    return total / np.add(counts, prior_count)
 
 
 # --- counts ----------------------------------------------------------------------------------

@@ -265,7 +265,7 @@ def _multiply_rows(
         Array of shape (k, d).
     """
     fitted = gathered @ vectors[:, :, None]
-    products: Floats = weight * (np.swapaxes(gathered, 1, 2) @ fitted)[:, :, 0]
+    products = weight * (np.swapaxes(gathered, 1, 2) @ fitted)[:, :, 0]
     products += vectors @ gram + penalties * vectors
     return products
 

@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpmc_core.arrays import Floats, Sparse
+from dpmc_core.arrays import AnyArray, Floats, Sparse
 from dpmc_core.model import Step, Steps
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.solvers.empirical_bayes import (
@@ -73,8 +72,8 @@ class EffectsAndTaste(NamedTuple):
 
     def predict(self, pattern: Pattern) -> Floats:
         """Return the expected values of the cells of a pattern, shape (n_cells,)."""
-        fitted = self.user[pattern.users] + self.item[pattern.items]
-        return fitted + pattern.sample_product(self.left, self.right) if self.left.size else fitted
+        effects = self.user[pattern.users] + self.item[pattern.items]
+        return effects + pattern.sample_product(self.left, self.right)
 
 
 def fit_effects_and_taste(
@@ -113,8 +112,8 @@ def fit_effects_and_taste(
     counts = np.diff(pattern.indptr).astype(float)
     squares = np.bincount(pattern.users, weights=w * values**2, minlength=m)
 
-    def average_errors(squared_errors: NDArray[Any]) -> float:
-        return max(squared_errors.sum() / max(len(w), 1), min_noise, _TINY)
+    def average_errors(squared_errors: AnyArray) -> float:
+        return max(float(squared_errors.sum()) / max(len(w), 1), min_noise, _TINY)
 
     s2 = average_errors(squares) if noise is None else noise
     # The posteriors have no factors yet, and their effects are exactly zero.
@@ -242,14 +241,14 @@ class _SidePosterior:
         self.second = covariance + self.mean[:, :, None] * self.mean[:, None, :]
         squared_sums = np.einsum("kii->i", self.second)
         self.variance = np.maximum(squared_sums / max(k, 1), _TINY)
-        effects = self.mean[:, -1].sum()
+        effects = float(self.mean[:, -1].sum())
         if fit_centre:
             self.centre = effects / (k + _PSEUDO_ROWS)
         squared_deviations = squared_sums[-1] - 2 * self.centre * effects + k * self.centre**2
         self.variance[-1] = estimate_variance(
             squared_deviations, k, self.pseudo_variance, _PSEUDO_ROWS
         )
-        squared_errors: Floats = np.einsum("kij,kij->k", data, self.second)
+        squared_errors = np.einsum("kij,kij->k", data, self.second)
         squared_errors -= 2 * np.einsum("ki,ki->k", self.mean, moments)
         return squared_errors
 
@@ -673,11 +672,11 @@ class NoiseModel:
     if_rated: float
     genuine_probability: float
     missing_square: float
-    score_reports: Callable[[NDArray[Any]], Floats]
+    score_reports: Callable[[AnyArray], Floats]
     expected_score: Callable[[Floats], Floats]
     expected_square: Callable[[Floats], Floats]
 
-    def sum_scores(self, reports: NDArray[Any]) -> float:
+    def sum_scores(self, reports: AnyArray) -> float:
         """Return the sum of the scores of any number of reports.
 
         Args:
@@ -765,9 +764,9 @@ def model_laplace_noise(flip: float, scale: float) -> NoiseModel:
             sinh = -np.exp((size - 1) / b) * np.expm1(-2 * size / b) / 2  # times e^(-1/b)
             return x - np.sign(x) * (1 + b - end) * sinh
 
-        inner = grid @ grid / (grid @ expect_before_slope(grid))  # 1/slope
+        inner = float(grid @ grid / (grid @ expect_before_slope(grid)))  # 1/slope
 
-        def score_reports(reports: NDArray[Any]) -> Floats:
+        def score_reports(reports: AnyArray) -> Floats:
             z = reports.astype(float)
             return inner * np.where(np.abs(z) <= 1, z, np.sign(z) * end)
 

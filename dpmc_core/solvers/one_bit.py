@@ -110,7 +110,7 @@ class SignReports(NamedTuple):
     @property
     def variance(self) -> float:
         """The variance of a report about the mean of all signs, at least 1e-3."""
-        mean = self.values.mean()
+        mean = float(self.values.mean())
         # The square of a noisy mean is too large, by about the second moment over n_entries.
         squared_mean = max(mean**2 - self.second_moment / len(self.values), 0.0)
         return max(self.second_moment - squared_mean, 1e-3)

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpmc_core.arrays import Floats, Ints, Sparse
+from dpmc_core.arrays import AnyArray, Floats, Ints, Sparse
 from dpmc_core.model import Factors, Model
 from dpmc_core.ratings import Ratings
 from dpmc_core.solvers.empirical_bayes import posterior_positive_mean
@@ -275,7 +275,7 @@ class FlippedPairs:
         """
         p = self.flip
         count_sums = self.reported_counts[block][:, None] + self.reported_counts
-        estimate: Floats = self.count_reported_pairs(block) - p * count_sums + self.users * p * p
+        estimate = self.count_reported_pairs(block) - p * count_sums + self.users * p * p
         return estimate / (1 - 2 * p) ** 2
 
     def fit_pair_counts(self, block: Ints, iterations: int) -> tuple[Floats, Floats, Floats]:
@@ -867,7 +867,7 @@ class FlippedBits(NamedTuple):
             out += bits.T @ single[rows]
         return (out - self.flip * block.sum(axis=0)) / self.debias_factor
 
-    def _iter_blocks(self, dtype: type = np.float32) -> Iterator[tuple[slice, NDArray[Any]]]:
+    def _iter_blocks(self, dtype: type = np.float32) -> Iterator[tuple[slice, AnyArray]]:
         """Yield the slice of the users of a block, and their reports as 0 and 1 of this type."""
         step = max(1, _CELLS // self.items)
         for start in range(0, self.users, step):

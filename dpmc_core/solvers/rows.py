@@ -27,7 +27,6 @@ from dpmc_core.solvers.linalg import LARGE_CHUNK, MatrixProduct, Pattern
 from dpmc_core.stopping import call_cancellable, check_cancelled
 
 _PRODUCTS_AT_ONCE = 64  # products of two factors that are summed at once
-_MANY_COLUMNS = 9  # from so many columns on, a sparse product sums faster than `reduceat`
 _SPARSE_COST = 250.0  # cost of a multiplication in a sparse product, relative to a dense one
 _ITEM_STD = 0.1  # standard deviation of item means, in widths of the rating range
 _RATING_STD = 0.2  # standard deviation of the ratings of one item, in the same unit
@@ -191,18 +190,12 @@ def row_sums(entries: Pattern, values: Floats) -> Floats:
 
     Args:
         entries: the observed pairs.
-        values: shape (n_entries,) or (n_entries, k).
+        values: shape (n_entries,).
 
     Returns:
-        Array of shape (m,) or (m, k).
+        Array of shape (m,).
     """
-    if values.ndim > 1 and values.shape[1] >= _MANY_COLUMNS:
-        # The matrix of shape (m, n_entries) with a one where an entry belongs to a row.
-        membership = Pattern(
-            np.arange(len(values), dtype=np.int32), entries.indptr, (entries.shape[0], len(values))
-        )
-        return membership.build_matrix(np.ones(len(values))) @ values
-    sums = np.zeros((entries.shape[0], *values.shape[1:]))
+    sums = np.zeros(entries.shape[0])
     nonempty = entries.counts > 0  # reduceat would give an empty row its neighbour's value
     if len(values):
         sums[nonempty] = np.add.reduceat(values, entries.indptr[:-1][nonempty])
@@ -315,7 +308,7 @@ def clip_dense_rows(rows: Floats, max_norm: float) -> tuple[Floats, int]:
         The scaled rows, shape (m, n), and the number of rows that were scaled.
     """
     factors = shrinkage(np.linalg.norm(rows, axis=1), max_norm)
-    return rows * factors[:, None], int((factors < 1).sum())
+    return rows * factors[:, None], (factors < 1).sum()
 
 
 def gram(rows: Sparse) -> Floats:
