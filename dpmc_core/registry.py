@@ -113,7 +113,8 @@ class _Mechanisms(Mapping[str, type[Mechanism]]):
         with self._lock:
             if self._classes is None:
                 classes = sorted(
-                    self._find_classes(""), key=lambda cls: (_TASKS.index(cls.task), cls.list_order)
+                    self._find_classes(""),
+                    key=lambda cls: ([*Task].index(cls.task), cls.list_order),
                 )
                 self._classes = {cls.id: cls for cls in classes}
                 self._load_packages()
@@ -158,7 +159,6 @@ def _find_in_files(id: str) -> Iterator[type[Mechanism]]:
 
 # The command line, the app, the contract test and the table of guarantees read this mapping, task
 # by task in the order of `list_order`.
-_TASKS = list(Task)
 MECHANISMS = _Mechanisms(_find_in_files)
 
 

@@ -153,7 +153,7 @@ def publish_gram(
     Returns:
         The function that multiplies the noisy matrix, n, and the largest eigenvalue of the noise.
     """
-    n = int(release.shape[0] or 0)
+    n = release.shape[0] or 0
     edge = release.scale * math.sqrt(n) * (math.sqrt(2) if symmetric else 2.0)
     return release.publish_products(exact_products, rng, mirrored=not symmetric), n, edge
 
@@ -771,7 +771,7 @@ class PrivateSvd(EffectsFirst):
         else:
             model = clipped_users.build_model(_project_rows, basis, density)
         trace = {
-            "top singular value": math.sqrt(max(float(squares[-1]), 0.0)),
+            "top singular value": math.sqrt(max(squares[-1], 0.0)),
             "density": density,
             "rows clipped": n_clipped,
         }
@@ -820,7 +820,7 @@ class Svd(NonprivateMechanism):
         matrix = rows.entries.build_matrix(rows.values)
         squares, basis = leading_eigenpairs(gram_products(matrix), matrix.shape[1], self.rank)
         left = matrix @ basis / ratings.density
-        trace = {"top singular value": math.sqrt(max(float(squares[-1]), 0.0))}
+        trace = {"top singular value": math.sqrt(max(squares[-1], 0.0))}
         yield Step.from_trace(1, 1, rows.build_model(Factors(left, basis)), trace)
 
 

@@ -154,7 +154,7 @@ class ReferenceRatings(NonprivateMechanism):
         posteriors = fit_effects_and_taste(
             entries, values, noise_by_user=True, rank=self.rank, rounds=self.rounds
         )
-        for index, posterior in enumerate(posteriors, start=1):
+        for index, posterior in enumerate(posteriors, 1):
             trace = {
                 "training rmse": half_width * rmse(posterior.predict(entries), values),
                 "noise left": half_width * math.sqrt(posterior.noise),
@@ -256,7 +256,7 @@ class ReferenceRanking(NonprivateMechanism):
             ]
             candidates = [same_type[len(same_type) // 2] for same_type in candidates_by_type]
         best = candidates[0]
-        for index, candidate in enumerate(candidates, start=1):
+        for index, candidate in enumerate(candidates, 1):
             hit_ratio = _measure_hit_ratio(candidate, ratings, is_held_out, seed)
             if hit_ratio > max(hit_ratios.values()):
                 best = candidate

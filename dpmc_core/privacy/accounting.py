@@ -172,10 +172,9 @@ def gaussian_log_delta(epsilon: float, mu: float) -> float:
     u = epsilon / mu - mu / 2
     if u < -5:  # delta is close to one: the plain difference loses nothing
         return math.log(
-            float(scipy.special.ndtr(-u))
-            - math.exp(epsilon + float(scipy.special.log_ndtr(-u - mu)))
+            scipy.special.ndtr(-u) - math.exp(epsilon + scipy.special.log_ndtr(-u - mu))
         )
-    gap = float(_mills_gap(np.array(u), mu))
+    gap = _mills_gap(np.array(u), mu)
     return -0.5 * u * u - 0.5 * math.log(2 * math.pi) + math.log(gap) if gap > 0 else -math.inf
 
 
@@ -468,9 +467,9 @@ class _DiscreteLoss(NamedTuple):
         """
         with np.errstate(divide="ignore"):
             logs = np.log(self.masses) + t * (self.start + np.arange(len(self.masses)))
-        max_log = float(logs.max())
+        max_log = logs.max()
         weights = np.exp(logs - max_log)
-        total = float(weights.sum())
+        total = weights.sum()
         return self._replace(masses=weights / total), max_log + math.log(total)
 
 
@@ -555,7 +554,7 @@ class _GridLoss:
         bounds = [
             bound(_log_moment(losses, t * step) + t * (t + 1) * mu * mu / 2, t) for t in tilts
         ]
-        tilt = float(tilts[int(np.argmin(bounds))])
+        tilt = tilts[np.argmin(bounds)]
         low, masses = _sum_losses([loss.tilt(tilt * step)[0] for loss in losses])
         grid = step * np.arange(low, low + len(masses), dtype=float)
         return cls(grid, masses, tilt, _log_moment(losses, tilt * step), mu)

@@ -455,7 +455,7 @@ class SymbolChannel(LocalChannel, MatrixChannel):
 
         Any symbol moves to each other level with one probability.
         """
-        return float(np.square(self.levels).sum()) * self.channel[0][1]
+        return np.square(self.levels).sum() * self.channel[0][1]
 
     def _find_invalid(self, values: Floats) -> tuple[Bools, str]:
         """Return which values are no symbol 1..d."""

@@ -484,7 +484,7 @@ class Gaussian(Additive):
             A function that returns the product of the noisy matrix with an array of shape (size,
             b).
         """
-        size = int(self.shape[0] or 0)
+        size = self.shape[0] or 0
         if mirrored or is_recording() or size <= _MAX_DENSE_SIZE or isinstance(rng, SecureSource):
             noisy = self.publish(private(np.eye(size)), rng)
             symmetric = np.triu(noisy) + np.triu(noisy, 1).T if mirrored else (noisy + noisy.T) / 2

@@ -89,7 +89,7 @@ class Pattern:
         """The indices that sort the entries by column, and (n + 1,) offsets of the columns."""
         order = np.argsort(self.items, kind="stable")
         counts = np.bincount(self.items, minlength=self.shape[1])
-        return order, np.concatenate(([0], np.cumsum(counts)))
+        return order, np.append(0, np.cumsum(counts))
 
     def select_columns(self, columns: Ints) -> tuple[Pattern, Bools]:
         """Return the entries of some columns, which are renumbered from 0.
@@ -111,7 +111,7 @@ class Pattern:
         Args:
             mask: shape (n_entries,).
         """
-        indptr = np.concatenate(([0], np.cumsum(mask)))[self.indptr]
+        indptr = np.append(0, np.cumsum(mask))[self.indptr]
         return Pattern(self.items[mask], indptr, self.shape)
 
     def build_matrix(self, values: Floats) -> Sparse:

@@ -27,7 +27,7 @@ from dpmc_core.solvers.one_bit import SignReports
 from dpmc_core.solvers.rows import factors_with_offsets, item_sums, row_sums
 from dpmc_core.stopping import call_cancellable, check_cancelled
 
-_TINY = 1e-12
+_TINY = 1e-12  # in place of zero, before a division
 
 
 # --- effects and factors --------------------------------------------------------------------
@@ -646,7 +646,6 @@ _RESIDUAL_VARIANCE = 0.19  # of a rating about its effects
 _RATED_SHARE, _N_TOGETHER = 0.05, 1000
 # The variance of effects at the start of the fit of factors, and the prior guess of it.
 _START_EFFECT_VARIANCE, _PSEUDO_VARIANCE = 2.5e-3, 1.25e-3
-_MIN_VALUE = 1e-12  # in place of zero, before a division
 
 
 @dataclass(frozen=True)
@@ -730,7 +729,7 @@ def model_symbol_noise(if_missing: float, genuine_probability: float, levels: Fl
         genuine_probability: by how much a cell's own symbol is likelier than each other symbol.
         levels: shape (d,), on the scale -1..1, with mean 0.
     """
-    kappa = max(genuine_probability, _MIN_VALUE)
+    kappa = max(genuine_probability, _TINY)
     return NoiseModel(
         if_missing,
         if_missing + kappa,
@@ -777,7 +776,7 @@ def model_laplace_noise(flip: float, scale: float) -> NoiseModel:
 
         return NoiseModel(
             flip,
-            flip + max(1 - 2 * flip, _MIN_VALUE),
+            flip + max(1 - 2 * flip, _TINY),
             1 - flip,
             float(expected_square(np.zeros(1))[0]),
             score_reports,
@@ -912,7 +911,7 @@ def estimate_counts(raw_counts: Floats, variance: float) -> tuple[Floats, Floats
     weight = signal / (signal + variance) if signal > 0 else 0.0
     shrunk = mean + weight * (raw_counts - mean)
     centre = np.clip(shrunk, raw_counts - noise_std, raw_counts + noise_std)
-    return truncated_normal_moments(centre, math.sqrt(max(weight, _MIN_VALUE) * variance))
+    return truncated_normal_moments(centre, math.sqrt(max(weight, _TINY) * variance))
 
 
 def shrink_effects(
@@ -1012,7 +1011,7 @@ def estimate_from_reports(reported: Sparse, noise_model: NoiseModel, public: Pub
         b_sums = np.concatenate([row_sums(cells, b[cells.items]) for *_, cells in blocks])
         a = users.estimate_effects(items, b, b_sums)
     a += mean.rating
-    scale = mean.n_ratings / max(float(users.counts.sum() * items.counts.sum()), _MIN_VALUE)
+    scale = mean.n_ratings / max(float(users.counts.sum() * items.counts.sum()), _TINY)
     pattern, y, w = _compute_residual_scores(reports, scale * users.counts, items.counts, a, b)
     del reports
 
@@ -1059,9 +1058,7 @@ def _find_min_product(reports: _ScoredReports, users: Floats, items: Floats) -> 
         users: shape (m,); the product of a cell is that of its user's number and its item's.
         items: shape (n,).
     """
-    edges = max(float(users.max() * items.max()), _MIN_VALUE) * np.exp(
-        np.linspace(-20.0, 0.0, 2_000)
-    )
+    edges = max(float(users.max() * items.max()), _TINY) * np.exp(np.linspace(-20.0, 0.0, 2_000))
     counts = np.zeros(len(edges) + 1)
     for rows, cells, _ in reports.iter_blocks():
         product = cells.expand_rows(users[rows]) * items[cells.items]
@@ -1099,7 +1096,7 @@ def _compute_residual_scores(
         rows, columns = block.start + cells.users[kept_indices], cells.items[kept_indices]
         chance = np.minimum(chance[kept_indices], _MAX_RATED_PROBABILITY)
         rho = chance * noise_model.genuine_probability
-        rho = np.maximum(rho / (noise_model.if_missing + chance * noise_model.slope), _MIN_VALUE)
+        rho = np.maximum(rho / (noise_model.if_missing + chance * noise_model.slope), _TINY)
         expected = a[rows] + b[columns]
         x = np.clip(expected, -1, 1)
         variance = (1 - rho) * noise_model.missing_square + rho * (

@@ -329,7 +329,7 @@ class Recovery:
         solutions = iterate_penalties(
             problem, penalty, residual, steps=self.steps, tolerance=_TOLERANCE, rng=rng
         )
-        for index, (solution, following) in enumerate(pairwise(chain(solutions, (None,))), start=1):
+        for index, (solution, following) in enumerate(pairwise(chain(solutions, (None,))), 1):
             assert solution is not None
             trace = {
                 "penalty": solution.penalty,
