@@ -152,8 +152,8 @@ def fit_effects_and_taste(
     for n_left in reversed(range(rounds)):
         previous_mean = users.mean
         update_both_sides()
-        change = np.linalg.norm(users.mean - previous_mean)
-        final = not n_left or change <= _TOLERANCE * np.linalg.norm(users.mean)
+        change = float(np.linalg.norm(users.mean - previous_mean))
+        final = not n_left or change <= _TOLERANCE * float(np.linalg.norm(users.mean))
         left, right = users.mean, items.mean
         yield EffectsAndTaste(left[:, -1], right[:, -1], left[:, :-1], right[:, :-1], s2, final)
         if final:
