@@ -118,11 +118,8 @@ def check_number(
         InvalidSetting: if the value is no such number.
     """
     limits = above, at_least, below, at_most
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, numbers.Real)
-        or (integer and not isinstance(value, numbers.Integral))
-    ):
+    number_type = numbers.Integral if integer else numbers.Real
+    if isinstance(value, bool) or not isinstance(value, number_type):
         kind = "an integer" if integer else "a number"
         raise InvalidSetting(field, f"{kind} {format_limits(*limits)}".strip(), value)
     try:

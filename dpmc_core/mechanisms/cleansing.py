@@ -321,11 +321,8 @@ class SvdAfterCleansing(PerUser, Cleansing):
     def guarantee(self, public: PublicFacts) -> Guarantee[CleansingStatistics]:
         """Return the guarantee: means or item effects, products of residuals, and their weights."""
         check_rank(self.rank, public)
-        if not self.is_noise_aware:
-            check_gram(public.items, "estimator noise-aware works on the most rated of them")
-        n = count_gram_items(public)
-        bound = self.clamp * public.width
-        sqrt_cap = math.sqrt(effective_cap(self.cap, public))
+        n, cap = count_gram_items(public), effective_cap(self.cap, public)
+        bound, sqrt_cap = self.clamp * public.width, math.sqrt(cap)
         budget = self.budget()
         # `emptied_norm` is how long the products of one row may be, in units of B^2.
         if self.is_noise_aware:
@@ -340,8 +337,8 @@ class SvdAfterCleansing(PerUser, Cleansing):
                 "weighted number of pairs of ratings of one user", (), weights, max_sum, max_sum
             )
         else:
+            check_gram(public.items, "estimator noise-aware works on the most rated of them")
             # The means need little of the budget, the covariance most of it.
-            cap = effective_cap(self.cap, public)
             half_width = public.half_width
             means_releases = CleansingMeans(
                 total=build_gaussian_release(

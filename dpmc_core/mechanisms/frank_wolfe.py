@@ -834,16 +834,17 @@ class Schedule(enum.Enum):
     INVERSE = "inverse"  # 1/t
     CONSTANT = "constant"  # the setting `step`
 
-    def step(self, index: int, constant: float) -> float:
-        """Return the step size of a round.
+    def list_steps(self, constant: float, rounds: int) -> list[float]:
+        """List the step sizes of all rounds.
 
         Args:
-            index: the round, from 1.
             constant: the step size of the constant schedule.
+            rounds: the number of rounds.
         """
         if self is Schedule.CONSTANT:
-            return constant
-        return 1 / math.sqrt(index) if self is Schedule.ROOT else 1 / index
+            return [constant] * rounds
+        divisor = math.sqrt if self is Schedule.ROOT else float
+        return [1 / divisor(t) for t in range(1, rounds + 1)]
 
 
 # Soft-thresholds singular values; see `project` of `iterate_projected_gradient`.
@@ -1002,7 +1003,7 @@ class PrivatePgd(EffectsFirst):
         row_clip = self.row_norm(public)
         radius = nuclear_radius(self.radius, public)
         max_rank = max_descent_rank(public)
-        steps = [self.schedule.step(t, self.step) for t in range(1, self.rounds + 1)]
+        steps = self.schedule.list_steps(self.step, self.rounds)
         _, clipped_users = self.clip_residual_rows(ratings, releases, rng)
         rows, scales = clipped_users.local_data
         bases, ratios = [], []  # of all rounds, which users need for their own rows: see `own_side`
@@ -1076,7 +1077,7 @@ class Pgd(NonprivateMechanism):
         check_descent(ratings.shape)
         rows = centre_on_means(ratings, rng)
         radius = nuclear_radius(self.radius, ratings.public)
-        steps = [self.schedule.step(t, self.step) for t in range(1, self.rounds + 1)]
+        steps = self.schedule.list_steps(self.step, self.rounds)
         accuracy = _EIGEN_TOLERANCE * float(np.linalg.norm(rows.values))
         project = build_nuclear_projection(radius, accuracy, rng)
         for descent in iterate_projected_gradient(rows.entries, rows.values, steps, project):

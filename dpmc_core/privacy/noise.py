@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dpmc_core.arrays import Bools, Floats, Integers, Ints, Rng
+from dpmc_core.arrays import SMALLEST, Bools, Floats, Integers, Ints, Rng
 from dpmc_core.privacy.exact_noise import SecureSource
 from dpmc_core.stopping import check_cancelled
 
@@ -69,7 +69,7 @@ class SymmetricGaussian:
             column: array of shape (size,).
         """
         directions = self._directions
-        q = column / max(float(np.linalg.norm(column)), np.finfo(float).tiny)
+        q = column / max(float(np.linalg.norm(column)), SMALLEST)
         for _ in range(2):  # once leaves rounding errors along the directions
             q = q - directions.T @ (directions @ q)
             residual_norm = float(np.linalg.norm(q))

@@ -14,11 +14,10 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpmc_core.arrays import Floats
+from dpmc_core.arrays import SMALLEST, Floats
 from dpmc_core.stopping import check_cancelled
 
 _ROUNDS = 30  # of expectation-maximisation
-_SMALLEST = float(np.finfo(float).tiny)  # in place of zero, before a division
 _EDGE_MARGIN = 1.05  # over the edge of a noise matrix, which is itself random
 
 
@@ -53,7 +52,7 @@ def update_normal(
     """
     n, mean, variance = (np.asarray(x, float) for x in (factor, prior_mean, prior_variance))
     noise = noise_variance + factor_variance * (variance + mean**2)
-    total = np.maximum(n**2 * variance + noise, _SMALLEST)
+    total = np.maximum(n**2 * variance + noise, SMALLEST)
     means = mean + n * variance / total * (observed - n * mean)
     return means, variance * (noise / total)
 

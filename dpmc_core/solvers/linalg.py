@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dpmc_core.arrays import Bools, Floats, Ints, Rng, Sparse
+from dpmc_core.arrays import SMALLEST, Bools, Floats, Ints, Rng, Sparse
 from dpmc_core.model import Factors
 from dpmc_core.privacy import Harmless, harmless
 from dpmc_core.ratings import Index, Ratings
@@ -336,7 +336,7 @@ def dense_triplets(operator: Operator) -> Triplets:
     squares, left = call_cancellable(np.linalg.eigh, call_cancellable(np.matmul, matrix, matrix.T))
     values = np.sqrt(np.maximum(squares[::-1], 0.0))
     left = left[:, ::-1]
-    is_resolved = values > 1e-8 * max(values[0], np.finfo(float).tiny)
+    is_resolved = values > 1e-8 * max(values[0], SMALLEST)
     left, values = left[:, is_resolved], values[is_resolved]
     return Triplets(left, values, call_cancellable(np.matmul, matrix.T, left) / values)
 

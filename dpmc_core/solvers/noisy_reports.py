@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmc_core.arrays import AnyArray, Floats, Sparse
+from dpmc_core.arrays import SMALLEST, AnyArray, Floats, Sparse
 from dpmc_core.model import Step, Steps
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.solvers.empirical_bayes import (
@@ -875,7 +875,7 @@ class _SideTotals:
             Array of shape (k,), on the scale -1..1.
         """
         model = self.noise_model
-        mean = float(np.average(other_effects, weights=other.counts + np.finfo(float).tiny))
+        mean = float(np.average(other_effects, weights=other.counts + SMALLEST))
         centred = other_effects - mean
         reported = self.cells * model.if_missing + self.raw_counts * model.slope
         raw_sums = (

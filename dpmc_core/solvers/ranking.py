@@ -18,7 +18,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpmc_core.arrays import AnyArray, Floats, Ints, Sparse
+from dpmc_core.arrays import SMALLEST, AnyArray, Floats, Ints, Sparse
 from dpmc_core.model import Factors, Model
 from dpmc_core.ratings import Ratings
 from dpmc_core.solvers.empirical_bayes import posterior_positive_mean
@@ -35,7 +35,6 @@ _MIN_PROFILE_VARIANCE = 0.02  # of profiles, in units of 1/d, their variance if 
 _MIN_TASTE_VARIANCE = 1e-4  # of taste at the start, in the same unit
 _EDGE_MARGIN = 1.3  # because the covariance of the noise is only known through released numbers
 _N_NOISE_DRAWS = 20  # simulations of the noise, whose largest eigenvalue taste has to exceed
-_SMALLEST = float(np.finfo(float).tiny)
 _RIDGE = 0.1  # added to the variance of profiles, in the same unit
 _MAX_FEATURE_LENGTH = 6.0  # of an item's features, once they are uncorrelated and of variance 1
 # Mean and std of the gain of a feature that helps, and the std of one that does not; see
@@ -346,7 +345,7 @@ def decorrelate_columns(feature: Floats, counts: Floats) -> Floats:
     share = counts / counts.sum()
     centred = feature - share @ feature
     values, axes = np.linalg.eigh(centred.T @ (centred * share[:, None]))
-    min_variance = max(_MIN_RELATIVE_VARIANCE * values.max(initial=0), _SMALLEST)
+    min_variance = max(_MIN_RELATIVE_VARIANCE * values.max(initial=0), SMALLEST)
     whitened = centred @ (axes * np.where(values > min_variance, values, np.inf) ** -0.5)
     lengths = np.linalg.norm(whitened, axis=1, keepdims=True)
     return whitened * np.minimum(1.0, _MAX_FEATURE_LENGTH / np.maximum(lengths, 1.0))
@@ -586,7 +585,7 @@ class Audiences(NamedTuple):
         anisotropy = np.sum((sample_covariance - isotropic_variance * np.eye(d)) ** 2)
         # Averaging the symmetric halves leaves half of the noise off the diagonal.
         noise_anisotropy = 0.5 * d * (d + 1) * (second_noise_std / n_users) ** 2
-        kept_share = max(0.0, anisotropy - noise_anisotropy) / max(anisotropy, _SMALLEST)
+        kept_share = max(0.0, anisotropy - noise_anisotropy) / max(anisotropy, SMALLEST)
         values, vectors = np.linalg.eigh(
             kept_share * sample_covariance + (1 - kept_share) * isotropic_variance * np.eye(d)
         )
@@ -644,7 +643,7 @@ class Audiences(NamedTuple):
         inverse = np.linalg.inv(self.profile_covariance)
         taste_energy = np.sum(inverse * ((self.taste * self.count_shares[:, None]).T @ self.taste))
         total_energy = taste_energy + np.sum(inverse * self.uncertainty)
-        total_energy += _SMALLEST
+        total_energy += SMALLEST
         return math.sqrt(taste_energy) * taste_energy / total_energy
 
     def measure_agreement(self, profile_sums: Floats, posterior_counts: Floats) -> Floats:
@@ -703,7 +702,7 @@ class Audiences(NamedTuple):
         features = self.unpruned_taste @ axes
         mean_squares = posterior_counts @ features**2 / posterior_counts.sum()
         seen_squares = mean_squares + np.diag(axes.T @ self.unpruned_uncertainty @ axes)
-        features /= np.sqrt(np.maximum(seen_squares, _SMALLEST))
+        features /= np.sqrt(np.maximum(seen_squares, SMALLEST))
         return features
 
 
@@ -921,7 +920,7 @@ class ClickFactors(NamedTuple):
         # For a population covariance diag(t) + l l' the eigenvector is (alpha - t)^-1 l.
         vectors = vectors[:, is_clear]
         loadings = (alpha - (flip_variance + click_variances)[:, None]) * vectors
-        strength = np.maximum((loadings * vectors).sum(axis=0), _SMALLEST)
+        strength = np.maximum((loadings * vectors).sum(axis=0), SMALLEST)
         loadings /= np.sqrt(strength * reports.estimate_activity(expected.sum()))
         known_directions = np.column_stack([common, loadings])
         feature_loadings = [
@@ -978,7 +977,7 @@ def _compute_feature_loadings(
     basis = np.linalg.qr(known_directions)[0]
     directions = expected[:, None] * decorrelate_columns(feature, expected)
     directions -= basis @ (basis.T @ directions)
-    squared_lengths = np.maximum((directions**2).sum(axis=0), _SMALLEST)
+    squared_lengths = np.maximum((directions**2).sum(axis=0), SMALLEST)
     noise = variances @ directions**2 / squared_lengths
     mean_squares = (reports.multiply(directions) ** 2).mean(axis=0) / squared_lengths
     standard_error = math.sqrt(2 * (noise**2 / squared_lengths**2).sum() / reports.users) / len(
