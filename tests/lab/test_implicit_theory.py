@@ -172,22 +172,6 @@ def test_figure_5_noise_narrows_from_variant_to_variant() -> None:
     assert scales[0] == pytest.approx((2 * norms.l1 + norms.full + 1) / 0.1)
 
 
-def test_figure_5_draws_the_noise_that_the_variants_add() -> None:
-    """The densities are those of fresh draws (chance 1e-6)."""
-    for id, (x, density) in views.compute_figure_5(PUBLIC).items():
-        settings = views.FIGURE_5 if id != "dpimf-strawman" else {"alpha": 0.8}
-        mechanism = registry.create(id, epsilon=0.1, rounds=1, **settings)
-        release = dict(mechanism.guarantee(PUBLIC).releases)["second"]
-        samples = release.sample(40_000, np.random.default_rng(5))
-        edges = x[:: len(x) // 8]
-        shares = np.histogram(samples, edges)[0] / len(samples)
-        exact = [
-            np.trapezoid(density[(x >= a) & (x <= b)], x[(x >= a) & (x <= b)])
-            for a, b in itertools.pairwise(edges)
-        ]
-        assert shares == pytest.approx(exact, abs=0.02)
-
-
 def test_figure_6_weights_meet_their_sample() -> None:
     rng = np.random.default_rng(2)
     factors = np.abs(rng.normal(size=(500, 20))) * rng.gamma(2.0, 0.1, (500, 1))

@@ -16,7 +16,6 @@ from dpmc_lab.protocol import RECOMMENDER, THIRD_PARTY, scenarios
 from dpmc_lab.protocol.scenarios import (
     ANSWER,
     HIDDEN_SHARE,
-    MAX_PHASES,
     ONLINE,
     PUBLISHED,
     Departures,
@@ -24,13 +23,11 @@ from dpmc_lab.protocol.scenarios import (
     HeldUserFactors,
     ProtocolAborted,
     StaticUsers,
-    choose_phase_count,
 )
 from dpmc_lab.protocol.simulate import measure_gap, simulate_phases
 from tests.protocol_helpers import (
     SCENARIOS,
     assert_counts,
-    compute_exact_items,
     compute_reference_items,
     make_ratings,
     play_scenario,
@@ -362,17 +359,6 @@ def test_held_user_factors_are_the_ones_that_are_used(tmp_path):
     assert not np.allclose(fitted.phase.user_factors, refitted)
 
 
-def test_the_rule_gives_more_phases_to_more_epsilon_and_no_more_than_its_most():
-    counts = [choose_phase_count(epsilon, 943, 3) for epsilon in (0.01, 1, 3, 10, 30, 100, 1e5)]
-    assert counts == sorted(counts)
-    assert counts[0] == counts[1] == 1
-    assert counts[-1] == MAX_PHASES
-    counts = [choose_phase_count(10, *size) for size in ((943, 12), (943, 3), (4 * 943, 3))]
-    assert counts[0] < counts[1] < counts[2]
-    assert StaticUsers(epsilon=100.0).count_phases(943) == choose_phase_count(100, 943, 3)
-    assert StaticUsers(epsilon=100.0, phases=2).count_phases(943) == 2
-
-
 @pytest.fixture(scope="module")
 def movie_night():
     return build_problem(datasets.load("movie-night"), Task.RATINGS)
@@ -392,11 +378,3 @@ def test_refit_and_split_make_up_the_difference_from_scenario_1(movie_night):
     with_held_factors = measure_gap(held, movie_night, 0, draws=2)
     assert with_held_factors.held
     assert abs(with_held_factors.refit.mean) < 0.005
-
-
-def test_many_steps_reach_the_exact_minimum_of_the_last_phase():
-    off = []
-    for iterations in (5, 400):
-        run, _ = play_scenario(StaticUsers(epsilon=1.0, phases=2, iterations=iterations))
-        off.append(np.abs(run.items - compute_exact_items(run)).max())
-    assert off[1] < 1e-4 < off[0]

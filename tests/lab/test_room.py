@@ -548,23 +548,6 @@ def test_hands_that_answer_again_are_the_same_people():
     assert len(view.answered_rounds(0, Sender.HANDS)) == 2
 
 
-def test_simulated_phones_answer_every_time_with_the_same_truth():
-    class_room = Room(("Tea?",), 2.0, np.random.default_rng(3))
-    class_room.ask(0)
-    class_room.simulate(21)
-    class_room.ask(0)
-    view = class_room.view()
-    assert view.simulated_yes == {0: 21}
-    assert view.poll(0, sender=Sender.SIMULATED).people == room.CLASS_SIZE
-    assert len(view.answered_rounds(0, Sender.SIMULATED)) == 2
-    assert view.poll(0).reports == 0
-    class_room.simulate(3)  # another class: nothing of the first one stays
-    assert class_room.view().simulated_yes == {0: 3}
-    assert class_room.view().poll(0, sender=Sender.SIMULATED).reports == 2 * room.CLASS_SIZE
-    with pytest.raises(InvalidSetting, match="simulated phones that say yes"):
-        class_room.simulate(room.CLASS_SIZE + 1)
-
-
 @pytest.mark.parametrize("yes", [0, 9, 13, 26, 30])
 def test_more_phones_resolve_more_around_the_share_of_the_class(yes):
     """Nothing is drawn, and the half widths are those of the exact intervals."""
@@ -622,14 +605,3 @@ def test_an_estimate_is_right_on_average():
 def test_a_room_and_its_counts_have_limits(make, message):
     with pytest.raises(InvalidSetting, match=message):
         make()
-
-
-def test_without_a_question_or_after_the_end_nothing_is_counted():
-    class_room = Room(("Tea?",))
-    with pytest.raises(ReportRejected, match="No question"):
-        class_room.count(1, 2)
-    class_room.ask(0)
-    class_room.end()
-    for call in (lambda: class_room.count(1, 2), lambda: class_room.simulate(3)):
-        with pytest.raises(ReportRejected, match="closed"):
-            call()
