@@ -157,22 +157,6 @@ def test_who_has_too_few_items_left_is_left_out_of_the_means(negatives: int | No
         assert result == pytest.approx((hits / len(measured), gains / len(measured)))
 
 
-@pytest.mark.parametrize("negatives", [None, 99])
-def test_a_k_above_the_catalogue_is_refused_in_a_sentence(negatives: int | None) -> None:
-    full = Ratings.build(
-        [0] * 6, range(6), np.ones(6), PublicFacts(users=1, items=11, low=0, high=1)
-    )
-    train, test = full.select([0, 1, 2, 3, 4]), full.select([5])
-    rng = np.random.default_rng(0)
-    for k in (6, 50):
-        with pytest.raises(BadRatings, match=rf"at most 5 items .* hr@{k} needs users with"):
-            metrics.evaluate_ranking(Constant(0.0), train, test, rng, k=k, negatives=negatives)
-    constant = metrics.evaluate_ranking(Constant(0.0), train, test, rng, k=5, negatives=negatives)
-    assert constant == (0, 0)
-    with pytest.raises(BadRatings, match="at most 4 items"):  # 99 wanted, 4 drawn
-        metrics.evaluate_ranking(Constant(0.0), train, test, rng, k=5, negatives=4)
-
-
 def test_what_cannot_be_measured_is_refused_before_anything_is_trained() -> None:
     ratings = draw_interactions(7, users=20, items=9)
     train, test = LeaveLast()(ratings, np.random.default_rng(0))

@@ -537,40 +537,6 @@ def test_a_scale_read_off_the_data_certifies_nothing() -> None:
 # Releases as fields
 
 
-@dataclasses.dataclass(frozen=True)
-class Rounds(Releases):
-    first_part: Release
-    second: Release | None
-
-
-@dataclasses.dataclass(frozen=True)
-class Grouped(Releases):
-    single: Release
-    group: Rounds | None
-    rounds: tuple[Rounds, ...]
-    gram: tuple[Release, ...]
-
-
-def test_releases_are_named_by_fields_in_their_order_and_rounds_are_numbered() -> None:
-    first, second, third = make_laplace(rating=1), make_gaussian(rating=1), make_response(rating=1)
-    several = Grouped(
-        first, Rounds(second, None), (Rounds(first, second), Rounds(second, third)), (third, first)
-    )
-    assert list(several) == [
-        ("single", first),
-        ("first part", second),
-        ("first part 1", first),
-        ("second 1", second),
-        ("first part 2", second),
-        ("second 2", third),
-        ("gram 1", third),
-        ("gram 2", first),
-    ]
-    single = Grouped(first, None, (Rounds(first, second),), (third,))
-    assert [name for name, _ in single] == ["single", "first part", "second", "gram"]
-    assert list(Releases()) == []
-
-
 # Cards
 
 

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 from dpmc_core import registry
 from dpmc_core.solvers import ranking
-from dpmc_core.solvers.ranking import ClickFactors, FlippedBits, _NoiseSpectrum
+from dpmc_core.solvers.ranking import FlippedBits, _NoiseSpectrum
 from sample_data import generate
 from tests.ratings_helpers import clicks, with_values
 from tests.replay import fit_model, predict_all, replay_run
@@ -48,23 +48,6 @@ def test_with_equal_variances_the_edge_and_shrinkage_are_marchenko_and_pasturs()
     for y in (1.8, 2.5, 9.0):  # the spike's value over the noise, by the closed form
         signal = s2 * (y**2 - beta - 1 + np.sqrt((y**2 - beta - 1) ** 2 - 4 * beta)) / 2
         assert edge.invert_psi(s2 * y**2) - s2 == pytest.approx(signal)
-
-
-@pytest.mark.slow
-def test_a_planted_taste_is_found_at_its_strength_and_ranks_the_own_half_first():
-    rng = np.random.default_rng(2)
-    truth = draw_two_crowds(rng)
-    low_rank = ClickFactors.from_reports(flip_clicks(truth, 0.2, rng))
-    assert low_rank.loadings.shape[1] == 1
-    half = np.where(np.arange(120) < 60, 1, -1)
-    planted = 0.7 * low_rank.expected * half
-    loading = low_rank.loadings[:, 0] * np.sign(low_rank.loadings[:, 0] @ planted)
-    cosine = loading @ planted / np.linalg.norm(loading) / np.linalg.norm(planted)
-    assert cosine > 0.85
-    assert np.linalg.norm(loading) == pytest.approx(np.linalg.norm(planted), rel=0.15)
-    profile = csr_array((np.arange(120) < 60).astype(float)[None, :])
-    scores = low_rank.score_items(csr_array(profile)).predict(0, np.arange(120))
-    assert scores[:60].mean() > 2 * scores[60:].mean()
 
 
 @pytest.mark.slow

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from dpmc_core.data import datasets
-from dpmc_core.errors import BadRatings, DpmcError
+from dpmc_core.errors import BadRatings
 from dpmc_lab.cli import main
 from tests.reading_helpers import read_upload
 
-WILD = Path(__file__).parents[3] / "shared" / "data" / "wild"
 # 40 people, 20 items, 400 ratings.
 CELLS = [(u, i) for u in range(40) for i in range(20) if (u + i) % 2]
 ROWS = [(f"p{u}", f"film {i}", 1 + (u * i) % 5) for u, i in CELLS]
@@ -180,24 +179,3 @@ def test_items_alone_are_used(files: Path, capsys: pytest.CaptureFixture[str]) -
     assert steps == ["binarise=middle"]
     assert "--items is not used by input-flip" in message
     assert fitted("private-effects")[0] == []
-
-
-@pytest.mark.skipif(not WILD.is_dir(), reason="the files of ../shared/data are not here")
-def test_files_as_people_bring_them() -> None:
-    """No file is read with another column as its users than the right one."""
-    right = json.loads((WILD / "right.json").read_text())
-    exact = {"rails-id.csv", "no-id-col.csv", "pandas-index.csv", "django-id.csv", "ml-25m.csv"}
-    refused = {"letterboxd-like.csv", "goodreads-like.csv", "imdb-like.csv", "dense-floats.csv"}
-    read = {}
-    for name, columns in right.items():
-        ends = columns.get("range", "1:5")
-        low, high = map(float, ends.split(":")) if ends else (None, None)
-        try:
-            read[name] = datasets.load(WILD / name, low=low, high=high).ratings
-        except DpmcError:
-            continue
-    assert exact <= {*read}
-    assert not {*read} & {*refused, "amazon2018-item-first.csv"}
-    wrong = [name for name in read if read[name].public.users != right[name].get("users")]
-    assert not wrong
-    assert datasets.load(WILD / "amazon2018-item-first.csv", low=1, high=5, user=2).ratings.shape

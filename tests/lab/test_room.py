@@ -370,23 +370,6 @@ def test_a_question_is_added_without_losing_the_room():
             call()
 
 
-def test_pages_are_connected_while_they_ask(monkeypatch):
-    class_room, clock = open_room(), [100.0]
-    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    for token in PHONES:
-        class_room.record_visit(token)
-    class_room.record_visit(PHONES[0])
-    class_room.record_visit()
-    assert class_room.view().connected == 30
-    clock[0] += room.PRESENCE_SECONDS - 1
-    class_room.record_visit(PHONES[0])
-    clock[0] += 2
-    assert class_room.view().connected == 1
-    for k in range(3 * room.MAX_PHONES):
-        class_room.record_visit(f"{k:032x}")
-    assert class_room.view().connected == 2 * room.MAX_PHONES
-
-
 def test_a_guess_replaces_no_open_question_and_is_locked_wherever_it_is():
     class_room = open_room()
     with pytest.raises(ReportRejected, match="still open"):

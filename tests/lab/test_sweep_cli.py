@@ -17,13 +17,12 @@ from types import SimpleNamespace
 import pytest
 
 from dpmc_core.errors import DpmcError, InvalidSetting
-from dpmc_lab.cli import build_parser, main
+from dpmc_lab.cli import main
 from dpmc_lab.store import Store
 from dpmc_lab.sweep import cluster, parse_epsilons, parse_seeds
-from sample_data.compute import compute
 from tests.processes import is_alive, list_descendants, needs_proc, start_sweep, wait_until
 from tests.store_helpers import make_record, mount_small_disk
-from tests.sweep_helpers import parse_grid, read_rows
+from tests.sweep_helpers import read_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = [
@@ -125,23 +124,6 @@ def test_a_sweep_stores_every_row_and_says_so(finished):
     path, completed = finished
     assert completed.stdout.strip() == f"{UNITS} rows ({UNITS} new) in {path}"
     assert len(read_store(path)) == UNITS
-
-
-@pytest.mark.slow
-def test_curves_are_written_when_all_is_done(finished, tmp_path, capsys):
-    grid = parse_grid(build_parser().parse_args(SMALL))
-    with Store(finished[0]) as store:
-        compute(grid, store, tmp_path)
-    assert f"{UNITS} rows (0 new)" in capsys.readouterr().out
-    text = (tmp_path / "one-bit-lab.csv").read_text()
-    stamp = json.loads(text.splitlines()[0].removeprefix("# "))
-    gradient = "gradient estimator=published"
-    published = "input-flip estimator=published iterations=10"
-    assert stamp["settings"][gradient]["clamp"] == 0.5
-    mechanism_ids = {gradient, "private-majority", "reference-binary"}
-    # Two settings of one method are two curves.
-    assert set(stamp["settings"]) == mechanism_ids | {published, "clear", "clear iterations=10"}
-    assert len(text.splitlines()) == 2 + 2 * UNITS  # accuracy and are
 
 
 def start_until_three_rows(file):

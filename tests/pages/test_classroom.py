@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-import socket
 from functools import partial
 from http.client import HTTPConnection
 
@@ -405,31 +404,6 @@ def test_phones_are_sent_where_they_can_come(monkeypatch):
     assert classroom._find_local_address() == "127.0.0.1"
     options["server.address"] = "10.5.5.5"
     assert classroom._find_local_address() == "10.5.5.5"
-
-
-def test_the_address_is_found_without_sending(monkeypatch):
-    class Probe:
-        def __init__(self, *kind):
-            assert kind == (socket.AF_INET, socket.SOCK_DGRAM)
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
-            pass
-
-        def connect(self, address):
-            if unreachable:
-                raise OSError(address)
-
-        def getsockname(self):
-            return "10.0.0.7", 1
-
-    monkeypatch.setattr(classroom.socket, "socket", Probe)
-    unreachable = False
-    assert classroom._list_outgoing_addresses() == ["10.0.0.7"]
-    unreachable = True
-    assert classroom._list_outgoing_addresses() == []
 
 
 @pytest.mark.parametrize(

@@ -29,23 +29,6 @@ def test_the_page_opens_with_a_card_for_each_paper_and_every_figure():
     assert app.header[0].value.startswith("Li et al. 2022")
 
 
-def test_a_figure_leads_to_train_and_compare_and_a_mechanism_to_its_paper():
-    train, compare = views.list_links(views.load_view(*papers.find_experiment(FIRST)))
-    assert len(train) == 4
-    for query in train.values():
-        app = open_page("train", **query)
-        assert not app.exception
-        assert not app.error
-        assert app.toggle(key="published").value
-        assert query["data"] == app.selectbox(key="data").value
-    assert dict(compare)["published"] == "true"
-    assert [value for name, value in compare if name == "mechanisms"] == [
-        query["mechanism"] for query in train.values()
-    ]
-    links = {element.proto.label for element in app.get("page_link")}
-    assert any("One-Bit Matrix Completion" in label for label in links)
-
-
 def test_one_figure_shows_our_curves_on_the_papers_axes():
     app = open_page("papers", experiment=FIRST)
     figure_view = views.load_view(*papers.find_experiment(FIRST))

@@ -8,7 +8,6 @@ import re
 import shlex
 import sys
 import weakref
-from pathlib import Path
 
 import plotly.graph_objects as plotly
 import pytest
@@ -304,52 +303,7 @@ def test_one_click_chooses_how_an_upload_is_read():
     assert (ratings.public.users, ratings.public.items) == (9, 6)
 
 
-WILD = Path(__file__).resolve().parents[3] / "shared" / "data" / "wild"
 # How people bring ratings: rows, matrices, surveys, blocks, words, clicks; then what is no table.
-WILD_FILES = (
-    *("ml-25m.csv", "amazon2014.csv", "bx-latin1.csv", "german.csv", "netflix.txt", "gforms.csv"),
-    *("moodle.csv", "wide-gaps.csv", "wide-transposed-dense.csv", "wide-euro.csv", "wide.parquet"),
-    *("words.csv", "likert.csv", "stars-glyph.csv", "steam-200k.csv", "anime.csv", "ml.zip"),
-    *("clicks-time.csv", "gowalla-snap.txt", "index-and-numbers.csv", "utf16.csv", "total-row.csv"),
-)
-WILD_REFUSED = ("letterboxd-like.csv", "sav.sav", "libsvm.txt", "nested.json")
-
-
-def click_to_ratings(app, truth):
-    """Choose the right reading where one must be chosen, and read the ratings."""
-    ends = truth.get("range", "0:1" if truth.get("mean", 1) < 1 else "1:5")
-    if truth.get("mean", 1) > 5:
-        ends = "0:1000"
-    low, high = map(float, ends.split(":")) if ends else (None, None)
-    for _ in range(4):
-        offers = [text.value for text in app.markdown if " people, " in text.value]
-        buttons = [button for button in app.button if button.label == "Choose this reading"]
-        if find_button(app, "Read the ratings"):
-            confirm_reading(app, low, high)
-        elif buttons:
-            right = f"{truth['users']} people, {truth['items']} items, {truth['n']:,} "
-            kind = "ratings from" if ends else "clicks"
-            next(b for b, o in zip(buttons, offers, strict=True) if right + kind in o).click().run()
-        if "upload" in app.session_state:
-            return
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not WILD.is_dir(), reason="the files of ../shared/data are not here")
-@pytest.mark.parametrize("name", [*WILD_FILES, *WILD_REFUSED])
-def test_files_as_people_bring_them_are_read_right_by_clicks_or_refused(name):
-    truth = json.loads((WILD / "right.json").read_text("utf-8"))[name]
-    app = open_page("data")
-    app.file_uploader[0].upload(name, (WILD / name).read_bytes())
-    app.run()
-    if name in WILD_REFUSED:
-        assert len(app.error[0].value) > 40
-        assert not find_button(app, "Read the ratings")
-        return
-    click_to_ratings(app, truth)
-    ratings = app.session_state["upload"].ratings
-    found = (ratings.public.users, ratings.public.items, len(ratings))
-    assert found == (truth["users"], truth["items"], truth["n"])
 
 
 def test_an_upload_stays_in_its_session():

@@ -619,22 +619,6 @@ def test_one_that_fails_does_not_stop_the_others(capsys, tmp_path, monkeypatch):
     assert "z16-theorem-3: it is broken" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("id", "seeds"), [("jtt18-2a", 10), ("z16-generated", 10), ("hxz15-cdf", 3)]
-)
-def test_the_printed_number_of_draws_is_made_where_there_is_one(id, seeds, monkeypatch, tmp_path):
-    requests = []
-
-    def make(entry, recipe, **_):
-        requests.append(recipe.seeds)
-        return engine.load_shipped_result(entry.id)
-
-    monkeypatch.setattr(engine, "run_trials", make)
-    argv = ["papers", id, "--run", "--seeds", "printed", "--write", str(tmp_path)]
-    assert main(argv) == 0
-    assert requests == [tuple(range(1, seeds + 1))]
-
-
 def test_what_keeps_a_figure_from_being_made_is_the_data_that_it_reads():
     for _, entry in ALL:
         if isinstance(entry.recipe, GridRecipe):
@@ -648,21 +632,6 @@ def test_what_keeps_a_figure_from_being_made_is_the_data_that_it_reads():
 
 
 # --- words, pictures, the report -----------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_why_is_found_by_something_that_is_there_or_supposed():
-    entry = replace(build_experiment(), found=(("so it is", "dpmc papers x"),), why="who knows")
-    explanation = "Found: so it is (shown by dpmc papers x)."
-    assert views.explain_difference(entry) == [explanation, "Supposed: Who knows."]
-    assert views.explain_difference(build_experiment()) == []
-    for source in (source for _, entry in ALL for _, source in entry.found):
-        first, *words = source.split()
-        if words:
-            assert (first, words[0]) in (("dpmc", "fit"), ("dpmc", "audit"))
-            assert registry.get_mechanism(words[2 if words[0] == "fit" else 1])
-        else:
-            assert engine.load_shipped_result(source), source
 
 
 def test_all_is_made_at_the_size_that_is_there(monkeypatch):
@@ -718,27 +687,6 @@ def test_dpmc_papers_lists_and_shows(capsys):
     assert main(["papers", "--bibtex"]) == 0
     assert capsys.readouterr().out.count("@") == len(papers.PAPERS)
     assert main(["papers", "lwhm22-1b"]) == 0
-
-
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (["lwhm23"], "lwhm22"),
-        (["lwhm22-1b", "--run", "--seeds", "print"], "--seeds"),
-        (["jtt18-2d", "--run"], "Netflix"),
-        (["lwhm22-1b", "--seeds", "1"], "--run"),
-        (["lwhm22-1b", "--jobs", "1"], "--run"),
-        (["lwhm22-1b", "--store", "x"], "left out without --run, got 'x'"),
-        (["z16-generated", "--run", "--write", __file__], "is a file: name a folder"),
-        pytest.param(["--report", str(ROOT)], "is a folder: name a file", marks=pytest.mark.slow),
-        (["lwhm22-1b", "--run", "--seeds", "x"], "--seeds"),
-        (["--csv", "x"], "papers --csv is gone"),
-        pytest.param(["--report", "/nowhere/at/all.html"], "no folder", marks=pytest.mark.slow),
-    ],
-)
-def test_dpmc_papers_says_what_is_wrong(argv, message, capsys):
-    assert main(["papers", *argv]) == 1
-    assert message in capsys.readouterr().err
 
 
 def test_a_run_tells_programs_where_its_result_is(capsys, tmp_path, monkeypatch):
