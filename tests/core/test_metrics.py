@@ -208,18 +208,6 @@ def test_a_metric_knows_which_way_is_better() -> None:
     assert accuracy.format_difference(0.0001) == rmse.format_difference(0.0001) == ""
 
 
-def test_hits_of_single_ratings_average_to_the_hit_ratio_among_all_items() -> None:
-    rng = np.random.default_rng(0)
-    public = PublicFacts(users=30, items=40, low=0, high=1)
-    users, items = np.divmod(rng.permutation(1200)[:400], 40)
-    data = Ratings.build(users, items, np.ones(400), public)
-    train, test = LeaveLast()(data, rng)
-    model = Dense(rng.normal(size=public.shape))
-    hit_ratio = metrics.evaluate(Task.RANKING, model, train, test, rng)["hr@10_full"]
-    hits = metrics.score_test_ratings(Task.RANKING, model, train, test)
-    assert hits.mean() == hit_ratio
-
-
 def test_factors_and_their_matrix_rank_alike() -> None:
     rng = np.random.default_rng(3)
     train, test = LeaveLast()(draw_interactions(3), rng)

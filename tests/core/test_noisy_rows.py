@@ -1,7 +1,6 @@
 """What noisy rows tell: every statistic against the channel's own chances, then the whole."""
 
 import math
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from dpmc_core.privacy import channels
 from dpmc_core.problem import RandomShare
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers import noisy_reports as noisy_rows
-from dpmc_core.solvers import rows
 from dpmc_core.solvers.sizes import check_report_count
 from sample_data import generate
 from tests.replay import fit_model, predict_all
@@ -204,25 +202,6 @@ def test_rows_too_many_to_hold_are_refused_before_they_are_drawn():
     mechanism = registry.create("modified-laplace", epsilon=1.0)
     with pytest.raises(BadRatings, match="are reported"):
         next(mechanism.fit(ratings, np.random.default_rng(0)))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("id", IDS)
-def test_it_takes_less_memory_than_one_users_x_items_matrix(id, monkeypatch):
-    train, _ = split_long_tail(users=2_000, items=1_500, ratings=60_000)
-    monkeypatch.setattr(channels, "_REPORTS_PER_BLOCK", 40_000)
-    monkeypatch.setattr(noisy_rows, "CELLS", 40_000)
-    monkeypatch.setattr(noisy_rows, "BLOCK", 40_000)
-    monkeypatch.setattr(rows, "LARGE_CHUNK", 40_000)
-    mechanism = registry.create(id, epsilon=1.0)
-    tracemalloc.start()
-    try:
-        for _ in mechanism.fit(train, np.random.default_rng(0)):
-            pass
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 8 * 2_000 * 1_500
 
 
 @pytest.mark.parametrize("epsilon", [*EPSILONS, 1.5, 2.0, 3.0, 6.0])

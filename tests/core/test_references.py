@@ -172,25 +172,3 @@ def test_the_winner_learns_from_all_training_data(monkeypatch):
     predictions = predict_all(fit_model("reference-ranking", data), data.shape)
     scores = ItemScores(data.matrix, ease_weights(data, 300.0))
     assert np.allclose(predictions, predict_all(scores, data.shape))
-
-
-def test_users_with_one_rating_cost_no_matrix_each(monkeypatch):
-    """With 400 or 4,000 of them as many matrices are inverted, but for effects alone."""
-    counted, plain = [], np.linalg.inv
-
-    def inv(a):
-        counted.append(int(np.prod(a.shape[:-2])) if a.shape[-1] > 1 else 0)
-        return plain(a)
-
-    monkeypatch.setattr(np.linalg, "inv", inv)
-    n_inverted = []
-    for users in (400, 4_000):
-        rng = np.random.default_rng(0)
-        items = rng.integers(50, size=users)
-        values = np.clip(np.rint(3.5 + rng.normal(size=users)), 1, 5)
-        public = PublicFacts(users=users, items=50, low=1, high=5)
-        ratings = Ratings.build(np.arange(users), items, values, public)
-        list(registry.create("reference-ratings").fit(ratings, np.random.default_rng(0)))
-        n_inverted.append(sum(counted))
-        counted.clear()
-    assert n_inverted[1] < 2 * max(n_inverted[0], 400)

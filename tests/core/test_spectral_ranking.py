@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
-
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -11,8 +9,7 @@ from scipy.sparse import csr_array
 from dpmc_core import registry
 from dpmc_core.solvers import ranking
 from dpmc_core.solvers.ranking import FlippedBits, _NoiseSpectrum
-from sample_data import generate
-from tests.ratings_helpers import clicks, with_values
+from tests.ratings_helpers import clicks
 from tests.replay import fit_model, predict_all, replay_run
 
 
@@ -78,18 +75,6 @@ def test_the_same_reports_give_both_methods_the_same_ranking_and_a_row_moves_its
     assert first.public_traces == second.public_traces
     assert np.array_equal(first.other_predictions[-1], second.other_predictions[-1])
     assert not np.array_equal(first.user_predictions[-1], second.user_predictions[-1])
-
-
-@pytest.mark.slow
-def test_a_million_ratings_stay_below_400_megabytes():
-    ratings = generate.generate_long_tail(0).ratings
-    ratings = with_values(ratings, np.ones(len(ratings)), low=0, high=1)
-    tracemalloc.start()
-    model = fit_model(registry.create("dplcf", epsilon=1.0), ratings)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert model.factors is not None
-    assert peak < 400e6
 
 
 # Without noise: what is found through the sparse or the smaller side is what the text says

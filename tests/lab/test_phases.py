@@ -314,22 +314,6 @@ def test_the_recommender_picks_so_many_of_an_item_and_others_each_round(picked):
 
 
 @pytest.mark.slow
-def test_a_round_goes_as_far_as_the_share_of_raters_that_is_picked():
-    """So n/k times as many rounds. Means of 400 picks: off by less than a tenth, 6 deviations."""
-    ratings = make_ratings(0, 12, 8, 1.0)
-    settings = DynamicUsers(epsilon=1e6, iterations=1, phases=1, picked=4)
-    runs = [play_scenario(settings, ratings, seed)[0] for seed in range(400)]
-    full, partial = [], []
-    for run in runs:
-        model, all_pairs = run.phases[0].models[0], np.arange(len(run.user_of_pair))
-        gradients = run.users.gradient(all_pairs, model[run.item_of_pair])
-        full.append(sum_by_item(run, gradients, all_pairs)[0])
-        partial.append(run.phase.sums[0][0] - run.phase.noise[0])
-    ratio = (np.ravel(full) @ np.ravel(partial)) / np.square(full).sum()
-    assert ratio == pytest.approx(4 / 11, rel=0.1)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("shares", list(Shares))
 def test_the_noise_made_by_few_has_the_same_law(shares):
     settings = DynamicUsers(epsilon=1.0, iterations=1, picked=2, shares=shares)

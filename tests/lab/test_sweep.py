@@ -142,27 +142,6 @@ def test_a_raised_revision_is_another_unit(monkeypatch):
     assert {before[key] for key in before.keys() - after.keys()} == {"input-flip"}
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"mechanisms": []}, "mechanisms must be at least one: the grid is empty"),
-        ({"mechanisms": ["input-flp"]}, "did you mean input-flip"),
-        ({"epsilons": [0.0]}, "epsilon must be > 0, got 0"),
-        ({"seeds": [-1]}, "seed must be >= 0"),
-        ({"seeds": range(1, 100_001)}, "size of the grid must be <= 200,000 units"),
-        ({"settings": {"radios": ["1"]}}, "did you mean radius"),
-        ({"settings": {"clear.radius": ["1"]}}, "mechanism of a setting"),
-        ({"settings": {"radius": ["wide"]}}, "radius must be a number, got 'wide'"),
-        ({"settings": {"radius": []}}, "radius must be given at least one value"),
-        ({"steps": ["binarize=3"]}, "preparation step must be one of"),
-        ({"sources": [make_pair()], "split": LeaveLast()}, "tiny/u1 has test ratings"),
-    ],
-)
-def test_a_wrong_grid_is_a_sentence(changes, message):
-    with pytest.raises(DpmcError, match=message):
-        make_plan(**changes)
-
-
 # --- rows ------------------------------------------------------------------------------------
 
 

@@ -436,12 +436,6 @@ def test_prepared_questions_open_a_room(monkeypatch, capsys, tmp_path, text, mes
         assert room._n_places == 2 * int(size or 30)
 
 
-def test_a_terminal_without_such_characters_gets_no_picture(monkeypatch):
-    assert "█" in classroom._render_qr_code("http://10.0.0.1:8501/phone")
-    monkeypatch.setattr(classroom.sys, "stdout", type("Plain", (), {"encoding": "ascii"}))
-    assert classroom._render_qr_code("http://10.0.0.1:8501/phone") == ""
-
-
 @pytest.mark.slow
 def test_a_class_on_the_apps_own_server(tmp_path):
     """The whole app around it: what it tells its starter, phones, strangers, and what it logs."""

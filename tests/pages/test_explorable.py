@@ -4,7 +4,6 @@ import json
 import re
 
 import pytest
-import streamlit as st
 
 from dpmc_core import registry
 from dpmc_core.data.synthetic import SAMPLES
@@ -109,36 +108,6 @@ def read_json(text):
 
 
 # --- the button --------------------------------------------------------------------------------
-
-
-def test_the_button_hands_out_what_the_page_shows_where_it_stands(monkeypatch):
-    calls = []
-    monkeypatch.setattr(
-        explorable, "render_explorable", lambda *args, **kwargs: calls.append((args, kwargs)) or "x"
-    )
-    files = capture_downloads(
-        monkeypatch, open_page, data="one-bit-lab", mechanism="output", epsilon="3"
-    )
-    assert files["This page (HTML, needs no network)"]() == "x"
-    (args, kwargs) = calls.pop()
-    data, title, scenes, state = args
-    assert (data, title, kwargs) == ("one-bit-lab", SAMPLES[data].title, {"private": False})
-    assert scenes[0].id == "output"
-    assert EPSILONS[state["stop"]] == 3
-
-
-def capture_downloads(monkeypatch, visit, **link):
-    """Return what the download buttons of a page would call, by their labels."""
-    captured = {}
-    download_button = st.download_button
-
-    def button(label, data, *args, **options):
-        captured[label] = data
-        return download_button(label, "x", *args, **options)
-
-    monkeypatch.setattr(st, "download_button", button)
-    visit(**link)
-    return captured
 
 
 def test_beside_the_method_shown_stands_the_other_promise():

@@ -131,24 +131,6 @@ def test_one_that_waits_for_a_person_keeps_nobody_waiting():
     wait_for(lambda: get_state(other_jobs[1]) == "done")
 
 
-def test_a_paused_job_stops_at_once_even_where_all_places_are_taken():
-    slots, gate = WorkerSlots(1), Gate()
-    first = Job(Gate(), slots=slots)
-    waiting_job = Job(Rounds(), slots=slots)
-    waiting_job.pause()
-    first.cancel()
-    wait_for(lambda: waiting_job.snapshot().paused)
-    other_job = Job(gate, slots=slots)
-    wait_for(lambda: get_state(other_job) == "running")
-    waiting_job.cancel()
-    wait_for(lambda: get_state(waiting_job) == "stopped")
-    assert get_state(other_job) == "running"
-    gate.go.set()
-    wait_for(lambda: get_state(other_job) == "done")
-    last = Job(Rounds(), slots=slots)  # the places are counted right afterwards
-    wait_for(lambda: get_state(last) == "done")
-
-
 def test_a_running_and_a_queued_job_can_be_stopped():
     slots = WorkerSlots(1)
     running, queued = Job(Gate(), slots=slots), Job(Gate(), slots=slots)
@@ -209,24 +191,6 @@ def test_a_session_replaces_forgets_and_ends_its_jobs():
     wait_for(lambda: get_state(other_job) == "stopped")
     jobs.cancel()
     wait_for(lambda: get_state(second) == "stopped")
-
-
-def test_stopping_is_told_before_the_work_has_noticed():
-    noticed = threading.Event()
-
-    def deaf(report, _):
-        report(1, 2, "first")
-        noticed.wait(60)
-
-    job = Job(deaf, slots=WorkerSlots(1))
-    wait_for(lambda: job.snapshot().done == 1)
-    assert not job.snapshot().stopping
-    job.cancel()
-    assert job.snapshot().stopping
-    assert job.snapshot().active
-    noticed.set()
-    wait_for(lambda: get_state(job) == "stopped")
-    assert not job.snapshot().stopping
 
 
 def build_rating_problem():

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from app import SECTIONS
 from dpmc_lab import glossary
 from dpmc_lab.cli import main
 from dpmc_lab.lessons import LESSONS, Predict
@@ -126,19 +125,6 @@ def test_a_key_answers_the_questions_of_its_worksheet_in_their_order(name):
         assert index is None or boxes.index(right) == index
         for sentence in slide.reveal(slide.start).sentences:
             assert sentence in unescape(answered)
-
-
-def test_papers_name_pages_and_buttons_as_the_app_does(sheets, capsys):
-    titles = {entry.title for section in SECTIONS.values() for entry in section}
-    assert main(["lessons"]) == 0
-    texts = [read_plain_text(text) for text in sheets.values()] + [capsys.readouterr().out]
-    named = {name for text in texts for name in re.findall(r"\bpage ([A-Z]\w+)", text)}
-    assert named
-    assert named <= titles
-    source = (ROOT / "pages" / "room.py").read_text("utf-8")
-    for button in ("Lock", "Ask again", "Begin a new room", "Open the room", "End"):
-        assert any(button in text for text in texts)
-        assert f'"{button}"' in source
 
 
 def test_the_command_writes_them_and_overwrites_nothing(tmp_path, capsys, sheets):

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from dpmc_core import registry
 from dpmc_lab import papers
 from dpmc_lab.papers import engine, views
 from pages.ui import sweeps
@@ -40,24 +39,6 @@ def test_one_figure_shows_our_curves_on_the_papers_axes():
     assert all(trace.get("showlegend", True) for trace in spec["data"] if "name" in trace)
     assert "counterexample" in read_all_text(app)
     assert "the paper says" in read_all_text(app).lower()
-
-
-def test_no_two_curves_look_alike_and_a_method_keeps_its_colour():
-    for figure_view in views.load_views(papers.PAPERS.values()):
-        styles = views.choose_styles(figure_view)
-        assert len(set(styles.values())) == len(styles), figure_view.experiment.id
-        for series in figure_view.result.series if figure_view.result else ():
-            if series.mechanism and registry.get_mechanism(series.mechanism).style:
-                assert styles[series.label].color == registry.get_style(series.mechanism).color
-
-
-@pytest.mark.parametrize("id", mark_rest_slow(["ryhh24-3", "jtt18-2d", "hxz15-netflix"]))
-def test_what_cannot_be_made_says_why_and_has_no_button(id):
-    app = open_page("papers", experiment=id)
-    _, experiment = papers.find_experiment(id)
-    assert experiment.not_run.lower() in read_all_text(app).lower()
-    assert find_button(app, "Run it again") is None
-    assert not list_charts(app)
 
 
 @pytest.mark.slow

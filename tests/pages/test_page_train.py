@@ -17,9 +17,8 @@ from dpmc_core.model import Task
 from dpmc_core.problem import DEFAULT_SEED, build_problem
 from dpmc_core.stopping import check_cancelled
 from dpmc_lab.curves import cards as cards_of
-from dpmc_lab.curves import lines
 from dpmc_lab.curves.training import CORNER_SIZE
-from pages.ui import blocks, charts, classroom, jobs, runs
+from pages.ui import blocks, classroom, jobs, runs
 from pages.ui.shelf import RunHistory
 from tests.page_helpers import (
     find_button,
@@ -30,7 +29,6 @@ from tests.page_helpers import (
     read_markdown,
     wait_until,
 )
-from tests.slow_helpers import mark_rest_slow
 
 LAB = {"data": "one-bit-lab", "mechanism": "private-effects"}  # four rounds of a few ms
 
@@ -53,33 +51,6 @@ def run_training(app):
 
 def list_run_cards(app):
     return [m.value for m in app.markdown if m.value.startswith("**Run ") and "·" in m.value]
-
-
-@pytest.mark.parametrize("theme", mark_rest_slow(["light", "dark"]))
-@pytest.mark.parametrize(
-    ("data", "mechanism"),
-    mark_rest_slow(
-        [
-            ("movie-night", "input-flip"),
-            ("movie-night", "private-frank-wolfe"),
-            ("bookshop-clicks", "dplcf"),
-        ]
-    ),
-)
-def test_before_the_first_run_an_example_is_shown_on_the_chosen_sample(theme, data, mechanism):
-    app = open_page("train", theme, data=data, mechanism=mechanism)
-    film = read_film(app)
-    assert "An example" in read_all_text(app)
-    assert film["frames"]
-    assert not film["live"]
-    assert {name for name, _ in film["legend"]}
-    baseline_name = {"input-flip": lines.BASELINE, "dplcf": lines.POPULAR_LIST}.get(
-        mechanism, "own averages"
-    )
-    for line, name in zip(film["lines"], (baseline_name, lines.NO_PRIVACY), strict=True):
-        assert line["text"].startswith(name)
-    assert film["colors"]["paper"] == (charts.DARK if theme == "dark" else charts.LIGHT).paper
-    assert not app.metric
 
 
 @pytest.mark.slow

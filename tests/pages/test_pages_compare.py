@@ -19,7 +19,7 @@ from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_lab import shipped, sweep
 from dpmc_lab.cli import sweep as cli_sweep
-from dpmc_lab.curves import comparison, groups, lines, numbers
+from dpmc_lab.curves import comparison, lines, numbers
 from dpmc_lab.store import Store, default_path, list_curves, load_points
 from dpmc_lab.sweep import Grid
 from dpmc_lab.sweep.presets import BOTH_ESTIMATORS, EPSILONS
@@ -319,59 +319,6 @@ def test_other_epsilons_and_seeds_of_the_store_stay_out():
     app = open_page("compare", **LINK)
     assert all(trace["x"] == [0.1, 0.3, 1, 3, 10] for trace in list_traces(app))
     assert "over 2 seeds" in read_figure_help(app)
-
-
-def read_chosen(app):
-    """Return the mechanisms that are pressed after checking that the command names the same."""
-    argv = read_command(app).split()
-    named = argv[argv.index("--mechanisms") + 1].split(",")
-    assert sorted(app.session_state["mechanisms"]) == sorted(named)
-    return named
-
-
-def choose_on_noise(app, id):
-    """Choose another mechanism on Noise and return to the comparison."""
-    app.switch_page("pages/noise.py").run()
-    app.radio(key="mechanism").set_value(id).run()
-    app.switch_page("pages/compare.py").run()
-    assert not app.exception
-    return read_chosen(app)
-
-
-def choose(app, ids):
-    """Press the chips of these mechanisms alone."""
-    app.session_state["mechanisms"] = ids
-    app.run()
-
-
-@pytest.mark.slow
-def test_the_mechanism_at_hand_comes_along_with_those_that_promise_the_same():
-    app = open_page("noise", data="movie-night", mechanism="private-svd")
-    app.switch_page("pages/compare.py").run()
-    assert app.selectbox(key="task").value == Task.RATINGS
-    selected = read_chosen(app)
-    assert "private-svd" in selected
-    assert 2 <= len(selected) <= 6
-    promised, _ = groups.build_guarantees(selected, groups.ANY_PUBLIC_FACTS)
-    assert len({(guarantee.change, guarantee.trust) for guarantee in promised.values()}) == 1
-    assert set(selected) <= rows.list_ready_mechanisms("movie-night")
-    assert len(list_charts(app)) == 2  # their curves are there at once
-    # What somebody chooses here stays, until another mechanism is at hand, which is added.
-    choose(app, ["dpals", "private-effects"])
-    app.switch_page("pages/data.py").run()
-    app.switch_page("pages/compare.py").run()
-    assert sorted(read_chosen(app)) == ["dpals", "private-effects"]
-    assert sorted(choose_on_noise(app, "private-pgd")) == [
-        "dpals",
-        "private-effects",
-        "private-pgd",
-    ]
-    # One that predicts something else brings its task; where it promises alone, its kind.
-    selection = choose_on_noise(app, "input-flip")
-    assert app.selectbox(key="task").value == Task.BINARY
-    assert "input-flip" in selection
-    assert len(selection) > 1
-    assert "private-majority" not in selection  # the guess is drawn beside it anyway
 
 
 def test_a_store_from_a_newer_version_or_a_file_of_another_kind_is_a_sentence():

@@ -567,19 +567,6 @@ def test_other_seeds_leave_the_pieces_of_the_first(tmp_path):
     assert len(finished) == 6
 
 
-def test_a_result_of_other_settings_is_to_be_checked_again(tmp_path):
-    entry = build_pieces_experiment([], settings={"size": (1, 2)})
-    result = engine.run_trials(entry, entry.recipe, folder=tmp_path)
-    restored = engine.read_result(engine.write_result(result, tmp_path))
-    assert entry.makes(result)
-    assert entry.makes(restored)
-    later = replace(entry, recipe=replace(entry.recipe, settings={"size": 3}))
-    assert not later.makes(restored)
-    for made_by, n_doubts in ((entry, 0), (later, 1)):
-        judged = replace(made_by, verdict=build_verdict(restored))
-        assert len(verdicts.assess(build_paper(), judged, restored).doubts) == n_doubts
-
-
 # --- all of them by one command ------------------------------------------------------------------
 
 

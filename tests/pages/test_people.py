@@ -15,7 +15,7 @@ import pytest
 from scipy import stats
 
 from dpmc_core import registry
-from dpmc_core.data import SAMPLES, datasets
+from dpmc_core.data import datasets
 from dpmc_core.model import Factors, Task
 from dpmc_core.privacy import USER_EMPTIED, Trust
 from dpmc_core.problem import build_problem
@@ -30,7 +30,6 @@ from pages.ui import rows, scene
 from sample_data import compute, visitors
 from tests.browser_helpers import CHROMIUM, open_chromium
 from tests.page_helpers import make_placed_line
-from tests.slow_helpers import mark_rest_slow
 from tests.sweep_helpers import InProcessPool
 
 PUBLIC = {
@@ -152,37 +151,6 @@ def test_the_file_of_lists_is_read_as_it_was_written(monkeypatch, tmp_path, trai
     assert people.load_people("restaurants", Task.BINARY, "another") is None
     assert people.load_visitor_lists("restaurants", Task.BINARY, "another") is None
     assert people.load_people("restaurants", Task.RATINGS, "a key") is None
-
-
-@pytest.mark.parametrize(
-    ("data", "id"),
-    mark_rest_slow(
-        [
-            (data, id)
-            for data, sample in SAMPLES.items()
-            for id in registry.list_suitable_mechanisms(clicks=sample.clicks)
-            if (
-                shipped.CURVE_FOLDER
-                / shipped.build_curve_file_name(data, registry.get_mechanism(id).task)
-            ).is_file()
-        ],
-        4,
-    ),
-)
-def test_every_shipped_curve_has_its_lists(data, id):
-    (picture, *_) = rows.load_shipped.__wrapped__(data, id)
-    line = picture.lines[0]
-    loaded = people.load_people(data, registry.get_mechanism(id).task, line.key)
-    assert loaded is not None
-    selected, lists = loaded
-    assert list(lists) == line.epsilon.tolist()
-    for epsilon_lists in lists.values():
-        assert len(epsilon_lists.items) == len(selected.people)
-        for person, items, shared in zip(
-            selected.people, epsilon_lists.items, epsilon_lists.shared, strict=True
-        ):
-            assert shared == len({*items} & {*person.plain})
-            assert {*items} <= {*selected.titles}
 
 
 # --- what the server gets ------------------------------------------------------------------------
