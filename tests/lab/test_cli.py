@@ -125,16 +125,6 @@ def test_guarantees_json_has_every_unit(dpmc):
     assert cards["output"]["certified"]["epsilon"] > 1e6
 
 
-def test_guarantees_from_facts_given_one_by_one(dpmc):
-    _, out, _ = dpmc(
-        "guarantees", "--users", 40, "--items", 30, "--range", "-10:10", "--cap", 5, "--json"
-    )
-    cards = {entry["mechanism"]: entry for entry in json.loads(out)}
-    rows = {(u["unit"], u["neighbours"]): u for u in cards["input-flip"]["units"]}
-    assert rows["row-values", "replace"]["epsilon"] == pytest.approx(5)
-    assert cards["output"]["certified"]["epsilon"] == pytest.approx(40 * 30)
-
-
 def test_data_lists_and_describes(dpmc, stars):
     status, out, _ = dpmc("data")
     assert status == 0

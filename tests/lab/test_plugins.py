@@ -246,15 +246,6 @@ def test_the_same_text_gives_the_same_run_in_every_process(file):
     assert first[-1].model == second[-1].model
 
 
-def test_two_files_of_one_name_are_two_plugins(file, tmp_path):
-    other_file = tmp_path / "elsewhere" / file.name
-    other_file.parent.mkdir()
-    other_file.write_text(edit_example("noisy-mean", "other-mean"))
-    plugins.load_plugin(file)
-    plugins.load_plugin(other_file)
-    assert {"noisy-mean", "other-mean"} <= set(registry.MECHANISMS)
-
-
 def test_a_class_can_be_added_in_python(file):
     (cls,) = plugins.load_plugin(file)
     with pytest.raises(DpmcError, match="is taken by NoisyMean"):

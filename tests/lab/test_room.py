@@ -272,22 +272,6 @@ def test_a_question_that_nobody_has_answered_yet_is_not_asked_twice():
     assert [asking.question for asking in class_room.view().askings] == [0, 0, 0, 1]
 
 
-def test_a_round_that_nobody_answers_takes_nothing_away():
-    class_room = open_room()
-    for token in PHONES:
-        send_report(class_room, token, 1)
-    class_room.ask(0)
-    view = class_room.view()
-    assert (view.poll(0).reports, view.poll(0).people, len(view.answered_rounds(0))) == (30, 30, 1)
-    class_room.ask(1)
-    assert class_room.view().poll(0).reports == 30
-    class_room.ask(0)
-    for token in PHONES[:20]:
-        send_report(class_room, token, 1, asking=3)
-    view = class_room.view()
-    assert (view.poll(0).reports, view.poll(0).people, len(view.answered_rounds(0))) == (50, 30, 2)
-
-
 def test_a_key_that_bounces_counts_once(monkeypatch):
     class_room, clock = Room(("Tea?", "Coffee?", "Milk?")), [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])

@@ -42,20 +42,6 @@ def by_chance(monkeypatch):
     monkeypatch.setattr("secrets.randbelow", lambda _: 0)
 
 
-@pytest.mark.slow
-def test_every_visitor_has_a_chance_of_their_own_which_stays():
-    """Eight visitors see the same throw of a hundred coins once in a million runs."""
-    chances = []
-    for _ in range(8):
-        app = open_page("learn", lesson="coin", step="throw")
-        press_key(app, "next")
-        chances.append(list_drawings(app)[0])
-        press_key(app, "next")
-        press_key(app, "back")
-        assert list_drawings(app)[0] == chances[-1]
-    assert len(set(chances)) > 1
-
-
 @pytest.mark.usefixtures("by_chance")
 @pytest.mark.parametrize("lesson", LESSONS.values(), ids=list(LESSONS))
 def test_a_lesson_is_walked_through(lesson):
