@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 
 from dpmc_core import registry
-from dpmc_core.data import datasets
 from dpmc_core.mechanisms import plain, references
-from dpmc_core.metrics import evaluate_ranking, rmse
-from dpmc_core.model import Task
-from dpmc_core.problem import LeaveLast, RandomShare, build_problem, create_generator
+from dpmc_core.metrics import evaluate_ranking
+from dpmc_core.problem import LeaveLast, create_generator
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.linalg import Pattern, leading_eigenpairs
 from dpmc_core.solvers.ranking import ItemScores, ease_weights
@@ -33,33 +31,6 @@ def predict_all(model, shape):
 
 
 # Ratings
-
-
-@pytest.mark.parametrize("name", ["small-tail", "restaurants", "movie-night", "jokes"])
-def test_no_trivial_method_and_no_other_twin_is_better_than_the_reference_of_ratings(name):
-    """Paired over seeds: means are worse by more than two standard errors of the difference, or by
-    a thousandth where there are few seeds; the other twins are worse on average."""
-    rivals = ("global-mean", "user-mean", "item-mean", "als", "cleansed-svd")
-    seeds = {"restaurants": 8, "jokes": 1}.get(name, 2)
-    ahead = {id: [] for id in rivals}
-    for seed in range(seeds):
-        if name == "small-tail":
-            data = generate.generate_long_tail(seed, users=600, items=1_200, ratings=50_000).ratings
-            train, test = RandomShare()(data, create_generator(seed, name))
-        else:
-            problem = build_problem(datasets.load(name), Task.RATINGS, seed=seed)
-            train, test = problem.train, problem.test
-        reference_error = measure_error("reference-ratings", train, test, seed)
-        for id in rivals:
-            ahead[id].append(measure_error(id, train, test, seed) - reference_error)
-    for id, gains in ahead.items():
-        margin = 2 * np.std(gains, ddof=1) / np.sqrt(seeds) if seeds > 2 else 1e-3
-        assert np.mean(gains) > (margin if id.endswith("mean") else 0.0), (id, gains)
-
-
-def measure_error(id, train, test, seed):
-    predictions = fit_model(id, train, seed).predict(test.users, test.items)
-    return rmse(np.clip(predictions, test.public.low, test.public.high), test.values)
 
 
 # Clicks

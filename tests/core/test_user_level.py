@@ -12,6 +12,7 @@ from dpmc_core import privacy
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms import dp_sgd, dpals, frank_wolfe, per_user
 from dpmc_core.mechanisms.dpals import ItemBudget
+from dpmc_core.mechanisms.frank_wolfe import StepRule
 from dpmc_core.model import Estimator
 from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED, Calibration, Notion
 from dpmc_core.privacy.accounting import gaussian_epsilon
@@ -285,6 +286,18 @@ def test_the_papers_constant_needs_a_small_epsilon(id):
         create_mechanism(id, epsilon=30.0, calibration=Calibration.PAPER)
     create_mechanism(id, epsilon=30.0)
     create_mechanism(id, epsilon=27.0, calibration=Calibration.PAPER)
+
+
+def test_other_impossible_settings_are_sentences():
+    with pytest.raises(InvalidSetting, match="line search reads every user's ratings"):
+        create_mechanism("private-frank-wolfe", step=StepRule.LINE_SEARCH)
+    with pytest.raises(InvalidSetting, match="item_share must be > 0 for tail or adaptive"):
+        create_mechanism("dpals", items=ItemBudget.TAIL, item_share=0.0)
+    huge = PublicFacts(users=10_000, items=6_000, low=1, high=5)
+    with pytest.raises(InvalidSetting, match=r"items must be <= 5000.*item_share above 0"):
+        create_mechanism("private-frank-wolfe", item_share=0.0).guarantee(huge)
+    assert create_mechanism("private-frank-wolfe").guarantee(huge).certified().finite
+    assert create_mechanism("private-frank-wolfe-oja").guarantee(huge).certified().finite
 
 
 @pytest.mark.parametrize(("epsilon", "holds"), [(8.2, True), (8.4, False)])

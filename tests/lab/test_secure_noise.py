@@ -541,6 +541,26 @@ def test_the_command_writes_a_file_and_says_what_it_holds(dpmc, stars, tmp_path)
         assert json.loads(str(file["card"])) == printed
 
 
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ("private-item-mean --epsilon 1 --out found.pkl", "a file named .npz"),
+        ("private-item-mean --epsilon 1 --out no/found.npz", "there is no folder"),
+        ("private-item-mean --epsilon 1 --out stars.npz", "is there already"),
+    ],
+)
+def test_a_mistake_gets_one_sentence_and_no_file(dpmc, stars, options, sentence, monkeypatch):
+    monkeypatch.chdir(stars.parent)
+    (stars.parent / "stars.npz").touch()
+    before = sorted(stars.parent.iterdir())
+    out = [] if "--out" in options else ["--out", "found.npz"]
+    status, text, err = dpmc("release", stars, *options.split(), "--range", "1:5", *out)
+    assert (status, text) == (1, "")
+    assert err.startswith("dpmc: ")
+    assert sentence in err
+    assert sorted(stars.parent.iterdir()) == before
+
+
 @pytest.mark.parametrize("argv", [[], ["--seed", "1", "--out", "a.npz"]])
 def test_there_is_no_release_without_a_file_or_with_a_seed(dpmc, argv):
     status, out, err = dpmc("release", "jokes", "private-item-mean", "--epsilon", "1", *argv)

@@ -145,6 +145,17 @@ def names_field(path, faults):
     return any(all(name in text for name in field) for text in faults)
 
 
+@pytest.mark.slow_unless_planted
+@cases
+def test_an_edit_of_what_follows_names_the_field(files, case, refuse):
+    """All at once: each field is held against what the settings say, whatever the others are."""
+    release_card, arrays = load_release(files(case))
+    paths = list_derived_paths(release_card, arrays, verify_release(files(case)).guarantee)
+    assert len(paths) > 15
+    faults = refuse(functools.reduce(edit_card, paths, release_card), arrays).faults
+    assert not [path for path in paths if not names_field(path, faults)]
+
+
 @pytest.mark.parametrize(
     "case", [("private-item-mean", {}), ("input-flip", {}), ("output", {})], ids=format_case
 )

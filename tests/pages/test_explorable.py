@@ -110,6 +110,7 @@ def read_json(text):
 # --- the button --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_beside_the_method_shown_stands_the_other_promise():
     shipped_scene = load_scene("movie-night", "dpals")  # a person's, and not the recommended one
     assert [

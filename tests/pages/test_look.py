@@ -4,6 +4,7 @@ import itertools
 import re
 import tomllib
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from dpmc_lab.curves import numbers
 from dpmc_lab.curves.lines import CurveChart
 from pages.ui import charts
 from pages.ui.charts import compare as charts_compare
+from pages.ui.charts import train as charts_train
 from tests.page_helpers import make_placed_line
 
 THEMES = (charts.LIGHT, charts.DARK)
@@ -107,6 +109,24 @@ def test_the_colours_in_the_table_of_looks_are_those_that_both_surfaces_know():
     used = set(re.findall(r"#[0-9a-f]{6}", text))
     assert used <= mapped
     assert {charts.INK, charts.ACCENT} <= used
+
+
+def test_two_runs_of_one_mechanism_differ_by_dash_and_size_and_none_is_hollow():
+    """And their axis lies about what they run between, though a film began without knowing it."""
+    runs = []
+    for number, value in ((1, 1.03), (2, 1.02)):
+        frames = [Mock(round=k, metric=value) for k in (1, 2, 3)]
+        film = Mock(frames=frames, axis=(0.0, 1.5), baseline=1.05, reference=1.0)
+        run = Mock(number=number, mechanism="dpals", metric=METRICS["rmse"], recording=film)
+        run.details = {"mechanism": "DPALS"}
+        runs.append(run)
+    fig = charts_train.plot_two_runs(*runs)
+    first, second = (t for t in fig.data if t.get("name", "").startswith("run "))
+    assert first["line"]["dash"] != second["line"]["dash"]
+    assert first["marker"]["size"] != second["marker"]["size"]
+    assert all(t["marker"].get("color") != charts.LIGHT.paper for t in (first, second))
+    low, high = fig.layout["yaxis"]["range"]
+    assert 0.9 < low < 1.0 < 1.05 < high < 1.2
 
 
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)

@@ -23,6 +23,7 @@ def read_heading(app):
     return unescape_markdown(app.header[0].value)
 
 
+@pytest.mark.slow
 def test_all_lessons_stand_there():
     app = open_page("learn")
     text = read_all_text(app)

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from dpmc_core import registry
 from dpmc_lab import papers
 from dpmc_lab.papers import engine, views
 from pages.ui import sweeps
@@ -41,6 +42,15 @@ def test_one_figure_shows_our_curves_on_the_papers_axes():
     assert "the paper says" in read_all_text(app).lower()
 
 
+def test_no_two_curves_look_alike_and_a_method_keeps_its_colour():
+    for figure_view in views.load_views(papers.PAPERS.values()):
+        styles = views.choose_styles(figure_view)
+        assert len(set(styles.values())) == len(styles), figure_view.experiment.id
+        for series in figure_view.result.series if figure_view.result else ():
+            if series.mechanism and registry.get_mechanism(series.mechanism).style:
+                assert styles[series.label].color == registry.get_style(series.mechanism).color
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("paper", papers.PAPERS)
 def test_every_figure_opens(paper):
@@ -67,6 +77,7 @@ def test_run_it_again_starts_the_command_that_is_shown(id, monkeypatch):
     assert shipped_command in [code.value for code in app.code]
 
 
+@pytest.mark.slow
 def test_ones_own_run_is_shown_and_can_be_forgotten(tmp_path, monkeypatch):
     monkeypatch.setenv("DPMC_HOME", str(tmp_path))
     shipped = engine.load_shipped_result(FIRST)

@@ -88,6 +88,7 @@ def test_a_run_is_shown_between_guessing_and_no_privacy_and_its_last_round_is_it
     assert all(name in read_markdown(app) for name in names)
 
 
+@pytest.mark.slow
 def test_pause_holds_a_run_and_stop_ends_it_while_it_waits():
     app = open_page("train", data="movie-night", mechanism="private-frank-wolfe")
     press_button(app, "Train")
