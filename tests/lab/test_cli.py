@@ -64,6 +64,7 @@ def test_no_setting_overrides_the_budget_in_silence(dpmc, command):
     assert f"{name} is given with --{name}" in err
 
 
+@pytest.mark.slow
 def test_fit_reads_an_official_pair(dpmc, tmp_path):
     train = write_ratings(tmp_path / "train.tsv", 1, share=0.3)
     cells = {tuple(line.split("\t")[:2]) for line in train.read_text().splitlines()}
