@@ -239,6 +239,15 @@ def test_importing_the_core_loads_nothing_heavy(module):
     assert loaded == "[]"
 
 
+def test_importing_the_registry_is_quick():
+    """Next to what it rests on, in processor time: machines differ, and other programs disturb."""
+    code = (
+        "import time; clock = time.process_time; start = clock(); import scipy.special;"
+        "rest = clock(); import dpmc_core.registry; print((clock() - rest) / (rest - start))"
+    )
+    assert any(float(run_python(code)) < 2 for _ in range(5))
+
+
 def test_one_method_is_had_without_the_others():
     """Of one file, and without what it takes to compute: a script that makes one starts at once."""
     loaded = run_python(
@@ -250,6 +259,16 @@ def test_one_method_is_had_without_the_others():
         "dpmc_core.mechanisms.one_bit"
     ]
     assert not {"scipy.special", "scipy.sparse", "importlib.metadata"} & set(loaded)
+
+
+def test_what_draws_rows_loads_neither_the_engine_nor_a_class_nor_an_audit():
+    loaded = run_python(
+        "import sys, pages.ui.rows, pages.ui.scene; from dpmc_core import registry;"
+        "[*registry.MECHANISMS]; print(*sys.modules)"
+    ).split()
+    heavy = "sweep.engine", "sweep.cluster", "classroom.room", "audit", "papers", "protocol"
+    assert not {f"dpmc_lab.{name}" for name in heavy} & {*loaded}
+    assert not {"dpmc_core.privacy.audit", "dpmc_core.solvers.noisy_reports"} & {*loaded}
 
 
 def test_a_class_name_means_one_thing():

@@ -1,17 +1,23 @@
 """References without privacy: settings from training data alone, never beaten, exact, any size."""
 
+import math
+
 import numpy as np
 import pytest
 
 from dpmc_core import registry
+from dpmc_core.data import datasets
+from dpmc_core.data.transforms import TopItems
 from dpmc_core.mechanisms import plain, references
-from dpmc_core.metrics import evaluate_ranking
-from dpmc_core.problem import LeaveLast, create_generator
+from dpmc_core.metrics import evaluate_ranking, rmse
+from dpmc_core.model import Task
+from dpmc_core.problem import LeaveLast, RandomShare, build_problem, create_generator
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.linalg import Pattern, leading_eigenpairs
 from dpmc_core.solvers.ranking import ItemScores, ease_weights
 from dpmc_core.solvers.rows import gram_products
 from sample_data import generate
+from tests.ratings_helpers import with_values
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +39,53 @@ def predict_all(model, shape):
 # Ratings
 
 
+@pytest.mark.parametrize("name", ["small-tail", "restaurants", "movie-night", "jokes"])
+def test_no_trivial_method_and_no_other_twin_is_better_than_the_reference_of_ratings(name):
+    """Paired over seeds: means are worse by more than two standard errors of the difference, or by
+    a thousandth where there are few seeds; the other twins are worse on average."""
+    rivals = ("global-mean", "user-mean", "item-mean", "als", "cleansed-svd")
+    seeds = {"restaurants": 8, "jokes": 1}.get(name, 2)
+    ahead = {id: [] for id in rivals}
+    for seed in range(seeds):
+        if name == "small-tail":
+            data = generate.generate_long_tail(seed, users=600, items=1_200, ratings=50_000).ratings
+            train, test = RandomShare()(data, create_generator(seed, name))
+        else:
+            problem = build_problem(datasets.load(name), Task.RATINGS, seed=seed)
+            train, test = problem.train, problem.test
+        reference_error = measure_error("reference-ratings", train, test, seed)
+        for id in rivals:
+            ahead[id].append(measure_error(id, train, test, seed) - reference_error)
+    for id, gains in ahead.items():
+        margin = 2 * np.std(gains, ddof=1) / np.sqrt(seeds) if seeds > 2 else 1e-3
+        assert np.mean(gains) > (margin if id.endswith("mean") else 0.0), (id, gains)
+
+
+def measure_error(id, train, test, seed):
+    predictions = fit_model(id, train, seed).predict(test.users, test.items)
+    return rmse(np.clip(predictions, test.public.low, test.public.high), test.values)
+
+
 # Clicks
+
+
+def test_beyond_the_limit_the_most_popular_items_come_first(monkeypatch):
+    data = draw_clicks(2)
+    counts = np.bincount(data.items, minlength=60)
+    full = predict_all(fit_model("ease", data), data.shape)
+    monkeypatch.setattr(plain, "GRAM_LIMIT", 40)
+    limited = predict_all(fit_model("ease", data), data.shape)
+    popular = np.sort(np.argsort(-counts, kind="stable")[:40])
+    unpopular = np.setdiff1d(np.arange(60), popular)
+    assert limited[:, unpopular].max() < limited[:, popular].min()
+    assert np.array_equal(
+        np.argsort(-limited[0, unpopular], kind="stable"),
+        np.argsort(-counts[unpopular], kind="stable"),
+    )
+    popular_clicks = TopItems(40).apply(data, data)
+    scores = ItemScores(popular_clicks.matrix, ease_weights(popular_clicks, 1_000.0))
+    assert np.allclose(limited[:, popular], predict_all(scores, (300, 40)))
+    assert full.shape == limited.shape
 
 
 def test_the_reference_of_clicks_is_no_worse_than_any_of_its_families():
@@ -94,6 +146,33 @@ def test_settings_are_chosen_on_training_data_alone(judges, monkeypatch):
     assert steps[-1].raw == set(steps[-1].trace)
 
 
+def test_of_many_cells_one_of_each_kind_is_tried_and_then_the_best_kind(monkeypatch):
+    rivals = (*(plain.Ease(ridge=ridge) for ridge in (1.0, 2.0, 3.0)), plain.Popularity())
+    hit_ratios, tried = {1.0: 0.9, 2.0: 0.3, 3.0: 0.4}, []
+
+    def get_hit_ratio(rival, *_):
+        tried.append(rival)
+        return hit_ratios[getattr(rival, "ridge", None)]
+
+    monkeypatch.setattr(references, "_CANDIDATES", rivals)
+    monkeypatch.setattr(references, "_measure_hit_ratio", get_hit_ratio)
+    data = draw_clicks(4)
+    for large_cells, popular, expected in (
+        (math.prod(data.shape), 0.5, rivals),
+        (math.prod(data.shape) - 1, 0.5, (rivals[1], rivals[3])),
+        (math.prod(data.shape) - 1, 0.2, (rivals[1], rivals[3], rivals[0], rivals[2])),
+    ):
+        tried.clear()
+        hit_ratios[None] = popular
+        monkeypatch.setattr(references, "_LARGE_CELLS", large_cells)
+        *_, last = registry.create("reference-ranking").fit(data, np.random.default_rng(0))
+        assert tuple(tried) == expected
+        assert last.final
+        best = max(expected, key=get_hit_ratio)
+        learnt = predict_all(fit_model(best.id, data), data.shape) if best == rivals[3] else None
+        assert learnt is None or np.array_equal(predict_all(last.model, data.shape), learnt)
+
+
 # Size
 
 
@@ -137,9 +216,42 @@ def test_beyond_the_limit_the_most_rated_items_are_solved_and_others_have_means(
     assert np.allclose(predictions[:, popular], predict_all(fit_model(id, few), few.shape))
 
 
+def test_the_unit_of_the_ratings_does_not_matter():
+    ratings = datasets.load("restaurants").ratings
+    points = with_values(ratings, 10 * ratings.values - 7, low=-7, high=13)
+    first, second = (
+        predict_all(fit_model("reference-ratings", r), r.shape) for r in (ratings, points)
+    )
+    # Which BLAS rounds how may choose another weight among models that say nearly the same: half a
+    # percent of the range is let pass.
+    assert np.allclose(10 * first - 7, second, atol=0.1)
+
+
 def test_the_winner_learns_from_all_training_data(monkeypatch):
     data = draw_clicks(4)
     monkeypatch.setattr(references, "_CANDIDATES", (plain.Ease(ridge=300.0), plain.Popularity()))
     predictions = predict_all(fit_model("reference-ranking", data), data.shape)
     scores = ItemScores(data.matrix, ease_weights(data, 300.0))
     assert np.allclose(predictions, predict_all(scores, data.shape))
+
+
+def test_users_with_one_rating_cost_no_matrix_each(monkeypatch):
+    """With 400 or 4,000 of them as many matrices are inverted, but for effects alone."""
+    counted, plain = [], np.linalg.inv
+
+    def inv(a):
+        counted.append(int(np.prod(a.shape[:-2])) if a.shape[-1] > 1 else 0)
+        return plain(a)
+
+    monkeypatch.setattr(np.linalg, "inv", inv)
+    n_inverted = []
+    for users in (400, 4_000):
+        rng = np.random.default_rng(0)
+        items = rng.integers(50, size=users)
+        values = np.clip(np.rint(3.5 + rng.normal(size=users)), 1, 5)
+        public = PublicFacts(users=users, items=50, low=1, high=5)
+        ratings = Ratings.build(np.arange(users), items, values, public)
+        list(registry.create("reference-ratings").fit(ratings, np.random.default_rng(0)))
+        n_inverted.append(sum(counted))
+        counted.clear()
+    assert n_inverted[1] < 2 * max(n_inverted[0], 400)

@@ -123,6 +123,7 @@ def test_every_shipped_curve_belongs_to_the_data_and_the_mechanisms_of_this_vers
             assert info.split == str(choose_default_split(task))
         # The defaults, and the paper's own estimator where there are two and its grid has both.
         two = registry.has_setting(cls, "estimator")
+        uses_both = grid.settings or not two
         estimators = (Estimator if grid.settings else (Estimator.NOISE_AWARE,)) if two else [None]
         expected = []
         for estimator in estimators:
@@ -132,6 +133,21 @@ def test_every_shipped_curve_belongs_to_the_data_and_the_mechanisms_of_this_vers
         stored_settings = [info.settings for info in infos]
         assert sorted(map(repr_sorted, stored_settings)) == sorted(map(repr_sorted, expected))
         assert len(chart.lines) == len(expected)
+        baseline_id = chart.baseline_id(chart.lines[0])
+        noisy = registry.adds_noise(registry.get_mechanism(baseline_id))
+        private = baseline_id if noisy and baseline_id != id else None
+        assert {g.mechanism for g in chart.private_baselines} == {private} - {None}
+        # Drawn beside what takes more.
+        expected_baselines = {registry.WITHOUT_OTHERS_BASELINES[task]} if has_features else set()
+        if not noisy:
+            expected_baselines.add(baseline_id)
+        assert {f.mechanism for f in chart.baselines} == expected_baselines
+        references = [registry.NONPRIVATE_REFERENCES[task], cls.nonprivate_counterpart]
+        counterpart = registry.get_mechanism(cls.nonprivate_counterpart)
+        if has_features and not registry.can_use_item_features(counterpart):
+            references.pop()
+        twins = [t.mechanism for t in chart.nonprivate_counterparts]
+        assert twins == [*dict.fromkeys(references)] or (not uses_both and twins == references[:1])
         for line in (*chart.lines, *chart.private_baselines):
             assert line.version[0].isdigit()
             assert line.has_values(grid.epsilons, grid.seeds)
@@ -235,3 +251,53 @@ def test_a_line_is_looked_at_from_one_epsilon():
     assert "the curve at epsilon 4:" in numbers.describe_chart_at(shipped_chart, 4.0)
     assert "the curve at" not in numbers.describe_chart_at(shipped_chart, 2.5)
     assert lines.tabulate_line(line)["seeds"] == [5] * 14
+
+
+def test_what_is_missing_is_filled_with_what_came_with_the_program(computed):
+    plan, store = computed
+    metric = METRICS["accuracy"]
+    local_rows = lines.load_curve_rows(store, IDS[1:], [metric], keys=plan.keys.curves)
+    local_chart = lines.build_curve_chart(local_rows, IDS[1:], metric)
+    shipped_rows = lines.load_shipped_rows("restaurants", "input-flip")
+    plain = [
+        k for k, rows in shipped_rows.items() if "(" not in lines.format_curve_label(rows.info)
+    ]
+    provided_rows = {key: shipped_rows[key] for key in plain}
+    joint_chart = lines.build_curve_chart(local_rows, IDS, metric, provided_rows)
+    assert [line.mechanism for line in joint_chart.lines] == list(IDS)
+    assert np.array_equal(joint_chart.lines[1].values, local_chart.lines[0].values)
+    local, joint = (
+        {g.label for g in chart.private_baselines} for chart in (local_chart, joint_chart)
+    )
+    assert local == joint
+    assert joint_chart.baselines == local_chart.baselines == ()
+    shipped_output = lines.load_shipped_rows("restaurants", "output")
+    full_chart = lines.build_curve_chart(local_rows, IDS[1:], metric, shipped_output)
+    assert len(full_chart.lines[0].seeds) == 5
+    assert len(full_chart.nonprivate_counterparts[0].values) == 5  # those it was computed beside
+    single_chart = lines.build_curve_chart(local_rows, IDS[1:], metric, provided_rows)
+    assert np.array_equal(single_chart.lines[0].values, local_chart.lines[0].values)
+
+
+@pytest.mark.slow
+def test_no_certified_default_is_clearly_worse_than_its_own_guess():
+    """By 95 % intervals of both over seeds: equal ones are, in fewer than one of a hundred."""
+    worse, compared = [], 0
+    for name, task in SHIPPED:
+        public = datasets.load(name).ratings.public
+        # Of the baselines one is the best, and the strawman is what its paper beats.
+        excluded = {"dpimf-strawman", *registry.BASELINE_ALTERNATIVES["private-own-mean"]}
+        for id in set(registry.list_private_mechanisms(task)) - excluded:
+            chart = lines.load_shipped_charts(name, id)[0]
+            for epsilon in chart.lines[0].epsilon:
+                guarantee = registry.create(id, epsilon=epsilon).guarantee(public)
+                if guarantee.certified().epsilon > epsilon * (1 + 1e-9):
+                    continue
+                interval = chart.lines[0].interval_at(epsilon)
+                for baseline in (g for g in chart.private_baselines if epsilon in g.epsilon):
+                    compared += 1
+                    best = baseline.interval_at(epsilon)
+                    if lines.is_clearly_better(chart.metric, best, interval):
+                        worse.append((name, id, epsilon))
+    assert compared > 400
+    assert len(worse) < 0.01 * compared, worse

@@ -6,7 +6,9 @@ import io
 import json
 import re
 import shlex
+import sys
 import weakref
+from pathlib import Path
 
 import plotly.graph_objects as plotly
 import pytest
@@ -26,6 +28,7 @@ from dpmc_lab.curves import cards, lines, run_card
 from dpmc_lab.protocol.federated import FLOW
 from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import charts, scene, sentences, upload
+from pages.ui.charts.curve import Usefulness
 from tests.page_helpers import (
     find_button,
     list_charts,
@@ -45,6 +48,8 @@ from tests.store_helpers import load_curve_chart
 
 PAGES = ("what_if", "data", "train", "noise", "guarantees")
 MECHANISMS = registry.list_private_mechanisms(Task.BINARY)
+
+no_windows = pytest.mark.skipif(sys.platform == "win32", reason="pages start no sweeps there")
 
 
 def go_to(app, path):
@@ -80,7 +85,12 @@ def test_every_chart_has_words_and_a_table_that_unfolds(name):
 @pytest.mark.parametrize("name", PAGES)
 @pytest.mark.parametrize(
     ("theme", "data"),
-    [("dark", "one-bit-lab"), pytest.param("light", "bookshop-clicks", marks=pytest.mark.slow)],
+    [
+        ("dark", "one-bit-lab"),
+        pytest.param("light", "one-bit-lab", marks=pytest.mark.slow),
+        pytest.param("light", "bookshop-clicks", marks=pytest.mark.slow),
+        pytest.param("dark", "bookshop-clicks", marks=pytest.mark.slow),
+    ],
 )
 def test_charts_follow_the_theme_and_are_what_plotly_draws(name, theme, data):
     app = open_page(name, theme, data=data)
@@ -88,8 +98,9 @@ def test_charts_follow_the_theme_and_are_what_plotly_draws(name, theme, data):
     for number in range(len(list_charts(app))):
         spec = read_chart_spec(app, number)
         assert spec["layout"]["template"]["layout"]["font"]["color"] == ink
-        # A wrong name or value is refused.
-        assert len(plotly.Figure(spec).data) == len(spec["data"])
+        assert len(plotly.Figure(spec).data) == len(
+            spec["data"]
+        )  # a wrong name or value is refused
 
 
 @pytest.mark.parametrize("id", mark_rest_slow(MECHANISMS))
@@ -111,6 +122,36 @@ def test_what_if_shows_the_stored_means_and_moves_only_its_marker(id):
         assert before is None or view == before
         before = view
     assert [stop["epsilon"] for stop in before["stops"]] == [f"{e:g}" for e in EPSILONS]
+
+
+def test_a_private_guess_is_compared_at_its_own_epsilon():
+    app = open_page(data="bookshop-clicks", mechanism="dplcf", epsilon="1")
+    picture = lines.load_shipped_charts("bookshop-clicks", "dplcf")[0]
+    (baseline,) = picture.private_baselines
+    assert baseline.mechanism == "local-popularity"
+    assert not picture.baselines
+    usefulness = Usefulness.from_line(picture, picture.lines[0], certified=True)
+    ((_, values),) = (level for level in usefulness.levels if level[0] == "popular list")
+    assert values == pytest.approx(baseline.band.mean)
+    assert max(values) > min(values)  # it is noisy as well
+    reference = next(level for name, level in picture.flat_lines if name == lines.NO_PRIVACY)
+    for epsilon in (1.0, 10.0):
+        move_slider_to(app, epsilon)
+        low, high = baseline.interval_at(epsilon).mean, reference.interval.mean
+        share = (picture.lines[0].interval_at(epsilon).mean - low) / (high - low)
+        is_better = lines.is_clearly_better(
+            picture.metric, picture.lines[0].interval_at(epsilon), baseline.interval_at(epsilon)
+        )
+        kept = read_current_stop(app)["kept"]
+        assert kept.startswith(f"keeps {100 * share:.0f} %") if is_better else kept == ""
+        values, baseline_values = (
+            line.values[line.epsilon == epsilon][0] for line in (picture.lines[0], baseline)
+        )
+        difference = lines.compute_interval(values - baseline_values[: len(values)])
+        answer = read_answer(app)
+        assert ("cannot distinguish this from one popular list" in answer) == (
+            abs(difference.mean) <= difference.half_width
+        )
 
 
 def read_answer(app):
@@ -263,7 +304,52 @@ def test_one_click_chooses_how_an_upload_is_read():
     assert (ratings.public.users, ratings.public.items) == (9, 6)
 
 
+WILD = Path(__file__).resolve().parents[3] / "shared" / "data" / "wild"
 # How people bring ratings: rows, matrices, surveys, blocks, words, clicks; then what is no table.
+WILD_FILES = (
+    *("ml-25m.csv", "amazon2014.csv", "bx-latin1.csv", "german.csv", "netflix.txt", "gforms.csv"),
+    *("moodle.csv", "wide-gaps.csv", "wide-transposed-dense.csv", "wide-euro.csv", "wide.parquet"),
+    *("words.csv", "likert.csv", "stars-glyph.csv", "steam-200k.csv", "anime.csv", "ml.zip"),
+    *("clicks-time.csv", "gowalla-snap.txt", "index-and-numbers.csv", "utf16.csv", "total-row.csv"),
+)
+WILD_REFUSED = ("letterboxd-like.csv", "sav.sav", "libsvm.txt", "nested.json")
+
+
+def click_to_ratings(app, truth):
+    """Choose the right reading where one must be chosen, and read the ratings."""
+    ends = truth.get("range", "0:1" if truth.get("mean", 1) < 1 else "1:5")
+    if truth.get("mean", 1) > 5:
+        ends = "0:1000"
+    low, high = map(float, ends.split(":")) if ends else (None, None)
+    for _ in range(4):
+        offers = [text.value for text in app.markdown if " people, " in text.value]
+        buttons = [button for button in app.button if button.label == "Choose this reading"]
+        if find_button(app, "Read the ratings"):
+            confirm_reading(app, low, high)
+        elif buttons:
+            right = f"{truth['users']} people, {truth['items']} items, {truth['n']:,} "
+            kind = "ratings from" if ends else "clicks"
+            next(b for b, o in zip(buttons, offers, strict=True) if right + kind in o).click().run()
+        if "upload" in app.session_state:
+            return
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not WILD.is_dir(), reason="the files of ../shared/data are not here")
+@pytest.mark.parametrize("name", [*WILD_FILES, *WILD_REFUSED])
+def test_files_as_people_bring_them_are_read_right_by_clicks_or_refused(name):
+    truth = json.loads((WILD / "right.json").read_text("utf-8"))[name]
+    app = open_page("data")
+    app.file_uploader[0].upload(name, (WILD / name).read_bytes())
+    app.run()
+    if name in WILD_REFUSED:
+        assert len(app.error[0].value) > 40
+        assert not find_button(app, "Read the ratings")
+        return
+    click_to_ratings(app, truth)
+    ratings = app.session_state["upload"].ratings
+    found = (ratings.public.users, ratings.public.items, len(ratings))
+    assert found == (truth["users"], truth["items"], truth["n"])
 
 
 def test_an_upload_stays_in_its_session():
@@ -492,6 +578,32 @@ def test_a_setting_that_makes_no_sense_in_a_link_is_told_and_cannot_be_trained()
     app = open_page("noise", **link)
     assert not app.exception
     assert "link must be one of" in unescape_markdown(app.warning[0].value).lower()
+
+
+def run_until_whole(app):
+    """Wait until the runs behind the curve are over."""
+    wait_until(app, lambda: find_button(app, "Stop") is None)
+
+
+@no_windows
+@pytest.mark.slow
+def test_a_curve_not_yet_there_is_computed_on_request():
+    app = upload_file(open_page("data"), CSV)
+    go_to(app, "pages/what_if.py")
+    assert read_current_stop(app)["value"] is None
+    assert "been computed here yet: it takes 132 short training runs" in app.info[0].value
+    press_button(app, "Compute the curve")
+    assert "of 132 runs" in app.progress[0].text
+    run_until_whole(app)
+    assert not app.info
+    finished = []
+    for seed in (1, 2, 3):
+        problem = build_problem(app.session_state["upload"], Task.BINARY, seed=seed)
+        mechanism = registry.create(MECHANISMS[0], epsilon=1.0)
+        finished.append(experiment.run(mechanism, problem, seed, with_baselines=False).metrics)
+    expected = sum(metrics["accuracy"] for metrics in finished) / 3
+    assert read_current_stop(app)["text"] == METRICS["accuracy"].format_value(expected)
+    assert read_instrument(app)["people"] is None  # of an upload no person is shown
 
 
 def test_without_a_curve_the_slider_and_what_is_promised_are_there_already():
