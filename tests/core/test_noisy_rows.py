@@ -1,6 +1,7 @@
 """What noisy rows tell: every statistic against the channel's own chances, then the whole."""
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from dpmc_core.privacy import channels
 from dpmc_core.problem import RandomShare
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers import noisy_reports as noisy_rows
+from dpmc_core.solvers import rows
+from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.sizes import check_report_count
 from sample_data import generate
 from tests.replay import fit_model, predict_all
@@ -138,6 +141,45 @@ def test_what_is_left_for_taste_has_the_mean_and_the_variance_stated(id):
         assert np.mean(w * y**2) == pytest.approx(1, rel=0.03)
 
 
+@pytest.mark.slow
+def test_the_cells_kept_for_taste_are_the_likeliest(monkeypatch):
+    train, _ = split_long_tail()
+    mechanism = registry.create("randomised-response", epsilon=1.0)
+    channel = mechanism.channel(train.public)
+    reported = channel.publish(mechanism.encode_rows(train, channel), np.random.default_rng(0))
+    monkeypatch.setattr(noisy_rows, "CELLS", 30_000)
+    rng = np.random.default_rng(1)
+    u, i = rng.random(600), rng.random(1200)
+    reports = noisy_rows._ScoredReports(reported, mechanism.build_noise_model(channel))
+    pattern, _, _ = noisy_rows._compute_residual_scores(
+        reports, u, i, np.zeros(600), np.zeros(1200)
+    )
+    assert 0.9 * 30_000 < len(pattern.users) <= 30_000
+    product = np.sort(Pattern.from_matrix(reported).build_matrix(np.ones(reported.nnz)).multiply(
+        np.outer(u, i)).data)  # fmt: skip
+    assert u[pattern.users] @ i[pattern.items] == pytest.approx(
+        product[-len(pattern.users) :].sum(), rel=1e-9
+    )
+
+
+@pytest.mark.slow
+def test_estimated_counts_beat_raw_ones_and_are_the_counts_where_there_is_no_noise():
+    rng = np.random.default_rng(0)
+    truth = np.round(rng.gamma(0.6, 80, 3000))
+    assert np.array_equal(noisy_rows.estimate_counts(truth, 0.0)[0], truth)
+    for sd in (5.0, 60.0, 600.0):
+        raw = truth + sd * rng.normal(size=3000)
+        estimates, variances = noisy_rows.estimate_counts(raw, sd**2)
+        assert (estimates >= 0).all()
+        assert (variances >= 0).all()
+        # next to no noise the cut at 0 is as good
+        slack = 1.05 if sd < 10 else 0.9
+        assert np.mean((estimates - truth) ** 2) < slack * np.mean(
+            (np.maximum(raw, 0) - truth) ** 2
+        )
+        assert (estimates >= raw - sd * 1.0001).all()
+
+
 SHAPES = {"one user": (1, 30), "one item": (30, 1), "two by two": (2, 2), "tall": (300, 3)}
 
 
@@ -202,6 +244,25 @@ def test_rows_too_many_to_hold_are_refused_before_they_are_drawn():
     mechanism = registry.create("modified-laplace", epsilon=1.0)
     with pytest.raises(BadRatings, match="are reported"):
         next(mechanism.fit(ratings, np.random.default_rng(0)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("id", IDS)
+def test_it_takes_less_memory_than_one_users_x_items_matrix(id, monkeypatch):
+    train, _ = split_long_tail(users=2_000, items=1_500, ratings=60_000)
+    monkeypatch.setattr(channels, "_REPORTS_PER_BLOCK", 40_000)
+    monkeypatch.setattr(noisy_rows, "CELLS", 40_000)
+    monkeypatch.setattr(noisy_rows, "BLOCK", 40_000)
+    monkeypatch.setattr(rows, "LARGE_CHUNK", 40_000)
+    mechanism = registry.create(id, epsilon=1.0)
+    tracemalloc.start()
+    try:
+        for _ in mechanism.fit(train, np.random.default_rng(0)):
+            pass
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * 2_000 * 1_500
 
 
 @pytest.mark.parametrize("epsilon", [*EPSILONS, 1.5, 2.0, 3.0, 6.0])

@@ -9,9 +9,11 @@ import pytest
 import scipy.special
 import scipy.stats
 
-from dpmc_core import registry
+from dpmc_core import model, registry
+from dpmc_core.data import datasets
 from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED
 from dpmc_core.privacy.accounting import gaussian_epsilon
+from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers import effects
 from dpmc_core.solvers.effects import (
@@ -20,10 +22,13 @@ from dpmc_core.solvers.effects import (
     ItemEffects,
     UserModels,
     UserRegression,
+    compute_item_weights,
+    estimate_low_rank_from_gram,
     estimate_user_variances,
     sum_bounded_gains,
     weigh_rows,
 )
+from dpmc_core.solvers.empirical_bayes import shrink_eigenvalues
 from dpmc_core.solvers.linalg import Pattern
 from tests.replay import l2_distance, measure_changes, record_fit
 
@@ -354,6 +359,26 @@ def test_no_user_moves_another_users_average():
     assert np.array_equal(full[kept], without[kept])
 
 
+@pytest.mark.parametrize("id", ["private-effects", "private-taste"])
+def test_models_that_nobody_reads_are_not_built_and_late_ones_are_the_same(id, monkeypatch):
+    ratings = datasets.load("bookshop-clicks" if id == "private-taste" else "movie-night")
+    ratings = build_problem(ratings, registry.get_mechanism(id).task).train
+    mechanism, built = make(id), []
+    defer = model.DeferredFactors
+    monkeypatch.setattr(model, "DeferredFactors", lambda build, *arguments: build(*arguments))
+    eager = [step.model.left for step in mechanism.fit(ratings, np.random.default_rng(1))]
+
+    def record_build(build, *arguments):
+        return defer(lambda: built.append(build) or build(*arguments))
+
+    monkeypatch.setattr(model, "DeferredFactors", record_build)
+    steps = list(mechanism.fit(ratings, np.random.default_rng(1)))
+    assert not built
+    for step, left in zip(steps, eager, strict=True):
+        assert np.array_equal(step.model.left, left)
+    assert len(built) == len(steps) - 1
+
+
 @pytest.mark.slow
 def test_what_users_differ_by_is_estimated_without_bias():
     """True variances are x times those beforehand; the ratio of the sums finds x."""
@@ -406,3 +431,47 @@ def test_weighted_rows_have_the_stated_length():
     assert np.allclose(lengths[counts > 0], 1.3)
     assert np.allclose(scaled, values * weights * (gains / np.sqrt(counts))[cells.users])
     assert (gains[counts == 0] == 0).all()
+
+
+@pytest.mark.slow
+def test_taste_is_read_off_a_gram_matrix_only_where_it_stands_out():
+    """Twenty matrices of noise: their edge wobbles by far less than the 5 % allowed."""
+    rng, n, scale = np.random.default_rng(6), 200, 3.0
+    items = ItemEffects.from_counts(
+        PublicFacts(users=1000, items=n, low=1, high=5),
+        *((3.0, 0.1), np.full(n, 50.0), 1.0, 1.0, np.zeros((n, 0))),
+    )
+    edge = scale * math.sqrt(2 * n)
+
+    def leading(matrix):
+        off_diagonal = matrix - np.diag(np.diag(matrix))
+        values, vectors = np.linalg.eigh(off_diagonal)
+        return values[-3:], vectors[:, -3:]
+
+    for _ in range(20):
+        noise = rng.normal(0, scale, (n, n))
+        noise = (noise + noise.T) / 2
+        assert not shrink_eigenvalues(np.linalg.eigvalsh(noise), edge).any()
+        assert estimate_low_rank_from_gram(items, *leading(noise), edge, 1e5) is None
+    direction = rng.normal(size=n)
+    planted = 1e5 / n**2 * 4.0 * np.outer(direction, direction)
+    low_rank = estimate_low_rank_from_gram(items, *leading(noise + planted), edge, 1e5)
+    assert low_rank is not None
+    assert low_rank.item_factors.shape == (n, 1)
+    assert abs(np.corrcoef(low_rank.item_factors[:, 0], direction)[0, 1]) > 0.95
+    assert np.linalg.norm(low_rank.item_factors) == pytest.approx(
+        2.0 * np.linalg.norm(direction), rel=0.1
+    )
+
+
+@pytest.mark.parametrize("drowned", [0.3, 10.0, 1e3])
+def test_item_weights_leave_little_error(drowned):
+    """Of rows of one length: near the least that any power of the counts leaves, or less."""
+    counts = np.exp(np.random.default_rng(0).normal(2.0, 1.5, 300))
+
+    def error(weights):
+        reach = counts * weights * math.sqrt(counts.sum() / float(counts @ weights**2))
+        return float(counts @ (1 / ((reach / drowned) ** 2 + 1)))
+
+    powers = [error(counts**power) for power in (0.0, -0.25, -0.5, -0.75)]
+    assert error(compute_item_weights(counts, drowned)) <= 1.05 * min(powers)

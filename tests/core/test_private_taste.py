@@ -14,7 +14,7 @@ from dpmc_core.mechanisms.user_ranking import PrivateTaste, ProtectedUnit
 from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED, Change, Gaussian, record_publications
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.ranking import compute_profiles, sum_profiles_by_item
+from dpmc_core.solvers.ranking import Audiences, compute_profiles, sum_profiles_by_item
 from dpmc_core.solvers.rows import contribution_weights
 from tests.ratings_helpers import clicks
 from tests.replay import fit_model, measure_changes, predict_all, record_fit
@@ -200,6 +200,23 @@ def test_features_that_cancel_have_no_direction() -> None:
     assert not compute_profiles(pattern, np.array([[0.1], [0.2], [-0.3]])).any()
 
 
+def draw_audiences(
+    strength: float, rng: np.random.Generator, n_more: int = 0, second_noise: float = 0
+):
+    """t ~ N(0, G) and its noise drawn as the model has it; and other answers to the question."""
+    items, users, d, noise = 800, 5000, 3, 10.0
+    counts = rng.gamma(2.0, 40.0, items)
+    low_rank = strength * rng.normal(size=(items, 1)) * np.eye(d)[0]
+    covariance = np.eye(d) / d
+    deviations = np.sqrt(users / counts.sum() / counts)[:, None] * rng.normal(size=(items, d))
+    exact = counts[:, None] * (low_rank + deviations / math.sqrt(d))
+    answers = [exact + noise * rng.normal(size=(items, d)) for _ in range(1 + n_more)]
+    second = np.block([[users * covariance, np.zeros((d, 1))], [np.zeros((1, d)), users]])
+    second = second + second_noise * rng.normal(size=second.shape)
+    estimate = Audiences.from_noisy_sums(answers[0], noise, second, second_noise, counts, users)
+    return estimate, low_rank, counts, answers[1:]
+
+
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("per", ["user", "cell"])
 def test_private_popularity_counts_within_its_sensitivity(delta: float, per: str) -> None:
@@ -250,6 +267,18 @@ def test_a_delta_of_one_over_the_users_is_refused(id: str) -> None:
         with pytest.raises(InvalidSetting, match=r"delta must be < 1/users = 0.025, got"):
             registry.create(id, epsilon=1.0, delta=delta).guarantee(public)
     assert registry.create(id, epsilon=1.0, delta=0.0249).guarantee(public).certified().finite
+
+
+def test_another_answer_agrees_with_taste_and_not_with_noise_taken_for_it() -> None:
+    estimate, _, counts, (other,) = draw_audiences(0.15, np.random.default_rng(7), n_more=1)
+    agreed, self_agreement = estimate.measure_agreement(other, counts)
+    assert agreed / self_agreement == pytest.approx(1.0, abs=0.15)
+    noisy, _, counts, (other,) = draw_audiences(0.0, np.random.default_rng(8), n_more=1)
+    mistaken = noisy._replace(
+        taste=noisy.unpruned_taste + np.random.default_rng(9).normal(size=(800, 3))
+    )
+    agreed, self_agreement = mistaken.measure_agreement(other, counts)
+    assert abs(agreed) < 0.1 * self_agreement
 
 
 def test_a_delta_per_cell_may_be_larger_than_one_over_the_users() -> None:

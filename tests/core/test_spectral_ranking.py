@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
 from dpmc_core import registry
 from dpmc_core.solvers import ranking
-from dpmc_core.solvers.ranking import FlippedBits, _NoiseSpectrum
-from tests.ratings_helpers import clicks
+from dpmc_core.solvers.ranking import ClickFactors, FlippedBits, _NoiseSpectrum
+from sample_data import generate
+from tests.ratings_helpers import clicks, with_values
 from tests.replay import fit_model, predict_all, replay_run
 
 
@@ -48,6 +51,23 @@ def test_with_equal_variances_the_edge_and_shrinkage_are_marchenko_and_pasturs()
 
 
 @pytest.mark.slow
+def test_a_planted_taste_is_found_at_its_strength_and_ranks_the_own_half_first():
+    rng = np.random.default_rng(2)
+    truth = draw_two_crowds(rng)
+    low_rank = ClickFactors.from_reports(flip_clicks(truth, 0.2, rng))
+    assert low_rank.loadings.shape[1] == 1
+    half = np.where(np.arange(120) < 60, 1, -1)
+    planted = 0.7 * low_rank.expected * half
+    loading = low_rank.loadings[:, 0] * np.sign(low_rank.loadings[:, 0] @ planted)
+    cosine = loading @ planted / np.linalg.norm(loading) / np.linalg.norm(planted)
+    assert cosine > 0.85
+    assert np.linalg.norm(loading) == pytest.approx(np.linalg.norm(planted), rel=0.15)
+    profile = csr_array((np.arange(120) < 60).astype(float)[None, :])
+    scores = low_rank.score_items(csr_array(profile)).predict(0, np.arange(120))
+    assert scores[:60].mean() > 2 * scores[60:].mean()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 50.0, 1e6])
 @pytest.mark.parametrize("shape", [(2, 1), (1, 3), (2, 2), (30, 4), (4, 30)])
 def test_no_size_and_no_budget_breaks_it(epsilon, shape):
@@ -75,6 +95,18 @@ def test_the_same_reports_give_both_methods_the_same_ranking_and_a_row_moves_its
     assert first.public_traces == second.public_traces
     assert np.array_equal(first.other_predictions[-1], second.other_predictions[-1])
     assert not np.array_equal(first.user_predictions[-1], second.user_predictions[-1])
+
+
+@pytest.mark.slow
+def test_a_million_ratings_stay_below_400_megabytes():
+    ratings = generate.generate_long_tail(0).ratings
+    ratings = with_values(ratings, np.ones(len(ratings)), low=0, high=1)
+    tracemalloc.start()
+    model = fit_model(registry.create("dplcf", epsilon=1.0), ratings)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert model.factors is not None
+    assert peak < 400e6
 
 
 # Without noise: what is found through the sparse or the smaller side is what the text says

@@ -27,6 +27,10 @@ def predict_all(fitted):
     return fitted.user[:, None] + fitted.item + fitted.left @ fitted.right.T
 
 
+def measure_error(fitted, truth):
+    return float(np.sqrt(np.mean((predict_all(fitted) - truth) ** 2)))
+
+
 @pytest.mark.slow
 def test_effects_alone_solve_the_normal_equations_of_their_model():
     """With known noise the posterior means of effects are the solution of one linear system, given
@@ -56,6 +60,51 @@ def test_effects_alone_solve_the_normal_equations_of_their_model():
     prior_means = np.repeat([0.0, centre], (m, n))
     exact = np.linalg.solve(precision + np.diag(prior), moments + prior * prior_means)
     assert np.abs(np.concatenate([fitted.user, fitted.item]) - exact).max() < 2e-3
+
+
+@pytest.mark.slow
+def test_planted_effects_and_taste_are_recovered():
+    """A cell's error is near what (m + n)(rank + 1) free numbers cost, sd sqrt(numbers/cells)."""
+    for seed in range(4):
+        pattern, values, truth = plant_low_rank(seed, share=0.7)
+        numbers = sum(pattern.shape) * 3
+        cost = 0.4 * np.sqrt(numbers / len(values))
+        fitted = fit_last(pattern, values)
+        assert measure_error(fitted, truth) < 1.25 * cost
+        assert measure_error(fit_last(pattern, values, rank=0), truth) > 1.5 * cost
+        assert fitted.noise == pytest.approx(0.16, rel=0.1)
+        assert fitted.left.shape[1] == 2
+
+
+@pytest.mark.parametrize("noise_by_user", [False, True])
+@pytest.mark.parametrize(
+    "mask",
+    [
+        np.ones((1, 1), bool),
+        np.ones((1, 5), bool),
+        np.ones((5, 1), bool),
+        np.ones((2, 2), bool),
+        np.eye(6, dtype=bool),
+        np.pad(np.ones((3, 3), bool), ((0, 4), (4, 0))),
+    ],
+    ids=["cell", "user", "item", "square", "diagonal", "empty rows and columns"],
+)
+@pytest.mark.parametrize("kind", ["constant", "zero", "random"])
+def test_whatever_the_shape_numbers_are_finite_and_within_reason(mask, kind, noise_by_user):
+    pattern = make_pattern(mask)
+    count = int(mask.sum())
+    values = {
+        "constant": np.full(count, 0.7),
+        "zero": np.zeros(count),
+        "random": np.random.default_rng(1).uniform(-1, 1, count),
+    }[kind]
+    steps = list(fit_effects_and_taste(pattern, values, noise_by_user=noise_by_user, rank=10))
+    assert steps[-1].final
+    assert not any(step.final for step in steps[:-1])
+    assert np.isfinite(predict_all(steps[-1])).all()
+    assert np.abs(predict_all(steps[-1])).max() <= 2 * np.abs(values).max() + 1e-9
+    if kind == "zero":
+        assert np.abs(predict_all(steps[-1])).max() < 1e-6
 
 
 def test_a_weight_is_as_many_observations():
