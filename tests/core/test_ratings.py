@@ -105,17 +105,6 @@ def test_an_observed_zero_stays_observed() -> None:
     np.testing.assert_array_equal(ratings.matrix.toarray(), [[0, 0, 1], [0, 0, 0]])
 
 
-def test_index_pointers_and_matrix_agree_with_the_columns() -> None:
-    ratings = draw_ratings(np.random.default_rng(2))
-    dense = np.zeros(ratings.shape)
-    dense[ratings.users, ratings.items] = ratings.values
-    np.testing.assert_array_equal(ratings.matrix.toarray(), dense)
-    for u in range(ratings.public.users):
-        user_rows = slice(ratings.indptr[u], ratings.indptr[u + 1])
-        assert (ratings.users[user_rows] == u).all()
-        assert user_rows.stop - user_rows.start == (ratings.users == u).sum()
-
-
 # The cap: certified values of whole users rest on it
 
 

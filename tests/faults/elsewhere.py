@@ -206,7 +206,7 @@ ELSEWHERE = [
         "elsewhere", "pages/compare.py",
         ("the CSV file holds curves that are not drawn", OTHER,
          "store.list_curves(file, keys=query.keys.curves, count=False)",
-         "store.curves(file, count=False)",
+         "store.list_curves(file, count=False)",
          named("pages_compare", "test_chart_and_numbers_are_one_file_that_stands_alone")),
     ),
     *family_of(
