@@ -272,7 +272,7 @@ def check_varied(task: Task, train: Ratings) -> None:
     if task is not Task.RANKING and len(train) and (train.values == train.values[0]).all():
         raise BadRatings(
             f"every rating to learn from is {train.values[0]:g}, so there is nothing to"
-            " predict: use a mechanism that predicts rankings (dpmc list names them)"
+            " predict: predict top lists instead (ranking), from who rated what"
         )
 
 

@@ -582,8 +582,8 @@ def _check_values(users: Any, items: Any, values: Floats, public: PublicFacts) -
             f"outside {public.low:g}..{public.high:g}" if math.isfinite(value) else "not finite"
         )
         raise BadRatings(
-            f"{int(is_invalid.sum())} ratings are {problem}, first {value:g} of user"
-            f" {users[first]}, item {items[first]} (counted from 0)"
+            f"{(n := int(is_invalid.sum()))} rating{' is' if n == 1 else 's are'} {problem},"
+            f" first {value:g} of user {users[first]}, item {items[first]} (counted from 0)"
         )
 
 

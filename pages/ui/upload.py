@@ -6,8 +6,9 @@ An upload never leaves its session.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
 import streamlit as st
@@ -79,6 +80,8 @@ RULES = {
     ),
 }
 CONTROLS = ROLES | {option: label for option, (label, _) in RULES.items()} | {"range": SCALE}
+# What a reading may offer besides, which has no control here.
+OFFERS = {"values": "Words are ratings", "missing": "Not rated", "event": "Rows that count"}
 
 
 def show_uploader() -> UploadedFile | None:
@@ -100,8 +103,9 @@ def show_uploader() -> UploadedFile | None:
         with st.container(horizontal=True):
             st.button("Forget this upload", icon=":material/delete:", on_click=clear_uploader)
             if file is not None and not is_waiting:
-                label, reset = "Read it differently", ("file read", None)
-                st.button(label, on_click=st.session_state.pop, args=reset)
+                st.button(
+                    "Read it differently", on_click=st.session_state.pop, args=("file read", None)
+                )
     return file if is_waiting else None
 
 
@@ -143,8 +147,12 @@ def read_upload(file: UploadedFile) -> None:
         if reading is not None:
             layout, options = reading.layout, options | reading.confirmed_options
     elif layout is None or layout.faults or examination.faults:
-        faults = list_faults(examination) or (layout.faults if layout else ())
-        show_refusal(error or Refused(name, faults), name)
+        problems = (
+            list_faults(examination)
+            or (layout.faults if layout else ())
+            or (Fault("fewer than two ratings can be used: give a longer file"),)
+        )
+        show_refusal(error or Refused(name, problems), name)
     else:  # the file is too long to examine
         show_rows([layout.columns, *layout.rows[:3]], "The first rows of the file")
         is_sure = "user" not in layout.guessed
@@ -152,8 +160,9 @@ def read_upload(file: UploadedFile) -> None:
         if layout.known:
             st.markdown(f"This is **{escape(layout.known.description)}**.")
         ends = choose_range(layout, id)
-        is_chosen = layout.clicks or st.session_state.get(f"scale {id}")
-        is_range_missing = examination.needs_range and not is_chosen
+        is_range_missing = examination.needs_range and not (
+            layout.clicks or st.session_state.get(f"scale {id}")
+        )
         if is_range_missing:
             st.caption(
                 "Choose the possible ratings first. The app does not take them from the file: its"
@@ -224,41 +233,34 @@ def choose_reading(
     """Show the ways to read a file as pictures; return the only sure one, or the chosen one."""
     name, readings = examination.name, examination.readings
     is_sure = all(reading.confirmed_options == options for reading in readings)
-    answers = [
-        {o: v for o, v in reading.options.items() if o not in options} for reading in readings
-    ]
-    chosen = readings[0] if is_sure else None
-    for reading, answer in zip(readings, answers, strict=True):
-        if st.session_state.get("chosen reading") == (file_id, answer):
-            chosen = reading
-    question = "Which of these is your file?" if len(readings) > 1 else "Is this your file?"
-    title = "This is how your file will be read." if is_sure else question
-    if chosen is None and (faults := list_faults(examination)):
-        show_refusal(Refused(name, faults), name, show=st.warning)
-    st.markdown(
-        f"**{title}** The role of each column stands before its name. Where the file names no"
-        " columns, they are numbered and their roles are guesses: check them."
-    )
+    remembered = st.session_state.get("chosen reading")
+    chosen = next((r for r in readings if is_sure or (file_id, r.summary) == remembered), None)
+    title = "This is how your file will be read."
+    if chosen is None:
+        title = "Which of these is your file?" if len(readings) > 1 else "Is this your file?"
+    doubt = " Check the roles: some are guesses." * any(r.layout.guessed for r in readings)
+    st.markdown(f"**{title}** The role of each column stands before its name.{doubt}")
     with st.grid(1 if is_sure else 2, min_column_width=320):
-        for reading, answer in zip(readings, answers, strict=True):
+        for reading in readings:
             with st.container(border=True):
                 left_out = f"; {reading.left_out:.1%} left out" * (reading.left_out > 0)
                 st.markdown(f"**{escape(reading.summary)}**{left_out}")
-                if answer:
-                    assignments = (f"{option} = {value}" for option, value in answer.items())
-                    st.caption(escape(", ".join(assignments)))
+                if how := describe_options(reading.options, options):
+                    st.caption(escape(how))
                 roles, names, *rows = reading.preview
-                heads = [f"{role}: {name}" for role, name in zip(roles, names, strict=True)]
+                heads = [*map(": ".join, zip(roles, names, strict=True))]
                 show_rows([heads, *rows], f"The first rows: {reading.summary}")
                 if not is_sure:
                     st.button(
                         "Chosen" if reading is chosen else "Choose this reading",
                         key=f"reading {reading.summary}",
                         on_click=remember_reading,
-                        args=(file_id, answer),
+                        args=(file_id, reading.summary),
                     )
     if chosen is None:
         st.caption("Choose a reading, or say below how the file is written.")
+        if faults := list_faults(examination):
+            show_refusal(Refused(name, faults), name, show=st.warning)
     elif not is_sure:
         command = ["dpmc", "data", "describe", name]
         command += format_command_options(chosen.confirmed_options, (), None)
@@ -267,25 +269,33 @@ def choose_reading(
     return chosen
 
 
+def describe_options(options: Mapping[str, Any], given: Collection[str]) -> str:
+    """Return options in the words of their controls, without columns and those that are given."""
+    texts = []
+    for option, value in options.items():
+        label, values = RULES.get(option, ((ROLES | OFFERS).get(option, option), {}))
+        if option not in {*ROLES, *given} or value == NO_COLUMN:
+            texts.append(f"{label}: {values.get(value, value)}")
+    return "; ".join(texts)
+
+
 def list_faults(examination: datasets.Examination) -> tuple[Fault, ...]:
     """Return what is wrong with a file, besides the range that is still to be given."""
     return tuple(fault for fault in examination.faults if fault.option != "range")
 
 
-def remember_reading(file_id: str, options: Mapping[str, Any]) -> None:
+def remember_reading(file_id: str, summary: str) -> None:
     """Remember the chosen way to read a file; an earlier refusal is over with it."""
-    st.session_state["chosen reading"] = (file_id, options)
+    st.session_state["chosen reading"] = (file_id, summary)
     state.get_jobs().drop(READING)
 
 
 def show_rows(rows: Sequence[Sequence[str]], alt: str) -> None:
     """Show a table from its head and its rows, which may be too short."""
-    head, *body = rows
-    names = [
-        name if name and head.count(name) == 1 else f"{name} ({k})"
-        for k, name in enumerate(head, 1)
-    ]
-    table = {name: [row[k] if k < len(row) else "" for row in body] for k, name in enumerate(names)}
+    table = {
+        (name if name and rows[0].count(name) == 1 else f"{name} ({number})"): cells
+        for number, (name, *cells) in enumerate(zip_longest(*rows, fillvalue=""), 1)
+    }
     blocks.show_table(table, alt=alt)
 
 

@@ -367,6 +367,26 @@ def test_epsilons_are_rounded_against_the_one_who_promises():
 # --- the command ---------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("watched", [True, False])
+def test_whoever_watches_sees_a_coarse_curve_first(monkeypatch, watched):
+    """The private runs of one seed at few epsilons; then the answer, of which no run is lost."""
+    batches = []
+
+    def record(units, *_, **__):
+        batches.append(units)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(core, "run_missing_units", record)
+    argv = ["answer", "restaurants", *["--progress"] * watched]
+    assert main([*argv, "--seeds", "1:3"]) == 130
+    runs = [(unit.mechanism.id, unit.seed, unit.epsilon) for unit in batches[0]]
+    curve = [("private-effects", 1, epsilon) for epsilon in core.COARSE_EPSILONS]
+    assert (runs[:5] == curve) is watched
+    if watched:  # then what they are compared with
+        assert all(registry.adds_noise(type(unit.mechanism)) for unit in batches[0][:15])
+    assert {epsilon for _, seed, epsilon in runs if seed == 2} == {1.0, None}
+
+
 @pytest.mark.slow
 def test_the_command_as_json_with_the_curve(capsys, tmp_path):
     store = tmp_path / "mine.sqlite"

@@ -386,7 +386,7 @@ def test_check_tells_all_and_gives_the_command_that_reads_it(
     assert found["command"] is None  # one of four rows left out is doubt
     command = found["readings"][0]["command"].split()
     assert main(command[1:]) == 0
-    assert "2 users x 1 items" in capsys.readouterr().out
+    assert "2 users x 1 item" in capsys.readouterr().out
     good = tmp_path / "good.csv"
     good.write_text(HEAD + "a,x,3\n")
     assert main(["data", "check", str(good), "--range", "1:5"]) == 0

@@ -291,7 +291,7 @@ def test_the_store_is_pruned(capsys, filled):
     assert "prune must be told what" in read_refusal(capsys, "store", "prune", "--store", filled)
     prune = ["store", "prune", "--store", str(filled)]
     assert main([*prune, "--outdated", "--dry-run"]) == 0
-    assert capsys.readouterr().out == f"1 rows would be deleted from {filled}\n"
+    assert capsys.readouterr().out == f"1 row would be deleted from {filled}\n"
     assert len(read_store(filled)) == 6
     assert main([*prune, "--outdated"]) == 0
     assert len(read_store(filled)) == 5
