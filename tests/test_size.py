@@ -18,8 +18,8 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
     "core": (64, 133_661),
-    "lab": (77, 145_355),
-    "pages": (50, 74_548),
+    "lab": (77, 145_351),
+    "pages": (50, 74_533),
     "pages (js, css, html)": (8, 19_461),
 }
 NOT_CODE = {

@@ -1,7 +1,5 @@
 """Put the answer to an inquiry into sentences; those without a computed number are left out."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -105,8 +103,8 @@ def format_answer(finding: Finding) -> AnswerSentences:
         _PROTECTION_SENTENCES[finding.question.privacy_unit],
         f"{capitalise(payer_text)} lose most." if payer_text else "",
         "These numbers come from a test on raw data with"
-        f" {format_count(finding.n_private_fits, 'private fit')} (the runs behind this verdict"
-        " that add noise): keep them inside your organisation.",
+        f" {format_count(finding.n_private_fits, 'private fit')} "
+        " behind this verdict. Keep them inside your organisation.",
         f"{finding.mechanism.name}, certified. Tested on {format_split(finding.split)}:"
         f" {format_count(finding.users, 'user')}, {format_count(finding.seeds, 'seed')}."
         " Intervals (95 %) are paired over users and seeds.",
@@ -231,8 +229,8 @@ def _format_unit(finding: Finding) -> str:
     )
     if _finite_or_none(cost.replaced):
         epsilon += (
-            f"; it counts as {format_epsilon(cost.replaced)} if the attacker knows that a person"
-            " takes part and asks what this person's data are"
+            f"; it counts as {format_epsilon(cost.replaced)} for an attacker who knows that the"
+            " person takes part"
         )
     text = (
         f"Privacy unit: {_UNIT_PHRASES[question.privacy_unit, question.task]}. One publication"
