@@ -48,7 +48,7 @@ pointer-events: none; animation: further linear; animation-timeline: --across; }
 # rerun takes away or disables what has the focus, the keyboard goes on at the next control beside
 # it; what was disabled for a while has the focus again, unless a key was pressed meanwhile. What
 # pops up has the focus until Escape. A verdict on your data, which stands above what one has
-# pressed, comes into view.
+# pressed, comes into view and takes the focus of a keyboard.
 ACCESS = """<style>
 #skip { position: fixed; left: 1rem; top: -4rem; z-index: 999999; padding: .5rem 1rem;
   background: #14161a; color: #fdfdfc; border-radius: .4rem; }
@@ -119,7 +119,10 @@ ACCESS = """<style>
     later = setTimeout(recover, 300);
     for (const answer of list(".st-key-answer:not([aria-live])")) {
       answer.ariaLive = "polite";
-      if (list(".st-key-ratings").length) answer.scrollIntoView({ block: "center" });
+      if (!list(".st-key-ratings").length) continue;
+      answer.scrollIntoView({ block: "center" });
+      Object.assign(answer, { role: "group", ariaLabel: "The answer", tabIndex: -1 });
+      if (keys) answer.focus({ preventScroll: true });
     }
   }).observe(document.body, { subtree: true, childList: true, attributeFilter: ["disabled"] });
 }</script>"""
