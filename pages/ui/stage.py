@@ -62,7 +62,8 @@ STYLESHEET = """<style>
   [data-page=compare] { --choices: 18.3rem; --figure: 27.5rem; }
   [data-page=noise] { --choices: 13rem; --figure: 33rem; }
   [data-page=guarantees] { --choices: 13rem; --figure: 32rem; }
-  [data-page=protocol] { --choices: 14.5rem; --figure: 34rem; }
+  [data-page=protocol] { --choices: 14.5rem; }
+  [data-page=protocol] .st-key-drawn { min-height: 35rem; }
   .st-key-steering { min-height: 12rem; }
   .st-key-layer { min-height: 4.25rem; }
   .st-key-mechanisms { min-height: 8.75rem; }
