@@ -133,7 +133,6 @@ def page() -> None:
             f"**{escape(file.name)}** is not read yet. Once it is, it replaces the data named here."
         )
         upload.read_upload(file)
-        st.session_state["file waits"] = True
         return
     upload.show_outcome()
     with blocks.show_errors_in(st.container()):
@@ -243,8 +242,8 @@ def show_charts(data: str) -> None:
         "",
         "Ratings per user and per item",
         charts_data.plot_long_tails(users, items),
-        "The busiest users reveal most: a guarantee per rating grows with the number of ratings of"
-        " a person, unless a cap bounds it.",
+        "The busiest users reveal most. With a guarantee per rating, their epsilon grows with their"
+        " number of ratings, unless a cap bounds it.",
         charts_of_data.describe_tails(users, items),
         charts_of_data.tabulate_tails(users, items),
     )
@@ -442,7 +441,7 @@ def show_buttons(plan: AnswerPlan, cache: UserScoreCache, current: Sweep | None)
     label = "Compute the curve"
     if missing:
         label = "Go on" if started else "Get the answer"
-    with st.container(horizontal=True, vertical_alignment="center"):
+    with blocks.lay_out_row():
         is_pressed = st.button(label, type="primary", icon=":material/play_arrow:")
         n_runs = len(missing | (set() if has_curve else {*plan.keys.units}))
         disk_notice = f" No other visitor sees any of it. {rows.DISK_NOTICE}" * location.private
@@ -581,7 +580,7 @@ def show_curve(plan: AnswerPlan, running: bool, finding: Finding | None) -> None
         )
         st.markdown("".join(text for text, _ in answer))
         average = answer_text.describe_gains(gains, question.keep, chart)
-        summary = average and f"{average}; the verdict will say how sure this is."
+        summary = average and f"{average}. The verdict will say how sure this is."
     if chart.lines:
         line = chart.lines[0]
         coarse = ": a coarse curve, which the next runs refine" * running

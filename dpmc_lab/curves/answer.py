@@ -1,7 +1,5 @@
 """Put the answer to an inquiry into sentences; those without a computed number are left out."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -105,8 +103,8 @@ def format_answer(finding: Finding) -> AnswerSentences:
         _PROTECTION_SENTENCES[finding.question.privacy_unit],
         f"{capitalise(payer_text)} lose most." if payer_text else "",
         "These numbers come from a test on raw data with"
-        f" {format_count(finding.n_private_fits, 'private fit')} (the runs behind this verdict"
-        " that add noise): keep them inside your organisation.",
+        f" {format_count(finding.n_private_fits, 'private fit')} "
+        " behind this verdict. Keep them inside your organisation.",
         f"{finding.mechanism.name}, certified. Tested on {format_split(finding.split)}:"
         f" {format_count(finding.users, 'user')}, {format_count(finding.seeds, 'seed')}."
         " Intervals (95 %) are paired over users and seeds.",

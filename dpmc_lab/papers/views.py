@@ -1,7 +1,5 @@
 """Present an experiment in words, tables and styles, for a page, a command and the report."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Provide the data of a session; samples are shared, an upload never leaves its session."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any

@@ -3,8 +3,6 @@
 An upload never leaves its session.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -37,6 +35,7 @@ MAX_EXAMINED_BYTES = 25 * MEGABYTE  # of a file, which is read once for each rea
 LIMITS = {"max_bytes": MAX_MEGABYTES * MEGABYTE, "max_rows": MAX_ROWS}
 GUESS = "guess"  # leaves an option to the reader
 READING = "reading"  # the job that reads an upload
+WAITING = "waiting file"  # a file that is not read yet, which the visit of another page would lose
 ROLES = {"user": "Users", "item": "Items", "rating": "Ratings", "time": "Times"}
 NO_COLUMN_LABELS = {
     "rating": {NO_COLUMN: "none: each row is a click"},
@@ -93,25 +92,33 @@ def show_uploader() -> UploadedFile | None:
         max_upload_size=MAX_MEGABYTES,
         key=f"file {st.session_state.get('uploads forgotten', 0)}",
         help="CSV, TSV, “::”, JSON lines, Parquet, MovieLens or Jester."
-        f" Up to {MAX_MEGABYTES} MB and {MAX_ROWS:,} ratings. A line for each rating, with or"
-        " without a header, or a line for each user with a column for each item. User and item"
+        f" Up to {MAX_MEGABYTES} MB and {MAX_ROWS:,} ratings. Each line is one rating, or a"
+        " user with a column for each item. The first line may name the columns. User and item"
         " alone are clicks.",
+        on_change=st.session_state.pop,
+        args=(WAITING, None),
     )
     st.caption("Only this session uses it. Closing the tab removes it.")
-    is_waiting = file is not None and st.session_state.get("file read") != file.file_id
+    waiting: UploadedFile | None = file or st.session_state.get(WAITING)
+    if waiting and waiting.file_id == st.session_state.get("file read"):
+        waiting = None
+    st.session_state[WAITING] = waiting
+    if waiting and not file:
+        label, reset = f"Forget {escape(waiting.name)}", (WAITING, None)
+        st.button(label, icon=":material/delete:", on_click=st.session_state.pop, args=reset)
     if sources.UPLOAD in st.session_state:
         with st.container(horizontal=True):
             st.button("Forget this upload", icon=":material/delete:", on_click=clear_uploader)
-            if file is not None and not is_waiting:
-                st.button(
-                    "Read it differently", on_click=st.session_state.pop, args=("file read", None)
-                )
-    return file if is_waiting else None
+            if file and not waiting:
+                label, reset = "Read it differently", ("file read", None)
+                st.button(label, on_click=st.session_state.pop, args=reset)
+    return waiting
 
 
 def clear_uploader() -> None:
     """Forget the upload, and empty the uploader."""
     state.get_jobs().drop(READING)
+    st.session_state.pop(WAITING, None)
     sources.forget_upload()
     # A new key empties the uploader, which would otherwise still hold the file.
     st.session_state["uploads forgotten"] = st.session_state.get("uploads forgotten", 0) + 1
@@ -341,9 +348,9 @@ def choose_public_features(dataset: Dataset) -> None:
     names = escape(", ".join(dataset.ratings.item_features) or "nothing yet")
     st.markdown(f"**What is publicly known of the items: {names}**")
     st.caption(
-        "Genre, year, author, price: what an outsider has without your users. Not what was"
-        " computed from what users did (tags, counts, mean ratings, prices that follow demand,"
-        " embeddings), and not where items are people or have one buyer."
+        "Genre, year, author, price: what an outsider knows without your users. Leave out tags,"
+        " counts, mean ratings, embeddings and prices that follow demand: they come from what"
+        " users did. Leave out everything if items are people or have one buyer."
     )
     file = st.file_uploader(
         "A table with a row for each item: CSV or Parquet",

@@ -21,7 +21,8 @@ from dpmc_core.privacy import USER_EMPTIED, Trust
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab import shipped, sweep
-from dpmc_lab.curves import cards, lines, numbers, people, trade
+from dpmc_lab.curves import cards, lines, numbers, people, trade, training
+from dpmc_lab.curves.data import format_user_name
 from dpmc_lab.curves.people import FlipChances, Person
 from dpmc_lab.store import Store, load_top_lists
 from dpmc_lab.sweep import LISTS_SEED, Grid, toplists
@@ -129,6 +130,21 @@ def test_people_stand_at_the_quantiles_of_their_ratings(train):
         rated = [value for _, value in person.cells if value is not None]
         assert rated
         assert set(rated) <= {-1.0, 1.0}
+
+
+@pytest.mark.parametrize("name", ["movie-night", "long-tail", "restaurants"])
+def test_one_data_set_has_one_example_person_on_every_page(name):
+    data = datasets.load(name)
+    user = people.find_example_user(data)
+    documents = [json.loads(p.read_text()) for p in shipped.CURVE_FOLDER.glob(f"{name}*.json")]
+    shipped_names = {document["people"][0]["name"] for document in documents}
+    assert shipped_names == {format_user_name(data.ratings, user)}
+    for task in (Task.BINARY, Task.RATINGS):
+        for seed in (1, 2):  # no split changes whom the picture of a run shows
+            problem = build_problem(data, task, seed=seed)
+            corner = training.select_corner(task, problem, user)
+            assert corner.person == user
+            assert len({*corner.users}) == len(corner.users)
 
 
 def test_what_is_shared_is_counted_against_the_list_without_privacy():
