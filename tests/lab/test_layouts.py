@@ -254,7 +254,7 @@ def test_columns_that_a_person_must_choose_are_no_advice(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("head", ["points,Ding,Customer ID", "#,who,Ding,points"])
-def test_no_column_of_numbers_is_an_item_where_another_is_not(head: str, tmp_path: Path) -> None:
+def test_no_column_is_an_item_only_by_its_order(head: str, tmp_path: Path) -> None:
     columns = head.split(",")
     values = [
         {"points": v, "Ding": i, "Customer ID": u, "who": u, "#": k}

@@ -214,7 +214,7 @@ def test_the_range_is_asked_before_a_long_read() -> None:
     text = "name,thing,points\n" + "a,b,3\n" * BLOCK_BYTES
     with pytest.raises(Refused) as refused:
         datasets.load_upload(text.encode(), "x.csv", lambda n_read, _: progress.append(n_read))
-    assert [fault.options[0] for fault in refused.value.faults] == ["header=yes", "range=LOW:HIGH"]
+    assert [fault.option for fault in refused.value.faults] == ["user", "range"]
     assert not progress
 
 
