@@ -997,8 +997,6 @@ def _find_doubts(table: Table, rows: Ints) -> Iterator[Fault]:
         return
     if _are_mostly_ones(counts[0]):
         problem = f"nearly all of the {users:,} users in {name} have one rating"
-        if layout.header and "item" in layout.guessed:
-            answers = ["layout=wide", *answers]
     elif "user" in layout.guessed and users <= items and len(rows) >= _ENOUGH:
         problem = (
             f"{name} would be {users:,} users, and {layout.name_of('item')} {items:,} items, or the"

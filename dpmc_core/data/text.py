@@ -76,7 +76,7 @@ _ADVICE = {  # where a column with the role is missing
 }
 MATRICES = (FileShape.WIDE, FileShape.TRANSPOSED)
 OTHERS = "every other column"  # where the items of a matrix are
-_MAX_TITLES = 4  # lines above a matrix
+_MAX_TITLES = 5  # lines above a matrix, and one more
 MAX_MARKS = 2  # words for "not rated" that most columns of a matrix may share
 _ODD = 0.1  # share of its cells up to which a column of ratings may hold something else
 _REPEATS = 20  # rows of a known item from which on its ratings must not all be the same
@@ -431,7 +431,7 @@ def choose_layout(layout: Layout, options: ReadOptions, rows: Sequence[Row]) -> 
     inside = {samples[k].role for k in run if len(samples[k].key) > 1}
     has_user = any(sample.role == "user" for sample in samples)
     has_item_ids = any(sample.role == "item" and sample.key.endswith("id") for sample in samples)
-    has_rows = has_user and (has_item_ids or {"item", "rating"} <= inside)
+    has_rows = has_user and (has_item_ids or ("user" not in named and {"item", "rating"} <= inside))
     has_rows |= any({"user", "item"} <= r for r in (inside, {*named}))
     is_matrix = is_long and not has_rows
     if is_matrix and "user" in named:  # who is on many lines has no line of his own
@@ -561,6 +561,9 @@ def assign_roles(layout: Layout, options: ReadOptions, samples: Sequence[ColumnS
             listing = f"its columns are {len(samples)} without names"
         problem = f"no column holds the {' and the '.join(lost)} for certain; {listing}"
         answers = _offer_roles(roles, unknown, options) + [f"{role}=COLUMN" for role in lost]
+        user = roles.get("user")
+        if user and "item" in lost and len(user.distinct) == len(user.cells) and layout.is_named:
+            answers = ["layout=wide", *answers]
         faults.append(Fault(problem, _ADVICE[lost[0]], tuple(answers)))
     used = {role: s for role in (*ROLES, "event") if (s := roles.get(role)) is not None}
     if len({*used.values()}) < len(used):
@@ -590,16 +593,13 @@ def _guess_roles(
     """
     missing = [role for role in ROLES[:3] if role not in roles]
     if layout.is_named:
-        is_usual = layout.format is not Format.JSON and "user" not in missing
-        is_usual &= len(free) <= 1
+        is_odd = "user" in missing or len(free) > 1 or layout.format is Format.JSON
     else:
         is_odd = len(layout.columns) > _GUESSABLE or any(
             s.counts_up or s.holds_dates for s in free[:1]
         )
-        is_usual = "user" not in missing or not is_odd
-    if not is_usual:
-        return {}
-    guessed = dict(zip(missing, free, strict=False))
+        is_odd &= "user" in missing
+    guessed = {} if is_odd else dict(zip(missing, free, strict=False))
     rating = guessed.get("rating")
     if rating is not None and rating.filled:
         n_ratings = sum(map(_can_rate, rating.filled))
@@ -609,10 +609,9 @@ def _guess_roles(
         elif not layout.is_named and rating.holds_times:
             guessed["time"] = guessed.pop("rating")
     is_missing = not layout.is_named and "time" not in {*roles, *guessed}
-    for last in free[-1:]:
+    for last in free[-1:] if is_missing else []:
         is_fourth = last.number == len(layout.columns) == 4 and last not in guessed.values()
-        is_time = is_fourth and "," not in last.cells[0] and _is_number_or_date(last.cells[0])
-        if is_missing and is_time:
+        if is_fourth and "," not in last.cells[0] and _is_number_or_date(last.cells[0]):
             guessed["time"] = last
     return guessed
 
@@ -828,7 +827,7 @@ def _recognise_table(layout: Layout, options: ReadOptions, lines: list[tuple[int
         )
         fault = Fault("one column only", advice, ("separator=CHARACTER",))
         raise Refused(layout.file, [fault])
-    records = _drop_titles(read_first_records(lines, separator), options.header)
+    records, names_items = _drop_titles(read_first_records(lines, separator), options.header)
     skip, first = records[0]
     if first is None:
         fault = Fault(
@@ -858,7 +857,7 @@ def _recognise_table(layout: Layout, options: ReadOptions, lines: list[tuple[int
                 "if each is a user and then the items, say it",
                 "layout=adjacency",
             )
-    header, answers = _find_header(options, first, rows[1:])
+    header, answers = _find_header(options, first, rows[1:], names_items)
     if header and len(records) == 1:
         raise BadRatings(f"{layout.file} has a header line but no ratings below it")
     names = _drop_empty_tail(first) if header else number_ids(len(first))
@@ -875,44 +874,39 @@ def _recognise_table(layout: Layout, options: ReadOptions, lines: list[tuple[int
     return choose_layout(layout, options, rows[header:])
 
 
-def _drop_titles(records: list[Record], header: Header) -> list[Record]:
-    """Return the records without titles above a header, the names of a matrix in the first."""
+def _drop_titles(records: list[Record], header: Header) -> tuple[list[Record], bool]:
+    """Return the records without titles above a header, and whether it names those of a matrix."""
     start = next((k for k, (_, row) in enumerate(records) if len(_drop_empty(row)) > 1), 0)
     if sum(_normalise_name(text) in _ROLE_OF for text in records[start][1] or ()) > 1:
         records = records[start:]
     while len(records) > 1 and not _drop_empty(records[0][1]):
         records = records[1:]  # separators alone
-    if header is Header.NO:
-        return records
-    for n_titles in range(1, _MAX_TITLES + 1):  # the names of a matrix may go over several lines
+    # The names of a matrix may go over several lines.
+    for n_titles in range(1, 1 if header is Header.NO else _MAX_TITLES):
         rows = [row for _, row in records[n_titles:] if row]
         samples = sample_columns(number_ids(_count_columns(rows)), rows, is_named=False)
         run = find_rating_columns(samples, odd_share=0)
         if len(run) < _MATRIX:
             continue
         titles = [row for _, row in records[:n_titles] if row and len(row) >= run.stop]
-        fullest = max(titles, key=lambda row: len({*row}), default=())
-        heads = [row[run.start : run.stop] for row in titles]
-        has_ratings = any(
-            parse_rating(text) is not None
-            for row in heads
-            if row != fullest[run.start : run.stop]
-            for text in row
-        )
-        if has_ratings or not _is_mostly_words(fullest[run.start : run.stop]):
-            return records
+        if not titles:
+            break
+        fullest = max(titles, key=lambda row: len({*row}))
+        heads, *further = [[row[k] for k in run] for row in sorted(titles, key=fullest.__ne__)]
+        numbers: list[Any] = [*map(parse_decimal, heads)]
+        words = {text for text in heads if parse_rating(text) is None} - {*_WORDS["nothing"]}
+        # Numbers over ratings name the columns where they count up.
+        is_ascending = None not in numbers and all(a < b for a, b in pairwise(numbers))
+        if not (is_ascending or 2 * len(words) > len(run)) or any(
+            parse_rating(text) is not None for row in further for text in row
+        ):
+            break
         # What it leaves open stands in another line; what stands alone below it is the corner.
         names = [max(column, key=bool) for column in zip(fullest, *titles, strict=False)]
         if _drop_empty(titles[-1]) == [titles[-1][0]]:
             names[0] = titles[-1][0]
-        return [(records[n_titles - 1][0], tuple(names)), *records[n_titles:]]
-    return records
-
-
-def _is_mostly_words(heads: Row) -> bool:
-    """Return whether more than half of the texts are different words that are no ratings."""
-    words = {head for head in heads if parse_rating(head) is None} - {*_WORDS["nothing"]}
-    return 2 * len(words) > len(heads)
+        return [(records[n_titles - 1][0], tuple(names)), *records[n_titles:]], True
+    return records, False
 
 
 def _count_columns(rows: Sequence[Row]) -> int:
@@ -939,7 +933,7 @@ def _drop_empty_tail(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _find_header(
-    options: ReadOptions, first: tuple[str, ...], rows: Sequence[Row]
+    options: ReadOptions, first: tuple[str, ...], rows: Sequence[Row], names_items: bool
 ) -> tuple[bool, tuple[str, ...]]:
     """Return whether the first line names columns, and the answers where it could be either."""
     if options.header is not Header.GUESS:
@@ -949,12 +943,6 @@ def _find_header(
     roles = {_ROLE_OF[key] for key in keys}
     has_numbers = any(map(_is_number_or_date, first))
     samples = sample_columns(_drop_empty_tail(first), rows, is_named=False)
-    run = find_rating_columns(samples) if len(rows) > 1 else range(0)
-    heads = [first[k] for k in run]
-    numbers = [number for head in heads if (number := parse_decimal(head)) is not None]
-    # Numbers over ratings name the columns where they count up.
-    is_ascending = numbers == sorted({*numbers}) and len(numbers) == len(run)
-    names_items = len(run) >= _MATRIX and (is_ascending or _is_mostly_words(heads))
     # Over a column of ratings stands its name, unless the first rating is a mistake; but then who
     # gave it and what it is of come again.
     recurs = any(head in sample.filled for head, sample in zip(first, samples, strict=False))
@@ -967,12 +955,11 @@ def _find_header(
             if head
         )
     )
-    has_index = not first[0] and samples[0].counts_up
     is_wide = options.layout is not FileShape.ROWS and not options.columns and any(first[3:])
     either = ("header=yes", "header=no")
     rules: Sequence[tuple[object, bool, tuple[str, ...]]] = (  # when, header, what to ask
         (options.layout in MATRICES or requested & {*first} - {NO_COLUMN, ""}, True, ()),
-        (names_items or has_index, True, ()),
+        (names_items or (not first[0] and samples[0].counts_up), True, ()),
         (is_wide and not first[0] and not roles, False, ("layout=wide", "header=no")),
         (({"user", "item"} <= roles or len(keys) > 2) and not has_numbers, True, ()),
         (
