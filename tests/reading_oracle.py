@@ -860,6 +860,9 @@ def _build_table(
             raise _Refusal("user?")
         if len(per_user) <= len({item for _, item in pairs}):
             doubts.add("users or items")
+    per_item = Counter(item for _, item in pairs)
+    if len(pairs) > 20 and sum(n == 1 for n in per_item.values()) >= 0.95 * len(per_item):
+        doubts.add("users or items")  # titles of reviews
     if "a user twice in a wide matrix" in doubts and o["duplicates"] == "error":
         raise _Refusal("duplicates")
     if repeated and not clicks and o["duplicates"] == "error":

@@ -598,8 +598,10 @@ _ENOUGH = 100  # ratings from which on their counts say who may be the person
 _MOSTLY = 0.95  # share of the users with one rating from which on they may be no persons
 CHOSEN = "not rated or of other events, as the options say"
 _ZEROS = 0.3  # share of the cells of a full matrix from which on 0 may stand for none
+_MAX_OFFERED = 3  # columns that may hold the items
 _MAX_WORDS = 20  # as ratings
 _MIN_COUNTED = 20  # ratings from which on their counts tell whether columns hold ids
+_NOBODY = f"(?i)^({'|'.join(KNOWLEDGE['words']['nobody'])})$"
 _TOTAL, _STATISTIC = KNOWLEDGE["summaries"].values()
 _ROUNDED = 0.051  # by so much a mean may differ from its ratings
 _COMPUTED = (
@@ -725,7 +727,7 @@ def check(table: Table, options: ReadOptions, *, asks: bool = True) -> Checked:
         values = np.clip(values, low, high)  # a mean of equal numbers can lie beyond them
     answered = options.missing if table.layout.is_matrix else options.user
     if asks and answered is None and not public_set:
-        faults += _find_doubts(table, rows)
+        faults += _find_doubts(table, rows, options.item)
     for axis, ids in (("users", table.user), ("items", table.item)):
         if ids.names and all(re.fullmatch(r"-?\d+\.0+", name) for name in ids.names):
             report.append(
@@ -768,6 +770,7 @@ def _judge_rows(
     """Return which of the chosen rows can be used; and for each kind of the others how many there
     are, and what is wrong, with options that may make sense of them."""
     leave = "or leave such rows out"
+    leave_out = "several people may stand behind one name: leave such rows out"
     fill, correct = f"fill it in, {leave}", f"correct it, {leave}"
     empty, infinite = np.isnan(table.ratings), np.isinf(table.ratings)
     is_text, words = np.zeros_like(empty), dict[str, int]()
@@ -792,6 +795,7 @@ def _judge_rows(
     kinds: tuple[tuple[Bools, str, str, list[str]], ...] = (
         (table.user.codes < 0, "without a user", fill, []),
         (table.item.codes < 0, "without an item", fill, []),
+        (table.user.match_pattern(_NOBODY), "of people without a name", leave_out, []),
         (_find_headers(table), "with the names of the columns", correct, []),
         (_find_totals(table), "with a total or a mean of other rows", f"delete it, {leave}", []),
         (empty & ~is_text, "without a rating", fill, []),
@@ -976,11 +980,12 @@ def _resolve_duplicates(
     return rows[is_last], values, n_repeated, fault
 
 
-def _find_doubts(table: Table, rows: Ints) -> Iterator[Fault]:
+def _find_doubts(table: Table, rows: Ints, item: str | int | None) -> Iterator[Fault]:
     """Yield why zeros may be no ratings, or the users no persons, by how many ratings they have.
 
     Where their column is only a guess by position, the items may as well be the persons, unless
-    there are more users.
+    there are more users. Items that come once may be titles of reviews, unless their column is
+    chosen.
     """
     layout = table.layout
     if layout.is_matrix:
@@ -997,6 +1002,12 @@ def _find_doubts(table: Table, rows: Ints) -> Iterator[Fault]:
         return
     if _are_mostly_ones(counts[0]):
         problem = f"nearly all of the {users:,} users in {name} have one rating"
+    elif item is None and layout.header and _are_mostly_ones(counts[1]):
+        unused = [k + 1 for k in range(len(layout.columns)) if k not in layout.roles.values()]
+        answers = [*(f"item={number}" for number in unused[:_MAX_OFFERED]), "item=COLUMN"]
+        title = f"nearly all of the {items:,} items in {layout.name_of('item')} have one rating"
+        if unused:
+            yield Fault(title, "say which column names what is rated", tuple(answers))
     elif "user" in layout.guessed and users <= items and len(rows) >= _ENOUGH:
         problem = (
             f"{name} would be {users:,} users, and {layout.name_of('item')} {items:,} items, or the"

@@ -537,7 +537,7 @@ def assign_roles(layout: Layout, options: ReadOptions, samples: Sequence[ColumnS
     free = [
         s
         for s in samples
-        if s not in roles.values() and not s.is_row_number and s.role not in absent
+        if s not in [*roles.values(), named_rating] and not s.is_row_number and s.role not in absent
     ]
     guessed = _guess_roles(layout, roles, free)
     roles |= guessed
@@ -599,7 +599,9 @@ def _guess_roles(
             s.counts_up or s.holds_dates for s in free[:1]
         )
         is_odd &= "user" in missing
-    guessed = {} if is_odd else dict(zip(missing, free, strict=False))
+    if is_odd:
+        return {}
+    guessed = dict(zip(missing, free, strict=False))
     rating = guessed.get("rating")
     if rating is not None and rating.filled:
         n_ratings = sum(map(_can_rate, rating.filled))
@@ -892,14 +894,14 @@ def _drop_titles(records: list[Record], header: Header) -> tuple[list[Record], b
         if not titles:
             break
         fullest = max(titles, key=lambda row: len({*row}))
-        heads, *further = [[row[k] for k in run] for row in sorted(titles, key=fullest.__ne__)]
-        numbers: list[Any] = [*map(parse_decimal, heads)]
+        heads = [fullest[k] for k in run]
+        below = [row[k] for row in titles[titles.index(fullest) + 1 :] for k in run]
+        numbers: list[Any] = [*map(parse_decimal, filter(None, heads))]
         words = {text for text in heads if parse_rating(text) is None} - {*_WORDS["nothing"]}
         # Numbers over ratings name the columns where they count up.
         is_ascending = None not in numbers and all(a < b for a, b in pairwise(numbers))
-        if not (is_ascending or 2 * len(words) > len(run)) or any(
-            parse_rating(text) is not None for row in further for text in row
-        ):
+        is_header = is_ascending or 2 * len(words) > len(run)
+        if not is_header or any(parse_rating(text) is not None for text in below):
             break
         # What it leaves open stands in another line; what stands alone below it is the corner.
         names = [max(column, key=bool) for column in zip(fullest, *titles, strict=False)]
