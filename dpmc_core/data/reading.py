@@ -856,9 +856,9 @@ def _suggest_values(counts: Mapping[str, int], has_numbers: bool) -> list[str]:
     none = [f"missing={','.join(sorted(missing))}"] * bool(missing)
     if not words:
         return none
-    marks = words if has_numbers and len(words) <= MAX_MARKS else set()
-    is_mark = marks and all(counts[text] > _FEW_MARKS and "," not in text for text in marks)
-    marked = [f"missing={','.join(sorted(marks | missing))}"] * bool(is_mark)
+    is_mark = all(counts[text] > _FEW_MARKS and "," not in text for text in words)
+    is_mark &= has_numbers and len(words) <= MAX_MARKS
+    marked = [f"missing={','.join(sorted(counts))}"] * is_mark
     ends = {text.partition("/")[2] for text in words}
     scales = ["number"] * (len(ends) == 1) + [*KNOWLEDGE["scales"]]
     fitting = [name for name in scales if None not in map(rating_reader(name), words)]
@@ -896,14 +896,14 @@ def _find_computed(lines: Ids, columns: Ids, ratings: Floats, mask: Bools) -> Bo
     """Return the cells of the columns that hold the sum or the mean of the rest of nearly each
     line, among the cells of a mask."""
     computed = np.zeros(len(ratings), dtype=bool)
-    rows = np.flatnonzero(mask & np.isfinite(ratings) & (lines.codes >= 0) & (columns.codes >= 0))
-    line, column, values = lines.codes[rows], columns.codes[rows], ratings[rows]
-    n_rest = np.bincount(line)[line] - 1
+    rows = np.flatnonzero(mask & np.isfinite(ratings))
+    line, column, values = lines.codes[rows] + 1, columns.codes[rows] + 1, ratings[rows]
+    n_rest = np.maximum(np.bincount(line)[line] - 1, 1)
     rest = np.bincount(line, values)[line] - values
-    deviation = np.bincount(line, values**2)[line] - values**2 - rest**2 / np.maximum(n_rest, 1)
-    telling = (n_rest > 1) & (deviation > 1e-6)  # a mean of equal ratings says nothing
-    equal = np.isclose(values, rest) | (np.abs(values - rest / np.maximum(n_rest, 1)) < _ROUNDED)
-    n_telling, n_equal = (np.bincount(column, telling & m) for m in (True, equal))
+    deviation = np.bincount(line, values**2)[line] - values**2 - rest**2 / n_rest
+    telling = deviation > 1e-6  # a mean of equal ratings says nothing
+    equal = np.isclose(values, rest) | (np.abs(values - rest / n_rest) < _ROUNDED)
+    n_telling, n_equal = np.bincount(column, telling), np.bincount(column, telling & equal)
     is_computed = (n_telling >= _MIN_COMPUTED) & (n_equal >= _COMPUTED * n_telling)
     computed[rows] = is_computed[column]
     return computed

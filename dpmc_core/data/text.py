@@ -339,6 +339,11 @@ class ColumnSample:
         """Whether every cell can be a rating, or says that there is none."""
         return all(map(_can_rate, self.distinct))
 
+    @property
+    def repeats(self) -> bool:
+        """Whether there are several values, and one of them comes again."""
+        return 1 < len({*self.filled}) < len(self.filled)
+
     @cached_property
     def rates(self) -> bool:
         """Whether every filled cell is a rating."""
@@ -429,10 +434,12 @@ def choose_layout(layout: Layout, options: ReadOptions, rows: Sequence[Row]) -> 
     is_long = len(run) >= (_MATRIX if has_names else _SMALL_MATRIX)
     # A column of users among the ratings, or one of item ids, is a column of a rating's rows.
     inside = {samples[k].role for k in run if len(samples[k].key) > 1}
-    has_user = any(sample.role == "user" for sample in samples)
+    roles = {sample.role for sample in samples}
     has_item_ids = any(sample.role == "item" and sample.key.endswith("id") for sample in samples)
-    has_rows = has_user and (has_item_ids or ("user" not in named and {"item", "rating"} <= inside))
-    has_rows |= any({"user", "item"} <= r for r in (inside, {*named}))
+    has_rows = any({"user", "item"} <= r for r in (inside, {*named})) or (
+        "user" in roles
+        and (has_item_ids or ("user" not in named and "item" in roles and "rating" in inside))
+    )
     is_matrix = is_long and not has_rows
     if is_matrix and "user" in named:  # who is on many lines has no line of his own
         n_people = len(named["user"].distinct)
@@ -464,8 +471,7 @@ def choose_layout(layout: Layout, options: ReadOptions, rows: Sequence[Row]) -> 
         for line in lines[:2] or [NO_COLUMN]
         for shape in shapes
     ]
-    repeated = [s for s in aside if 1 < len({*s.filled}) < len(s.filled)]
-    if len(run) < _MATRIX or any(parse_rating(s.filled[0]) is None for s in repeated):
+    if len(run) < _MATRIX or any(s.repeats and parse_rating(s.filled[0]) is None for s in aside):
         answers.append("layout=rows")  # one of these may be the item
     problem = "each line may be one rating, or all ratings of a user or of an item"
     return replace(layout, faults=(*layout.faults, Fault(problem, "say which", tuple(answers))))
@@ -626,10 +632,9 @@ def _offer_roles(
     events = [] if "rating" in roles else _offer_events([s for s in unknown if s not in raters])
     ids: list[ColumnSample] = []
     for column in unknown:
-        is_id = 1 < len(column.distinct) < len(column.cells) and not column.holds_times
+        is_id = column.repeats and not column.holds_times
         is_id &= not any(event.startswith(f" and event={column.number}:") for event in events)
-        numbers = [parse_decimal(text) for text in column.distinct if "." in text]
-        is_measure = len(numbers) == len(column.distinct) and None not in numbers
+        is_measure = all("." in text and parse_decimal(text) is not None for text in column.filled)
         is_measure |= column.suggests("rating") and not any(map(column.suggests, ROLES[:2]))
         # An id and a name of the same things give the same ratings.
         if is_id and not is_measure and not any(map(column.equals, ids)):
@@ -637,12 +642,8 @@ def _offer_roles(
     users, items = ([sample] if (sample := roles.get(role)) else ids for role in ("user", "item"))
     pairs = [(user, item) for user in users for item in items if user is not item]
     # Nobody rates an item often.
-    pairs.sort(
-        key=lambda pair: (
-            -_count_pairs(*pair),
-            -pair[0].suggests("user") - pair[1].suggests("item"),
-        )
-    )
+    pairs.sort(key=lambda pair: pair[0].suggests("user") + pair[1].suggests("item"), reverse=True)
+    pairs.sort(key=lambda pair: -_count_pairs(*pair))
     n_ratings = max(_OFFERS // max(len(pairs), 1), 2) - 1
     answers = []
     for user, item in pairs[:_OFFERS]:
@@ -674,20 +675,22 @@ def _find_raters(samples: Sequence[ColumnSample], options: ReadOptions) -> list[
     These are of numbers in the range and called so, the last first, and then of words.
     """
 
-    def rate_unlikeliness(sample: ColumnSample) -> tuple[bool, bool, bool, int]:
-        numbers = [number for number in map(parse_rating, sample.distinct) if number is not None]
-        is_outside = options.low is not None and not all(
-            options.low <= number <= (options.high or 0) for number in numbers
-        )
-        are_words = None in map(parse_decimal, sample.filled)
-        return is_outside, not sample.suggests("rating"), are_words, -sample.index
-
-    raters = [
-        s
-        for s in samples
-        if 1 < len({*s.filled}) < len(s.filled) and s.can_rate and not s.holds_times
-    ]
-    return sorted(raters, key=rate_unlikeliness)
+    low = -math.inf if options.low is None else options.low
+    high = math.inf if options.high is None else options.high
+    raters = [s for s in samples if s.repeats and s.can_rate and not s.holds_times]
+    return sorted(
+        raters,
+        key=lambda sample: (
+            any(
+                not low <= number <= high
+                for text in sample.distinct
+                if (number := parse_rating(text)) is not None
+            ),
+            not sample.suggests("rating"),
+            None in map(parse_decimal, sample.filled),
+            -sample.index,
+        ),
+    )
 
 
 def _offer_events(samples: Sequence[ColumnSample]) -> list[str]:
