@@ -34,6 +34,7 @@ EACH = [(page, theme) for page in PAGES for theme in ("light", "dark")]
 
 def find_violations(tab):
     tab.evaluate(AXE)
+    tab.evaluate("document.getAnimations().forEach(a => { try { a.finish() } catch {} })")
     return tab.evaluate(RUN, [list(pair) for pair in NOT_OURS])
 
 

@@ -77,6 +77,7 @@ def test_a_sweep_fills_the_chart_survives_a_reload_is_cancelled_resumed_and_down
     assert read_run_counts(page) == saved_runs  # nothing runs on
     assert saved_runs[0] < saved_runs[1]
     find_button(page, DOWNLOAD).click()
+    settle(page)
     with page.expect_download() as download:
         page.get_by_role("button", name="Rows (CSV)").click()
     rows = list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text())))

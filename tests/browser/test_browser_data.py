@@ -20,7 +20,7 @@ def test_an_upload_leads_to_the_verdict(page, server, temporary, tmp_path):
     assert picture.first.is_visible()  # the risk needs no run
     assert not list(temporary.glob("dpmc-private-*"))
     page.get_by_role("button", name="Get the answer").click()
-    page.get_by_text("1 seed: a coarse curve, which the next runs refine").wait_for()
+    page.get_by_text("a coarse curve, which the next runs refine").wait_for()
     page.get_by_text("what personal predictions add").or_(
         page.get_by_text("add nothing measurable")
     ).first.wait_for()

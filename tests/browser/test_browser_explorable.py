@@ -79,7 +79,8 @@ def test_a_reload_and_a_copied_address_stand_where_one_stood(opened):
     names = ("say", "who", "answer")
     texts = [read_text(tab, name) for name in names]
     tab.reload()
-    tab.wait_for_selector(PLOTTED, state="attached")
+    # The file's own sentence stands there until its script has drawn.
+    expect(tab.locator(".dpmc-say")).to_have_text(texts[0], use_inner_text=True, timeout=60_000)
     assert [read_text(tab, name) for name in names] == texts
     copied_tab = opened("#" + tab.url.partition("#")[2])
     assert [read_text(copied_tab, name) for name in names] == texts
