@@ -309,7 +309,7 @@ class ColumnSample:
         n_values = len(other.distinct)
         n_repeats = len(other.cells) - n_values
         return (
-            n_repeats >= _REPEATS
+            n_repeats >= max(_REPEATS, n_values)
             and len(self.distinct) > 1
             and (_count_pairs(self, other) == n_values)
         )
