@@ -65,7 +65,10 @@ def judge(path: Path, truth: dict[str, Any]) -> tuple[str, str]:
         refusal = str(error)
     else:
         return ("read" if agrees(summary, truth) else "misread"), format_counts(summary)
-    examination = datasets.examine_file(path, **options)
+    try:
+        examination = datasets.examine_file(path, **options)
+    except DpmcError as error:
+        return "refused", str(error)
     notes = []
     for reading in examination.readings:
         try:

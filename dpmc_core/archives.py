@@ -50,6 +50,7 @@ _NPY_HEADER = re.compile(
     r" 'shape': \(((?:|\d{1,18},|\d{1,18}(?:, \d{1,18})+))\), \} *\n"
 )
 # RuntimeError includes RecursionError and NotImplementedError, which zipfile raises.
+_TABLES = (".csv", ".tsv", ".json", ".jsonl", ".parquet", ".dat")
 _READ_ERRORS = (
     *(OSError, ValueError, EOFError, RuntimeError, MemoryError, ArithmeticError, LookupError),
     *(TypeError, AttributeError, struct.error, zlib.error, lzma.LZMAError, zipfile.BadZipFile),
@@ -177,8 +178,8 @@ def unpack(name: str, file: BinaryIO, max_bytes: int) -> bytes | None:
         The unpacked bytes; None if the file is not packed.
 
     Raises:
-        BadArchive: if the file is damaged or exceeds the limit, or a ZIP archive holds other than
-            one file.
+        BadArchive: if the file is damaged or exceeds the limit, or a ZIP archive holds neither one
+            file nor one table beside others.
     """
     head = file.read(10)
     file.seek(0)
@@ -186,8 +187,11 @@ def unpack(name: str, file: BinaryIO, max_bytes: int) -> bytes | None:
         if head.startswith(_LOCAL_SIGNATURE):
             members = _check_members(file, max_bytes, False)
             files = [m for m in members if not m.is_dir() and not m.filename.startswith("__MACOSX")]
+            tables = [m for m in files if m.filename.lower().endswith(_TABLES)]
+            files = tables if len(tables) == 1 else files
             if len(files) != 1:
-                raise ValueError(f"it is a ZIP archive of {len(files)} files, not of one")
+                names = ", ".join(format_value(member.filename) for member in files[:4])
+                raise ValueError(f"it is a ZIP archive of {len(files)} files, not of one: {names}")
             return b"".join(_iterate_chunks(Path(name), file, files[0]))
         for pattern, opener in _PACKED.items():
             if re.match(pattern, head, re.DOTALL):

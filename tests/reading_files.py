@@ -613,6 +613,7 @@ MAY_REFUSE = frozenset({
     "Parquet ids of another type",
     "Parquet times of another type",
     "a matrix whose first line may be ratings",
+    "a matrix of few ratings",
 })  # fmt: skip
 # And here it may read otherwise: only that nothing but a refusal in sentences comes is looked at.
 MAY_DIFFER = frozenset({
@@ -627,6 +628,8 @@ MAY_DIFFER = frozenset({
     "a user twice in a wide matrix",
     "more lines than rows allowed",
     "a left-out row without a time",
+    "UTF-16 without a mark",
+    "a third column of times",
 })  # fmt: skip
 
 

@@ -44,7 +44,7 @@ NAMES = {  # what a column of a role is called, most telling first
 SEPARATOR_NAMES = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "blanks": " "}
 SEPARATORS = ("::", "\t", ";", ",", "|")
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-COMMA_NUMBER = re.compile(r"[+-]?(?![1-9][0-9]?[0-9]?,[0-9]{3}$)[0-9]+,[0-9]+")  # 1,000: thousands?
+COMMA_NUMBER = re.compile(r"[+-]?(?![1-9][0-9]?[0-9]?,[0-9]{3}$)[0-9]*,[0-9]+")  # 1,000: thousands?
 INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 WHOLE_NUMBER = re.compile(r"0|[1-9][0-9]{0,17}")
 ROW_NUMBERS = ("", "id", "no", "nr", "index", "rank", "row", "rowid", "rownames")
@@ -165,7 +165,7 @@ def _read(
         if columns is None:
             raise _Refusal("damaged Parquet")
         return _read_parquet(columns, checked_options, doubts)
-    text = _decode_text(content, checked_options["encoding"])
+    text = _decode_text(content, checked_options["encoding"], doubts)
     lines = _split_lines(text)
     if max(map(len, lines), default=0) > LINE_LIMIT:
         raise _Refusal("limit")
@@ -231,11 +231,13 @@ MAGIC = (b"PK\3\4", b"PK\5\6", b"\x1f\x8b", b"\xd0\xcf\x11\xe0", b"SQLite format
          b"\x80\5", b"\x93NUMPY")  # fmt: skip
 
 
-def _decode_text(content: bytes, encoding: str | None) -> str:
+def _decode_text(content: bytes, encoding: str | None, doubts: set[str]) -> str:
     if content.startswith(MAGIC):
         raise _Refusal("binary")
     if encoding is None:
         utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        if not utf16 and content[1:65_536:2].count(0) > len(content[:65_536]) / 4:
+            doubts.add("UTF-16 without a mark")
         encoding = "utf-16" if utf16 else "utf-8"
     try:
         text = content.decode(encoding)
@@ -322,6 +324,8 @@ def _is_closed(line: str, separator: str) -> bool:
 
 def _guess_separator(lines: Sequence[str], doubts: set[str]) -> str:
     filled = [line for line in lines if line.strip()][:200]
+    if not all(_is_closed(filled[0], separator) for separator in SEPARATORS):
+        doubts.add("first line with an open quote")
 
     def agreement(separator: str) -> tuple[float, int]:
         """The share of lines, quotes closed, of the commonest number of fields beyond 1, and it."""
@@ -432,11 +436,12 @@ def _read_delimited(lines: list[str], o: Mapping[str, Any], doubts: set[str]) ->
     low, high = _choose_range("rating" not in roles, o)
     count = Counter(lines=len(lines), blank=start, header=int(header))
     rows = []
-    k = start
+    k, n_longer = start, 0
     if header:
         k, count["continued"] = start + 1 + first.extra, first.extra
     while k < len(lines):
         record = _read_record(lines, k, separator)
+        n_longer += header and len(_drop_empty_end(record.fields)) == width + 1
         further = lines[k + 1 : k + 1 + record.extra]
         if record.extra and (
             not _fits(record.fields, width)
@@ -457,6 +462,8 @@ def _read_delimited(lines: list[str], o: Mapping[str, Any], doubts: set[str]) ->
             rows.append(_Row(wrong="columns"))
         else:
             rows.append(_Row(**{role: record.fields[position] for role, position in roles.items()}))
+    if 2 * n_longer >= len(rows) or n_longer > 2:
+        doubts.add("rows with names of their own")
     return _build_table(rows, dict(count), roles, low, high, o, doubts)
 
 
@@ -549,7 +556,7 @@ def _assign_roles(
     missing = [role for role in ("user", "item", "rating") if role not in {*roles, *off}]
     if names is None:  # in the usual order, unless there are many columns
         by_place = by_place and not ("user" in missing and width > 4)
-    elif "user" in missing or ("item" in missing and len(free) > len(missing)):
+    elif "user" in missing or len(free) > 1:  # a header names roles, else the person is asked
         by_place = False
     for role in missing if by_place else ():
         if free:
@@ -561,6 +568,10 @@ def _assign_roles(
             raise _Refusal("same name")
     if "rating" not in roles and "rating" not in off and width > len(roles):
         raise _Refusal("no column left")  # of an object: the values may be in one that is not known
+    if names is None and width > 2 and 2 in roles.values() and len(first) > 2:
+        third = first[2]
+        if type(_parse_time(third)) is int or (NUMBER.fullmatch(third) and float(third) >= 1e8):
+            doubts.add("a third column of times")
     fourth = names is None and width == 4 and 3 in free and "time" not in off
     if fourth and _parse_time(first[3]) is not None:
         roles.setdefault("time", 3)
@@ -681,6 +692,8 @@ def _is_wide(
         return False
     if not names_users or "" not in cells:
         doubts.add("a matrix by its columns" if names_users else "rows or a matrix")
+    if sum(map(bool, cells)) < 2 * len(names):
+        doubts.add("a matrix of few ratings")
     return names_users and "" in cells
 
 
@@ -847,6 +860,9 @@ def _build_table(
             raise _Refusal("user?")
         if len(per_user) <= len({item for _, item in pairs}):
             doubts.add("users or items")
+    per_item = Counter(item for _, item in pairs)
+    if len(pairs) > 20 and sum(n == 1 for n in per_item.values()) >= 0.95 * len(per_item):
+        doubts.add("users or items")  # titles of reviews
     if "a user twice in a wide matrix" in doubts and o["duplicates"] == "error":
         raise _Refusal("duplicates")
     if repeated and not clicks and o["duplicates"] == "error":

@@ -319,7 +319,10 @@ def _examine(source: Source, options: Mapping[str, Any]) -> Examination:
         # Where nobody rates twice, or nothing is rated twice, some other columns hold the ids.
         if not wrong and (trial == options or not has_single_ratings(checked)):
             reading = _summarise_reading(checked, trial)
-            readings += [reading] * (len(checked.rows) > 1 and reading.left_out <= _USELESS_SHARE)
+            # Nobody rates most things again and again.
+            repeats = not checked.clicks and checked.count.repeated > len(checked.rows)
+            is_useless = reading.left_out > _USELESS_SHARE or len(checked.rows) < 2
+            readings += [reading] * (not repeats and not is_useless)
             faults |= dict.fromkeys(all_faults)
         elif not answers:
             dead_ends |= dict.fromkeys(all_faults)

@@ -36,6 +36,7 @@ from dpmc_core.data.source import (
 from dpmc_core.data.text import (
     FIRST_ROWS,
     KNOWLEDGE,
+    MAX_MARKS,
     MISSING,
     SHORT,
     Adjacency,
@@ -125,6 +126,13 @@ class Ids:
     def match(self, texts: Sequence[str]) -> Bools:
         """Return which rows have one of the texts."""
         matches = compute.is_in(self.names.texts, value_set=pa.array(texts, pa.string()))
+        return self._spread(matches)
+
+    def match_pattern(self, pattern: str) -> Bools:
+        """Return which rows have a text in which a pattern of RE2 is found."""
+        return self._spread(compute.match_substring_regex(self.names.texts, pattern))
+
+    def _spread(self, matches: Any) -> Bools:
         return np.append(matches.to_numpy(zero_copy_only=False), False)[self.codes]
 
 
@@ -590,9 +598,16 @@ _ENOUGH = 100  # ratings from which on their counts say who may be the person
 _MOSTLY = 0.95  # share of the users with one rating from which on they may be no persons
 CHOSEN = "not rated or of other events, as the options say"
 _ZEROS = 0.3  # share of the cells of a full matrix from which on 0 may stand for none
+_MAX_OFFERED = 3  # columns that may hold the items
 _MAX_WORDS = 20  # as ratings
 _MIN_COUNTED = 20  # ratings from which on their counts tell whether columns hold ids
-_SUMMARIES = KNOWLEDGE["words"]["summary"].split()
+_NOBODY = f"(?i)^({'|'.join(KNOWLEDGE['words']['nobody'])})$"
+_TOTAL, _STATISTIC = KNOWLEDGE["summaries"].values()
+_ROUNDED = 0.051  # by so much a mean may differ from its ratings
+_COMPUTED = (
+    0.9  # share of the lines whose sum or mean a column must hold to be one of sums or means
+)
+_MIN_COMPUTED = 5  # lines of different ratings from which on that is no chance
 _FEW_MARKS = 2  # so often a number beyond the range is a mistake, not a mark
 
 
@@ -712,7 +727,7 @@ def check(table: Table, options: ReadOptions, *, asks: bool = True) -> Checked:
         values = np.clip(values, low, high)  # a mean of equal numbers can lie beyond them
     answered = options.missing if table.layout.is_matrix else options.user
     if asks and answered is None and not public_set:
-        faults += _find_doubts(table, rows)
+        faults += _find_doubts(table, rows, options.item)
     for axis, ids in (("users", table.user), ("items", table.item)):
         if ids.names and all(re.fullmatch(r"-?\d+\.0+", name) for name in ids.names):
             report.append(
@@ -755,13 +770,15 @@ def _judge_rows(
     """Return which of the chosen rows can be used; and for each kind of the others how many there
     are, and what is wrong, with options that may make sense of them."""
     leave = "or leave such rows out"
+    leave_out = "several people may stand behind one name: leave such rows out"
     fill, correct = f"fill it in, {leave}", f"correct it, {leave}"
     empty, infinite = np.isnan(table.ratings), np.isinf(table.ratings)
-    is_text, words = np.zeros_like(empty), set[str]()
+    is_text, words = np.zeros_like(empty), dict[str, int]()
     if table.texts:
         is_text = empty & (table.texts.codes >= 0)
-        words = {table.texts.names[k] for k in np.unique(table.texts.codes[is_text & chosen])}
-    translations = _suggest_values(words) if len(words) <= _MAX_WORDS else []
+        codes, counts = np.unique(table.texts.codes[is_text & chosen], return_counts=True)
+        words = {table.texts.names[k]: int(n) for k, n in zip(codes, counts, strict=True)}
+    translations = _suggest_values(words, not empty.all()) if len(words) <= _MAX_WORDS else []
     wrong_column = correct
     if is_text.any() and empty.all():
         name = table.layout.name_of("rating")
@@ -778,6 +795,8 @@ def _judge_rows(
     kinds: tuple[tuple[Bools, str, str, list[str]], ...] = (
         (table.user.codes < 0, "without a user", fill, []),
         (table.item.codes < 0, "without an item", fill, []),
+        (table.user.match_pattern(_NOBODY), "of people without a name", leave_out, []),
+        (_find_headers(table), "with the names of the columns", correct, []),
         (_find_totals(table), "with a total or a mean of other rows", f"delete it, {leave}", []),
         (empty & ~is_text, "without a rating", fill, []),
         (is_text, "with a rating that is no number", wrong_column, translations),
@@ -827,31 +846,67 @@ def rating_reader(values: str | None) -> Callable[[str], float | None]:
     return lambda text: scale.get(text.lower(), parse_decimal(text))
 
 
-def _suggest_values(texts: set[str]) -> list[str]:
-    """Return options under which texts that are no numbers are ratings, or stand for none."""
-    missing = {text for text in texts if text.lower() in MISSING}
+def _suggest_values(counts: Mapping[str, int], has_numbers: bool) -> list[str]:
+    """Return options under which texts that are no numbers are ratings, or stand for none.
+
+    counts: how often each text comes. has_numbers: whether it stands beside numbers.
+    """
+    missing = {text for text in counts if text.lower() in MISSING}
+    words = {*counts} - missing
     none = [f"missing={','.join(sorted(missing))}"] * bool(missing)
-    words = texts - missing
     if not words:
         return none
+    is_mark = all(counts[text] > _FEW_MARKS and "," not in text for text in words)
+    is_mark &= has_numbers and len(words) <= MAX_MARKS
+    marked = [f"missing={','.join(sorted(counts))}"] * is_mark
     ends = {text.partition("/")[2] for text in words}
     scales = ["number"] * (len(ends) == 1) + [*KNOWLEDGE["scales"]]
     fitting = [name for name in scales if None not in map(rating_reader(name), words)]
-    return [" and ".join([f"values={name}", *none]) for name in fitting]
+    return [*marked, *(" and ".join([f"values={name}", *none]) for name in fitting)]
+
+
+def _find_headers(table: Table) -> Bools:
+    """Return rows that repeat the header, as in files that were put together."""
+    layout = table.layout
+    if not layout.header or layout.shape is not FileShape.ROWS:
+        return np.zeros(len(table.lines), dtype=bool)
+    user, item = ([layout.columns[layout.roles[role]]] for role in ("user", "item"))
+    return table.user.match(user) & table.item.match(item)
 
 
 def _find_totals(table: Table) -> Bools:
     """Return rows of a user or an item that is called a total or a mean: of the last lines of a
-    file, or of a column of a matrix."""
-    words = [form for word in _SUMMARIES for form in (word, word.title(), word.upper())]
+    file, or of a column of a matrix; there also of a column with the sum or mean of each line."""
     totals = np.zeros(len(table.lines), dtype=bool)
     early = table.lines < table.lines.max(initial=0) - _FEW_MARKS
     for ids in (table.user, table.item):
-        named = ids.match(words)
+        named = ids.match_pattern(_TOTAL)
         if not table.layout.is_matrix:  # who is on earlier lines as well is called so
             named &= ~np.isin(ids.codes, ids.codes[named & early])
         totals |= named
+    if table.layout.is_matrix:
+        lines, columns = (getattr(table, axis) for axis in table.layout.axes)
+        if totals.any():  # counts and deviations stand beside means
+            totals |= lines.match_pattern(_STATISTIC) & ~early
+        totals |= _find_computed(lines, columns, table.ratings, ~totals)
     return totals
+
+
+def _find_computed(lines: Ids, columns: Ids, ratings: Floats, mask: Bools) -> Bools:
+    """Return the cells of the columns that hold the sum or the mean of the rest of nearly each
+    line, among the cells of a mask."""
+    computed = np.zeros(len(ratings), dtype=bool)
+    rows = np.flatnonzero(mask & np.isfinite(ratings))
+    line, column, values = lines.codes[rows] + 1, columns.codes[rows] + 1, ratings[rows]
+    n_rest = np.maximum(np.bincount(line)[line] - 1, 1)
+    rest = np.bincount(line, values)[line] - values
+    deviation = np.bincount(line, values**2)[line] - values**2 - rest**2 / n_rest
+    telling = deviation > 1e-6  # a mean of equal ratings says nothing
+    equal = np.isclose(values, rest) | (np.abs(values - rest / n_rest) < _ROUNDED)
+    n_telling, n_equal = np.bincount(column, telling), np.bincount(column, telling & equal)
+    is_computed = (n_telling >= _MIN_COMPUTED) & (n_equal >= _COMPUTED * n_telling)
+    computed[rows] = is_computed[column]
+    return computed
 
 
 def _show_row(table: Table, row: int) -> str:
@@ -925,11 +980,12 @@ def _resolve_duplicates(
     return rows[is_last], values, n_repeated, fault
 
 
-def _find_doubts(table: Table, rows: Ints) -> Iterator[Fault]:
+def _find_doubts(table: Table, rows: Ints, item: str | int | None) -> Iterator[Fault]:
     """Yield why zeros may be no ratings, or the users no persons, by how many ratings they have.
 
     Where their column is only a guess by position, the items may as well be the persons, unless
-    there are more users.
+    there are more users. Items that come once may be titles of reviews, unless their column is
+    chosen.
     """
     layout = table.layout
     if layout.is_matrix:
@@ -946,8 +1002,12 @@ def _find_doubts(table: Table, rows: Ints) -> Iterator[Fault]:
         return
     if _are_mostly_ones(counts[0]):
         problem = f"nearly all of the {users:,} users in {name} have one rating"
-        if layout.header and "item" in layout.guessed:
-            answers = ["layout=wide", *answers]
+    elif item is None and layout.header and _are_mostly_ones(counts[1]):
+        unused = [k + 1 for k in range(len(layout.columns)) if k not in layout.roles.values()]
+        answers = [*(f"item={number}" for number in unused[:_MAX_OFFERED]), "item=COLUMN"]
+        title = f"nearly all of the {items:,} items in {layout.name_of('item')} have one rating"
+        if unused:
+            yield Fault(title, "say which column names what is rated", tuple(answers))
     elif "user" in layout.guessed and users <= items and len(rows) >= _ENOUGH:
         problem = (
             f"{name} would be {users:,} users, and {layout.name_of('item')} {items:,} items, or the"

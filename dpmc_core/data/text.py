@@ -64,6 +64,7 @@ _ROLE_OF = {  # names of columns, the most telling of each role first
     name: role for role, names in _NAMES.items() for name in names.split()
 }
 _WORDS = KNOWLEDGE["words"]
+_HINTS = {role: {*words.split()} for role, words in KNOWLEDGE["hints"].items()}
 _GUESSABLE = 4  # columns without names that may be user, item, rating and time in this order
 _MATRIX = 5  # columns of numbers of one range from which on they are a matrix
 _SMALL_MATRIX = 3  # the same where no name says something else
@@ -75,6 +76,10 @@ _ADVICE = {  # where a column with the role is missing
 }
 MATRICES = (FileShape.WIDE, FileShape.TRANSPOSED)
 OTHERS = "every other column"  # where the items of a matrix are
+_MAX_TITLES = 5  # lines above a matrix, and one more
+MAX_MARKS = 2  # words for "not rated" that most columns of a matrix may share
+_ODD = 0.1  # share of its cells up to which a column of ratings may hold something else
+_REPEATS = 20  # rows of a known item from which on its ratings must not all be the same
 _SPREAD = 20  # ratings of an item from which on they are not all of one kind
 MISSING = {"", *_WORDS["missing"]}  # in a cell, small letters
 _NO_RATINGS = MISSING | {"99", "999", "-1", "-9", "-99"}  # with numbers that often are none
@@ -92,7 +97,8 @@ def parse_decimal(text: str) -> float | None:
 
 
 def parse_leading_number(text: str) -> float | None:
-    """Return a number, or that with which a text such as 3/5 begins."""
+    """Return a number, also in thousands, or that with which a text such as 3/5 begins."""
+    text = re.sub(r"(?<=\d),(?=\d{3}\b)", "", text) if "," in text else text
     leading = LEADING.match(text)
     return parse_decimal(leading[1] if leading else text)
 
@@ -289,6 +295,25 @@ class ColumnSample:
         """Its position from 1."""
         return self.index + 1
 
+    def suggests(self, role: str) -> bool:
+        """Whether a word of its name is one for the role."""
+        words = re.findall(r"[^\W\d_]+", re.sub("(?<=[a-z])(?=[A-Z])", " ", self.name))
+        return not {word.lower() for word in words}.isdisjoint(_HINTS[role])
+
+    def equals(self, other: ColumnSample) -> bool:
+        """Whether each value stands beside one value of another column, and the reverse."""
+        return len(self.distinct) == len(other.distinct) == _count_pairs(self, other)
+
+    def follows(self, other: ColumnSample) -> bool:
+        """Whether it says one thing of each of the repeated values of another column."""
+        n_values = len(other.distinct)
+        n_repeats = len(other.cells) - n_values
+        return (
+            n_repeats >= max(_REPEATS, n_values)
+            and len(self.distinct) > 1
+            and (_count_pairs(self, other) == n_values)
+        )
+
     @cached_property
     def counts_up(self) -> bool:
         """Whether it holds at least three numbers, each larger than the last."""
@@ -315,6 +340,16 @@ class ColumnSample:
         return all(map(_can_rate, self.distinct))
 
     @property
+    def repeats(self) -> bool:
+        """Whether there are several values, and one of them comes again."""
+        return 1 < len({*self.filled}) < len(self.filled)
+
+    @cached_property
+    def rates(self) -> bool:
+        """Whether every filled cell is a rating."""
+        return None not in map(parse_rating, {*self.filled})
+
+    @property
     def n_rated(self) -> int:
         """How many cells do not stand for 'not rated'."""
         return sum(text.lower() not in _NO_RATINGS for text in self.cells)
@@ -332,23 +367,37 @@ def _normalise_name(name: str) -> str:
     return "".join(c for c in name if category(c)[0] not in "PSZ")
 
 
-def find_rating_columns(samples: Sequence[ColumnSample]) -> range:
-    """Return the longest run of columns with numbers of one range, where they are not missing."""
-    columns: dict[int, list[Any]] = {}
-    for sample in samples:
-        if "__index_level_" in sample.name:  # of pandas
-            continue
-        texts = [text for text in sample.distinct if text.lower() not in _NO_RATINGS]
-        numbers = [*map(parse_rating, texts)]
-        counts_up = len(sample.cells) > _MATRIX and sample.counts_up
-        if sample.cells and None not in numbers and not counts_up:
-            columns[sample.index] = numbers
+def find_rating_columns(samples: Sequence[ColumnSample], odd_share: float = _ODD) -> range:
+    """Return the longest run of columns with numbers of one range, where they are not missing.
+
+    odd_share: of the cells of a column that may be something else.
+    """
+    columns: dict[int, list[float]] = {}
+    readings = {
+        sample.index: {
+            text: parse_rating(text) for text in sample.distinct if text.lower() not in _NO_RATINGS
+        }
+        for sample in samples
+        if "__index_level_" not in sample.name  # of pandas
+    }
+    words = Counter(
+        text for reading in readings.values() for text, number in reading.items() if number is None
+    )
+    marks = [word for word, count in words.items() if count >= _MATRIX]
+    for k, reading in readings.items():
+        cells = samples[k].cells
+        numbers = [number for number in reading.values() if number is not None]
+        odd = {*reading} & {*words} - {*marks[:MAX_MARKS]}
+        n_odd = sum(text in odd for text in cells) if odd else 0
+        counts_up = len(cells) > _MATRIX and samples[k].counts_up
+        if cells and n_odd <= len(cells) * odd_share and not counts_up:
+            columns[k] = numbers
     ends = [(min(numbers), max(numbers)) for numbers in columns.values() if numbers]
     if not ends:
         return range(0)
     k = len(ends) // 4  # so many may be of another range
     low, high = sorted(low for low, _ in ends)[k], sorted(high for _, high in ends)[-1 - k]
-    margin = max(high - low, 1) / 2
+    margin = max(high - low, 2) / 2
     alike = [
         sample.index in columns
         and all(low - margin <= number <= high + margin for number in columns[sample.index])
@@ -385,9 +434,12 @@ def choose_layout(layout: Layout, options: ReadOptions, rows: Sequence[Row]) -> 
     is_long = len(run) >= (_MATRIX if has_names else _SMALL_MATRIX)
     # A column of users among the ratings, or one of item ids, is a column of a rating's rows.
     inside = {samples[k].role for k in run if len(samples[k].key) > 1}
-    has_user = any(sample.role == "user" for sample in samples)
+    roles = {sample.role for sample in samples}
     has_item_ids = any(sample.role == "item" and sample.key.endswith("id") for sample in samples)
-    has_rows = (has_user and has_item_ids) or any({"user", "item"} <= r for r in (inside, {*named}))
+    has_rows = any({"user", "item"} <= r for r in (inside, {*named})) or (
+        "user" in roles
+        and (has_item_ids or ("user" not in named and "item" in roles and "rating" in inside))
+    )
     is_matrix = is_long and not has_rows
     if is_matrix and "user" in named:  # who is on many lines has no line of his own
         n_people = len(named["user"].distinct)
@@ -419,8 +471,7 @@ def choose_layout(layout: Layout, options: ReadOptions, rows: Sequence[Row]) -> 
         for line in lines[:2] or [NO_COLUMN]
         for shape in shapes
     ]
-    repeated = [s for s in aside if 1 < len({*s.filled}) < len(s.filled)]
-    if len(run) < _MATRIX or any(parse_rating(s.filled[0]) is None for s in repeated):
+    if len(run) < _MATRIX or any(s.repeats and parse_rating(s.filled[0]) is None for s in aside):
         answers.append("layout=rows")  # one of these may be the item
     problem = "each line may be one rating, or all ratings of a user or of an item"
     return replace(layout, faults=(*layout.faults, Fault(problem, "say which", tuple(answers))))
@@ -485,10 +536,14 @@ def assign_roles(layout: Layout, options: ReadOptions, samples: Sequence[ColumnS
         if named and role not in roles and not is_either:
             roles[role] = min(named, key=lambda s: list(_ROLE_OF).index(s.key))
     # What numbers the rows and what is to be left alone hold no role.
+    ids = [sample for role in ("user", "item") if (sample := roles.get(role))]
+    named_rating = roles.get("rating")
+    if named_rating and "rating" not in requested and any(map(named_rating.follows, ids)):
+        del roles["rating"]  # a mean of the item, or an age
     free = [
         s
         for s in samples
-        if s not in roles.values() and not s.is_row_number and s.role not in absent
+        if s not in [*roles.values(), named_rating] and not s.is_row_number and s.role not in absent
     ]
     guessed = _guess_roles(layout, roles, free)
     roles |= guessed
@@ -511,7 +566,10 @@ def assign_roles(layout: Layout, options: ReadOptions, samples: Sequence[ColumnS
         if not layout.is_named:
             listing = f"its columns are {len(samples)} without names"
         problem = f"no column holds the {' and the '.join(lost)} for certain; {listing}"
-        answers = _offer_roles(roles, unknown) + [f"{role}=COLUMN" for role in lost]
+        answers = _offer_roles(roles, unknown, options) + [f"{role}=COLUMN" for role in lost]
+        user = roles.get("user")
+        if user and "item" in lost and len(user.distinct) == len(user.cells) and layout.is_named:
+            answers = ["layout=wide", *answers]
         faults.append(Fault(problem, _ADVICE[lost[0]], tuple(answers)))
     used = {role: s for role in (*ROLES, "event") if (s := roles.get(role)) is not None}
     if len({*used.values()}) < len(used):
@@ -536,62 +594,68 @@ def _guess_roles(
     """Return the columns that may have the missing roles by their order.
 
     Nobody is a user by order under a header, nor among many columns, nor by a date or a number of
-    the row. An object has no order. An item is taken by order under a header only where no column
-    is left over.
+    the row. An object has no order. Under a header a column is an item or holds ratings without
+    saying so only where it is the only one left.
     """
     missing = [role for role in ROLES[:3] if role not in roles]
     if layout.is_named:
-        is_usual = layout.format is not Format.JSON and "user" not in missing
-        is_usual &= "item" not in missing or len(free) <= len(missing)
-        if "item" in missing:  # what holds no ratings comes first
-            free = sorted(free, key=lambda sample: sample.can_rate)
+        is_odd = "user" in missing or len(free) > 1 or layout.format is Format.JSON
     else:
         is_odd = len(layout.columns) > _GUESSABLE or any(
             s.counts_up or s.holds_dates for s in free[:1]
         )
-        is_usual = "user" not in missing or not is_odd
-    if not is_usual:
+        is_odd &= "user" in missing
+    if is_odd:
         return {}
     guessed = dict(zip(missing, free, strict=False))
     rating = guessed.get("rating")
     if rating is not None and rating.filled:
-        if layout.is_named and not any(map(_can_rate, rating.filled)):
+        n_ratings = sum(map(_can_rate, rating.filled))
+        is_better = any(s.can_rate for s in free if s.index > rating.index)
+        if n_ratings <= is_better * len(rating.filled) / 2:
             del guessed["rating"]  # words that say something else
         elif not layout.is_named and rating.holds_times:
             guessed["time"] = guessed.pop("rating")
     is_missing = not layout.is_named and "time" not in {*roles, *guessed}
-    for last in free[-1:]:
+    for last in free[-1:] if is_missing else []:
         is_fourth = last.number == len(layout.columns) == 4 and last not in guessed.values()
-        if is_missing and is_fourth and _is_number_or_date(last.cells[0]):
+        if is_fourth and "," not in last.cells[0] and _is_number_or_date(last.cells[0]):
             guessed["time"] = last
     return guessed
 
 
 def _offer_roles(
-    roles: Mapping[str, ColumnSample | None], unknown: Sequence[ColumnSample]
+    roles: Mapping[str, ColumnSample | None], unknown: Sequence[ColumnSample], options: ReadOptions
 ) -> list[str]:
     """Return answers that name user and item, and what else is missing, by what columns hold."""
-    raters = _find_raters(unknown)
+    raters = _find_raters(unknown, options)
     events = [] if "rating" in roles else _offer_events([s for s in unknown if s not in raters])
-    ids = [
-        s
-        for s in unknown
-        if 1 < len(s.distinct) < len(s.cells)
-        and not any(event.startswith(f" and event={s.number}:") for event in events)
-        and not s.holds_times
-        and not all("." in text and parse_decimal(text) is not None for text in s.distinct)
-    ]
+    ids: list[ColumnSample] = []
+    for column in unknown:
+        is_id = column.repeats and not column.holds_times
+        is_id &= not any(event.startswith(f" and event={column.number}:") for event in events)
+        is_measure = all("." in text and parse_decimal(text) is not None for text in column.filled)
+        is_measure |= column.suggests("rating") and not any(map(column.suggests, ROLES[:2]))
+        # An id and a name of the same things give the same ratings.
+        if is_id and not is_measure and not any(map(column.equals, ids)):
+            ids.append(column)
     users, items = ([sample] if (sample := roles.get(role)) else ids for role in ("user", "item"))
     pairs = [(user, item) for user in users for item in items if user is not item]
     # Nobody rates an item often.
-    pairs.sort(key=lambda pair: -len({*zip(pair[0].cells, pair[1].cells, strict=False)}))
+    pairs.sort(key=lambda pair: pair[0].suggests("user") + pair[1].suggests("item"), reverse=True)
+    pairs.sort(key=lambda pair: -_count_pairs(*pair))
     n_ratings = max(_OFFERS // max(len(pairs), 1), 2) - 1
     answers = []
     for user, item in pairs[:_OFFERS]:
         chosen = {"user": user, "item": item}
         ids_chosen = [f"{role}={s.number}" for role, s in chosen.items() if role not in roles]
-        ratings = [f"rating={s.number}" for s in raters if s not in (user, item)][:n_ratings]
-        ratings = [*ratings, "rating=none"][: 1 if events and ratings else None]
+        ratings = [
+            f"rating={s.number}"
+            for s in raters
+            # Of a log of events only what is called so is more than a click.
+            if s not in (user, item) and (not events or not s.key or s.suggests("rating"))
+        ][:n_ratings]
+        ratings = [*ratings, "rating=none"][: 1 if events else None]
         answers += [
             " and ".join([*ids_chosen, *rating]) + event
             for rating in ([[]] if "rating" in roles else [[rating] for rating in ratings])
@@ -600,10 +664,33 @@ def _offer_roles(
     return answers[:_OFFERS]
 
 
-def _find_raters(samples: Sequence[ColumnSample]) -> list[ColumnSample]:
-    """Return columns that can hold ratings: of numbers, the last first, and then of words."""
-    raters = [s for s in samples if len(s.distinct) > 1 and s.can_rate and not s.holds_times]
-    return sorted(raters, key=lambda s: (None in map(parse_decimal, s.distinct), -s.index))
+def _count_pairs(*columns: ColumnSample) -> int:
+    """Return how many different rows some columns have."""
+    return len({*zip(*(sample.cells for sample in columns), strict=False)})
+
+
+def _find_raters(samples: Sequence[ColumnSample], options: ReadOptions) -> list[ColumnSample]:
+    """Return columns that can hold ratings, the most likely first.
+
+    These are of numbers in the range and called so, the last first, and then of words.
+    """
+
+    low = -math.inf if options.low is None else options.low
+    high = math.inf if options.high is None else options.high
+    raters = [s for s in samples if s.repeats and s.can_rate and not s.holds_times]
+    return sorted(
+        raters,
+        key=lambda sample: (
+            any(
+                not low <= number <= high
+                for text in sample.distinct
+                if (number := parse_rating(text)) is not None
+            ),
+            not sample.suggests("rating"),
+            None in map(parse_decimal, sample.filled),
+            -sample.index,
+        ),
+    )
 
 
 def _offer_events(samples: Sequence[ColumnSample]) -> list[str]:
@@ -611,6 +698,7 @@ def _offer_events(samples: Sequence[ColumnSample]) -> list[str]:
     for sample in samples:
         words = [*dict.fromkeys(sample.filled)]
         is_event = 1 < len(words) <= _OFFERS and 5 * len(words) <= len(sample.cells)
+        is_event &= not sample.key or sample.suggests("event")
         if is_event and all(":" not in word and parse_decimal(word) is None for word in words):
             return [f" and event={sample.number}:{word}" for word in words]
     return []
@@ -744,7 +832,7 @@ def _recognise_table(layout: Layout, options: ReadOptions, lines: list[tuple[int
         )
         fault = Fault("one column only", advice, ("separator=CHARACTER",))
         raise Refused(layout.file, [fault])
-    records = _drop_titles(read_first_records(lines, separator))
+    records, names_items = _drop_titles(read_first_records(lines, separator), options.header)
     skip, first = records[0]
     if first is None:
         fault = Fault(
@@ -774,7 +862,7 @@ def _recognise_table(layout: Layout, options: ReadOptions, lines: list[tuple[int
                 "if each is a user and then the items, say it",
                 "layout=adjacency",
             )
-    header, answers = _find_header(options, first, rows[1:])
+    header, answers = _find_header(options, first, rows[1:], names_items)
     if header and len(records) == 1:
         raise BadRatings(f"{layout.file} has a header line but no ratings below it")
     names = _drop_empty_tail(first) if header else number_ids(len(first))
@@ -786,25 +874,44 @@ def _recognise_table(layout: Layout, options: ReadOptions, lines: list[tuple[int
         text = ", ".join(first)[:60]
         problem = f"the first line, '{text}', may name the columns or be a rating"
         layout = layout.ask(problem, "say which", *answers)
-    layout = replace(layout, columns=names, skip=skip + header, header=header)
+    skip = records[header][0]
+    layout = replace(layout, columns=names, skip=skip, header=header)
     return choose_layout(layout, options, rows[header:])
 
 
-def _drop_titles(records: list[Record]) -> list[Record]:
-    """Return the records without titles above a header or names above the last ones."""
+def _drop_titles(records: list[Record], header: Header) -> tuple[list[Record], bool]:
+    """Return the records without titles above a header, and whether it names those of a matrix."""
     start = next((k for k, (_, row) in enumerate(records) if len(_drop_empty(row)) > 1), 0)
     if sum(_normalise_name(text) in _ROLE_OF for text in records[start][1] or ()) > 1:
         records = records[start:]
     while len(records) > 1 and not _drop_empty(records[0][1]):
         records = records[1:]  # separators alone
-    for n_titles in (1, 2, 3):  # the names of a matrix may go over several lines
+    # The names of a matrix may go over several lines.
+    for n_titles in range(1, 1 if header is Header.NO else _MAX_TITLES):
         rows = [row for _, row in records[n_titles:] if row]
         samples = sample_columns(number_ids(_count_columns(rows)), rows, is_named=False)
-        if len(find_rating_columns(samples)) >= _MATRIX:
-            titles = [text for _, row in records[:n_titles] for text in row or ()]
-            has_numbers = any(parse_decimal(text) is not None for text in titles)
-            return records if has_numbers else records[n_titles - 1 :]
-    return records
+        run = find_rating_columns(samples, odd_share=0)
+        if len(run) < _MATRIX:
+            continue
+        titles = [row for _, row in records[:n_titles] if row and len(row) >= run.stop]
+        if not titles:
+            break
+        fullest = max(titles, key=lambda row: len({*row}))
+        heads = [fullest[k] for k in run]
+        below = [row[k] for row in titles[titles.index(fullest) + 1 :] for k in run]
+        numbers: list[Any] = [*map(parse_decimal, filter(None, heads))]
+        words = {text for text in heads if parse_rating(text) is None} - {*_WORDS["nothing"]}
+        # Numbers over ratings name the columns where they count up.
+        is_ascending = None not in numbers and all(a < b for a, b in pairwise(numbers))
+        is_header = is_ascending or 2 * len(words) > len(run)
+        if not is_header or any(parse_rating(text) is not None for text in below):
+            break
+        # What it leaves open stands in another line; what stands alone below it is the corner.
+        names = [max(column, key=bool) for column in zip(fullest, *titles, strict=False)]
+        if _drop_empty(titles[-1]) == [titles[-1][0]]:
+            names[0] = titles[-1][0]
+        return [(records[n_titles - 1][0], tuple(names)), *records[n_titles:]], True
+    return records, False
 
 
 def _count_columns(rows: Sequence[Row]) -> int:
@@ -831,7 +938,7 @@ def _drop_empty_tail(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _find_header(
-    options: ReadOptions, first: tuple[str, ...], rows: Sequence[Row]
+    options: ReadOptions, first: tuple[str, ...], rows: Sequence[Row], names_items: bool
 ) -> tuple[bool, tuple[str, ...]]:
     """Return whether the first line names columns, and the answers where it could be either."""
     if options.header is not Header.GUESS:
@@ -841,20 +948,23 @@ def _find_header(
     roles = {_ROLE_OF[key] for key in keys}
     has_numbers = any(map(_is_number_or_date, first))
     samples = sample_columns(_drop_empty_tail(first), rows, is_named=False)
-    run = find_rating_columns(samples) if len(rows) > 1 else range(0)
-    heads = [first[k] for k in run]
-    numbers = [number for head in heads if (number := parse_decimal(head)) is not None]
-    # Numbers over ratings name the columns where they count up.
-    names_items = len(run) >= _MATRIX and len(numbers) in (0, len(run))
-    names_items &= numbers == sorted({*numbers}) and len({*heads} - {*_WORDS["nothing"]}) == len(
-        run
+    # Over a column of ratings stands its name, unless the first rating is a mistake; but then who
+    # gave it and what it is of come again.
+    recurs = any(head in sample.filled for head, sample in zip(first, samples, strict=False))
+    has_name = (
+        not recurs
+        and len(rows) > 2
+        and any(
+            parse_rating(head) is None and len(sample.filled) > 2 and sample.rates
+            for head, sample in zip(first, samples, strict=False)
+            if head
+        )
     )
-    has_index = not first[0] and samples[0].counts_up
     is_wide = options.layout is not FileShape.ROWS and not options.columns and any(first[3:])
     either = ("header=yes", "header=no")
     rules: Sequence[tuple[object, bool, tuple[str, ...]]] = (  # when, header, what to ask
         (options.layout in MATRICES or requested & {*first} - {NO_COLUMN, ""}, True, ()),
-        (names_items or has_index, True, ()),
+        (names_items or (not first[0] and samples[0].counts_up), True, ()),
         (is_wide and not first[0] and not roles, False, ("layout=wide", "header=no")),
         (({"user", "item"} <= roles or len(keys) > 2) and not has_numbers, True, ()),
         (
@@ -863,7 +973,7 @@ def _find_header(
             either * any(len(key) > 1 for key in keys),
         ),
         # In two columns of clicks one such word may be somebody's name.
-        (roles and len(first) > 2, True, ()),
+        ((roles and len(first) > 2) or has_name, True, ()),
         (True, False, either),
     )
     return next((header, answers) for when, header, answers in rules if when)
@@ -1008,8 +1118,8 @@ def read_first_records(lines: Sequence[tuple[int, str]], separator: str) -> list
     texts = [line for _, line in lines]
     records: list[Record] = []
     k = 0
-    while k < len(lines):  # a long answer of a survey goes over several lines, a header does not
-        fields, end, fault = read_record(texts if k else texts[:1], k, separator)
+    while k < len(lines):  # a long question or answer of a survey goes over several lines
+        fields, end, fault = read_record(texts, k, separator)
         records.append((lines[k][0], None if fault else tuple(map(str.strip, fields))))
         k = end
     return records

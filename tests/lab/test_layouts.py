@@ -146,6 +146,9 @@ def test_an_age_or_a_year_is_no_item(tmp_path: Path) -> None:
     assert offers(table([["Name", "Year", "Rating"], *diary, diary[0]]), tmp_path) == []
 
 
+NUMBERED = {film: film.replace("Film 3", "1917") for film in FILMS}
+MEANS = {film: sum(CELLS[user, film] for user in USERS) / len(USERS) for film in FILMS}
+LINES = [[user, *(CELLS[user, film] for film in FILMS)] for user in USERS]
 STARS = ["½", "★", "★½", "★★", "★★½", "★★★", "★★★½", "★★★★", "★★★★½"]
 HALVES = {pair: (3 * k) % 9 for k, pair in enumerate(CELLS)}
 
@@ -178,8 +181,57 @@ HALVES = {pair: (3 * k) % 9 for k, pair in enumerate(CELLS)}
             {"values": "stars"},
             {pair: (k + 1) / 2 for pair, k in HALVES.items()},
         ),
+        (  # of a matrix one film is called like a year
+            matrix(GAPS, "Name", "not seen").replace("Film 3", "1917"),
+            {"layout": "wide", "missing": "not seen"},
+            {(u, NUMBERED[i]): v for (u, i), v in GAPS.items()},
+        ),
+        (  # names over several lines, and the corner below them
+            table([["", *["drama"] * 8], ["title", *FILMS], ["who", *[""] * 8], *LINES]),
+            {"layout": "wide"},
+            CELLS,
+        ),
+        (  # a mean under any name
+            table([["Student", *FILMS, "Schnitt 9b"]])
+            + table([[*line, round(sum(line[1:]) / 8, 1)] for line in LINES]),
+            {"bad_rows": "leave-out"},
+            CELLS,
+        ),
+        (  # counts and deviations beside means
+            table([["Student", *FILMS], *LINES])
+            + table([["N", *[30] * 8], ["Mean", *MEANS.values()], ["SD", *[1.1] * 8]]),
+            {"bad_rows": "leave-out"},
+            CELLS,
+        ),
+        (
+            rows_of(GAPS) + f"Grand Total,{len(GAPS)},3.1\nuser,item,3\n",
+            {"bad_rows": "leave-out"},
+            GAPS,
+        ),
+        (  # what is called a rating and follows the item describes it
+            "user_id,movie_id,my_score,title,rating\n"
+            + table([[u, i, v, f"The {i}", MEANS[i]] for (u, i), v in GAPS.items()]),
+            {"rating": 3},
+            GAPS,
+        ),
+        (  # of several columns left none holds the ratings by its order
+            "user_id,movie_id,helpful,my_score\n"
+            + table([[u, i, v % 3, v] for (u, i), v in GAPS.items()]),
+            {"rating": 4},
+            GAPS,
+        ),
+        (  # titles of reviews come once
+            "user,product,title,rating\n".replace("product", "ware")
+            + table([[u, i, f"Great {u} {i}", v] for (u, i), v in GAPS.items()]),
+            {"item": 2},
+            GAPS,
+        ),
     ],
-    ids=["judges and players", "codes of people", "two subjects", "half stars"],
+    ids=[
+        *("judges and players", "codes of people", "two subjects", "half stars", "a year"),
+        *("names over lines", "a mean", "statistics", "a grand total", "a mean of the item"),
+        *("several columns left", "titles of reviews"),
+    ],
 )  # fmt: skip
 def test_what_could_be_read_in_two_ways_is_asked(
     text: str, offer: dict[str, Any], expected: dict[Any, float], tmp_path: Path
@@ -187,6 +239,13 @@ def test_what_could_be_read_in_two_ways_is_asked(
     ends: dict[str, Any] = {"low": 0.5, "high": 5}
     assert offer in offers(text, tmp_path, **ends)
     assert ratings_by_pair(read_upload(text, **offer, **ends).ratings) == expected
+
+
+def test_people_without_a_name_are_asked_about(tmp_path: Path) -> None:
+    cells = {("Anonymous" if user == "p7" else user, i): v for (user, i), v in GAPS.items()}
+    named = {pair: v for pair, v in cells.items() if pair[0] != "Anonymous"}
+    assert offers(rows_of(cells), tmp_path) == [{"bad_rows": "leave-out"}]
+    assert ratings_by_pair(read_upload(rows_of(cells), bad_rows="leave-out").ratings) == named
 
 
 def test_without_a_header_decimal_commas_and_dates_are_asked_about(tmp_path: Path) -> None:
@@ -254,7 +313,7 @@ def test_columns_that_a_person_must_choose_are_no_advice(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("head", ["points,Ding,Customer ID", "#,who,Ding,points"])
-def test_no_column_of_numbers_is_an_item_where_another_is_not(head: str, tmp_path: Path) -> None:
+def test_no_column_is_an_item_only_by_its_order(head: str, tmp_path: Path) -> None:
     columns = head.split(",")
     values = [
         {"points": v, "Ding": i, "Customer ID": u, "who": u, "#": k}

@@ -151,7 +151,7 @@ def test_the_range_is_asked_before_a_long_read() -> None:
     text = "name,thing,points\n" + "a,b,3\n" * BLOCK_BYTES
     with pytest.raises(Refused) as refused:
         datasets.load_upload(text.encode(), "x.csv", lambda n_read, _: progress.append(n_read))
-    assert [fault.options[0] for fault in refused.value.faults] == ["header=yes", "range=LOW:HIGH"]
+    assert [fault.option for fault in refused.value.faults] == ["user", "range"]
     assert not progress
 
 
@@ -375,13 +375,14 @@ def test_check_tells_all_and_gives_the_command_that_reads_it(
     file.write_bytes(
         "ann;tea;great\nZoë;tea;4,5\nbob;tea;9\nbob;tea;3\nbob;tea;4\n".encode("cp1252")
     )
-    assert main(["data", "check", str(file), "--user", "1", "--json"]) == 1
+    check = ["data", "check", str(file), "--user", "1", "--read", "item=2", "--json"]
+    assert main(check) == 1
     report = json.loads(capsys.readouterr().out)
     options = [option for fault in report["faults"] for option in fault["options"]]
     for needed in ("encoding=cp1252", "header=yes", "range=LOW:HIGH", "duplicates=last"):
         assert needed in options
     assert report["command"].endswith("--range LOW:HIGH")
-    assert main(["data", "check", str(file), "--user", "1", "--range", "1:5", "--json"]) == 1
+    assert main([*check, "--range", "1:5"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert found["command"] is None  # one of four rows left out is doubt
     command = found["readings"][0]["command"].split()
