@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
-    "core": (64, 135_287),
+    "core": (64, 135_299),
     "lab": (77, 145_355),
     "pages": (50, 74_548),
     "pages (js, css, html)": (8, 19_461),

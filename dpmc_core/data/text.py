@@ -891,7 +891,7 @@ def _drop_titles(records: list[Record], header: Header) -> tuple[list[Record], b
         rows = [row for _, row in records[n_titles:] if row]
         samples = sample_columns(number_ids(_count_columns(rows)), rows, is_named=False)
         run = find_rating_columns(samples, odd_share=0)
-        if len(run) < _MATRIX:
+        if sum(bool(samples[k].filled) for k in run) < _MATRIX:
             continue
         titles = [row for _, row in records[:n_titles] if row and len(row) >= run.stop]
         if not titles:
