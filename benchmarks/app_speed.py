@@ -111,12 +111,12 @@ def load_first_chart() -> dict[str, Any]:
 
 def time_examples() -> dict[str, float]:
     """Return the seconds that each mechanism's example takes, by id."""
-    ratings, durations = datasets.load("movie-night").ratings, {}
+    dataset, durations = datasets.load("movie-night"), {}
     for id in registry.list_private_mechanisms(Task.BINARY) + registry.list_private_mechanisms(
         Task.RATINGS
     ):
         start = time.perf_counter()
-        runs.make_example_film(registry.create(id, epsilon=1.0), ratings)
+        runs.make_example_film(registry.create(id, epsilon=1.0), dataset)
         durations[id] = time.perf_counter() - start
     return durations
 

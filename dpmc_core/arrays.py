@@ -19,7 +19,10 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Uint64s = NDArray[np.uint64]
+Integers = NDArray[np.integer]  # of any size
+AnyArray = NDArray[Any]
 Rng = np.random.Generator
+SMALLEST = float(np.finfo(float).tiny)  # in place of zero, before a division
 
 JsonObject = dict[str, Any]  # JSON values by name
 

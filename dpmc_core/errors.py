@@ -88,11 +88,8 @@ class NotVerified(DpmcError):
     def __init__(self, name: str, faults: Sequence[str]) -> None:
         self.name, self.faults = name, tuple(faults)
         listed = "; ".join(self.faults[:_MAX_LISTED_FAULTS])
-        remainder = (
-            f"; and {len(self.faults) - _MAX_LISTED_FAULTS} more"
-            if len(self.faults) > _MAX_LISTED_FAULTS
-            else ""
-        )
+        n_left = len(self.faults) - _MAX_LISTED_FAULTS
+        remainder = f"; and {n_left} more" * (n_left > 0)
         super().__init__(f"{name} is not verified: {listed}{remainder}")
 
 
@@ -121,11 +118,8 @@ def check_number(
         InvalidSetting: if the value is no such number.
     """
     limits = above, at_least, below, at_most
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, numbers.Real)
-        or (integer and not isinstance(value, numbers.Integral))
-    ):
+    number_type = numbers.Integral if integer else numbers.Real
+    if isinstance(value, bool) or not isinstance(value, number_type):
         kind = "an integer" if integer else "a number"
         raise InvalidSetting(field, f"{kind} {format_limits(*limits)}".strip(), value)
     try:
@@ -216,12 +210,10 @@ def unknown_name_error(
         for candidate in names
         if name and candidate.startswith(name.lower()) and candidate not in close_matches
     ]
-    if listing_command:
-        suggestion = f"did you mean {' or '.join(close_matches)}? " if close_matches else ""
-        return InvalidSetting(
-            field, "a known id", name, f"{suggestion}{listing_command} names all {len(names)}"
-        )
     hint = f"did you mean {' or '.join(close_matches)}?" if close_matches else ""
+    if listing_command:
+        hint = f"{hint} {listing_command} names all {len(names)}".lstrip()
+        return InvalidSetting(field, "a known id", name, hint)
     return InvalidSetting(field, f"one of {', '.join(names)}", name, hint)
 
 

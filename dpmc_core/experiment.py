@@ -85,7 +85,7 @@ class Result:
         Its field `raw` names the fields computed from raw data, which no guarantee covers.
         """
         train, test = self.problem.train, self.problem.test
-        json_object: dict[str, Any] = _to_json(
+        return _to_json(
             {
                 "mechanism": self.mechanism.id,
                 "revision": self.mechanism.revision,
@@ -112,7 +112,6 @@ class Result:
                 "seconds": round(self.seconds, 3),
             }
         )
-        return json_object
 
 
 def run(

@@ -116,7 +116,7 @@ class Probit(Link):
         """
         # phi/Phi through the scaled complementary error function: no 0/0 far in the tail.
         scale = self.sigma * np.sqrt(2.0)
-        return np.asarray(2 / (np.sqrt(np.pi) * scale * scipy.special.erfcx(-x / scale)))
+        return 2 / (np.sqrt(np.pi) * scale * scipy.special.erfcx(-x / scale))
 
     def __str__(self) -> str:
         return f"probit:{self.sigma:g}"

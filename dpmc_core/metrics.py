@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpmc_core.arrays import Bools, Floats, Ints, Sparse
+from dpmc_core.arrays import Bools, Floats, Integers, Ints, Rng, Sparse
 from dpmc_core.errors import BadRatings, capitalise
 from dpmc_core.model import Factors, Model, Task
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -226,14 +226,14 @@ def error_cdf(errors: ArrayLike, points: ArrayLike) -> Floats:
         Array of shape (n_points,), shares in 0..1.
     """
     ordered = np.sort(np.abs(np.asarray(errors, dtype=float)))
-    return np.searchsorted(ordered, np.asarray(points), side="right") / len(ordered)
+    return np.searchsorted(ordered, points, side="right") / len(ordered)
 
 
 def evaluate_ranking(
     model: Model,
     train: Ratings,
     test: Ratings,
-    rng: np.random.Generator,
+    rng: Rng,
     k: int = LIST_LENGTH,
     negatives: int | None = 99,
 ) -> RankingScore:
@@ -278,9 +278,7 @@ def evaluate_ranking(
     )
 
 
-def evaluate(
-    task: Task, model: Model, train: Ratings, test: Ratings, rng: np.random.Generator
-) -> dict[str, float]:
+def evaluate(task: Task, model: Model, train: Ratings, test: Ratings, rng: Rng) -> dict[str, float]:
     """Compute the task's metrics on the test ratings, under the names of the command line.
 
     Predicted ratings are first clipped to the public range.
@@ -329,10 +327,8 @@ def score_test_ratings(task: Task, model: Model, train: Ratings, test: Ratings) 
     if task is not Task.RANKING:
         predicted = model.predict(test.users, test.items)
         if task is Task.BINARY:
-            correct: Floats = (np.sign(predicted) == np.sign(test.values)).astype(float)
-            return correct
-        errors = np.clip(predicted, test.public.low, test.public.high) - test.values
-        return np.asarray(errors**2)
+            return (np.sign(predicted) == np.sign(test.values)).astype(float)
+        return (np.clip(predicted, test.public.low, test.public.high) - test.values) ** 2
     seen_items = _SeenItems(train, test)
     scores = np.full(len(test), np.nan)
     is_ranked = seen_items.n_unseen[test.users] >= LIST_LENGTH
@@ -355,7 +351,7 @@ def check_measurable(task: Task, train: Ratings, test: Ratings) -> None:
         _check_candidates(_SeenItems(train, test).n_unseen[test.users], LIST_LENGTH)
 
 
-def _check_candidates(n_candidates: NDArray[np.integer], k: int) -> None:
+def _check_candidates(n_candidates: Integers, k: int) -> None:
     """Raise BadRatings unless some test interaction is ranked among k candidates or more."""
     max_candidates = int(n_candidates.max(initial=0))
     if max_candidates < k:
@@ -382,11 +378,9 @@ class _SeenItems:
     @property
     def n_unseen(self) -> Ints:
         """The number of items that each user does not have, of shape (n_users,)."""
-        return np.asarray(self.matrix.shape[1] - np.diff(self.matrix.indptr))
+        return self.matrix.shape[1] - np.diff(self.matrix.indptr)
 
-    def sample_unseen(
-        self, users: NDArray[np.int32], count: int, rng: np.random.Generator
-    ) -> tuple[Ints, Bools]:
+    def sample_unseen(self, users: NDArray[np.int32], count: int, rng: Rng) -> tuple[Ints, Bools]:
         """Sample distinct unseen items of each user.
 
         Floyd's algorithm for sampling without replacement draws ranks among the unseen items, for
@@ -442,7 +436,7 @@ def _rank_all_items(model: Model, seen_items: _SeenItems) -> Ints:
     return rank
 
 
-def _bound_rounding(model: Model, users: NDArray[np.integer]) -> Floats | float:
+def _bound_rounding(model: Model, users: Integers) -> Floats | float:
     """Bound how far scores of two items with equal factors differ by rounding, for each user.
 
     It is 0 for models without factors. A dot product of r terms is off by at most r eps |l|'|r| <=
@@ -460,11 +454,10 @@ def _bound_rounding(model: Model, users: NDArray[np.integer]) -> Floats | float:
         return 0.0
     longest = float(np.linalg.norm(model.right, axis=1).max())
     unit = 2 * model.right.shape[1] * float(np.finfo(float).eps)
-    rounding: Floats = unit * longest * np.linalg.norm(model.left[users], axis=1)
-    return rounding
+    return unit * longest * np.linalg.norm(model.left[users], axis=1)
 
 
-def _score_all_items(model: Model, users: NDArray[np.integer], n_items: int) -> Floats:
+def _score_all_items(model: Model, users: Integers, n_items: int) -> Floats:
     """Return the scores of all items for some users.
 
     Args:
@@ -476,8 +469,7 @@ def _score_all_items(model: Model, users: NDArray[np.integer], n_items: int) -> 
         Array of shape (n, n_items).
     """
     if isinstance(model, Factors):  # one matrix product instead of a gather
-        scores: Floats = model.left[users] @ model.right.T
-        return scores
+        return model.left[users] @ model.right.T
     return model.predict(users[:, None], np.arange(n_items)[None, :])
 
 

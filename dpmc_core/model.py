@@ -9,9 +9,9 @@ from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from dpmc_core.arrays import Floats, Rng
+from dpmc_core.arrays import AnyArray, Floats, Rng
 from dpmc_core.privacy import (
     Budget,
     Change,
@@ -119,7 +119,7 @@ class Factors:
 
     left: Floats
     right: Floats
-    user_arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    user_arrays: Mapping[str, AnyArray] = field(default_factory=dict)
 
     @property
     def factors(self) -> Factors:
@@ -190,8 +190,7 @@ class Dense:
 
     def predict(self, users: ArrayLike, items: ArrayLike) -> Floats:
         """Return the scores of (user, item) pairs, whose indices broadcast together."""
-        scores: Floats = self.matrix[np.asarray(users), np.asarray(items)]
-        return scores
+        return self.matrix[np.asarray(users), np.asarray(items)]
 
 
 @dataclass(frozen=True)
@@ -230,6 +229,10 @@ class Step:
     trace: Mapping[str, float] = field(default_factory=dict)
     raw: frozenset[str] = frozenset()
     final: bool = False
+
+    def __post_init__(self) -> None:
+        trace = {name: float(value) for name, value in self.trace.items()}
+        object.__setattr__(self, "trace", trace)
 
     @classmethod
     def from_trace(

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from dpmc_core.arrays import Bools
+from dpmc_core.arrays import Bools, Rng
 from dpmc_core.data import Binarise, Dataset, Implicit, Transform, apply_steps
 from dpmc_core.errors import BadRatings, InvalidSetting, check_number, format_number
 from dpmc_core.metrics import check_measurable, evaluate
@@ -66,7 +66,7 @@ class RandomShare:
         """The options of the command line that choose this split."""
         return [self.option, format_number(self.share)]
 
-    def __call__(self, ratings: Ratings, rng: np.random.Generator) -> tuple[Ratings, Ratings]:
+    def __call__(self, ratings: Ratings, rng: Rng) -> tuple[Ratings, Ratings]:
         """Split ratings.
 
         Args:
@@ -82,7 +82,7 @@ class RandomShare:
         check_number("share of test ratings", self.share, above=0, below=1)
         return _split_ratings(ratings, self._draw_held_out(ratings, rng))
 
-    def _draw_held_out(self, ratings: Ratings, rng: np.random.Generator) -> Bools:
+    def _draw_held_out(self, ratings: Ratings, rng: Rng) -> Bools:
         """Draw which ratings are held out, a mask of shape (n_obs,)."""
         total = len(ratings)
         if total < 2:
@@ -104,13 +104,12 @@ class SharePerUser(RandomShare):
     option: ClassVar[str] = "--holdout-per-user"
     population: ClassVar[str] = "every user's ratings"
 
-    def _draw_held_out(self, ratings: Ratings, rng: np.random.Generator) -> Bools:
+    def _draw_held_out(self, ratings: Ratings, rng: Rng) -> Bools:
         """Draw which ratings are held out, a mask of shape (n_obs,)."""
         counts = np.diff(ratings.indptr)
         quota = np.floor(self.share * counts + rng.random(len(counts))).astype(np.int64)
         quota = np.minimum(quota, counts - 1)
-        position = rank_within_user(ratings, rng.random(len(ratings)))
-        return np.asarray(position < quota[ratings.users])
+        return rank_within_user(ratings, rng.random(len(ratings))) < quota[ratings.users]
 
 
 @dataclass(frozen=True)
@@ -131,12 +130,12 @@ class LeaveLast:
         Without times, or if they order nobody's ratings, the split is described as a random draw.
         """
         same_user = np.diff(ratings.users) == 0
-        timed = ratings.times is not None and bool((np.diff(ratings.times)[same_user] != 0).any())
+        timed = ratings.times is not None and (np.diff(ratings.times)[same_user] != 0).any()
         label = "the latest rating" if timed else "one random rating"
-        has_single_ratings = bool((np.diff(ratings.indptr) == 1).any())  # those stay in training
+        has_single_ratings = (np.diff(ratings.indptr) == 1).any()  # those stay in training
         return f"{label} of every user{' with two or more' if has_single_ratings else ''}"
 
-    def __call__(self, ratings: Ratings, rng: np.random.Generator) -> tuple[Ratings, Ratings]:
+    def __call__(self, ratings: Ratings, rng: Rng) -> tuple[Ratings, Ratings]:
         """Split ratings.
 
         Args:
@@ -189,7 +188,7 @@ class Problem:
         """
         check_measurable(task, self.train, self.test)
 
-    def evaluate(self, task: Task, model: Model, rng: np.random.Generator) -> dict[str, float]:
+    def evaluate(self, task: Task, model: Model, rng: Rng) -> dict[str, float]:
         """Compute the task's metrics on the test ratings.
 
         Args:
@@ -270,10 +269,10 @@ def check_varied(task: Task, train: Ratings) -> None:
     Raises:
         BadRatings: if the task is not ranking and all ratings are equal.
     """
-    if task is not Task.RANKING and len(train) and bool((train.values == train.values[0]).all()):
+    if task is not Task.RANKING and len(train) and (train.values == train.values[0]).all():
         raise BadRatings(
             f"every rating to learn from is {train.values[0]:g}, so there is nothing to"
-            " predict: use a mechanism that predicts rankings (dpmc list names them)"
+            " predict: predict top lists instead (ranking), from who rated what"
         )
 
 
@@ -332,7 +331,7 @@ def _prepare_ratings(
         is_prepared = train.has_only_clicks
     else:
         is_signed = (train.public.low, train.public.high) == (-1, 1)
-        is_prepared = is_signed and bool((abs(train.values) == 1).all())
+        is_prepared = is_signed and (abs(train.values) == 1).all()
     task_steps = () if is_prepared else _TASK_STEPS[task]
     train, test = apply_steps(task_steps, train, test)
     return train, test, tuple(str(step) for step in [*steps, *task_steps])
@@ -395,7 +394,7 @@ def format_command_options(
     return options + (split.options if split is not None else [])
 
 
-def create_generator(seed: int, key: str) -> np.random.Generator:
+def create_generator(seed: int, key: str) -> Rng:
     """Create the random generator of one unit of work; only the seed and the key determine it."""
     digest = hashlib.sha256(key.encode()).digest()
     return np.random.default_rng(

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpmc_core.arrays import Bools, Floats, Ints
+from dpmc_core.arrays import AnyArray, Bools, Floats, Ints, Uint64s
 from dpmc_core.errors import BadRatings, check_number, check_range
 from dpmc_core.stopping import check_cancelled
 
@@ -66,7 +65,7 @@ class PublicFacts:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the facts on which results depend, as plain JSON values."""
-        values = dataclasses.asdict(self)
+        values = asdict(self)
         del values["available_features"]
         return values if self.features else {k: v for k, v in values.items() if k != "features"}
 
@@ -393,7 +392,7 @@ class Ratings(UserData):
             digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()[:16]
 
-    def select(self, keep: NDArray[Any]) -> Ratings:
+    def select(self, keep: AnyArray) -> Ratings:
         """Return the ratings at some positions, with the same users, items and public facts.
 
         Args:
@@ -402,7 +401,7 @@ class Ratings(UserData):
         Raises:
             BadRatings: if no rating is left.
         """
-        selected = dataclasses.replace(
+        selected = replace(
             self,
             users=self.users[keep],
             items=self.items[keep],
@@ -425,10 +424,10 @@ class Ratings(UserData):
             None if names is None else tuple(names[k] for k in retained.tolist())
             for names in (self.item_ids, self.titles)
         )
-        return dataclasses.replace(
+        return replace(
             selected,
             items=positions[selected.items],
-            public=dataclasses.replace(self.public, items=len(retained)),
+            public=replace(self.public, items=len(retained)),
             item_ids=item_ids,
             titles=titles,
             item_features={name: columns[retained] for name, columns in self.item_features.items()},
@@ -444,10 +443,8 @@ class Ratings(UserData):
             digest: digest of the features, if a person gave them.
         """
         available = tuple((name, columns.shape[1]) for name, columns in item_features.items())
-        public = dataclasses.replace(self.public, available_features=available)
-        return dataclasses.replace(
-            self, public=public, item_features=item_features, features_digest=digest
-        )
+        public = replace(self.public, available_features=available)
+        return replace(self, public=public, item_features=item_features, features_digest=digest)
 
     @property
     def used_feature_names(self) -> list[str]:
@@ -461,7 +458,7 @@ class Ratings(UserData):
             KeyError: if a feature is not available.
         """
         used = tuple((name, self.item_features[name].shape[1]) for name in names)
-        return dataclasses.replace(self, public=dataclasses.replace(self.public, features=used))
+        return replace(self, public=replace(self.public, features=used))
 
 
 def number_ids(count: int) -> tuple[str, ...]:
@@ -502,10 +499,10 @@ def draw_cap_mask(ratings: Ratings, count: int, key: int) -> Bools:
     Returns:
         Mask of shape (n_obs,), True for ratings that stay.
     """
-    return np.asarray(rank_within_user(ratings, hash_cells(ratings, key)) < count)
+    return rank_within_user(ratings, hash_cells(ratings, key)) < count
 
 
-def hash_cells(ratings: Ratings, key: int) -> NDArray[np.uint64]:
+def hash_cells(ratings: Ratings, key: int) -> Uint64s:
     """Return a pseudorandom number for each rated cell, the same in any partition of the users.
 
     The users of a partition are identified by their positions among all users. Different cells have
@@ -548,7 +545,7 @@ def group_rows_by_length(counts: Ints, max_entries: int) -> Iterator[Ints]:
         start = end
 
 
-def rank_within_user(ratings: Ratings, *keys: NDArray[Any]) -> Ints:
+def rank_within_user(ratings: Ratings, *keys: AnyArray) -> Ints:
     """Rank the ratings (0, 1, ...) of each user.
 
     Args:
@@ -565,7 +562,7 @@ def rank_within_user(ratings: Ratings, *keys: NDArray[Any]) -> Ints:
     return rank
 
 
-def _as_numbers(name: str, column: ArrayLike, kind: type[Any]) -> NDArray[Any]:
+def _as_numbers(name: str, column: ArrayLike, kind: type[Any]) -> AnyArray:
     """Return a column as an array of a number type; raise BadRatings if it holds no numbers."""
     try:
         with np.errstate(invalid="raise"):  # a NaN among whole numbers
@@ -585,12 +582,12 @@ def _check_values(users: Any, items: Any, values: Floats, public: PublicFacts) -
             f"outside {public.low:g}..{public.high:g}" if math.isfinite(value) else "not finite"
         )
         raise BadRatings(
-            f"{int(is_invalid.sum())} ratings are {problem}, first {value:g} of user"
-            f" {users[first]}, item {items[first]} (counted from 0)"
+            f"{(n := int(is_invalid.sum()))} rating{' is' if n == 1 else 's are'} {problem},"
+            f" first {value:g} of user {users[first]}, item {items[first]} (counted from 0)"
         )
 
 
-def _mix_bits(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _mix_bits(x: Uint64s) -> Uint64s:
     """Mix the bits of 64-bit words by the finaliser of splitmix64, which is a bijection."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

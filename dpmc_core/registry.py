@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pkgutil
 import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import MISSING, fields
 from importlib import import_module
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -113,7 +113,8 @@ class _Mechanisms(Mapping[str, type[Mechanism]]):
         with self._lock:
             if self._classes is None:
                 classes = sorted(
-                    self._find_classes(""), key=lambda cls: (_TASKS.index(cls.task), cls.list_order)
+                    self._find_classes(""),
+                    key=lambda cls: ([*Task].index(cls.task), cls.list_order),
                 )
                 self._classes = {cls.id: cls for cls in classes}
                 self._load_packages()
@@ -158,7 +159,6 @@ def _find_in_files(id: str) -> Iterator[type[Mechanism]]:
 
 # The command line, the app, the contract test and the table of guarantees read this mapping, task
 # by task in the order of `list_order`.
-_TASKS = list(Task)
 MECHANISMS = _Mechanisms(_find_in_files)
 
 
@@ -248,7 +248,7 @@ def create(
         if name not in declared:
             raise unknown_name_error(f"setting of {id}", name, declared)
     for name, s in declared.items():
-        if s.default is dataclasses.MISSING and name not in values:
+        if s.default is MISSING and name not in values:
             raise InvalidSetting(name, f"given: {s.info.help}" if s.info.help else "given", None)
     return cls(**values)
 
@@ -302,20 +302,20 @@ def _check_class(candidate: object) -> None:
     if (
         dataclass_params is None
         or not dataclass_params.frozen
-        or not all(f.kw_only for f in dataclasses.fields(cls))
+        or not all(f.kw_only for f in fields(cls))
     ):
         raise DpmcError(f"{name} must be a @dataclass(frozen=True, kw_only=True)")
     try:
         declared = list_settings(cls)
     except Exception as error:
         raise DpmcError(f"the settings of {name} cannot be read: {error}") from None
-    undeclared = {f.name for f in dataclasses.fields(cls)} - {s.name for s in declared}
+    undeclared = {f.name for f in fields(cls)} - {s.name for s in declared}
     if undeclared:
         raise DpmcError(
             f"the field {min(undeclared)} of {name} must be declared with setting(...), or ClassVar"
         )
     for s in declared:
-        if s.default is dataclasses.MISSING and s.name != "epsilon":
+        if s.default is MISSING and s.name != "epsilon":
             raise DpmcError(f"the setting {s.name} of {name} needs a default")
         if not (s.type in (bool, int, float, str) or s.info.choices or s.info.parse):
             raise DpmcError(

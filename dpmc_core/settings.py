@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import numbers
 import types
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, TypeVar, dataclass_transform
 
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number, unknown_name_error
@@ -52,7 +51,7 @@ class PublishedSettings:
     note: str = ""
 
 
-def setting(default: Any = dataclasses.MISSING, help: str = "", **limits: Any) -> Any:
+def setting(default: Any = MISSING, help: str = "", **limits: Any) -> Any:
     """Declare a dataclass field with its limits and a one-line help; `check_settings` checks it.
 
     Args:
@@ -61,7 +60,7 @@ def setting(default: Any = dataclasses.MISSING, help: str = "", **limits: Any) -
         limits: further fields of `SettingInfo`.
     """
     info = SettingInfo(help=help, **limits)
-    if default is dataclasses.MISSING:
+    if default is MISSING:
         return field(metadata={"setting": info})
     return field(default=default, metadata={"setting": info})
 
@@ -72,9 +71,7 @@ def mechanism(cls: type[T]) -> type[T]:
     return dataclass(frozen=True, kw_only=True)(cls)
 
 
-def inherit_setting(
-    declaring: type, name: str, help_note: str = "", default: Any = dataclasses.MISSING
-) -> Any:
+def inherit_setting(declaring: type, name: str, help_note: str = "", default: Any = MISSING) -> Any:
     """Declare a setting as another class does, for a class that passes the setting on to that one.
 
     Args:
@@ -83,11 +80,11 @@ def inherit_setting(
         help_note: a remark that is added to the help.
         default: replaces the default of the other class.
     """
-    (inherited,) = (f for f in dataclasses.fields(declaring) if f.name == name)
+    (inherited,) = (f for f in fields(declaring) if f.name == name)
     info: SettingInfo = inherited.metadata["setting"]
     if help_note:
-        info = dataclasses.replace(info, help=f"{info.help} ({help_note})")
-    if default is dataclasses.MISSING:
+        info = replace(info, help=f"{info.help} ({help_note})")
+    if default is MISSING:
         default = inherited.default
     return field(default=default, metadata={"setting": info})
 
@@ -121,7 +118,7 @@ def list_settings(mechanism: type) -> tuple[Setting, ...]:
         return _settings_by_class[mechanism]
     hints = typing.get_type_hints(mechanism)
     declared = []
-    for f in dataclasses.fields(mechanism):
+    for f in fields(mechanism):
         info = f.metadata.get("setting")
         if info is None:
             continue
@@ -130,7 +127,7 @@ def list_settings(mechanism: type) -> tuple[Setting, ...]:
             variants = list(typing.get_args(hints[f.name]))
         value_type = next(p for p in variants if p is not type(None))
         if not info.choices:
-            info = dataclasses.replace(info, choices=_list_choices(value_type))
+            info = replace(info, choices=_list_choices(value_type))
         declared.append(Setting(f.name, value_type, type(None) in variants, f.default, info))
     return _settings_by_class.setdefault(mechanism, tuple(declared))
 

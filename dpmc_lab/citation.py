@@ -1,7 +1,5 @@
 """Read the papers as works to cite, without importing any of their experiments."""
 
-from __future__ import annotations
-
 import dataclasses
 import tomllib
 from collections.abc import Collection, Mapping

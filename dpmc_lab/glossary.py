@@ -1,7 +1,5 @@
 """Define the field's terms that people meet here, each once, in glossary.toml."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Where the system has no such locks (Windows), another process never holds anything.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

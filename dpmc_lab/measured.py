@@ -4,8 +4,6 @@ The file holds only numbers; `python benchmarks/audits.py --shipped` writes it. 
 for the revision and the epsilon that it was measured at. Reading the records runs no audit.
 """
 
-from __future__ import annotations
-
 import enum
 import json
 from dataclasses import dataclass

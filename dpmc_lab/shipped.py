@@ -5,8 +5,6 @@ beside them (JSON, see curves/people.py). The first line of a file is a comment 
 its rows have in common. Metrics are for evaluation only: they are measured on raw held-out ratings.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping

@@ -355,7 +355,7 @@ def show_other_sweeps(query: Query) -> None:
     for sweep in sweeps.list_sweeps(query.location.folder):
         if not sweep.running or sweep.key == query.keys.name:
             continue
-        with st.container(horizontal=True, vertical_alignment="center"):
+        with blocks.lay_out_row():
             counts = sweep.counts
             progress = f": {sweep.n_done:,} of {counts['total']:,} runs" if counts else ""
             title = escape(str(sweep.description.get("title", "other data")))
@@ -509,7 +509,7 @@ def show_conclusions(result: Comparison, frame: stage.Stage) -> Exhibit:
             names = [lines.format_short_label(answer.plotted.line) for answer in equal]
             st.markdown(
                 escape(f"The same cost: {'; '.join(names)}."),
-                help="The runs cannot distinguish them: the epsilons that they need differ by at"
+                help="The runs cannot distinguish them. The epsilons that they need differ by at"
                 " most 10 %, and their 95 % intervals overlap.",
             )
         for sentence in filter(None, (leader or comparison.NOT_COMPARABLE, limit)):

@@ -64,7 +64,8 @@ class AnswerPlan(NamedTuple):
         dataset: the ratings.
         advice: the recommended mechanism.
         units: the runs at the requested epsilon.
-        keys: of the runs over all epsilons.
+        grid: the runs over all epsilons.
+        keys: of these.
     """
 
     question: Inquiry
@@ -72,6 +73,7 @@ class AnswerPlan(NamedTuple):
     dataset: Dataset
     advice: Advice
     units: tuple[Unit, ...]
+    grid: Grid
     keys: PlanKeys
 
     @property
@@ -131,7 +133,6 @@ def page() -> None:
             f"**{escape(file.name)}** is not read yet. Once it is, it replaces the data named here."
         )
         upload.read_upload(file)
-        st.session_state["file waits"] = True
         return
     upload.show_outcome()
     with blocks.show_errors_in(st.container()):
@@ -241,8 +242,8 @@ def show_charts(data: str) -> None:
         "",
         "Ratings per user and per item",
         charts_data.plot_long_tails(users, items),
-        "The busiest users reveal most: a guarantee per rating grows with the number of ratings of"
-        " a person, unless a cap bounds it.",
+        "The busiest users reveal most. With a guarantee per rating, their epsilon grows with their"
+        " number of ratings, unless a cap bounds it.",
         charts_of_data.describe_tails(users, items),
         charts_of_data.tabulate_tails(users, items),
     )
@@ -358,20 +359,17 @@ def choose_predicted_task(data: str, privacy_unit: PrivacyUnit) -> Task:
     )
 
 
-def build_answer_grid(question: Inquiry, advice: Advice, data: str) -> Grid:
-    """Build the grid of the curve over all epsilons."""
-    return question.build_grid(advice, data, seeds=CURVE_SEEDS, epsilons=EPSILONS)
-
-
 def plan_runs(question: Inquiry, location: RunLocation, dataset: Dataset) -> AnswerPlan:
     """Plan the runs of an inquiry once. Raises DpmcError."""
 
     def make_plan() -> AnswerPlan:
         advice = question.find_advice(dataset.ratings.public)
         data = [sweep.drop_names(sweep.SplitSource(dataset))]
-        units = sweep.build_plan(question.build_grid(advice, location.data), data).units
-        keys = sweep.build_plan(build_answer_grid(question, advice, location.data), data).keys
-        return AnswerPlan(question, location, dataset, advice, units, keys)
+        build_grid = partial(question.build_grid, advice, location.data)
+        units = sweep.build_plan(build_grid(), data).units
+        grid = build_grid(seeds=CURVE_SEEDS, epsilons=EPSILONS)
+        keys = sweep.build_plan(grid, data).keys
+        return AnswerPlan(question, location, dataset, advice, units, grid, keys)
 
     return state.memoize("answer plan", (location, id(dataset), question), make_plan)
 
@@ -443,7 +441,7 @@ def show_buttons(plan: AnswerPlan, cache: UserScoreCache, current: Sweep | None)
     label = "Compute the curve"
     if missing:
         label = "Go on" if started else "Get the answer"
-    with st.container(horizontal=True, vertical_alignment="center"):
+    with blocks.lay_out_row():
         is_pressed = st.button(label, type="primary", icon=":material/play_arrow:")
         n_runs = len(missing | (set() if has_curve else {*plan.keys.units}))
         disk_notice = f" No other visitor sees any of it. {rows.DISK_NOTICE}" * location.private
@@ -457,8 +455,7 @@ def show_buttons(plan: AnswerPlan, cache: UserScoreCache, current: Sweep | None)
         command = study.build_child_command(
             question, location.data, location.store, curve=not has_curve
         )
-        grid = build_answer_grid(question, plan.advice, location.data)
-        link = rows.build_link(grid, location)
+        link = rows.build_link(plan.grid, location)
         rows.start_command(location, plan.name, command, {"title": plan.title, "link": link})
         st.rerun()
 
@@ -493,7 +490,7 @@ def show_files(finding: Finding, plan: AnswerPlan, cache: UserScoreCache) -> Non
     reading = dataset.reading if location.private else {}
     seeds = sorted({unit.seed for unit in plan.units})
     missing = {unit.seed for unit in plan.units if cache.get(unit.key) is None}
-    measured = [seed for seed in seeds if seed not in missing] or seeds
+    measured = sorted({*seeds} - missing) or seeds
     command = ["dpmc", *study.build_arguments(question, data, measured, reading)]
     # What needs the session is read here: files are made without it.
     title, chart, ends = plan.title, plan.read_curve(), plan.name_gain_ends(finding)
@@ -511,8 +508,7 @@ def show_files(finding: Finding, plan: AnswerPlan, cache: UserScoreCache) -> Non
             lambda: report.format_csv(answer_text.tabulate_answer(finding, chart, *ends)),
         ),
     )
-    grid = rows.to_terminal_grid(build_answer_grid(question, plan.advice, location.data), location)
-    argv = ["dpmc", "sweep", *grid.argv()]
+    argv = ["dpmc", "sweep", *rows.to_terminal_grid(plan.grid, location).argv()]
     blocks.show_downloads(*files, picture=chart, argv=argv, displayed_argv=command)
     with st.expander(
         "Publish a model with this privacy",
@@ -584,7 +580,7 @@ def show_curve(plan: AnswerPlan, running: bool, finding: Finding | None) -> None
         )
         st.markdown("".join(text for text, _ in answer))
         average = answer_text.describe_gains(gains, question.keep, chart)
-        summary = average and f"{average}; the verdict will say how sure this is."
+        summary = average and f"{average}. The verdict will say how sure this is."
     if chart.lines:
         line = chart.lines[0]
         coarse = ": a coarse curve, which the next runs refine" * running
@@ -595,6 +591,7 @@ def show_curve(plan: AnswerPlan, running: bool, finding: Finding | None) -> None
             help=blocks.EVALUATION,
         )
     st.html(scene.render_still(view, EPSILONS.index(question.epsilon)))
+    st.caption("Privacy budget epsilon: more private to the left, more accurate to the right.")
     if chart.lines:
         table = answer_text.tabulate_gains(gains, chart) if gains else lines.tabulate_line(line)
         blocks.show_chart_numbers(view["name"], table, "answer curve")
@@ -613,8 +610,9 @@ def render_printed_page(title: str, finding: Finding, ends: tuple[str, str], com
     verdict, *paragraphs = (answer_text.strip_bold(sentence) for sentence in answer if sentence)
     charts = []
     if finding.gain_share is not None:
-        id, keep = finding.mechanism.id, finding.question.keep
-        figure = charts_answer.plot_gain_share(id, finding.gain_share, keep, *ends)
+        figure = charts_answer.plot_gain_share(
+            finding.mechanism.id, finding.gain_share, finding.question.keep, *ends
+        )
         charts = report.render_charts([("", figure)])
     sections = [
         text.render_paragraphs(f"{today.day} {today:%B %Y}, DPMC Lab {paths.get_version()}"),

@@ -156,7 +156,7 @@ def show_claims(
         f"**{alt}**",
         help="● proved, ○ claimed only, ⊗ refuted, ❘ measured on invented ratings."
         f" {glossary.explain_terms('claimed', 'certified', 'measured')} Different groups count"
-        " different changes, so compare numbers only within a group. Methods have the names of"
+        " different changes: compare numbers only within a group. Methods have the names of"
         " their papers; “strawman” is a paper's word for its simplest method.",
     )
     min_height = MIN_ROW_HEIGHT * (len(rows) + len(mechanism_groups))
@@ -295,13 +295,13 @@ def show_ledger(guarantee: Guarantee) -> None:
     )
     if sum(row.epsilon for row in rows) > 1.01 * total.epsilon:
         st.markdown(
-            "The rows add up to more than this total, because separate noise rarely helps an"
-            " attacker in every answer at once."
+            "The rows add up to more than this total. Separate noise rarely helps an attacker"
+            " in every answer at once."
         )
     if guarantee.change is Change.USER_EMPTIED is not change:
         st.markdown(
             "This method protects whole people. For anything less, only the limit for another row"
-            " is proved, and that moves an answer up to twice as far as an emptied row."
+            " is proved. Another row moves an answer up to twice as far as an emptied row."
         )
     st.caption(escape(f"Source of the claim: {guarantee.source}."))
 
@@ -352,7 +352,7 @@ def store_last_attack() -> None:
 def show_audit_report(report: AuditReport) -> None:
     """Show what each method of an attack measured."""
     st.header("What the attack measured", help=glossary.explain_terms("measured"))
-    st.subheader(audits.describe_audit(report), anchor=False)
+    st.subheader(audits.describe_audit(report))
     left, right = st.columns([3, 2], gap="large")
     with left:
         blocks.show_chart(

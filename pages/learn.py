@@ -230,7 +230,7 @@ def show_print_downloads() -> None:
     """Offer the lessons as files to print; in class mode only to the teacher."""
     if not classroom.is_teacher():
         return
-    st.header("Print or download", anchor=False)
+    st.header("Print or download")
     with st.container(horizontal=True):
         for name, sheet in FILES.items():
             st.download_button(
@@ -245,7 +245,7 @@ def show_print_downloads() -> None:
 
 def show_glossary() -> None:
     """Show the glossary: the terms that match a query, or all of them in an expander."""
-    st.header("Words", anchor=False)
+    st.header("Words")
     query = st.text_input(
         "Find a word",
         key="word",
@@ -544,7 +544,7 @@ def draw_picture(picture: pictures.Picture, key: str) -> None:
 def poll_class_result(slide: Slide) -> None:
     """Show what the step reveals by the reports of the open room, and update it."""
     with st.container(border=True):
-        st.subheader("In your class", anchor=False)
+        st.subheader("In your class")
         blocks.show_safely("The result of your class", show_class_result, slide)
 
 
@@ -593,7 +593,7 @@ def show_turn_buttons(
 def show_end(lesson: Lesson) -> None:
     """Show the sentence to take home, and the next lesson."""
     with st.container(key="slide"):
-        st.header("To take home", anchor=False)
+        st.header("To take home")
     with st.container(key="home"):
         st.markdown(escape(lesson.take_home))
     st.markdown(f":green-badge[:material/check: done] You have finished lesson {lesson.number}.")

@@ -33,7 +33,7 @@ def page() -> None:
             settings = widgets.choose_settings(registry.get_mechanism(id))
     with frame.figure:
         figure_place = stage.reserve_figure()
-        with st.container(horizontal=True, vertical_alignment="center"):
+        with blocks.lay_out_row():
             epsilon = widgets.show_epsilon_slider(wide)
             second = choose_second_epsilon(widgets.list_epsilons(wide))
     if settings is None:

@@ -22,7 +22,7 @@ ALL = "all"
 
 
 def page() -> None:
-    st.title("Five papers, checked", anchor=False)
+    st.title("Five papers, checked")
     try:
         all_views = views.load_views(papers.PAPERS.values())
     except (DpmcError, OSError) as error:
@@ -44,7 +44,7 @@ def page() -> None:
                     on_click=st.session_state.update,
                     kwargs={"paper": name},
                 )
-        st.header("All figures and tables", anchor=False)
+        st.header("All figures and tables")
         show_overview(all_views, key)
         return
     chosen = by_paper[key]
@@ -125,8 +125,8 @@ def show_overview(chosen: Sequence[ExperimentView], key: str) -> None:
 def show_experiment(view: ExperimentView) -> None:
     """Show a figure's verdict, its chart on the paper's axes, and what is said of it."""
     experiment, assessment = view.experiment, view.assessment
-    st.header(f"{view.paper.short_label}, {experiment.place}", anchor=False)
-    with st.container(horizontal=True, vertical_alignment="center"):
+    st.header(f"{view.paper.short_label}, {experiment.place}")
+    with blocks.lay_out_row():
         for label in view.labels:
             meaning = verdicts.LABELS.get(label, " ".join(map(format_sentence, assessment.doubts)))
             st.badge(label, color=COLORS.get(label, "gray"), help=meaning)
@@ -163,7 +163,7 @@ def show_figure(view: ExperimentView, numbers: Mapping[str, Sequence[str]]) -> N
     """Show the chart with its numbers, or a table where the paper has one."""
     if not views.has_chart(view):
         if numbers:
-            blocks.show_table(numbers, alt="Ours beside what is printed")
+            blocks.show_table(numbers, alt="Our numbers and the printed ones")
         return
     x_title, y_title = views.format_axis_titles(view)
     blocks.show_chart(
@@ -199,7 +199,7 @@ def show_promises(view: ExperimentView) -> None:
     """Show what becomes of the promise of each method."""
     if not view.promises:
         return
-    st.subheader("What becomes of the promises", anchor=False)
+    st.subheader("What becomes of the promises")
     table = views.tabulate_promises(view)
     for names, label, reason, command in zip(*table.values(), strict=True):
         shown_by = "" if label == verdicts.PROVED else f"  \n`{command}`"
@@ -213,7 +213,7 @@ def show_paper(paper: Paper) -> None:
     """Show a paper's theorems and how to cite it, both folded."""
     if paper.theorems:
         blocks.show_expander(
-            "Its theorems beside measurements",
+            "Its theorems and our measurements",
             lambda: show_theorems(paper),
             key=f"theory {paper.key}",
             icon=":material/functions:",
@@ -237,7 +237,7 @@ def show_run(view: ExperimentView) -> None:
     experiment = view.experiment
     if experiment.recipe is None:
         return
-    st.subheader("Make it again" if view.result else "Make it", anchor=False)
+    st.subheader("Make it again" if view.result else "Make it")
     st.code(views.get_command(view), language="bash", wrap_lines=True)
     if view.result:
         origin = "Your own run" if view.is_own else "Came with the app"
@@ -288,7 +288,7 @@ def show_run_buttons(view: ExperimentView, *, is_running: bool) -> None:
         OSError: likewise.
     """
     key, folder = view.experiment.id, get_run_folder()
-    with st.container(horizontal=True, vertical_alignment="center"):
+    with blocks.lay_out_row():
         label = "Run it again" if view.result else "Run it"
         if st.button(label, icon=":material/play_arrow:", disabled=is_running):
             _, *words = views.get_command(view).split()

@@ -305,7 +305,7 @@ def show_play(
 
 def show_play_controls(last: int) -> int:
     """Show the controls that go from message to message; return the number of messages sent."""
-    with st.container(horizontal=True, vertical_alignment="center"):
+    with blocks.lay_out_row():
         buttons = st.container(horizontal=True, width="content")
         position = widgets.choose_on_slider(
             "Message", "the message", 0, last, 0, MESSAGE_KEY, label_visibility="collapsed"
@@ -398,7 +398,7 @@ def show_recommender_attack(play: views.ScenarioPlay) -> None:
     first.metric(
         "Error in A, by listening",
         "-" if passive is None else f"{passive:.5f}",
-        help=f"The error in A, whose largest entry is {size:.2g}, measured on this run. Longer"
+        help=f"Measured on this run. The largest entry of A is {size:.2g}. Longer"
         " factors and later rounds make listening harder.",
     )
     second.metric(
@@ -410,12 +410,13 @@ def show_recommender_attack(play: views.ScenarioPlay) -> None:
     rating_note = " Noise still hides the ratings, except for what these factors reveal."
     text_place.markdown(
         "The noise also cancels in differences of sums. What remains is a small table A. It says"
-        " how the factors of the item's raters vary together: A is the sum of u u', where u are the"
+        " how the factors of the item's raters vary together. A is the sum of u u', where u are the"
         " factors of one rater. The paper does not consider this attack. A"
         " recommender that chooses what it sends computes A exactly. A shows how the raters' tastes"
-        " vary, and two groups that differ by one user reveal that user's factors."
+        " vary. Two groups that differ by one user reveal that user's factors."
         f"{rating_note * (play.run.settings.number == '2')} As a defence, users would have to"
-        " refuse item factors that jump, and pay epsilon for fresh noise in every round."
+        " refuse item factors that jump. They would also pay epsilon for fresh noise in every"
+        " round."
     )
 
 
@@ -486,7 +487,7 @@ def show_federation(frame: Stage, rules: DeltaGenerator, data: str) -> None:
         show_traffic(
             lambda: views.tabulate_federation_traffic(flow, public),
             "A formula gives these numbers; every run confirms them. There are 2 x parties x rounds"
-            f" messages; each holds {flow.mechanism.rank} numbers of 8 bytes for every profile of"
+            f" messages. Each holds {flow.mechanism.rank} numbers of 8 bytes for every profile of"
             " the whole data set.",
         )
 
@@ -594,8 +595,7 @@ def show_traffic(traffic: Callable[[], Table], caption: str) -> None:
             name: st.column_config.NumberColumn(format="localized")
             for name in ("messages", "bytes")
         }
-        alt = "Messages and bytes of a whole run"
-        blocks.show_table(traffic(), alt=alt, column_config=counts)
+        blocks.show_table(traffic(), alt="Messages and bytes of a whole run", column_config=counts)
         st.caption(caption)
 
     blocks.show_expander("What it costs to send", show_table, key="sent")

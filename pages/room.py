@@ -266,7 +266,7 @@ def show_projector(room: Room) -> None:
     if classroom.is_class_mode() and not view.ended:
         show_safely("The QR code", show_phone_link, False)
     st.html(charts_room.LARGE)
-    st.title(escape(guess_poll.title if guess_poll else view.questions[question]), anchor=False)
+    st.title(escape(guess_poll.title if guess_poll else view.questions[question]))
     summary = summarise_view(view)
 
     @st.fragment(run_every=TICK if classroom.is_class_mode() and not view.ended else None)
@@ -524,13 +524,12 @@ def show_all_questions(view: View) -> list[ShareRow]:
     rows = room_view.summarise_questions(view)
     if len(rows) < 2:
         return []
-    st.header("All questions so far", anchor=False)
+    st.header("All questions so far")
     comparison = room_view.compare_questions(view)
     ordered = room_view.rank_rows(rows, comparison)
     if ordered is not None and st.toggle("From the largest share down", key=ORDER_KEY):
         rows = ordered
-    title = "Shares of yes in this class, each with its 95 % interval"
-    draw_rows(rows, title, equal_rows=True)
+    draw_rows(rows, "Shares of yes in this class, each with its 95 % interval", equal_rows=True)
     for sentence in room_view.describe_differences(view, comparison):
         st.caption(escape(sentence))
     return rows
@@ -561,11 +560,11 @@ def show_hand_count(room: Room, view: View) -> None:
 
 def show_simulation(room: Room, view: View, question: int) -> None:
     """Show simulated phones, with a true share that is chosen or secret."""
-    st.markdown(f"**{CLASS_SIZE} simulated phones**, of which you know the truth")
+    st.markdown(f"**{CLASS_SIZE} simulated phones**: you know the truth")
     hidden = st.toggle(
         "Keep the true share secret",
         key=SECRET_KEY,
-        help="Drawn at random; let the class guess it.",
+        help="The app draws it at random. Let the class guess it.",
     )
     yes = (
         st.slider(
@@ -583,7 +582,7 @@ def show_simulation(room: Room, view: View, question: int) -> None:
 
 def show_class_promise(view: View, question: int) -> None:
     """Show what is promised to a person who answers, and what is not."""
-    st.header("What is promised", anchor=False)
+    st.header("What is promised")
     if view.guess_poll:
         st.markdown("Nothing. A guess is sent as it is, without a name: it is not private.")
         return

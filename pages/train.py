@@ -22,7 +22,7 @@ from dpmc_core.problem import (
     prepare_public_facts,
 )
 from dpmc_lab import glossary
-from dpmc_lab.curves import as_published, cards, lines, run_card, training
+from dpmc_lab.curves import as_published, cards, lines, people, run_card, training
 from dpmc_lab.curves.run_card import FinishedRun, RememberedRun
 from dpmc_lab.curves.training import RunRecording, TopItem
 from pages.ui import (
@@ -52,7 +52,7 @@ def page() -> None:
         data = sources.choose_data(label_visibility="collapsed")
         id = widgets.choose_mechanism(data)
         settings_place = st.popover("Settings", icon=":material/tune:")
-    steering = st.container(horizontal=True, vertical_alignment="center", key="steering")
+    steering = blocks.lay_out_row(key="steering", border=True)
     st.markdown(
         "Watch the curve: after each round it shows how well the model predicts held-out ratings.",
         help=glossary.explain_terms("held_out", "guessing", "without"),
@@ -110,6 +110,7 @@ def page() -> None:
             lambda: build_problem(dataset, cls.task, steps=steps, split=split, seed=number),
             number,
             reference=find_expected_reference(data, id, seed) if is_default else (),
+            find_example=lambda: people.find_example_user(dataset),
             number=history.number(),
             data=dataset.loaded_name,
             reading=dataset.reading,
@@ -240,7 +241,7 @@ def show_example(data: str, mechanism: Mechanism | None, panel_place: DeltaGener
     except DpmcError:  # settings for other data
         return
     with panel_place.container():
-        st.header("Choose epsilon and press Train", anchor=False)
+        st.header("Choose epsilon and press Train")
         st.caption(
             f"An example: {mechanism.name} at epsilon {mechanism.epsilon:g} on a small part of"
             f" {SAMPLES[sample].title}. Its numbers are not those of a full run."
@@ -250,7 +251,7 @@ def show_example(data: str, mechanism: Mechanism | None, panel_place: DeltaGener
 
 @st.cache_resource(max_entries=100, show_spinner=False)
 def _make_example(sample: str, settings: str, _mechanism: Mechanism) -> RunRecording:  # noqa: ARG001
-    return runs.make_example_film(_mechanism, sources.get_dataset(sample).ratings, sample)
+    return runs.make_example_film(_mechanism, sources.get_dataset(sample))
 
 
 def choose_seed() -> int | None:
@@ -299,8 +300,8 @@ def show_run_history() -> None:
     history = state.get_run_history()
     if not history.runs:
         return
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.header("Your runs", anchor=False, width="content")
+    with blocks.lay_out_row():
+        st.header("Your runs", width="content")
         action = "" if history.pair else "Train again to compare two runs. "
         st.caption(f"{action}The app keeps the last {history.LIMIT} runs and those you pin.")
     with st.container(horizontal=True, gap="small"):
@@ -318,7 +319,7 @@ def show_run_card(run: RememberedRun) -> None:
         st.markdown(f"**Run {number}** · {escape(run.details['mechanism'])}")
         st.caption(f"{escape(run.title)}{run_card.format_run_epsilon(run)}{stopped}")
         st.markdown(f"{run.metric.title} **{run.metric.format_with_unit(run.value)}**")
-        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        with blocks.lay_out_row(gap="small"):
             show_button = partial(st.button, type="tertiary", args=(number,))
             # A button: late messages of the browser may bring back the state of a checkbox.
             is_ticked = number in history.ticked
@@ -388,8 +389,8 @@ def show_lists(
     first, second = ({item.item for item in top} for top in pair.values())
     lists = {name: top for name, top in {**pair, **further_lists}.items() if top is not None}
     shared = first & second
-    note = f": {len(shared)} in both (bold)" * bool(first and second)
-    st.markdown(f"**{escape(title)}{note}**")
+    title += f": {len(shared)} in both (bold)" * bool(first and second)
+    st.markdown(f"**{escape(title)}**")
     for column, (name, top) in zip(st.columns(len(lists)), lists.items(), strict=True):
         with column:
             st.markdown(f"**{name}**")
@@ -490,7 +491,8 @@ def show_recommendations(run: FinishedRun) -> None:
         run.recording.corner.person + 1 if run.recording else 1,
         "top_user",
         width=200,
-        help="Users are numbered from 1. The first choice has the median number of ratings.",
+        help="Users are numbered from 1. The first choice is the person of What if, of median"
+        " activity.",
     )
     private, nonprivate = (
         training.list_top_items(model, train, user - 1) if model else ()

@@ -10,6 +10,7 @@ import streamlit as st
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError, capitalise
+from dpmc_core.metrics import Metric
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import Guarantee
 from dpmc_core.problem import build_problem
@@ -126,6 +127,7 @@ def page() -> None:
         epsilon = get_chosen_epsilon()
         mechanism = registry.create(id, epsilon=epsilon)
         guarantee = build_guarantee(mechanism, source, charts)
+        carry_target(charts[0].metric)
         with unit_choice:
             choose_privacy_unit(data, guarantee)
         answer.html(
@@ -160,6 +162,15 @@ def find_curve(location: RunLocation, id: str) -> CurveSource:
 def get_chosen_epsilon() -> float:
     """Return the epsilon at which the slider stands."""
     return EPSILONS[restore_state()["stop"]]
+
+
+def carry_target(metric: Metric) -> None:
+    """Take a target for usefulness along to Compare, once: there it can be moved on."""
+    target = st.session_state["need"]
+    if target is not None and st.session_state.get("carried") != (metric, target):
+        st.session_state["carried"] = metric, target
+        value = 100 * target if metric.is_share else target
+        st.session_state[f"wanted {metric.name}"] = round(float(value), 6)
 
 
 def build_guarantee(

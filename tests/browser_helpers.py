@@ -198,7 +198,7 @@ def read_ratings(page, folder):
     settle(page)
     page.get_by_role("radio", name="1 to 5", exact=True).click()
     page.get_by_role("button", name="Read the ratings").click()
-    page.get_by_text("Forget this upload").wait_for()
+    page.get_by_text("Forget this upload").wait_for(state="attached")
 
 
 # Of what stands in the window: words but for titles of the data, controls, where alternatives side

@@ -3,7 +3,6 @@
 import numpy as np
 
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers.rows import normal_equations, solve_ridge
 from dpmc_lab.protocol import Traffic
 from dpmc_lab.protocol.scenarios import DynamicUsers, ScenarioRun, StaticUsers
 
@@ -56,17 +55,4 @@ def compute_reference_items(run):
             np.add.at(slope, group, 2 * errors[:, None] * pair_factors)
             slope += phase.noise + 2 * phase.penalty * items
             items[updated] -= slope[updated] / (2 * (run.raters[updated] + phase.penalty))[:, None]
-    return items
-
-
-def compute_exact_items(run):
-    """The minimum of the last phase's noisy objective with everybody's gradient in it.
-
-    Items that the phase had no noise for are as the run has them.
-    """
-    phase, items = run.phase, run.items.copy()
-    squares, moments = normal_equations(run.rating_matrices.by_item, phase.user_factors)
-    items[phase.active] = solve_ridge(squares, moments - phase.noise / 2, phase.penalty)[
-        phase.active
-    ]
     return items

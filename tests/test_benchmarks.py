@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import mutants as mutant_runs
-
 FOLDER = Path(__file__).resolve().parent.parent / "benchmarks"
 SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py"))
 # Imports a script, looks up every name that it takes of another module, and starts it.
@@ -91,19 +89,3 @@ def test_a_step_that_has_passed_on_this_tree_is_not_run_again(checkout):
     assert step("echo", "b") == ran("b")
     (checkout / "new").write_text("")
     assert step("echo", "b") == step("echo", "b") == ran("b")
-
-
-def test_faults_that_were_noticed_on_this_tree_are_left_out(checkout, monkeypatch, capsys):
-    def killed(mutants, _copies, listed, tree):
-        listed.write_text("".join(mutant_runs._format_entry(tree, m) + "\n" for m in mutants[1:]))
-        return [mutant_runs.Outcome(m, mutant_runs.KILLED, 0.0) for m in mutants]
-
-    (checkout / ".slow").mkdir()
-    arguments = ["mutants.py", "--family", "server", "--resume", str(checkout / ".slow" / "killed")]
-    monkeypatch.setattr(sys, "argv", arguments)
-    monkeypatch.setattr(mutant_runs, "ROOT", checkout)
-    monkeypatch.setattr(mutant_runs, "_run_all", killed)
-    for count in ("11 faults in", "1 faults in"):
-        with pytest.raises(SystemExit, match="False"):  # none survived
-            mutant_runs.main()
-        assert count in capsys.readouterr().out

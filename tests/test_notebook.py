@@ -2,13 +2,11 @@
 
 import csv
 import dataclasses
-import html
 import io
 import re
 
 import pytest
 
-from dpmc_core import registry
 from dpmc_lab.cli import build_parser
 from dpmc_lab.curves import lines
 from pages.ui import report
@@ -72,30 +70,6 @@ def test_its_links_and_commands_lead_somewhere(book):
     assert all((ROOT / "docs" / link).is_file() for link in links)
     for command in filter(lambda command: " " in command, commands):
         assert callable(build_parser().parse_args(command.split()).command)
-
-
-@pytest.mark.parametrize(
-    ("data", "id"),
-    [("movie-night", "input-flip"), ("jokes", "output"), ("jokes", "private-effects")],
-)
-def test_the_picture_of_a_curve_is_a_page_that_says_what_it_shows(data, id):
-    (picture, *_) = lines.load_shipped_charts(data, id)
-    page = html.unescape(report.render_picture_page(picture, "dpmc sweep"))
-    plotted = page.rpartition("Plotly.newPlot")[2]
-    for code, text in (("\\u00a0", "\u00a0"), ("\\u003cbr\\u003e", " "), ("<br>", " ")):
-        plotted = plotted.replace(code, text)
-    name, info = registry.get_mechanism(id).name, picture.lines[0].info
-    assert f"<h1>{info.title}: {picture.metric.title} against epsilon</h1>" in page
-    assert f"<p>{name}: " in page  # and what it promises
-    assert "<pre>dpmc sweep</pre>" in page
-    assert f"epsilon {picture.lines[0].change.label} (left: more private)" in plotted
-    assert '"format": "svg"' in plotted  # what its camera saves
-    assert not re.search(r"(src|href)=.?http", plotted)
-    for level, point in picture.list_endpoints(1.0):
-        if level != lines.BASELINE:
-            assert level in plotted
-            assert picture.metric.format_value(point.mean).replace(" %", "\u00a0%") in plotted
-    assert registry.get_style(id).color in page
 
 
 def test_a_title_is_text_in_a_picture_too():

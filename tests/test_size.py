@@ -17,9 +17,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
-    "core": (64, 135_299),
-    "lab": (77, 145_355),
-    "pages": (50, 74_548),
+    "core": (64, 134_142),
+    "lab": (77, 145_332),
+    "pages": (50, 74_532),
     "pages (js, css, html)": (8, 19_461),
 }
 NOT_CODE = {

@@ -143,8 +143,9 @@ def load(data: str | Path, **options: Any) -> Dataset:
         dataset = load(drawn_sample[0], **drawn_sample[1], **options)
         return dataclasses.replace(dataset, name=name, loaded_name=name, reading=options)
     if name in synthetic.ALL_SAMPLES:
-        sample_options = {key: value for key, value in options.items() if key != "for_ranking"}
-        return _load_sample(name, sample_options)
+        return _load_sample(
+            name, {key: value for key, value in options.items() if key != "for_ranking"}
+        )
     return _load_source(Source.from_file(_find_data_file(name)), name, options)
 
 
@@ -175,9 +176,8 @@ def _find_data_file(name: str) -> Path:
         path = public_sets.find_downloaded_folder(name)
     if not path.exists():
         hint = unknown_name_error("data", name, synthetic.SAMPLES).hint
-        suggestion = f" ({hint})" if hint else ""
         raise BadRatings(
-            f"there is no file or folder '{name}'{suggestion}; samples are"
+            f"there is no file or folder '{name}'{f' ({hint})' if hint else ''}; samples are"
             f" {', '.join(synthetic.SAMPLES)}"
         )
     if path.is_dir():
@@ -337,7 +337,7 @@ def _examine(source: Source, options: Mapping[str, Any]) -> Examination:
 def _summarise_reading(checked: Checked, options: Mapping[str, Any]) -> Reading:
     """Return what a reading without faults gives."""
     low, high = checked.values.min(), checked.values.max()
-    ratings = build([replace(checked, low=low, high=max(high, low + 1))])[0]
+    ratings = build([replace(checked, low=low, high=high + abs(high) + 1)])[0]
     span = f"ratings from {low:g} to {high:g}" if low < high else f"ratings of {low:g}"
     what = "clicks" if checked.clicks else span
     count, public = checked.count, ratings.public
@@ -345,7 +345,8 @@ def _summarise_reading(checked: Checked, options: Mapping[str, Any]) -> Reading:
     return Reading(
         options,
         (*checked.report, *facts_of(ratings)),
-        f"{public.users:,} people, {public.items:,} items, {len(ratings):,} {what}",
+        f"{public.users:,} {'person' if public.users == 1 else 'people'}, {public.items:,}"
+        f" item{'s' * (public.items > 1)}, {len(ratings):,} {what}",
         checked.table.layout,
         n_out / max(count.entries, 1),
         count,

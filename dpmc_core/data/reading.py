@@ -1099,8 +1099,8 @@ def size_words(ratings: Ratings) -> str:
     """Return how many users, items and ratings there are."""
     public = ratings.public
     return (
-        f"{public.users:,} users, {public.items:,} items, {len(ratings):,} ratings:"
-        f" {100 * ratings.density:.3g} % of all cells"
+        f"{count_words(public.users, 'user')}, {count_words(public.items, 'item')},"
+        f" {count_words(len(ratings), 'rating')}: {100 * ratings.density:.3g} % of all cells"
     )
 
 
@@ -1109,15 +1109,14 @@ def facts_of(ratings: Ratings) -> tuple[str, ...]:
     counts = np.diff(ratings.indptr)
     lines = [
         size_words(ratings),
-        f"a user has {counts.min():,} to {counts.max():,} ratings, the median is"
-        f" {np.median(counts):g}",
+        f"a user has {f'{counts.min():,} to ' * bool(np.ptp(counts))}"
+        f"{count_words(counts.max(), 'rating')}, the median is {np.median(counts):g}",
     ]
     nothing = "no ratings: what is predicted for them rests on others alone"
-    n_rated = len(np.unique(ratings.items))
     for number, noun, fact in (
         (np.count_nonzero(counts == 0), "user", nothing),
         (np.count_nonzero((counts > 0) & (counts < FEW)), "user", f"fewer than {FEW} ratings"),
-        (ratings.public.items - n_rated, "item", "no ratings"),
+        (ratings.public.items - len(np.unique(ratings.items)), "item", "no ratings"),
     ):
         if number:
             lines.append(f"{count_words(number, noun)} {'has' if number == 1 else 'have'} {fact}")

@@ -599,14 +599,15 @@ def _describe_outside(ratings: Ratings, users: Ints, items: Ints) -> str:
         return ""
     clauses = []
     for kind, index, positions, ids in (
-        ("items", ratings.items, items, ratings.item_ids),
-        ("users", ratings.users, users, ratings.user_ids),
+        ("item", ratings.items, items, ratings.item_ids),
+        ("user", ratings.users, users, ratings.user_ids),
     ):
         missing = np.unique(index[positions < 0]).tolist()
         if missing:
             examples = ", ".join(format_value((ids or ())[k]) for k in missing[:_MAX_EXAMPLES])
             ellipsis = ", ..." if len(missing) > _MAX_EXAMPLES else ""
-            noun = kind.removesuffix("s") if len(missing) == 1 else kind
-            clauses.append(f"{len(missing):,} {noun} ({examples}{ellipsis})")
+            clauses.append(
+                f"{len(missing):,} {kind}{'s' * (len(missing) > 1)} ({examples}{ellipsis})"
+            )
     subject = "1 rating is" if count == 1 else f"{count:,} ratings are"
     return f"{subject} outside the catalogue, which lacks {' and '.join(clauses)}"

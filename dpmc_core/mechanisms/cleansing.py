@@ -109,7 +109,7 @@ class Cleansing:
         centred = ratings.values - public.middle
         total = float(query("total", np.asarray(centred.sum())))
         count = max(float(query("count", np.asarray(float(len(centred))))), 1.0)
-        global_mean = float(np.clip(total / count, -half_width, half_width))
+        global_mean = np.clip(total / count, -half_width, half_width)
         sums = query("item_sums", item_sums(entries, centred))
         counts = np.maximum(query("item_counts", item_sums(entries)), 0.0)
         item_means = (sums + self.item_prior * global_mean) / (counts + self.item_prior)
@@ -120,7 +120,7 @@ class Cleansing:
         user_residuals = item_residuals - user_offsets[entries.users]
         bound = self.clamp * public.width
         residuals = np.clip(user_residuals, -bound, bound)
-        trace = {"residuals clamped": float((residuals != user_residuals).sum())}
+        trace = {"residuals clamped": (residuals != user_residuals).sum()}
 
         # The products of a user with k ratings have the weight 1/sqrt(k): the root of it, k^(-1/4),
         # on each factor.
@@ -156,9 +156,8 @@ def shrink_covariance(products: Floats, weights: Floats, shrink: float) -> Float
     Returns:
         Array of shape (n, n), symmetric.
     """
-    mean_product = float(products.mean())
-    mean_weight = max(float(weights.mean()), _MIN_WEIGHT)
-    shrunk_weights = np.maximum(weights, 0.0) + shrink * mean_weight
+    mean_product = products.mean()
+    shrunk_weights = np.maximum(weights, 0.0) + shrink * max(weights.mean(), _MIN_WEIGHT)
     check_cancelled()
     covariance = (products + shrink * mean_product) / np.maximum(shrunk_weights, _MIN_WEIGHT)
     return 0.5 * (covariance + covariance.T)
@@ -181,11 +180,10 @@ def leading_factors(matrix: Floats, rank: int) -> tuple[Floats, float]:
     """
     values, vectors = leading_eigenpairs(matrix.__matmul__, len(matrix), rank)
     positive_values = np.maximum(values, 0.0)
-    mean_variance = max(float(np.trace(matrix)) / len(matrix), 1e-12)
-    residual_variance = mean_variance - float(positive_values.sum()) / len(matrix)
-    factors: Floats = vectors * np.sqrt(positive_values)
-    return factors, max(
-        residual_variance, 0.01 * mean_variance, _MIN_RIDGE * float(positive_values.max())
+    mean_variance = max(np.trace(matrix) / len(matrix), 1e-12)
+    residual_variance = mean_variance - positive_values.sum() / len(matrix)
+    return vectors * np.sqrt(positive_values), max(
+        residual_variance, 0.01 * mean_variance, _MIN_RIDGE * positive_values.max()
     )
 
 
@@ -233,8 +231,7 @@ class NeighbourModel:
         from scipy.sparse import csr_array
 
         variance = np.diag(covariance)
-        min_variance = max(_MIN_VARIANCE * float(np.abs(variance).mean()), 1e-12)
-        std = np.sqrt(np.maximum(variance, min_variance))
+        std = np.sqrt(np.maximum(variance, max(_MIN_VARIANCE * np.abs(variance).mean(), 1e-12)))
         # Correlations, of which each row then keeps the `n_neighbours` largest.
         similarity = np.clip(covariance / std[:, None] / std, 0.0, 1.0)
         np.fill_diagonal(similarity, 0.0)
@@ -249,8 +246,7 @@ class NeighbourModel:
         """Return the predicted ratings of (user, item) pairs, whose indices broadcast together."""
         u, j = np.broadcast_arrays(users, items)
         neighbour_mean = self.weighted_sums.predict(u, j) / (self.weight_sums.predict(u, j) + 1.0)
-        predictions: Floats = self.user_means[u] + self.item_means[j] + neighbour_mean
-        return predictions
+        return self.user_means[u] + self.item_means[j] + neighbour_mean
 
 
 @dataclass(frozen=True)
@@ -325,11 +321,8 @@ class SvdAfterCleansing(PerUser, Cleansing):
     def guarantee(self, public: PublicFacts) -> Guarantee[CleansingStatistics]:
         """Return the guarantee: means or item effects, products of residuals, and their weights."""
         check_rank(self.rank, public)
-        if not self.is_noise_aware:
-            check_gram(public.items, "estimator noise-aware works on the most rated of them")
-        n = count_gram_items(public)
-        bound = self.clamp * public.width
-        sqrt_cap = math.sqrt(effective_cap(self.cap, public))
+        n, cap = count_gram_items(public), effective_cap(self.cap, public)
+        bound, sqrt_cap = self.clamp * public.width, math.sqrt(cap)
         budget = self.budget()
         # `emptied_norm` is how long the products of one row may be, in units of B^2.
         if self.is_noise_aware:
@@ -344,8 +337,8 @@ class SvdAfterCleansing(PerUser, Cleansing):
                 "weighted number of pairs of ratings of one user", (), weights, max_sum, max_sum
             )
         else:
+            check_gram(public.items, "estimator noise-aware works on the most rated of them")
             # The means need little of the budget, the covariance most of it.
-            cap = effective_cap(self.cap, public)
             half_width = public.half_width
             means_releases = CleansingMeans(
                 total=build_gaussian_release(
@@ -439,17 +432,16 @@ class SvdAfterCleansing(PerUser, Cleansing):
             fit_user_regressions(ratings, item_effects),
             cap_mask(ratings, cap, draw_cap_key(rng)),
         )
-        trace = {"residuals clamped": float((np.abs(rows.values) > bound).sum())}
+        trace = {"residuals clamped": (np.abs(rows.values) > bound).sum()}
         n = count_gram_items(public)
         rows = rows.select_columns(item_effects.select_most_rated(n))
         residuals = np.clip(rows.values, -bound, bound, out=rows.values)
         matrix = rows.entries.build_matrix(residuals)
         counts = rows.entries.counts
-        root_weights = np.maximum(counts, 1) ** -0.25
-        exact_products = gram_products(matrix, root_weights, diagonal=False)
+        exact_products = gram_products(matrix, np.maximum(counts, 1) ** -0.25, diagonal=False)
         noisy_products = releases.products.publish_products(exact_products, rng)
         # A user with k ratings has k (k - 1) ordered pairs, each of the weight 1/sqrt(k).
-        n_pairs = releases.weights.publish(float(np.sqrt(counts) @ np.maximum(counts - 1, 0)), rng)
+        n_pairs = releases.weights.publish(np.sqrt(counts) @ np.maximum(counts - 1, 0), rng)
         noise_edge = math.sqrt(2 * n) * releases.products.scale  # largest eigenvalue of the noise
         leading = leading_eigenpairs(noisy_products, n, min(self.rank, n), _EIGEN_TOLERANCE)
         low_rank = estimate_low_rank_from_gram(

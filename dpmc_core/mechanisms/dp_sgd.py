@@ -116,8 +116,7 @@ class ItemParameters(NamedTuple):
         # For features divided, and coefficients multiplied, by the root of it every ridge is 1.
         root_ridge = np.sqrt(self.ridge)
         (scaled,) = solve_ridge_rows(entries, residuals, self.features / root_ridge, 1.0)
-        coefficients: Floats = scaled / root_ridge
-        return coefficients
+        return scaled / root_ridge
 
 
 @dataclass(frozen=True)
@@ -224,8 +223,7 @@ class DpSgd(PerUser):
         factors = draw_random_factors(n, r, rng, _START_STD * width / math.sqrt(max(r, 1)))
         vector = np.append(np.column_stack([np.zeros(n), factors]), public.middle)
         average = vector
-        momentum = np.zeros((n, 1 + r))
-        squares = np.zeros((n, 1 + r))
+        momentum, squares = np.zeros((2, n, 1 + r))
         # The weight decay of a parameter as large as its standard deviation is as large as the
         # noise on the mean of all gradients. For factors an eighth of the ridge is added that a
         # least-squares fit would have, the variance of a rating over that of a factor.
@@ -252,7 +250,7 @@ class DpSgd(PerUser):
             published = ItemParameters.from_vector(average, public)
             model = ratings.build_model(_build_model, published)
             published_trace = {"largest item offset": float(np.abs(published.offsets).max())}
-            trace = {**published_trace, "gradients clipped": float(n_clipped)}
+            trace = {**published_trace, "gradients clipped": n_clipped}
             yield Step.from_trace(index, self.rounds, model, trace, published_names=published_trace)
 
 
@@ -279,8 +277,7 @@ def _take_adam_step(
     squares += (1 - _DECAYS[1]) * (gradient_squares - squares)
     # The root mean square, with the corrections of both averages for their start at 0.
     root = np.sqrt(squares / (1 - _DECAYS[1] ** index)) * (1 - _DECAYS[0] ** index)
-    step: Floats = learning_rate * momentum / np.maximum(root, _MIN_NORM)
-    return step
+    return learning_rate * momentum / np.maximum(root, _MIN_NORM)
 
 
 def _build_model(ratings: Ratings, parameters: ItemParameters) -> Factors:
@@ -316,7 +313,7 @@ def sum_clipped_gradients(
     for _, span, chunk in Pattern.from_ratings(ratings).iter_chunks(LARGE_CHUNK):
         residuals = ratings.values[span] - parameters.mean - parameters.offsets[chunk.items]
         relative_means = row_means(chunk, residuals, 0.0) / (_MEAN_CLIP * ratings.public.width)
-        total_mean += norms[2] * float(np.clip(relative_means, -1.0, 1.0).sum())
+        total_mean += norms[2] * np.clip(relative_means, -1.0, 1.0).sum()
         root_counts = np.sqrt(np.maximum(chunk.counts, 1))
         half_gradients = []
         norm_squares = np.zeros((2, chunk.shape[0]))
@@ -333,7 +330,7 @@ def sum_clipped_gradients(
         # A part is scaled to its norm, but a short one is stretched by `_MAX_STRETCH` at most.
         lengths = np.maximum(_MAX_STRETCH * np.sqrt(norm_squares), _MIN_NORM)
         scales = _MAX_STRETCH * shrinkage(lengths, norms[:2, None])
-        n_clipped += int((scales[0] < 1).sum())
+        n_clipped += (scales[0] < 1).sum()
         for matrix, factors in half_gradients:
             sums += matrix.T @ np.column_stack([scales[0], scales[1, :, None] * factors])
     return np.append(sums, total_mean), n_clipped

@@ -279,8 +279,8 @@ class Dpals(EffectsFirst):
             solved_users = users.map_users(
                 UserProblems.solve_users, item_factors, self.ridge, self.is_noise_aware
             )
-            published_trace = {"largest item factor": float(np.abs(item_factors).max())}
-            trace = published_trace | dict(zip(_CLIP_LABELS, map(float, clip_counts), strict=True))
+            published_trace = {"largest item factor": np.abs(item_factors).max()}
+            trace = published_trace | dict(zip(_CLIP_LABELS, clip_counts, strict=True))
             model = solved_users.build_model(UserProblems.build_model, item_factors)
             yield Step.from_trace(index, self.rounds, model, trace, published_names=published_trace)
 
@@ -300,11 +300,9 @@ class Dpals(EffectsFirst):
         # A user's own problem may use the whole row, because what leaves the user is bounded.
         rows = self.compute_residual_rows(ratings, item_effects, public.items, user_key)
         weights, scales = self._weigh_entries(ratings, item_effects.counts, item_key)
-        n_clipped = int((np.abs(rows.values) > bound).sum())
+        n_clipped = (np.abs(rows.values) > bound).sum()
         no_factors = np.zeros((public.users, 0))
-        return UserProblems(
-            rows, weights, n_clipped, int((scales < 1).sum()), no_factors, no_factors
-        )
+        return UserProblems(rows, weights, n_clipped, (scales < 1).sum(), no_factors, no_factors)
 
     def _weigh_entries(self, ratings: Ratings, counts: Floats, key: int) -> tuple[Floats, Floats]:
         """Weigh the ratings in the items' problems so that a user's squares sum to the cap at most.
@@ -327,9 +325,7 @@ class Dpals(EffectsFirst):
             positive_counts = np.maximum(counts, 1.0)
             item_weights = positive_counts**-self.exponent
             # Over all ratings the mean squared weight is one, as with uniform budgets.
-            item_weights /= math.sqrt(
-                float(positive_counts @ item_weights**2) / float(positive_counts.sum())
-            )
+            item_weights /= math.sqrt(positive_counts @ item_weights**2 / positive_counts.sum())
             weights = item_weights[ratings.items]
         return weights, clip_rows(Pattern.from_ratings(ratings), weights, math.sqrt(max_ratings))
 

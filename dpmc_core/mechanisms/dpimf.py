@@ -315,7 +315,7 @@ class Dpimf(Mechanism):
             is_shortened = np.any(self.clip_factors(factors) != factors, axis=1)
             trace = {
                 "loss": self.loss.value(matrix, factors, profiles),
-                "share of fixed factors that the clip shortens": float(np.mean(is_shortened)),
+                "share of fixed factors that the clip shortens": is_shortened.mean(),
             }
             model = Factors(factors, profiles) if publishes_items else Factors(profiles, factors)
             yield Step.from_trace(index, self.rounds, model, trace)
@@ -348,10 +348,9 @@ class Dpimf(Mechanism):
                     self.regularisation,
                 )
             releases = self.build_coefficients(norms, columns.shape[0])
-        is_sampled = self.variant is Variant.SAMPLED
         first_order = (
             Sums(columns, 2.0 * clipped_factors)
-            if is_sampled
+            if self.variant is Variant.SAMPLED
             else 2.0 * (columns @ clipped_factors)
         )
         linear = releases.first.publish(first_order, rng)

@@ -379,7 +379,7 @@ class PrivateMean(Mechanism):
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         """Yield one step, the noisy sum of the ratings over their public number."""
         public = ratings.public
-        total = float((ratings.values - public.middle).sum())
+        total = (ratings.values - public.middle).sum()
         noisy = float(self.guarantee(public).releases.total.publish(total, rng))
-        mean = float(np.clip(public.middle + noisy / len(ratings), public.low, public.high))
+        mean = np.clip(public.middle + noisy / len(ratings), public.low, public.high)
         yield Step(1, 1, Constant(mean), {"mean": mean}, final=True)

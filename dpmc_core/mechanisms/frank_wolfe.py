@@ -153,7 +153,7 @@ def publish_gram(
     Returns:
         The function that multiplies the noisy matrix, n, and the largest eigenvalue of the noise.
     """
-    n = int(release.shape[0] or 0)
+    n = release.shape[0] or 0
     edge = release.scale * math.sqrt(n) * (math.sqrt(2) if symmetric else 2.0)
     return release.publish_products(exact_products, rng, mirrored=not symmetric), n, edge
 
@@ -279,7 +279,7 @@ def iterate_frank_wolfe(
         residual_norms = row_norms(entries, residual)
         left *= row_scales[:, None]
         factors = Factors(left[:, :t], right[:, :t])
-        n_clipped, n_scaled = (int((scales < 1).sum()) for scales in (clip_scales, row_scales))
+        n_clipped, n_scaled = ((scales < 1).sum() for scales in (clip_scales, row_scales))
         squared_norms = start_squared_norm, float(residual_norms @ residual_norms)
         yield FrankWolfeRound(
             t, squared_norms, factors, top_value, duality_gap, share, n_clipped, n_scaled
@@ -444,9 +444,9 @@ class PrivateRounds(EffectsFirst):
             trace = {
                 "top singular value": top_value,
                 "training rmse": math.sqrt(iterate.squared_norms[1] / len(rows.values)),
-                "rows clipped": float((row_scales < 1).sum()),
-                "residual rows clipped": float(iterate.n_clipped),
-                "predicted rows scaled": float(iterate.n_scaled),
+                "rows clipped": (row_scales < 1).sum(),
+                "residual rows clipped": iterate.n_clipped,
+                "predicted rows scaled": iterate.n_scaled,
             }
             model = rows.build_model(iterate.factors, row_norm=row_clip, shares=shares, steps=steps)
             yield Step.from_trace(
@@ -613,7 +613,7 @@ class PrivateFrankWolfeOja(PrivateRounds):
 
         v = run_oja(multiply_noisily, n, self.updates, 1 / (self.updates * noise_edge), rng)
         projection = clip_scales * (residual_matrix @ v)
-        squared_value = releases.squared_norms.publish(float(projection @ projection), rng)
+        squared_value = releases.squared_norms.publish(projection @ projection, rng)
         return v, float(squared_value), scale, noise_edge
 
 
@@ -771,16 +771,16 @@ class PrivateSvd(EffectsFirst):
         else:
             model = clipped_users.build_model(_project_rows, basis, density)
         trace = {
-            "top singular value": math.sqrt(max(float(squares[-1]), 0.0)),
+            "top singular value": math.sqrt(max(squares[-1], 0.0)),
             "density": density,
-            "rows clipped": float(n_clipped),
+            "rows clipped": n_clipped,
         }
         yield Step.from_trace(1, 1, model, trace, published_names=("top singular value", "density"))
 
 
 def _count_sizes(clipped: ClippedRows) -> tuple[int, int]:
     """Return the number of ratings, and the number of users whose rows were scaled down."""
-    return len(clipped.rows.values), int((clipped.scales < 1).sum())
+    return len(clipped.rows.values), (clipped.scales < 1).sum()
 
 
 def _build_gram_products(clipped: ClippedRows, diagonal: bool) -> MatrixProduct:
@@ -800,7 +800,7 @@ def _project_rows(clipped: ClippedRows, basis: Floats, density: float) -> Factor
         density: the estimated share of cells that are rated.
     """
     rows = clipped.rows
-    user_factors = np.asarray(rows.entries.build_matrix(rows.values) @ basis)
+    user_factors = rows.entries.build_matrix(rows.values) @ basis
     user_factors /= density * clipped.scales[:, None]  # of the rows before clipping
     return rows.build_model(Factors(user_factors, basis), density=density)
 
@@ -819,8 +819,8 @@ class Svd(NonprivateMechanism):
         rows = centre_on_means(ratings, rng)
         matrix = rows.entries.build_matrix(rows.values)
         squares, basis = leading_eigenpairs(gram_products(matrix), matrix.shape[1], self.rank)
-        left = np.asarray(matrix @ basis) / ratings.density
-        trace = {"top singular value": math.sqrt(max(float(squares[-1]), 0.0))}
+        left = matrix @ basis / ratings.density
+        trace = {"top singular value": math.sqrt(max(squares[-1], 0.0))}
         yield Step.from_trace(1, 1, rows.build_model(Factors(left, basis)), trace)
 
 
@@ -834,16 +834,17 @@ class Schedule(enum.Enum):
     INVERSE = "inverse"  # 1/t
     CONSTANT = "constant"  # the setting `step`
 
-    def step(self, index: int, constant: float) -> float:
-        """Return the step size of a round.
+    def list_steps(self, constant: float, rounds: int) -> list[float]:
+        """List the step sizes of all rounds.
 
         Args:
-            index: the round, from 1.
             constant: the step size of the constant schedule.
+            rounds: the number of rounds.
         """
         if self is Schedule.CONSTANT:
-            return constant
-        return 1 / math.sqrt(index) if self is Schedule.ROOT else 1 / index
+            return [constant] * rounds
+        divisor = math.sqrt if self is Schedule.ROOT else float
+        return [1 / divisor(t) for t in range(1, rounds + 1)]
 
 
 # Soft-thresholds singular values; see `project` of `iterate_projected_gradient`.
@@ -909,8 +910,8 @@ def iterate_projected_gradient(
             right, ratios = np.zeros((n, 1)), np.zeros(1)
         left = low_rank_plus_sparse(*iterate).multiply(right) * ratios
         fitted = entries.sample_product(left, right, fitted)
-        trace = {"training rmse": rmse(fitted, target), "rank": float(len(ratios))}
-        yield DescentRound(t, Factors(left, right), ratios, int((scale < 1).sum()), trace)
+        trace = {"training rmse": rmse(fitted, target), "rank": len(ratios)}
+        yield DescentRound(t, Factors(left, right), ratios, (scale < 1).sum(), trace)
 
 
 def build_nuclear_projection(radius: float, accuracy: float, rng: Rng) -> Projection:
@@ -1002,7 +1003,7 @@ class PrivatePgd(EffectsFirst):
         row_clip = self.row_norm(public)
         radius = nuclear_radius(self.radius, public)
         max_rank = max_descent_rank(public)
-        steps = [self.schedule.step(t, self.step) for t in range(1, self.rounds + 1)]
+        steps = self.schedule.list_steps(self.step, self.rounds)
         _, clipped_users = self.clip_residual_rows(ratings, releases, rng)
         rows, scales = clipped_users.local_data
         bases, ratios = [], []  # of all rounds, which users need for their own rows: see `own_side`
@@ -1043,8 +1044,8 @@ class PrivatePgd(EffectsFirst):
                     "ends": np.cumsum([*map(len, ratios)]),
                 }
             clip_trace = {
-                "rows clipped": float((scales < 1).sum()),
-                "completed rows clipped": float(descent.n_clipped),
+                "rows clipped": (scales < 1).sum(),
+                "completed rows clipped": descent.n_clipped,
             }
             model = rows.build_model(descent.factors, **user_arrays)
             yield Step.from_trace(
@@ -1076,7 +1077,7 @@ class Pgd(NonprivateMechanism):
         check_descent(ratings.shape)
         rows = centre_on_means(ratings, rng)
         radius = nuclear_radius(self.radius, ratings.public)
-        steps = [self.schedule.step(t, self.step) for t in range(1, self.rounds + 1)]
+        steps = self.schedule.list_steps(self.step, self.rounds)
         accuracy = _EIGEN_TOLERANCE * float(np.linalg.norm(rows.values))
         project = build_nuclear_projection(radius, accuracy, rng)
         for descent in iterate_projected_gradient(rows.entries, rows.values, steps, project):

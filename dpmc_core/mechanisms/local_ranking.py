@@ -93,7 +93,7 @@ class FlippedReports(Mechanism):
         bits = releases.bits.publish_rows(binary_matrix(ratings), rng)
         reports = FlippedBits(bits, ratings.public.items, self.bit_flip_probability)
         model, model_trace = self.rank_items(reports, ratings)
-        trace = {"share of bits reported as 1": float(reports.reported_shares.mean())}
+        trace = {"share of bits reported as 1": reports.reported_shares.mean()}
         yield Step(1, 1, model, {**trace, **model_trace}, final=True)
 
     def rank_items(
@@ -128,8 +128,7 @@ class LocalPopularity(FlippedReports):
         """Rank items by the unbiased counts of their users."""
         users = ratings.public.users
         counts = users * reports.shares
-        model = Factors(np.ones((users, 1)), counts[:, None])
-        return model, {"most popular item": float(counts.max())}
+        return Factors(np.ones((users, 1)), counts[:, None]), {"most popular item": counts.max()}
 
 
 @mechanism

@@ -5,10 +5,9 @@ LWHM22: Li, Wei, Huang, Mao, Wang, "One-Bit Matrix Completion with Differential 
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -677,7 +676,7 @@ class Output(OneBit, Completion):
         loss = likelihood_loss(self.link, positive_labels(ratings))
         solver_rng = np.random.default_rng(0)  # where the search for vectors begins: no noise
         for step in self.solve(loss, ratings, solver_rng, raw=True):
-            yield dataclasses.replace(step, model=None), step.model if step.final else None
+            yield replace(step, model=None), step.model if step.final else None
 
     def fit(self, ratings: Ratings, rng: Rng, rounds: Rounds | None = None) -> Steps:
         """Yield the steps of the solve without noise, the last one with the noisy matrix.
@@ -698,7 +697,7 @@ class Output(OneBit, Completion):
                 continue
             matrix = solution.predict(*np.indices(ratings.shape, sparse=True))
             clipped = np.clip(matrix, -self.bound, self.bound)
-            l1_norm = float(np.abs(clipped).sum())
+            l1_norm = np.abs(clipped).sum()
             if l1_norm > max_l1_norm:  # the solver meets the nuclear bound to its tolerance only
                 clipped *= max_l1_norm / l1_norm
-            yield dataclasses.replace(step, model=Dense(releases.matrix.publish(clipped, rng)))
+            yield replace(step, model=Dense(releases.matrix.publish(clipped, rng)))

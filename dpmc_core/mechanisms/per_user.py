@@ -420,6 +420,7 @@ def build_effects_releases(
     """
     n, clip = public.items, effects_row_clip(public)
     mean_budget, counts_budget, sums_budget, gain_budget, own_budget = budget.split(*shares)
+    own_norm = math.sqrt(2 * N_USER_COEFFICIENTS + 2)
     return EffectsReleases(
         _build_mean_release(mean_budget),
         build_gaussian_release(
@@ -439,8 +440,8 @@ def build_effects_releases(
             "squares of the users' own coefficients and residuals, and what they are worth",
             (2, N_USER_COEFFICIENTS + 1),
             own_budget,
-            math.sqrt(2 * N_USER_COEFFICIENTS + 2),
-            math.sqrt(2 * N_USER_COEFFICIENTS + 2),
+            own_norm,
+            own_norm,
         ),
     )
 
@@ -528,8 +529,7 @@ def _sum_weighted_residuals(ratings: Ratings, item_effects: ItemEffects) -> tupl
         values = ratings.values[span] - item_effects.mean
         # Each user has three more ratings at the mean, so that one rating says something, too.
         values -= chunk.expand_rows(row_sums(chunk, values) / (chunk.counts + USER_PSEUDO_RATINGS))
-        weights = item_effects.weights.take(chunk.items)
-        weighted, gains = weigh_rows(chunk, values, weights, clip)
+        weighted, gains = weigh_rows(chunk, values, item_effects.weights.take(chunk.items), clip)
         sums += item_sums(chunk, weighted)
         total_gain += sum_bounded_gains(gains)
     return sums, total_gain
@@ -766,8 +766,7 @@ def fit_user_regressions(
         item_effects.build_user_regression(low_rank),
         Pattern.from_ratings(ratings),
     )
-    ridge = regression.ridge
-    arrays = {"mean": np.asarray(item_effects.mean), "ridge": ridge}
+    arrays = {"mean": np.asarray(item_effects.mean), "ridge": regression.ridge}
     if is_averaged and ratings.public.features:
         models = UserModels.from_public(
             ratings.public, 0 if low_rank is None else len(low_rank.user_moments)

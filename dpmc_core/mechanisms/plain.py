@@ -124,11 +124,10 @@ class Majority(NonprivateMechanism):
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
         """Yield one step, the log odds of +1."""
         labels = positive_labels(ratings)
-        n_positive, count = float(labels.sum()), len(labels)
+        n_positive, count = labels.sum(), len(labels)
         # Half a rating on either side keeps the odds finite; a tie counts as +1.
         score = math.log((n_positive + 0.5) / (count - n_positive + 0.5)) or 1e-9
-        trace = {"share of +1": n_positive / count}
-        yield Step.from_trace(1, 1, Constant(score), trace)
+        yield Step.from_trace(1, 1, Constant(score), {"share of +1": n_positive / count})
 
 
 @mechanism
@@ -143,7 +142,7 @@ class GlobalMean(NonprivateMechanism):
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
         """Yield one step, the mean of all ratings."""
-        mean = float(ratings.values.mean())
+        mean = ratings.values.mean()
         yield Step.from_trace(1, 1, Constant(mean), {"mean": mean})
 
 
@@ -389,8 +388,7 @@ class Popularity(NonprivateMechanism):
         check_interactions(ratings)
         counts = item_sums(Pattern.from_ratings(ratings), ratings.values)
         model = Factors(np.ones((ratings.public.users, 1)), counts[:, None])
-        trace = {"most popular item": float(counts.max())}
-        yield Step.from_trace(1, 1, model, trace)
+        yield Step.from_trace(1, 1, model, {"most popular item": counts.max()})
 
 
 class Similarity(enum.Enum):
@@ -418,8 +416,7 @@ class ItemNeighbours(NonprivateMechanism):
         measure = jaccard if self.similarity is Similarity.JACCARD else cosine
         similarities = find_items_sharing_users(interactions, self.neighbours, measure)
         trace = {"neighbours per item": similarities.nnz / ratings.public.items}
-        model = ItemScores(interactions, similarities.T.tocsr())
-        yield Step.from_trace(1, 1, model, trace)
+        yield Step.from_trace(1, 1, ItemScores(interactions, similarities.T.tocsr()), trace)
 
 
 @mechanism
@@ -445,10 +442,10 @@ class Ease(NonprivateMechanism):
         if selected.shape != ratings.shape:
             # A score is a sum of some weights of an item, so none is lower than the sum of its
             # negative ones. The remaining items rank below that, in the order of their counts.
-            lowest_score = float(np.minimum(weights, 0.0).sum(axis=0).min())
+            lowest_score = np.minimum(weights, 0.0).sum(axis=0).min()
             counts = item_sums(Pattern.from_ratings(ratings), ratings.values)
             remaining_scores = (lowest_score - 1.0 / (1.0 + counts))[:, None]
             model = MostRatedModel(
                 model, item_order, Factors(np.ones((ratings.public.users, 1)), remaining_scores)
             )
-        yield Step.from_trace(1, 1, model, {"largest weight": float(weights.max())})
+        yield Step.from_trace(1, 1, model, {"largest weight": weights.max()})

@@ -99,7 +99,7 @@ class ReferenceRatings(NonprivateMechanism):
         for step in self._fit_variational_bayes(ratings):
             yield replace(step, total=total, final=False)
         models = [step.model, *_fit_private_without_noise(ratings, seed)]
-        trace = {**step.trace, "weight of variational Bayes": float(weights[0])}
+        trace = {**step.trace, "weight of variational Bayes": weights[0]}
         model = _blend_models(models, weights, ratings.public)
         yield Step.from_trace(step.index + 1, total, model, trace, converged=True)
 
@@ -141,9 +141,7 @@ class ReferenceRatings(NonprivateMechanism):
         prior_weights = np.eye(len(model_columns))[0]
         prior_scale = np.sqrt(_PRIOR_RATINGS * (design**2).mean(axis=0))
         rows = np.vstack([design, np.diag(prior_scale)])
-        target = np.append(values, prior_scale * prior_weights)
-        weights: Floats = nnls(rows, target)[0]
-        return weights
+        return nnls(rows, np.append(values, prior_scale * prior_weights))[0]
 
     def _fit_variational_bayes(self, ratings: Ratings) -> Steps:
         """Fit effects and factors by variational Bayes, and yield a step for each round."""
@@ -151,16 +149,16 @@ class ReferenceRatings(NonprivateMechanism):
 
         entries = Pattern.from_ratings(ratings)
         half_width = ratings.public.half_width
-        mean = float(ratings.values.mean())
+        mean = ratings.values.mean()
         values = (ratings.values - mean) / half_width
         posteriors = fit_effects_and_taste(
             entries, values, noise_by_user=True, rank=self.rank, rounds=self.rounds
         )
-        for index, posterior in enumerate(posteriors, start=1):
+        for index, posterior in enumerate(posteriors, 1):
             trace = {
                 "training rmse": half_width * rmse(posterior.predict(entries), values),
                 "noise left": half_width * math.sqrt(posterior.noise),
-                "directions of taste": float(posterior.left.shape[1]),
+                "directions of taste": posterior.left.shape[1],
             }
             model = factors_with_offsets(
                 half_width * posterior.left,
@@ -220,7 +218,7 @@ def _blend_models(models: Sequence[Model | None], weights: Floats, public: Publi
         [weight * model.left for weight, model in zip(weights, factor_models, strict=True)]
     )
     right = np.hstack([model.right for model in factor_models])
-    return factors_with_offsets(left, right, public.middle * (1 - float(weights.sum())))
+    return factors_with_offsets(left, right, public.middle * (1 - weights.sum()))
 
 
 @mechanism
@@ -258,7 +256,7 @@ class ReferenceRanking(NonprivateMechanism):
             ]
             candidates = [same_type[len(same_type) // 2] for same_type in candidates_by_type]
         best = candidates[0]
-        for index, candidate in enumerate(candidates, start=1):
+        for index, candidate in enumerate(candidates, 1):
             hit_ratio = _measure_hit_ratio(candidate, ratings, is_held_out, seed)
             if hit_ratio > max(hit_ratios.values()):
                 best = candidate

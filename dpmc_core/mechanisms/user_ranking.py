@@ -261,15 +261,14 @@ class PrivatePopularity(Mechanism):
         )
         gain_probabilities = publish_feature_gains(releases.facts, ratings, counts.posterior, rng)
         model = ratings.build_model(_score_by_popularity, counts, gain_probabilities)
-        yield Step(1, 1, model, {"most popular item": float(counts.noisy.max())}, final=True)
+        yield Step(1, 1, model, {"most popular item": counts.noisy.max()}, final=True)
 
     def _count_users(self, ratings: Ratings) -> Floats:
         """Count how many of some users have each item; active users count less for each."""
         check_interactions(ratings)
         values = np.ones(len(ratings))
         if self.per is ProtectedUnit.USER:
-            norm = 2 if self.delta else 1
-            values = contribution_weights(ratings, self.contributions, norm)
+            values = contribution_weights(ratings, self.contributions, 2 if self.delta else 1)
         return item_sums(Pattern.from_ratings(ratings), values)
 
 
@@ -443,7 +442,8 @@ class PrivateTaste(PerUser):
             exact_sums = np.zeros((n_items, self.rank + 1))
             exact_moments = np.zeros((self.rank + 1, self.rank + 1))
             count_share = _COUNT_SHARE if is_detectable else 1.0
-            exact_sums[:, 0] = math.sqrt(count_share) * exact_counts
+            count_scale, profile_scale = math.sqrt(count_share), math.sqrt(1 - count_share)
+            exact_sums[:, 0] = count_scale * exact_counts
             if is_detectable:
                 features = features - counts.posterior @ features / counts.posterior.sum()
                 query_features = features
@@ -451,7 +451,7 @@ class PrivateTaste(PerUser):
                 profile_sums, exact_moments = profiled_users.sum_over_users(
                     _UserProfiles.sum_profiles, features
                 )
-                exact_sums[:, 1:] = math.sqrt(1 - count_share) * profile_sums
+                exact_sums[:, 1:] = profile_scale * profile_sums
             mean_sums, moments = np.zeros_like(exact_sums), np.zeros_like(exact_moments)
             agreement, audiences = np.zeros(2), None
             for repeat in range(1, n_repeats + 1):
@@ -460,14 +460,12 @@ class PrivateTaste(PerUser):
                 moments += (releases.moments.publish(exact_moments, rng) - moments) / repeat
                 index += 1
                 is_last = index == releases.rounds.times
-                counts = counts.combine(
-                    noisy_sums[:, 0] / math.sqrt(count_share), noise_scale / math.sqrt(count_share)
-                )
+                counts = counts.combine(noisy_sums[:, 0] / count_scale, noise_scale / count_scale)
                 signal = 0.0
                 if is_detectable:
-                    mean_profiles = mean_sums[:, 1:] / math.sqrt(1 - count_share)
+                    mean_profiles = mean_sums[:, 1:] / profile_scale
                     if audiences is not None:
-                        repeated_profiles = noisy_sums[:, 1:] / math.sqrt(1 - count_share)
+                        repeated_profiles = noisy_sums[:, 1:] / profile_scale
                         agreement += audiences.measure_agreement(
                             repeated_profiles, counts.posterior
                         )

@@ -172,10 +172,9 @@ def gaussian_log_delta(epsilon: float, mu: float) -> float:
     u = epsilon / mu - mu / 2
     if u < -5:  # delta is close to one: the plain difference loses nothing
         return math.log(
-            float(scipy.special.ndtr(-u))
-            - math.exp(epsilon + float(scipy.special.log_ndtr(-u - mu)))
+            scipy.special.ndtr(-u) - math.exp(epsilon + scipy.special.log_ndtr(-u - mu))
         )
-    gap = float(_mills_gap(np.array(u), mu))
+    gap = _mills_gap(np.array(u), mu)
     return -0.5 * u * u - 0.5 * math.log(2 * math.pi) + math.log(gap) if gap > 0 else -math.inf
 
 
@@ -445,7 +444,7 @@ class _DiscreteLoss(NamedTuple):
         """
         end = releases.epsilon
         low, high = math.floor(-end / step), math.ceil(end / step)
-        edges: Floats = step * np.arange(low, high + 1.0)
+        edges = step * np.arange(low, high + 1.0)
         # Single points at both ends: the two outputs of a randomised response, or the numbers
         # beyond both means, where the likelihood ratio of Laplace noise is constant.
         p, q = np.zeros((2, high - low))
@@ -468,9 +467,9 @@ class _DiscreteLoss(NamedTuple):
         """
         with np.errstate(divide="ignore"):
             logs = np.log(self.masses) + t * (self.start + np.arange(len(self.masses)))
-        max_log = float(logs.max())
+        max_log = logs.max()
         weights = np.exp(logs - max_log)
-        total = float(weights.sum())
+        total = weights.sum()
         return self._replace(masses=weights / total), max_log + math.log(total)
 
 
@@ -555,9 +554,9 @@ class _GridLoss:
         bounds = [
             bound(_log_moment(losses, t * step) + t * (t + 1) * mu * mu / 2, t) for t in tilts
         ]
-        tilt = float(tilts[int(np.argmin(bounds))])
+        tilt = tilts[np.argmin(bounds)]
         low, masses = _sum_losses([loss.tilt(tilt * step)[0] for loss in losses])
-        grid: Floats = step * np.arange(low, low + len(masses), dtype=float)
+        grid = step * np.arange(low, low + len(masses), dtype=float)
         return cls(grid, masses, tilt, _log_moment(losses, tilt * step), mu)
 
     def delta(self, epsilon: float) -> float:
@@ -594,8 +593,7 @@ def _split_mass(p: Floats, q: Floats, step: float) -> Floats:
         Array of shape (n + 1,), the masses at the grid points.
     """
     upper = np.clip((p - q) / -math.expm1(-step), 0.0, p)
-    masses: Floats = np.append(p - upper, 0.0) + np.append(0.0, upper)
-    return masses
+    return np.append(p - upper, 0.0) + np.append(0.0, upper)
 
 
 def _laplace_masses(inside: Floats, edges: Floats, s: float) -> tuple[Floats, Floats]:
@@ -618,8 +616,7 @@ def _laplace_masses(inside: Floats, edges: Floats, s: float) -> tuple[Floats, Fl
     # Integrals of the density of the loss t, e^((t - s)/2) / 4 with and e^(-(t + s)/2) / 4 without
     # the change.
     p = 0.5 * (np.exp((high - s) / 2) - np.exp((low - s) / 2))
-    q = 0.5 * (np.exp(edges - (low + s) / 2) - np.exp(edges - (high + s) / 2))
-    return p, q
+    return p, 0.5 * (np.exp(edges - (low + s) / 2) - np.exp(edges - (high + s) / 2))
 
 
 def _gaussian_log_deltas(epsilons: Floats, mu: float) -> Floats:
@@ -631,7 +628,7 @@ def _gaussian_log_deltas(epsilons: Floats, mu: float) -> Floats:
     """
     with np.errstate(divide="ignore"):
         if mu == 0:
-            return np.asarray(np.log(-np.expm1(np.minimum(epsilons, 0.0))))
+            return np.log(-np.expm1(np.minimum(epsilons, 0.0)))
         u = epsilons / mu - mu / 2
         is_near_one = u < -5  # delta is close to one: the plain difference loses nothing
         log_deltas = np.empty(len(u))

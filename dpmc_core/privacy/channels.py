@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpmc_core.arrays import Bools, Floats, Ints, Rng, Sparse
+from dpmc_core.arrays import AnyArray, Bools, Floats, Integers, Ints, Rng, Sparse
 from dpmc_core.errors import InvalidSetting, check_number
 from dpmc_core.privacy import noise
 from dpmc_core.privacy.accounting import Loss, PureReleases, channel_epsilon
@@ -100,7 +100,7 @@ class MatrixChannel(Channel):
     def log_likelihood(self, published: Any, private: Any) -> Floats:
         """Return ln C[private, published] for each cell."""
         with np.errstate(divide="ignore"):  # an output may reveal its input
-            logs: Floats = np.log(self.matrix)
+            logs = np.log(self.matrix)
         return logs[_to_dense_symbols(private), _to_dense_symbols(published)]
 
 
@@ -121,7 +121,7 @@ class RandomizedResponse(MatrixChannel):
         """
         return cls(channel=((1 - zero_flip, zero_flip), (one_flip, 1 - one_flip)), **release)
 
-    def publish(self, value: ArrayLike, rng: Rng) -> NDArray[np.integer]:
+    def publish(self, value: ArrayLike, rng: Rng) -> Integers:
         """Publish randomised symbols.
 
         Args:
@@ -139,7 +139,7 @@ class RandomizedResponse(MatrixChannel):
         with np.errstate(invalid="ignore"):  # a NaN is refused below
             bytes_stay = array.dtype == np.uint8 and len(self.channel[0]) <= 256
             dtype: type[np.integer] = np.uint8 if bytes_stay else np.int64
-            symbols: NDArray[np.integer] = array.astype(dtype, copy=False)
+            symbols: Integers = array.astype(dtype, copy=False)
         inputs = len(self.channel)
         is_invalid = (symbols != array) | (symbols < 0) | (symbols >= inputs)
         if is_invalid.any():
@@ -175,7 +175,7 @@ class RandomizedResponse(MatrixChannel):
         published_bits = self._record(dense_bits, np.unpackbits(published, axis=1, count=items))
         return np.packbits(published_bits, axis=1)
 
-    def _randomise(self, symbols: NDArray[np.integer], rng: Rng) -> NDArray[np.integer]:
+    def _randomise(self, symbols: Integers, rng: Rng) -> Integers:
         """Pass each symbol through the channel."""
         return noise.pass_channel(self.matrix, symbols, rng)
 
@@ -281,7 +281,7 @@ class LocalChannel(Channel):
         """Return which values the channel cannot take, and what a value must be."""
         raise NotImplementedError
 
-    def _report_rated(self, values: Floats, rng: Rng) -> tuple[NDArray[Any], Floats]:
+    def _report_rated(self, values: Floats, rng: Rng) -> tuple[AnyArray, Floats]:
         """Return which rated cells are reported, and their reports.
 
         Args:
@@ -377,7 +377,7 @@ class ModifiedLaplace(LocalChannel):
         """Return which ratings lie outside -1..1."""
         return ~(np.abs(values) <= 1), "in -1..1"
 
-    def _report_rated(self, values: Floats, rng: Rng) -> tuple[NDArray[Any], Floats]:
+    def _report_rated(self, values: Floats, rng: Rng) -> tuple[AnyArray, Floats]:
         """Draw which ratings are reported, and add Laplace noise to these."""
         is_reported = rng.random(len(values)) >= self.flip
         reported = values[is_reported]
@@ -455,14 +455,14 @@ class SymbolChannel(LocalChannel, MatrixChannel):
 
         Any symbol moves to each other level with one probability.
         """
-        return float(np.square(self.levels).sum()) * self.channel[0][1]
+        return np.square(self.levels).sum() * self.channel[0][1]
 
     def _find_invalid(self, values: Floats) -> tuple[Bools, str]:
         """Return which values are no symbol 1..d."""
         d = len(self.levels)
         return ~np.isin(values, np.arange(1, d + 1)), f"integers 1..{d}"
 
-    def _report_rated(self, values: Floats, rng: Rng) -> tuple[NDArray[Any], Floats]:
+    def _report_rated(self, values: Floats, rng: Rng) -> tuple[AnyArray, Floats]:
         """Pass rated symbols through the channel; an output of 0 is no report."""
         symbols = noise.pass_channel(self.matrix, values.astype(np.int64), rng)
         is_reported = symbols > 0

@@ -26,9 +26,8 @@ from functools import cache
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpmc_core.arrays import Bools, Floats, Ints, Rng, Uint64s
+from dpmc_core.arrays import Bools, Floats, Integers, Ints, Rng, Uint64s
 from dpmc_core.errors import CannotRelease, InvalidSetting, check_number
 
 _ROUNDING_BITS = 40  # rounding may cost 2^-40 of the noise scale, negligible beside any budget
@@ -117,7 +116,7 @@ class SecureSource(Rng):
         self.draw_counts[kind, scale, flat.size] += 1
         return out.reshape(value.shape)
 
-    def pass_channel(self, matrix: Floats, symbols: NDArray[np.integer]) -> NDArray[np.integer]:
+    def pass_channel(self, matrix: Floats, symbols: Integers) -> Integers:
         """Pass each symbol a through row a of a channel.
 
         Args:
@@ -332,8 +331,7 @@ def discrete_channel_epsilon(matrix: Floats) -> float:
     for column in zip(*rows, strict=True):
         low, high = min(column), max(column)
         if high > 0:
-            ratio = math.log1p((high - low) / low) if low > 0 else math.inf
-            largest = max(largest, ratio)
+            largest = max(largest, math.log1p((high - low) / low) if low > 0 else math.inf)
     return largest * _ROUND_UP
 
 

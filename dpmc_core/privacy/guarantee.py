@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Self
 
 from dpmc_core.errors import InvalidSetting, check_number
@@ -206,8 +205,7 @@ class Guarantee(Generic[R]):
         """Return the loss of all releases for a change, and the reason if it is infinite."""
         nothing_holds = Loss(math.inf)
         if self.unaccounted:
-            reasons = "; ".join(f"{u.query}: {u.reason}" for u in self.unaccounted)
-            return nothing_holds, reasons
+            return nothing_holds, "; ".join(f"{u.query}: {u.reason}" for u in self.unaccounted)
         spent = Loss()
         for _, release in self.releases:
             sensitivity = sensitivity_at(release.sensitivity, change, self.public)
@@ -240,11 +238,9 @@ class Guarantee(Generic[R]):
         """
 
         def repeat_release(release: Release) -> Release:
-            return dataclasses.replace(release, times=times * release.times)
+            return replace(release, times=times * release.times)
 
-        return dataclasses.replace(
-            self, claimed=None, releases=self.releases.map_releases(repeat_release)
-        )
+        return replace(self, claimed=None, releases=self.releases.map_releases(repeat_release))
 
     def with_preparation(self, prepared: tuple[str, ...]) -> Self:
         """Return the same guarantee with the data-dependent preparation steps as caveats.
@@ -253,7 +249,7 @@ class Guarantee(Generic[R]):
             prepared: the steps as phrases, as in `Ratings.prepared`.
         """
         added = tuple(f"certified given that {step} is public" for step in prepared)
-        return dataclasses.replace(self, caveats=self.caveats + added)
+        return replace(self, caveats=self.caveats + added)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the guarantee as plain JSON values, the `guarantee` object of the command line."""
@@ -264,7 +260,7 @@ class Guarantee(Generic[R]):
             "notion": self.notion.value,
             "trust": self.trust.value,
             "publishes": self.publishes.value,
-            "claimed": dataclasses.asdict(self.claimed) if self.claimed else None,
+            "claimed": asdict(self.claimed) if self.claimed else None,
             "certified": {"epsilon": certified.epsilon, "delta": certified.delta}
             if certified.finite
             else None,

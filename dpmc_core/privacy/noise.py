@@ -12,9 +12,8 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpmc_core.arrays import Bools, Floats, Ints, Rng
+from dpmc_core.arrays import SMALLEST, Bools, Floats, Integers, Ints, Rng
 from dpmc_core.privacy.exact_noise import SecureSource
 from dpmc_core.stopping import check_cancelled
 
@@ -61,8 +60,7 @@ class SymmetricGaussian:
         if len(self._directions) > n_published:
             for image in self._private(self._directions[n_published:].T).T:
                 self._publish_image(image)
-        product: Floats = self._images.T @ (self._directions @ block)
-        return product
+        return self._images.T @ (self._directions @ block)
 
     def _add_direction(self, column: Floats) -> None:
         """Store the part of a column that is orthogonal to the directions, unless it is too short.
@@ -71,7 +69,7 @@ class SymmetricGaussian:
             column: array of shape (size,).
         """
         directions = self._directions
-        q = column / max(float(np.linalg.norm(column)), np.finfo(float).tiny)
+        q = column / max(float(np.linalg.norm(column)), SMALLEST)
         for _ in range(2):  # once leaves rounding errors along the directions
             q = q - directions.T @ (directions @ q)
             residual_norm = float(np.linalg.norm(q))
@@ -93,8 +91,7 @@ class SymmetricGaussian:
         noisy_image += (math.sqrt(2) - 1) * float(q @ noisy_image) * q
         noisy_image += private
         noisy_image -= directions.T @ (directions @ noisy_image)
-        image = directions.T @ (self._images @ q) + noisy_image
-        self._images = np.vstack([self._images, image])
+        self._images = np.vstack([self._images, directions.T @ (self._images @ q) + noisy_image])
 
 
 def draw_norm_laplace(scale: float, shape: tuple[int, ...], rng: Rng) -> Floats:
@@ -116,7 +113,7 @@ _UNIFORM_STEP = 2.0**-53  # resolution of uniform draws
 _END_WIDTH = 2.0**-40  # distance from an end of [0, 1) at which they get further digits
 
 
-def pass_channel(matrix: Floats, symbols: NDArray[np.integer], rng: Rng) -> NDArray[np.integer]:
+def pass_channel(matrix: Floats, symbols: Integers, rng: Rng) -> Integers:
     """Pass each symbol a through the channel matrix[a, o] = P(output o | input a).
 
     Symbols are sampled by inverse transform, one row of the matrix at a time. Draws
@@ -191,8 +188,7 @@ def pass_missing_channel(row: Floats, rated_cells: Ints, total: int, rng: Rng) -
         Two arrays of one length: the cells with another output than 0, sorted, and these outputs.
     """
     if isinstance(rng, SecureSource):
-        zeros = np.zeros(total - len(rated_cells), dtype=np.uint8)
-        symbols = rng.pass_channel(row[None], zeros)
+        symbols = rng.pass_channel(row[None], np.zeros(total - len(rated_cells), dtype=np.uint8))
         ranks = np.flatnonzero(symbols)
         return _map_to_free_cells(ranks, rated_cells), symbols[ranks].astype(np.int64)
     other_probabilities = row[1:]
@@ -278,8 +274,7 @@ def draw_gaussian_shares(scale: float, mixing: Floats, group_sizes: Floats, rng:
     Returns:
         Array of shape (n_shares, d).
     """
-    draws = rng.standard_normal(mixing.shape)
-    return scale * np.sqrt(2 * mixing / group_sizes[:, None]) * draws
+    return scale * np.sqrt(2 * mixing / group_sizes[:, None]) * rng.standard_normal(mixing.shape)
 
 
 def draw_gamma_shares(scale: float, n_shares: Floats, length: int, rng: Rng) -> Floats:

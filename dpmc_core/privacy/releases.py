@@ -15,9 +15,9 @@ from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from dpmc_core.arrays import Floats, Rng
+from dpmc_core.arrays import AnyArray, Floats, Rng
 from dpmc_core.errors import CannotRelease, InvalidSetting, check_number
 from dpmc_core.privacy import noise
 from dpmc_core.privacy.accounting import Loss, PureReleases
@@ -41,8 +41,8 @@ class Publication:
     """
 
     release: Release
-    private: NDArray[Any]
-    published: NDArray[Any]
+    private: AnyArray
+    published: AnyArray
 
 
 class _EnoughRecorded(BaseException):
@@ -150,7 +150,7 @@ class Release:
         """
         raise NotImplementedError
 
-    def publish(self, value: ArrayLike, rng: Rng) -> NDArray[Any]:
+    def publish(self, value: ArrayLike, rng: Rng) -> AnyArray:
         """Publish the noisy answer; this is the only way in which private values leave `fit`.
 
         Args:
@@ -165,7 +165,7 @@ class Release:
         """
         raise NotImplementedError
 
-    def _check_shape(self, value: NDArray[Any]) -> None:
+    def _check_shape(self, value: AnyArray) -> None:
         """Raise InvalidSetting unless an answer has the release's shape."""
         has_shape = len(self.shape) == value.ndim and all(
             expected is None or expected == actual
@@ -195,8 +195,7 @@ class Release:
         is_complete = until_queries and until_queries <= {p.release.query for p in publications}
         if is_complete or len(publications) >= max_publications:
             raise _EnoughRecorded
-        result: Answer = answer
-        return result
+        return answer
 
 
 def count_equal_parts(count: float) -> int:
@@ -349,8 +348,7 @@ class Laplace(Additive):
 
     def log_likelihood(self, published: Any, private: Any) -> Floats:
         """Return -|published - private| / scale for each number."""
-        log_density: Floats = -np.abs(np.subtract(published, private)) / self.scale
-        return log_density
+        return -np.abs(np.subtract(published, private)) / self.scale
 
     def density(self, x: ArrayLike) -> Floats:
         """Return exp(-|x| / scale) / (2 scale).
@@ -358,7 +356,7 @@ class Laplace(Additive):
         Args:
             x: array of any shape, in the unit of the answer.
         """
-        return np.asarray(np.exp(self.log_likelihood(x, 0.0)) / (2 * self.scale))
+        return np.exp(self.log_likelihood(x, 0.0)) / (2 * self.scale)
 
     def _draw_noise(self, shape: tuple[int, ...], rng: Rng) -> Floats:
         return rng.laplace(0.0, self.scale, shape)
@@ -398,8 +396,7 @@ class NormLaplace(Additive):
 
     def log_likelihood(self, published: Any, private: Any) -> Floats:
         """Return -||published - private||_2 / scale for each row."""
-        log_density: Floats = -np.linalg.norm(np.subtract(published, private), axis=-1) / self.scale
-        return log_density
+        return -np.linalg.norm(np.subtract(published, private), axis=-1) / self.scale
 
     def sample(self, count: int, rng: Rng) -> Floats:
         """Draw the noise of one coordinate of a row `count` times, for plots.
@@ -430,7 +427,7 @@ class NormLaplace(Additive):
         with np.errstate(all="ignore"):
             log_shape = nu * np.log(z) + np.log(scipy.special.kve(nu, z)) - z
         logs = log_front + np.where(np.isfinite(log_shape), log_shape, near_zero)
-        return np.asarray(np.exp(logs) / self.scale)
+        return np.exp(logs) / self.scale
 
     def _draw_noise(self, shape: tuple[int, ...], rng: Rng) -> Floats:
         return noise.draw_norm_laplace(self.scale, shape, rng)
@@ -458,8 +455,7 @@ class Gaussian(Additive):
 
     def log_likelihood(self, published: Any, private: Any) -> Floats:
         """Return -((published - private) / scale)^2 / 2 for each number."""
-        log_density: Floats = -0.5 * np.square(np.subtract(published, private) / self.scale)
-        return log_density
+        return -0.5 * np.square(np.subtract(published, private) / self.scale)
 
     def density(self, x: ArrayLike) -> Floats:
         """Return exp(-(x / scale)^2 / 2) / (scale sqrt(2 pi)).
@@ -467,8 +463,7 @@ class Gaussian(Additive):
         Args:
             x: array of any shape, in the unit of the answer.
         """
-        unnormalised = np.exp(self.log_likelihood(x, 0.0))
-        return np.asarray(unnormalised / (self.scale * math.sqrt(2 * math.pi)))
+        return np.exp(self.log_likelihood(x, 0.0)) / (self.scale * math.sqrt(2 * math.pi))
 
     def publish_products(
         self, private: Callable[[Floats], Floats], rng: Rng, *, mirrored: bool = False
@@ -489,7 +484,7 @@ class Gaussian(Additive):
             A function that returns the product of the noisy matrix with an array of shape (size,
             b).
         """
-        size = int(self.shape[0] or 0)
+        size = self.shape[0] or 0
         if mirrored or is_recording() or size <= _MAX_DENSE_SIZE or isinstance(rng, SecureSource):
             noisy = self.publish(private(np.eye(size)), rng)
             symmetric = np.triu(noisy) + np.triu(noisy, 1).T if mirrored else (noisy + noisy.T) / 2

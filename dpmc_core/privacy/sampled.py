@@ -81,7 +81,7 @@ def amplified_losses(losses: ArrayLike, weights: ArrayLike) -> Floats:
         Array of the broadcast shape.
     """
     a, w = np.broadcast_arrays(np.asarray(losses, float), np.asarray(weights, float))
-    amplified: Floats = np.zeros(a.shape)
+    amplified = np.zeros(a.shape)
     is_finite = np.isfinite(w)
     with np.errstate(over="ignore"):
         scaled_losses = np.multiply(a, w, where=is_finite, out=np.zeros(a.shape))
@@ -98,10 +98,7 @@ def amplified_losses(losses: ArrayLike, weights: ArrayLike) -> Floats:
 def _log_expm1(x: Floats) -> Floats:
     """Return ln(e^x - 1) of an array of any shape, x >= 0, without overflow; -inf at 0."""
     with np.errstate(divide="ignore"):
-        logs: Floats = np.where(
-            x > 1.0, x + np.log1p(-np.exp(-x)), np.log(np.expm1(np.minimum(x, 1.0)))
-        )
-    return logs
+        return np.where(x > 1.0, x + np.log1p(-np.exp(-x)), np.log(np.expm1(np.minimum(x, 1.0))))
 
 
 # --- the release -----------------------------------------------------------------------------
@@ -131,8 +128,7 @@ class Sums:
     @property
     def lengths(self) -> Floats:
         """The l1 length of each term, of shape (n_terms,)."""
-        l1_lengths: Floats = np.abs(self.terms).sum(axis=1)
-        return l1_lengths
+        return np.abs(self.terms).sum(axis=1)
 
     def sum_terms(self, times: Floats) -> Floats:
         """Sum the terms with each stored cell counted a number of times.

@@ -121,8 +121,7 @@ class SharedLaplace(Laplace):
             if mixing is None or mixing.shape != (rows, length):
                 raise InvalidSetting("mixing variables", f"an array ({rows}, {length})", mixing)
             noise_shares = noise.draw_gaussian_shares(self.scale, mixing[groups], count, rng)
-        published = array + noise_shares
-        return self._record(array, published)
+        return self._record(array, array + noise_shares)
 
     @property
     def _dimensions(self) -> tuple[int, int]:

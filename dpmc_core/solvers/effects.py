@@ -92,8 +92,7 @@ class RegressedRows(NamedTuple):
 
     def compute_residuals(self) -> Floats:
         """Return what the regression leaves of each entry, shape (k, length)."""
-        residuals: Floats = self.values - (self.features @ self.coefficients[:, :, None])[:, :, 0]
-        return residuals
+        return self.values - (self.features @ self.coefficients[:, :, None])[:, :, 0]
 
     def leave_one_out(self) -> Floats:
         """Return the residual of each entry from the regression of the row's other entries.
@@ -102,8 +101,7 @@ class RegressedRows(NamedTuple):
             Array of shape (k, length).
         """
         leverages = np.einsum("kld,kld->kl", self.features, self.solved)
-        residuals: Floats = self.compute_residuals() / np.maximum(1.0 - leverages, 1e-9)
-        return residuals
+        return self.compute_residuals() / np.maximum(1.0 - leverages, 1e-9)
 
     def leave_one_out_coefficients(self, residuals: Floats, n_last: int) -> Floats:
         """Return the last coefficients of the regressions of `leave_one_out`.
@@ -115,7 +113,7 @@ class RegressedRows(NamedTuple):
         Returns:
             Array of shape (k, length, n_last).
         """
-        coefficients: Floats = (
+        coefficients = (
             self.coefficients[:, None, -n_last:]
             - self.solved[:, :, -n_last:] * residuals[:, :, None]
         )
@@ -244,8 +242,7 @@ class UserRegression(NamedTuple):
                 solved = z @ np.linalg.inv(transposed @ z + ridge)
             else:
                 scaled = z @ prior
-                inner = np.eye(index.shape[1]) + scaled @ transposed
-                solved = np.linalg.solve(inner, scaled)
+                solved = np.linalg.solve(np.eye(index.shape[1]) + scaled @ transposed, scaled)
             coefficients = (y[:, None] @ solved)[:, 0]
             yield RegressedRows(rows, chunk.counts[rows], index, y, z, solved, coefficients)
 
@@ -445,8 +442,7 @@ class UserModels(NamedTuple):
         scalar = _NOISE_PSEUDO_COUNT * regression.noise_variance
         bordered[:, -2:, -2:] = transposed @ columns[:, :, -2:] + scalar * np.eye(2)
         for scales in np.unique(self.scales, axis=0):
-            products = (z * scales**2) @ np.swapaxes(scaled, 1, 2)
-            bordered[:, :-2, :-2] = np.eye(length) + products
+            bordered[:, :-2, :-2] = np.eye(length) + ((z * scales**2) @ np.swapaxes(scaled, 1, 2))
             half_volume, squares, solutions = _solve_bordered(bordered)
             yield RidgeFits(-half_volume, squares, solutions @ scaled * scales**2)
 
@@ -471,7 +467,7 @@ def _solve_bordered(matrices: Floats) -> tuple[Floats, Floats, Floats]:
         solved = np.einsum("kj,ksj->ks", roots[:, later, column], solutions[:, :, later])
         solutions[:, :, column] -= solved
         solutions[:, :, column] /= diagonal[:, column, None]
-    half_volume: Floats = np.log(diagonal).sum(axis=1)
+    half_volume = np.log(diagonal).sum(axis=1)
     return half_volume, projections @ np.swapaxes(projections, 1, 2), solutions
 
 
@@ -665,8 +661,7 @@ class ItemEffects:
 
         A unit of count stands for as many users as 1/sqrt(k) is on average over ratings.
         """
-        users_per_count = self.public.users / float(self.counts.sum())
-        return users_per_count * (_RATING_STD * self.public.width) ** 2
+        return (self.public.users / self.counts.sum()) * (_RATING_STD * self.public.width) ** 2
 
     def compute_popularity(self) -> Floats:
         """Return the log count about its mean over ratings, of standard deviation one at most.
@@ -677,16 +672,13 @@ class ItemEffects:
         Returns:
             Array of shape (n,), clipped to -3..3.
         """
-        mean = max(
-            float(self.noisy_counts.mean()), self.count_noise / math.sqrt(len(self.noisy_counts))
-        )
+        mean = max(self.noisy_counts.mean(), self.count_noise / math.sqrt(len(self.noisy_counts)))
         counts = posterior_positive_mean(
             self.noisy_counts - self.count_noise**2 / mean, self.count_noise
         )
         shares, logs = counts / counts.sum(), np.log(counts)
         logs = logs - shares @ logs
-        popularity: Floats = np.clip(logs / max(math.sqrt(float(shares @ logs**2)), 1.0), -3.0, 3.0)
-        return popularity
+        return np.clip(logs / max(math.sqrt(shares @ logs**2), 1.0), -3.0, 3.0)
 
     def build_user_regression(
         self, low_rank: LowRankFactors | None = None, slope_std: float = SLOPE_STD
@@ -754,7 +746,7 @@ def compute_item_weights(counts: Floats, drowned_count: float) -> Floats:
         Array of shape (n,).
     """
     weights = 1.0 / np.sqrt(counts + drowned_count)
-    return weights / math.sqrt(float(counts @ weights**2) / float(counts.sum()))
+    return weights / math.sqrt(counts @ weights**2 / counts.sum())
 
 
 def estimate_mean_of_users(
@@ -814,7 +806,7 @@ def estimate_item_effects(
     noise_variances = (noise**2 + reach * prior.weights * gain * prior.rating_variance) / reach**2
     noisy_effects = sums / reach
     logs = np.log(reach)
-    logs = (logs - logs.mean()) / max(float(logs.std()), 1e-9)
+    logs = (logs - logs.mean()) / max(logs.std(), 1e-9)
     trend = np.hstack([np.vander(logs, 3, increasing=True), prior.item_features])
     n_features = prior.item_features.shape[1]
     best = -math.inf
@@ -895,7 +887,7 @@ def choose_low_rank_share(item_effects: ItemEffects, clip: float, mu: float) -> 
         mu: the whole budget.
     """
     counts, width = item_effects.noisy_counts, item_effects.public.width
-    energy = max(float((counts**2).sum()) - len(counts) * item_effects.count_noise**2, 0.0)
+    energy = max((counts**2).sum() - len(counts) * item_effects.count_noise**2, 0.0)
     rho = energy * (_LOW_RANK_STD * width * mu / clip) ** 2 / len(counts)
     return min(rho / (rho + _HALF_RHO), _MAX_LOW_RANK_SHARE) if rho >= _MIN_RHO else 0.0
 
@@ -909,7 +901,7 @@ def start_low_rank(item_effects: ItemEffects, random: Floats) -> LowRankFactors:
     """
     factors, rank, width = random.copy(), random.shape[1], item_effects.public.width
     effects = item_effects.effects
-    standardised = (effects - effects.mean()) / max(float(effects.std()), 1e-9 * width)
+    standardised = (effects - effects.mean()) / max(effects.std(), 1e-9 * width)
     start = np.column_stack([item_effects.compute_popularity(), standardised])[:, :rank]
     factors[:, : start.shape[1]] = start
     return LowRankFactors(_EFFECT_STD * width * factors, np.eye(rank) / rank)
@@ -1020,10 +1012,10 @@ def estimate_low_rank_from_gram(
         return None
     strengths, vectors = strengths[is_clear], vectors[:, is_clear]
     counts = item_effects.counts if columns is None else item_effects.counts[columns]
-    reach = math.sqrt(max(n_pairs, 1.0)) * counts / float(counts.sum())
+    reach = math.sqrt(max(n_pairs, 1.0)) * counts / counts.sum()
     noisy_factors = vectors * np.sqrt(strengths)  # about reach x factor
     noise_variances = (edge / 2) ** 2 / len(vectors) / strengths
-    prior_variances = (noisy_factors**2).sum(axis=0) / float(reach @ reach)
+    prior_variances = (noisy_factors**2).sum(axis=0) / (reach @ reach)
     factors, _ = update_normal(noisy_factors, reach[:, None], noise_variances, prior_variances)
     return LowRankFactors(
         scatter_rows(factors, columns, item_effects.public.items), np.eye(len(strengths))

@@ -14,11 +14,10 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpmc_core.arrays import Floats
+from dpmc_core.arrays import SMALLEST, Floats
 from dpmc_core.stopping import check_cancelled
 
 _ROUNDS = 30  # of expectation-maximisation
-_SMALLEST = float(np.finfo(float).tiny)  # in place of zero, before a division
 _EDGE_MARGIN = 1.05  # over the edge of a noise matrix, which is itself random
 
 
@@ -53,7 +52,7 @@ def update_normal(
     """
     n, mean, variance = (np.asarray(x, float) for x in (factor, prior_mean, prior_variance))
     noise = noise_variance + factor_variance * (variance + mean**2)
-    total = np.maximum(n**2 * variance + noise, _SMALLEST)
+    total = np.maximum(n**2 * variance + noise, SMALLEST)
     means = mean + n * variance / total * (observed - n * mean)
     return means, variance * (noise / total)
 
@@ -77,8 +76,8 @@ def estimate_variance(
         prior_guess: the variance before any are seen.
         prior_count: how many numbers that guess counts for.
     """
-    total: Floats = np.asarray(square_sums) + prior_count * prior_guess
-    return total / (np.asarray(counts) + prior_count)
+    total = np.asarray(square_sums) + prior_count * prior_guess
+    return total / np.add(counts, prior_count)
 
 
 # --- counts ----------------------------------------------------------------------------------
@@ -152,7 +151,7 @@ def fit_normal_prior(precisions: Floats, targets: Floats, start_variance: float)
             covariances[k], covariances[:, k], covariances[k, k] = row, -column * pivot, pivot
         means = np.einsum("ijn,nj->ni", covariances, targets)
         prior = (means.T @ means + covariances.sum(axis=2)) / len(means) + min_variance
-    return np.asarray(means)
+    return means
 
 
 def shrink_eigenvalues(values: Floats, edge: float) -> Floats:
@@ -198,5 +197,4 @@ def feature_gain_probability(
     # The logarithm of the ratio of both densities, and then of the prior odds.
     log_odds = 0.5 * (released**2 / null_variance - (released - mean) ** 2 / gain_variance)
     log_odds += math.log(prior / (1 - prior)) + 0.5 * math.log(null_variance / gain_variance)
-    probabilities: Floats = 1 / (1 + np.exp(-np.clip(log_odds, -30, 30)))
-    return probabilities
+    return 1 / (1 + np.exp(-np.clip(log_odds, -30, 30)))

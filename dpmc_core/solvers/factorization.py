@@ -235,8 +235,7 @@ def _solve_each_row(
         moments = (values[:, None, :] @ gathered)[:, 0]
         if is_iterative:
             multiply = partial(_multiply_rows, gathered, weight, gram, penalties[block, None])
-            initial = start[block].astype(dtype)
-            solutions[block] = _conjugate_gradients(multiply, moments, initial)
+            solutions[block] = _conjugate_gradients(multiply, moments, start[block].astype(dtype))
             return
         squares = transposed @ gathered
         squares *= weight
@@ -266,7 +265,7 @@ def _multiply_rows(
         Array of shape (k, d).
     """
     fitted = gathered @ vectors[:, :, None]
-    products: Floats = weight * (np.swapaxes(gathered, 1, 2) @ fitted)[:, :, 0]
+    products = weight * (np.swapaxes(gathered, 1, 2) @ fitted)[:, :, 0]
     products += vectors @ gram + penalties * vectors
     return products
 
@@ -299,8 +298,7 @@ def _conjugate_gradients(multiply: MatrixProduct, moments: Floats, solutions: Fl
 
 def _square_rows(rows: Floats) -> Floats:
     """Return the squared length of each row, shape (k, 1)."""
-    squares: Floats = np.square(rows).sum(axis=1, keepdims=True)
-    return squares
+    return np.square(rows).sum(axis=1, keepdims=True)
 
 
 # --- ratings ---------------------------------------------------------------------------------
@@ -540,11 +538,11 @@ def minimise_in_ball(quadratic: Floats, linear: Floats, radius: float) -> Floats
     if quadratic.ndim == 2:
         beta = 0.5 * (linear @ vectors)
         in_eigenbasis = _minimise_in_eigenbasis(np.broadcast_to(values, beta.shape), beta, radius)
-        return np.asarray(in_eigenbasis @ vectors.T)
+        return in_eigenbasis @ vectors.T
     in_eigenbasis = _minimise_in_eigenbasis(
         values, 0.5 * np.einsum("nji,nj->ni", vectors, linear), radius
     )
-    return np.asarray(np.einsum("nij,nj->ni", vectors, in_eigenbasis))
+    return np.einsum("nij,nj->ni", vectors, in_eigenbasis)
 
 
 def _minimise_in_eigenbasis(values: Floats, beta: Floats, radius: float) -> Floats:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dpmc_core.arrays import Bools, Floats, Ints, Rng, Sparse
+from dpmc_core.arrays import SMALLEST, Bools, Floats, Ints, Rng, Sparse
 from dpmc_core.model import Factors
 from dpmc_core.privacy import Harmless, harmless
 from dpmc_core.ratings import Index, Ratings
@@ -61,8 +61,7 @@ class Pattern:
     def from_matrix(cls, matrix: Sparse) -> Pattern:
         """Return the stored entries of a row-compressed matrix."""
         items = matrix.indices.astype(np.int32, copy=False)
-        indptr = matrix.indptr.astype(np.int64)
-        return cls(items, indptr, matrix.shape)
+        return cls(items, matrix.indptr.astype(np.int64), matrix.shape)
 
     @cached_property
     def counts(self) -> Ints:
@@ -72,8 +71,7 @@ class Pattern:
     @cached_property
     def users(self) -> Index:
         """The row of each entry, shape (n_entries,)."""
-        row_indices: Index = self.expand_rows(np.arange(self.shape[0], dtype=np.int32))
-        return row_indices
+        return self.expand_rows(np.arange(self.shape[0], dtype=np.int32))
 
     def expand_rows(self, row_values: Any) -> Any:
         """Repeat each row's value at the row's entries.
@@ -91,7 +89,7 @@ class Pattern:
         """The indices that sort the entries by column, and (n + 1,) offsets of the columns."""
         order = np.argsort(self.items, kind="stable")
         counts = np.bincount(self.items, minlength=self.shape[1])
-        return order, np.concatenate(([0], np.cumsum(counts)))
+        return order, np.append(0, np.cumsum(counts))
 
     def select_columns(self, columns: Ints) -> tuple[Pattern, Bools]:
         """Return the entries of some columns, which are renumbered from 0.
@@ -113,7 +111,7 @@ class Pattern:
         Args:
             mask: shape (n_entries,).
         """
-        indptr = np.concatenate(([0], np.cumsum(mask)))[self.indptr]
+        indptr = np.append(0, np.cumsum(mask))[self.indptr]
         return Pattern(self.items[mask], indptr, self.shape)
 
     def build_matrix(self, values: Floats) -> Sparse:
@@ -338,7 +336,7 @@ def dense_triplets(operator: Operator) -> Triplets:
     squares, left = call_cancellable(np.linalg.eigh, call_cancellable(np.matmul, matrix, matrix.T))
     values = np.sqrt(np.maximum(squares[::-1], 0.0))
     left = left[:, ::-1]
-    is_resolved = values > 1e-8 * max(values[0], np.finfo(float).tiny)
+    is_resolved = values > 1e-8 * max(values[0], SMALLEST)
     left, values = left[:, is_resolved], values[is_resolved]
     return Triplets(left, values, call_cancellable(np.matmul, matrix.T, left) / values)
 
@@ -453,7 +451,7 @@ def cancellable_operator(matrix: Sparse) -> LinearOperator:
 
     def multiply(block: Floats, matrix: Any = matrix) -> Floats:
         check_cancelled()
-        return np.asarray(matrix @ block)
+        return matrix @ block
 
     multiply_transposed = partial(multiply, matrix=matrix.T)
     return LinearOperator(
@@ -504,7 +502,7 @@ def leading_eigenpairs(
         if not multiply_vectors(fixed_start).any():
             return np.zeros(count), np.eye(size, count)
         values, vectors = search(v0=fixed_start)
-    return np.asarray(values), np.asarray(vectors)
+    return values, vectors
 
 
 def eigenpairs_above(
@@ -576,8 +574,7 @@ def _append_random_columns(block: Floats, width: int, rows: int, rng: Rng) -> Fl
         rows: the number of rows.
         rng: draws the columns.
     """
-    start = harmless(rng, Harmless.START)
-    extra = start.standard_normal((rows, max(0, width - block.shape[1])))
+    extra = harmless(rng, Harmless.START).standard_normal((rows, max(0, width - block.shape[1])))
     return np.hstack([block.reshape(rows, -1), extra])
 
 

@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpmc_core.arrays import Floats, Sparse
+from dpmc_core.arrays import SMALLEST, AnyArray, Floats, Sparse
 from dpmc_core.model import Step, Steps
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.solvers.empirical_bayes import (
@@ -28,7 +27,7 @@ from dpmc_core.solvers.one_bit import SignReports
 from dpmc_core.solvers.rows import factors_with_offsets, item_sums, row_sums
 from dpmc_core.stopping import call_cancellable, check_cancelled
 
-_TINY = 1e-12
+_TINY = 1e-12  # in place of zero, before a division
 
 
 # --- effects and factors --------------------------------------------------------------------
@@ -73,8 +72,8 @@ class EffectsAndTaste(NamedTuple):
 
     def predict(self, pattern: Pattern) -> Floats:
         """Return the expected values of the cells of a pattern, shape (n_cells,)."""
-        fitted = self.user[pattern.users] + self.item[pattern.items]
-        return fitted + pattern.sample_product(self.left, self.right) if self.left.size else fitted
+        effects = self.user[pattern.users] + self.item[pattern.items]
+        return effects + pattern.sample_product(self.left, self.right)
 
 
 def fit_effects_and_taste(
@@ -113,7 +112,7 @@ def fit_effects_and_taste(
     counts = np.diff(pattern.indptr).astype(float)
     squares = np.bincount(pattern.users, weights=w * values**2, minlength=m)
 
-    def average_errors(squared_errors: NDArray[Any]) -> float:
+    def average_errors(squared_errors: AnyArray) -> float:
         return max(float(squared_errors.sum()) / max(len(w), 1), min_noise, _TINY)
 
     s2 = average_errors(squares) if noise is None else noise
@@ -176,9 +175,8 @@ def _estimate_user_precisions(squared_errors: Floats, counts: Floats, s2: float)
     Returns:
         Array of shape (m,), precisions.
     """
-    excess = float(((squared_errors - counts * s2) ** 2 - 2 * counts * s2**2).sum())
-    variance_of_s2 = max(excess / max(float(counts @ counts), 1.0), _TINY * s2**2)
-    prior_cells = 2 * s2**2 / variance_of_s2
+    excess = ((squared_errors - counts * s2) ** 2 - 2 * counts * s2**2).sum()
+    prior_cells = 2 * s2**2 / max(excess / max(counts @ counts, 1.0), _TINY * s2**2)
     user_s2 = (np.maximum(squared_errors, 0.0) + prior_cells * s2) / (counts + prior_cells)
     return np.minimum(1.0 / user_s2, _MAX_PRECISION_RATIO / s2)
 
@@ -230,10 +228,10 @@ class _SidePosterior:
         fb[:, -1] = other.mean[:, -1]
         other_precisions = other.precision[:, None]
         check_cancelled()
-        sums = np.asarray(w @ (other_precisions * np.hstack([ff[:, *upper], fb])))
+        sums = w @ (other_precisions * np.hstack([ff[:, *upper], fb]))
         data = np.empty((k, size, size))
         data[:, *upper] = data[:, *upper[::-1]] = sums[:, :-size]
-        moments = np.asarray(wx @ (other_precisions * f)) - sums[:, -size:]
+        moments = wx @ (other_precisions * f) - sums[:, -size:]
         precision = data * self.precision[:, None, None] + np.diag(1.0 / self.variance)
         covariance = call_cancellable(np.linalg.inv, precision)
         check_cancelled()
@@ -250,7 +248,7 @@ class _SidePosterior:
         self.variance[-1] = estimate_variance(
             squared_deviations, k, self.pseudo_variance, _PSEUDO_ROWS
         )
-        squared_errors: Floats = np.einsum("kij,kij->k", data, self.second)
+        squared_errors = np.einsum("kij,kij->k", data, self.second)
         squared_errors -= 2 * np.einsum("ki,ki->k", self.mean, moments)
         return squared_errors
 
@@ -335,7 +333,7 @@ def _compute_degree_roots(degrees: list[Floats]) -> list[Floats]:
     Args:
         degrees: two arrays, as of `_sum_by_side`.
     """
-    return [np.sqrt(degree + max(float(degree.mean()), _TINY)) for degree in degrees]
+    return [np.sqrt(degree + max(degree.mean(), _TINY)) for degree in degrees]
 
 
 def _compute_singular_triplets(pattern: Pattern, values: Floats, count: int, start: Floats) -> Any:
@@ -442,7 +440,7 @@ class PatternFeatures(NamedTuple):
             second = coefficients**2 + np.diag(covariance)
             square_sums = np.bincount(block_index, second, minlength=9)
             variance = estimate_variance(square_sums, count, 0.001, 2)
-        return np.asarray(coefficients.reshape(p, q))
+        return coefficients.reshape(p, q)
 
 
 def _standardise_columns(columns: Floats, counts: Floats) -> Floats:
@@ -583,8 +581,8 @@ def complete_signs(pattern: Pattern, reports: SignReports, *, raw: bool = False)
         model = factors_with_offsets(*sides, mean + posterior.user, posterior.item)
         trace = {
             "share of the pattern": share,
-            "directions of taste": float(posterior.left.shape[1]),
-            "noise variance": float(posterior.noise),
+            "directions of taste": posterior.left.shape[1],
+            "noise variance": posterior.noise,
         }
         published_names = () if raw else trace
         yield Step.from_trace(
@@ -648,7 +646,6 @@ _RESIDUAL_VARIANCE = 0.19  # of a rating about its effects
 _RATED_SHARE, _N_TOGETHER = 0.05, 1000
 # The variance of effects at the start of the fit of factors, and the prior guess of it.
 _START_EFFECT_VARIANCE, _PSEUDO_VARIANCE = 2.5e-3, 1.25e-3
-_MIN_VALUE = 1e-12  # in place of zero, before a division
 
 
 @dataclass(frozen=True)
@@ -674,18 +671,18 @@ class NoiseModel:
     if_rated: float
     genuine_probability: float
     missing_square: float
-    score_reports: Callable[[NDArray[Any]], Floats]
+    score_reports: Callable[[AnyArray], Floats]
     expected_score: Callable[[Floats], Floats]
     expected_square: Callable[[Floats], Floats]
 
-    def sum_scores(self, reports: NDArray[Any]) -> float:
+    def sum_scores(self, reports: AnyArray) -> float:
         """Return the sum of the scores of any number of reports.
 
         Args:
             reports: shape (k,), as they were published.
         """
         starts = range(0, len(reports), BLOCK)
-        return math.fsum(float(self.score_reports(reports[k : k + BLOCK]).sum()) for k in starts)
+        return math.fsum(self.score_reports(reports[k : k + BLOCK]).sum() for k in starts)
 
     def genuine_variance(self, x: Floats) -> Floats:
         """Return V_r, the variance of T over the genuine reports of a rating x.
@@ -732,7 +729,7 @@ def model_symbol_noise(if_missing: float, genuine_probability: float, levels: Fl
         genuine_probability: by how much a cell's own symbol is likelier than each other symbol.
         levels: shape (d,), on the scale -1..1, with mean 0.
     """
-    kappa = max(genuine_probability, _MIN_VALUE)
+    kappa = max(genuine_probability, _TINY)
     return NoiseModel(
         if_missing,
         if_missing + kappa,
@@ -766,9 +763,9 @@ def model_laplace_noise(flip: float, scale: float) -> NoiseModel:
             sinh = -np.exp((size - 1) / b) * np.expm1(-2 * size / b) / 2  # times e^(-1/b)
             return x - np.sign(x) * (1 + b - end) * sinh
 
-        inner = float(grid @ grid) / float(grid @ expect_before_slope(grid))  # 1/slope
+        inner = float(grid @ grid / (grid @ expect_before_slope(grid)))  # 1/slope
 
-        def score_reports(reports: NDArray[Any]) -> Floats:
+        def score_reports(reports: AnyArray) -> Floats:
             z = reports.astype(float)
             return inner * np.where(np.abs(z) <= 1, z, np.sign(z) * end)
 
@@ -779,7 +776,7 @@ def model_laplace_noise(flip: float, scale: float) -> NoiseModel:
 
         return NoiseModel(
             flip,
-            flip + max(1 - 2 * flip, _MIN_VALUE),
+            flip + max(1 - 2 * flip, _TINY),
             1 - flip,
             float(expected_square(np.zeros(1))[0]),
             score_reports,
@@ -791,8 +788,7 @@ def model_laplace_noise(flip: float, scale: float) -> NoiseModel:
         squared_bias = float(np.mean((model.expected_score(grid) - grid) ** 2))
         return model.sum_variance / (_RATED_SHARE * _N_TOGETHER) + squared_bias
 
-    ends = (1 + b * np.linspace(0, 1, 21)).tolist()
-    return min(map(build_with_end, ends), key=compute_error)
+    return min(map(build_with_end, (1 + b * np.linspace(0, 1, 21)).tolist()), key=compute_error)
 
 
 class _ScoredReports:
@@ -879,15 +875,15 @@ class _SideTotals:
             Array of shape (k,), on the scale -1..1.
         """
         model = self.noise_model
-        mean = float(np.average(other_effects, weights=other.counts + np.finfo(float).tiny))
+        mean = float(np.average(other_effects, weights=other.counts + SMALLEST))
         centred = other_effects - mean
         reported = self.cells * model.if_missing + self.raw_counts * model.slope
         raw_sums = (
-            reported_sums - mean * reported - model.if_missing * float(centred.sum())
+            reported_sums - mean * reported - model.if_missing * centred.sum()
         ) / model.slope
-        noise = model.count_variance * float(centred @ centred)
-        signal = max(float(raw_sums @ raw_sums) - noise * len(raw_sums), 0.0)
-        prior = signal / max(float(self.counts.sum()), 1.0) * self.counts
+        noise = model.count_variance * (centred @ centred)
+        signal = max(raw_sums @ raw_sums - noise * len(raw_sums), 0.0)
+        prior = signal / max(self.counts.sum(), 1.0) * self.counts
         deviations, variances = update_normal(raw_sums, 1.0, noise, prior)
         rating_sums = self.rating_sums - (mean * self.counts + deviations)
         return shrink_effects(
@@ -910,12 +906,12 @@ def estimate_counts(raw_counts: Floats, variance: float) -> tuple[Floats, Floats
     Returns:
         Two arrays of shape (k,).
     """
-    noise_std, mean = math.sqrt(variance), max(float(raw_counts.mean()), 0.0)
-    signal = max(float(np.mean((raw_counts - mean) ** 2)) - variance, 0.0)
+    noise_std, mean = math.sqrt(variance), max(raw_counts.mean(), 0.0)
+    signal = max(np.mean((raw_counts - mean) ** 2) - variance, 0.0)
     weight = signal / (signal + variance) if signal > 0 else 0.0
     shrunk = mean + weight * (raw_counts - mean)
     centre = np.clip(shrunk, raw_counts - noise_std, raw_counts + noise_std)
-    return truncated_normal_moments(centre, math.sqrt(max(weight, _MIN_VALUE) * variance))
+    return truncated_normal_moments(centre, math.sqrt(max(weight, _TINY) * variance))
 
 
 def shrink_effects(
@@ -1005,9 +1001,7 @@ def estimate_from_reports(reported: Sparse, noise_model: NoiseModel, public: Pub
     for rows, cells, scores in reports.iter_blocks():
         user_scores[rows] = row_sums(cells, scores)
         item_scores += np.bincount(cells.items, scores, n)
-    mean = estimate_mean_rating(
-        float(user_counts.sum()), float(user_scores.sum()), m * n, noise_model
-    )
+    mean = estimate_mean_rating(user_counts.sum(), user_scores.sum(), m * n, noise_model)
     users = _SideTotals.from_reports(user_counts, user_scores, n, noise_model, mean)
     items = _SideTotals.from_reports(item_counts, item_scores, m, noise_model, mean)
     a = np.zeros(m)
@@ -1017,7 +1011,7 @@ def estimate_from_reports(reported: Sparse, noise_model: NoiseModel, public: Pub
         b_sums = np.concatenate([row_sums(cells, b[cells.items]) for *_, cells in blocks])
         a = users.estimate_effects(items, b, b_sums)
     a += mean.rating
-    scale = mean.n_ratings / max(float(users.counts.sum() * items.counts.sum()), _MIN_VALUE)
+    scale = mean.n_ratings / max(float(users.counts.sum() * items.counts.sum()), _TINY)
     pattern, y, w = _compute_residual_scores(reports, scale * users.counts, items.counts, a, b)
     del reports
 
@@ -1034,7 +1028,7 @@ def estimate_from_reports(reported: Sparse, noise_model: NoiseModel, public: Pub
         trace = {
             "ratings, estimated": mean.n_ratings,
             "mean rating": public.middle + half * mean.rating,
-            "rank": float(left.shape[1]),
+            "rank": left.shape[1],
         }
         model = factors_with_offsets(half * left, right, *offsets)
         return Step(index, ROUNDS + 1, model, trace, final=final)
@@ -1064,9 +1058,7 @@ def _find_min_product(reports: _ScoredReports, users: Floats, items: Floats) -> 
         users: shape (m,); the product of a cell is that of its user's number and its item's.
         items: shape (n,).
     """
-    edges = max(float(users.max() * items.max()), _MIN_VALUE) * np.exp(
-        np.linspace(-20.0, 0.0, 2_000)
-    )
+    edges = max(float(users.max() * items.max()), _TINY) * np.exp(np.linspace(-20.0, 0.0, 2_000))
     counts = np.zeros(len(edges) + 1)
     for rows, cells, _ in reports.iter_blocks():
         product = cells.expand_rows(users[rows]) * items[cells.items]
@@ -1104,7 +1096,7 @@ def _compute_residual_scores(
         rows, columns = block.start + cells.users[kept_indices], cells.items[kept_indices]
         chance = np.minimum(chance[kept_indices], _MAX_RATED_PROBABILITY)
         rho = chance * noise_model.genuine_probability
-        rho = np.maximum(rho / (noise_model.if_missing + chance * noise_model.slope), _MIN_VALUE)
+        rho = np.maximum(rho / (noise_model.if_missing + chance * noise_model.slope), _TINY)
         expected = a[rows] + b[columns]
         x = np.clip(expected, -1, 1)
         variance = (1 - rho) * noise_model.missing_square + rho * (

@@ -86,7 +86,7 @@ class SignReports(NamedTuple):
         values = (2 * flipped_signs - 1 + p_plus - p_minus) / debias_factor
         # The variance of a debiased report is 4 p (1 - p) / debias_factor^2, which may differ
         # between the signs. It is averaged by the share of each sign.
-        mean_sign = float(np.clip(values.mean(), -1.0, 1.0))
+        mean_sign = np.clip(values.mean(), -1.0, 1.0)
         plus_noise, minus_noise = (4 * p * (1 - p) / debias_factor**2 for p in (p_plus, p_minus))
         noise_variance = ((1 + mean_sign) * plus_noise + (1 - mean_sign) * minus_noise) / 2
         return cls(values, 1 + noise_variance)
@@ -118,7 +118,7 @@ class SignReports(NamedTuple):
     @property
     def mean(self) -> float:
         """The mean sign, shrunk to 0 for a uniform prior of the mean sign, of variance 1/3."""
-        return float(self.values.mean()) / (1 + 3 * self.variance / len(self.values))
+        return self.values.mean() / (1 + 3 * self.variance / len(self.values))
 
 
 def clipped_information(epsilon: float) -> float:
@@ -153,7 +153,7 @@ def likelihood_loss(link: Link, labels: Floats) -> LossFunction:
         if isinstance(link, Logistic):
             return float(np.sum(np.logaddexp(0.0, x) - labels * x)), link.probability(x) - labels
         value = labels * link.log_probability(x) + (1 - labels) * link.log_probability(-x)
-        return -float(np.sum(value)), (1 - labels) * link.score(-x) - labels * link.score(x)
+        return -np.sum(value), (1 - labels) * link.score(-x) - labels * link.score(x)
 
     return loss
 
@@ -179,10 +179,9 @@ def flipped_likelihood_loss(
     def loss(x: Floats) -> tuple[float, Floats]:
         h, complement = link.probability(x), link.probability(-x)
         up = h * (1 - p_plus) + complement * p_minus
-        down = h * p_plus + complement * (1 - p_minus)
-        observed = np.where(flipped > 0, up, down)
+        observed = np.where(flipped > 0, up, h * p_plus + complement * (1 - p_minus))
         slope = np.where(flipped > 0, -1.0, 1.0) * (1 - p_plus - p_minus)
-        return -float(np.sum(np.log(observed))), slope * link.density(x) / observed
+        return -np.sum(np.log(observed)), slope * link.density(x) / observed
 
     return loss
 
@@ -212,8 +211,7 @@ class LowRank(NamedTuple):
         observed = (1 - share) * self.observed + share * target.observed
         # The sum has both factors side by side. Their QR factors leave a small matrix to decompose.
         left = np.hstack([(1 - share) * self.left, share * target.left])
-        right = np.hstack([self.right, target.right])
-        (ql, rl), (qr, rr) = np.linalg.qr(left), np.linalg.qr(right)
+        (ql, rl), (qr, rr) = np.linalg.qr(left), np.linalg.qr(np.hstack([self.right, target.right]))
         u, s, vt = np.linalg.svd(rl @ rr.T)
         is_kept = s > 1e-13 * max(1.0, s[0])
         k = len(s)
@@ -292,7 +290,7 @@ class NuclearBall:
         vector = np.ones(self.pattern.shape[1])
         for _ in range(4):
             vector = transposed @ (matrix @ vector)
-            norm = float(np.linalg.norm(vector))
+            norm = np.linalg.norm(vector)
             if norm == 0:
                 return 1.0
             vector /= norm
@@ -439,7 +437,7 @@ def minimise_loss(
         while True:
             check_cancelled()
             target = constraint.project(point, step, gradient, accuracy)
-            slope = float(gradient @ (target.observed - point.observed))
+            slope = gradient @ (target.observed - point.observed)
             if slope < 0 or accuracy < 1e-3 * target_norm:
                 break
             accuracy /= 10  # not a descent direction: the projection was too coarse
@@ -470,7 +468,7 @@ def spectral_step_length(point: Any, previous: Any, gradient_change: Floats) -> 
     Returns:
         The step length; None unless <s, y> > 0.
     """
-    curvature = float(gradient_change @ (point.observed - previous.observed))
+    curvature = gradient_change @ (point.observed - previous.observed)
     if curvature <= 0:
         return None
     return float(np.clip(frobenius_distance(point, previous) ** 2 / curvature, *STEP_LIMITS))

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpmc_core.arrays import Floats, Ints, Sparse
+from dpmc_core.arrays import SMALLEST, AnyArray, Floats, Ints, Sparse
 from dpmc_core.model import Factors, Model
 from dpmc_core.ratings import Ratings
 from dpmc_core.solvers.empirical_bayes import posterior_positive_mean
@@ -35,7 +35,6 @@ _MIN_PROFILE_VARIANCE = 0.02  # of profiles, in units of 1/d, their variance if 
 _MIN_TASTE_VARIANCE = 1e-4  # of taste at the start, in the same unit
 _EDGE_MARGIN = 1.3  # because the covariance of the noise is only known through released numbers
 _N_NOISE_DRAWS = 20  # simulations of the noise, whose largest eigenvalue taste has to exceed
-_SMALLEST = float(np.finfo(float).tiny)
 _RIDGE = 0.1  # added to the variance of profiles, in the same unit
 _MAX_FEATURE_LENGTH = 6.0  # of an item's features, once they are uncorrelated and of variance 1
 # Mean and std of the gain of a feature that helps, and the std of one that does not; see
@@ -66,10 +65,8 @@ class ItemScores:
             users: user indices.
             items: item indices; both broadcast to the shape of the result.
         """
-        distinct_users, inverse = np.unique(np.asarray(users), return_inverse=True)
-        positions, item_indices = np.broadcast_arrays(
-            inverse.reshape(np.shape(users)), np.asarray(items)
-        )
+        distinct_users, inverse = np.unique(users, return_inverse=True)
+        positions, item_indices = np.broadcast_arrays(inverse.reshape(np.shape(users)), items)
         scores = np.empty(positions.shape)
         size = max(1, BLOCK // self.rows.shape[1])
         for start in range(0, len(distinct_users), size):
@@ -131,7 +128,7 @@ class MostRatedModel:
 
     def predict(self, users: ArrayLike, items: ArrayLike) -> Floats:
         """Return the predictions of (user, item) pairs, whose indices broadcast together."""
-        u, i = np.broadcast_arrays(np.asarray(users), np.asarray(items))
+        u, i = np.broadcast_arrays(users, items)
         scores, index = self.fallback.predict(u, i), self.item_index[i]
         inside = index >= 0
         scores[inside] = self.model.predict(u[inside], index[inside])
@@ -262,8 +259,7 @@ class FlippedPairs:
     @property
     def counts(self) -> Floats:
         """The unbiased estimate of how many users have each item, shape (items,)."""
-        estimate: Floats = (self.reported_counts - self.users * self.flip) / (1 - 2 * self.flip)
-        return estimate
+        return (self.reported_counts - self.users * self.flip) / (1 - 2 * self.flip)
 
     def estimate_shared_users(self, block: Ints) -> Floats:
         """Return unbiased estimates of how many users have both items of a pair.
@@ -278,7 +274,7 @@ class FlippedPairs:
         """
         p = self.flip
         count_sums = self.reported_counts[block][:, None] + self.reported_counts
-        estimate: Floats = self.count_reported_pairs(block) - p * count_sums + self.users * p * p
+        estimate = self.count_reported_pairs(block) - p * count_sums + self.users * p * p
         return estimate / (1 - 2 * p) ** 2
 
     def fit_pair_counts(self, block: Ints, iterations: int) -> tuple[Floats, Floats, Floats]:
@@ -349,11 +345,10 @@ def decorrelate_columns(feature: Floats, counts: Floats) -> Floats:
     share = counts / counts.sum()
     centred = feature - share @ feature
     values, axes = np.linalg.eigh(centred.T @ (centred * share[:, None]))
-    min_variance = max(_MIN_RELATIVE_VARIANCE * float(values.max(initial=0)), _SMALLEST)
+    min_variance = max(_MIN_RELATIVE_VARIANCE * values.max(initial=0), SMALLEST)
     whitened = centred @ (axes * np.where(values > min_variance, values, np.inf) ** -0.5)
     lengths = np.linalg.norm(whitened, axis=1, keepdims=True)
-    clipped: Floats = whitened * np.minimum(1.0, _MAX_FEATURE_LENGTH / np.maximum(lengths, 1.0))
-    return clipped
+    return whitened * np.minimum(1.0, _MAX_FEATURE_LENGTH / np.maximum(lengths, 1.0))
 
 
 class UserFeatureSums(NamedTuple):
@@ -453,8 +448,7 @@ def sum_feature_gains(ratings: Ratings, posterior_counts: Floats) -> Floats:
         UserFeatureSums.from_pattern(pattern, features, posterior_counts, k).compute_gains(pattern)
         for k in (None, order)
     )
-    excess: Floats = np.clip(gains - shuffled_gains, -1.0, 1.0).sum(axis=0)
-    return excess
+    return np.clip(gains - shuffled_gains, -1.0, 1.0).sum(axis=0)
 
 
 def sum_profiles_by_item(pattern: Pattern, weights: Floats, features: Floats) -> Floats:
@@ -496,7 +490,7 @@ def _sum_features(pattern: Pattern, features: Floats) -> Floats:
 
 def _min_profile_length(features: Floats) -> float:
     """Return the length up to which a sum of features counts as zero."""
-    return _ROUNDING * float(np.linalg.norm(features, axis=1).max())
+    return _ROUNDING * np.linalg.norm(features, axis=1).max()
 
 
 class CountEstimate(NamedTuple):
@@ -586,14 +580,12 @@ class Audiences(NamedTuple):
         mean = symmetric[:d, d]
         sample_covariance = symmetric[:d, :d] - np.outer(mean, mean)
         # Profiles have length 1, so their total variance is known; its direction is estimated.
-        total_variance = 1 - max(
-            float(mean @ mean) - 0.5 * d * (second_noise_std / n_users) ** 2, 0.0
-        )
+        total_variance = 1 - max(mean @ mean - 0.5 * d * (second_noise_std / n_users) ** 2, 0.0)
         isotropic_variance = max(total_variance, _MIN_PROFILE_VARIANCE) / d
-        anisotropy = float(np.sum((sample_covariance - isotropic_variance * np.eye(d)) ** 2))
+        anisotropy = np.sum((sample_covariance - isotropic_variance * np.eye(d)) ** 2)
         # Averaging the symmetric halves leaves half of the noise off the diagonal.
         noise_anisotropy = 0.5 * d * (d + 1) * (second_noise_std / n_users) ** 2
-        kept_share = max(0.0, anisotropy - noise_anisotropy) / max(anisotropy, _SMALLEST)
+        kept_share = max(0.0, anisotropy - noise_anisotropy) / max(anisotropy, SMALLEST)
         values, vectors = np.linalg.eigh(
             kept_share * sample_covariance + (1 - kept_share) * isotropic_variance * np.eye(d)
         )
@@ -649,11 +641,9 @@ class Audiences(NamedTuple):
         the sum of E and the same of the uncertainty.
         """
         inverse = np.linalg.inv(self.profile_covariance)
-        taste_energy = float(
-            np.sum(inverse * ((self.taste * self.count_shares[:, None]).T @ self.taste))
-        )
-        total_energy = taste_energy + float(np.sum(inverse * self.uncertainty))
-        total_energy += _SMALLEST
+        taste_energy = np.sum(inverse * ((self.taste * self.count_shares[:, None]).T @ self.taste))
+        total_energy = taste_energy + np.sum(inverse * self.uncertainty)
+        total_energy += SMALLEST
         return math.sqrt(taste_energy) * taste_energy / total_energy
 
     def measure_agreement(self, profile_sums: Floats, posterior_counts: Floats) -> Floats:
@@ -712,8 +702,8 @@ class Audiences(NamedTuple):
         features = self.unpruned_taste @ axes
         mean_squares = posterior_counts @ features**2 / posterior_counts.sum()
         seen_squares = mean_squares + np.diag(axes.T @ self.unpruned_uncertainty @ axes)
-        features /= np.sqrt(np.maximum(seen_squares, _SMALLEST))
-        return np.asarray(features)
+        features /= np.sqrt(np.maximum(seen_squares, SMALLEST))
+        return features
 
 
 def _fit_taste_posterior(
@@ -830,8 +820,7 @@ class FlippedBits(NamedTuple):
     @property
     def shares(self) -> Floats:
         """The unbiased estimate of the share of users who have each item, shape (n,)."""
-        shares: Floats = (self.reported_shares - self.flip) / self.debias_factor
-        return shares
+        return (self.reported_shares - self.flip) / self.debias_factor
 
     @property
     def variance(self) -> float:
@@ -844,7 +833,7 @@ class FlippedBits(NamedTuple):
         It is at least 1 and at most the number of users.
         """
         lengths = self.multiply(np.ones((self.items, 1)))
-        mean_square = float(np.mean(lengths**2)) - self.items * self.variance
+        mean_square = np.mean(lengths**2) - self.items * self.variance
         return float(np.clip(mean_square / usual_count**2, 1.0, self.users))
 
     def multiply(self, block: Floats) -> Floats:
@@ -860,8 +849,7 @@ class FlippedBits(NamedTuple):
         single = block.astype(np.float32)
         for rows, bits in self._iter_blocks():
             out[rows] = bits @ single
-        product: Floats = (out - self.flip * block.sum(axis=0)) / self.debias_factor
-        return product
+        return (out - self.flip * block.sum(axis=0)) / self.debias_factor
 
     def multiply_transposed(self, block: Floats) -> Floats:
         """Return H' @ block for the unbiased estimate H of the true rows.
@@ -876,10 +864,9 @@ class FlippedBits(NamedTuple):
         single = block.astype(np.float32)
         for rows, bits in self._iter_blocks():
             out += bits.T @ single[rows]
-        product: Floats = (out - self.flip * block.sum(axis=0)) / self.debias_factor
-        return product
+        return (out - self.flip * block.sum(axis=0)) / self.debias_factor
 
-    def _iter_blocks(self, dtype: type = np.float32) -> Iterator[tuple[slice, NDArray[Any]]]:
+    def _iter_blocks(self, dtype: type = np.float32) -> Iterator[tuple[slice, AnyArray]]:
         """Yield the slice of the users of a block, and their reports as 0 and 1 of this type."""
         step = max(1, _CELLS // self.items)
         for start in range(0, self.users, step):
@@ -921,7 +908,7 @@ class ClickFactors(NamedTuple):
         users = reports.users
         shares, flip_variance = reports.shares, reports.variance
         share_std = math.sqrt(max(flip_variance, 1 / users) / users)  # approximately
-        min_share = max(0.3 * share_std, 0.1 * float(shares.mean()), 0.2 / users)
+        min_share = max(0.3 * share_std, 0.1 * shares.mean(), 0.2 / users)
         expected = np.clip(shares, min_share, 0.95)
         click_variances = expected * (1 - expected)
         noise = float(expected @ click_variances / expected.sum())
@@ -933,8 +920,8 @@ class ClickFactors(NamedTuple):
         # For a population covariance diag(t) + l l' the eigenvector is (alpha - t)^-1 l.
         vectors = vectors[:, is_clear]
         loadings = (alpha - (flip_variance + click_variances)[:, None]) * vectors
-        strength = np.maximum((loadings * vectors).sum(axis=0), _SMALLEST)
-        loadings /= np.sqrt(strength * reports.estimate_activity(float(expected.sum())))
+        strength = np.maximum((loadings * vectors).sum(axis=0), SMALLEST)
+        loadings /= np.sqrt(strength * reports.estimate_activity(expected.sum()))
         known_directions = np.column_stack([common, loadings])
         feature_loadings = [
             _compute_feature_loadings(
@@ -990,13 +977,13 @@ def _compute_feature_loadings(
     basis = np.linalg.qr(known_directions)[0]
     directions = expected[:, None] * decorrelate_columns(feature, expected)
     directions -= basis @ (basis.T @ directions)
-    squared_lengths = np.maximum((directions**2).sum(axis=0), _SMALLEST)
+    squared_lengths = np.maximum((directions**2).sum(axis=0), SMALLEST)
     noise = variances @ directions**2 / squared_lengths
     mean_squares = (reports.multiply(directions) ** 2).mean(axis=0) / squared_lengths
-    standard_error = math.sqrt(
-        2 * float((noise**2 / squared_lengths**2).sum()) / reports.users
-    ) / len(squared_lengths)
-    variance = float(((mean_squares - noise) / squared_lengths).mean()) - standard_error
+    standard_error = math.sqrt(2 * (noise**2 / squared_lengths**2).sum() / reports.users) / len(
+        squared_lengths
+    )
+    variance = ((mean_squares - noise) / squared_lengths).mean() - standard_error
     return math.sqrt(max(variance, 0.0)) * directions
 
 
@@ -1019,16 +1006,16 @@ class _NoiseSpectrum:
         self._t, self._m = variances, rows
 
         def slope(alpha: float) -> float:
-            return 1 - float(np.sum((variances / (alpha - variances)) ** 2)) / rows
+            return 1 - np.sum((variances / (alpha - variances)) ** 2) / rows
 
-        max_variance = float(variances.max())
+        max_variance = variances.max()
         low, high = max_variance * (1 + 1e-9), max_variance * (2 + math.sqrt(len(variances) / rows))
         self._edge_alpha = brentq(slope, low, high) if slope(low) < 0 else low
         self.height = self.psi(self._edge_alpha)
 
     def psi(self, alpha: float) -> float:
         """Return the sample eigenvalue of a direction of population variance alpha."""
-        return alpha * (1 + float(np.sum(self._t / (alpha - self._t))) / self._m)
+        return alpha * (1 + np.sum(self._t / (alpha - self._t)) / self._m)
 
     def invert_psi(self, eigenvalue: float) -> float:
         """Return the population variance of a sample eigenvalue that is above the noise."""

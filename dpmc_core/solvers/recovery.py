@@ -72,13 +72,10 @@ class Regression(NamedTuple):
         """
         if self.ridge is None:
             return 0.0
-        pull = self.gain * float(self.residual(fitted).sum())
-        return pull / (self.gain**2 * len(fitted) + self.ridge)
+        return (self.gain * self.residual(fitted).sum()) / (self.gain**2 * len(fitted) + self.ridge)
 
     def predict_entries(self, matrix: Triplets) -> Floats:
         """Return a matrix M at the reported cells, shape (n_cells,)."""
-        if matrix.rank == 0:
-            return np.zeros(len(self.target))
         return self.pattern.sample_product(matrix.left * matrix.values, matrix.right)
 
 
@@ -110,7 +107,7 @@ class Solution(NamedTuple):
 def iterate_penalties(
     problem: Regression,
     penalty: float | None = None,
-    residual_goal: float | None = None,
+    residual_goal: float = math.inf,
     *,
     steps: int,
     tolerance: float,
@@ -125,7 +122,7 @@ def iterate_penalties(
     Args:
         problem: the regression.
         penalty: the last penalty; None: the residual decides.
-        residual_goal: the largest ||y - a (c + M)||_2 that is accepted; None: no goal.
+        residual_goal: the largest ||y - a (c + M)||_2 that is accepted.
         steps: the largest number of solutions.
         tolerance: the relative change of a step at which a solve stops.
         rng: draws where the search for singular vectors starts.
@@ -147,10 +144,10 @@ def iterate_penalties(
     # The smallest penalty at which M = 0 is the spectral norm of the loss gradient there.
     gradient = problem.gain * problem.residual(zeros + problem.best_offset(zeros))
     operator = low_rank_plus_sparse(current.left, current.right, problem.pattern, gradient)
-    accuracy = 1e-3 * float(np.linalg.norm(gradient))
-    leading = shrinker.find_leading_triplets(operator, lambda _: 1, accuracy)
+    leading = shrinker.find_leading_triplets(
+        operator, lambda _: 1, 1e-3 * float(np.linalg.norm(gradient))
+    )
     top = float(leading.values[0]) if leading.rank else 0.0
-    goal = math.inf if residual_goal is None else residual_goal
     if penalty is not None:
         count = max(1, math.ceil(math.log(max(top / penalty, 1.0)) / -math.log(PENALTY_FACTOR)))
         for k in range(max(0, count - steps) + 1, count + 1):  # the last `steps` of the penalties
@@ -159,21 +156,21 @@ def iterate_penalties(
     solution = solve(top)
     yield solution
     n_solutions, above = 1, top
-    while solution.residual > goal and n_solutions < steps:
+    while solution.residual > residual_goal and n_solutions < steps:
         above = solution.penalty
         solution = solve(above * PENALTY_FACTOR)
         n_solutions += 1
         yield solution
-    if solution.residual > goal or n_solutions == 1:
+    if solution.residual > residual_goal or n_solutions == 1:
         return
-    below, best = solution.penalty, solution
+    below = solution.penalty
     for _ in range(min(_BISECTIONS, steps - n_solutions)):
         solution = solve(math.sqrt(above * below))
-        if solution.residual > goal:
+        if solution.residual > residual_goal:
             above = solution.penalty
         else:
-            below, best = solution.penalty, solution
-            yield best
+            below = solution.penalty
+            yield solution
 
 
 def _solve_at_penalty(
@@ -203,18 +200,18 @@ def _solve_at_penalty(
         beta, momentum = (momentum - 1) / next_momentum, next_momentum
         point = _extrapolate(current, previous, beta)
         fitted = current_fit + beta * (current_fit - previous_fit)
-        residual = problem.residual(problem.best_offset(fitted) + fitted)
-        slope = problem.gain * residual / smoothness
+        slope = problem.gain * problem.residual(problem.best_offset(fitted) + fitted) / smoothness
         operator = low_rank_plus_sparse(*point, problem.pattern, slope)
         previous, previous_fit = current, current_fit
         accuracy = 0.1 * tolerance * max(threshold, float(np.linalg.norm(current.values)))
         current = shrinker.soft_threshold(operator, lambda _: threshold, accuracy)
         current_fit = problem.predict_entries(current)
-        size = max(float(np.linalg.norm(current.values)), 1e-12)
-        change = frobenius_distance(current, previous) / size
+        change = frobenius_distance(current, previous) / max(
+            float(np.linalg.norm(current.values)), 1e-12
+        )
         if change <= tolerance or current.rank == previous.rank == 0:
             break
-        if float((fitted - current_fit) @ (current_fit - previous_fit)) > 0:
+        if (fitted - current_fit) @ (current_fit - previous_fit) > 0:
             momentum = 1.0  # the momentum points uphill (O'Donoghue, Candes 2015)
     offset = problem.best_offset(current_fit)
     residual_norm = float(np.linalg.norm(problem.residual(offset + current_fit)))
@@ -321,7 +318,7 @@ class Recovery:
         problem = Regression(reports.pattern, reports.values, gain, ridge)
         count = len(reports.values)
         rows, columns = reports.pattern.shape
-        penalty = residual = None
+        penalty, residual = None, math.inf
         if self.rule is Rule.NOISE_LEVEL:
             noise_std = math.sqrt(reports.variance * count / (rows * columns))
             penalty = _MARGIN * gain * noise_std * (math.sqrt(rows) + math.sqrt(columns))
@@ -332,12 +329,12 @@ class Recovery:
         solutions = iterate_penalties(
             problem, penalty, residual, steps=self.steps, tolerance=_TOLERANCE, rng=rng
         )
-        for index, (solution, following) in enumerate(pairwise(chain(solutions, (None,))), start=1):
+        for index, (solution, following) in enumerate(pairwise(chain(solutions, (None,))), 1):
             assert solution is not None
             trace = {
                 "penalty": solution.penalty,
                 "residual": solution.residual,
-                "rank": float(solution.rank),
+                "rank": solution.rank,
             }
             left = public.half_width * solution.left * solution.values
             offset = public.middle + public.half_width * solution.offset

@@ -27,7 +27,6 @@ from dpmc_core.solvers.linalg import LARGE_CHUNK, MatrixProduct, Pattern
 from dpmc_core.stopping import call_cancellable, check_cancelled
 
 _PRODUCTS_AT_ONCE = 64  # products of two factors that are summed at once
-_MANY_COLUMNS = 9  # from so many columns on, a sparse product sums faster than `reduceat`
 _SPARSE_COST = 250.0  # cost of a multiplication in a sparse product, relative to a dense one
 _ITEM_STD = 0.1  # standard deviation of item means, in widths of the rating range
 _RATING_STD = 0.2  # standard deviation of the ratings of one item, in the same unit
@@ -140,8 +139,7 @@ def cap_mask(ratings: Ratings, cap: int, key: int) -> Bools | None:
     Returns:
         Array of shape (n_ratings,); None where no user has more than `cap` ratings.
     """
-    is_within_cap = np.diff(ratings.indptr).max() <= cap
-    return None if is_within_cap else draw_cap_mask(ratings, cap, key)
+    return None if (np.diff(ratings.indptr).max() <= cap) else draw_cap_mask(ratings, cap, key)
 
 
 def draw_cap_key(rng: Rng) -> int:
@@ -192,18 +190,12 @@ def row_sums(entries: Pattern, values: Floats) -> Floats:
 
     Args:
         entries: the observed pairs.
-        values: shape (n_entries,) or (n_entries, k).
+        values: shape (n_entries,).
 
     Returns:
-        Array of shape (m,) or (m, k).
+        Array of shape (m,).
     """
-    if values.ndim > 1 and values.shape[1] >= _MANY_COLUMNS:
-        # The matrix of shape (m, n_entries) with a one where an entry belongs to a row.
-        membership = Pattern(
-            np.arange(len(values), dtype=np.int32), entries.indptr, (entries.shape[0], len(values))
-        )
-        return np.asarray(membership.build_matrix(np.ones(len(values))) @ values)
-    sums = np.zeros((entries.shape[0], *values.shape[1:]))
+    sums = np.zeros(entries.shape[0])
     nonempty = entries.counts > 0  # reduceat would give an empty row its neighbour's value
     if len(values):
         sums[nonempty] = np.add.reduceat(values, entries.indptr[:-1][nonempty])
@@ -316,7 +308,7 @@ def clip_dense_rows(rows: Floats, max_norm: float) -> tuple[Floats, int]:
         The scaled rows, shape (m, n), and the number of rows that were scaled.
     """
     factors = shrinkage(np.linalg.norm(rows, axis=1), max_norm)
-    return rows * factors[:, None], int((factors < 1).sum())
+    return rows * factors[:, None], (factors < 1).sum()
 
 
 def gram(rows: Sparse) -> Floats:
@@ -334,7 +326,7 @@ def gram(rows: Sparse) -> Floats:
     entries = Pattern.from_matrix(rows)
     m, n = entries.shape
     if _SPARSE_COST * np.square(entries.counts, dtype=float).sum() < m * n * n:
-        return np.asarray(call_cancellable(rows.T.__matmul__, rows).toarray())
+        return call_cancellable(rows.T.__matmul__, rows).toarray()
     total = np.zeros((n, n))
     for row_slice, *_ in entries.iter_chunks(dense=True):
         block = rows[row_slice].toarray()
@@ -375,7 +367,7 @@ def _multiply_gram(
         Array of shape (n, b).
     """
     if block.shape[1] < rows.shape[1]:
-        return np.asarray(rows.T @ (row_factors**2 * (rows @ block))) - squares * block
+        return rows.T @ (row_factors**2 * (rows @ block)) - squares * block
     entries = Pattern.from_matrix(rows)  # for so many columns, building the Gram matrix is faster
     gram_matrix = gram(entries.build_matrix(rows.data * entries.expand_rows(row_factors[:, 0])))
     return call_cancellable(gram_matrix.__matmul__, block) - squares * block
@@ -434,7 +426,7 @@ def normal_equations(rows: Any, factors: Floats, weights: Any = None) -> tuple[F
         check_cancelled()
         i, j = lower_pairs[start : start + _PRODUCTS_AT_ONCE].T
         squares[:, i, j] = squares[:, j, i] = weights @ (factors[:, i] * factors[:, j])
-    return squares, np.asarray(rows @ factors)
+    return squares, rows @ factors
 
 
 def solve_ridge(squares: Floats, moments: Floats, penalty: ArrayLike) -> Floats:
@@ -519,10 +511,7 @@ def project_to_semidefinite(matrices: Floats) -> Floats:
         Array of shape (k, d, d).
     """
     values, vectors = np.linalg.eigh(matrices)
-    projected: Floats = np.einsum(
-        "kij,kj,klj->kil", vectors, np.maximum(values, 0.0), vectors, optimize=True
-    )
-    return projected
+    return np.einsum("kij,kj,klj->kil", vectors, np.maximum(values, 0.0), vectors, optimize=True)
 
 
 def spectral_scale(item_factors: Floats) -> float:

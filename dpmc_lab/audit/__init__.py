@@ -11,8 +11,6 @@ follows:
 An audit that refutes nothing confirms nothing. The same seed gives the same numbers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import replace
 

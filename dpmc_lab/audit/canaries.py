@@ -470,8 +470,9 @@ class CanaryAuditor(AuditSubject):
         """
         delta = self.certified.delta
         if self._is_gaussian:
-            mu = gaussian_canary_bound(canaries, guesses, right, confidence=confidence)
-            return gaussian_epsilon(mu, delta)
+            return gaussian_epsilon(
+                gaussian_canary_bound(canaries, guesses, right, confidence=confidence), delta
+            )
         return canary_bound(canaries, guesses, right, delta=delta, confidence=confidence)
 
     @property

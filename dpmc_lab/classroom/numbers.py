@@ -56,7 +56,6 @@ _MIN_BRIGHTNESS = 0.01  # of the brightest block: darker ones are drawn as not l
 DATA = "movie-night"
 PER_RATING = InputFlip.id
 PER_PERSON = PrivateEffects.id
-RATED = 20  # ratings of a person in the question about all of a person's ratings
 
 
 # --- one coin, and many -------------------------------------------------------------------------
@@ -395,7 +394,7 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "gain_bar": lambda gain_kept: max(0.0, gain_kept),
     "keeps": describe_gain_share,
     "right": lambda guarantee: guarantee.attacker_accuracy(),
-    "rated": lambda: RATED,
+    "rated": lambda: cards.TYPICAL_RATINGS,
     "taste": all_values_certainty,
     "unit": lambda method: "person" if method == PER_PERSON else "rating",
     "budget": format_lesson_budget,

@@ -4,8 +4,6 @@ A picture consists of boxes at percentages of its size, styled by pictures.css, 
 fills the available width, and its letters have the size of the surrounding text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from html import escape
 from importlib import resources

@@ -1286,6 +1286,7 @@ def _clean_questions(texts: Sequence[str]) -> tuple[str, ...]:
                 "question", f"1 to {MAX_QUESTION_LENGTH} characters", len(question)
             )
     if len(questions) not in QUESTIONS:
-        limit = f"{QUESTIONS[0]} to {QUESTIONS[-1]}"
-        raise InvalidSetting("number of questions", limit, len(questions))
+        raise InvalidSetting(
+            "number of questions", f"{QUESTIONS[0]} to {QUESTIONS[-1]}", len(questions)
+        )
     return questions

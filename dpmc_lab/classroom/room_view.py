@@ -1,7 +1,5 @@
 """Show a class on the projector: shares with their intervals on one axis, and sentences."""
 
-from __future__ import annotations
-
 import csv
 import enum
 import io
@@ -464,8 +462,8 @@ def explain_cost(questions: int, epsilon: float) -> str:
 _LEVEL = cards.format_share_percent(1 - room.MISS_RATE)  # of intervals, in percent
 _LEGEND = (
     f"Each line is a {_LEVEL} % interval: all shares of yes that fit the reports. The thick line is"
-    " for this class, the thin line for people like this class. The hollow dot shows what the"
-    " phones sent. Dashed lines show what more phones would give. One answer of one person is"
+    " for this class, the thin line for people like this class. The open circle shows what"
+    " the phones sent. Dashed lines show what more phones would give. One answer of one person is"
     " protected."
 )
 _TRUTH = " The upright dashed line is the true share of the simulated phones."

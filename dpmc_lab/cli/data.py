@@ -28,6 +28,7 @@ from dpmc_lab.cli.interface import (
     paragraph,
 )
 from dpmc_lab.cli.options import Data, ReadingOptions
+from dpmc_lab.curves.text import format_count
 from dpmc_lab.store import CurveInfo, Store
 
 
@@ -102,8 +103,9 @@ def describe_data_set(data: Data, *, reading: ReadingOptions) -> CommandReport:
     ratings, public = dataset.ratings, dataset.ratings.public
     size = (
         f"{dataset.title} ({dataset.name})\n"
-        f"{public.users:,} users x {public.items:,} items, {len(ratings):,} ratings"
-        f" ({100 * ratings.density:.2g} % of all cells), from {public.low:g} to {public.high:g}"
+        f"{format_count(public.users, 'user')} x {format_count(public.items, 'item')},"
+        f" {format_count(len(ratings), 'rating')}"
+        f" ({100 * ratings.density:.3g} % of all cells), from {public.low:g} to {public.high:g}"
     )
     ends = paragraph(f"Source: {dataset.source}"), paragraph(f"Licence: {dataset.licence}")
     text = "\n".join([*map(_format_item, dataset.report), *ends])
@@ -268,7 +270,7 @@ def list_stored_curves(*, chosen: RowFilter) -> CommandReport:
     count = sum(info.rows for info in infos)
     head = ("data", "prepared", "tested on", "mechanism", "settings", "rows")
     return CommandReport(
-        document, (format_table([head, *lines]), f"{count:,} rows in {store.path}")
+        document, (format_table([head, *lines]), f"{format_count(count, 'row')} in {store.path}")
     )
 
 
@@ -294,7 +296,7 @@ def export_rows(
             rows.write_csv(store, chosen.select_curves(store), sys.stdout)
         else:
             count = rows.write_file(store, chosen.select_curves(store), Path(file))
-            print(f"{count:,} rows in {file}")
+            print(f"{format_count(count, 'row')} in {file}")
 
 
 def prune_rows(
@@ -323,7 +325,7 @@ def prune_rows(
             if not outdated or "revision" in _format_revision_note(info)
         ]
         n_deleted = store.prune([info.id for info in selected], dry=dry_run)
-        print(f"{n_deleted:,} rows {'would be ' if dry_run else ''}deleted from {store.path}")
+        print(f"{format_count(n_deleted, 'row')} {'would be ' * dry_run}deleted from {store.path}")
 
 
 STORE = CommandGroup(

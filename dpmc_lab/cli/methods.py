@@ -192,8 +192,9 @@ def fit(
     public = problem.train.public
     steps = ", ".join(problem.steps)
     text = [
-        f"{built_mechanism.name} on {problem.name}: {public.users:,} users x {public.items:,}"
-        f" items, {len(problem.train):,} ratings\ntested on {format_split(problem.split)}"
+        f"{built_mechanism.name} on {problem.name}: {format_count(public.users, 'user')} x"
+        f" {format_count(public.items, 'item')}, {format_count(len(problem.train), 'rating')}\n"
+        f"tested on {format_split(problem.split)}"
         f" ({len(problem.test):,})" + f"; prepared with {steps}" * bool(steps),
         format_metrics(collect_metrics(result)),
         format_guarantee(cards.build_privacy_card(result.guarantee, columns=problem.train.columns)),
@@ -367,10 +368,11 @@ def compare_guarantees(
     if not document:
         raise next(iter(refused.values()))
     notes += [f"{id}: no guarantee for these facts: {reason}" for id, reason in refused.items()]
-    limit = f", at most {public.cap} ratings per user" if public.cap else ""
+    limit = f", at most {format_count(public.cap, 'rating')} per user" if public.cap else ""
     head = ["mechanism", "protects", "trust", "claimed", "proved", *["measured"] * measured]
     text = [
-        f"{public.users:,} users x {public.items:,} items{limit}, epsilon {epsilon:g}",
+        f"{format_count(public.users, 'user')} x {format_count(public.items, 'item')}{limit},"
+        f" epsilon {epsilon:g}",
         format_table([[*head, "per rating", "user: empty", "user: other"], *rows]),
         paragraph(HEADS_NOTE),
         *[paragraph(MEASURED_NOTE)] * measured,

@@ -96,10 +96,8 @@ from dpmc_lab.study.verify import (
     verify_signature,
 )
 from dpmc_lab.study.verify import verify_release as verify_file
-from dpmc_lab.sweep.engine import limit_threads
 from dpmc_lab.sweep.presets import EPSILONS
 
-_COARSE_SECONDS = 6.0  # time for units of a coarse curve to run one after the other
 _PROVISIONAL_SECONDS = 10.0  # a provisional answer is printed only if it took longer than this
 OFTEN = ", ".join(answers.FREQUENCY_LABELS.values())
 
@@ -169,6 +167,7 @@ def answer_question(
     computed twice.
     """
     chosen_seeds = inquiry.SEEDS if seeds is None else sweep.parse_seeds(seeds)
+    sweep.warm_up()
     times = parse_frequency("--often", often)
     source = sweep.open_source(data, **reading.load_options(data, task))
     ratings = sweep.load_training_ratings(source, chosen_seeds[0])
@@ -217,13 +216,8 @@ def answer_question(
             inquiry.run_missing_units, source=source, cache=score_cache, store=rows, jobs=jobs
         )
         # Programs that watch the progress get a coarse curve first.
-        coarse_units = inquiry.select_coarse_units(plans[-1].units) if show.progress else []
+        coarse_units = inquiry.select_coarse_units(plans[-1].units, id) if show.progress else []
         all_units = list({unit.key: unit for unit in [*coarse_units, *units]}.values())
-        if show.progress:
-            limit_threads()  # as in the processes that run the other units
-        for unit in coarse_units:  # in this process first, since others take seconds to start
-            if time.monotonic() - start < _COARSE_SECONDS and not work.stopped:
-                work.run(partial(run_units, [unit], jobs=0))
         # Two seeds give a provisional answer.
         first_units = [unit for unit in all_units if unit.seed in chosen_seeds[:2]]
         work.run(

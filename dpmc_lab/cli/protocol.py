@@ -120,7 +120,8 @@ def _play_scenario(scenario: str, data: str | None, play_options: PlayOptions) -
         notes.append(protocol_text.describe_picking(problem.train, settings))
     text = [
         f"Scenario {scenario} ({document['title']}) on {_format_size(document)} ratings,"
-        f" {document['rounds']} rounds in {format_count(document['phases'], 'phase')}"
+        f" {format_count(document['rounds'], 'round')} in"
+        f" {format_count(document['phases'], 'phase')}"
         f"\ntakes no part: {skipped}",
         format_metrics({f"scenario {scenario}": document["metrics"]} | document["baselines"]),
         _format_traffic(document["communication"]),
@@ -175,7 +176,8 @@ def _build_problem(data: str, task: Task, play_options: PlayOptions) -> Problem:
 def _format_size(document: JsonObject) -> str:
     """Return the name and size of a report's data, ending with the number of ratings."""
     data = document["data"]
-    return f"{data['name']}: {data['users']:,} users x {data['items']:,} items, {data['ratings']:,}"
+    size = f"{format_count(data['users'], 'user')} x {format_count(data['items'], 'item')}"
+    return f"{data['name']}: {size}, {data['ratings']:,}"
 
 
 def build_scenario(scenario: str, play_options: PlayOptions) -> Scenario:

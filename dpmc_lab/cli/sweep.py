@@ -42,6 +42,7 @@ from dpmc_lab.cli.options import (
     parse_setting_lists,
     print_columns,
 )
+from dpmc_lab.curves.text import format_count
 from dpmc_lab.store import Store
 from dpmc_lab.sweep import presets
 
@@ -258,14 +259,13 @@ def run_plan(
     n_stored = report.done + report.skipped
     if report.stopped:
         print(
-            f"dpmc: {n_stored:,} of {report.total:,} rows are kept in {store.path}; the same"
-            " command"
-            " goes on from there",
+            f"dpmc: {n_stored:,} of {report.total:,} rows are kept in {store.path};"
+            " the same command goes on from there",
             file=sys.stderr,
         )
         raise KeyboardInterrupt
     if not as_json:
-        print(f"{n_stored:,} rows ({report.done:,} new) in {store.path}")
+        print(f"{format_count(n_stored, 'row')} ({report.done:,} new) in {store.path}")
     if report.failed:
         reasons = Counter(report.failed.values())
         # In reverse order, so that the first unit with a reason remains.
@@ -297,7 +297,7 @@ class _ProgressBar:
         task = (
             "sweep"
             if not self._skipped_at_start
-            else f"sweep ({self._skipped_at_start:,} rows there before)"
+            else f"sweep ({format_count(self._skipped_at_start, 'row')} there before)"
         )
         for unit, reason in (("", report.note), *report.failed.items()):
             if reason not in self._printed:

@@ -1,7 +1,5 @@
 """Put the answer to an inquiry into sentences; those without a computed number are left out."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -28,8 +26,8 @@ from dpmc_lab.study.paired import IntervalEstimate
 
 # What stands beside a curve once there is a verdict.
 SEEDS_NOTE = (
-    "Points of the curve are plain means over its seeds. The verdict compares the same users over"
-    " all its seeds: its numbers may differ a little, and it decides."
+    "The curve shows averages over its seeds. The verdict compares user by user, so its numbers may"
+    " differ a little; it decides."
 )
 FREQUENCY_LABELS: Mapping[int, str] = {1: "once", 12: "monthly", 52: "weekly", 365: "daily"}
 _BASELINE_PHRASES = {
@@ -105,8 +103,8 @@ def format_answer(finding: Finding) -> AnswerSentences:
         _PROTECTION_SENTENCES[finding.question.privacy_unit],
         f"{capitalise(payer_text)} lose most." if payer_text else "",
         "These numbers come from a test on raw data with"
-        f" {format_count(finding.n_private_fits, 'private fit')} (the runs behind this verdict"
-        " that add noise): keep them inside your organisation.",
+        f" {format_count(finding.n_private_fits, 'private fit')} "
+        " behind this verdict. Keep them inside your organisation.",
         f"{finding.mechanism.name}, certified. Tested on {format_split(finding.split)}:"
         f" {format_count(finding.users, 'user')}, {format_count(finding.seeds, 'seed')}."
         " Intervals (95 %) are paired over users and seeds.",
@@ -123,12 +121,12 @@ def format_distinguishable_items(
         question: the inquiry.
         is_own_data: whether the reader owns the data.
     """
-    count = (
-        f"{distinguishable.n_distinguishable:,}" if distinguishable.n_distinguishable else "none"
-    )
+    n_clear = distinguishable.n_distinguishable
+    count = f"{n_clear:,}" if n_clear else "none"
     return (
         f"At epsilon {question.epsilon:g}, **{count}** of {'your' if is_own_data else 'the'}"
-        f" {distinguishable.n_items:,} items have enough ratings to stand out from the noise"
+        f" {format_count(distinguishable.n_items, 'item')}"
+        f" {'has' if n_clear == 1 else 'have'} enough ratings to stand out from the noise"
     )
 
 
@@ -231,8 +229,8 @@ def _format_unit(finding: Finding) -> str:
     )
     if _finite_or_none(cost.replaced):
         epsilon += (
-            f"; it counts as {format_epsilon(cost.replaced)} if the attacker knows that a person"
-            " takes part and asks what this person's data are"
+            f". It counts as epsilon {format_epsilon(cost.replaced)} against an attacker who knows"
+            " that a person takes part and asks what this person rated"
         )
     text = (
         f"Privacy unit: {_UNIT_PHRASES[question.privacy_unit, question.task]}. One publication"

@@ -1,7 +1,5 @@
 """Describe what changes, and what it costs, to run a mechanism with the settings of its paper."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Describe and tabulate what an audit found."""
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import dataclass
 

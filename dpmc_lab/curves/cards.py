@@ -1,7 +1,5 @@
 """Present a guarantee as rows of a table and as sentences."""
 
-from __future__ import annotations
-
 import dataclasses
 import enum
 import math
@@ -496,8 +494,7 @@ def certify_ratings(guarantee: Guarantee, ratings: int) -> Certified:
 
 def cap_guarantee(guarantee: Guarantee, ratings: int) -> Guarantee:
     """Return the same guarantee for people with at most this many ratings."""
-    public = dataclasses.replace(guarantee.public, cap=ratings)
-    return dataclasses.replace(guarantee, public=public)
+    return dataclasses.replace(guarantee, public=dataclasses.replace(guarantee.public, cap=ratings))
 
 
 def format_budget(epsilon: float | None, delta: float = 0.0) -> str:

@@ -1,7 +1,5 @@
 """Compare mechanisms seed by seed to see which is better, and at which epsilons."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,7 +24,7 @@ COMPARISON_NOTE = (
 )
 TOO_FEW = "Choose two mechanisms or more to compare them."
 NOT_COMPARABLE = (
-    "These curves cannot be compared: their epsilons count different things or do not overlap, or"
+    "These curves cannot be compared. Their epsilons count different things or do not overlap, or"
     " there are fewer than three seeds."
 )
 _SLACK = 1 + 1e-9  # factor by which equal epsilons may differ

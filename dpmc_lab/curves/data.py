@@ -1,7 +1,5 @@
 """Compute pictures of a data set: where its ratings are, their values, and counts per user."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Group mechanisms by privacy unit, trust and publication."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 

@@ -211,8 +211,10 @@ class CurveChart(NamedTuple):
             is_baseline = (
                 registry.get_mechanism(flat_line.mechanism).baseline == flat_line.mechanism
             )
-            kind = format_baseline_name(flat_line.mechanism) if is_baseline else NO_PRIVACY
-            counterpart_name = f"{kind}: {flat_line.label.removesuffix(', no privacy')}"
+            label = flat_line.label.removesuffix(", no privacy")
+            counterpart_name = f"{label} without privacy"
+            if is_baseline:
+                counterpart_name = f"{format_baseline_name(flat_line.mechanism)}: {label}"
             is_reference = flat_line.mechanism in registry.NONPRIVATE_REFERENCES.values()
             named_lines.append((NO_PRIVACY if is_reference else counterpart_name, flat_line))
         return named_lines + [

@@ -1,7 +1,5 @@
 """Describe lower bounds that audits measured beforehand, for cards, curves and groups."""
 
-from __future__ import annotations
-
 from dpmc_core import registry
 from dpmc_core.experiment import serialise_settings
 from dpmc_lab.curves import cards

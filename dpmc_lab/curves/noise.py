@@ -398,16 +398,21 @@ class BeforeAfter(NamedTuple):
     rows: str = "users"
 
 
-def select_block(ratings: Ratings, users: int = 24, items: int = 36) -> Ratings:
+def select_block(
+    ratings: Ratings, users: int = 24, items: int = 36, last_user: int | None = None
+) -> Ratings:
     """Return the busiest users and the most rated items as ratings with indices of their own.
 
     Args:
         ratings: the ratings.
         users: number of users at most.
         items: number of items at most.
+        last_user: a user who takes the last row.
     """
     by_user, by_item = count_ratings(ratings)
     chosen_users = rank_by_count(by_user, users)
+    if last_user is not None:
+        chosen_users = np.append(chosen_users[chosen_users != last_user][: users - 1], last_user)
     chosen_items = rank_by_count(by_item, items)
     index = arrange_by_rating(np.arange(len(ratings)), ratings)
     block = index[chosen_users][:, chosen_items].tocoo()

@@ -15,8 +15,6 @@ truth 93 to 97 times in 100; without stretching it does so 54 times for two seed
 five.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -589,8 +587,8 @@ def describe_baseline_limit(chart: CurveChart) -> str:
     known_starts = [start for start in starts if start is not None]
     if not known_starts or len(known_starts) < len(starts):
         return ""
-    name = format_baseline_name(chart.baseline_id(rivals[0]))
-    caveat = UNCLEAR.format(refer_to_baseline(name))
+    baseline_id = chart.baseline_id(rivals[0])
+    caveat = UNCLEAR.format(refer_to_baseline(format_baseline_name(baseline_id)))
     if math.isinf(min(known_starts)):
         return f"{capitalise(caveat)} at any epsilon"
     if min(known_starts) <= min(float(line.epsilon[0]) for line in rivals):

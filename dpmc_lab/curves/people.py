@@ -26,7 +26,7 @@ from dpmc_core.privacy import (
     SymbolChannel,
     Trust,
 )
-from dpmc_core.problem import prepare_public_facts
+from dpmc_core.problem import build_problem, prepare_public_facts
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab import shipped
 from dpmc_lab.curves.data import (
@@ -100,6 +100,23 @@ class TopLists:
 PeopleWithLists = tuple[People, Mapping[float, TopLists]]  # the second part is by epsilon
 
 
+def find_example_user(data: Dataset) -> int:
+    """Return the user of median activity, whom every page shows first.
+
+    Activity is the number of ratings in the training part of the split that the lists are from,
+    and the user is one of those with lists: no run, no mechanism and no result changes who it is.
+    """
+    task = Task.RANKING if data.ratings.has_only_clicks else Task.RATINGS
+    train = build_problem(data, task, seed=toplists.LISTS_SEED).train
+    users = toplists.sample_users(train)
+    return int(users[_find_quantile(count_ratings(train)[0][users], QUANTILES[0])])
+
+
+def _find_quantile(counts: Ints, quantile: float) -> int:
+    """Return the index of the count at a quantile; of equal ones the first comes first."""
+    return int(np.argsort(counts, kind="stable")[round(quantile * (len(counts) - 1))])
+
+
 def select_people(train: Ratings, plain: Sequence[Sequence[int]], items: Collection[int]) -> People:
     """Select people at the median, quartiles and outer deciles of the number of ratings.
 
@@ -110,9 +127,8 @@ def select_people(train: Ratings, plain: Sequence[Sequence[int]], items: Collect
     """
     users = toplists.sample_users(train)
     counts, item_counts = count_ratings(train)
-    order = np.argsort(counts[users], kind="stable")
     # Quantiles of few users may coincide; a dict keeps each user once, in order.
-    positions = dict.fromkeys(int(order[round(q * (len(order) - 1))]) for q in QUANTILES)
+    positions = dict.fromkeys(_find_quantile(counts[users], q) for q in QUANTILES)
     popular = toplists.list_popular_items(train)
     selected = []
     for position in positions:
@@ -340,9 +356,9 @@ def _randomise_cell(release: Release, value: float, uniforms: Floats, public: Pu
         # hold clicks alone.
         true_symbol = int(not missing and value > 0)
         symbol = _pass_channel(release.matrix[true_symbol], true_symbol, uniforms)
-        has_only_clicks = public.low == 0
-        unreported = math.nan if has_only_clicks else -1.0
-        return 1.0 if symbol else unreported
+        if symbol:
+            return 1.0
+        return math.nan if public.low == 0 else -1.0
     raise DpmcError(f"'{release.query}' tells nothing cell by cell")
 
 
@@ -549,9 +565,9 @@ class ListQuality(NamedTuple):
         if self.n_people < MIN_JUDGES:
             return "too few people rated enough to judge."
         return (
-            f"{self.n_people} people outside the run, six answers each, like"
+            f"{self.n_people} people outside the run gave six answers each. They like"
             f" {100 * self.personal:.1f} %"
-            f" of such lists, {100 * self.common:.1f} % of one list for all."
+            f" of such lists and {100 * self.common:.1f} % of one list for all."
         )
 
 

@@ -1,7 +1,5 @@
 """Show protocols one message at a time, with what they send and what they promise."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Sequence
@@ -155,8 +153,7 @@ def find_small_items(ratings: Ratings) -> dict[int, str]:
     candidates = np.flatnonzero(raters >= 2)
     if len(candidates) == 0:
         raise BadRatings("no item has two raters, so nobody could hide behind another")
-    distances = np.abs(raters[candidates] - USERS_SHOWN)
-    nearest = candidates[np.argsort(distances, kind="stable")]
+    nearest = candidates[np.argsort(np.abs(raters[candidates] - USERS_SHOWN), kind="stable")]
     return {
         int(i): f"{format_item_title(ratings, int(i))} ({raters[i]})" for i in nearest[:ITEMS_SHOWN]
     }

@@ -1,7 +1,5 @@
 """Present a finished run: its numbers, Markdown, factors, and the command that repeats it."""
 
-from __future__ import annotations
-
 import io
 import json
 import shlex
@@ -24,7 +22,7 @@ from dpmc_lab.curves.text import Table
 from dpmc_lab.curves.training import RunRecording, TopItem, list_top_items
 
 SEED_NOTE = (
-    "A fixed seed is for demonstration: whoever knows it can compute the noise and subtract it."
+    "A fixed seed is for demonstration: anybody who knows it can compute the noise and subtract it."
 )
 
 

@@ -1,7 +1,5 @@
 """Format text that others wrote, which is displayed and never interpreted."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape

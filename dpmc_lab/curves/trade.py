@@ -6,8 +6,6 @@ is infinite, or useless, lies beyond the axis, since a missing proof is not a su
 attacker.
 """
 
-from __future__ import annotations
-
 import enum
 import math
 from collections.abc import Callable

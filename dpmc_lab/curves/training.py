@@ -1,7 +1,5 @@
 """Record a run round by round, and show what it learned: for evaluation only, never private."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Iterable
@@ -118,7 +116,8 @@ class MatrixCorner(NamedTuple):
     """A few users and items of a problem, as many as a picture of the matrix has room for.
 
     Attributes:
-        users: indices, spread evenly from the busiest user to the one with the fewest ratings.
+        users: indices, spread evenly from the busiest user to the one with the fewest ratings. The
+            middle one is the user whom all pages show, where that user is known.
         items: indices of the most rated items.
         person_label: the person in the middle row, in words.
         rated: array of shape (len(users), len(items)), each training rating as its position in the
@@ -132,7 +131,7 @@ class MatrixCorner(NamedTuple):
 
     @property
     def middle(self) -> int:
-        """Return the row of the person with the median number of ratings."""
+        """Return the row of the person whose list is displayed."""
         return len(self.users) // 2
 
     @property
@@ -207,8 +206,8 @@ class RunRecorder:
         id: of the run.
         baseline, reference: metrics of the baseline and the nonprivate reference, if known yet.
         best: name of the reference.
-        data: id of the data set.
         baseline_id: id of the baseline (default: that of the mechanism).
+        example: the user in the middle row (default: one with a median number of ratings).
 
     Attributes:
         recording: the recording so far.
@@ -224,8 +223,8 @@ class RunRecorder:
         baseline: float | None = None,
         reference: float | None = None,
         best: str = NO_PRIVACY,
-        data: str = "",
         baseline_id: str = "",
+        example: int | None = None,
     ) -> None:
         self._mechanism = mechanism
         self._problem = problem
@@ -235,7 +234,7 @@ class RunRecorder:
             id=id,
             mechanism=mechanism.id,
             task=mechanism.task,
-            corner=select_corner(mechanism.task, problem, data),
+            corner=select_corner(mechanism.task, problem, example),
             metric=metric,
             axis=choose_metric_axis(metric, baseline, reference),
             baseline=baseline,
@@ -279,8 +278,8 @@ class RunRecorder:
         if len(earlier) == MAX_FRAMES:
             self._every *= 2
         earlier = [f for f in earlier if f.round % self._every == 0]
-        frames = [*earlier, RecordedRound(round, predictions, metric, top)]
-        self.update_recording(frames=tuple(frames))
+        last = RecordedRound(round, predictions, metric, top)
+        self.update_recording(frames=(*earlier, last))
 
     def add_publications(self, publications: Iterable[Publication]) -> None:
         """Record the corner of the first publication that has a value per rating."""
@@ -322,13 +321,13 @@ def choose_metric_axis(
     return max(0.0, low), high if metric.lower_is_better else min(1.0, high)
 
 
-def select_corner(task: Task, problem: Problem, data: str = "") -> MatrixCorner:
+def select_corner(task: Task, problem: Problem, example: int | None = None) -> MatrixCorner:
     """Select the displayed users and items from all ratings, so that no split changes them.
 
     Args:
         task: of the mechanism.
         problem: training and held-out ratings.
-        data: name of the data set, for the description of a person.
+        example: the user in the middle row (default: one with a median number of ratings).
     """
     train = problem.train
     by_user, by_item = map(np.add, count_ratings(train), count_ratings(problem.test))
@@ -339,6 +338,10 @@ def select_corner(task: Task, problem: Problem, data: str = "") -> MatrixCorner:
         .astype(np.int64)
     )
     users = active_users[positions]
+    middle = users[len(users) // 2]
+    if example is not None:  # who changes places with the user there
+        users = np.select([users == middle, users == example], [example, middle], users)
+        middle = example
     items = rank_by_count(by_item, CORNER_SIZE)
     scaled_values = (train.values - train.public.low) / train.public.width
     rated = extract_block(
@@ -349,7 +352,7 @@ def select_corner(task: Task, problem: Problem, data: str = "") -> MatrixCorner:
         users,
         items,
         describe_anonymous_user(
-            count_ratings(train)[0][users[len(users) // 2]], data, clicks=train.has_only_clicks
+            count_ratings(train)[0][middle], problem.name, clicks=train.has_only_clicks
         ),
         rated,
     )

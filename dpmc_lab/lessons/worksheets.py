@@ -4,8 +4,6 @@ All of it is HTML from the texts and numbers of the lessons and of plans.toml, a
 Printed files have no scripts.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping

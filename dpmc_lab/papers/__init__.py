@@ -9,8 +9,6 @@ names a table of `[likes]` that an experiment completes, `each` the tables that 
 `[verdicts]` has the verdicts by the ids of experiments.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial

@@ -3,8 +3,6 @@
 We know it by a summary of one page, which names data and metrics but no number.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any

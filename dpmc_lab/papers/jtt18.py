@@ -4,8 +4,6 @@ Its baseline by another paper's accounting, methods on matrices that are too lar
 store, and the powers in its tables. tests/theory has its bounds.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

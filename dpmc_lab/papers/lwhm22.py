@@ -3,8 +3,6 @@
 Other ways to fit its methods, for experiments at settings that the paper does not state.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -3,8 +3,6 @@
 The noise of figure 5, the sampling weights of figure 6, and the rankings learnt by ten parties.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial

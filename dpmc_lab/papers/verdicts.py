@@ -9,8 +9,6 @@ statement holds where all of its comparisons do. That it does not hold takes one
 an interval that is wide enough for all of them at once (Bonferroni).
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence

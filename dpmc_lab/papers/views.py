@@ -1,7 +1,5 @@
 """Present an experiment in words, tables and styles, for a page, a command and the report."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -261,7 +259,7 @@ def describe_marks(view: ExperimentView) -> str:
     texts = []
     if n_seeds:
         seeds = " to ".join(map(str, sorted({min(n_seeds), max(n_seeds)})))
-        texts.append(f"Lines: the mean over {seeds} seeds in its 95 % band.")
+        texts.append(f"Lines: the mean over {seeds} seed{'s' * (seeds != '1')} in its 95 % band.")
     if view.ranges:
         texts.append("Wide bands: from the lowest to the highest mean of the settings tried.")
     if view.experiment.printed:

@@ -4,8 +4,6 @@ Its theorems and equations against practice, on generated ratings with a known t
 200 items, of which 30 % are rated. `dpmc_core.mechanisms.collection` has the bounds of Theorem 3.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from operator import itemgetter
@@ -73,8 +71,9 @@ def measure_recovery(id: str, epsilons: Sequence[float], seed: int = 0) -> dict[
             solver = cast(Collection, create(recovery=recovery, rule=rule))
             *_, last = solver.recover(reports._replace(rho=rho), public, rng, raw=False)
             assert isinstance(last.model, Factors)
-            completed = scale_to_unit_range(last.model.left @ last.model.right.T, public)
-            errors[name] = norm(completed - truth)
+            errors[name] = norm(
+                scale_to_unit_range(last.model.left @ last.model.right.T, public) - truth
+            )
         rows.append(
             errors
             | {

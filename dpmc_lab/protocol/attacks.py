@@ -4,8 +4,6 @@ HXZ15: Hua, Xia, Zhong, "Differentially Private Matrix Factorization" (2015), de
 difference attack on single gradients. The attacks on sums and on attendance are not in the paper.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 

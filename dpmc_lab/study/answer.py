@@ -177,15 +177,20 @@ class Inquiry:
         )
 
 
-def select_coarse_units(units: Sequence[Unit]) -> list[Unit]:
-    """Return the private runs of the first seed at few epsilons, which make a first curve."""
-    first = [unit for unit in units if unit.seed == units[0].seed]
-    return [
+def select_coarse_units(units: Sequence[Unit], id: str) -> list[Unit]:
+    """Return the private runs of the first seed at few epsilons, which make a first curve.
+
+    Args:
+        units: of a grid.
+        id: of the mechanism that comes first; its private baselines follow.
+    """
+    first = [
         unit
         for epsilon in COARSE_EPSILONS
-        for unit in first
-        if getattr(unit.mechanism, "epsilon", None) == epsilon
+        for unit in units
+        if unit.seed == units[0].seed and unit.epsilon == epsilon
     ]
+    return sorted(first, key=lambda unit: unit.mechanism.id != id)
 
 
 def build_child_command(

@@ -4,8 +4,6 @@ What a donor's ratings reveal about an item is as public as its genre, so it cos
 are joined by title and year, or by id; a column names the donor's item that each was joined with.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import Counter

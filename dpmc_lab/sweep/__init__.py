@@ -1,7 +1,5 @@
 """Run grids over local processes or a cluster; the rows do not depend on where they ran."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

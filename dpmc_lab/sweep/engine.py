@@ -5,8 +5,6 @@ this machine, or wherever another pool takes them. Units without a row in the st
 until none are left.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import pickle

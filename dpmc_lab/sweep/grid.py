@@ -335,8 +335,9 @@ def _try_preparation(
         ratings = source.for_seed(seed)
         split = None if isinstance(ratings, tuple) else grid.split or choose_default_split(task)
         if isinstance(ratings, tuple) and grid.split is not None:
-            limit = f"left out: {source.name} has test ratings"
-            raise InvalidSetting("split", limit, str(grid.split))
+            raise InvalidSetting(
+                "split", f"left out: {source.name} has test ratings", str(grid.split)
+            )
         steps = [
             parse_step(step)
             for step in grid.steps

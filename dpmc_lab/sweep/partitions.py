@@ -3,8 +3,6 @@
 Each function depends on its arguments alone, so running it again gives the same result.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain

@@ -3,8 +3,6 @@
 Those of papers are in `papers`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

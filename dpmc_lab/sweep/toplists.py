@@ -1,7 +1,5 @@
 """Compute recommendation lists: a model's best items for a user, and for a sample of the users."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Run an audit in the background, without Streamlit."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from dpmc_core.model import Mechanism

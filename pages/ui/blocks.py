@@ -1,7 +1,5 @@
 """Show blocks that several pages use: charts with their text, guarantees, progress and errors."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import shlex
@@ -16,6 +14,7 @@ from typing import Any, NamedTuple
 import pandas  # noqa: F401
 import streamlit as st
 from plotly.basedatatypes import BaseFigure
+from streamlit.delta_generator import DeltaGenerator
 
 from dpmc_core.errors import DpmcError, capitalise, format_sentence
 from dpmc_core.experiment import EVALUATION_ONLY
@@ -50,15 +49,20 @@ class _PrebuiltFigure(BaseFigure):
         return figure_dict
 
 
+def lay_out_row(**options: Any) -> DeltaGenerator:
+    """Lay out a row, in which everything stands at the same height."""
+    return st.container(horizontal=True, vertical_alignment="center", **options)
+
+
 def show_heading(title: str, sentence: str) -> None:
     """Show the title of the page and one sentence on what to do there."""
-    st.title(title, anchor=False)
+    st.title(title)
     st.markdown(sentence)
 
 
 def show_headline(sentence: str) -> None:
     """Show a sentence as plain text, as large as a heading."""
-    st.header(escape(keep_units(sentence)), anchor=False)
+    st.header(escape(keep_units(sentence)))
 
 
 @contextmanager
@@ -190,7 +194,7 @@ def show_exhibits(exhibits: Sequence[Exhibit]) -> None:
     for column, exhibit in zip(st.columns(len(exhibits), gap="large"), exhibits, strict=True):
         with column:
             if exhibit.question:
-                st.subheader(escape(exhibit.question), anchor=False)
+                st.subheader(escape(exhibit.question))
             if exhibit.fig is None:
                 st.caption(escape(exhibit.caption))
             else:

@@ -493,8 +493,8 @@ def start_class() -> None:
     )
     if not link.startswith("https:"):
         print_line(
-            "  Plain HTTP: whoever controls this network can read and change what passes, the page"
-            "\n  included. Use a network you trust, or put TLS in front and set DPMC_CLASS_URL."
+            "  Plain HTTP: anybody who controls this network can read and change what passes, also"
+            "\n  the page. Use a network you trust, or put TLS in front and set DPMC_CLASS_URL."
         )
     # `python benchmarks/classroom.py`, 200 and 800 phones.
     print_line("  Memory: a phone's visit costs about 10 kB, a visit of the app 0.2 MB and more.")

@@ -5,8 +5,6 @@ requests to this server under that name, and the website reads the responses. It
 page of this server in a frame and guide its visitor's clicks, so every response forbids that.
 """
 
-from __future__ import annotations
-
 import html
 import os
 import re

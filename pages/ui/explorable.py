@@ -6,8 +6,6 @@ writes the file of a sample to standard output. `dpmc explorable` starts this, s
 knows neither the pages nor Plotly.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import shlex

@@ -1,7 +1,5 @@
 """Play a run as a film: a component in the browser that does not ask the server."""
 
-from __future__ import annotations
-
 import base64
 import textwrap
 from pathlib import Path
@@ -171,8 +169,7 @@ def _choose_ticks(axis: tuple[float, float]) -> list[float]:
     low, high = axis
     size = 10.0 ** np.floor(np.log10(high - low))
     step = next(s for s in (size, size / 2, size / 4, size / 5) if (high - low) / s >= 3)
-    first = np.ceil(low / step)
-    return [float(k * step) for k in np.arange(first, np.floor(high / step) + 1)]
+    return [float(k * step) for k in np.arange(np.ceil(low / step), np.floor(high / step) + 1)]
 
 
 def _build_levels(film: RunRecording, theme: Theme) -> list[dict[str, Any]]:

@@ -5,8 +5,6 @@ belongs to each stop (see scene.py) and moves among the stops by itself. When th
 released, it tells the page its state.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -34,5 +32,4 @@ def show_instrument(view: Mapping[str, Any], *, key: str, on_change: Callable[[]
         key: of the component.
         on_change: called when the visitor changes the state.
     """
-    callbacks = {f"on_{name}_change": on_change for name in STATES}
-    _component(data=dict(view), key=key, **callbacks)
+    _component(data=dict(view), key=key, **{f"on_{name}_change": on_change for name in STATES})

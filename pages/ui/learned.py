@@ -1,7 +1,5 @@
 """Show a run in pictures, and as one HTML file that opens without a network."""
 
-from __future__ import annotations
-
 from dpmc_core.errors import format_sentence
 from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.model import Task

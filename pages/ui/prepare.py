@@ -1,7 +1,5 @@
 """Show controls for preparation and hold-out, before a mechanism sees the ratings."""
 
-from __future__ import annotations
-
 import streamlit as st
 
 from dpmc_core.data.transforms import Binarise, CapPerUser, TopItems, Transform
@@ -46,7 +44,7 @@ def show_preparation_controls(
             None,
             "top_items",
             placeholder="all items",
-            help="Which items are rated most is read off the data without noise: the guarantee then"
+            help="The most rated items are found in the data without noise. The guarantee then"
             " holds only if that choice is public.",
         )
         threshold = None

@@ -1,7 +1,5 @@
 """Render curves as files: a picture, numbers, a citation, and pages without a network."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Mapping, Sequence
@@ -89,7 +87,7 @@ def render_picture_page(picture: CurveChart, command: str) -> str:
     }
     sentences = [f"{name}: {promise}" for name, promise in promises.items()]
     measured = f"Tested on {format_split(first.info.split)}; {lines.describe_band(first.band)}."
-    sentences += [f"{measured} Filled: certified; hollow: only claimed.", SAVE_HINT]
+    sentences += [f"{measured} Filled circle: proved. Open circle: claimed only.", SAVE_HINT]
     fig = compare.widen_margin(
         compare.plot_comparison(picture, placed_lines, ends, baselines=baseline_lines)
     )

@@ -1,7 +1,5 @@
 """Provide curves to pages: where runs are stored, which rows exist, and how a sweep is going."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -34,8 +32,8 @@ GRIDS: Mapping[str, tuple[float, ...]] = {
 DEFAULT_SEEDS = 3  # of a curve that is computed here
 CUSTOM_GRID = "own"  # epsilons that are typed in
 DISK_NOTICE = (
-    "Computing writes these ratings, without names, to a temporary folder that only this server's"
-    " account can read; it is removed with the upload or the session."
+    "Computing writes these ratings, without names, to a temporary folder. Only this server's"
+    " account can read it, and it is removed with the upload or the session."
 )
 
 

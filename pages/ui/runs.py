@@ -1,7 +1,5 @@
 """Define the work of background jobs, without Streamlit: train, read a file, download a set."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -14,10 +12,10 @@ from dpmc_core.metrics import choose_headline_metric
 from dpmc_core.model import Mechanism, Model, Step
 from dpmc_core.privacy import record_publications
 from dpmc_core.problem import Problem, build_problem, choose_default_split, create_generator
-from dpmc_core.ratings import Ratings
 from dpmc_core.stopping import stop_when
 from dpmc_lab.curves import cards, noise
 from dpmc_lab.curves.lines import NO_PRIVACY
+from dpmc_lab.curves.people import find_example_user
 from dpmc_lab.curves.run_card import FinishedRun
 from dpmc_lab.curves.training import RunRecorder, RunRecording
 from pages.ui.jobs import ProgressReporter, Work
@@ -51,6 +49,7 @@ def make_training_work(
     number: int = 0,
     film: str = "",
     reference: Sequence[Any] = (),
+    find_example: Callable[[], int] | None = None,
     **run_fields: Any,
 ) -> Work:
     """Return the work that fits the baseline, the mechanism and its nonprivate counterparts.
@@ -65,6 +64,7 @@ def make_training_work(
         film: name of its recording (default: from the number).
         reference: the headline metric without privacy and its name, if they are known beforehand;
             they decide the axis of the recording.
+        find_example: finds the user whose list is displayed.
         **run_fields: further fields of `FinishedRun`.
     """
     metric = choose_headline_metric(mechanism.task).name
@@ -89,14 +89,13 @@ def make_training_work(
                 baseline_metrics[id] = baseline_result.metrics
         errors = {id: method_metrics[metric] for id, method_metrics in baseline_metrics.items()}
         baseline_id = registry.choose_baseline(type(mechanism), problem.steps, errors)
-        baseline_error = errors.get(baseline_id)
-        camera_args = (film or f"run {number}", baseline_error, *reference)
+        camera_args = (film or f"run {number}", errors.get(baseline_id), *reference)
         camera = RunRecorder(
             mechanism,
             problem,
             *camera_args,
-            data=run_fields.get("data", ""),
             baseline_id=baseline_id,
+            example=find_example() if find_example else None,
         )
         models: dict[str, Model] = {}
         training_start = time.monotonic()
@@ -206,18 +205,18 @@ def make_training_work(
     return work_with_budget_note
 
 
-def make_example_film(mechanism: Mechanism, ratings: Ratings, data: str = "") -> RunRecording:
+def make_example_film(mechanism: Mechanism, dataset: Dataset) -> RunRecording:
     """Record a fast run on the busiest users and most rated items of a sample.
 
     Args:
         mechanism: the mechanism.
-        ratings: of the sample.
-        data: id of the sample.
+        dataset: the sample.
 
     Raises:
         DpmcError: the run is not possible.
     """
-    small = noise.select_block(ratings, _EXAMPLE_SIZE, _EXAMPLE_SIZE)
+    ratings, size = dataset.ratings, _EXAMPLE_SIZE
+    small = noise.select_block(ratings, size, size, find_example_user(dataset))
     rng = create_generator(0, f"example of {ratings.fingerprint}")
     pair = choose_default_split(mechanism.task)(small, rng)
     partial_runs: list[FinishedRun] = []
@@ -232,13 +231,18 @@ def make_example_film(mechanism: Mechanism, ratings: Ratings, data: str = "") ->
 
     name = f"example {mechanism!r} on {ratings.fingerprint}"
     run_fields = {
-        "data": data,
+        "data": dataset.name,
+        "find_example": lambda: small.public.users - 1,
         "title": "",
         "split": choose_default_split(mechanism.task),
         "fresh": False,
     }
     work = make_training_work(
-        mechanism, lambda: build_problem(pair, mechanism.task), 0, film=name, **run_fields
+        mechanism,
+        lambda: build_problem(pair, mechanism.task, name=dataset.name),
+        0,
+        film=name,
+        **run_fields,
     )
     run = work(report, has_nonprivate_model)
     assert run.recording is not None

@@ -3,8 +3,6 @@
 Nothing here needs a session or a server.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

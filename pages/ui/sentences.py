@@ -3,8 +3,6 @@
 A sentence on top is a list of pairs: a text, and what it is ("risk", "use", "coin" or "").
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ visit appears after 3.0 to 3.2 s with the two things loaded ahead here, and afte
 without them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import json

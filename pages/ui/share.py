@@ -1,7 +1,5 @@
 """Share a page: the address with every choice in it, to copy."""
 
-from __future__ import annotations
-
 import streamlit as st
 
 _HTML = """

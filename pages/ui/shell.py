@@ -1,7 +1,5 @@
 """Build the frame around every page, and the entry through app.py."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -20,42 +18,42 @@ _ICON = (
 )
 # Share stands in the bar with the navigation, where it takes no room from a page. The server sends
 # this with the page itself: what Streamlit sends later would move everything that is there.
-STYLESHEET = (
-    "<style>"
-    ".stMainBlockContainer.stMainBlockContainer { max-width: none; padding-top: 4.1rem; }"
-    ".st-key-share.st-key-share { position: fixed; top: .65rem; right: 3.5rem; width: auto;"
-    " z-index: 999991; }"
-    ":has(> .st-key-share) { position: absolute; }"
-    # a slider's ends stand each on one line: where there is no room beside it, above it
-    ".st-key-epsilon-line { container-type: inline-size; }"
-    "@container (max-width: 28rem) { .st-key-epsilon-line > :has(.stSlider) { order: 1;"
-    " flex-basis: 100%; } .st-key-epsilon-line > :last-child { margin-left: auto; } }"
-    ":has(> .st-key-epsilon-line) { min-width: min(24rem, 100%); }"
-    "@media (max-width: 800px) { :has(> .st-key-epsilon-line) { flex: 1 1 100%; } }"
-    # options that do not fit on one line go on below, with nothing to scroll sideways
-    "[data-testid=stButtonGroup] > [role=radiogroup] { flex-wrap: wrap; }"
-    "[data-testid=stButtonGroup] [aria-checked=false] {"
-    " border-right-color: color-mix(in srgb, currentColor 20%, transparent); }"
-    # the whole name of a paper
-    "[data-testid=stPageLink] p { white-space: normal; }"
-    # below a table that goes on at the right, until it is scrolled there
-    "@keyframes further { from { opacity: 1; } }"
-    ".stDataFrame { timeline-scope: --across; }"
-    ".stDataFrame .dvn-scroller { scroll-timeline: --across inline; }"
-    ".stDataFrame::after { content: 'scroll sideways for more \\2192'; position: absolute;"
-    " right: 0; top: 100%; font-size: .75rem; line-height: 1rem; color: #7b8087; opacity: 0;"
-    " pointer-events: none; animation: further linear; animation-timeline: --across; }"
-    "</style>"
-)
+STYLESHEET = """<style>
+.stMainBlockContainer.stMainBlockContainer { max-width: none; padding-top: 4.1rem; }
+.st-key-share.st-key-share { position: fixed; top: .65rem; right: 3.5rem; width: auto;
+z-index: 999991; }
+:has(> .st-key-share) { position: absolute; }
+/* a slider's ends stand each on one line: where there is no room beside it, above it */
+.st-key-epsilon-line { container-type: inline-size; }
+@container (max-width: 28rem) { .st-key-epsilon-line > .st-key-epsilon { order: 1;
+flex-basis: 100%; } .st-key-epsilon-line > :last-child { margin-left: auto; } }
+:has(> .st-key-epsilon-line) { min-width: min(24rem, 100%); }
+@media (max-width: 800px) { :has(> .st-key-epsilon-line) { flex: 1 1 100%; } }
+/* options that do not fit on one line go on below, with nothing to scroll sideways */
+[data-testid=stButtonGroup] > [role=radiogroup] { flex-wrap: wrap; }
+[data-testid=stButtonGroup] [aria-checked=false] {
+border-right-color: color-mix(in srgb, currentColor 20%, transparent); }
+[data-testid=stHeaderActionElements] { display: none; }
+/* the whole name of a paper */
+[data-testid=stPageLink] p { white-space: normal; }
+/* below a table that goes on at the right, until it is scrolled there */
+@keyframes further { from { opacity: 1; } }
+.stDataFrame { timeline-scope: --across; }
+.stDataFrame .dvn-scroller { scroll-timeline: --across inline; }
+.stDataFrame::after { content: 'scroll sideways for more \\2192'; position: absolute;
+right: 0; top: 100%; font-size: .75rem; line-height: 1rem; color: #7b8087; opacity: 0;
+pointer-events: none; animation: further linear; animation-timeline: --across; }
+</style>"""
 # A keyboard reaches a page's main control at once, and a changed answer is read aloud. Where a
-# rerun takes away what has the focus, the keyboard goes on beside it, and what was disabled for a
-# while has the focus again. What pops up has the focus until Escape. A verdict on your data, which
-# stands above what one has pressed, comes into view.
+# rerun takes away or disables what has the focus, the keyboard goes on at the next control beside
+# it; what was disabled for a while has the focus again, unless a key was pressed meanwhile. What
+# pops up has the focus until Escape. A verdict on your data, which stands above what one has
+# pressed, comes into view and takes the focus of a keyboard.
 ACCESS = """<style>
 #skip { position: fixed; left: 1rem; top: -4rem; z-index: 999999; padding: .5rem 1rem;
   background: #14161a; color: #fdfdfc; border-radius: .4rem; }
 #skip:focus { top: .6rem; }
-:is(a, button, input, select, textarea, summary, [role], [tabindex="0"]):focus-visible,
+:is(a, button, input, select, textarea, summary, [role], [tabindex]):focus-visible,
 :has(> * > input[type=range]:focus-visible) {
   outline: 2px solid #6674e0 !important; outline-offset: 2px; }
 </style>
@@ -73,12 +71,13 @@ ACCESS = """<style>
     const parts = [...part.querySelectorAll(
       ":is(button, input, select, textarea, summary, a[href], [tabindex='0']):not(:disabled)")];
     const chosen = parts.find(one => one.type === "radio" && one.checked);
-    return chosen ?? parts.find(one => one.checkVisibility()) ?? part;
+    return chosen ?? parts.find(one => one.checkVisibility());
   };
   const pop = "[data-testid=stPopoverBody]";
-  let trail = [], keys = false, paused = false, later = 0, shown = null, opener;
+  let trail = [], keys = false, paused = null, later = 0, shown = null, opener;
   addEventListener("keydown", event => {
     keys = true;  // a table has a cell for each arrow, and Tab leaves it
+    if (trail[0] !== paused) paused = null;
     if (event.key === "Tab" && event.target.closest?.("[data-testid=stDataFrame]"))
       event.stopPropagation();
   }, true);
@@ -89,42 +88,51 @@ ACCESS = """<style>
       trail.push(node);
       if (node.matches(pop)) node = { parentElement: opener };
     }
-    paused = false;
   });
   const recover = () => {
     const [last] = trail, active = document.activeElement, now = document.querySelector(pop);
     if (now?.querySelector("[data-testid=stSkeleton]")) return;
     if (now && now !== shown && keys && !now.contains(active)) {
       opener = active;
-      find(now).focus({ preventScroll: true });
+      (find(now) ?? now).focus({ preventScroll: true });
     }
     shown = now;
+    if (keys && paused?.isConnected && !paused.disabled) {
+      if (active !== paused) paused.focus({ preventScroll: true });
+      paused = null;
+      return;
+    }
     if (!keys || !last || (active && active !== document.body)) return;
-    const near = trail.find(node => node.isConnected) ?? document.body;
+    if (last.isConnected && !last.disabled) return;
+    const near = trail.find(node => node.isConnected && find(node)) ?? document.body;
     const heading = near.querySelector("h1");  // of a page that is another one now
     if (heading) heading.tabIndex = -1;
-    if (near !== last) (heading ?? find(near)).focus({ preventScroll: true });
-    else if (paused && !last.disabled) last.focus({ preventScroll: true });
+    (heading ?? find(near))?.focus();
   };
   new MutationObserver(() => {
-    paused ||= !!trail[0]?.disabled;
+    document.body.dataset.page = location.pathname.split("/").pop() || "what_if";
+    if (trail[0]?.disabled) paused = trail[0];
+    const [heading] = list("h1"), main = heading?.closest("main");  // which Tab reaches, to scroll
+    if (main) main.ariaLabel = heading.textContent;
+    for (const scroller of list(".dvn-scroller:not([tabindex])")) scroller.tabIndex = -1;
     clearTimeout(later);
     later = setTimeout(recover, 300);
     for (const answer of list(".st-key-answer:not([aria-live])")) {
       answer.ariaLive = "polite";
-      if (list(".st-key-ratings").length) answer.scrollIntoView({ block: "center" });
+      if (!list(".st-key-ratings").length) continue;
+      answer.scrollIntoView({ block: "center" });
+      Object.assign(answer, { role: "group", ariaLabel: "The answer", tabIndex: -1 });
+      if (keys) answer.focus({ preventScroll: true });
     }
   }).observe(document.body, { subtree: true, childList: true, attributeFilter: ["disabled"] });
 }</script>"""
 # The accent must be light to be read as text on a dark surface; what is written on it is dark.
-_ON_ACCENT = (
-    "<style>"
-    '[data-testid^="stBaseButton-primary"]:not(:disabled),'
-    '[data-testid^="stBaseButton-primary"]:not(:disabled) * { color: #14161a; }'
-    '[data-testid^="stBaseButton-primary"]:not(:disabled):is(:hover, :active, :focus-visible)'
-    " { background-color: #b6bff6; border-color: #b6bff6; }"
-    "</style>"
-)
+_ON_ACCENT = """<style>
+[data-testid^="stBaseButton-primary"]:not(:disabled),
+[data-testid^="stBaseButton-primary"]:not(:disabled) * { color: #14161a; }
+[data-testid^="stBaseButton-primary"]:not(:disabled):is(:hover, :active, :focus-visible)
+{ background-color: #b6bff6; border-color: #b6bff6; }
+</style>"""
 
 
 class Entry(NamedTuple):
@@ -168,8 +176,7 @@ def run(sections: Mapping[str, Sequence[Entry]]) -> None:
     try:
         page.run()
         next_file, label = next(e.next_page for e in entries if pages[e.file] is page)
-        if not st.session_state.pop("file waits", False):  # which the link would lose
-            st.page_link(pages[next_file], label=label, icon=":material/arrow_forward:")
+        st.page_link(pages[next_file], label=label, icon=":material/arrow_forward:")
     finally:
         state.save_bound_choices()
     with notes:

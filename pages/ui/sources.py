@@ -1,7 +1,5 @@
 """Provide the data of a session; samples are shared, an upload never leaves its session."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -199,15 +197,14 @@ def compute_before_after(id: str, mechanism: Mechanism) -> Any:
     """
     task = mechanism.task
 
-    def select_corner(ratings: Ratings) -> Ratings:
-        """Return the busiest users and most rated items, prepared for the task."""
-        return noise.select_block(build_problem((ratings, ratings), task).train)
-
     def release_corner(_: Ratings) -> Any:
-        """Run the mechanism on the selected block."""
-        return noise.run_on_block(
-            mechanism, compute_once(id, select_corner, f"corner for {task.value}")
+        """Run the mechanism on the corner of the ratings, which is prepared once for a task."""
+        corner = compute_once(
+            id,
+            lambda ratings: noise.select_block(build_problem((ratings, ratings), task).train),
+            f"corner for {task.value}",
         )
+        return noise.run_on_block(mechanism, corner)
 
     return compute_once(id, release_corner, repr(mechanism))
 

@@ -1,14 +1,13 @@
 """Lay out the frame of six screens: a line of choices, a figure, a panel, and details below."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-# The figure takes 60 % of the window's height. On a phone everything lies one below the other, and
-# the page scrolls. The server sends this with the page, see `shell.STYLESHEET`.
+# The figure takes 60 % of the window's height. On a phone everything lies one below the other, the
+# page scrolls, and what comes late has its height beforehand, page by page. The server sends this
+# with the page, see `shell.STYLESHEET`.
 # The answer of What if has its style from the first moment on, so that nothing moves later.
 STYLESHEET = """<style>
 .stMainBlockContainer:has(.st-key-choices) { padding-inline: 2rem; padding-bottom: 2rem; }
@@ -23,7 +22,7 @@ STYLESHEET = """<style>
 .dpmc-say :is(.risk, .use, .coin) { white-space: nowrap; }
 .dpmc-say .risk { color: var(--risk, inherit); }
 .dpmc-say .use { border-bottom: 3px solid var(--method, transparent); }
-.st-key-choices > :has(> .stSelectbox) { flex: 0 0 14.5rem; }
+.st-key-choices > :is(.st-key-data, .st-key-task) { flex: 0 0 14.5rem; }
 .st-key-choices > .st-key-scenario.st-key-scenario { flex: 0 1 26rem; max-width: 100%; }
 .st-key-ratings { min-height: 4.25rem; }
 .st-key-ways { min-height: 11rem; }
@@ -31,8 +30,9 @@ STYLESHEET = """<style>
 .st-key-figure :has(> * > .stPlotlyChart), .st-key-figure :has(> .stPlotlyChart),
 .st-key-figure .stPlotlyChart, .st-key-figure .stPlotlyChart > div { flex: none;
   height: var(--high) !important; min-height: var(--least); }
-.st-key-drawn.st-key-drawn { border: 0; padding: 0;
-  min-height: max(var(--high, 60vh), var(--least, 22rem)); }
+:is(.st-key-figure, .st-key-drawn, .st-key-steering):not(#skip) { border: 0; padding: 0; }
+.st-key-steering { min-height: 2.5rem; }
+.st-key-drawn { min-height: max(var(--high, 60vh), var(--least, 22rem)); }
 @media (min-width: 801px) {
   :has(> * > .st-key-steering) .st-key-figure { --high: calc(55vh + 5rem); --least: 28rem; }
 }
@@ -54,7 +54,21 @@ STYLESHEET = """<style>
 }
 @media (max-width: 480px) {
   .st-key-question { min-height: calc(1.6rem + 112px); }
-  .stMainBlockContainer:has(.st-key-question) .st-key-choices { min-height: 12.6rem; }
+  .st-key-choices > :is(:has(h1), .st-key-data, .st-key-task) { flex: 1 0 100%; }
+  .st-key-choices { min-height: var(--choices, 0); align-content: flex-start; }
+  .st-key-figure { min-height: var(--figure, 0); }
+  [data-page=what_if] { --choices: 12.6rem; }
+  [data-page=train] { --choices: 9.6rem; --figure: 22rem; }
+  [data-page=compare] { --choices: 18.3rem; --figure: 27.5rem; }
+  [data-page=noise] { --choices: 13rem; --figure: 33rem; }
+  [data-page=guarantees] { --choices: 13rem; --figure: 32rem; }
+  [data-page=protocol] { --choices: 14.5rem; }
+  [data-page=protocol] .st-key-drawn { min-height: 35rem; }
+  .st-key-steering { min-height: 12rem; }
+  .st-key-layer { min-height: 4.25rem; }
+  .st-key-mechanisms { min-height: 8.75rem; }
+  .st-key-ratings { min-height: 8.5rem; }
+  .st-key-ways { min-height: 15.7rem; }
 }
 </style>"""
 
@@ -87,7 +101,7 @@ def lay_out_body(choices: DeltaGenerator | None = None) -> Stage:
         choices: the line; None in a part of the page that updates itself, which gets a line there.
     """
     with st.container(horizontal=True, key="stage"):
-        figure = st.container(key="figure")
+        figure = st.container(key="figure", border=True)  # empty, it would be left out without
         panel = st.container(key="panel", border=True)
     return Stage(choices or st.container(), figure, panel, st.container(key="below"))
 
@@ -102,7 +116,7 @@ def lay_out_choices(title: str = "") -> DeltaGenerator:
     alignment = "bottom" if title else "center"
     choices = st.container(horizontal=True, vertical_alignment=alignment, key="choices")
     if title:
-        choices.title(title, anchor=False, width="content")
+        choices.title(title, width="content")
     return choices
 
 
@@ -112,5 +126,5 @@ def ask_question(title: str) -> DeltaGenerator:
     It is no empty place, which would lose the last answer before the next one is there.
     """
     question = st.container(key="question")
-    question.title(title, anchor=False)
+    question.title(title)
     return question

@@ -1,7 +1,5 @@
 """Read what the address says and what a session keeps."""
 
-from __future__ import annotations
-
 import enum
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress

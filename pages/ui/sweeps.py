@@ -4,8 +4,6 @@ A running sweep holds a lock for as long as it lives, however it ends. So any ta
 server can tell that it runs, and nobody starts it twice.
 """
 
-from __future__ import annotations
-
 import atexit
 import json
 import os

@@ -1,7 +1,5 @@
 """Escape text that others wrote, for pages that show it."""
 
-from __future__ import annotations
-
 import html
 import re
 

@@ -3,11 +3,10 @@
 An upload never leaves its session.
 """
 
-from __future__ import annotations
-
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
 import streamlit as st
@@ -36,6 +35,7 @@ MAX_EXAMINED_BYTES = 25 * MEGABYTE  # of a file, which is read once for each rea
 LIMITS = {"max_bytes": MAX_MEGABYTES * MEGABYTE, "max_rows": MAX_ROWS}
 GUESS = "guess"  # leaves an option to the reader
 READING = "reading"  # the job that reads an upload
+WAITING = "waiting file"  # a file that is not read yet, which the visit of another page would lose
 ROLES = {"user": "Users", "item": "Items", "rating": "Ratings", "time": "Times"}
 NO_COLUMN_LABELS = {
     "rating": {NO_COLUMN: "none: each row is a click"},
@@ -79,6 +79,8 @@ RULES = {
     ),
 }
 CONTROLS = ROLES | {option: label for option, (label, _) in RULES.items()} | {"range": SCALE}
+# What a reading may offer besides, which has no control here.
+OFFERS = {"values": "Words are ratings", "missing": "Not rated", "event": "Rows that count"}
 
 
 def show_uploader() -> UploadedFile | None:
@@ -90,24 +92,33 @@ def show_uploader() -> UploadedFile | None:
         max_upload_size=MAX_MEGABYTES,
         key=f"file {st.session_state.get('uploads forgotten', 0)}",
         help="CSV, TSV, “::”, JSON lines, Parquet, MovieLens or Jester."
-        f" Up to {MAX_MEGABYTES} MB and {MAX_ROWS:,} ratings. A line for each rating, with or"
-        " without a header, or a line for each user with a column for each item. User and item"
+        f" Up to {MAX_MEGABYTES} MB and {MAX_ROWS:,} ratings. Each line is one rating, or a"
+        " user with a column for each item. The first line may name the columns. User and item"
         " alone are clicks.",
+        on_change=st.session_state.pop,
+        args=(WAITING, None),
     )
     st.caption("Only this session uses it. Closing the tab removes it.")
-    is_waiting = file is not None and st.session_state.get("file read") != file.file_id
+    waiting: UploadedFile | None = file or st.session_state.get(WAITING)
+    if waiting and waiting.file_id == st.session_state.get("file read"):
+        waiting = None
+    st.session_state[WAITING] = waiting
+    if waiting and not file:
+        label, reset = f"Forget {escape(waiting.name)}", (WAITING, None)
+        st.button(label, icon=":material/delete:", on_click=st.session_state.pop, args=reset)
     if sources.UPLOAD in st.session_state:
         with st.container(horizontal=True):
             st.button("Forget this upload", icon=":material/delete:", on_click=clear_uploader)
-            if file is not None and not is_waiting:
+            if file and not waiting:
                 label, reset = "Read it differently", ("file read", None)
                 st.button(label, on_click=st.session_state.pop, args=reset)
-    return file if is_waiting else None
+    return waiting
 
 
 def clear_uploader() -> None:
     """Forget the upload, and empty the uploader."""
     state.get_jobs().drop(READING)
+    st.session_state.pop(WAITING, None)
     sources.forget_upload()
     # A new key empties the uploader, which would otherwise still hold the file.
     st.session_state["uploads forgotten"] = st.session_state.get("uploads forgotten", 0) + 1
@@ -143,8 +154,12 @@ def read_upload(file: UploadedFile) -> None:
         if reading is not None:
             layout, options = reading.layout, options | reading.confirmed_options
     elif layout is None or layout.faults or examination.faults:
-        faults = list_faults(examination) or (layout.faults if layout else ())
-        show_refusal(error or Refused(name, faults), name)
+        problems = (
+            list_faults(examination)
+            or (layout.faults if layout else ())
+            or (Fault("fewer than two ratings can be used: give a longer file"),)
+        )
+        show_refusal(error or Refused(name, problems), name)
     else:  # the file is too long to examine
         show_rows([layout.columns, *layout.rows[:3]], "The first rows of the file")
         is_sure = "user" not in layout.guessed
@@ -152,8 +167,9 @@ def read_upload(file: UploadedFile) -> None:
         if layout.known:
             st.markdown(f"This is **{escape(layout.known.description)}**.")
         ends = choose_range(layout, id)
-        is_chosen = layout.clicks or st.session_state.get(f"scale {id}")
-        is_range_missing = examination.needs_range and not is_chosen
+        is_range_missing = examination.needs_range and not (
+            layout.clicks or st.session_state.get(f"scale {id}")
+        )
         if is_range_missing:
             st.caption(
                 "Choose the possible ratings first. The app does not take them from the file: its"
@@ -224,41 +240,34 @@ def choose_reading(
     """Show the ways to read a file as pictures; return the only sure one, or the chosen one."""
     name, readings = examination.name, examination.readings
     is_sure = all(reading.confirmed_options == options for reading in readings)
-    answers = [
-        {o: v for o, v in reading.options.items() if o not in options} for reading in readings
-    ]
-    chosen = readings[0] if is_sure else None
-    for reading, answer in zip(readings, answers, strict=True):
-        if st.session_state.get("chosen reading") == (file_id, answer):
-            chosen = reading
-    question = "Which of these is your file?" if len(readings) > 1 else "Is this your file?"
-    title = "This is how your file will be read." if is_sure else question
-    if chosen is None and (faults := list_faults(examination)):
-        show_refusal(Refused(name, faults), name, show=st.warning)
-    st.markdown(
-        f"**{title}** The role of each column stands before its name. Where the file names no"
-        " columns, they are numbered and their roles are guesses: check them."
-    )
+    remembered = st.session_state.get("chosen reading")
+    chosen = next((r for r in readings if is_sure or (file_id, r.summary) == remembered), None)
+    title = "This is how your file will be read."
+    if chosen is None:
+        title = "Which of these is your file?" if len(readings) > 1 else "Is this your file?"
+    doubt = " Check the roles: some are guesses." * any(r.layout.guessed for r in readings)
+    st.markdown(f"**{title}** The role of each column stands before its name.{doubt}")
     with st.grid(1 if is_sure else 2, min_column_width=320):
-        for reading, answer in zip(readings, answers, strict=True):
+        for reading in readings:
             with st.container(border=True):
                 left_out = f"; {reading.left_out:.1%} left out" * (reading.left_out > 0)
                 st.markdown(f"**{escape(reading.summary)}**{left_out}")
-                if answer:
-                    assignments = (f"{option} = {value}" for option, value in answer.items())
-                    st.caption(escape(", ".join(assignments)))
+                if how := describe_options(reading.options, options):
+                    st.caption(escape(how))
                 roles, names, *rows = reading.preview
-                heads = [f"{role}: {name}" for role, name in zip(roles, names, strict=True)]
+                heads = [*map(": ".join, zip(roles, names, strict=True))]
                 show_rows([heads, *rows], f"The first rows: {reading.summary}")
                 if not is_sure:
                     st.button(
                         "Chosen" if reading is chosen else "Choose this reading",
                         key=f"reading {reading.summary}",
                         on_click=remember_reading,
-                        args=(file_id, answer),
+                        args=(file_id, reading.summary),
                     )
     if chosen is None:
         st.caption("Choose a reading, or say below how the file is written.")
+        if faults := list_faults(examination):
+            show_refusal(Refused(name, faults), name, show=st.warning)
     elif not is_sure:
         command = ["dpmc", "data", "describe", name]
         command += format_command_options(chosen.confirmed_options, (), None)
@@ -267,25 +276,33 @@ def choose_reading(
     return chosen
 
 
+def describe_options(options: Mapping[str, Any], given: Collection[str]) -> str:
+    """Return options in the words of their controls, without columns and those that are given."""
+    texts = []
+    for option, value in options.items():
+        label, values = RULES.get(option, ((ROLES | OFFERS).get(option, option), {}))
+        if option not in {*ROLES, *given} or value == NO_COLUMN:
+            texts.append(f"{label}: {values.get(value, value)}")
+    return "; ".join(texts)
+
+
 def list_faults(examination: datasets.Examination) -> tuple[Fault, ...]:
     """Return what is wrong with a file, besides the range that is still to be given."""
     return tuple(fault for fault in examination.faults if fault.option != "range")
 
 
-def remember_reading(file_id: str, options: Mapping[str, Any]) -> None:
+def remember_reading(file_id: str, summary: str) -> None:
     """Remember the chosen way to read a file; an earlier refusal is over with it."""
-    st.session_state["chosen reading"] = (file_id, options)
+    st.session_state["chosen reading"] = (file_id, summary)
     state.get_jobs().drop(READING)
 
 
 def show_rows(rows: Sequence[Sequence[str]], alt: str) -> None:
     """Show a table from its head and its rows, which may be too short."""
-    head, *body = rows
-    names = [
-        name if name and head.count(name) == 1 else f"{name} ({k})"
-        for k, name in enumerate(head, 1)
-    ]
-    table = {name: [row[k] if k < len(row) else "" for row in body] for k, name in enumerate(names)}
+    table = {
+        (name if name and rows[0].count(name) == 1 else f"{name} ({number})"): cells
+        for number, (name, *cells) in enumerate(zip_longest(*rows, fillvalue=""), 1)
+    }
     blocks.show_table(table, alt=alt)
 
 
@@ -331,9 +348,9 @@ def choose_public_features(dataset: Dataset) -> None:
     names = escape(", ".join(dataset.ratings.item_features) or "nothing yet")
     st.markdown(f"**What is publicly known of the items: {names}**")
     st.caption(
-        "Genre, year, author, price: what an outsider has without your users. Not what was"
-        " computed from what users did (tags, counts, mean ratings, prices that follow demand,"
-        " embeddings), and not where items are people or have one buyer."
+        "Genre, year, author, price: what an outsider knows without your users. Leave out tags,"
+        " counts, mean ratings, embeddings and prices that follow demand: they come from what"
+        " users did. Leave out everything if items are people or have one buyer."
     )
     file = st.file_uploader(
         "A table with a row for each item: CSV or Parquet",

@@ -1,7 +1,5 @@
 """Show controls that several pages share; their values are in the session and in the address."""
 
-from __future__ import annotations
-
 import enum
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -304,7 +302,7 @@ def show_epsilon_slider(wide: bool = False) -> float:
     current = st.session_state.get("epsilon", 1.0)
     if current not in epsilons:  # chosen on the wide range
         st.session_state["epsilon"] = min(epsilons, key=lambda e: abs(e - current))
-    with st.container(horizontal=True, vertical_alignment="center", key="epsilon line"):
+    with blocks.lay_out_row(key="epsilon line"):
         caption = "**epsilon** \u2190 more private"
         st.caption(caption, width="content", help=glossary.explain_terms("epsilon"))
         chosen = st.select_slider(

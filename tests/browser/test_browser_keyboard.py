@@ -1,93 +1,275 @@
-"""The core of the tasks by keyboard alone: the focus goes where one acts, and never gets lost."""
+"""The eleven tasks of the app by keyboard alone: the focus is always seen, named and never lost."""
 
 import re
+from pathlib import Path
 
 import pytest
 
 from tests.browser_helpers import open_and_settle, settle
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow_unless_planted]
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
-# The name of what has the focus. The page itself can have it, to be scrolled: its text is long.
-FOCUSED = """() => {
-  const focused = document.activeElement;
-  const name = focused.ariaLabel || focused.labels?.[0]?.textContent || focused.textContent;
-  return focused === document.body || name.length > 100 ? '' : name;
+# What has the focus: its name, and what is wrong with it. Nothing smaller than a letter is seen,
+# so a control that is drawn by another one counts as that one.
+FOCUS_SCRIPT = """() => {
+  let focused = document.activeElement;
+  while (focused?.shadowRoot?.activeElement) focused = focused.shadowRoot.activeElement;
+  if (!focused || focused === document.body) return ['', 'it is lost'];
+  const root = focused.getRootNode();
+  const ids = (focused.getAttribute('aria-labelledby') ?? '').split(' ').filter(Boolean);
+  const name = (focused.ariaLabel || ids.map(id => root.getElementById(id)?.textContent).join(' ')
+    || focused.labels?.[0]?.textContent || focused.textContent || focused.title).trim();
+  let seen = focused;
+  const isSmall = ({ width, height }) => width < 4 || height < 4;
+  while (seen.parentElement && (getComputedStyle(seen).opacity === '0'
+    || isSmall(seen.getBoundingClientRect()))) seen = seen.parentElement;
+  const box = seen.getBoundingClientRect();
+  const isIn = box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth;
+  let rim = focused;
+  for (let k = 0; k < 4 && rim && getComputedStyle(rim).outlineStyle === 'none'; k++)
+    rim = rim.parentElement;
+  const hasRim = rim && getComputedStyle(rim).outlineStyle !== 'none';
+  const wrong = !name || name.length > 200 ? 'it has no name' : !isIn ? 'it is out of sight'
+    : !hasRim && !focused.closest('canvas') ? 'it has no rim' : '';
+  return [name.slice(0, 200), wrong];
 }"""
-IN_POPOVER = "document.activeElement.closest('[data-testid=stPopoverBody]') !== null"
+MAX_TABS = 90
 
 
-def tab_to(page, name, *, back=False):
-    """Press Tab until the element with this name has the focus."""
-    for _ in range(80):
-        page.keyboard.press("Shift+Tab" if back else "Tab")
-        if name in page.evaluate(FOCUSED):
-            return
-    raise AssertionError(f"Tab does not reach {name}")
+class Keyboard:
+    """A keyboard on a tab of the browser, which looks at the focus after each key.
+
+    Attributes:
+        page: the tab.
+        name: of what has the focus.
+    """
+
+    def __init__(self, page):
+        self.page, self.name = page, ""
+
+    def look(self):
+        """Wait a moment until all is well with what has the focus, and remember its name."""
+        for _ in range(30):
+            self.name, wrong = self.page.evaluate(FOCUS_SCRIPT)
+            if not wrong:
+                return self.name
+            self.page.wait_for_timeout(100)
+        raise AssertionError(f"the focus: {wrong}, after {self.name!r}")
+
+    def press(self, *keys):
+        """Press keys, with all that follows from each."""
+        for key in keys:
+            self.page.keyboard.press(key)
+            settle(self.page)
+            self.look()
+
+    def type(self, text):
+        self.page.keyboard.press("Control+a")
+        self.page.keyboard.type(text)
+
+    def find(self, name, *, back=False):
+        """Press Tab until what has this name has the focus; outside the page it begins anew."""
+        for _ in range(MAX_TABS):
+            if re.search(name, self.name):
+                return self
+            self.page.keyboard.press("Shift+Tab" if back else "Tab")
+            self.name, wrong = self.page.evaluate(FOCUS_SCRIPT)
+            if wrong and wrong != "it is lost":
+                self.look()
+        raise AssertionError(f"Tab does not reach {name}, but {self.name!r}")
+
+    def choose(self, name, key="Enter", **options):
+        self.find(name, **options).press(key)
+
+    def wait_for(self, text):
+        self.page.get_by_text(text).first.wait_for()
+        settle(self.page)
+        self.look()
 
 
-def press_key(page, key):
-    page.keyboard.press(key)
+@pytest.fixture
+def keys(page, server):
+    def open_(address):
+        open_and_settle(page, server + address)
+        return Keyboard(page)
+
+    return open_
+
+
+def test_what_epsilon_1_per_user_costs(keys):
+    keyboard = keys("")
+    keyboard.press("Tab", "Enter")  # the link that skips the navigation
+    assert keyboard.name == "privacy budget epsilon"
+    keyboard.page.reload()
+    settle(keyboard.page)
+    keyboard.choose("Protect each rating", "ArrowRight")
+    keyboard.press("Space")
+    assert "this person's ratings were used" in keyboard.page.locator(".dpmc-say").inner_text()
+    keyboard.choose("The curves in numbers")
+    for _ in range(3):
+        keyboard.press("Tab")  # through the table and out of it
+    keyboard.find("Compare mechanisms")
+
+
+def test_an_upload_is_read_and_its_answer_printed(keys, tmp_path):
+    rows = [f"u{u},i{i},{1 + (u * i) % 5}" for u in range(30) for i in range(20) if (u + i) % 3]
+    file = tmp_path / "mine.csv"
+    file.write_text("\n".join(["user,item,stars", *rows]) + "\n")
+    keyboard = keys("data")
+    page = keyboard.page
+    keyboard.find("^uploadUpload$")
+    with page.expect_file_chooser() as chooser:
+        page.keyboard.press("Enter")
+    chooser.value.set_files(file)
+    page.get_by_text("is not read yet").wait_for()
     settle(page)
+    # Away and back: the file is still there.
+    keyboard.choose("What if", back=True)
+    page.wait_for_function("!location.pathname.includes('data')")
+    settle(page)
+    keyboard.choose("Your data")
+    page.get_by_text("is not read yet").wait_for()
+    settle(page)
+    keyboard.choose("^1 to 5$", "Space")
+    keyboard.choose("Read the ratings")
+    keyboard.wait_for("of your 20 items have enough ratings")
+    keyboard.choose("Get the answer")
+    keyboard.wait_for("private fits")
+    page.get_by_test_id("stMain").get_by_role("button", name="Stop").wait_for(state="detached")
+    settle(page)
+    keyboard.choose("downloadDownload")
+    with page.expect_download() as saved:
+        keyboard.find("One page to print")
+        page.keyboard.press("Enter")
+    assert "dpmc answer ./mine.csv" in Path(saved.value.path()).read_text()
+    keyboard.press("Escape")
+    assert "Download" in keyboard.name
 
 
-def wait_for_focus(page, name):
-    page.wait_for_function(f"name => ({FOCUSED})().includes(name)", arg=name)
-
-
-@pytest.mark.slow
-def test_the_start_page_is_used_by_keyboard_alone(page, server):
-    open_and_settle(page, server)
-    page.keyboard.press("Tab")
-    press_key(page, "Enter")  # the link that skips the navigation
-    assert page.evaluate(FOCUSED) == "privacy budget epsilon"
-    page.keyboard.press("ArrowLeft")
-    page.wait_for_url(re.compile("epsilon=0.7"))
-    tab_to(page, "Set a target", back=True)
-    press_key(page, "Enter")
-    tab_to(page, "Usefulness target")
-    page.keyboard.press("Control+a")
-    page.keyboard.type("70")
-    press_key(page, "Enter")
-    assert "70.0 % needs a privacy budget" in page.locator(".dpmc-answer").inner_text()
-    tab_to(page, "Download", back=True)
-    for opener, inside in (("Download", "This page"), ("Mechanism", "Input perturbation")):
-        if opener not in page.evaluate(FOCUSED):
-            tab_to(page, opener, back=True)
-        press_key(page, "Enter")
-        page.wait_for_function(IN_POPOVER)
-        assert inside in page.evaluate(FOCUSED)
-        if opener == "Mechanism":
-            press_key(page, "ArrowDown")
-            assert page.evaluate(IN_POPOVER)
-        page.keyboard.press("Escape")
-        wait_for_focus(page, opener)
-    assert "Input perturbation" not in page.evaluate(FOCUSED)
-
-
-@pytest.mark.slow
-def test_a_table_is_left_by_tab(page, server):
-    open_and_settle(page, server)
-    tab_to(page, "The curves in numbers")
-    press_key(page, "Enter")
-    page.get_by_test_id("stDataFrame").first.wait_for()
+def test_why_output_perturbations_claim_fails(keys):
+    keyboard = keys("guarantees")
+    keyboard.choose("^Mechanism: ")
     for _ in range(30):
-        page.keyboard.press("Tab")
-        if page.evaluate("document.activeElement.tagName") == "CANVAS":
+        if (
+            "Output"
+            in keyboard.page.get_by_test_id("stMain")
+            .locator("button:has-text('Mechanism: ')")
+            .inner_text()
+        ):
             break
-    page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.tagName") not in ("CANVAS", "BODY")
+        keyboard.press("ArrowDown")
+    keyboard.press("Escape")
+    assert "Output perturbation" in keyboard.name
+    keyboard.choose("Attack this claim")
+    keyboard.wait_for("refuted")
+    keyboard.choose("Read why", back=True)
+    keyboard.press("Escape")
+    assert "Read why" in keyboard.name
 
 
-@pytest.mark.slow
-def test_what_a_rerun_takes_away_hands_the_focus_on(page, server):
-    open_and_settle(page, server + "protocol")
-    tab_to(page, "Play")
-    page.keyboard.press("Enter")
-    wait_for_focus(page, "Stop")
-    page.keyboard.press("Enter")
-    wait_for_focus(page, "Play")
-    tab_to(page, "Attack as the third party")
-    press_key(page, "Enter")
-    page.wait_for_function("document.activeElement !== document.body")
-    assert "Masks" in page.evaluate(FOCUSED)
+def test_the_smallest_epsilon_for_70_percent_goes_along_to_compare(keys):
+    keyboard = keys("")
+    keyboard.choose("Set a target")
+    keyboard.find("Usefulness target").type("70")
+    keyboard.press("Enter")
+    page = keyboard.page
+    assert "70.0 % needs a privacy budget" in page.locator(".dpmc-answer").inner_text()
+    keyboard.choose("Compare mechanisms: ")
+    page.wait_for_url(re.compile("compare.*wanted"))
+    settle(page)
+    keyboard.find("Wanted accuracy")
+    assert page.evaluate("document.activeElement.value") == "70"
+
+
+def test_a_link_is_copied_and_all_pages_are_opened(keys):
+    keyboard = keys("?epsilon=3")
+    page = keyboard.page
+    keyboard.choose("^Share$")
+    keyboard.choose("Copy link")
+    keyboard.press("Escape")
+    assert keyboard.name == "Share"
+    for title, path in (("Learn", "learn"), ("Class", "room"), ("Your data", "data")):
+        keyboard.choose(f"{title}$", back=True)
+        page.wait_for_url(re.compile(path))
+        settle(page)
+        keyboard.look()
+    for section, moves, path in (
+        *(("Try", n, path) for n, path in enumerate(("train", "compare", "noise"))),
+        *(("Evidence", n, path) for n, path in enumerate(("guarantees", "protocol", "papers"))),
+    ):
+        keyboard.choose(f"^{section}$", back=True)
+        keyboard.press(*["ArrowDown"] * moves)
+        page.keyboard.press("Enter")
+        page.wait_for_url(re.compile(path))
+        settle(page)
+        keyboard.look()
+
+
+def test_two_runs_are_trained_and_compared(keys):
+    keyboard = keys("train?data=restaurants&mechanism=private-frank-wolfe")
+    page = keyboard.page
+    keyboard.choose("Train$")
+    keyboard.wait_for("Your runs")
+    train = page.get_by_role("button", name="Train", exact=True)
+    keyboard.choose("^epsilon$", "ArrowRight", back="Train" in keyboard.name)
+    keyboard.choose("Step$")
+    keyboard.wait_for("paused")
+    keyboard.choose("Stop$")
+    train.and_(page.locator(":enabled")).wait_for()
+    settle(page)
+    keyboard.look()
+    keyboard.choose("Train$", back=True)
+    keyboard.wait_for("Run 3")
+    keyboard.choose("Compare$")
+    keyboard.choose("Pin$")
+
+
+def test_the_noise_at_two_epsilons(keys):
+    keyboard = keys("noise")
+    keyboard.choose("Second epsilon", "ArrowDown")
+    keyboard.press("ArrowDown", "Enter")
+    keyboard.choose("^epsilon$", "ArrowLeft", back=True)
+    keyboard.choose("The chart in words and numbers")
+    keyboard.find("See what this noise proves")
+
+
+def test_a_person_with_and_without_privacy(keys):
+    keyboard = keys("")
+    keyboard.choose("Show another person")
+    page = keyboard.page
+    page.wait_for_url(re.compile("person=1"))
+    keyboard.choose("Try it with your taste", back=True)
+    for _ in range(3):
+        keyboard.press("Enter")
+    keyboard.choose("^Mechanism: ", back=True)
+    keyboard.press("ArrowDown", "Escape")
+    assert "Mechanism: " in keyboard.name
+
+
+def test_the_attack_of_the_protocol(keys):
+    keyboard = keys("protocol")
+    keyboard.choose("Next$")
+    keyboard.choose("Play$")
+    assert "Stop" in keyboard.name
+    keyboard.press("Enter")
+    assert "Play" in keyboard.name
+    keyboard.choose("Attack as the third party")
+    assert "Masks" in keyboard.name
+    keyboard.press("Space")
+    keyboard.choose("What is promised")
+
+
+def test_a_lesson_is_found_and_begun(keys):
+    keyboard = keys("learn")
+    keyboard.choose("Start lesson 1")
+    assert keyboard.name == "A coin answers with you"  # the heading
+    keyboard.press("Tab", "Tab")
+
+
+def test_what_epsilon_1_means_for_one_person(keys):
+    keyboard = keys("")
+    keyboard.choose("You guess")
+    keyboard.press("Enter")
+    keyboard.press("Tab", "Enter", "Escape")
+    keyboard.choose("Why is this limit proved")
+    keyboard.press("Tab")

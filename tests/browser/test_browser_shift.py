@@ -1,4 +1,4 @@
-"""No page jumps while it loads: its cumulative layout shift, on a first and on a second visit."""
+"""No page jumps while it loads, on a laptop and a phone: its layout shift on two visits."""
 
 import pytest
 
@@ -31,14 +31,18 @@ RECORD_SCRIPT = """{
 }"""
 
 
+SIZES = {"laptop": (1366, 768), "phone": (390, 844)}
+
+
 @pytest.mark.parametrize("page", mark_rest_slow(PAGES))
 def test_a_page_stays_where_it_is_while_it_loads(browser, server, page):
     for visit in ("first", "second"):
-        context = browser.new_context(viewport={"width": 1366, "height": 768})
-        tab = context.new_page()
-        tab.add_init_script(RECORD_SCRIPT)
-        open_and_settle(tab, server + (page if page != "what_if" else ""))
-        tab.wait_for_timeout(1000)
-        shifts = sorted(tab.evaluate("window.shifts"), reverse=True)
-        context.close()
-        assert sum(value for value, _ in shifts) <= MAX_SHIFT, (visit, shifts[:4])
+        for device, (width, height) in SIZES.items():
+            context = browser.new_context(viewport={"width": width, "height": height})
+            tab = context.new_page()
+            tab.add_init_script(RECORD_SCRIPT)
+            open_and_settle(tab, server + (page if page != "what_if" else ""))
+            tab.wait_for_timeout(1000)
+            shifts = sorted(tab.evaluate("window.shifts"), reverse=True)
+            context.close()
+            assert sum(value for value, _ in shifts) <= MAX_SHIFT, (visit, device, shifts[:4])

@@ -355,10 +355,3 @@ def test_a_set_fetched_by_hand(
     assert public_sets.is_downloaded("amazon")
     assert public_sets.get_public_set("amazon") == folder
     assert datasets.load("amazon").ratings.shape == (5130, 1685)
-
-
-def test_no_server(tmp_path: Path) -> None:
-    public_set = public_sets.SETS["ml-1m"]
-    unreachable = dataclasses.replace(public_set, url="http://127.0.0.1:9/x.zip")
-    with pytest.raises(DownloadError, match="ml-1m cannot be downloaded"):
-        public_sets.download_public_set(unreachable, tmp_path)

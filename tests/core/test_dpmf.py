@@ -147,9 +147,3 @@ def test_public_factors_that_do_not_fit_are_refused(tmp_path):
         PublicUserFactors.parse(str(path)).load(1, 2)
     with pytest.raises(InvalidSetting, match=r"a readable \.npy file"):
         PublicUserFactors("missing.npy").load(1, 2)
-
-
-@pytest.mark.parametrize("text", ["random:x", "random:", "users.csv", ""])
-def test_public_factors_of_unknown_kind_are_refused(text):
-    with pytest.raises(InvalidSetting, match="user_factors must be random:SEED"):
-        PublicUserFactors.parse(text)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpmc_core.errors import BadRatings, InvalidSetting, check_number, unknown_name_error
+from dpmc_core.errors import BadRatings, InvalidSetting, check_number
 
 
 def read_error_message(value: Any, field: str = "epsilon", **limits: Any) -> str:
@@ -64,14 +64,6 @@ def test_enormous_integers_are_refused_in_a_short_sentence() -> None:
         text = read_error_message(10**digits, above=0)
         assert text.startswith("epsilon must be a finite number > 0, got ")
         assert len(text) < 120
-
-
-def test_unknown_names_suggest_near_ones() -> None:
-    names = ("input-flip", "objective", "objective-statistic", "output")
-    assert "did you mean output" in str(unknown_name_error("mechanism", "ouput", names))
-    assert "objective-statistic" in str(unknown_name_error("mechanism", "obj", names))
-    assert "did you mean" not in str(unknown_name_error("mechanism", "zzzzzz", names))
-    assert "did you mean" not in str(unknown_name_error("mechanism", "", names))
 
 
 def test_errors_survive_a_worker_process() -> None:

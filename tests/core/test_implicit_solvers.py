@@ -197,21 +197,6 @@ def test_long_factors_in_single_precision_minimise_the_loss_by_conjugate_gradien
         assert 0 <= values[0] / values[1] - 1 < 1e-8
 
 
-def test_an_empty_row_a_full_row_and_an_unseen_item_are_solved() -> None:
-    u = [0] * 6 + [1]
-    ratings = Ratings.build(
-        u, [0, 1, 2, 3, 4, 5, 0], np.ones(7), PublicFacts(users=3, items=7, low=0, high=1)
-    )
-    matrix = binary_matrix(ratings)
-    right = np.random.default_rng(0).normal(size=(7, 2))
-    for loss in LOSSES:
-        left = solve_implicit_rows(matrix, right, loss)
-        assert np.isfinite(left).all()
-        assert not left[2].any()
-        unseen = solve_implicit_rows(matrix.T.tocsr(), left, loss)
-        assert not unseen[6].any()
-
-
 def test_trust_region_holds_where_several_lowest_values_are_equal() -> None:
     rng = np.random.default_rng(9)
     for ratio in (1.0, 1e-10, 1e-18, 0.0):

@@ -111,19 +111,3 @@ def test_a_block_past_half_the_side_is_left_to_the_full_decomposition():
     triplets = dense_triplets(operator)
     assert np.allclose(triplets.values, np.linalg.svd(dense, compute_uv=False), atol=1e-6)
     assert np.allclose((triplets.left * triplets.values) @ triplets.right.T, dense, atol=1e-6)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("shape", [(60, 90), (90, 60), (80, 80)])
-def test_a_matrix_at_hand_and_one_known_by_products_have_the_same_triplets(shape):
-    operator, dense = draw_low_rank_plus_sparse(*shape, seed=9)
-    for explicit, matrix in ((dense_operator(dense), dense), (dense_operator(dense).T, dense.T)):
-        triplets = leading_triplets(
-            explicit, np.empty((min(shape), 0)), lambda _: 5, 1e-6, np.random.default_rng(1)
-        )
-        assert np.allclose(triplets.values, np.linalg.svd(matrix, compute_uv=False)[:5])
-        assert np.allclose(matrix @ triplets.right, triplets.left * triplets.values, atol=1e-5)
-    products = leading_triplets(
-        operator, np.empty((min(shape), 0)), lambda _: 5, 1e-6, np.random.default_rng(1)
-    )
-    assert np.allclose(products.values, triplets.values)

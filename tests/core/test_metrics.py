@@ -157,22 +157,6 @@ def test_who_has_too_few_items_left_is_left_out_of_the_means(negatives: int | No
         assert result == pytest.approx((hits / len(measured), gains / len(measured)))
 
 
-@pytest.mark.parametrize("negatives", [None, 99])
-def test_a_k_above_the_catalogue_is_refused_in_a_sentence(negatives: int | None) -> None:
-    full = Ratings.build(
-        [0] * 6, range(6), np.ones(6), PublicFacts(users=1, items=11, low=0, high=1)
-    )
-    train, test = full.select([0, 1, 2, 3, 4]), full.select([5])
-    rng = np.random.default_rng(0)
-    for k in (6, 50):
-        with pytest.raises(BadRatings, match=rf"at most 5 items .* hr@{k} needs users with"):
-            metrics.evaluate_ranking(Constant(0.0), train, test, rng, k=k, negatives=negatives)
-    constant = metrics.evaluate_ranking(Constant(0.0), train, test, rng, k=5, negatives=negatives)
-    assert constant == (0, 0)
-    with pytest.raises(BadRatings, match="at most 4 items"):  # 99 wanted, 4 drawn
-        metrics.evaluate_ranking(Constant(0.0), train, test, rng, k=5, negatives=4)
-
-
 def test_what_cannot_be_measured_is_refused_before_anything_is_trained() -> None:
     ratings = draw_interactions(7, users=20, items=9)
     train, test = LeaveLast()(ratings, np.random.default_rng(0))
@@ -222,18 +206,6 @@ def test_a_metric_knows_which_way_is_better() -> None:
     assert accuracy.format_difference(-0.0312) == "3.1 points"
     assert rmse.format_difference(0.0312) == "0.031 rating points"
     assert accuracy.format_difference(0.0001) == rmse.format_difference(0.0001) == ""
-
-
-def test_hits_of_single_ratings_average_to_the_hit_ratio_among_all_items() -> None:
-    rng = np.random.default_rng(0)
-    public = PublicFacts(users=30, items=40, low=0, high=1)
-    users, items = np.divmod(rng.permutation(1200)[:400], 40)
-    data = Ratings.build(users, items, np.ones(400), public)
-    train, test = LeaveLast()(data, rng)
-    model = Dense(rng.normal(size=public.shape))
-    hit_ratio = metrics.evaluate(Task.RANKING, model, train, test, rng)["hr@10_full"]
-    hits = metrics.score_test_ratings(Task.RANKING, model, train, test)
-    assert hits.mean() == hit_ratio
 
 
 def test_factors_and_their_matrix_rank_alike() -> None:

@@ -49,13 +49,3 @@ def test_users_and_items_outside_the_matrix_are_an_error(name: str) -> None:
         MODELS[name].predict(7, 0)
     with pytest.raises(IndexError):
         MODELS[name].predict([0], [5])
-
-
-@pytest.mark.slow
-def test_long_questions_are_answered_in_blocks() -> None:
-    """Rank 4,000,000 / 2 leaves two pairs per block; the answer must not depend on it."""
-    rng = np.random.default_rng(1)
-    wide = Factors(rng.normal(size=(3, 2_000_000)), rng.normal(size=(2, 2_000_000)))
-    users, items = np.array([0, 1, 2, 0, 1]), np.array([0, 1, 0, 1, 0])
-    expected = (wide.left[users] * wide.right[items]).sum(axis=1)
-    np.testing.assert_allclose(wide.predict(users, items), expected, rtol=1e-9)

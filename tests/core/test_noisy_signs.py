@@ -155,13 +155,3 @@ def test_edges_give_finite_scores(id, case):
     ratings = make_ratings(*EDGES[case])
     for epsilon in (0.01, 50.0):
         assert np.isfinite(fit_scores(registry.create(id, epsilon=epsilon), ratings)).all()
-
-
-def test_private_majority_says_the_more_frequent_sign():
-    ratings, _ = draw_signs(0, mean=0.4)
-    scores = fit_scores(registry.create("private-majority", epsilon=2.0), ratings)
-    share = np.mean(ratings.values > 0)
-    assert np.ptp(scores) == 0
-    p = 1 / (1 + math.exp(2.0))
-    error = 5 * math.sqrt(p * (1 - p) / len(ratings)) / (1 - 2 * p)  # five standard errors
-    assert abs(1 / (1 + math.exp(-scores[0, 0])) - share) <= error

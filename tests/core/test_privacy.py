@@ -247,23 +247,6 @@ def test_the_smaller_of_a_stated_and_a_derived_sensitivity_counts() -> None:
     assert sensitivity_at(tight, RATING, public) == 4 * math.sqrt(2)
 
 
-def test_derivation_does_not_depend_on_the_order_of_the_table() -> None:
-    """Shortest paths over random tables, against repeated relaxation until nothing moves."""
-    rng = np.random.default_rng(0)
-    for _ in range(200):
-        items = int(rng.integers(1, 20))
-        cap = int(rng.integers(1, 20)) if rng.random() < 0.5 else None
-        keys = [key for key in Change if rng.random() < 0.5]
-        values = {key: float(rng.uniform(0, 10)) for key in keys}
-        backwards = {key: values[key] for key in reversed(keys)}
-        public = make_public(items, cap)
-        derived = {key: sensitivity_at(values, key, public) for key in Change}
-        assert derived == {key: sensitivity_at(backwards, key, public) for key in Change}
-        finite = {key: s for key, s in derived.items() if math.isfinite(s)}
-        assert {key: sensitivity_at(finite, key, public) for key in Change} == derived
-        assert all(derived[key] <= values[key] for key in keys)
-
-
 def test_only_users_can_be_emptied_and_units_have_names() -> None:
     for change in (RATING, ROW_VALUES, CELL):
         with pytest.raises(InvalidSetting, match=f"neighbours {change.label} must be replace"):
@@ -445,17 +428,6 @@ def test_pure_releases_add_up() -> None:
     assert certified.reason == ""
 
 
-def test_gaussian_releases_compose_exactly() -> None:
-    guarantee = make_guarantee(
-        make_gaussian(2.0, times=16, user_emptied=1), make_gaussian(4.0, user_emptied=6)
-    )
-    certified = guarantee.certified(USER_EMPTIED, delta=1e-6)
-    assert certified.change is USER_EMPTIED
-    assert certified.epsilon == accounting.gaussian_epsilon(2.5, 1e-6)
-    replaced = guarantee.certified(USER_REPLACED, 1e-6)
-    assert replaced.epsilon == pytest.approx(accounting.gaussian_epsilon(5.0, 1e-6), rel=1e-12)
-
-
 def test_mixed_releases_cost_less_than_the_pure_and_the_gaussian_epsilon() -> None:
     mixed = make_guarantee(make_laplace(2.0, rating=1), make_gaussian(2.0, rating=1))
     epsilon = mixed.certified(delta=1e-6).epsilon
@@ -565,53 +537,7 @@ def test_a_scale_read_off_the_data_certifies_nothing() -> None:
 # Releases as fields
 
 
-@dataclasses.dataclass(frozen=True)
-class Rounds(Releases):
-    first_part: Release
-    second: Release | None
-
-
-@dataclasses.dataclass(frozen=True)
-class Grouped(Releases):
-    single: Release
-    group: Rounds | None
-    rounds: tuple[Rounds, ...]
-    gram: tuple[Release, ...]
-
-
-def test_releases_are_named_by_fields_in_their_order_and_rounds_are_numbered() -> None:
-    first, second, third = make_laplace(rating=1), make_gaussian(rating=1), make_response(rating=1)
-    several = Grouped(
-        first, Rounds(second, None), (Rounds(first, second), Rounds(second, third)), (third, first)
-    )
-    assert list(several) == [
-        ("single", first),
-        ("first part", second),
-        ("first part 1", first),
-        ("second 1", second),
-        ("first part 2", second),
-        ("second 2", third),
-        ("gram 1", third),
-        ("gram 2", first),
-    ]
-    single = Grouped(first, None, (Rounds(first, second),), (third,))
-    assert [name for name, _ in single] == ["single", "first part", "second", "gram"]
-    assert list(Releases()) == []
-
-
 # Cards
-
-
-def test_prepared_steps_become_caveats() -> None:
-    guarantee = make_guarantee(make_laplace(rating=1), caveats=("first",))
-    prepared = guarantee.with_preparation(("the threshold 3.5", "the choice of 100 items"))
-    assert prepared.caveats == (
-        "first",
-        "certified given that the threshold 3.5 is public",
-        "certified given that the choice of 100 items is public",
-    )
-    assert guarantee.caveats == ("first",)
-    assert prepared.certified() == guarantee.certified()
 
 
 def test_cards_are_plain_json() -> None:

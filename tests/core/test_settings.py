@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
-import json
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
 import pytest
 
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.settings import (
     check_settings,
-    list_settings,
     parse_setting,
-    serialise_setting,
     setting,
 )
 
@@ -54,34 +49,6 @@ class Method:
 
     def __post_init__(self) -> None:
         check_settings(self)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Child(Method):
-    rank: int = setting(3, "rank of the child", at_least=2)
-    extra: float = setting(0.5, "extra")
-
-
-def test_settings_are_listed_in_order_with_their_facts() -> None:
-    settings = {s.name: s for s in list_settings(Method)}
-    assert list(settings) == ["epsilon", "rank", "clip", "kind", "debias", "shape", "note"]
-    assert settings["epsilon"].default is dataclasses.MISSING
-    assert settings["clip"].optional
-    assert settings["clip"].type is float
-    assert settings["clip"].default is None
-    assert not settings["rank"].optional
-    assert settings["kind"].info.choices == ("plain", "rounded-off")
-    assert settings["debias"].info.choices == ("true", "false")
-    assert settings["rank"].info.at_most == 100
-
-
-def test_a_subclass_overrides_and_adds() -> None:
-    settings = {s.name: s for s in list_settings(Child)}
-    assert list(settings)[-1] == "extra"
-    assert settings["rank"].default == 3
-    assert settings["rank"].info.help == "rank of the child"
-    with pytest.raises(InvalidSetting, match="rank must be >= 2, got 1"):
-        Child(epsilon=1, rank=1)
 
 
 @pytest.mark.parametrize(
@@ -137,16 +104,3 @@ def test_bad_text_is_a_sentence(name: str, text: str, sentence: str) -> None:
     with pytest.raises(InvalidSetting) as caught:
         parse_setting(Method, name, text)
     assert str(caught.value) == sentence
-
-
-def test_json_and_text_forms_come_back() -> None:
-    method = Method(
-        epsilon=np.float64(0.1), rank=np.int64(3), kind=Kind.ROUNDED, debias=True, shape=Shape(6)
-    )
-    for s in list_settings(Method):
-        value = getattr(method, s.name)
-        serialised = serialise_setting(value)
-        json.dumps(serialised, allow_nan=False)
-        assert parse_setting(Method, s.name, str(serialised)) == value
-    assert json.dumps(serialise_setting(np.int64(3))) == "3"
-    assert json.dumps(serialise_setting(np.float32(0.5))) == "0.5"

@@ -25,23 +25,6 @@ def test_the_stored_samples_are_what_the_generator_writes(tmp_path: Path) -> Non
         assert path.read_bytes() == (synthetic.SAMPLE_FOLDER / path.name).read_bytes(), path.name
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", synthetic.SAMPLES)
-def test_a_stored_sample_reads_back_exactly(name: str) -> None:
-    stored, genres, truth = synthetic.load_sample(name)
-    fresh = generate.SAMPLE_GENERATORS[name](synthetic.SAMPLE_SEED)
-    assert stored.public == fresh.ratings.public
-    assert stored.fingerprint == fresh.ratings.fingerprint
-    assert stored.titles == (None if fresh.ratings.titles is None else tuple(fresh.ratings.titles))
-    assert (stored.times is None) == (fresh.ratings.times is None)
-    if stored.times is not None:
-        assert np.array_equal(stored.times, fresh.ratings.times)
-    assert genres == fresh.genres
-    assert (truth is None) == (fresh.truth is None)
-    if truth is not None and fresh.truth is not None:
-        assert np.array_equal(truth.left, fresh.truth.left)
-
-
 @pytest.mark.parametrize("link", [LOGISTIC, Probit(0.5)])
 @pytest.mark.parametrize(("rank", "alpha"), [(1, 1.0), (3, 2.5)])
 def test_one_bit_lab_follows_its_model(link, rank: int, alpha: float) -> None:

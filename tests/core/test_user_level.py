@@ -306,23 +306,3 @@ def test_under_replacement_the_paper_overspends_above_eight(epsilon, holds):
         "private-frank-wolfe", epsilon=epsilon, residual=2.0, **PAPER
     ).guarantee(JESTER)
     assert (guarantee.certified(USER_REPLACED).epsilon <= epsilon) is holds
-
-
-def test_clips_are_counted_in_the_trace():
-    ratings = build_ratings(make_rows())
-    for id, settings, keys in [
-        ("private-frank-wolfe", {"clip": 0.05}, ["rows clipped"]),
-        ("private-frank-wolfe", {"residual": 0.05}, ["residual rows clipped"]),
-        ("private-frank-wolfe", {"radius": 50.0}, ["predicted rows scaled"]),
-        ("private-svd", {"clip": 0.05}, ["rows clipped"]),
-        ("private-pgd", {"clip": 0.05}, ["rows clipped"]),
-        ("private-pgd", {"clip": 0.3, "radius": 50.0, "step": 1.0}, ["completed rows clipped"]),
-        ("svd-after-cleansing", {"clamp": 0.05}, ["residuals clamped"]),
-        ("dpals", {"residual_clip": 0.05}, ["ratings clipped"]),
-        ("dpals", {"factor_clip": 0.001}, ["user factors clipped"]),
-        ("dp-sgd", {"clip": 0.05}, ["gradients clipped"]),
-    ]:
-        steps = list(create_mechanism(id, **settings).fit(ratings, np.random.default_rng(0)))
-        for key in keys:
-            assert max(s.trace[key] for s in steps) > 0, (id, key)
-            assert all(key in s.raw for s in steps)

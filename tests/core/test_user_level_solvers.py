@@ -169,21 +169,6 @@ def test_gram_and_sums_agree_with_dense_algebra(m, n, density):
     assert np.array_equal(item_sums(cells), (matrix != 0).sum(axis=0))
 
 
-def test_parts_are_whole_rows_and_each_cell_once():
-    _, mask, cells, values = draw_problem(60, 20, 2, 0.3)
-    filled = np.full(mask.shape, np.nan)
-    sizes = []
-    for rows, k, chunk in cells.iter_chunks(40):
-        filled[rows][chunk.users, chunk.items] = values[k]
-        assert np.array_equal(chunk.expand_rows(np.arange(60)[rows]), cells.users[k])
-        sizes.append(len(chunk.items))
-    assert np.array_equal(filled[mask], values)
-    assert np.isnan(filled[~mask]).all()
-    assert max(sizes) <= 40
-    assert len(sizes) > 5
-    assert len(list(cells.iter_chunks(1))) == 60  # a long row is a part of its own
-
-
 def test_clipped_rows_have_the_norm_and_the_direction():
     _, _, cells, values = draw_problem()
     before = fill_matrix(cells, values)

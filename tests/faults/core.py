@@ -54,9 +54,8 @@ CORE = [
          "(row_means(entries, ratings.values, public.middle) - public.middle) / "
          "np.abs(ratings.values - public.middle).max()", _WORST),
         ("own statistics move half as far", UNIT,
-         "math.sqrt(2 * N_USER_COEFFICIENTS + 2),\n"
-         "            math.sqrt(2 * N_USER_COEFFICIENTS + 2),",
-         "math.sqrt(N_USER_COEFFICIENTS + 1),\n            math.sqrt(N_USER_COEFFICIENTS + 1),",
+         "own_norm = math.sqrt(2 * N_USER_COEFFICIENTS + 2)",
+         "own_norm = math.sqrt(N_USER_COEFFICIENTS + 1)",
          _WORST),
         ("means of a replaced row", UNIT, "budget, math.sqrt(2), 2.0)",
          "budget, math.sqrt(2), math.sqrt(2))", _WORST),
@@ -128,8 +127,8 @@ CORE = [
     ),
     *family_of(
         "baselines", "solvers/effects.py",
-        ("few cells are solved without a prior", OTHER, "inner = np.eye(index.shape[1]) + scaled @",
-         "inner = 1e-9 * np.eye(index.shape[1]) + scaled @", named("private_effects",
+        ("few cells are solved without a prior", OTHER, "solve(np.eye(index.shape[1]) + scaled @",
+         "solve(1e-9 * np.eye(index.shape[1]) + scaled @", named("private_effects",
          "test_rows_with_few_cells_are_solved_by_their_cells_to_the_same_answers")),
     ),
     *family_of(
@@ -218,8 +217,8 @@ CORE = [
          "                n_publications,", "1.0, replaced_sensitivity, 1,",
          named("private_taste", f"{_ACCOUNTANT}[private-taste-0.3]")),
         ("profiles count in full beside counts", CLIP,
-         "= math.sqrt(1 - count_share) * profile_sums", "= profile_sums", _PROFILES),
-        ("counts count in full beside profiles", CLIP, "= math.sqrt(count_share) * exact_counts",
+         "= profile_scale * profile_sums", "= profile_sums", _PROFILES),
+        ("counts count in full beside profiles", CLIP, "= count_scale * exact_counts",
          "= exact_counts", _PROFILES),
         ("long rows give whole profiles", CLIP,
          "sum_profiles_by_item(Pattern.from_ratings(self.ratings), weights, features)",
@@ -266,7 +265,7 @@ CORE = [
         "local", "mechanisms/local_ranking.py",
         ("raw counts are the popularity", SKIPPED, "counts = users * reports.shares",
          "counts = 1.0 * np.bincount(ratings.items, minlength=ratings.public.items)", _TRACE_OF),
-        ("a trace tells how many clicks there are", OTHER, "float(reports.reported_shares.mean())",
+        ("a trace tells how many clicks there are", OTHER, "reports.reported_shares.mean()",
          "ratings.density", _TRACE_OF),
         ("similarities of raw rows", SKIPPED, "FlippedPairs(reports.unpack_all(), reports.flip)",
          "FlippedPairs(interactions.toarray(), reports.flip)",

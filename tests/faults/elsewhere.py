@@ -13,7 +13,7 @@ ELSEWHERE = [
     *family_of(
         "elsewhere", "metrics.py",
         ("rated items count as unseen", OTHER,
-         "np.asarray(self.matrix.shape[1] - np.diff(self.matrix.indptr))",
+         "self.matrix.shape[1] - np.diff(self.matrix.indptr)",
          "np.full(*self.matrix.shape)",
 
          named("metrics", "test_factors_and_their_matrix_rank_alike")),
@@ -109,8 +109,8 @@ ELSEWHERE = [
          "        return type(self).__name__\n\n    @property\n    def options",
          named("experiment", "test_every_split_says_what_it_is")),
         ("the first ratings of each user are held out", REUSED,
-         "position = rank_within_user(ratings, rng.random(len(ratings)))",
-         "position = rank_within_user(ratings, np.arange(len(ratings)))",
+         "return rank_within_user(ratings, rng.random(len(ratings)))",
+         "return rank_within_user(ratings, np.arange(len(ratings)))",
          named("splits", "test_per_user_share_is_exact_on_average_and_leaves_one_in_training")),
     ),
     *family_of(
@@ -206,7 +206,7 @@ ELSEWHERE = [
         "elsewhere", "pages/compare.py",
         ("the CSV file holds curves that are not drawn", OTHER,
          "store.list_curves(file, keys=query.keys.curves, count=False)",
-         "store.curves(file, count=False)",
+         "store.list_curves(file, count=False)",
          named("pages_compare", "test_chart_and_numbers_are_one_file_that_stands_alone")),
     ),
     *family_of(

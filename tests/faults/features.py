@@ -88,15 +88,15 @@ FEATURES = [
          named("replayed_answers",
          "test_rankings_and_collected_ratings_show_nothing_but_the_answers"
          "[private-popularity-settings2]")),
-        ("profiles count in full", CLIP, "math.sqrt(1 - count_share) * profile_sums",
+        ("profiles count in full", CLIP, "profile_scale * profile_sums",
          "profile_sums", named("private_taste",
          "test_no_user_moves_a_release_further_than_stated[taste-0.5-Change.USER_EMPTIED]")),
         ("one ask is not paid", SCALE, "rounds_budget / n_publications,",
          "rounds_budget / (n_publications - 1),", named("private_taste",
          "test_certified_is_claimed_and_what_an_independent_accountant_finds"
          "[private-taste-1.0]")),
-        ("rows are short in l2 where the noise is Laplace", CLIP, "norm = 2 if self.delta else 1",
-         "norm = 2", named(*_COUNTED)),
+        ("rows are short in l2 where the noise is Laplace", CLIP,
+         "contributions, 2 if self.delta else 1)", "contributions, 2)", named(*_COUNTED)),
         ("any delta will do per user", OTHER,
          "        if per_user:\n"
          "            check_delta",
@@ -135,7 +135,7 @@ FEATURES = [
          "__import__('numpy').bincount(ratings.items, minlength=ratings.public.items)))[: "
          "n]))",
          named("features", f"{_FOLLOWS}[svd-after-cleansing-settings4]")),
-        ("users' equations may be singular", OTHER, "_MIN_RIDGE * float(positive_values.max())",
+        ("users' equations may be singular", OTHER, "_MIN_RIDGE * positive_values.max()",
          "0.0", named("user_level_solvers", "test_cleansing_as_published_has_no_singular_system")),
     ),
     *family_of(

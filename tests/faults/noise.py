@@ -123,8 +123,9 @@ PRODUCTS = family_of(
     ("what earlier products say is forgotten", OTHER,
      "directions.T @ (self._images @ q) + noisy_image", "noisy_image", _WHOLE_LAW),
     ("one product serves two directions", REUSED,
-     "self._images = np.vstack([self._images, image])",
-     "self._images = np.vstack([self._images, self._images[:1] if n_published else image])",
+     "np.vstack([self._images, directions.T @ (self._images @ q) + noisy_image])",
+     "np.vstack([self._images, self._images[:1] if n_published"
+     " else directions.T @ (self._images @ q) + noisy_image])",
      _WHOLE_LAW),
 )
 

@@ -134,7 +134,7 @@ READING = (
         ("the range of an upload is forgotten", UNIT, "unranged | ends)", "unranged)",
          named("pages", "test_an_upload_is_read_with_the_range_given_by_hand")),
         ("the upload page reads a guessed column of users", UNIT,
-         "chosen = readings[0] if is_sure else None", "chosen = readings[0]",
+         " if is_sure or (file_id, r.summary) == remembered)", ")",
          named("pages", "test_an_upload_waits_until_its_column_of_users_is_confirmed")),
     )
 )

@@ -178,7 +178,7 @@ RELEASE = [
         "release", "dpmc_lab/cli/promises.py",
         ("noted by the plain card", OTHER,
          "cards.format_certified(exported.guarantee.certified())",
-         "cards.certified(built_mechanism.guarantee(ratings.public).certified())",
+         "cards.format_certified(built_mechanism.guarantee(ratings.public).certified())",
          named("verify", "test_release_prints_one_line_to_note_by_the_card_as_sampled")),
         ("nobody asks whether features are public", SKIPPED,
          "if feature.mark and feature.name in ratings.used_feature_names:",

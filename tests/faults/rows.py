@@ -159,8 +159,8 @@ SWEEP = (
          "releases.counts.publish(_sum_rating_weights(features_budget), rng))",
          named("cluster_sums", _PARTITIONS)),
         ("a partition forgets to clip", CLIP,
-         "weighted, gains = weigh_rows(chunk, values, weights, clip)",
-         "weighted, gains = weigh_rows(chunk, values, weights, clip if "
+         "values, item_effects.weights.take(chunk.items), clip)",
+         "values, item_effects.weights.take(chunk.items), clip if "
          "ratings.user_positions is None else math.inf)", named("cluster_sums", _PARTITIONS)),
         ("a sum is drawn where users are", OTHER,
          "return item_sums(entries, row_factors=1.0 / np.sqrt(np.maximum(entries.counts, 1)))",

@@ -218,8 +218,8 @@ VIEWS += [
     *family_of(
         "views", "dpmc_lab/curves/people.py",
         ("the median person is the busiest", OTHER,
-         'order = np.argsort(counts[users], kind="stable")',
-         'order = np.argsort(-counts[users], kind="stable")',
+         'int(np.argsort(counts, kind="stable")[',
+         'int(np.argsort(-counts, kind="stable")[',
          named("people", "test_people_stand_at_the_quantiles_of_their_ratings")),
         ("reports change their mind as epsilon grows", REUSED,
          "rng = np.random.default_rng(person.place)", "rng = np.random.default_rng()",

@@ -15,7 +15,6 @@ from benchmarks.command_line import (
     CONDITIONS,
     FAILED,
     FILE,
-    INTERRUPTED,
     RANGE,
     check_refusal,
     check_under_condition,
@@ -94,15 +93,6 @@ __main__.entry()
 """
     completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (completed.returncode, completed.stderr) == (130, "dpmc: interrupted\n")
-
-
-@pytest.mark.slow
-def test_ctrl_c_leaves_no_traceback(files):
-    for after in (0.3, 0.6, 0.9):
-        argv = [*DPMC, "fit", "jokes", "objective", "--epsilon", "1"]  # half a minute
-        argv += ["--set=tolerance=1e-12", "--set=iterations=10000", "--set=estimator=published"]
-        completed = run_command(argv, files, after=after)
-        assert not completed.list_faults({INTERRUPTED})
 
 
 @pytest.mark.slow

@@ -13,7 +13,6 @@ import pytest
 
 from dpmc_core import archives
 from dpmc_core.archives import BadArchive
-from dpmc_core.data import public_sets
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.solvers.factorization import PublicUserFactors
 from dpmc_lab.sweep.sources import read_snapshot
@@ -213,42 +212,4 @@ def test_every_reader_ends_in_its_own_sentence(tmp_path):
             PublicUserFactors(str(tmp_path / "a.npy")).load(3, 4)
 
 
-def test_the_note_beside_a_set_may_be_anything(tmp_path):
-    """It is read before anybody asked for it, so it must not end a program."""
-    from dpmc_core.data import datasets
-
-    (tmp_path / "a.csv").write_text("user,item,rating\na,b,3\n")
-    for text in ("[" * 100_000, '{"set": []}', '{"set": "ml-1m", "files": {"a.csv": 3}}'):
-        (tmp_path / public_sets.NOTE_FILE).write_text(text)
-        dataset = datasets.load(tmp_path / "a.csv", low=1, high=5)
-        assert len(dataset.ratings) == 1
-
-
 # Damaged releases
-
-
-@pytest.fixture(scope="module")
-def releases(tmp_path_factory):
-    pytest.importorskip("opendp", reason="needs the extra 'release'")
-    from dpmc_lab.study.release import export_release, write_release
-    from tests.release_helpers import create_mechanism, make_ratings
-
-    folder, contents = tmp_path_factory.mktemp("whole"), []
-    for id in ("private-item-mean", "private-pgd", "input-flip"):
-        mechanism = create_mechanism(id, {})
-        contents.append(folder / f"{id}.npz")
-        write_release(export_release(mechanism, make_ratings(mechanism.task)), contents[-1])
-    return contents
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("damage", range(9))
-def test_a_damaged_release_is_refused_in_a_sentence_or_holds_the_same(damage, releases, tmp_path):
-    """`benchmarks/release_fuzz.py` goes on with 20,000."""
-    from tests.damaged import DAMAGES, verify_damaged
-
-    for seed in range(40):
-        original = releases[seed % len(releases)]
-        verify_damaged(
-            original, DAMAGES[damage](original.read_bytes(), Random(seed)), tmp_path / "damaged.npz"
-        )

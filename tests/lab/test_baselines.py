@@ -12,9 +12,8 @@ from dpmc_core.metrics import rmse
 from dpmc_core.model import Task
 from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_lab import shipped, sweep
+from dpmc_lab import sweep
 from dpmc_lab.curves import answer as answer_words
-from dpmc_lab.curves import lines, numbers
 from dpmc_lab.study.answer import Inquiry, UserScoreCache, compute_finding, run_missing_units
 from tests.statistics_helpers import assert_release_noise
 
@@ -169,27 +168,6 @@ def test_the_kind_is_the_best_one_without_noise():
     assert registry.choose_baseline(cls, ["features"], errors | {"mean-of-users": 0.8}) == FAMILY[0]
     assert registry.choose_baseline(cls, ["features"]) == "private-alone"
     assert registry.choose_baseline(registry.get_mechanism("dpmf"), [], errors) == "private-mean"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("data", ["movie-night", "restaurants", "long-tail", "jokes"])
-def test_every_shipped_curve_per_user_has_one_baseline_and_names_it(data):
-    """Every line is measured against the same kind at every epsilon, and words name it."""
-    ids = shipped.list_shipped_mechanisms(data, Task.RATINGS)
-    ids = [id for id in ids if registry.get_mechanism(id).baseline in FAMILY]
-    charts = [chart for id in ids for chart in lines.load_shipped_charts(data, id)]
-    (picture,) = {chart.metric.name: chart for chart in charts}.values()
-    for id in set(ids) - {*FAMILY}:
-        (chart,) = lines.load_shipped_charts(data, id)
-        (line, *_) = chart.lines
-        kind = chart.baseline_id(line)
-        assert kind == picture.baseline_id(line)
-        for epsilon in line.epsilon.tolist():
-            start, _ = numbers.find_gain_ends(chart, line, epsilon)
-            gain_share = numbers.compute_gain_share(chart, line, epsilon)
-            assert start is not None
-            assert not gain_share.is_clear or lines.format_baseline_name(kind) in gain_share.label
-    assert lines.format_baseline_name(kind) != lines.BASELINE
 
 
 @pytest.mark.slow

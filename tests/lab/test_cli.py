@@ -64,6 +64,7 @@ def test_no_setting_overrides_the_budget_in_silence(dpmc, command):
     assert f"{name} is given with --{name}" in err
 
 
+@pytest.mark.slow
 def test_fit_reads_an_official_pair(dpmc, tmp_path):
     train = write_ratings(tmp_path / "train.tsv", 1, share=0.3)
     cells = {tuple(line.split("\t")[:2]) for line in train.read_text().splitlines()}
@@ -77,16 +78,6 @@ def test_fit_reads_an_official_pair(dpmc, tmp_path):
     data = json.loads(out)["data"]
     assert (data["ratings"], data["test_ratings"]) == (len(cells), len(test_lines))
     assert data["split"] == "the given test ratings"
-
-
-def test_official_test_ratings_do_not_go_with_a_sample(dpmc, tmp_path):
-    test = write_ratings(tmp_path / "test.tsv", 1, share=0.3)
-    argv = ("restaurants", "input-flip", "--epsilon", "1", "--test", test)
-    status, _, err = dpmc("fit", *argv)
-    assert status == 1
-    assert "not to restaurants: leave --test out" in err
-    sweep = ("--data", "restaurants", "--mechanisms", "output", "--epsilons", "1", "--test", test)
-    assert "leave --test out" in dpmc("sweep", *sweep)[2]
 
 
 def test_fit_options_reach_their_place(fit):
@@ -124,22 +115,6 @@ def test_a_mistake_gets_one_sentence_and_status_1(dpmc, stars, options, sentence
     assert sentence in err
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "",
-        "fitt",
-        "fit movie-night clear --epsilon much",
-        "fit movie-night clear --range 1-5",
-        "fit movie-night clear --holdout 0.1 --leave-last",
-    ],
-)
-def test_wrong_usage_has_status_2(dpmc, command):
-    status, out, err = dpmc(*command.split())
-    assert (status, out) == (2, "")
-    assert "usage: dpmc" in err
-
-
 def test_guarantees_json_has_every_unit(dpmc):
     _, out, _ = dpmc("guarantees", "--epsilon", "2", "--json")
     cards = {entry["mechanism"]: entry for entry in json.loads(out)}
@@ -149,24 +124,6 @@ def test_guarantees_json_has_every_unit(dpmc):
     assert units["user", "empty"]["epsilon"] is None
     assert units["user", "empty"]["reason"]
     assert cards["output"]["certified"]["epsilon"] > 1e6
-
-
-def test_guarantees_from_facts_given_one_by_one(dpmc):
-    _, out, _ = dpmc(
-        "guarantees", "--users", 40, "--items", 30, "--range", "-10:10", "--cap", 5, "--json"
-    )
-    cards = {entry["mechanism"]: entry for entry in json.loads(out)}
-    rows = {(u["unit"], u["neighbours"]): u for u in cards["input-flip"]["units"]}
-    assert rows["row-values", "replace"]["epsilon"] == pytest.approx(5)
-    assert cards["output"]["certified"]["epsilon"] == pytest.approx(40 * 30)
-
-
-def test_guarantees_of_a_file(dpmc, stars):
-    _, out, _ = dpmc("guarantees", "--data", stars, "--range", "1:5")
-    assert "25 users x 15 items" in out
-    status, _, err = dpmc("guarantees", "--data", stars, "--users", 3)
-    assert status == 1
-    assert "--data must be left out" in err
 
 
 def test_data_lists_and_describes(dpmc, stars):
@@ -227,21 +184,6 @@ def test_an_epsilon_too_small_to_be_told_from_none_is_blamed_itself(dpmc):
     assert "dpmc: epsilon must be > 1e-15" in err
     assert "1e-320" in err or "9.99989e-321" in err
     assert dpmc("fit", "restaurants", "input-flip", "--epsilon", "1.1e-15")[0] == 0
-
-
-@pytest.mark.parametrize(
-    ("argv", "instead"),
-    [
-        (("split", "restaurants", "--export", "x"), "dpmc fit"),
-        (("fit", "ratings.csv", "clear", "--low", "1", "--high=5"), "--range LO:HI"),
-        (("protocol", "2", "restaurants", "--holdout", "0.1"), "protocol --holdout is gone"),
-        (("protocol", "2", "--as-published"), "protocol --as-published is gone"),
-    ],
-)
-def test_what_an_older_version_had_is_named_with_what_to_do_instead(dpmc, argv, instead):
-    status, out, err = dpmc(*argv)
-    assert (status, out, err.count("\n")) == (1, "", 1)
-    assert instead in err
 
 
 def test_guarantees_leave_out_what_the_facts_do_not_suit_and_say_why(dpmc):

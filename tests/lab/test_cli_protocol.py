@@ -49,36 +49,6 @@ def test_the_same_seed_gives_the_same_run(capsys):
     assert run_command(capsys, *argv)[1] == run_command(capsys, *argv)[1]
 
 
-def test_user_factors_passed_in_are_held_and_their_consequence_told(capsys):
-    for source, certified in (("pmf", None), ("random:1", 2.0)):
-        options = ("--epsilon", "2", "--set", f"user_factors={source}", "--json")
-        _, out, _ = run_command(capsys, "2", "restaurants", *options)
-        report = json.loads(out)
-        assert report["phases"] == 1
-        assert report["gap"]["held"] is True
-        budget = report["guarantee"]["certified"]
-        assert (budget and budget["epsilon"]) == (certified and pytest.approx(certified))
-
-
 def test_attendance_left_to_chance_has_no_formula(capsys):
     _, out, _ = run_command(capsys, "3", "restaurants", "--set", "online=0.7", "--json")
     assert json.loads(out)["communication"]["by formula"] is None
-
-
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (("--epsilon", "0"), "epsilon must be > 0 and <= 1e+06, got 0"),
-        (("--set", "modulus_bits=20", "--set", "fraction_bits=18"), "would wrap around mod P"),
-        (("--set", "colluding=1"), "colluding must be 0 with Gaussian shares"),
-        (("--set", "shares=gamma", "--set", "colluding=5000"), "fewer than 5001 raters"),
-        (("--set", "user_factors=pmf", "--set", "phases=2"), "phases must be 1 where user factors"),
-        (("--set", "picked=3"), "--set must be a setting of scenario 2"),
-    ],
-)
-def test_what_cannot_be_is_told_in_one_sentence(capsys, argv, message):
-    status, out, err = run_command(capsys, "2", "restaurants", *argv)
-    assert status == 1
-    assert out == ""
-    assert message in err
-    assert len(err.strip().splitlines()) == 1

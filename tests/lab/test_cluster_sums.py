@@ -15,7 +15,7 @@ from pyarrow import parquet
 
 from dpmc_core import registry
 from dpmc_core.data import ReadOptions, load
-from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
+from dpmc_core.errors import BadRatings, DpmcError
 from dpmc_core.experiment import run
 from dpmc_core.mechanisms.dpals import ItemBudget
 from dpmc_core.model import Estimator, Factors, Task
@@ -214,15 +214,6 @@ def test_the_error_of_partitions_is_that_of_all_their_test_ratings(folders):
     assert metrics["rmse"] == pytest.approx(float(np.sqrt(np.mean(errors**2))), rel=1e-12)
 
 
-def test_another_rating_is_another_fingerprint(folders, tmp_path):
-    rows = draw_rows()
-    user, item, rating = rows[5]
-    changed = [*rows[:5], (user, item, 6 - rating if rating != 3 else 4.0), *rows[6:]]
-    folder = write_partitions(tmp_path / "changed", changed, 3)
-    changed_partitions = load_partitions(folder, Task.RATINGS)
-    assert load_partitions(folders[3], Task.RATINGS).fingerprint != changed_partitions.fingerprint
-
-
 def test_a_user_of_two_files_is_refused_on_a_cluster_alone(tmp_path):
     folder = write_partitions(tmp_path / "across", draw_rows(), 3, assign=lambda number, _: number)
     with pytest.raises(BadRatings, match=r"user '0' is in part-0\.parquet and part-1\.parquet"):
@@ -281,21 +272,6 @@ def test_files_with_other_columns_are_refused_by_name(tmp_path):
     message = r"part-2\.parquet and part-0\.parquet .* different columns"
     with pytest.raises(BadRatings, match=message):
         load(folder, low=1, high=5, for_ranking=True)
-
-
-@pytest.mark.parametrize(
-    ("data", "id", "message"),
-    [
-        ("movie-night", "dpals", "DATA is a folder of Parquet files"),
-        (None, "private-frank-wolfe", "used with one of private-effects"),
-    ],
-)
-def test_what_a_cluster_does_not_do_is_told_before_it_is_reached(data, id, message, folders):
-    mechanism = registry.create(id, epsilon=1)
-    arguments = data or str(folders[3]), mechanism, {"low": 1, "high": 5}, None, 1
-    opening = open_partitioned_problem("tcp://127.0.0.1:9", *arguments)
-    with pytest.raises(InvalidSetting, match=message), opening:
-        pass
 
 
 def test_a_file_that_changed_is_not_read_again(tmp_path):

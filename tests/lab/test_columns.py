@@ -8,15 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from dpmc_core.data import align_to_catalogue, datasets
-from dpmc_core.errors import BadRatings, DpmcError
-from dpmc_core.problem import build_problem
-from dpmc_core.registry import create
+from dpmc_core.data import datasets
+from dpmc_core.errors import BadRatings
 from dpmc_lab.cli import main
-from dpmc_lab.curves import cards
 from tests.reading_helpers import read_upload
 
-WILD = Path(__file__).parents[3] / "shared" / "data" / "wild"
 # 40 people, 20 items, 400 ratings.
 CELLS = [(u, i) for u in range(40) for i in range(20) if (u + i) % 2]
 ROWS = [(f"p{u}", f"film {i}", 1 + (u * i) % 5) for u, i in CELLS]
@@ -183,63 +179,3 @@ def test_items_alone_are_used(files: Path, capsys: pytest.CaptureFixture[str]) -
     assert steps == ["binarise=middle"]
     assert "--items is not used by input-flip" in message
     assert fitted("private-effects")[0] == []
-
-
-@pytest.mark.slow
-def test_items_alone_are_used_by_sweep_answer_and_release(
-    files: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rails, store = str(files / "rails.csv"), str(files / "s.sqlite")
-    options = ["--range", "1:5", "--items", str(files / "items.csv")]
-    sweep = ["sweep", "--data", rails, "--mechanisms", "private-effects,input-flip", "--seeds", "1"]
-    assert main([*sweep, "--epsilons", "1", *options, "--store", store, "--jobs", "1"]) == 0
-    capsys.readouterr()
-    assert main(["store", "list", "--store", store, "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)
-    used = {row["mechanism"]: any("features" in step for step in row["prepare"]) for row in rows}
-    assert used["private-effects"]
-    assert not used["input-flip"]
-    assert main(["answer", rails, "--no-curve", "--seeds", "1:2", *options, "--store", store]) == 0
-    capsys.readouterr()
-    pytest.importorskip("opendp")
-    release = ["release", rails, "private-effects", "--epsilon", "1", "--catalogue", "from-data"]
-    assert main([*release, *options, "--out", str(files / "x.npz"), "--json"]) == 0
-    assert "features" in capsys.readouterr().out
-
-
-@pytest.mark.skipif(not WILD.is_dir(), reason="the files of ../shared/data are not here")
-def test_files_as_people_bring_them() -> None:
-    """No file is read with another column as its users than the right one."""
-    right = json.loads((WILD / "right.json").read_text())
-    exact = {"rails-id.csv", "no-id-col.csv", "pandas-index.csv", "django-id.csv", "ml-25m.csv"}
-    refused = {"letterboxd-like.csv", "goodreads-like.csv", "imdb-like.csv", "dense-floats.csv"}
-    read = {}
-    for name, columns in right.items():
-        ends = columns.get("range", "1:5")
-        low, high = map(float, ends.split(":")) if ends else (None, None)
-        try:
-            read[name] = datasets.load(WILD / name, low=low, high=high).ratings
-        except DpmcError:
-            continue
-    assert exact <= {*read}
-    assert not {*read} & {*refused, "amazon2018-item-first.csv"}
-    wrong = [name for name in read if read[name].public.users != right[name].get("users")]
-    assert not wrong
-    assert datasets.load(WILD / "amazon2018-item-first.csv", low=1, high=5, user=2).ratings.shape
-
-
-def test_samples_have_no_columns_and_preparation_keeps_them() -> None:
-    assert not datasets.load("movie-night").ratings.columns.names
-    data = read_upload(build_csv("", USERS, ITEMS, VALUES))
-    method = create("private-effects", epsilon=1)
-    problem = build_problem(data, method.task)
-    assert problem.train.columns == problem.test.columns == data.ratings.columns
-    aligned, _ = align_to_catalogue(data.ratings, data.ratings.item_ids or (), 50)
-    assert aligned.columns == data.ratings.columns
-    privacy_card = cards.build_privacy_card(
-        method.guarantee(problem.train.public), columns=problem.train.columns
-    )
-    assert (
-        dict(privacy_card.details)["users"]
-        == "each value of column 1 (guessed) counts as one person"
-    )

@@ -9,7 +9,6 @@ from functools import partial
 import numpy as np
 import pytest
 
-from dpmc_core import registry
 from dpmc_core.mechanisms.dpimf import Complementary, Optimal, Strawman, Symmetric
 from dpmc_core.privacy import sampled
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -19,13 +18,11 @@ from dpmc_core.solvers.factorization import (
     binary_matrix,
     solve_implicit_rows,
 )
-from dpmc_lab.papers import ryhh24 as views
 from tests.ratings_helpers import clicks
 from tests.theory import ryhh24 as bounds
 
 pytestmark = pytest.mark.slow
 
-PUBLIC = PublicFacts(users=943, items=1682, low=0, high=1)
 FULL_BUDGET = {"alpha": 1.0, "beta1": 1.0, "beta2": 0.0}
 
 
@@ -159,48 +156,3 @@ def test_scales_are_those_of_the_cards() -> None:
     ):
         actual = {name: release.scale for name, release in mechanism.build_releases(1)}
         assert actual == pytest.approx({k: v for k, v in scales._asdict().items() if v})
-
-
-def test_figure_5_noise_narrows_from_variant_to_variant() -> None:
-    curves = views.compute_figure_5(PUBLIC)
-    assert list(curves) == list(views.NOISY_VARIANTS)
-    scales = [1 / (2 * density[len(x) // 2]) for x, density in curves.values()]
-    assert scales == sorted(scales, reverse=True)
-    norms = registry.create("dpimf-symmetric", epsilon=0.1, **views.FIGURE_5).public_norms()
-    assert scales[1] == pytest.approx(0.2 * norms.full / (0.8 * 0.1))
-    assert scales[2] == pytest.approx(0.2 * norms.upper / (0.8 * 0.1))
-    assert scales[0] == pytest.approx((2 * norms.l1 + norms.full + 1) / 0.1)
-
-
-def test_figure_5_draws_the_noise_that_the_variants_add() -> None:
-    """The densities are those of fresh draws (chance 1e-6)."""
-    for id, (x, density) in views.compute_figure_5(PUBLIC).items():
-        settings = views.FIGURE_5 if id != "dpimf-strawman" else {"alpha": 0.8}
-        mechanism = registry.create(id, epsilon=0.1, rounds=1, **settings)
-        release = dict(mechanism.guarantee(PUBLIC).releases)["second"]
-        samples = release.sample(40_000, np.random.default_rng(5))
-        edges = x[:: len(x) // 8]
-        shares = np.histogram(samples, edges)[0] / len(samples)
-        exact = [
-            np.trapezoid(density[(x >= a) & (x <= b)], x[(x >= a) & (x <= b)])
-            for a, b in itertools.pairwise(edges)
-        ]
-        assert shares == pytest.approx(exact, abs=0.02)
-
-
-def test_figure_6_weights_meet_their_sample() -> None:
-    rng = np.random.default_rng(2)
-    factors = np.abs(rng.normal(size=(500, 20))) * rng.gamma(2.0, 0.1, (500, 1))
-    order = np.argsort(np.abs(factors).sum(axis=1))
-    squares = np.sum(factors[order] ** 2, axis=1)
-    for sample in (20.0, 100.0):
-        norm, sample_weights = views.compute_figure_6(factors, sample)
-        for weights in sample_weights.values():
-            assert np.sum(1 / weights) == pytest.approx(sample, rel=1e-3)
-            assert weights.min() >= 1
-        cost = {name: float(squares @ (w - 1)) for name, w in sample_weights.items()}
-        assert cost["utility-optimal"] <= cost["importance"] < cost["uniform"]
-        # importance weights keep the smallest loss; without sampling it would be 1
-        loss = norm / norm.max()
-        amplified = {n: sampled.amplified_losses(loss, w).max() for n, w in sample_weights.items()}
-        assert 1 - 1e-9 <= amplified["importance"] <= min(amplified.values()) + 1e-9

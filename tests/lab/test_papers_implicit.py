@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +10,7 @@ import pytest
 from dpmc_core import facts, registry
 from dpmc_core.data import datasets
 from dpmc_core.data.transforms import Implicit
-from dpmc_core.mechanisms.dpimf import Profiles
-from dpmc_core.model import Task
 from dpmc_core.privacy import RATING
-from dpmc_core.problem import LeaveLast, Problem, build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.factorization import (
     ImplicitLoss,
@@ -24,26 +20,12 @@ from dpmc_core.solvers.factorization import (
 )
 from dpmc_core.solvers.linalg import leading_eigenpairs
 from dpmc_core.solvers.rows import gram_products
-from dpmc_lab import papers
-from dpmc_lab.papers import engine, hxz15, ryhh24
 from dpmc_lab.papers.engine import parse_texts
 from tests import ratings_helpers
 
 pytestmark = pytest.mark.slow
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
-SMALL = {"size": (1, 1), "rank": 3, "ridge": 0.01}
-
-
-def run_among_parties(problem, variant, epsilon, seed, **settings):
-    run = ryhh24.Ranking(data="", id=variant, epsilon=epsilon, **settings)
-    return run.run_federation(problem, seed)
-
-
-@pytest.fixture(scope="module")
-def shop() -> Problem:
-    dataset = datasets.load("bookshop-clicks", for_ranking=True)
-    return build_problem(dataset, Task.RANKING, split=LeaveLast(), seed=0)
 
 
 def draw_clicks(users: int, items: int, share: float, seed: int = 0) -> Ratings:
@@ -65,20 +47,6 @@ def compute_singular_values(ratings: Ratings, ridge: float, rank: int) -> tuple[
 
 
 # --- RYHH24 --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("profiles", list(Profiles))
-@pytest.mark.parametrize("variant", ["dpimf-optimal", "dpimf-symmetric"])
-def test_parties_rank_alike_with_one_seed(shop, profiles, variant) -> None:
-    results = [
-        run_among_parties(shop, variant, 5.0, seed, profiles=profiles, **SMALL)
-        for seed in (1, 1, 2)
-    ]
-    assert results[0] == results[1] != results[2]
-    after = results[0].pop("after")
-    assert set(results[0]) == {"hr@10", "ndcg@10", "hr@10_full", "ndcg@10_full"}
-    assert all(0 <= value <= 1 for value in results[0].values())
-    assert after == {"1": results[0]}
 
 
 def test_the_ridge_takes_as_much_off_every_singular_value() -> None:
@@ -113,24 +81,6 @@ def test_what_the_printed_lambda_leaves_of_the_papers_data(
     assert np.sum(values > reduction) == n_surviving
 
 
-def test_what_one_experiment_ran_another_takes(tmp_path) -> None:
-    """The numbers below stand for runs; all pieces of the figure are then among the table's."""
-    runs = []
-
-    def make(seed):
-        runs.append(seed)
-        return {"hr@10": 0.5, "ndcg@10": 0.25}
-
-    for id, value in (("ryhh24-table-3", 0.5), ("ryhh24-table-4", 0.25)):
-        experiment = papers.find_experiment(id)[1]
-        trials = [trial._replace(make=make) for trial in experiment.recipe.trials]
-        recipe = dataclasses.replace(experiment.recipe, trials=trials)
-        result = engine.run_trials(experiment, recipe, folder=tmp_path)
-        assert set(result.series[0].mean) == {value}
-        assert len(runs) == len(recipe.list_runs())
-    assert [path.name for path in tmp_path.glob("*.jsonl")] == ["ryhh24.pieces.jsonl"]
-
-
 # --- HXZ15 ---------------------------------------------------------------------------------------
 
 
@@ -141,9 +91,3 @@ def test_of_the_forms_only_public_user_factors_prove_the_promise() -> None:
         mechanism = registry.create("dpmf", epsilon=1.0, **parse_texts("dpmf", texts))
         guarantee = mechanism.guarantee(public)
         assert guarantee.certified(RATING).finite == (name == "public user factors")
-
-
-def test_the_increase_is_over_the_same_seed(monkeypatch) -> None:
-    monkeypatch.setattr(hxz15, "_measure_pmf", float)
-    for trial in papers.find_experiment("hxz15-increase")[1].recipe.trials:
-        assert trial.make.func(lambda seed: {"mae": seed + 0.25}, 2) == 0.25

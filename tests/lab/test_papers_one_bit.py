@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from dpmc_core import registry
 from dpmc_core.settings import format_setting
-from dpmc_lab import papers, sweep
+from dpmc_lab import papers
 from dpmc_lab.papers import engine
 from dpmc_lab.papers.engine import GridRecipe
 
@@ -35,18 +33,6 @@ def test_a_grid_is_as_published_but_for_what_it_says(experiment):
                     name,
                 )
     assert registry.get_published_settings("gradient").settings["rounds"] == 10
-
-
-@pytest.mark.parametrize("id", [f"lwhm22-{figure}{link}" for figure in "123" for link in "ab"])
-def test_one_clear_curve_and_one_of_each_method(id):
-    recipe = papers.find_experiment(id)[1].recipe
-    data = recipe.grid.data if "-1" in id else ["restaurants"]
-    grid = replace(recipe.grid, data=data, seeds=(1,))
-    assert grid.settings["link"] == ("probit" if id.endswith("a") else "logistic",)
-    labels = [recipe.label_unit(unit) for unit in sweep.build_plan(grid).units]
-    assert labels.count("Clear") == 1
-    assert labels.count("OutP") == 10
-    assert {"InP", "ObjP", "GraP"} <= {*labels}
 
 
 def test_table_1_counts_a_set():

@@ -16,7 +16,6 @@ from dpmc_lab.protocol import RECOMMENDER, THIRD_PARTY, scenarios
 from dpmc_lab.protocol.scenarios import (
     ANSWER,
     HIDDEN_SHARE,
-    MAX_PHASES,
     ONLINE,
     PUBLISHED,
     Departures,
@@ -24,13 +23,11 @@ from dpmc_lab.protocol.scenarios import (
     HeldUserFactors,
     ProtocolAborted,
     StaticUsers,
-    choose_phase_count,
 )
 from dpmc_lab.protocol.simulate import measure_gap, simulate_phases
 from tests.protocol_helpers import (
     SCENARIOS,
     assert_counts,
-    compute_exact_items,
     compute_reference_items,
     make_ratings,
     play_scenario,
@@ -317,22 +314,6 @@ def test_the_recommender_picks_so_many_of_an_item_and_others_each_round(picked):
 
 
 @pytest.mark.slow
-def test_a_round_goes_as_far_as_the_share_of_raters_that_is_picked():
-    """So n/k times as many rounds. Means of 400 picks: off by less than a tenth, 6 deviations."""
-    ratings = make_ratings(0, 12, 8, 1.0)
-    settings = DynamicUsers(epsilon=1e6, iterations=1, phases=1, picked=4)
-    runs = [play_scenario(settings, ratings, seed)[0] for seed in range(400)]
-    full, partial = [], []
-    for run in runs:
-        model, all_pairs = run.phases[0].models[0], np.arange(len(run.user_of_pair))
-        gradients = run.users.gradient(all_pairs, model[run.item_of_pair])
-        full.append(sum_by_item(run, gradients, all_pairs)[0])
-        partial.append(run.phase.sums[0][0] - run.phase.noise[0])
-    ratio = (np.ravel(full) @ np.ravel(partial)) / np.square(full).sum()
-    assert ratio == pytest.approx(4 / 11, rel=0.1)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("shares", list(Shares))
 def test_the_noise_made_by_few_has_the_same_law(shares):
     settings = DynamicUsers(epsilon=1.0, iterations=1, picked=2, shares=shares)
@@ -362,17 +343,6 @@ def test_held_user_factors_are_the_ones_that_are_used(tmp_path):
     assert not np.allclose(fitted.phase.user_factors, refitted)
 
 
-def test_the_rule_gives_more_phases_to_more_epsilon_and_no_more_than_its_most():
-    counts = [choose_phase_count(epsilon, 943, 3) for epsilon in (0.01, 1, 3, 10, 30, 100, 1e5)]
-    assert counts == sorted(counts)
-    assert counts[0] == counts[1] == 1
-    assert counts[-1] == MAX_PHASES
-    counts = [choose_phase_count(10, *size) for size in ((943, 12), (943, 3), (4 * 943, 3))]
-    assert counts[0] < counts[1] < counts[2]
-    assert StaticUsers(epsilon=100.0).count_phases(943) == choose_phase_count(100, 943, 3)
-    assert StaticUsers(epsilon=100.0, phases=2).count_phases(943) == 2
-
-
 @pytest.fixture(scope="module")
 def movie_night():
     return build_problem(datasets.load("movie-night"), Task.RATINGS)
@@ -392,11 +362,3 @@ def test_refit_and_split_make_up_the_difference_from_scenario_1(movie_night):
     with_held_factors = measure_gap(held, movie_night, 0, draws=2)
     assert with_held_factors.held
     assert abs(with_held_factors.refit.mean) < 0.005
-
-
-def test_many_steps_reach_the_exact_minimum_of_the_last_phase():
-    off = []
-    for iterations in (5, 400):
-        run, _ = play_scenario(StaticUsers(epsilon=1.0, phases=2, iterations=iterations))
-        off.append(np.abs(run.items - compute_exact_items(run)).max())
-    assert off[1] < 1e-4 < off[0]

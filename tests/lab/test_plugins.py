@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ import pytest
 
 import dpmc_core as dpmc
 from dpmc_core import plugins, registry
-from dpmc_core.errors import DpmcError, InvalidSetting
+from dpmc_core.errors import DpmcError
 from dpmc_core.mechanisms.plain import MaximumLikelihood
 from dpmc_lab.cli import main
 from dpmc_lab.store import Store, iterate_records, list_curves
@@ -237,31 +236,6 @@ def test_an_installed_package_takes_part_without_an_option(site, tmp_path):
     assert "the package broken cannot be loaded" in lost.stderr
 
 
-def test_packages_are_asked_when_somebody_looks(monkeypatch, file):
-    (cls,) = plugins.load_plugin(file)
-    requests = []
-
-    class Point:
-        dist = None
-        value = "my_package:NoisyMean"
-
-        def load(self):
-            return cls
-
-    monkeypatch.setattr(metadata, "entry_points", lambda group: requests.append(group) or [Point()])
-    fresh = registry._Mechanisms(lambda _: [registry.get_mechanism("global-mean")])
-    assert requests == []
-    assert list(fresh) == ["global-mean", "noisy-mean"]
-    assert len(fresh) == 2
-    assert requests == ["dpmc_lab.mechanisms"]
-    mechanisms = registry._Mechanisms(lambda _: [])  # without its twin it cannot be
-    assert list(mechanisms) == []
-    assert "the nonprivate_counterpart of NoisyMean" in mechanisms.broken[0]
-    monkeypatch.setattr(registry, "MECHANISMS", mechanisms)
-    with pytest.raises(InvalidSetting, match="the nonprivate_counterpart of NoisyMean"):
-        registry.get_mechanism("noisy-mean")
-
-
 def test_the_same_text_gives_the_same_run_in_every_process(file):
     """Workers are given the text: the file may have changed on disk meanwhile."""
     (cls,) = plugins.load_plugin(file)
@@ -270,15 +244,6 @@ def test_the_same_text_gives_the_same_run_in_every_process(file):
     ratings = dpmc.load("restaurants").ratings
     first, second = (list(cls(epsilon=1.0).fit(ratings, np.random.default_rng(0))) for _ in "ab")
     assert first[-1].model == second[-1].model
-
-
-def test_two_files_of_one_name_are_two_plugins(file, tmp_path):
-    other_file = tmp_path / "elsewhere" / file.name
-    other_file.parent.mkdir()
-    other_file.write_text(edit_example("noisy-mean", "other-mean"))
-    plugins.load_plugin(file)
-    plugins.load_plugin(other_file)
-    assert {"noisy-mean", "other-mean"} <= set(registry.MECHANISMS)
 
 
 def test_a_class_can_be_added_in_python(file):

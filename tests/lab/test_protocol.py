@@ -287,15 +287,6 @@ def test_the_card_of_scenario_3_says_that_single_gradients_are_covered_by_nothin
         assert only.certified().finite is not listed
 
 
-def test_in_scenario_2_a_user_who_leaves_ends_the_run_with_a_sentence():
-    settings = StaticUsers(epsilon=1.0, iterations=5, leaves=Departures(((3, 2),)))
-    run = ScenarioRun(settings, make_ratings(), np.random.default_rng(0))
-    message = r"round 3 is aborted: user 2 left .*-1\)/.* fresh noise .* spends epsilon again"
-    with pytest.raises(ProtocolAborted, match=message):
-        list(run.play())
-    assert len(run.phase.sums) == 2
-
-
 def test_in_scenario_2_a_user_who_leaves_the_set_up_ends_the_run_before_any_answer():
     settings = StaticUsers(epsilon=1.0, iterations=5, leaves=Departures(((0, 2),)))
     run = ScenarioRun(settings, make_ratings(), np.random.default_rng(0), watch=0)

@@ -15,7 +15,6 @@ import pytest
 
 from dpmc_core.data import Refused, datasets
 from dpmc_core.data.source import BLOCK_BYTES, LineCount
-from dpmc_core.data.text import QUOTE
 from dpmc_core.errors import BadRatings, DpmcError
 from dpmc_lab.cli import main
 from tests.reading_helpers import ratings_by_pair, read_upload
@@ -48,12 +47,6 @@ def test_two_ids_are_one_only_if_their_text_is_equal(separator: str) -> None:
     assert len(ratings) == len(IDS) ** 2
 
 
-def test_blanks_around_an_id_are_no_part_of_it() -> None:
-    ratings = read_upload(HEAD + "ann ,tea,3\n ann,\tmilk ,4\n\u00a0ann,  cola,5\n").ratings
-    assert ratings.user_ids == ("ann",)
-    assert ratings.item_ids == ("cola", "milk", "tea")
-
-
 # Lines --------------------------------------------------------------------------------------------
 
 
@@ -65,26 +58,6 @@ def test_a_line_ends_at_line_ends_alone(end: str, inside: str) -> None:
     data = read_upload(text)
     assert ratings_by_pair(data.ratings) == {(u, i): r for u, i, r in rows}
     assert check_count(data.count).lines == 3
-
-
-def test_a_stray_quote_spoils_its_own_line_alone() -> None:
-    text = HEAD + 'ann,tea,3\nbob,"tea,4\neve,milk,5\nzoe,"milk,1\n'
-    with pytest.raises(Refused) as refused:
-        read_upload(text)
-    assert [fault.options for fault in refused.value.faults] == [("bad_rows=leave-out",)]
-    data = read_upload(text, bad_rows="leave-out")
-    assert ratings_by_pair(data.ratings) == {("ann", "tea"): 3, ("eve", "milk"): 5}
-    assert check_count(data.count).left_out == {QUOTE: 2}
-
-
-def test_a_well_formed_quoted_text_may_hold_line_ends() -> None:
-    head = "user,item,rating,review\n"
-    text = head + 'ann,tea,3,"good,\n""very"" good\n"\nbob,tea,4,bad\neve,tea,5,"\n"\n'
-    data = read_upload(text)
-    assert list(ratings_by_pair(data.ratings).values()) == [3, 4, 5]
-    assert check_count(data.count).continued == 3
-    with pytest.raises(BadRatings, match="quote"):
-        read_upload('user,item,rating\n"an\nn",tea,3\n')  # an id of two lines is a stray quote
 
 
 def test_quotes_over_the_border_of_blocks() -> None:
@@ -105,24 +78,6 @@ def test_a_first_row_without_a_usable_rating_is_no_header(first: str) -> None:
     assert check_count(data.count).header == 0
 
 
-@pytest.mark.parametrize("text", ["4_0", "\u0664", "0x4", "1e", "--4", "4 5", "True", "४"])
-def test_a_rating_is_a_number_as_people_write_it(text: str) -> None:
-    with pytest.raises(Refused, match="no number"):
-        read_upload(HEAD + f"ann,tea,4\nbob,tea,{text}\n")
-
-
-def test_lines_add_up_whatever_is_in_them() -> None:
-    text = (
-        "\n \n" + HEAD + "ann,tea,4\n,,\n\nann,tea,5\nbob,tea\nbob,tea,9\n,tea,3\n"
-        'bob,"x,3\nbob,milk,\nbob,milk,x\nbob,cola,inf\nbob,cola,5'
-    )
-    data = read_upload(text, bad_rows="leave-out", duplicates="last")
-    count = check_count(data.count)
-    assert count.lines == text.count("\n") + 1
-    assert (count.header, count.blank, count.rows, count.used, count.repeated) == (1, 4, 10, 2, 1)
-    assert sum(count.left_out.values()) == 7
-
-
 # Nothing of what is left out ----------------------------------------------------------------------
 
 
@@ -140,24 +95,6 @@ def test_users_and_items_of_left_out_rows_are_gone(tmp_path: Path) -> None:
 
 
 # Columns and options ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "option",
-    ["user=\u00b2", "user=\u0662", "user=0", "user=4", "user=", "separator=1",
-     "separator=\"", "separator=ab", "encoding=undefined", "encoding=hex", "encoding=klingon",
-     "encoding=\0", "header=maybe", "layout=tall",
-     "low=1e400", "max_rows=0", "max_bytes=-1", "max_rows=2.5", "rating=time"],
-)  # fmt: skip
-def test_absurd_options_are_a_sentence(
-    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "x.csv"
-    file.write_text(HEAD + "1,2,3\n4,5,1\n")
-    assert main(["data", "describe", str(file), "--range", "1:5", "--read", option]) == 1
-    message = capsys.readouterr().err
-    assert message.startswith("dpmc: ")
-    assert "Traceback" not in message
 
 
 @pytest.mark.parametrize(
@@ -301,52 +238,6 @@ def test_counts_need_no_range_where_only_ranking_follows(
     assert "range" in capsys.readouterr().err
 
 
-def test_json_lines_with_named_fields() -> None:
-    text = (
-        '{"user": 7, "item": "007", "rating": 4, "time": 10, "extra": {"a": [1]}}\n'
-        '{"item": "7", "user": "7", "rating": "3.5", "time": 12345678901}\n\n'
-        '{"user": true, "item": 12345678901234567890, "rating": 1e0, "time": 3}\n'
-    )
-    data = read_upload(text, "x.jsonl", low=1, high=5)
-    assert ratings_by_pair(data.ratings) == {
-        ("7", "007"): 4,
-        ("7", "7"): 3.5,
-        ("true", "12345678901234567890"): 1,
-    }
-    assert check_count(data.count).blank == 1
-    assert data.ratings.times is not None
-    bad = (
-        text + '{"user": 1, "user": 2, "item": 3, "rating": 4}\n{"user": [1]}\nnonsense\n{}\n[1]\n'
-    )
-    with pytest.raises(Refused, match=r"4 rows without a JSON object of plain values.* in line 5"):
-        read_upload(bad)
-    left = read_upload(bad, bad_rows="leave-out")
-    assert ratings_by_pair(left.ratings) == ratings_by_pair(data.ratings)
-    assert check_count(left.count).lines == 9
-
-
-def test_a_matrix_of_users_and_items() -> None:
-    text = "user,tea,milk,cola\nann,5,,1\nbob,,3,\neve,,,\n"
-    data = read_upload(text)
-    assert ratings_by_pair(data.ratings) == {
-        ("ann", "tea"): 5,
-        ("ann", "cola"): 1,
-        ("bob", "milk"): 3,
-    }
-    count = check_count(data.count)
-    assert (count.lines, count.rows, count.entries, count.used) == (4, 3, 3, 3)
-    numbered = ",101,102,103\nann,5,,1\nbob,,9,\n"
-    with pytest.raises(Refused) as refused:
-        read_upload(numbered)
-    assert refused.value.faults[0].options == ("layout=wide", "header=no")
-    with pytest.raises(Refused, match=r"outside 1\.\.5, first 9 in line 3"):
-        read_upload(numbered, layout="wide")
-    left = read_upload(numbered, layout="wide", bad_rows="leave-out")
-    assert ratings_by_pair(left.ratings) == {("ann", "101"): 5, ("ann", "103"): 1}
-    with pytest.raises(Refused, match="two columns are called 'x'"):
-        read_upload("user,x,x,y\na,1,2,3\n", layout="wide")
-
-
 @pytest.mark.parametrize(
     ("content", "word"),
     [
@@ -376,21 +267,6 @@ def test_a_line_without_end_is_refused_in_bounded_memory() -> None:
     tracemalloc.stop()
 
 
-@pytest.mark.parametrize(
-    "encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "cp1252", "latin-1"]
-)
-def test_encodings(encoding: str) -> None:
-    content = (HEAD + "Zoë,thé,3\nJosé,café,4\n").encode(encoding)
-    options = {"encoding": encoding} if encoding in ("cp1252", "latin-1") else {}
-    if options:
-        with pytest.raises(Refused, match="encoding=cp1252"):
-            read_upload(content)
-    assert set(ratings_by_pair(read_upload(content, **options).ratings)) == {
-        ("Zoë", "thé"),
-        ("José", "café"),
-    }
-
-
 # Parquet ------------------------------------------------------------------------------------------
 
 
@@ -401,24 +277,6 @@ def build_parquet(names: list[str] | None = None, **columns: object) -> bytes:
     ]
     pq.write_table(pa.table(arrays, names=names or list(columns)), stream)
     return stream.getvalue()
-
-
-@pytest.mark.parametrize(
-    ("ids", "expected"),
-    [
-        ([7, 12345678901234567], ["7", "12345678901234567"]),
-        (["007", "7 "], ["007", "7"]),
-        (lambda: pa.array(["007", "7"]).dictionary_encode(), ["007", "7"]),
-        (lambda: pa.array(["a", "b"], pa.large_string()), ["a", "b"]),
-        ([1.0, 2.5], ["1", "2.5"]),
-        ([True, False], ["True", "False"]),
-    ],
-)  # fmt: skip
-def test_parquet_ids_are_text(ids: object, expected: list[str]) -> None:
-    built_ids = ids() if callable(ids) else ids
-    data = read_upload(build_parquet(user=built_ids, item=["x", "y"], rating=[3, 4]), "x.parquet")
-    assert set(ratings_by_pair(data.ratings)) == set(zip(expected, ["x", "y"], strict=True))
-    assert check_count(data.count).lines == 2
 
 
 def test_parquet_columns_that_cannot_be_used_are_named() -> None:
@@ -529,7 +387,7 @@ def test_check_tells_all_and_gives_the_command_that_reads_it(
     assert found["command"] is None  # one of four rows left out is doubt
     command = found["readings"][0]["command"].split()
     assert main(command[1:]) == 0
-    assert "2 users x 1 items" in capsys.readouterr().out
+    assert "2 users x 1 item" in capsys.readouterr().out
     good = tmp_path / "good.csv"
     good.write_text(HEAD + "a,x,3\n")
     assert main(["data", "check", str(good), "--range", "1:5"]) == 0
@@ -546,12 +404,6 @@ def test_a_column_may_be_called_like_a_number(tmp_path: Path) -> None:
     file.write_text("007,user,rating\na,b,3\n")
     argv = ["data", "describe", str(file), "--range", "1:5", "--read", "header=yes"]
     assert main([*argv, "--read", "item=007"]) == 0
-
-
-def test_a_time_of_a_left_out_row_does_not_matter() -> None:
-    data = read_upload("user,item,rating,time\na,x,3,10\nb,x,9,soon\n", bad_rows="leave-out")
-    assert data.ratings.times is not None
-    assert data.ratings.times.tolist() == [10]
 
 
 def test_half_a_character_in_a_name_spoils_its_line() -> None:

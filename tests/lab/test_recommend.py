@@ -107,13 +107,6 @@ def test_the_budget_holds_at_the_delta_asked_for(delta):
         assert guarantee.certified(change, delta / 10).epsilon > 1.0
 
 
-def test_a_pure_method_needs_no_delta():
-    for task, change in ((Task.BINARY, RATING), (Task.RATINGS, CELL), (Task.RANKING, CELL)):
-        public = build_public_facts(task)
-        advice = recommend_method(task, change, public, epsilon=1.0, delta=0.0, trust=Trust.LOCAL)
-        assert advice.mechanism.guarantee(public).certified(change, 0.0).epsilon <= ROUNDING
-
-
 # --- the command -----------------------------------------------------------------------------
 
 
@@ -199,18 +192,3 @@ def test_no_rating_is_read(capsys, tmp_path):
         )
         assert first.pop("command").replace("1.csv", "4.csv") == second.pop("command")
         assert first == second
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"epsilon": 0.0}, "epsilon must be > 0, got 0"),
-        ({"delta": 1.0}, "delta must be"),
-        ({"delta": 0.0}, "delta must be|no finite epsilon"),  # Gaussian noise needs one
-        ({"delta": 0.5}, "delta must be < 1/users"),
-    ],
-)
-def test_a_budget_that_cannot_be_is_a_sentence(changes, message):
-    public, options = build_public_facts(Task.RATINGS), {"epsilon": 1.0, **changes}
-    with pytest.raises(InvalidSetting, match=message):
-        recommend_method(Task.RATINGS, USER_EMPTIED, public, **options)

@@ -11,37 +11,23 @@ import dataclasses
 import json
 import math
 import threading
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import pytest
 
 from dpmc_core import registry
 from dpmc_core.errors import CannotRelease, InvalidSetting
-from dpmc_core.model import Constant, Step, Task
 from dpmc_core.privacy import (
     CELL,
     RATING,
     ROW_VALUES,
     USER_EMPTIED,
     USER_REPLACED,
-    Budget,
     Change,
-    Gaussian,
-    Guarantee,
-    Laplace,
-    NormLaplace,
-    Notion,
-    Publishes,
-    Releases,
-    Trust,
-    record_publications,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab.audit import AuditMethod, Refuted, audit_mechanism, generate_small_ratings
-from dpmc_lab.audit.canaries import CanaryPlan, Scorer, build_plans
+from dpmc_lab.audit.canaries import Scorer, build_plans
 from dpmc_lab.audit.probe import RatingTable, generate_neighbours, mutate_pair, record_history
 from dpmc_lab.curves import audits
 from dpmc_lab.curves.audits import build_known_instance, measure_rating_influence
@@ -117,21 +103,6 @@ def test_an_uncertified_mechanism_has_no_certificate_to_refute():
     assert math.isinf(report.certified.epsilon)
     assert report.refuted is Refuted.CLAIM
     assert report.findings[0].given  # the solver starts at random
-
-
-@pytest.mark.slow
-def test_progress_is_told_and_nothing_is_valid_before_its_end():
-    progress = []
-    mechanism = registry.create("private-item-mean", epsilon=1.0)
-    report = audit_mechanism(mechanism, runs=6, on_progress=lambda *args: progress.append(args))
-    counts = [entry[0] for entry in progress]
-    assert counts == sorted(counts)
-    assert progress[-1][:2] == (progress[-1][1], progress[-1][1])
-    assert {label for _, _, label, _ in progress} == {method.value for method in AuditMethod}
-    findings = [f for *_, partial in progress for f in partial.findings]
-    canaries = [f for f in findings if f.method is AuditMethod.CANARIES]
-    assert not any(f.valid for f in canaries if f.done < f.total)
-    assert report == progress[-1][3]
 
 
 @pytest.mark.slow
@@ -246,61 +217,6 @@ def test_canaries_are_of_the_unit(change):
                     assert np.isnan(first[users]).all() != np.isnan(second[users]).all()
 
 
-@dataclass(frozen=True)
-class TwoAnswers(Releases):
-    apart: Laplace
-    together: Laplace
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pairwise:
-    """Its first answer has a number for every rating; in the second every two ratings meet, as
-    their larger one or as a sum."""
-
-    id: ClassVar[str] = "pairwise"
-    name: ClassVar[str] = "Pairwise"
-    task: ClassVar[Task] = Task.BINARY
-    nonprivate_counterpart: ClassVar[str] = "clear"
-    baseline: ClassVar[str] = "majority"
-    revision: ClassVar[int] = 1
-    larger: bool
-
-    def guarantee(self, public: PublicFacts) -> Guarantee[TwoAnswers]:
-        separate_release, joint_release = (
-            Laplace(query=query, shape=(None,), sensitivity={RATING: 2}, scale=1.0)
-            for query in ("apart", "together")
-        )
-        return Guarantee(
-            change=RATING,
-            notion=Notion.PURE,
-            trust=Trust.CURATOR,
-            publishes=Publishes.MATRIX,
-            public=public,
-            claimed=Budget(4.0),
-            source="a test",
-            releases=TwoAnswers(separate_release, joint_release),
-        )
-
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
-        releases = self.guarantee(ratings.public).releases
-        releases.apart.publish(ratings.values, rng)
-        twos = ratings.values[: len(ratings) // 2 * 2].reshape(-1, 2)
-        releases.together.publish(twos.max(axis=1) if self.larger else twos.sum(axis=1), rng)
-        yield Step(1, 1, Constant(0.0), final=True)
-
-
-@pytest.mark.parametrize("larger", [True, False])
-def test_answers_in_which_canaries_meet_are_told_from_the_others(larger):
-    mechanism = Pairwise(larger=larger)
-    ratings = generate_small_ratings(mechanism)
-    (plan,) = build_plans(RatingTable.from_ratings(ratings), RATING, np.random.default_rng(0))
-    history = record_history(mechanism, plan.build_ratings(np.arange(plan.count) % 2 == 0), 1)
-    owners = Scorer(mechanism, plan, history, 1).answer_owners
-    assert list(owners) == [0]
-    cell_owners = plan.owner[ratings.users, ratings.items]
-    assert (owners[0] == cell_owners).all()
-
-
 def test_all_scores_at_once_are_those_of_one_canary_after_another():
     mechanism = registry.create("objective", epsilon=1.0)
     ratings = generate_small_ratings(mechanism)
@@ -316,42 +232,7 @@ def test_all_scores_at_once_are_those_of_one_canary_after_another():
 # One history for two data sets
 
 
-def test_a_witness_answers_as_it_is_told_and_ends_where_it_is_told():
-    release = Gaussian(query="q", shape=(2,), sensitivity={RATING: 1}, scale=1.0, times=3)
-    rng = np.random.default_rng(0)
-    with record_publications() as first:
-        noisy = [release.publish([k, 0.0], rng) for k in range(3)]
-    after = None
-    with record_publications(replayed=first, max_publications=2) as second:
-        for k in range(3):
-            assert np.array_equal(release.publish([9.0, 9.0], rng), noisy[k])
-        after = "reached"
-    assert after is None
-    assert [p.private.tolist() for p in second] == [[9.0, 9.0]] * 2
-
-
 # The law of the noise
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "release",
-    [
-        Laplace(query="q", shape=(None,), sensitivity={RATING: 1}, scale=0.5),
-        Gaussian(query="q", shape=(7, 3), sensitivity={RATING: 1}, scale=0.5),
-        NormLaplace(query="q", shape=(9, 4), sensitivity={RATING: 1}, scale=0.5),
-        NormLaplace(query="q", shape=(9, 1), sensitivity={RATING: 1}, scale=0.5),
-    ],
-    ids=lambda release: f"{type(release).__name__}{release.shape}",
-)
-def test_the_law_of_each_noise_is_known(release):
-    """A p-value of 8 audits is below 0.0001 with a chance of 0.4 % at other seeds; those of a scale
-    5 % short are."""
-    for seed in range(8):
-        rng = np.random.default_rng(seed)
-        assert min(noise_law.compute_p_values(release, release, rng)) > 1e-4
-        short = dataclasses.replace(release, scale=0.95 * release.scale)
-        assert min(noise_law.compute_p_values(release, short, rng)) < 1e-4
 
 
 # Output perturbation
@@ -432,14 +313,3 @@ def test_a_bound_above_the_certificate_by_chance_refutes_nothing():
     above = next(report for report in reports if report.measured > 1)
     assert above.refuted is Refuted.NOTHING
     assert audits.describe_audit(above).endswith("try another seed.")
-
-
-def test_fewer_canaries_leave_the_other_cells_as_they_were():
-    table = build_table()
-    for plan in build_plans(table, USER_EMPTIED, np.random.default_rng(0)):
-        few: CanaryPlan = plan.keep_first(2)
-        retained = RatingTable.from_ratings(few.build_ratings(np.zeros(2, dtype=bool))).values
-        changed_rows = np.unique(np.nonzero(few.owner >= 0)[0])
-        unchanged = np.delete(np.arange(8), changed_rows)
-        assert len(changed_rows) == 2
-        assert np.array_equal(retained[unchanged], table.values[unchanged], equal_nan=True)

@@ -272,22 +272,6 @@ def test_a_question_that_nobody_has_answered_yet_is_not_asked_twice():
     assert [asking.question for asking in class_room.view().askings] == [0, 0, 0, 1]
 
 
-def test_a_round_that_nobody_answers_takes_nothing_away():
-    class_room = open_room()
-    for token in PHONES:
-        send_report(class_room, token, 1)
-    class_room.ask(0)
-    view = class_room.view()
-    assert (view.poll(0).reports, view.poll(0).people, len(view.answered_rounds(0))) == (30, 30, 1)
-    class_room.ask(1)
-    assert class_room.view().poll(0).reports == 30
-    class_room.ask(0)
-    for token in PHONES[:20]:
-        send_report(class_room, token, 1, asking=3)
-    view = class_room.view()
-    assert (view.poll(0).reports, view.poll(0).people, len(view.answered_rounds(0))) == (50, 30, 2)
-
-
 def test_a_key_that_bounces_counts_once(monkeypatch):
     class_room, clock = Room(("Tea?", "Coffee?", "Milk?")), [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
@@ -368,23 +352,6 @@ def test_a_question_is_added_without_losing_the_room():
     for call in (lambda: class_room.add("?"), lambda: class_room.set_epsilon(1.0)):
         with pytest.raises(ReportRejected, match="closed"):
             call()
-
-
-def test_pages_are_connected_while_they_ask(monkeypatch):
-    class_room, clock = open_room(), [100.0]
-    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    for token in PHONES:
-        class_room.record_visit(token)
-    class_room.record_visit(PHONES[0])
-    class_room.record_visit()
-    assert class_room.view().connected == 30
-    clock[0] += room.PRESENCE_SECONDS - 1
-    class_room.record_visit(PHONES[0])
-    clock[0] += 2
-    assert class_room.view().connected == 1
-    for k in range(3 * room.MAX_PHONES):
-        class_room.record_visit(f"{k:032x}")
-    assert class_room.view().connected == 2 * room.MAX_PHONES
 
 
 def test_a_guess_replaces_no_open_question_and_is_locked_wherever_it_is():
@@ -548,23 +515,6 @@ def test_hands_that_answer_again_are_the_same_people():
     assert len(view.answered_rounds(0, Sender.HANDS)) == 2
 
 
-def test_simulated_phones_answer_every_time_with_the_same_truth():
-    class_room = Room(("Tea?",), 2.0, np.random.default_rng(3))
-    class_room.ask(0)
-    class_room.simulate(21)
-    class_room.ask(0)
-    view = class_room.view()
-    assert view.simulated_yes == {0: 21}
-    assert view.poll(0, sender=Sender.SIMULATED).people == room.CLASS_SIZE
-    assert len(view.answered_rounds(0, Sender.SIMULATED)) == 2
-    assert view.poll(0).reports == 0
-    class_room.simulate(3)  # another class: nothing of the first one stays
-    assert class_room.view().simulated_yes == {0: 3}
-    assert class_room.view().poll(0, sender=Sender.SIMULATED).reports == 2 * room.CLASS_SIZE
-    with pytest.raises(InvalidSetting, match="simulated phones that say yes"):
-        class_room.simulate(room.CLASS_SIZE + 1)
-
-
 @pytest.mark.parametrize("yes", [0, 9, 13, 26, 30])
 def test_more_phones_resolve_more_around_the_share_of_the_class(yes):
     """Nothing is drawn, and the half widths are those of the exact intervals."""
@@ -622,14 +572,3 @@ def test_an_estimate_is_right_on_average():
 def test_a_room_and_its_counts_have_limits(make, message):
     with pytest.raises(InvalidSetting, match=message):
         make()
-
-
-def test_without_a_question_or_after_the_end_nothing_is_counted():
-    class_room = Room(("Tea?",))
-    with pytest.raises(ReportRejected, match="No question"):
-        class_room.count(1, 2)
-    class_room.ask(0)
-    class_room.end()
-    for call in (lambda: class_room.count(1, 2), lambda: class_room.simulate(3)):
-        with pytest.raises(ReportRejected, match="closed"):
-            call()

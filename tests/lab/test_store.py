@@ -17,7 +17,6 @@ import pytest
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError, InvalidSetting
-from dpmc_core.metrics import METRICS
 from dpmc_core.ratings import PublicFacts
 from dpmc_lab import store
 from dpmc_lab.store import Store, StoreError, StoreLocked
@@ -132,13 +131,6 @@ def test_what_is_certified_comes_with_its_reasons(opened):
     units = [second.units[name] for name in ("value", "row_values", "entry")]
     assert units == [2.0, 60.0, None]
     assert second.reasons == {"entry": "the pattern is public"}
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_one_metric_of_one_curve_is_read_from_its_index_alone(opened, metric):
-    query = f'SELECT AVG("{metric}") FROM result WHERE curve = 1 AND "{metric}" IS NOT NULL'
-    rows = opened.connection.execute(f"EXPLAIN QUERY PLAN {query} GROUP BY epsilon").fetchall()
-    assert any(f"COVERING INDEX result_{metric}" in row["detail"] for row in rows)
 
 
 def test_prune_takes_rows_and_what_only_they_used(opened):

@@ -17,14 +17,12 @@ from types import SimpleNamespace
 import pytest
 
 from dpmc_core.errors import DpmcError, InvalidSetting
-from dpmc_lab.cli import build_parser, main
-from dpmc_lab.cli import sweep as command
+from dpmc_lab.cli import main
 from dpmc_lab.store import Store
-from dpmc_lab.sweep import SweepReport, cluster, parse_epsilons, parse_seeds
-from sample_data.compute import compute
+from dpmc_lab.sweep import cluster, parse_epsilons, parse_seeds
 from tests.processes import is_alive, list_descendants, needs_proc, start_sweep, wait_until
 from tests.store_helpers import make_record, mount_small_disk
-from tests.sweep_helpers import parse_grid, read_rows
+from tests.sweep_helpers import read_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = [
@@ -126,37 +124,6 @@ def test_a_sweep_stores_every_row_and_says_so(finished):
     path, completed = finished
     assert completed.stdout.strip() == f"{UNITS} rows ({UNITS} new) in {path}"
     assert len(read_store(path)) == UNITS
-
-
-def test_time_left_is_told_once_there_is_ground_for_it(monkeypatch, capsys):
-    now = 0.0
-    monkeypatch.setattr(command.time, "monotonic", lambda: now)
-    for seconds_each, first in ((0.1, 5), (3.0, 2)):
-        now = 0.0
-        progress = command.ProgressLines()
-        for n_done in range(1, 9):
-            now += seconds_each
-            progress(SweepReport(total=100, done=n_done))
-        left = [json.loads(line)["seconds_left"] for line in capsys.readouterr().out.splitlines()]
-        assert left[: first - 1] == [None] * (first - 1)
-        assert left[first - 1] == pytest.approx(seconds_each * (100 - first))
-
-
-@pytest.mark.slow
-def test_curves_are_written_when_all_is_done(finished, tmp_path, capsys):
-    grid = parse_grid(build_parser().parse_args(SMALL))
-    with Store(finished[0]) as store:
-        compute(grid, store, tmp_path)
-    assert f"{UNITS} rows (0 new)" in capsys.readouterr().out
-    text = (tmp_path / "one-bit-lab.csv").read_text()
-    stamp = json.loads(text.splitlines()[0].removeprefix("# "))
-    gradient = "gradient estimator=published"
-    published = "input-flip estimator=published iterations=10"
-    assert stamp["settings"][gradient]["clamp"] == 0.5
-    mechanism_ids = {gradient, "private-majority", "reference-binary"}
-    # Two settings of one method are two curves.
-    assert set(stamp["settings"]) == mechanism_ids | {published, "clear", "clear iterations=10"}
-    assert len(text.splitlines()) == 2 + 2 * UNITS  # accuracy and are
 
 
 def start_until_three_rows(file):
@@ -307,18 +274,6 @@ def filled(file):
     return file
 
 
-def test_the_store_is_listed(capsys, filled):
-    assert main(["store", "--store", str(filled)]) == 0
-    out = capsys.readouterr().out
-    assert "a random 20 % of the ratings  input-flip " in out
-    assert "input-flip (revision 99)" in out
-    assert "radius=0.5" in out
-    assert f"6 rows in {filled}" in out
-    assert main(["store", "list", "--mechanism", "majority", "--json", "--store", str(filled)]) == 0
-    (only,) = json.loads(capsys.readouterr().out)
-    assert (only["mechanism"], only["rows"], only["current"]) == ("majority", 1, True)
-
-
 def test_the_store_is_exported(capsys, filled, tmp_path):
     assert main(["store", "--store", str(filled), "export", "-"]) == 0
     text = capsys.readouterr().out
@@ -336,7 +291,7 @@ def test_the_store_is_pruned(capsys, filled):
     assert "prune must be told what" in read_refusal(capsys, "store", "prune", "--store", filled)
     prune = ["store", "prune", "--store", str(filled)]
     assert main([*prune, "--outdated", "--dry-run"]) == 0
-    assert capsys.readouterr().out == f"1 rows would be deleted from {filled}\n"
+    assert capsys.readouterr().out == f"1 row would be deleted from {filled}\n"
     assert len(read_store(filled)) == 6
     assert main([*prune, "--outdated"]) == 0
     assert len(read_store(filled)) == 5

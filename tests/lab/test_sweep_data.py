@@ -69,18 +69,6 @@ def test_an_official_fold_is_named_by_its_stem(tmp_path):
     assert (len(train), len(test)) == (len(pair.train), len(pair.test))
 
 
-def test_a_fold_of_a_public_set_comes_from_its_download(tmp_path, monkeypatch):
-    monkeypatch.setenv("DPMC_HOME", str(tmp_path))
-    with pytest.raises(BadRatings, match="run 'dpmc data get ml-100k'"):
-        sweep.open_source("ml-100k/u1")
-    folder = tmp_path / "data" / "ml-100k"
-    folder.mkdir(parents=True)
-    pair = make_pair()
-    write_ratings(folder, pair.train, "u1.base")
-    write_ratings(folder, pair.test, "u1.test")
-    assert sweep.open_source("ml-100k/u1", low=1, high=5).name == "ml-100k/u1"
-
-
 def test_generated_data_is_one_matrix_or_a_new_one_for_each_seed():
     fixed = sweep.open_source("one-bit-lab:observed=0.3,link=probit,seed=4")
     source = sweep.open_source("one-bit-lab:seed=each,observed=0.3")
@@ -317,11 +305,3 @@ def test_a_preset_is_a_grid_that_works(name):
     guesses = {id for ids in baselines for id in ids} - {*preset.mechanisms}
     noisy = [id for id in guesses if registry.adds_noise(registry.get_mechanism(id))]
     assert counts == dict.fromkeys(noisy, points)
-
-
-def test_the_synthetic_presets_train_on_the_papers_share_of_cells():
-    (source,) = (sweep.open_source(text) for text in NAMED["lwhm22-1b"].grid.data)
-    (unit, *_) = sweep.build_plan(Grid(data=[source.name], mechanisms=["clear"], seeds=[3])).units
-    train, test = unit.split(source.for_seed(3).ratings, np.random.default_rng(0))
-    assert (len(train), len(test)) == (1500, 375)
-    assert [text.split(",")[1] for text in NAMED["lwhm22-5"].grid.data][-1] == "observed=1"

@@ -24,7 +24,6 @@ from dpmc_core.data.transforms import UseItemFeatures
 from dpmc_core.errors import CannotRelease, DpmcError, InvalidSetting, NotVerified
 from dpmc_core.privacy import Publishes, Trust
 from dpmc_core.ratings import Catalogue, ColumnRoles, Origin, Ratings
-from dpmc_core.solvers import sizes
 from dpmc_core.solvers.factorization import minimise_in_ball
 from dpmc_lab.study import release
 from dpmc_lab.study.release import (
@@ -835,22 +834,6 @@ def publishes_item_factors(case):
         and guarantee.publishes not in (Publishes.MATRIX, Publishes.ONE_NUMBER)
         and case[1].get("cap") is None  # else which ratings are used is chosen at random
     )
-
-
-OF_SOME_ITEMS = [
-    ("private-frank-wolfe", {"epsilon": "3000"}),
-    ("private-pgd", {"epsilon": "3000"}),
-    ("private-svd", {"epsilon": "30000"}),
-    ("private-svd", {"epsilon": "30000", "estimator": "published"}),
-    ("svd-after-cleansing", {"epsilon": "30000"}),
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("case", OF_SOME_ITEMS, ids=format_case)
-def test_the_formula_holds_where_taste_is_looked_for_on_some_items(case, tmp_path, monkeypatch):
-    monkeypatch.setattr(sizes, "GRAM_LIMIT", 10)
-    test_a_user_finds_the_own_predictions_by_the_formula_on_the_card(case, tmp_path)
 
 
 def check_formula(case, path, item_features=()):

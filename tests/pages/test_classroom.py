@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-import socket
 from functools import partial
 from http.client import HTTPConnection
 
@@ -407,31 +406,6 @@ def test_phones_are_sent_where_they_can_come(monkeypatch):
     assert classroom._find_local_address() == "10.5.5.5"
 
 
-def test_the_address_is_found_without_sending(monkeypatch):
-    class Probe:
-        def __init__(self, *kind):
-            assert kind == (socket.AF_INET, socket.SOCK_DGRAM)
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
-            pass
-
-        def connect(self, address):
-            if unreachable:
-                raise OSError(address)
-
-        def getsockname(self):
-            return "10.0.0.7", 1
-
-    monkeypatch.setattr(classroom.socket, "socket", Probe)
-    unreachable = False
-    assert classroom._list_outgoing_addresses() == ["10.0.0.7"]
-    unreachable = True
-    assert classroom._list_outgoing_addresses() == []
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [("Tea?\n\n Coffee? \n", ""), ("", "0"), ("a\n" * 9, "9"), (None, "No such")],
@@ -460,12 +434,6 @@ def test_prepared_questions_open_a_room(monkeypatch, capsys, tmp_path, text, mes
     else:
         assert room.view().questions == ("Tea?", "Coffee?")
         assert room._n_places == 2 * int(size or 30)
-
-
-def test_a_terminal_without_such_characters_gets_no_picture(monkeypatch):
-    assert "█" in classroom._render_qr_code("http://10.0.0.1:8501/phone")
-    monkeypatch.setattr(classroom.sys, "stdout", type("Plain", (), {"encoding": "ascii"}))
-    assert classroom._render_qr_code("http://10.0.0.1:8501/phone") == ""
 
 
 @pytest.mark.slow

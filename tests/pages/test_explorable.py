@@ -1,14 +1,9 @@
 """What if as one HTML file: what is in it, and what the command says."""
 
 import json
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
-import streamlit as st
 
 from dpmc_core import registry
 from dpmc_core.data.synthetic import SAMPLES
@@ -16,10 +11,9 @@ from dpmc_lab.cli import app as command
 from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import explorable, instrument, scene
 from pages.ui.sentences import UNIT_LABELS
-from tests.page_helpers import HtmlFile, open_page, read_all_text
+from tests.page_helpers import HtmlFile, open_page
 from tests.page_helpers import read_instrument as shown_on_the_page
 
-ROOT = Path(__file__).resolve().parents[2]
 MIB = 2**20
 
 
@@ -116,36 +110,7 @@ def read_json(text):
 # --- the button --------------------------------------------------------------------------------
 
 
-def test_the_button_hands_out_what_the_page_shows_where_it_stands(monkeypatch):
-    calls = []
-    monkeypatch.setattr(
-        explorable, "render_explorable", lambda *args, **kwargs: calls.append((args, kwargs)) or "x"
-    )
-    files = capture_downloads(
-        monkeypatch, open_page, data="one-bit-lab", mechanism="output", epsilon="3"
-    )
-    assert files["This page (HTML, needs no network)"]() == "x"
-    (args, kwargs) = calls.pop()
-    data, title, scenes, state = args
-    assert (data, title, kwargs) == ("one-bit-lab", SAMPLES[data].title, {"private": False})
-    assert scenes[0].id == "output"
-    assert EPSILONS[state["stop"]] == 3
-
-
-def capture_downloads(monkeypatch, visit, **link):
-    """Return what the download buttons of a page would call, by their labels."""
-    captured = {}
-    download_button = st.download_button
-
-    def button(label, data, *args, **options):
-        captured[label] = data
-        return download_button(label, "x", *args, **options)
-
-    monkeypatch.setattr(st, "download_button", button)
-    visit(**link)
-    return captured
-
-
+@pytest.mark.slow
 def test_beside_the_method_shown_stands_the_other_promise():
     shipped_scene = load_scene("movie-night", "dpals")  # a person's, and not the recommended one
     assert [
@@ -156,12 +121,6 @@ def test_beside_the_method_shown_stands_the_other_promise():
         other_scene.id for other_scene in explorable.load_other_scenes("movie-night", shipped_scene)
     ] == ["private-effects"]
     assert explorable.load_other_scenes("upload", shipped_scene) == []
-
-
-def test_before_a_curve_there_is_no_button():
-    app = open_page(data="movie-night", mechanism="private-taste")
-    assert "has not been computed" in read_all_text(app)
-    assert not [button for button in app.get("download_button") if button.proto.label == "Download"]
 
 
 def test_an_upload_shows_no_person_and_no_place_on_the_server():
@@ -201,22 +160,6 @@ def test_the_command_writes_the_file(dpmc, tmp_path, html_text):
     assert path.stat().st_mtime_ns > before
 
 
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (["movie-nite"], "data must be one of"),
-        (["movie-night", "--mechanism", "output"], "explorable --mechanism is gone"),
-    ],
-)
-def test_mistakes_are_sentences(dpmc, tmp_path, argv, message):
-    status, out, err = dpmc("explorable", *argv, "--out", tmp_path / "a.html")
-    assert (status, out) == (1, "")
-    assert message in err
-    assert err.startswith("dpmc: ")
-    assert err.count("\n") == 1
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.parametrize("argv", [("app",), ("explorable", "jokes", "--out", "a.html")])
 def test_without_the_app_s_packages_the_command_says_what_to_install(
     dpmc, tmp_path, monkeypatch, argv
@@ -227,21 +170,3 @@ def test_without_the_app_s_packages_the_command_says_what_to_install(
     assert (status, out) == (1, "")
     assert "pip install '.[app]'" in err
     assert err.count("\n") == 1
-
-
-@pytest.mark.slow
-def test_it_is_made_without_streamlit_and_without_a_word():
-    code = (
-        "import sys; from pages.ui import explorable;"
-        "print(len(explorable.render_sample('one-bit-lab')), 'streamlit' in sys.modules)"
-    )
-    completed = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert completed.stderr == ""
-    assert completed.stdout.endswith(" False\n")

@@ -69,22 +69,6 @@ def test_at_most_so_many_at_once_and_then_in_order():
     assert all(job.snapshot().result == "result" for job in jobs)
 
 
-def test_progress_points_and_time_left():
-    gate = Gate()
-    job = Job(gate, slots=WorkerSlots(1))
-    wait_for(lambda: job.snapshot().done == 1)
-    snapshot = job.snapshot()
-    assert (snapshot.total, snapshot.label, snapshot.points, snapshot.share) == (
-        4,
-        "first",
-        ("point",),
-        0.25,
-    )
-    assert snapshot.seconds_left is None  # one round is no ground for an estimate
-    gate.go.set()
-    wait_for(lambda: get_state(job) == "done")
-
-
 @pytest.mark.parametrize(
     ("seconds", "n_done", "left"),
     [(300.0, 1, None), (300.0, 3, None), (11.9, 9, None), (22.0, 4, 120.0), (46.0, 13, 63.0)],
@@ -128,14 +112,6 @@ def test_step_pause_and_resume():
     assert job.snapshot().result == "whole"
 
 
-def test_one_that_starts_held_waits_at_its_first_halt_however_soon_that_is():
-    for _ in range(50):
-        job = Job(Rounds(), start_paused=True)
-        job.wait_for_halt(10)
-        assert (job.snapshot().done, job.snapshot().paused) == (1, True)
-        job.cancel()
-
-
 def test_one_that_waits_for_a_person_keeps_nobody_waiting():
     slots, before = WorkerSlots(1), Gate()
     Job(before, slots=slots)
@@ -153,24 +129,6 @@ def test_one_that_waits_for_a_person_keeps_nobody_waiting():
     wait_for(lambda: get_state(waiting_job) == "done")
     gates[1].go.set()
     wait_for(lambda: get_state(other_jobs[1]) == "done")
-
-
-def test_a_paused_job_stops_at_once_even_where_all_places_are_taken():
-    slots, gate = WorkerSlots(1), Gate()
-    first = Job(Gate(), slots=slots)
-    waiting_job = Job(Rounds(), slots=slots)
-    waiting_job.pause()
-    first.cancel()
-    wait_for(lambda: waiting_job.snapshot().paused)
-    other_job = Job(gate, slots=slots)
-    wait_for(lambda: get_state(other_job) == "running")
-    waiting_job.cancel()
-    wait_for(lambda: get_state(waiting_job) == "stopped")
-    assert get_state(other_job) == "running"
-    gate.go.set()
-    wait_for(lambda: get_state(other_job) == "done")
-    last = Job(Rounds(), slots=slots)  # the places are counted right afterwards
-    wait_for(lambda: get_state(last) == "done")
 
 
 def test_a_running_and_a_queued_job_can_be_stopped():
@@ -235,40 +193,6 @@ def test_a_session_replaces_forgets_and_ends_its_jobs():
     wait_for(lambda: get_state(second) == "stopped")
 
 
-def test_stopping_is_told_before_the_work_has_noticed():
-    noticed = threading.Event()
-
-    def deaf(report, _):
-        report(1, 2, "first")
-        noticed.wait(60)
-
-    job = Job(deaf, slots=WorkerSlots(1))
-    wait_for(lambda: job.snapshot().done == 1)
-    assert not job.snapshot().stopping
-    job.cancel()
-    assert job.snapshot().stopping
-    assert job.snapshot().active
-    noticed.set()
-    wait_for(lambda: get_state(job) == "stopped")
-    assert not job.snapshot().stopping
-
-
-def test_a_result_may_be_there_before_the_end():
-    go = threading.Event()
-
-    def work(report, _):
-        report(0, 0, "the rest", result="half")
-        go.wait(60)
-        return "whole"
-
-    job = Job(work, slots=WorkerSlots(1))
-    wait_for(lambda: job.snapshot().result == "half")
-    assert job.snapshot().active
-    go.set()
-    wait_for(lambda: get_state(job) == "done")
-    assert job.snapshot().result == "whole"
-
-
 def build_rating_problem():
     return build_problem(datasets.load("restaurants"), Task.RATINGS, seed=1)
 
@@ -319,22 +243,6 @@ def test_a_training_that_is_stopped_is_not_measured_on_the_way_nor_compared(monk
     assert last.result.stopped
     assert list(last.result.baselines) == ["private-majority"]
     assert evaluations.count("gradient") <= 2  # the first round, and the model that is shown
-
-
-@pytest.mark.slow
-def test_looking_at_held_out_ratings_takes_a_small_part_of_the_time(monkeypatch):
-    evaluations, real = [], experiment.measure_model
-
-    def slow(*arguments):
-        evaluations.append(arguments[0].id)
-        time.sleep(0.3)
-        return real(*arguments)
-
-    monkeypatch.setattr(experiment, "measure_model", slow)
-    reports, _ = train_mechanism()
-    assert len([point for _, point, _ in reports if point is not None]) > 3
-    # Half a second of looks, the last round and the result: the next look would be seconds later.
-    assert evaluations.count("gradient") == 4
 
 
 def test_a_stop_during_the_comparisons_keeps_the_private_result():

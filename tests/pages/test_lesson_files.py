@@ -8,15 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from app import SECTIONS
 from dpmc_lab import glossary
 from dpmc_lab.cli import main
 from dpmc_lab.lessons import LESSONS, Predict
 from dpmc_lab.lessons import worksheets as paper
 from dpmc_lab.lessons.worksheets import FILES, SHEETS
 from pages.ui import classroom
-from tests.page_helpers import HtmlFile, open_page, read_all_text
-from tests.page_helpers import unescape_markdown as plain_markdown
+from tests.page_helpers import HtmlFile, open_page
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAN_FILE = ROOT / "dpmc_lab" / "texts" / "en" / "plans.toml"
@@ -129,31 +127,6 @@ def test_a_key_answers_the_questions_of_its_worksheet_in_their_order(name):
             assert sentence in unescape(answered)
 
 
-def test_papers_name_pages_and_buttons_as_the_app_does(sheets, capsys):
-    titles = {entry.title for section in SECTIONS.values() for entry in section}
-    assert main(["lessons"]) == 0
-    texts = [read_plain_text(text) for text in sheets.values()] + [capsys.readouterr().out]
-    named = {name for text in texts for name in re.findall(r"\bpage ([A-Z]\w+)", text)}
-    assert named
-    assert named <= titles
-    source = (ROOT / "pages" / "room.py").read_text("utf-8")
-    for button in ("Lock", "Ask again", "Begin a new room", "Open the room", "End"):
-        assert any(button in text for text in texts)
-        assert f'"{button}"' in source
-
-
-def test_the_command_lists_them(capsys):
-    assert main(["lessons"]) == 0
-    output = capsys.readouterr().out
-    for lesson in LESSONS.values():
-        assert lesson.id in output
-        assert lesson.title in output
-    assert main(["lessons", "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
-    assert [entry["id"] for entry in report["lessons"]] == list(LESSONS)
-    assert report["files"] == []
-
-
 def test_the_command_writes_them_and_overwrites_nothing(tmp_path, capsys, sheets):
     folder = tmp_path / "paper"
     assert main(["lessons", "--out", str(folder)]) == 0
@@ -219,16 +192,3 @@ def test_the_page_offers_them():
 def test_in_a_class_they_are_for_the_teacher(monkeypatch):
     monkeypatch.setattr(classroom, "is_teacher", lambda: False)
     assert not open_page("learn").get("download_button")
-
-
-def test_words_are_searched_on_the_page():
-    app = open_page("learn", word="flip")
-    page_text = read_all_text(app)
-    for term in glossary.TERMS.values():
-        assert (f"**{term.name}**" in page_text) == (term in glossary.search_terms("flip"))
-    (field,) = app.text_input
-    field.set_value("<b>*nothing*").run()
-    assert not app.exception
-    assert "no word like" in plain_markdown(read_all_text(app))
-    field.set_value("").run()
-    assert "**sensitivity**" not in read_all_text(app)  # folded

@@ -1,7 +1,6 @@
 """What every chart and page looks like: colours that can be read and told apart."""
 
 import itertools
-import math
 import re
 import tomllib
 from pathlib import Path
@@ -14,15 +13,11 @@ from dpmc_core import registry
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_core.registry import list_private_mechanisms
-from dpmc_lab.curves import lines, numbers
-from dpmc_lab.curves.lines import CurveChart, FlatLine
-from dpmc_lab.curves.numbers import choose_target_range
-from dpmc_lab.sweep import Grid
-from pages.ui import charts, report
+from dpmc_lab.curves import numbers
+from dpmc_lab.curves.lines import CurveChart
+from pages.ui import charts
 from pages.ui.charts import compare as charts_compare
-from pages.ui.charts import curve as charts_curve
 from pages.ui.charts import train as charts_train
-from pages.ui.charts.curve import Usefulness
 from tests.page_helpers import make_placed_line
 
 THEMES = (charts.LIGHT, charts.DARK)
@@ -116,16 +111,29 @@ def test_the_colours_in_the_table_of_looks_are_those_that_both_surfaces_know():
     assert {charts.INK, charts.ACCENT} <= used
 
 
+def test_two_runs_of_one_mechanism_differ_by_dash_and_size_and_none_is_hollow():
+    """And their axis lies about what they run between, though a film began without knowing it."""
+    runs = []
+    for number, value in ((1, 1.03), (2, 1.02)):
+        frames = [Mock(round=k, metric=value) for k in (1, 2, 3)]
+        film = Mock(frames=frames, axis=(0.0, 1.5), baseline=1.05, reference=1.0)
+        run = Mock(number=number, mechanism="dpals", metric=METRICS["rmse"], recording=film)
+        run.details = {"mechanism": "DPALS"}
+        runs.append(run)
+    fig = charts_train.plot_two_runs(*runs)
+    first, second = (t for t in fig.data if t.get("name", "").startswith("run "))
+    assert first["line"]["dash"] != second["line"]["dash"]
+    assert first["marker"]["size"] != second["marker"]["size"]
+    assert all(t["marker"].get("color") != charts.LIGHT.paper for t in (first, second))
+    low, high = fig.layout["yaxis"]["range"]
+    assert 0.9 < low < 1.0 < 1.05 < high < 1.2
+
+
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
 def test_cells_without_a_value_are_grey_and_apart_from_the_surface(theme):
     assert compute_contrast(theme.missing, theme.paper) > 1.8
     red, green, blue = (int(theme.missing[k : k + 2], 16) for k in (1, 3, 5))
     assert max(red, green, blue) - min(red, green, blue) < 20
-
-
-def build_flat_line(mechanism: str, mean: float) -> FlatLine:
-    name = registry.get_mechanism(mechanism).name
-    return FlatLine(mechanism, mechanism, name, np.array([mean]))
 
 
 def list_name_boxes(fig):
@@ -151,25 +159,6 @@ def check_names(fig):
     widest = max(len(line) for *_, lines in rectangles for line in lines)
     assert 5.7 * widest + 13 < fig.layout["margin"]["r"]
     assert fig.layout["showlegend"] is False
-
-
-def test_names_stand_beside_the_frame_apart_and_in_the_order_of_their_lines():
-    twins = [build_flat_line(id, 0.9) for id in ("reference-ratings", "pmf", "svd")]
-    floors = [build_flat_line("user-mean", 1.399), build_flat_line("global-mean", 1.4)]
-    picture = CurveChart(METRICS["rmse"], (), tuple(floors), tuple(twins))
-    fig = charts_compare.plot_comparison(picture, [], (0.1, 10), waiting=["dpmf"])
-    check_names(fig)
-    texts = [" ".join(lines) for *_, lines in list_name_boxes(fig)[0]]
-    assert texts[0].startswith("baseline: global")
-    assert texts[1].startswith("baseline: user")
-    assert texts[2] == "no privacy 0.900"
-    assert texts[-1] == "Private MF no curve yet"
-    # a line that belongs to one method alone has its colour
-    traces = {t["hovertemplate"].split("<")[0]: t for t in fig.data[:5]}
-    assert traces["no privacy: 0.900"]["line"]["color"] == charts.LIGHT.ink
-    line_colors = {name: trace["line"]["color"] for name, trace in traces.items()}
-    assert next(c for n, c in line_colors.items() if "PMF" in n) == charts.get_style("dpmf").color
-    assert next(c for n, c in line_colors.items() if "SVD" in n) == charts.LIGHT.muted
 
 
 @pytest.mark.parametrize("task", Task)
@@ -204,64 +193,3 @@ def test_all_pictures_of_a_comparison_have_one_axis():
     assert all(axis == first_axis for axis in other_axes)
     margins = {(fig.layout["margin"]["l"], fig.layout["margin"]["r"]) for fig in figures}
     assert len(margins) == 1
-
-
-@pytest.mark.parametrize("layout", charts_curve.LAYOUTS.values(), ids=charts_curve.LAYOUTS)
-@pytest.mark.parametrize("id", ["input-flip", "private-effects", "private-taste"])
-def test_names_beside_the_curve_do_not_cover_each_other(id, layout):
-    data = "bookshop-clicks" if id == "private-taste" else "movie-night"
-    picture = lines.load_shipped_charts(data, id)[0]
-    usefulness = Usefulness.from_line(picture, picture.lines[0], certified=True)
-    svg = charts_curve.draw_picture(layout, "", ("", ""), [0.5] * 14, usefulness, "A method")
-    rows = [
-        float(y)
-        for x, y in re.findall(r'<text x="([\d.]+)" y="([\d.]+)"[^>]*>[^<]', svg)
-        if float(x) >= layout.right and float(y) > layout.upper[1] + 5
-    ]
-    assert len(rows) >= 3
-    assert all(b - a > 15.9 for a, b in itertools.pairwise(sorted(rows)))
-    assert layout.lower[0] - 10 < min(rows) <= max(rows) < layout.height
-
-
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [((0.92, 1.21), 1.0), ((18.5, 41.0), 30.0), ((3.0, 3.0), 3.0), ((0.0, 1e-9), 0.0)],
-)
-def test_wanted_values_reach_over_all_that_is_drawn_in_about_a_hundred_steps(values, expected):
-    low, high, step = choose_target_range(values)
-    assert low <= min(values)
-    assert max(values) <= high
-    assert low < high
-    steps = (expected - low) / step
-    assert 0 <= steps == pytest.approx(round(steps))  # the slider can stop there
-    assert (high - low) / step <= 104
-    power = step / 10 ** math.floor(math.log10(step) + 1e-9)
-    assert min(abs(power - k) for k in (1, 2, 5)) < 1e-6
-
-
-def test_a_comparison_as_a_file_says_yes_and_no_and_repeats_with_the_command_that_wraps():
-    grid = Grid(data=["restaurants"], mechanisms=["output"], epsilons=[0.5, 2.0], seeds=[1, 2])
-    typed = " ".join(["dpmc", "sweep", *grid.argv()])
-    table = {"mechanism": ["Output"], "certified": [True], "seeds": [1]}
-    page = report.render_comparison("T", [("", charts.create_figure())], [], table, typed)
-    assert "<td>yes</td><td>1</td>" in page
-    assert "True" not in page.split("<h2>Numbers</h2>")[1]
-    assert "white-space: pre-wrap" in page
-
-
-def test_two_runs_of_one_mechanism_differ_by_dash_and_size_and_none_is_hollow():
-    """And their axis lies about what they run between, though a film began without knowing it."""
-    runs = []
-    for number, value in ((1, 1.03), (2, 1.02)):
-        frames = [Mock(round=k, metric=value) for k in (1, 2, 3)]
-        film = Mock(frames=frames, axis=(0.0, 1.5), baseline=1.05, reference=1.0)
-        run = Mock(number=number, mechanism="dpals", metric=METRICS["rmse"], recording=film)
-        run.details = {"mechanism": "DPALS"}
-        runs.append(run)
-    fig = charts_train.plot_two_runs(*runs)
-    first, second = (t for t in fig.data if t.get("name", "").startswith("run "))
-    assert first["line"]["dash"] != second["line"]["dash"]
-    assert first["marker"]["size"] != second["marker"]["size"]
-    assert all(t["marker"].get("color") != charts.LIGHT.paper for t in (first, second))
-    low, high = fig.layout["yaxis"]["range"]
-    assert 0.9 < low < 1.0 < 1.05 < high < 1.2

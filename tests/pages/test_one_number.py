@@ -97,7 +97,7 @@ def read_attack(text):
     match = re.search(
         r"An attacker who asks “([^”]*)” (is right at most [\d.]+|may be right over 99.9) % of the"
         r" time; a coin flip gets 50 %",
-        text,
+        text.replace("\N{NO-BREAK SPACE}", " "),
     )
     return match and f"{match[1]} {match[2]}"
 

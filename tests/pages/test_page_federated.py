@@ -1,11 +1,8 @@
 """The federated flow as a play on the Protocol page and on the command line."""
 
 import dataclasses
-import json
 import math
-import re
 
-import numpy as np
 import pytest
 
 from dpmc_core.data import datasets
@@ -14,7 +11,7 @@ from dpmc_core.privacy import USER_REPLACED
 from dpmc_core.ratings import PublicFacts
 from dpmc_lab.cli import main
 from dpmc_lab.curves import protocol as views
-from dpmc_lab.protocol.federated import SERVER, VARIANTS, FederatedRun, build_federation
+from dpmc_lab.protocol.federated import build_federation
 from tests.page_helpers import find_button, open_page, read_markdown, unescape_markdown
 
 SMALL = {"parties": 3, "rounds": 2, "local": 2}
@@ -30,42 +27,12 @@ def build_flow(variant="dpimf-optimal", epsilon=1.0, **settings):
 
 
 @pytest.mark.parametrize("profiles", list(Profiles))
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_every_message_is_told_and_seen_by_its_receiver_alone(cast_ratings, variant, profiles):
-    federation = views.play_federation(
-        build_flow(variant, profiles=profiles), cast_ratings, watched=1
-    )
-    assert federation.parties == (SERVER, "party 1", "party 2", "party 3")
-    assert len(federation.messages) == len(federation.meanings) == 12
-    for k, message in enumerate(federation.messages, start=1):
-        table = views.tabulate_received(federation, message.receiver, k)
-        assert federation.name in table["content"][-1]
-        assert f"Message {k} of 12 (round" in views.format_position(federation, k)
-    received = [
-        views.tabulate_received(federation, party, 12)["round"] for party in federation.parties
-    ]
-    assert [len(rounds) for rounds in received] == [6, 2, 2, 2]
-    assert all(m.endswith(".") and m[0].isupper() for m in federation.meanings)
-    assert "sends nothing" in federation.meanings[-1]
-    assert "3 parties" in views.format_position(federation, 0)
-
-
-@pytest.mark.parametrize("profiles", list(Profiles))
 def test_counted_messages_and_bytes_agree_with_the_formula(cast_ratings, profiles):
     run = views.play_federation(build_flow(profiles=profiles, rank=5), cast_ratings).run
     assert run.transcript.total == run.flow.predict_traffic(cast_ratings.public)
     assert views.describe_traffic(run).endswith(": the same.")
     run.flow = dataclasses.replace(run.flow, rounds=3)
     assert views.describe_traffic(run).endswith("NOT the same.")
-
-
-def test_messages_that_are_not_kept_are_counted(cast_ratings):
-    rng = np.random.default_rng
-    runs = [FederatedRun(build_flow(), cast_ratings, rng(0), watch=watch) for watch in (0, None)]
-    assert [list(run.play()) for run in runs] == [[1, 2], [1, 2]]
-    assert runs[0].transcript.traffic == runs[1].transcript.traffic
-    assert [len(run.transcript) for run in runs] == [12, 0]
-    assert np.array_equal(runs[0].build_model().left, runs[1].build_model().left)
 
 
 def test_the_budget_line_agrees_with_the_card_where_the_card_proves_it():
@@ -101,18 +68,6 @@ def test_user_profiles_certify_nothing_and_the_page_says_why():
         assert ("fits its item factors to all users' raw clicks" in explanation) is not proved
 
 
-def test_what_the_flow_sends_is_counted_for_either_profiles(cast_ratings):
-    plain_flow = build_flow()
-    table = views.tabulate_federation_traffic(plain_flow, cast_ratings.public)
-    assert (
-        table["bytes"][0]
-        == plain_flow.predict_traffic(cast_ratings.public).bytes
-        == 2 * 3 * 2 * 8 * 8 * 200
-    )
-    sizes = cast_ratings.public.users / cast_ratings.public.items
-    assert table["bytes"][1] / table["bytes"][0] == pytest.approx(sizes)
-
-
 def test_the_page_steps_through_the_flow_and_tells_the_budget():
     app = open_page("protocol", data="bookshop-clicks", scenario="federated")
     assert "first of 24 messages" in read_markdown(app)
@@ -138,27 +93,6 @@ def run_command(capsys, *argv):
     return status, captured.out, captured.err
 
 
-@pytest.mark.slow
-def test_the_command_counts_measures_and_tells_the_budget(capsys):
-    sets = ["--set", "parties=3", "--set", "rounds=2", "--set", "local=3"]
-    status, out, _ = run_command(capsys, "--epsilon", "2", *sets, "--watch", "4", "--json")
-    assert status == 0
-    report = json.loads(out)
-    communication = report["communication"]
-    assert communication["by formula"] == {k: communication[k] for k in ("messages", "bytes")}
-    assert communication["messages"] == 12 == len(report["transcript"])
-    assert report["budget"]["cell_composed"] == pytest.approx(12.0)
-    assert report["budget"]["certified"] is False
-    assert report["budget"]["neighbours"] == report["guarantee"]["neighbours"] == "replace"
-    assert report["guarantee"]["certified"] is None
-    assert {"hr@10", "ndcg@10_full"} <= set(report["metrics"])
-    assert set(report["baselines"]) == {"private-popularity", "reference-ranking", "ials"}
-    status, out, _ = run_command(capsys, "--epsilon", "2", *sets)
-    assert status == 0
-    assert re.search(r"one click, all solves +12\n", out)
-    assert "A user with k clicks" in out
-
-
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
@@ -175,8 +109,3 @@ def test_what_cannot_be_is_told_in_one_sentence(capsys, argv, message):
     assert (status, out) == (1, "")
     assert message in err
     assert len(err.strip().splitlines()) == 1
-
-
-def test_a_variant_belongs_to_the_flow_only(capsys):
-    assert main(["protocol", "2", "restaurants", "--mechanism", "dpimf-optimal"]) == 1
-    assert "it belongs to the federated flow" in capsys.readouterr().err

@@ -74,14 +74,6 @@ def test_the_figure_holds_a_line_for_each_mechanism_with_its_marks():
         assert ticks == [measurements.find_default_measured_bound(id).measured]
 
 
-def test_without_being_asked_it_shows_those_that_predict_the_same():
-    app = open_page("guarantees", data="movie-night", mechanism="private-mean")
-    _, positions, at_hand, _ = read_figure(app)
-    task = registry.get_mechanism("private-mean").task
-    assert set(positions) == {id for id in CARDS if registry.get_mechanism(id).task is task}
-    assert at_hand == ["private-mean"]
-
-
 @pytest.mark.parametrize("id", ["input-flip", "output", "dpmf", "dpals", "gradient"])
 def test_the_attacker_follows_the_certificate_at_hand(id):
     app = open_page("guarantees", data="movie-night", mechanism=id)
@@ -187,19 +179,6 @@ def test_a_person_with_so_many_ratings_is_told_the_same_everywhere(id, cap):
     ]
 
 
-def test_the_ledger_opens_on_the_unit_of_the_mechanism_until_another_is_chosen():
-    app = open_page("guarantees", data="movie-night", mechanism="private-effects")
-    assert app.session_state["unit"] == "user"
-    assert "rows add up to more" in read_all_text(app)
-    app.session_state["mechanism"] = "private-mean"
-    app.run()
-    assert app.session_state["unit"] == CARDS["private-mean"].change.unit
-    assert "rows add up to more" not in read_all_text(app)
-    app = open_page("guarantees", data="movie-night", mechanism="private-effects", unit="value")
-    assert app.session_state["unit"] == "value"
-    assert "up to twice as far" in read_all_text(app)
-
-
 # --- the attempt to refute a claim ----------------------------------------------------------
 
 
@@ -234,10 +213,3 @@ def test_an_audit_that_finds_nothing_confirms_nothing(monkeypatch):
         if f"**{name}.**" in " ".join(statements)
     ]
     assert len(named) == len(bars[0]["x"])
-
-
-def test_an_older_link_that_plants_a_fault_is_noted_and_opens_the_page():
-    app = open_page("guarantees", data="movie-night", mechanism="private-mean", fault="halved")
-    assert any("The link plants a fault" in unescape_markdown(w.value) for w in app.warning)
-    assert find_button(app, "Attack this claim")
-    assert "fault" not in app.query_params

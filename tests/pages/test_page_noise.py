@@ -1,6 +1,5 @@
 """The Noise page: two epsilons on one axis, one value before and after, a name per release."""
 
-import base64
 import dataclasses
 import math
 
@@ -9,53 +8,15 @@ import pytest
 
 from dpmc_core import registry
 from dpmc_core.data import datasets
-from dpmc_core.model import Task
 from dpmc_core.privacy import RATING, Gaussian, Laplace, NormLaplace
 from dpmc_core.problem import build_problem, prepare_public_facts
 from dpmc_core.ratings import PublicFacts
 from dpmc_lab.curves import noise
 from pages.ui import sources
 from pages.ui.charts import noise as charts_noise
-from tests.page_helpers import list_charts, open_page, read_chart_spec, read_markdown
-from tests.slow_helpers import mark_rest_slow
+from tests.page_helpers import open_page, read_markdown
 
 PUBLIC_FACTS = PublicFacts(users=943, items=1682, low=1, high=5)
-EVERY = {
-    id: "movie-night"
-    for task in (Task.BINARY, Task.RATINGS)
-    for id in registry.list_private_mechanisms(task)
-}
-EVERY |= dict.fromkeys(registry.list_private_mechanisms(Task.RANKING), "bookshop-clicks")
-
-
-@pytest.mark.parametrize("id", mark_rest_slow(EVERY, 3))
-def test_two_epsilons_share_an_axis_that_fits_both_and_one_value_has_its_row(id):
-    app = open_page("noise", data=EVERY[id], mechanism=id, epsilon="1")
-    for epsilon in (1.0, 0.1, 10.0):
-        app.select_slider(key="epsilon").set_value(epsilon).run()
-        assert not app.exception
-        spec = read_chart_spec(app)
-        names = [trace.get("name", "") for trace in spec["data"]]
-        assert any(name.startswith(f"epsilon {epsilon:g}") for name in names)
-        assert "epsilon 4" in names
-        for trace in spec["data"]:
-            if trace.get("name") in ("epsilon 4", f"epsilon {epsilon:g}") and "range" in (
-                spec["layout"].get("yaxis", {})
-            ):
-                heights = decode_values(trace["y"])
-                if trace["type"] == "scatter":
-                    assert max(heights) <= spec["layout"]["yaxis"]["range"][1]
-                    assert max(heights) > 0
-        for table in app.table:
-            assert list(table.value["before"])
-            assert list(table.value["epsilon"]) == [f"{epsilon:g}", "4"]
-
-
-def decode_values(values):
-    """Return the numbers of a trace, which may be sent as binary."""
-    if isinstance(values, dict):
-        return np.frombuffer(base64.b64decode(values["bdata"]), values["dtype"])
-    return values
 
 
 def test_it_opens_on_a_mechanism_that_adds_noise_and_leaves_no_trace_of_it():
@@ -76,48 +37,6 @@ def test_a_second_epsilon_is_drawn_and_what_differs_is_said():
     app.selectbox(key="pin").set_value(0.0).run()
     assert not app.exception
     assert "times larger" not in read_markdown(app)
-
-
-@pytest.mark.slow
-def test_of_several_releases_one_is_looked_at_at_a_time():
-    app = open_page("noise", data="movie-night", mechanism="private-effects")
-    guarantee = registry.create("private-effects", epsilon=1.0).guarantee(PUBLIC_FACTS)
-    n_charts = len(list_charts(app))
-    box, descriptions = app.selectbox(key="release"), set()
-    releases = dict(guarantee.releases)
-    assert box.value == next(
-        n for n, r in guarantee.releases if r is noise.find_main_release(guarantee)
-    )
-    assert len(box.options) == len(releases) == 7
-    for name, release in releases.items():
-        app.selectbox(key="release").set_value(name).run()
-        assert not app.exception
-        assert len(list_charts(app)) in {n_charts, n_charts + 1}  # with or without a row of values
-        half = noise.compute_density(release).median_size
-        assert f"half of the noise is within ±{half:.3g}" in read_markdown(app)
-        descriptions.add(list_charts(app)[0].proto.spec)
-    assert len(descriptions) == 7
-    other_app = open_page("noise", data="movie-night", mechanism="input-flip", release="residuals")
-    assert not other_app.exception
-    assert not [b for b in other_app.selectbox if b.key == "release"]
-
-
-@pytest.mark.parametrize("epsilon", [0.5, 2.0])
-def test_the_example_is_the_first_value_that_the_noise_changes(epsilon):
-    ratings = datasets.load("movie-night").ratings
-    block = noise.select_block(build_problem((ratings, ratings), Task.BINARY).train)
-    views = {
-        e: noise.run_on_block(registry.create("input-flip", epsilon=e), block)[0]
-        for e in (epsilon, 4.0)
-    }
-    view = views[epsilon]
-    observed = np.flatnonzero(~np.isnan(view.before[0]))
-    changed = [i for i in observed if view.before[0, i] != view.after[0, i]]
-    first = changed[0] if changed else observed[0]
-    assert view.items[first] in noise.describe_first_value(view)
-    table = noise.tabulate_first_value(views, Task.BINARY)
-    assert (table["before"][0] != table["after"][0]) == bool(changed)
-    assert table["before"][0] == table["before"][1]  # both rows are about the same value
 
 
 def test_headings_go_down_one_by_one():

@@ -29,23 +29,6 @@ def test_the_page_opens_with_a_card_for_each_paper_and_every_figure():
     assert app.header[0].value.startswith("Li et al. 2022")
 
 
-def test_a_figure_leads_to_train_and_compare_and_a_mechanism_to_its_paper():
-    train, compare = views.list_links(views.load_view(*papers.find_experiment(FIRST)))
-    assert len(train) == 4
-    for query in train.values():
-        app = open_page("train", **query)
-        assert not app.exception
-        assert not app.error
-        assert app.toggle(key="published").value
-        assert query["data"] == app.selectbox(key="data").value
-    assert dict(compare)["published"] == "true"
-    assert [value for name, value in compare if name == "mechanisms"] == [
-        query["mechanism"] for query in train.values()
-    ]
-    links = {element.proto.label for element in app.get("page_link")}
-    assert any("One-Bit Matrix Completion" in label for label in links)
-
-
 def test_one_figure_shows_our_curves_on_the_papers_axes():
     app = open_page("papers", experiment=FIRST)
     figure_view = views.load_view(*papers.find_experiment(FIRST))
@@ -66,15 +49,6 @@ def test_no_two_curves_look_alike_and_a_method_keeps_its_colour():
         for series in figure_view.result.series if figure_view.result else ():
             if series.mechanism and registry.get_mechanism(series.mechanism).style:
                 assert styles[series.label].color == registry.get_style(series.mechanism).color
-
-
-@pytest.mark.parametrize("id", mark_rest_slow(["ryhh24-3", "jtt18-2d", "hxz15-netflix"]))
-def test_what_cannot_be_made_says_why_and_has_no_button(id):
-    app = open_page("papers", experiment=id)
-    _, experiment = papers.find_experiment(id)
-    assert experiment.not_run.lower() in read_all_text(app).lower()
-    assert find_button(app, "Run it again") is None
-    assert not list_charts(app)
 
 
 @pytest.mark.slow
@@ -103,6 +77,7 @@ def test_run_it_again_starts_the_command_that_is_shown(id, monkeypatch):
     assert shipped_command in [code.value for code in app.code]
 
 
+@pytest.mark.slow
 def test_ones_own_run_is_shown_and_can_be_forgotten(tmp_path, monkeypatch):
     monkeypatch.setenv("DPMC_HOME", str(tmp_path))
     shipped = engine.load_shipped_result(FIRST)

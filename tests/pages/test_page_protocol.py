@@ -1,16 +1,12 @@
 """The Protocol page used as a person would, and the small play behind it."""
 
-import numpy as np
 import pytest
 
 from dpmc_core.data import datasets
 from dpmc_core.errors import BadRatings
-from dpmc_core.privacy import Shares
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab.curves import protocol as views
-from dpmc_lab.protocol import simulate
 from dpmc_lab.protocol.federated import FLOW
-from dpmc_lab.protocol.scenarios import ScenarioRun
 from pages.ui.charts import protocol as charts_protocol
 from tests.page_helpers import find_button, list_charts, open_page, read_markdown, unescape_markdown
 
@@ -57,14 +53,6 @@ def try_attacks(app):
     find_button(app, "Attack as the third party").click().run()
     assert not app.exception
     return app
-
-
-def test_without_masks_the_story_hides_nothing():
-    for masks in (True, False):
-        app = open_page("protocol", data="movie-night", masks=str(masks).lower())
-        story = "".join(element.proto.body for element in app.get("html"))
-        assert ("hidden" in story) == masks
-        assert ("noisy%20answer" in story or "noisy answer" in story) == (not masks)
 
 
 def test_without_masks_the_attack_succeeds():
@@ -118,72 +106,11 @@ def test_the_price_in_accuracy_is_measured_on_request_and_can_be_dropped():
     assert not app.exception
 
 
-def test_a_linked_scenario_that_does_not_exist_falls_back_with_a_note():
-    app = open_page("protocol", data="restaurants", scenario="9")
-    assert any("9" in w.value for w in app.warning)
-
-
-def test_an_older_link_to_a_chart_of_the_cost_is_noted():
-    app = open_page("protocol", data="restaurants", against="rounds")
-    assert any("What it costs to send" in unescape_markdown(w.value) for w in app.warning)
-
-
-def test_items_with_few_raters_come_first_and_are_never_alone(ratings):
-    raters = np.bincount(ratings.items, minlength=ratings.public.items)
-    items = list(views.find_small_items(ratings))
-    assert all(raters[i] >= 2 for i in items)
-    assert abs(raters[items[0]] - 4) == np.abs(raters[raters >= 2] - 4).min()
-
-
 def test_when_no_item_has_two_raters_there_is_a_sentence():
     public = PublicFacts(users=2, items=2, low=1, high=5)
     lone_ratings = Ratings.build([0, 1], [0, 1], [3.0, 4.0], public)
     with pytest.raises(BadRatings, match="no item has two raters"):
         views.find_small_items(lone_ratings)
-
-
-def test_the_cast_keeps_every_rating_of_the_first_raters(ratings):
-    item = next(iter(views.find_small_items(ratings)))
-    cast = views.select_raters(ratings, item)
-    first = ratings.users[ratings.items == item][: views.USERS_SHOWN]
-    assert cast.public.users == len(first)
-    assert len(cast) == int(np.isin(ratings.users, first).sum())
-    for k, user in enumerate(first):
-        in_cast, in_ratings = cast.users == k, ratings.users == user
-        assert np.array_equal(cast.items[in_cast], ratings.items[in_ratings])
-        assert np.array_equal(cast.values[in_cast], ratings.values[in_ratings])
-
-
-@pytest.mark.parametrize("scenario", ["2", "3"])
-@pytest.mark.parametrize("shares", list(Shares))
-def test_every_message_has_a_meaning_and_is_seen_by_its_receiver(ratings, scenario, shares):
-    scenario_view = play_protocol(ratings, scenario=scenario, shares=shares, leaver=None)
-    for k, message in enumerate(scenario_view.messages, start=1):
-        sentence = scenario_view.meanings[k - 1]
-        assert sentence.endswith(".")
-        assert "{" not in sentence
-        table = views.tabulate_received(scenario_view, message.receiver, k)
-        assert table["message"][-1] == message.kind
-        assert f"Message {k} of" in views.format_position(scenario_view, k)
-    everyone = scenario_view.parties
-    n_received = sum(
-        len(views.tabulate_received(scenario_view, p, len(scenario_view.messages))["round"])
-        for p in everyone
-    )
-    assert n_received == len(scenario_view.messages)
-
-
-def test_what_is_sent_is_by_formula_what_a_run_counts(ratings):
-    table = views.tabulate_scenario_traffic(ratings, Shares.GAUSSIAN)
-    assert table["protocol"] == ["scenario 2", "scenario 3"]
-    assert table["bytes"][1] > table["bytes"][0]
-    two_phases = views.tabulate_scenario_traffic(ratings, Shares.GAUSSIAN, phases=2)
-    assert [b / a for a, b in zip(table["bytes"], two_phases["bytes"], strict=True)] == [2, 2]
-    settings = simulate.SCENARIOS["2"](epsilon=1.0, rank=3, iterations=20)
-    run = ScenarioRun(settings, ratings, np.random.default_rng(0))
-    for _ in run.play():
-        pass
-    assert table["bytes"][0] == run.transcript.total.bytes
 
 
 def test_names_with_markup_reach_the_picture_escaped(ratings):

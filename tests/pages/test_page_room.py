@@ -1,6 +1,5 @@
 """The teacher's page without a browser: set-up, what arrives, and what others may not do."""
 
-import re
 import time
 from contextlib import suppress
 from types import SimpleNamespace
@@ -88,10 +87,6 @@ def test_what_is_asked_is_shown_and_never_obeyed():
     assert "&lt;b&gt;Tea" in read_html(app)
 
 
-def test_without_class_mode_the_page_says_what_phones_need():
-    assert "make class" in read_all_text(open_page("room"))
-
-
 # --- without phones -------------------------------------------------------------------------------
 
 
@@ -106,15 +101,6 @@ def test_hands_are_counted_by_the_rule_of_the_coins():
     assert "28 hands" not in read_html(app)
     press_button(app, "Lock")
     assert "28 hands" in read_html(app)
-
-
-def test_coins_cannot_be_as_private_as_phones_and_the_page_says_so():
-    app = open_page("room")
-    find_field(app, "epsilon of an answer").set_value(0.5).run()
-    press_button(app, "Open the room")
-    assert "take phones" in unescape_markdown(app.error[0].value)
-    assert find_button(app, "Count them") is None
-    assert find_button(app, f"Ask {CLASS_SIZE} simulated phones") is not None
 
 
 def test_simulated_phones_have_a_truth_that_can_be_kept_secret():
@@ -132,27 +118,6 @@ def test_simulated_phones_have_a_truth_that_can_be_kept_secret():
 
 
 # --- the projector --------------------------------------------------------------------------------
-
-
-def test_asking_again_spends_and_shows_what_it_buys():
-    app = open_room_page()
-    simulate_answers(app)
-    assert "Asked once" not in read_html(app)
-    press_button(app, "Ask again")
-    view = get_own_room(app).view()
-    assert view.poll(0, sender=Sender.SIMULATED).reports == 2 * CLASS_SIZE
-    assert "Asked once" not in read_html(app)  # the round is open
-    press_button(app, "Lock")
-    assert "Asked once" in read_html(app)
-    assert "epsilon 4" in read_markdown(app)
-    percentages = re.findall(r'"said">([\d.]+) %', read_html(app))
-    assert percentages[-4:] == ["80", "88", "94", "98"]
-    find_field(app, "Sure of the answer before any report").set_value(0.5).run()
-    percentages = re.findall(r'"said">([\d.]+) %', read_html(app))
-    assert percentages[-4:] == ["50", "88", "88", "98"]
-    press_button(app, "Ask again")
-    press_button(app, "Lock")
-    assert "epsilon 6 in all" in read_all_text(app)
 
 
 def test_the_end_is_asked_for_twice_and_what_there_is_stays():
@@ -359,18 +324,6 @@ def test_reports_reach_the_projector_and_another_tab_agrees():
     assert app.title[0].value == EXAMPLE_QUESTIONS["Warm-up"][1]
     assert "<b>0</b>" in read_html(app)
     assert open_page("room").title[0].value == EXAMPLE_QUESTIONS["Warm-up"][1]  # after a reload
-
-
-@pytest.mark.usefixtures("class_mode")
-def test_lock_is_the_first_button_of_an_open_question():
-    """Of those that change the room; the others move between questions, ask again or end it."""
-    app = open_room_page()
-    press_button(app, "Ask the first question")
-    labels = [button.label for button in app.button]
-    names = ["Lock", "Back", "Next question", "Ask again", "End the class"]
-    assert [label for label in labels if label in names] == names
-    assert labels[0] == "Lock"
-    assert app.button[0].proto.type == "primary"
 
 
 @pytest.mark.usefixtures("class_mode")

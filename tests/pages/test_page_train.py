@@ -17,9 +17,8 @@ from dpmc_core.model import Task
 from dpmc_core.problem import DEFAULT_SEED, build_problem
 from dpmc_core.stopping import check_cancelled
 from dpmc_lab.curves import cards as cards_of
-from dpmc_lab.curves import lines
-from dpmc_lab.curves.training import CORNER_SIZE, MAX_FRAMES
-from pages.ui import blocks, charts, classroom, jobs, runs
+from dpmc_lab.curves.training import CORNER_SIZE
+from pages.ui import blocks, classroom, jobs, runs
 from pages.ui.shelf import RunHistory
 from tests.page_helpers import (
     find_button,
@@ -30,7 +29,6 @@ from tests.page_helpers import (
     read_markdown,
     wait_until,
 )
-from tests.slow_helpers import mark_rest_slow
 
 LAB = {"data": "one-bit-lab", "mechanism": "private-effects"}  # four rounds of a few ms
 
@@ -55,44 +53,6 @@ def list_run_cards(app):
     return [m.value for m in app.markdown if m.value.startswith("**Run ") and "·" in m.value]
 
 
-@pytest.mark.parametrize("theme", mark_rest_slow(["light", "dark"]))
-@pytest.mark.parametrize(
-    ("data", "mechanism"),
-    mark_rest_slow(
-        [
-            ("movie-night", "input-flip"),
-            ("movie-night", "private-frank-wolfe"),
-            ("bookshop-clicks", "dplcf"),
-        ]
-    ),
-)
-def test_before_the_first_run_an_example_is_shown_on_the_chosen_sample(theme, data, mechanism):
-    app = open_page("train", theme, data=data, mechanism=mechanism)
-    film = read_film(app)
-    assert "An example" in read_all_text(app)
-    assert film["frames"]
-    assert not film["live"]
-    assert {name for name, _ in film["legend"]}
-    baseline_name = {"input-flip": lines.BASELINE, "dplcf": lines.POPULAR_LIST}.get(
-        mechanism, "own averages"
-    )
-    for line, name in zip(film["lines"], (baseline_name, lines.NO_PRIVACY), strict=True):
-        assert line["text"].startswith(name)
-    assert film["colors"]["paper"] == (charts.DARK if theme == "dark" else charts.LIGHT).paper
-    assert not app.metric
-
-
-def test_new_settings_are_told_from_those_of_the_last_run():
-    app = open_page("train", epsilon="4", **LAB)
-    assert not app.info
-    run_training(app)
-    assert not app.info
-    captions = " ".join(caption.value for caption in app.caption)
-    assert captions.count("no privacy") == 0  # the panel has one number without privacy
-    app.select_slider(key="epsilon").set_value(2.0).run()
-    assert "other settings" in app.info[0].value
-
-
 @pytest.mark.slow
 def test_the_person_of_a_film_is_somebody_never_a_row_number():
     dataset = datasets.load("one-bit-lab")
@@ -108,14 +68,6 @@ def test_the_person_of_a_film_is_somebody_never_a_row_number():
     description = f"somebody who rated {rated} {SAMPLES['one-bit-lab'].items}"
     assert read_film(app)["person"] == f"For {description}"
     assert f"Recommendations for {description}: 10 in both" in read_markdown(app)
-
-
-def test_an_example_is_made_once_for_all_sessions(monkeypatch):
-    calls, real = [], runs.make_example_film
-    monkeypatch.setattr(runs, "make_example_film", lambda *args: calls.append(1) or real(*args))
-    for _ in range(2):
-        open_page("train", data="jokes", mechanism="gradient", epsilon="7")
-    assert len(calls) == 1
 
 
 @pytest.mark.slow
@@ -137,13 +89,6 @@ def test_a_run_is_shown_between_guessing_and_no_privacy_and_its_last_round_is_it
 
 
 @pytest.mark.slow
-def test_a_step_that_is_the_last_one_ends_the_run():
-    app = open_page("train", data="one-bit-lab", mechanism="private-popularity")
-    press_button(app, "Step")
-    wait_until(app, lambda: is_finished(app))
-    assert app.metric
-
-
 def test_pause_holds_a_run_and_stop_ends_it_while_it_waits():
     app = open_page("train", data="movie-night", mechanism="private-frank-wolfe")
     press_button(app, "Train")
@@ -213,16 +158,6 @@ def test_two_runs_are_compared_with_only_what_differs():
     app.button(key="tick 1").click().run()
     assert app.button(key="tick 1").label == "Compare"
     assert not [s for s in app.header if " is better by " in s.value]
-
-
-@pytest.mark.slow
-def test_runs_of_different_tasks_can_stand_side_by_side():
-    app = open_page("train", data="one-bit-lab", mechanism="private-effects")
-    run_training(app)
-    app = app.radio(key="mechanism").set_value("private-popularity").run()
-    run_training(app)
-    assert any("different ratings" in s.value for s in app.header)
-    assert not app.exception
 
 
 @pytest.fixture
@@ -303,17 +238,6 @@ def test_the_oldest_run_that_is_not_pinned_makes_room():
     assert list_run_numbers(shelf) == [1]
 
 
-def test_a_new_run_always_has_a_place():
-    shelf = RunHistory()
-    for number in range(1, RunHistory.LIMIT + 1):
-        shelf.add_run(RunStub(number))
-        shelf.pin(number)
-    assert len(shelf.pinned) == RunHistory.LIMIT - 1
-    shelf.add_run(RunStub(99))
-    assert 99 in list_run_numbers(shelf)
-    assert len(shelf.runs) == RunHistory.LIMIT
-
-
 def test_a_run_that_is_known_better_replaces_itself_and_a_third_tick_the_first():
     shelf = RunHistory()
     for number in (1, 2, 3):
@@ -326,15 +250,6 @@ def test_a_run_that_is_known_better_replaces_itself_and_a_third_tick_the_first()
     assert shelf.pair == (third_run, shelf.runs[2])
     shelf.forget_data("movie-night")
     assert (shelf.runs, shelf.pair, shelf.ticked) == ([], None, [])
-
-
-@pytest.mark.slow
-def test_all_that_the_player_is_told_is_small():
-    app = open_page("train", data="one-bit-lab", mechanism="private-frank-wolfe")
-    app.number_input(key="private-frank-wolfe.rounds").set_value(150).run()
-    run_training(app)
-    assert 30 <= len(read_film(app)["frames"]) <= MAX_FRAMES
-    assert len(json.dumps(read_film(app))) < MAX_FRAMES * 2500
 
 
 @pytest.mark.slow
@@ -379,16 +294,6 @@ def test_train_is_available_while_the_reference_runs_and_then_ends_it(monkeypatc
     wait_until(app, lambda: app.progress and app.progress[0].text.startswith("paused"))
     assert len(list_run_cards(app)) == 2
     press_button(app, "Stop")
-
-
-@pytest.mark.slow
-def test_as_published_sets_the_paper_s_settings_and_says_what_they_cost():
-    app = open_page("train", **LAB | {"mechanism": "gradient"}, published="true")
-    assert "rounds none → 10" in read_all_text(app)
-    run_training(app)
-    assert any("rounds=10" in block.value for block in app.code)
-    app.toggle(key="published").set_value(False).run()
-    assert "rounds none → 10" not in read_all_text(app)
 
 
 @pytest.fixture

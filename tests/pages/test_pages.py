@@ -481,8 +481,13 @@ def test_the_command_of_a_run_on_an_upload_repeats_it(tmp_path, monkeypatch, cap
         ("user,item,rating\nx,y,3\nz,w,9\n", "9"),
         (b"\x00\x01\x02\x03" * 50, ""),
         ("user,item,rating\n" + "x,y\n", ""),
+        ("user,item,rating\nx,y,3\n", "two ratings"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(99), "picture"),
     ],
-    ids=["empty", "one column", "text", "nan", "duplicate", "out of range", "binary", "ragged"],
+    ids=[
+        *("empty", "one column", "text", "nan", "duplicate", "out of range", "binary", "ragged"),
+        *("one rating", "a picture"),
+    ],
 )
 def test_a_bad_file_is_a_sentence_and_loses_nothing(content, message):
     app = upload_file(open_page("data", data="restaurants"), content)

@@ -19,7 +19,7 @@ from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_lab import shipped, sweep
 from dpmc_lab.cli import sweep as cli_sweep
-from dpmc_lab.curves import comparison, groups, lines, numbers
+from dpmc_lab.curves import comparison, lines, numbers
 from dpmc_lab.store import Store, default_path, list_curves, load_points
 from dpmc_lab.sweep import Grid
 from dpmc_lab.sweep.presets import BOTH_ESTIMATORS, EPSILONS
@@ -57,21 +57,16 @@ def home(tmp_path, monkeypatch):
 @pytest.fixture
 def nothing_shipped(tmp_path, monkeypatch):
     monkeypatch.setattr(shipped, "CURVE_FOLDER", tmp_path / "no curves")
-    for cache in (
-        rows.load_shipped,
-        rows.load_shipped_rows,
-        rows.load_shipped_units,
-        rows.list_ready_mechanisms,
-    ):
-        cache.clear()
+    _forget_shipped_rows()
     yield
-    for cache in (
-        rows.load_shipped,
-        rows.load_shipped_rows,
-        rows.load_shipped_units,
-        rows.list_ready_mechanisms,
-    ):
-        cache.clear()
+    _forget_shipped_rows()
+
+
+def _forget_shipped_rows():
+    rows.load_shipped.clear()
+    rows.load_shipped_rows.clear()
+    rows.load_shipped_units.clear()
+    rows.list_ready_mechanisms.clear()
 
 
 def fill_store(epsilons=(0.1, 0.3, 1.0, 3.0, 10.0), seeds=(1, 2), ids=IDS, data=DATA, **settings):
@@ -318,141 +313,12 @@ def test_verdicts_and_budget_are_those_of_the_core():
     assert "Not even without privacy" in read_heading(app)
 
 
-def test_curves_that_cost_the_same_open_as_differences_to_the_best():
-    app = open_page("compare", data="movie-night")
-    assert app.session_state["layer"] == "Difference"
-    assert read_heading(app).startswith("These four cost the same here: epsilon ")
-    layout = read_chart_spec(app)["layout"]
-    assert "difference to the best" in layout["annotations"][0]["text"]
-    choose(app, ["input-flip", "output"])
-    assert app.session_state["layer"] == "Quality"  # they differ
-    app.segmented_control(key="layer").set_value("Difference").run()
-    assert "difference to the best" in read_chart_spec(app)["layout"]["annotations"][0]["text"]
-
-
 @pytest.mark.usefixtures("nothing_shipped")
 def test_other_epsilons_and_seeds_of_the_store_stay_out():
     fill_store(epsilons=(0.1, 0.3, 0.6, 1.0, 3.0, 10.0), seeds=(1, 2, 3))
     app = open_page("compare", **LINK)
     assert all(trace["x"] == [0.1, 0.3, 1, 3, 10] for trace in list_traces(app))
     assert "over 2 seeds" in read_figure_help(app)
-
-
-@pytest.mark.slow
-def test_bad_input_is_a_sentence():
-    junk = open_page("compare", **LINK | {"grid": "own", "epsilons": "1, banana"})
-    assert "banana" in junk.error[0].value
-    assert "--" not in junk.error[0].value
-    for typed in ("", "0", "-1", "5:1:3", "nan"):
-        app = open_page("compare", **LINK | {"grid": "own", "epsilons": "1"})
-        app.text_input(key="epsilons").set_value(typed).run()
-        assert app.error
-        assert not app.exception
-    none = open_page("compare", data=DATA)
-    choose(none, [])
-    assert "at least one" in none.error[0].value
-    absurd = open_page("compare", **LINK | {"seeds": "5000", "grid": "<b>", "mechanisms": "magic"})
-    assert {"5000", "<b>", "magic"} <= {
-        word
-        for note in absurd.warning
-        for word in unescape_markdown(note.value).replace("“", "”").split("”")
-    }
-
-
-def read_chosen(app):
-    """Return the mechanisms that are pressed after checking that the command names the same."""
-    argv = read_command(app).split()
-    named = argv[argv.index("--mechanisms") + 1].split(",")
-    assert sorted(app.session_state["mechanisms"]) == sorted(named)
-    return named
-
-
-def list_default_mechanisms(data, task):
-    """Return what is compared by default: the first that predicts so, and what promises alike."""
-    first, *_ = names = registry.list_private_mechanisms(task)
-    guarantees, _ = groups.build_guarantees(names, groups.ANY_PUBLIC_FACTS)
-    floors = {registry.get_mechanism(id).baseline for id in names}
-    ready_ids = {*names} & {*rows.list_ready_mechanisms(data)} or {*names}
-    able = [id for id in names if id == first or id in ready_ids - floors]
-    same_change = [id for id in able if guarantees[id].change is guarantees[first].change]
-    same_trust = [id for id in same_change if guarantees[id].trust is guarantees[first].trust]
-    return next((some for some in (same_trust, same_change) if len(some) > 1), able)[:6]
-
-
-@pytest.mark.slow
-def test_another_task_or_other_data_brings_its_own_mechanisms():
-    app = open_page("compare", data="movie-night", mechanisms=["output", "gradient"])
-    app.selectbox(key="data").set_value("restaurants").run()
-    assert read_chosen(app) == ["gradient", "output"]  # they are here too, and stay
-    for task in (Task.RATINGS, Task.RANKING):
-        app.selectbox(key="task").set_value(task).run()
-        assert not app.error
-        assert list_charts(app)
-        assert read_chosen(app) == list_default_mechanisms("restaurants", task)
-    app.selectbox(key="task").set_value(Task.BINARY).run()
-    assert read_chosen(app) == list_default_mechanisms("restaurants", Task.BINARY)
-    app.selectbox(key="data").set_value("bookshop-clicks").run()
-    assert not app.error
-    assert list_charts(app)
-    assert read_chosen(app) == list_default_mechanisms("bookshop-clicks", Task.RANKING)
-    app.session_state["mechanisms"] = ["output", "private-taste"]  # one of each task
-    app.run()
-    assert read_chosen(app) == ["private-taste"]
-
-
-def choose_on_noise(app, id):
-    """Choose another mechanism on Noise and return to the comparison."""
-    app.switch_page("pages/noise.py").run()
-    app.radio(key="mechanism").set_value(id).run()
-    app.switch_page("pages/compare.py").run()
-    assert not app.exception
-    return read_chosen(app)
-
-
-def choose(app, ids):
-    """Press the chips of these mechanisms alone."""
-    app.session_state["mechanisms"] = ids
-    app.run()
-
-
-@pytest.mark.slow
-def test_the_mechanism_at_hand_comes_along_with_those_that_promise_the_same():
-    app = open_page("noise", data="movie-night", mechanism="private-svd")
-    app.switch_page("pages/compare.py").run()
-    assert app.selectbox(key="task").value == Task.RATINGS
-    selected = read_chosen(app)
-    assert "private-svd" in selected
-    assert 2 <= len(selected) <= 6
-    promised, _ = groups.build_guarantees(selected, groups.ANY_PUBLIC_FACTS)
-    assert len({(guarantee.change, guarantee.trust) for guarantee in promised.values()}) == 1
-    assert set(selected) <= rows.list_ready_mechanisms("movie-night")
-    assert len(list_charts(app)) == 2  # their curves are there at once
-    # What somebody chooses here stays, until another mechanism is at hand, which is added.
-    choose(app, ["dpals", "private-effects"])
-    app.switch_page("pages/data.py").run()
-    app.switch_page("pages/compare.py").run()
-    assert sorted(read_chosen(app)) == ["dpals", "private-effects"]
-    assert sorted(choose_on_noise(app, "private-pgd")) == [
-        "dpals",
-        "private-effects",
-        "private-pgd",
-    ]
-    # One that predicts something else brings its task; where it promises alone, its kind.
-    selection = choose_on_noise(app, "input-flip")
-    assert app.selectbox(key="task").value == Task.BINARY
-    assert "input-flip" in selection
-    assert len(selection) > 1
-    assert "private-majority" not in selection  # the guess is drawn beside it anyway
-
-
-def test_the_best_is_taken_along():
-    app = open_page("compare", data=DATA, mechanisms=["objective", "output"])
-    links = [
-        page_link.proto
-        for page_link in app.get("page_link")
-        if "mechanism=" in page_link.proto.query_string
-    ]
-    assert [link.query_string for link in links] == ["mechanism=Objective+perturbation"]
 
 
 def test_a_store_from_a_newer_version_or_a_file_of_another_kind_is_a_sentence():
@@ -585,11 +451,3 @@ def test_the_hold_out_is_the_one_chosen_for_every_task(task, last, options):
     app.selectbox(key=key).set_value("last" if last else "share").run()
     typed = read_command(app).split()
     assert [w for w in typed if w in ("--leave-last", "--holdout", "0.2")] == options
-
-
-def test_as_published_is_the_grid_of_the_papers_settings():
-    app = open_page("compare", data="one-bit-lab", mechanisms="gradient", published="true")
-    assert "gradient.rounds=10" in read_command(app)
-    app.toggle(key="published").set_value(False).run()
-    assert not app.exception
-    assert "gradient.rounds" not in read_command(app)

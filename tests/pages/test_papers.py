@@ -47,35 +47,11 @@ ALL = list(papers.list_experiments())
 IDS = [entry.id for _, entry in ALL]
 REVISIONS = {"output": registry.get_mechanism("output").revision}
 STAMP = Stamp("0", "dpmc papers x --run", {}, "1:3", REVISIONS, 1.0)
-# What each paper has, as it numbers it; the summary of HXZ15 has neither figures nor tables.
-FIGURES_AND_TABLES = {
-    "LWHM22": {"table 1", *(f"figure {n}" for n in ("1a", "1b", "2a", "2b", "3a", "3b", "4", "5"))},
-    "Z16": {"figure 1"},
-    "RYHH24": {
-        *(f"table {n}" for n in ("I", "II", "III", "IV", "V", "VI", "VII", "VIII")),
-        *(f"figure {n}" for n in (1, 2, 3, 4, "6a", "6b")),
-        *(f"figure {n}{letter}" for n in (5, 7, 8) for letter in "abcdef"),
-    },
-    "HXZ15": set(),
-    "JTT18": {
-        *("table 1", "table 2", "figure 1"),
-        *(f"figure 2{letter}" for letter in "abcde"),
-        *(f"figure 3{letter}" for letter in "abcd"),
-    },
-}
-
-
 # --- what there is -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("key", FIGURES_AND_TABLES)
-def test_every_figure_and_table_of_a_paper_has_a_row(key):
-    assert FIGURES_AND_TABLES[key] <= {entry.place for entry in papers.PAPERS[key].experiments}
 
 
 def test_experiments_can_be_told_apart_and_found():
     assert len(set(IDS)) == len(IDS)
-    assert set(papers.PAPERS) == set(FIGURES_AND_TABLES)
     for paper, entry in ALL:
         assert entry.id.startswith(f"{paper.key.lower()}-")
         assert papers.find_experiment(entry.id) == (paper, entry)
@@ -442,21 +418,6 @@ def test_a_band_spans_what_all_settings_give():
     assert "settings" in views.describe_marks(figure_view)
 
 
-def test_settings_are_named_with_their_reasons_and_made_by_a_command_of_their_own():
-    tried = [(paper, entry) for paper, entry in ALL if entry.tried]
-    assert {entry.id for _, entry in tried} >= {"lwhm22-1a", "ryhh24-table-3", "jtt18-2b"}
-    for paper_, entry in tried:
-        assert len(entry.tried) <= 12
-        assert all(entry.tried.values())
-        labels = {trial.label.partition(engine.SETTING_SEPARATOR) for trial in entry.sweep.trials}
-        assert {name for name, _, _ in labels} == set(entry.tried)
-        assert len(entry.sweep.seeds) > 1
-        settings_paper, settings_entry = papers.find_experiment(f"{entry.id}-settings")
-        assert settings_paper is paper_
-        assert settings_entry.recipe is entry.sweep
-        assert settings_entry.id not in IDS
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("fit", "labels"), [("cut", {"GraP", "Clear"}), ("one_round_10", {"GraP"})]
@@ -553,27 +514,6 @@ def test_curves_are_means_over_the_seeds_of_the_rows(tmp_path):
     assert result.is_current
 
 
-def test_a_curve_of_two_settings_is_refused_and_no_row_is_told(tmp_path):
-    two_settings = replace(
-        GRID.grid,
-        settings={"iterations": ["1", "2"], "estimator": ["published"]},
-        seeds=[1],
-        epsilons=[1],
-    )
-    mixed_recipe = replace(GRID, grid=two_settings)
-    plan, store = run_recipe(mixed_recipe, tmp_path)
-    with store:
-        with pytest.raises(DpmcError, match="more than one setting"):
-            engine.build_grid_result(build_experiment(), mixed_recipe, plan, store)
-        with pytest.raises(DpmcError, match="no row"):
-            engine.build_grid_result(
-                build_experiment(),
-                replace(mixed_recipe, metric="accuracy"),
-                plan._replace(units=()),
-                store,
-            )
-
-
 # --- pieces --------------------------------------------------------------------------------------
 
 
@@ -627,26 +567,6 @@ def test_other_seeds_leave_the_pieces_of_the_first(tmp_path):
     assert len(finished) == 6
 
 
-def test_a_result_of_other_settings_is_to_be_checked_again(tmp_path):
-    entry = build_pieces_experiment([], settings={"size": (1, 2)})
-    result = engine.run_trials(entry, entry.recipe, folder=tmp_path)
-    restored = engine.read_result(engine.write_result(result, tmp_path))
-    assert entry.makes(result)
-    assert entry.makes(restored)
-    later = replace(entry, recipe=replace(entry.recipe, settings={"size": 3}))
-    assert not later.makes(restored)
-    for made_by, n_doubts in ((entry, 0), (later, 1)):
-        judged = replace(made_by, verdict=build_verdict(restored))
-        assert len(verdicts.assess(build_paper(), judged, restored).doubts) == n_doubts
-
-
-def test_what_has_no_recipe_says_why():
-    with pytest.raises(DpmcError, match="a test"):
-        engine.choose_recipe(build_experiment())
-    with pytest.raises(ValueError, match="recipe"):
-        Experiment(id="x", place="figure 1", title="x")
-
-
 # --- all of them by one command ------------------------------------------------------------------
 
 
@@ -686,22 +606,6 @@ def test_one_that_fails_does_not_stop_the_others(capsys, tmp_path, monkeypatch):
     assert "z16-theorem-3: it is broken" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("id", "seeds"), [("jtt18-2a", 10), ("z16-generated", 10), ("hxz15-cdf", 3)]
-)
-def test_the_printed_number_of_draws_is_made_where_there_is_one(id, seeds, monkeypatch, tmp_path):
-    requests = []
-
-    def make(entry, recipe, **_):
-        requests.append(recipe.seeds)
-        return engine.load_shipped_result(entry.id)
-
-    monkeypatch.setattr(engine, "run_trials", make)
-    argv = ["papers", id, "--run", "--seeds", "printed", "--write", str(tmp_path)]
-    assert main(argv) == 0
-    assert requests == [tuple(range(1, seeds + 1))]
-
-
 def test_what_keeps_a_figure_from_being_made_is_the_data_that_it_reads():
     for _, entry in ALL:
         if isinstance(entry.recipe, GridRecipe):
@@ -715,21 +619,6 @@ def test_what_keeps_a_figure_from_being_made_is_the_data_that_it_reads():
 
 
 # --- words, pictures, the report -----------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_why_is_found_by_something_that_is_there_or_supposed():
-    entry = replace(build_experiment(), found=(("so it is", "dpmc papers x"),), why="who knows")
-    explanation = "Found: so it is (shown by dpmc papers x)."
-    assert views.explain_difference(entry) == [explanation, "Supposed: Who knows."]
-    assert views.explain_difference(build_experiment()) == []
-    for source in (source for _, entry in ALL for _, source in entry.found):
-        first, *words = source.split()
-        if words:
-            assert (first, words[0]) in (("dpmc", "fit"), ("dpmc", "audit"))
-            assert registry.get_mechanism(words[2 if words[0] == "fit" else 1])
-        else:
-            assert engine.load_shipped_result(source), source
 
 
 def test_all_is_made_at_the_size_that_is_there(monkeypatch):
@@ -785,27 +674,6 @@ def test_dpmc_papers_lists_and_shows(capsys):
     assert main(["papers", "--bibtex"]) == 0
     assert capsys.readouterr().out.count("@") == len(papers.PAPERS)
     assert main(["papers", "lwhm22-1b"]) == 0
-
-
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (["lwhm23"], "lwhm22"),
-        (["lwhm22-1b", "--run", "--seeds", "print"], "--seeds"),
-        (["jtt18-2d", "--run"], "Netflix"),
-        (["lwhm22-1b", "--seeds", "1"], "--run"),
-        (["lwhm22-1b", "--jobs", "1"], "--run"),
-        (["lwhm22-1b", "--store", "x"], "left out without --run, got 'x'"),
-        (["z16-generated", "--run", "--write", __file__], "is a file: name a folder"),
-        pytest.param(["--report", str(ROOT)], "is a folder: name a file", marks=pytest.mark.slow),
-        (["lwhm22-1b", "--run", "--seeds", "x"], "--seeds"),
-        (["--csv", "x"], "papers --csv is gone"),
-        pytest.param(["--report", "/nowhere/at/all.html"], "no folder", marks=pytest.mark.slow),
-    ],
-)
-def test_dpmc_papers_says_what_is_wrong(argv, message, capsys):
-    assert main(["papers", *argv]) == 1
-    assert message in capsys.readouterr().err
 
 
 def test_a_run_tells_programs_where_its_result_is(capsys, tmp_path, monkeypatch):

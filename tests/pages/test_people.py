@@ -15,13 +15,14 @@ import pytest
 from scipy import stats
 
 from dpmc_core import registry
-from dpmc_core.data import SAMPLES, datasets, features
+from dpmc_core.data import datasets
 from dpmc_core.model import Factors, Task
 from dpmc_core.privacy import USER_EMPTIED, Trust
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab import shipped, sweep
-from dpmc_lab.curves import cards, lines, numbers, people, trade
+from dpmc_lab.curves import cards, lines, numbers, people, trade, training
+from dpmc_lab.curves.data import format_user_name
 from dpmc_lab.curves.people import FlipChances, Person
 from dpmc_lab.store import Store, load_top_lists
 from dpmc_lab.sweep import LISTS_SEED, Grid, toplists
@@ -30,7 +31,6 @@ from pages.ui import rows, scene
 from sample_data import compute, visitors
 from tests.browser_helpers import CHROMIUM, open_chromium
 from tests.page_helpers import make_placed_line
-from tests.slow_helpers import mark_rest_slow
 from tests.sweep_helpers import InProcessPool
 
 PUBLIC = {
@@ -132,6 +132,21 @@ def test_people_stand_at_the_quantiles_of_their_ratings(train):
         assert set(rated) <= {-1.0, 1.0}
 
 
+@pytest.mark.parametrize("name", ["movie-night", "long-tail", "restaurants"])
+def test_one_data_set_has_one_example_person_on_every_page(name):
+    data = datasets.load(name)
+    user = people.find_example_user(data)
+    documents = [json.loads(p.read_text()) for p in shipped.CURVE_FOLDER.glob(f"{name}*.json")]
+    shipped_names = {document["people"][0]["name"] for document in documents}
+    assert shipped_names == {format_user_name(data.ratings, user)}
+    for task in (Task.BINARY, Task.RATINGS):
+        for seed in (1, 2):  # no split changes whom the picture of a run shows
+            problem = build_problem(data, task, seed=seed)
+            corner = training.select_corner(task, problem, user)
+            assert corner.person == user
+            assert len({*corner.users}) == len(corner.users)
+
+
 def test_what_is_shared_is_counted_against_the_list_without_privacy():
     assert toplists.count_shared_items([[1, 2, 3], [4, 5, 6]], [[3, 2, 9], [7, 8, 9]]) == [2, 0]
 
@@ -152,37 +167,6 @@ def test_the_file_of_lists_is_read_as_it_was_written(monkeypatch, tmp_path, trai
     assert people.load_people("restaurants", Task.BINARY, "another") is None
     assert people.load_visitor_lists("restaurants", Task.BINARY, "another") is None
     assert people.load_people("restaurants", Task.RATINGS, "a key") is None
-
-
-@pytest.mark.parametrize(
-    ("data", "id"),
-    mark_rest_slow(
-        [
-            (data, id)
-            for data, sample in SAMPLES.items()
-            for id in registry.list_suitable_mechanisms(clicks=sample.clicks)
-            if (
-                shipped.CURVE_FOLDER
-                / shipped.build_curve_file_name(data, registry.get_mechanism(id).task)
-            ).is_file()
-        ],
-        4,
-    ),
-)
-def test_every_shipped_curve_has_its_lists(data, id):
-    (picture, *_) = rows.load_shipped.__wrapped__(data, id)
-    line = picture.lines[0]
-    loaded = people.load_people(data, registry.get_mechanism(id).task, line.key)
-    assert loaded is not None
-    selected, lists = loaded
-    assert list(lists) == line.epsilon.tolist()
-    for epsilon_lists in lists.values():
-        assert len(epsilon_lists.items) == len(selected.people)
-        for person, items, shared in zip(
-            selected.people, epsilon_lists.items, epsilon_lists.shared, strict=True
-        ):
-            assert shared == len({*items} & {*person.plain})
-            assert {*items} <= {*selected.titles}
 
 
 # --- what the server gets ------------------------------------------------------------------------
@@ -514,54 +498,6 @@ def test_ridge_is_the_best_guess_of_a_taste_drawn_from_the_prior():
     assert visitor_model.score_items(np.arange(25), six, values, noise) == pytest.approx(
         right @ (mean + coefficients)
     )
-
-
-@pytest.mark.parametrize(
-    ("data", "id"),
-    [
-        ("movie-night", "output"),  # its server sees raw ratings
-        ("movie-night", "private-majority"),  # has no factors
-        ("movie-night", "modified-laplace"),  # no likes
-        ("jokes", "input-flip"),  # nothing is known of an invented joke but its name
-    ],
-)
-def test_where_a_visitor_has_no_place_none_is_offered(data, id):
-    assert people.choose_prompts(registry.create(id, epsilon=1.0), datasets.load(data)) == ()
-
-
-def draw_two_camps(users=300, items=60, noise=0.0, seed=0):
-    """Draw users of whom half like the first half of the items (one genre), half the others."""
-    rng = np.random.default_rng(seed)
-    likes = np.equal.outer(np.arange(users) % 2, np.arange(items) % 2)
-    values = np.where(likes ^ (rng.random((users, items)) < noise), 1.0, -1.0)
-    rows, columns = np.nonzero(rng.random((users, items)) < 0.8)
-    genres = [(f"kind {k % 8}",) for k in range(items)]
-    public = PublicFacts(users=users, items=items, low=-1, high=1)
-    ratings = Ratings.build(rows, columns, values[rows, columns], public)
-    ratings, item_features = features.add_public_features(ratings, genres)
-    return datasets.Dataset(ratings, "camps", "", "", "", (), item_features=item_features)
-
-
-@pytest.mark.slow
-def test_lists_are_called_yours_where_answers_help_and_nowhere_else():
-    methods = [registry.create("input-flip", epsilon=e) for e in (0.1, 8.0)]
-    progress = []
-    visitor_lists = visitors.build_visitor_lists(
-        methods, draw_two_camps(noise=0.1), lambda *args: progress.append(args)
-    )
-    assert [verdict.is_personal for verdict in visitor_lists.judged] == [False, True, True]
-    assert visitor_lists.judged[2].personal > 0.8 > 0.6 > visitor_lists.judged[2].common
-    assert [n_done for n_done, _, _ in progress] == list(range(progress[0][1]))
-    numbers = np.frombuffer(base64.b64decode(visitor_lists.numbers), "<i2").reshape(3, 60, 7)
-    products = numbers[:, visitor_lists.places, 1:] * visitor_lists.unit
-    assert np.allclose(products, products.transpose(0, 2, 1), atol=visitor_lists.unit)
-    unpacked = run_javascript(f"unpack({json.dumps(visitor_lists._asdict())})")
-    assert np.allclose(unpacked, numbers * visitor_lists.unit)
-    # Taste is in nothing.
-    coins = visitors.build_visitor_lists(methods, draw_two_camps(noise=0.5), lambda *_: None)
-    assert not any(verdict.is_personal for verdict in coins.judged)
-    few = visitors.build_visitor_lists(methods, draw_two_camps(users=20), lambda *_: None)
-    assert not any(verdict.is_personal for verdict in few.judged)
 
 
 def test_a_lead_counts_against_both_rivals_and_all_stops():

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import itertools
 import math
 import re
 
@@ -10,7 +9,7 @@ import pytest
 
 from dpmc_lab.classroom import room
 from dpmc_lab.classroom import room_view as words
-from dpmc_lab.classroom.room import Bounds, Room, Sender
+from dpmc_lab.classroom.room import Bounds, Room
 from dpmc_lab.classroom.room_view import Mark, ShareRow
 from dpmc_lab.lessons import LESSONS
 from dpmc_lab.sweep.presets import EPSILONS
@@ -56,29 +55,6 @@ def test_a_question_shows_estimate_reports_and_what_more_people_might_say():
         view.poll(0).interval_for(n) for n in words.PHONE_COUNTS
     ]
     assert [words.format_row_share(row) for row in rows[3:]] == ["± 25", "± 8", "± 2"]
-
-
-def test_each_kind_of_sender_has_its_own_estimate():
-    class_room = build_room(12, 30)
-    class_room.count(3, 20)
-    class_room.simulate(15)
-    view = class_room.view()
-    rows = words.build_question_rows(view, 0, reveal_truth=True)
-    estimates = [row for row in rows if row.mark is Mark.ESTIMATE]
-    assert [row.note for row in estimates] == ["30 phones", "20 hands", "30 simulated phones"]
-    for row, sender in zip(estimates, Sender, strict=True):
-        assert row.interval == view.poll(0, sender=sender).of_class
-    assert [row.truth for row in estimates] == [None, None, 0.5]
-    # Not while it is secret.
-    assert all(row.truth is None for row in words.build_question_rows(view, 0))
-
-
-def test_before_the_first_report_there_is_an_empty_picture():
-    view = build_room(0, 0).view()
-    rows = words.build_question_rows(view, 0)
-    assert [row.interval for row in rows] == [None, None]
-    assert "no reports yet" in words.describe_rows(rows, "Shares")
-    assert charts_room.render_shares(rows, "words", charts.LIGHT).count('class="dot"') == 0
 
 
 @pytest.mark.parametrize(
@@ -252,14 +228,6 @@ def test_a_share_past_the_end_is_shown_as_the_end_everywhere():
             assert all(0 <= float(end) <= 1 for end in ends)
 
 
-def test_connected_and_answered_are_two_numbers():
-    class_room = build_room(12, 30)
-    for k in range(33):
-        class_room.record_visit(TOKENS[k])
-        class_room.record_visit("nobody")
-    assert words.count_answers(class_room.view())[0] == [("30", "answered"), ("33", "connected")]
-
-
 def test_an_export_holds_what_was_sent_and_no_tokens():
     class_room = build_room(12, 30, "=Tea?", "Coffee, or, tea?")
     class_room.set_epsilon(1.0)
@@ -291,26 +259,6 @@ def test_an_export_holds_what_was_sent_and_no_tokens():
     assert not any(token in text for token in TOKENS)
 
 
-def test_a_fault_takes_only_its_own_rows_from_the_table(monkeypatch):
-    class_room, exact, faults = build_room(12, 30), room._compute_class_interval, []
-    class_room.ask(1)
-    lock_reports(class_room, 20, 30)
-
-    def fails(parts, tail):
-        if parts[0].yes == 12:
-            raise IndexError("planted")
-        return exact(parts, tail)
-
-    monkeypatch.setattr(room, "_compute_class_interval", fails)
-    rows = list(
-        csv.DictReader(
-            io.StringIO(words.export_results(class_room.view(), lambda *f: faults.append(f)))
-        )
-    )
-    assert [row["kind"] for row in rows] == ["asked", "asked", "failed", "estimate", "estimate"]
-    assert [type(error) for _, error in faults] == [IndexError]
-
-
 def test_words_and_table_say_every_number():
     rows = words.build_question_rows(build_room(12, 30).view(), 0)
     description, table = words.describe_rows(rows, "Shares"), words.tabulate_rows(rows)
@@ -319,29 +267,6 @@ def test_words_and_table_say_every_number():
         assert words.format_row_interval(row) in description
     assert len({len(column) for column in table.values()}) == 1
     assert table["reports"] == [30, 30, 30, 30, 300, 3000]
-
-
-@pytest.mark.parametrize("epsilon", [0.8, 1.0, 1.5, 2.0, 3.0, 10.0])
-def test_the_words_of_a_coin_rule_are_its_chance(epsilon):
-    """The rule is followed for every throw as a reader would."""
-    rule = room.choose_coin_rule(epsilon)
-    text = words.describe_coin_rule(rule)
-    number = ("no", "one", "two", "three", "four")
-    often = ("", "once", "twice", "three times", "four times")[rule.coins]
-    assert f"Throw one coin {often}" in text
-    if "At most" in text:
-        few = number.index(re.search(r"At most (\w+) head", text)[1])
-    else:
-        assert f". Tails{'' if rule.coins == 1 else f' {often}'}: show the opposite" in text
-        few = 0
-    throws = list(itertools.product((0, 1), repeat=rule.coins))
-    assert sum(sum(throw) <= few for throw in throws) / len(throws) == rule.chance
-    html = charts_room.render_coins(rule, text, charts.LIGHT)
-    opposite, truth_html = html.split("Show your answer")
-    # As often as chance brings them.
-    counts = [fragment.count("<span><i") for fragment in (opposite, truth_html)]
-    assert counts[0] / sum(counts) == rule.chance
-    assert sum(counts) == len(throws)
 
 
 def test_questions_are_shown_and_never_obeyed():

@@ -5,7 +5,6 @@ import itertools
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import tomllib
@@ -22,7 +21,6 @@ from app import SECTIONS
 from pages.ui import server, shell, stage
 
 APP = Path(__file__).resolve().parents[2] / "app.py"
-unix = pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no list of descriptors here")
 
 
 def test_the_server_computes_on_one_thread_a_job():
@@ -95,24 +93,8 @@ def test_the_drawing_code_is_named_with_the_page_and_exists():
     path = link.split(">")[0].removeprefix("<./static/js/")
     assert "rel=modulepreload" in link
     assert (server.SCRIPTS / path).stat().st_size > 1_000_000
-
-
-def test_the_start_page_fetches_no_drawing_code():
-    assert b"link" not in request_headers(b"text/html; charset=utf-8")
-
-
-def test_other_responses_are_left_alone():
-    assert b"link" not in request_headers(b"application/javascript")
-
-
-def test_nothing_is_sent_where_the_code_is_not_found(tmp_path, monkeypatch):
-    monkeypatch.setattr(server, "SCRIPTS", tmp_path)
-    assert b"link" not in request_headers(b"text/html", "/train")
-
-
-def test_the_list_of_what_is_loaded_first_is_what_the_first_page_uses():
-    source = (APP.parent / "pages" / "what_if.py").read_text()
-    assert all(name.rpartition(".")[2] in source for name in server.FIRST_PAGE)
+    assert b"link" not in request_headers(b"text/html; charset=utf-8")  # the start page
+    assert b"link" not in request_headers(b"application/javascript", "/train")
 
 
 def request_path(path, query=b""):
@@ -168,20 +150,6 @@ def test_every_page_is_told_where_its_server_is(base):
     assert rest == start.replace("</body>", f"{shell.STYLESHEET}{stage.STYLESHEET}</body>").replace(
         '<div id="root">', f'{shell.ACCESS}<div id="root">'
     )
-
-
-@unix
-def test_connections_inherit_no_delay():
-    """The socket is opened as Streamlit opens it, without naming TCP."""
-    with socket.socket(socket.AF_INET) as listening:
-        listening.bind(("127.0.0.1", 0))
-        listening.listen()
-        assert not listening.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
-        assert server.disable_send_delay() >= 1
-        with socket.create_connection(listening.getsockname()):
-            accepted, _ = listening.accept()
-            with accepted:
-                assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_importing_the_app_draws_nothing():

@@ -105,36 +105,6 @@ def test_a_stop_at_any_look_ends_the_fit_there_and_looking_changes_nothing(id, e
         assert stopped_fit.published <= full_fit.published
 
 
-RUN = ("private-popularity", "input-flip", "private-item-mean")  # a task each
-
-
-@pytest.mark.parametrize("id", mark_rest_slow(RUN))
-def test_a_run_looks_in_every_phase(id, problems, monkeypatch):
-    """The fit, its measures, and the same for each baseline: and what was told by then stays."""
-    stop, counts = Count(), {}
-    fit, measure = experiment._fit_mechanism, experiment.measure_model
-
-    def counted(phase, work):
-        def run(mechanism, *args):
-            before = stop.looks
-            result = work(mechanism, *args)
-            counts[phase, mechanism.id] = stop.looks - before
-            return result
-
-        return run
-
-    monkeypatch.setattr(experiment, "_fit_mechanism", counted("fit", fit))
-    monkeypatch.setattr(experiment, "measure_model", counted("measure", measure))
-    mechanism = registry.create(id, epsilon=4.0, delta=1e-6)
-    experiment.run(mechanism, problems[mechanism.task], 1, stop=stop)
-    ids = [mechanism.id, *(baseline.id for baseline in experiment.build_baselines(mechanism))]
-    fits = {phase: count for phase, count in counts.items() if phase[0] == "fit"}
-    assert list(fits) == [("fit", id) for id in ids]
-    assert all(count >= 1 for count in fits.values())
-    constants = {"majority", "private-majority", "private-constant", "mean-of-users"}
-    assert all(counts["measure", id] >= 1 for id in ids if id not in constants)
-
-
 def test_what_was_told_before_a_stop_stays_and_nothing_follows(problems):
     mechanism, reports, stop = registry.create("private-popularity", epsilon=4.0), [], Count()
     problem = problems[mechanism.task]
@@ -153,27 +123,6 @@ def test_what_was_told_before_a_stop_stays_and_nothing_follows(problems):
     assert stopped_late is reports[-1]
     assert stopped_late.metrics == full_run.metrics
     assert len(stopped_late.baselines) < len(full_run.baselines)
-
-
-def test_what_a_stopped_run_has_is_measured_if_that_is_quick(problems, monkeypatch):
-    problem = problems[Task.RANKING]
-    results: list[Any] = []
-
-    def after_two() -> bool:
-        return len(results) >= 2
-
-    def run() -> Any:
-        results.clear()
-        mechanism = registry.create("dpimf-optimal", epsilon=4.0)
-        return experiment.run(
-            mechanism, problem, 1, on_step=lambda *step: results.append(step), stop=after_two
-        )
-
-    assert run().stopped
-    assert run().rounds == 2
-    monkeypatch.setattr(experiment, "_GRACE_SECONDS", -1.0)
-    with pytest.raises(Stopped):
-        run()
 
 
 def test_a_stop_while_the_data_is_prepared_ends_the_job(problems):
@@ -279,23 +228,3 @@ def test_eigenpairs_and_inverse_are_those_of_scipy(n, count):
     assert np.allclose(np.triu(invert_upper_triangle(positive)), np.triu(np.linalg.inv(positive)))
     with pytest.raises(np.linalg.LinAlgError):
         invert_upper_triangle(-np.eye(n))
-
-
-def test_others_are_served_while_eigenpairs_are_found():
-    """SciPy's own wrapper would hold every other thread up until its end."""
-    large, end, beats = draw_symmetric(900), threading.Event(), 0
-
-    def beat() -> None:
-        nonlocal beats
-        while not end.wait(0.001):
-            beats += 1
-
-    thread = threading.Thread(target=beat)
-    thread.start()
-    try:
-        before = beats
-        leading_eigenpairs(large.__matmul__, len(large), 1)
-        assert beats - before > 10
-    finally:
-        end.set()
-        thread.join()

@@ -22,7 +22,7 @@ from dpmc_lab.curves.trade import (
 )
 from dpmc_lab.store import restore_mechanism
 from pages.ui.charts import compare
-from tests.page_helpers import open_page, read_instrument
+from tests.page_helpers import open_page
 
 SAMPLES = (
     ("movie-night", Task.BINARY),
@@ -119,16 +119,6 @@ def test_two_rows_of_clicks_differ_in_forty_cells():
 # --- what must hold of all of them ---------------------------------------------------------------
 
 
-def test_a_larger_epsilon_never_tells_less():
-    for _, trade_line in list_all_lines():
-        right = [point.success_rate for point in trade_line.points]
-        assert right == sorted(right)
-        assert all(
-            0.5 <= point.success_rate <= point.certificate_rate * (1 + 1e-9)
-            for point in trade_line.points
-        )
-
-
 def test_who_runs_the_server_sees_what_a_curator_sees_and_no_more_of_reports():
     cases = set()
     for switches, trade_line in list_all_lines():
@@ -221,23 +211,6 @@ def test_every_method_of_a_sample_is_there_once(data, task):
         assert trade_line.line.label in trade.describe_trade_chart(chart, 1.0)
 
 
-@pytest.mark.parametrize(("data", "task"), SAMPLES)
-def test_what_if_asks_the_same_and_gets_the_same_number(data, task):
-    for line in load_chart(data, task).lines:
-        guarantee = build_guarantee(line, 1.0)
-        switch_sets = (
-            (REMOVED, TWENTY) if guarantee.change.per_user else (QuestionSwitches(), TWENTY)
-        )
-        for switches, question in zip(
-            switch_sets, trade.list_questions(guarantee, task, 20), strict=True
-        ):
-            point = find_line(switches, line.mechanism, data, task).point_at(1.0)
-            assert point.success_rate == question.success_rate(guarantee), (
-                line.mechanism,
-                question,
-            )
-
-
 # --- drawn ---------------------------------------------------------------------------------------
 
 
@@ -266,11 +239,3 @@ def test_the_layer_of_compare_is_kept_while_what_if_is_open():
     app.switch_page("pages/compare.py").run()
     assert not app.exception
     assert app.session_state["layer"] == "Trade"
-
-
-def test_an_old_link_to_a_layer_of_what_if_is_noted():
-    app = open_page(layer="Noise")
-    (warning,) = app.warning
-    assert "“layer” in the link is gone" in warning.value
-    assert "layer" not in app.query_params
-    assert read_instrument(app)["pictures"]

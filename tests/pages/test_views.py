@@ -1,9 +1,7 @@
 """Views agree with direct computations on small data."""
 
 import dataclasses
-import io
 import json
-import math
 import shlex
 
 import numpy as np
@@ -30,7 +28,6 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab.cli import main
 from dpmc_lab.curves import cards, data, lines, noise, run_card, training
 from pages.ui import learned
-from tests.ratings_helpers import with_values
 
 MECHANISMS = [id for id, cls in registry.MECHANISMS.items() if registry.adds_noise(cls)]
 BINARY = [id for id in MECHANISMS if registry.get_mechanism(id).task is Task.BINARY]
@@ -55,14 +52,6 @@ def test_the_busiest_come_first():
     assert data.rank_by_count(np.array([1, 5, 0, 5]), 3).tolist() == [1, 3, 0]
 
 
-def test_histogram_counts_every_rating_on_few_and_on_many_values(ratings):
-    assert data.compute_histogram(ratings).counts.sum() == len(ratings)
-    uniform = np.random.default_rng(0).uniform(-1, 1, len(ratings))
-    view = data.compute_histogram(with_values(ratings, uniform, low=-1, high=1), bins=10)
-    assert view.counts.sum() == len(ratings)
-    assert len(view.counts) == 10
-
-
 def test_tails_fall(ratings):
     for tail in data.compute_tails(ratings):
         assert (np.diff(tail.ratings) <= 0).all()
@@ -82,19 +71,6 @@ def test_chances_go_through_the_mechanisms_own_link(ratings, model):
     errors = training.compute_errors(model, Task.BINARY, ratings, Probit(2.0))
     chance = Probit(2.0).probability(model.predict(ratings.users, ratings.items))
     np.testing.assert_allclose(errors, np.abs(chance - (ratings.values > 0)))
-
-
-def test_a_claim_that_is_not_upheld_is_told_as_a_claim(ratings):
-    for id, verb in (("input-flip", "Protects"), ("output", "Claims to protect")):
-        guarantee = registry.create(id, epsilon=1.0).guarantee(ratings.public)
-        assert cards.describe_protection(guarantee).startswith(verb)
-
-
-def test_cdf_ends_at_one_and_counts_errors(ratings, model):
-    view = training.compute_error_cdf(model, Task.BINARY, ratings)
-    assert view.share[-1] == 1
-    direct = training.compute_errors(model, Task.BINARY, ratings)
-    assert view.share[50] == pytest.approx((direct <= view.error[50]).mean())
 
 
 def test_top_items_are_the_best_unrated(ratings, model):
@@ -124,32 +100,6 @@ def test_a_line_that_is_chosen_is_not_drawn_as_a_guess_as_well():
     )
     assert {line.mechanism for line in joint_chart.lines} == {"input-flip", "private-majority"}
     assert joint_chart.private_baselines == ()
-
-
-@pytest.mark.parametrize("id", BINARY)
-def test_before_and_after_differ_by_the_releases_noise(ratings, id):
-    corner = noise.select_block(ratings)
-    mechanism = registry.create(id, epsilon=2.0)
-    views = noise.run_on_block(mechanism, corner)
-    queries = {view.query for view in views}
-    items = corner.public.items
-    shapes = (corner.shape, (None,), (items,), (items, items))
-    releases = [r for _, r in mechanism.guarantee(corner.public).releases if r.shape in shapes]
-    assert queries
-    assert [view.query for view in views] == [release.query for release in releases]
-    for view, release in zip(views, releases, strict=True):
-        assert (np.isnan(view.before) == np.isnan(view.after)).all()
-        change = (view.after - view.before)[~np.isnan(view.before)]
-        if isinstance(release, Laplace):
-            # Mean |Laplace| is the scale, with standard deviation scale / sqrt(n): 5 of them.
-            assert abs(np.abs(change).mean() / release.scale - 1) < 5 / math.sqrt(len(change))
-        elif isinstance(release, Gaussian):
-            # The mean square of n normal draws, relative to the variance, spreads by sqrt(2 / n).
-            square = np.mean(change**2) / release.scale**2
-            assert abs(square - 1) < 5 * math.sqrt(2 / len(change))
-        else:
-            flips, n = release.matrix[0, 1], len(change)
-            assert abs((change != 0).mean() - flips) < 5 * math.sqrt(flips * (1 - flips) / n)
 
 
 def test_the_noise_of_every_release_is_told_at_an_epsilon():
@@ -255,49 +205,3 @@ def test_a_run_hides_a_fresh_seed_and_a_fixed_one_is_warned_of():
     assert run_card.SEED_NOTE in learned.render_run_report(fixed)
     assert run_card.SEED_NOTE not in learned.render_run_report(fresh)
     assert "--seed" not in run_card.format_fit_command(fresh)
-
-
-@pytest.mark.slow
-def test_factors_come_back_from_their_file():
-    problem = build_problem(datasets.load("restaurants"), Task.BINARY, seed=1)
-    result = run(registry.create("input-flip", epsilon=2.0), problem, 1)
-    with np.load(io.BytesIO(run_card.pack_factors(result)), allow_pickle=False) as stored:
-        np.testing.assert_array_equal(stored["left"], result.model.factors.left)
-    assert run_card.pack_factors(run(registry.create("output", epsilon=2.0), problem, 1)) is None
-
-
-@pytest.mark.parametrize("id", ["modified-laplace", "randomised-response"])
-def test_row_channels_show_cells_that_vanish_and_cells_that_speak(ratings, id):
-    corner = noise.select_block(ratings)
-    mechanism = registry.create(id, epsilon=2.0)
-    (view,) = noise.run_on_block(mechanism, corner)
-    rated = ~np.isnan(view.before)
-    reported = ~np.isnan(view.after)
-    assert rated.sum() == len(corner)
-    channel = mechanism.guarantee(corner.public).releases.rows
-    for cells, chance in (
-        (rated, channel.reported_if_rated),
-        (~rated, channel.reported_if_missing),
-    ):
-        n = int(cells.sum())
-        assert abs(reported[cells].sum() / n - chance) < 5 * math.sqrt(chance * (1 - chance) / n)
-    assert "without a rating" in noise.describe_row(view)
-    description = noise.describe_noise(channel)
-    assert description.startswith("Every cell of a row, ")
-    assert f"{corner.public.low:g}" in description.partition(": a rated one is reported")[0]
-    table = noise.tabulate_row(view)
-    assert len(table["before"]) == int((rated[0] | reported[0]).sum())
-    (scale,) = noise.compute_noise_scales(id, [1.0, 2.0], corner.public, {})
-    assert scale.scale[0] > scale.scale[1]
-
-
-@pytest.mark.parametrize("id", ["dpimf-symmetric", "dpimf-optimal"])
-def test_a_release_as_large_as_items_x_items_by_chance_is_no_matrix_of_items(id):
-    """The upper triangle at rank 8 has 36 numbers, and the corner 36 items."""
-    clicks = noise.select_block(datasets.load("bookshop-clicks").ratings)
-    n = clicks.public.items
-    rank = 8 if id == "dpimf-symmetric" else n
-    mechanism = registry.create(id, epsilon=1.0, rank=rank, rounds=1)
-    shapes = [r.shape for _, r in mechanism.guarantee(clicks.public).releases]
-    assert (n, n) in shapes
-    assert all(view.rows != "items" for view in noise.run_on_block(mechanism, clicks))

@@ -10,7 +10,7 @@ import pytest
 from dpmc_core import experiment, registry
 from dpmc_core.data import datasets
 from dpmc_core.metrics import METRICS, choose_headline_metric
-from dpmc_core.model import Constant, Factors, Step, Task
+from dpmc_core.model import Constant, Step, Task
 from dpmc_core.privacy import record_publications
 from dpmc_core.problem import RandomShare, build_problem
 from dpmc_lab.curves import run_card, training
@@ -39,32 +39,6 @@ def run_training(id, data="restaurants", seed=1, number=1, **settings):
         fresh=False,
     )
     return work(lambda *_, **__: None, lambda: False)
-
-
-def test_the_corner_goes_from_the_busiest_to_the_rest_and_its_middle_is_the_median(problem):
-    corner = training.select_corner(Task.BINARY, problem)
-    user_counts = [np.bincount(r.users, minlength=138) for r in (problem.train, problem.test)]
-    counts = sum(user_counts)
-    corner_counts = counts[corner.users]
-    assert len(corner.users) == len(corner.items) == CORNER_SIZE
-    assert (np.diff(corner_counts) <= 0).all()
-    assert corner_counts[0] == counts.max()
-    assert counts[corner.person] == np.median(counts[counts > 0])
-    train = problem.train
-    cells = {(u, i): v for u, i, v in zip(train.users, train.items, train.values, strict=True)}
-    for row, user in enumerate(corner.users):
-        for column, item in enumerate(corner.items):
-            value = cells.get((user, item))
-            cell = corner.rated[row, column]
-            assert np.isnan(cell) if value is None else cell == (value + 1) / 2
-
-
-def test_no_split_changes_whom_the_corner_shows(problem):
-    other_problem = build_problem(datasets.load("restaurants"), Task.BINARY, seed=2)
-    first, second = (training.select_corner(Task.BINARY, p) for p in (problem, other_problem))
-    assert np.array_equal(first.users, second.users)
-    assert np.array_equal(first.items, second.items)
-    assert not np.array_equal(first.rated, second.rated, equal_nan=True)
 
 
 @pytest.mark.parametrize("rounds", [1, MAX_FRAMES, MAX_FRAMES + 1, 5 * MAX_FRAMES + 7])
@@ -97,23 +71,6 @@ def test_what_is_released_of_each_rating_is_in_the_units_of_the_ratings(id):
     mask = ~np.isnan(corner.rated) & ~np.isnan(released)
     assert mask.sum() > 10
     assert np.abs(released - corner.rated)[mask].max() < 0.02  # hardly any noise: the same again
-
-
-@pytest.mark.parametrize("task", Task)
-def test_predictions_are_places_in_the_range(problem, task):
-    rng = np.random.default_rng(0)
-    model = Factors(rng.normal(size=(138, 3)), rng.normal(size=(130, 3)))
-    mechanism = registry.create(registry.list_private_mechanisms(task)[0], epsilon=1.0)
-    corner = training.select_corner(Task.BINARY, problem)
-    public = dataclasses.replace(problem.train.public, low=1.0, high=5.0)
-    predictions = training.predict_corner(mechanism, model, corner, public)
-    assert predictions.shape == corner.rated.shape
-    assert 0 <= predictions.min() <= predictions.max() <= 1
-    scores = model.predict(corner.users[:, None], corner.items[None, :])
-    if task is Task.RATINGS:
-        assert predictions == pytest.approx(np.clip((scores - 1) / 4, 0, 1))
-    else:
-        assert np.array_equal(predictions.argmax(axis=1), scores.argmax(axis=1))
 
 
 @pytest.mark.slow

@@ -1,7 +1,5 @@
 """Draw the share of the gain that is kept at one epsilon."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from dpmc_lab.study.paired import IntervalEstimate

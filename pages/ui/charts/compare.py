@@ -4,8 +4,6 @@ All of them have the same axis of epsilon. Labels are in a column at the right, 
 where they cover nothing, in lines short enough for a phone.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Sequence
 

@@ -1,7 +1,5 @@
 """Draw pictures of a data set."""
 
-from __future__ import annotations
-
 import math
 
 from dpmc_lab.curves.data import Histogram, Tail
@@ -24,7 +22,6 @@ def plot_long_tails(users: Tail, items: Tail) -> Figure:
     for name, tail in (("users", users), ("items", items)):
         mask = tail.ratings > 0
         hover = f"{name[:-1]} of rank %{{x:,}}: <b>%{{y:,}}</b> ratings<extra></extra>"
-        x = tail.rank[mask]
-        y = tail.ratings[mask]
-        fig.add_line(x, y, STYLES[name], hover, mode="lines", name=name)
+        points = tail.rank[mask], tail.ratings[mask]
+        fig.add_line(*points, STYLES[name], hover, mode="lines", name=name)
     return fig

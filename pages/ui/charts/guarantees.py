@@ -1,7 +1,5 @@
 """Draw claims beside what is proved, and what an attacker can conclude."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

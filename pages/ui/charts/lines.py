@@ -1,7 +1,5 @@
 """Draw baselines and references, choose the vertical axis, and label lines at the right."""
 
-from __future__ import annotations
-
 import math
 import textwrap
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Draw noise: its density and scale, and data before and after it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

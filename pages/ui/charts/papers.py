@@ -1,7 +1,5 @@
 """Draw an experiment of a paper on the paper's axes: our curves, with printed values over them."""
 
-from __future__ import annotations
-
 import textwrap
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Draw a protocol: its story in three pictures, and the parties with the message on its way."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from urllib.parse import quote
 
@@ -31,7 +29,7 @@ STORY = (
 <path d="M184 144 162 64"/><path d="M255 145 182 64"/></g>
 <text x="150" y="198">users send their ratings</text>""",
         "Four users send their ratings to one recommender.",
-        "A recommender usually collects everybody's ratings, so whoever runs it can read them."
+        "A recommender usually collects everybody's ratings, so its operator can read them."
         " Can it learn without reading them?",
     ),
     (
@@ -44,8 +42,8 @@ STORY = (
 <text x="252" y="104">hidden</text><text x="252" y="120">answers</text>
 <text x="143" y="34">sums</text>
 <text x="150" y="198">users keep their ratings</text>""",
-        "The recommender sends factors to the users, the users send hidden answers to the third"
-        " party, and the third party sends sums to the recommender.",
+        "The recommender sends factors to the users. The users send hidden answers to the third"
+        " party. The third party sends sums to the recommender.",
         "The recommender sends a few numbers for each item, its factors. Users answer with hidden"
         " corrections, and a third party adds these up.",
     ),
@@ -57,7 +55,7 @@ STORY = (
 <text x="54" y="101">each user's hidden answer</text>
 <text x="54" y="163">own ratings and item factors</text></g>""",
         "The recommender sees sums of answers, with noise. The third party sees each user's"
-        " hidden answer. A user sees the own ratings and item factors.",
+        " hidden answer. A user sees item factors and their own ratings.",
         "Square: recommender. Diamond: third party. Circle: user. It fails if recommender and"
         " third party work together.",
     ),

@@ -5,8 +5,6 @@ replaces only what differs. It allows no SVG, so marks are boxes at percentages 
 and the letters keep their size on a projector and on a phone.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Sequence
 from html import escape

@@ -1,7 +1,5 @@
 """Draw a run while it trains, and the trained model on held-out ratings."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from dpmc_lab.curves import training
@@ -27,11 +25,13 @@ def plot_objective(mechanism: str, points: Points) -> Figure:
 def plot_two_runs(first: RememberedRun, second: RememberedRun) -> Figure:
     """Plot the metric of two runs by round, with their baselines and nonprivate references."""
     metric = first.metric
-    films = (first.recording, second.recording)
-    last = max(film.frames[-1].round for film in films)
+    films = {run.number: run.recording for run in (second, first)}
+    last = max(film.frames[-1].round for film in films.values())
     # a film's own axis was fixed before its reference was known
     ends = [
-        end for f in films for end in training.choose_metric_axis(metric, f.baseline, f.reference)
+        end
+        for f in films.values()
+        for end in training.choose_metric_axis(metric, f.baseline, f.reference)
     ]
     lower = ", lower is better" * metric.lower_is_better
     fig = create_figure(
@@ -43,11 +43,13 @@ def plot_two_runs(first: RememberedRun, second: RememberedRun) -> Figure:
     )
     if last < 15:
         fig.update_layout(xaxis_dtick=1)  # no half rounds
-    levels = {(film.baseline_name, film.baseline): BASELINE for film in films}
-    levels |= {(film.best, film.reference): NO_PRIVACY for film in films}
-    for (name, level), kind in levels.items():
+    levels = {(film.baseline_name, film.baseline): (k, BASELINE) for k, film in films.items()}
+    levels |= {(film.best, film.reference): (k, NO_PRIVACY) for k, film in films.items()}
+    names = [name for name, _ in levels]
+    for (name, level), (number, kind) in levels.items():
         if level is not None:
-            text = f"{name}: {metric.format_value(level)}"
+            of_run = f", run {number}" * (names.count(name) > 1)  # on two splits
+            text = f"{name}{of_run}: {metric.format_value(level)}"
             fig.add_level((0, last + 1), level, LEVEL_STYLES[kind], text, name=text)
     same_mechanism = first.mechanism == second.mechanism
     tags = []
