@@ -320,9 +320,9 @@ def _examine(source: Source, options: Mapping[str, Any]) -> Examination:
         if not wrong and (trial == options or not has_single_ratings(checked)):
             reading = _summarise_reading(checked, trial)
             # Nobody rates most things again and again.
-            repeats = not checked.clicks and checked.count.repeated > len(checked.rows)
-            is_useless = reading.left_out > _USELESS_SHARE or len(checked.rows) < 2
-            readings += [reading] * (not repeats and not is_useless)
+            is_useless = not checked.clicks and checked.count.repeated > len(checked.rows)
+            is_useless |= reading.left_out > _USELESS_SHARE or len(checked.rows) < 2
+            readings += [reading] * (not is_useless)
             faults |= dict.fromkeys(all_faults)
         elif not answers:
             dead_ends |= dict.fromkeys(all_faults)

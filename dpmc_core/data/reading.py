@@ -1004,7 +1004,7 @@ def _find_doubts(table: Table, rows: Ints, item: str | int | None) -> Iterator[F
         problem = f"nearly all of the {users:,} users in {name} have one rating"
     elif item is None and layout.header and _are_mostly_ones(counts[1]):
         unused = [k + 1 for k in range(len(layout.columns)) if k not in layout.roles.values()]
-        answers = [*(f"item={number}" for number in unused[:_MAX_OFFERED]), "item=COLUMN"]
+        answers = [f"item={number}" for number in [*unused[:_MAX_OFFERED], "COLUMN"]]
         title = f"nearly all of the {items:,} items in {layout.name_of('item')} have one rating"
         if unused:
             yield Fault(title, "say which column names what is rated", tuple(answers))

@@ -307,12 +307,8 @@ class ColumnSample:
     def follows(self, other: ColumnSample) -> bool:
         """Whether it says one thing of each of the repeated values of another column."""
         n_values = len(other.distinct)
-        n_repeats = len(other.cells) - n_values
-        return (
-            n_repeats >= max(_REPEATS, n_values)
-            and len(self.distinct) > 1
-            and (_count_pairs(self, other) == n_values)
-        )
+        repeats = len(other.cells) - n_values >= max(_REPEATS, n_values)
+        return repeats and len(self.distinct) > 1 and _count_pairs(self, other) == n_values
 
     @cached_property
     def counts_up(self) -> bool:
@@ -347,7 +343,7 @@ class ColumnSample:
     @cached_property
     def rates(self) -> bool:
         """Whether every filled cell is a rating."""
-        return None not in map(parse_rating, {*self.filled})
+        return None not in map(parse_rating, self.filled)
 
     @property
     def n_rated(self) -> int:
@@ -677,9 +673,8 @@ def _find_raters(samples: Sequence[ColumnSample], options: ReadOptions) -> list[
 
     low = -math.inf if options.low is None else options.low
     high = math.inf if options.high is None else options.high
-    raters = [s for s in samples if s.repeats and s.can_rate and not s.holds_times]
     return sorted(
-        raters,
+        [s for s in samples if s.repeats and s.can_rate and not s.holds_times],
         key=lambda sample: (
             any(
                 not low <= number <= high
@@ -891,7 +886,7 @@ def _drop_titles(records: list[Record], header: Header) -> tuple[list[Record], b
         rows = [row for _, row in records[n_titles:] if row]
         samples = sample_columns(number_ids(_count_columns(rows)), rows, is_named=False)
         run = find_rating_columns(samples, odd_share=0)
-        if len(run) < _MATRIX:
+        if sum(bool(samples[k].filled) for k in run) < _MATRIX:
             continue
         titles = [row for _, row in records[:n_titles] if row and len(row) >= run.stop]
         if not titles:
@@ -903,8 +898,9 @@ def _drop_titles(records: list[Record], header: Header) -> tuple[list[Record], b
         words = {text for text in heads if parse_rating(text) is None} - {*_WORDS["nothing"]}
         # Numbers over ratings name the columns where they count up.
         is_ascending = None not in numbers and all(a < b for a, b in pairwise(numbers))
-        is_header = is_ascending or 2 * len(words) > len(run)
-        if not is_header or any(parse_rating(text) is not None for text in below):
+        if not (is_ascending or 2 * len(words) > len(run)) or any(
+            parse_rating(text) is not None for text in below
+        ):
             break
         # What it leaves open stands in another line; what stands alone below it is the corner.
         names = [max(column, key=bool) for column in zip(fullest, *titles, strict=False)]
