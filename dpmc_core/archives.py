@@ -51,7 +51,7 @@ _NPY_HEADER = re.compile(
 )
 # RuntimeError includes RecursionError and NotImplementedError, which zipfile raises.
 _TABLES = (".csv", ".tsv", ".json", ".jsonl", ".parquet", ".dat")
-_READ_ERRORS = (
+READ_ERRORS = (  # whatever a damaged file may cause
     *(OSError, ValueError, EOFError, RuntimeError, MemoryError, ArithmeticError, LookupError),
     *(TypeError, AttributeError, struct.error, zlib.error, lzma.LZMAError, zipfile.BadZipFile),
 )
@@ -75,7 +75,7 @@ def _translate_errors(path: Path) -> Iterator[None]:
     """Raise BadArchive instead of the errors that a damaged file may cause in the block."""
     try:
         yield
-    except _READ_ERRORS as error:
+    except READ_ERRORS as error:
         message = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise BadArchive(
             path.name, message if message.isprintable() else format_value(message)

@@ -6,9 +6,8 @@ sample or public set, or a person gives it.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -141,11 +140,10 @@ def load(data: str | Path, **options: Any) -> Dataset:
     name = str(data)
     if (drawn_sample := parse_drawn_sample(name)) is not None:
         dataset = load(drawn_sample[0], **drawn_sample[1], **options)
-        return dataclasses.replace(dataset, name=name, loaded_name=name, reading=options)
+        return replace(dataset, name=name, loaded_name=name, reading=options)
     if name in synthetic.ALL_SAMPLES:
-        return _load_sample(
-            name, {key: value for key, value in options.items() if key != "for_ranking"}
-        )
+        options.pop("for_ranking", None)
+        return _load_sample(name, options)
     return _load_source(Source.from_file(_find_data_file(name)), name, options)
 
 
@@ -232,8 +230,7 @@ class Reading:
         layout = self.layout
         if "user" not in layout.guessed:
             return dict(self.options)
-        user = {"user": layout.roles["user"] + 1}
-        return {**self.options, **({"layout": layout.shape.value} if layout.is_matrix else user)}
+        return {**self.options, "user": layout.roles["user"] + 1}
 
     @property
     def preview(self) -> list[list[str]]:
@@ -271,8 +268,8 @@ class Examination:
             "name": self.name,
             "readable": not self.faults,
             "found": list(self.only.findings) if self.only else [],
-            "faults": [dataclasses.asdict(fault) for fault in self.faults],
-            "count": self.only and dataclasses.asdict(self.only.count),
+            "faults": [asdict(fault) for fault in self.faults],
+            "count": self.only and asdict(self.only.count),
         }
 
     @property
@@ -418,7 +415,7 @@ def _load_sample(name: str, options: Mapping[str, Any]) -> Dataset:
             raise InvalidSetting(f"{end} of {name}", f"{getattr(ratings.public, end):g}", requested)
     catalogue = Catalogue(Origin.PUBLIC, _GENERATED_SOURCE.format(name))
     return Dataset(
-        ratings=dataclasses.replace(ratings, catalogue=catalogue),
+        ratings=replace(ratings, catalogue=catalogue),
         name=name,
         title=sample.title,
         source=description,
@@ -447,12 +444,12 @@ def _load_source(
     ratings, item_features = _add_item_features(ratings, table, options)
     public_set = table.layout.known
     catalogue = Catalogue(Origin.READ)
-    if public_set is not None:
+    if public_set:
         changed = "" if public_set.exact else _CHANGED_NOTE
         catalogue = Catalogue(Origin.PUBLIC, _PUBLIC_SOURCE.format(public_set.title) + changed)
     return Dataset(
-        ratings=dataclasses.replace(ratings, catalogue=catalogue),
-        name=_format_name(table),
+        ratings=replace(ratings, catalogue=catalogue),
+        name=public_set.name if public_set else source.name,
         title=public_set.title if public_set else source.name,
         source=public_set.source if public_set else "your file",
         licence=public_set.licence if public_set else "not stated in the file",
@@ -466,18 +463,6 @@ def _load_source(
     )
 
 
-def _format_name(table: Table) -> str:
-    """Return a public set's name, with the file if it is one fold; else the file's name."""
-    public_set = table.layout.known
-    if public_set is None:
-        return table.source.name
-    return (
-        public_set.id
-        if public_set.file == public_set.files[0]
-        else f"{public_set.id}/{public_set.file}"
-    )
-
-
 def _add_item_features(
     ratings: Ratings, table: Table, options: ReadOptions
 ) -> tuple[Ratings, tuple[features.ItemFeature, ...]]:
@@ -485,9 +470,9 @@ def _add_item_features(
     titles_by_id = public_sets.read_titles(table.source) if table.layout.known else {}
     genres = None
     if titles_by_id and ratings.item_ids is not None:
-        titles = tuple(titles_by_id[id][0] if id in titles_by_id else id for id in ratings.item_ids)
-        genres = [titles_by_id[id][1] if id in titles_by_id else () for id in ratings.item_ids]
-        ratings = dataclasses.replace(ratings, titles=titles)
+        rows = [titles_by_id.get(id, (id, ())) for id in ratings.item_ids]
+        genres = [item_genres for _, item_genres in rows]
+        ratings = replace(ratings, titles=tuple(title for title, _ in rows))
     if options.items is None:
         return features.add_public_features(ratings, genres)
     item_features = features.read_items(Source.from_file(str(options.items)), ratings)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -76,30 +75,26 @@ def read_items(source: Source, ratings: Ratings) -> tuple[ItemFeature, ...]:
     table = read_item_table(source)
     if ratings.item_ids is None:
         raise BadRatings("the items of these ratings have no ids that a table could name")
-    positions = {id: k for k, id in enumerate(ratings.item_ids)}
+    ids = {*ratings.item_ids}
     # Distinct ids count: a column of years may repeat texts that are also ids.
-    matches = {name: len(positions.keys() & column) for name, column in table.items()}
-    id = max(matches, key=lambda name: matches[name], default="")
-    if not matches or not matches[id]:
+    matches = {name: len(ids & {*column}) for name, column in table.items()}
+    id = max(matches, key=matches.__getitem__, default="")
+    if not matches.get(id):
         raise BadRatings(
             f"{source.name}: no column holds the ids of the rated items, such as"
             f" '{ratings.item_ids[0]}'"
         )
-    repeated = [
-        text for text, count in Counter(table[id]).items() if count > 1 and text in positions
-    ]
+    repeated = [text for text, count in Counter(table[id]).items() if count > 1 and text in ids]
     if repeated:
         raise BadRatings(f"{source.name} has several rows for '{repeated[0]}': one row an item")
-    rows = {
-        positions[text]: k for k, text in reversed([*enumerate(table.pop(id))]) if text in positions
-    }
+    rows = {text: k for k, text in enumerate(table.pop(id))}
     texts = {
-        name: [column[rows[j]] if j in rows else None for j in range(len(positions))]
+        name: [column[rows[id]] if id in rows else None for id in ratings.item_ids]
         for name, column in table.items()
     }
-    missing = len(positions) - len(rows)
+    missing = len(ids - rows.keys())
     id_feature = ItemFeature(
-        id, f"names the items; {missing:,} of {len(positions):,} are not in the table"
+        id, f"names the items; {missing:,} of {len(ids):,} are not in the table"
     )
     return id_feature, *(
         _mark_suspicious(encode_column(name, column), ratings) for name, column in texts.items()
@@ -167,7 +162,7 @@ def encode_numbers(numbers: Sequence[float | None]) -> Floats:
     """
     from scipy.stats import rankdata
 
-    values = np.array([np.nan if number is None else number for number in numbers])
+    values = np.array(numbers, dtype=np.float64)  # NaN for None
     is_present = np.isfinite(values)
     rank = (rankdata(values[is_present]) - 0.5) / max(is_present.sum(), 1)
     linear = np.sqrt(12) * (rank - 0.5)
@@ -208,12 +203,11 @@ def attach_features(
         names: the features that are public; None for all.
         with_digest: whether results name the features by a digest, because a person gave them.
     """
-    selected = {
+    columns_by_name = {
         feature.name: feature.columns
         for feature in item_features
-        if names is None or feature.name in names
+        if feature.columns is not None and (names is None or feature.name in names)
     }
-    columns_by_name = {name: columns for name, columns in selected.items() if columns is not None}
     return ratings.with_item_features(
         columns_by_name, digest=hash_features(columns_by_name) if with_digest else ""
     )
@@ -308,4 +302,4 @@ def read_item_table(source: Source) -> dict[str, list[str]]:
 
 
 def _format_cell(cell: Any) -> str:
-    return "" if cell is None or (isinstance(cell, float) and math.isnan(cell)) else str(cell)
+    return "" if cell is None or cell != cell else str(cell)

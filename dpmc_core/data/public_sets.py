@@ -96,6 +96,11 @@ class PublicSet:
     exact: bool = False
 
     @property
+    def name(self) -> str:
+        """Its id, with the file if that is one fold."""
+        return self.id if self.file == self.files[0] else f"{self.id}/{self.file}"
+
+    @property
     def description(self) -> str:
         """Which set it is, and how it was recognised."""
         return f"{self.title}, {self.recognised_by}"
@@ -172,9 +177,7 @@ def has_unchanged_ratings(public_set: PublicSet, folder: Path) -> bool:
     """Return whether a folder has the set's ratings with not a byte changed."""
     sources = [Source.from_file(path) for name in public_set.files for path in folder.glob(name)]
     matches = [_recognise_by_checksum(source) for source in sources]
-    return bool(matches) and all(
-        match is not None and match.id == public_set.id for match in matches
-    )
+    return {match and match.id for match in matches} == {public_set.id}
 
 
 def _contains_phrase(path: Path | None, phrase: str) -> bool:
@@ -373,7 +376,7 @@ def _download(public_set: PublicSet, file: Path, progress: DownloadProgress | No
     if expected is None and not public_set.by_contents:
         expected = _read_published_md5(public_set)
     # MD5 is used only if that is what is published.
-    algorithm = "md5" if expected is not None and len(expected) == 32 else "sha256"
+    algorithm = "md5" if expected and len(expected) == 32 else "sha256"
     failure = DownloadError("")
     for url in (public_set.url, *public_set.also):
         for _ in range(ATTEMPTS):
@@ -404,9 +407,9 @@ def _receive(url: str, file: Path, algorithm: str, progress: DownloadProgress | 
             sink.write(chunk)
             digest.update(chunk)
             received += len(chunk)
-            if progress is not None:
+            if progress:
                 progress(received, total)
-    if total is not None and received < total:
+    if total and received < total:
         raise ConnectionError(f"cut after {received / 1e6:.1f} of {total / 1e6:.1f} MB")
     return digest.hexdigest()
 

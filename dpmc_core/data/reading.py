@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmc_core.archives import READ_ERRORS
 from dpmc_core.arrays import Bools, Floats, Ints, LateModule
 from dpmc_core.data import public_sets
 from dpmc_core.data.source import (
@@ -96,9 +97,7 @@ class Names(Sequence[str]):
             yield from self[start : start + _BATCH]
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Names):
-            return bool(self.texts.equals(other.texts))
-        return isinstance(other, tuple) and tuple(self) == other
+        return isinstance(other, Names | tuple) and tuple(self) == tuple(other)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -285,7 +284,7 @@ def layout_of(source: Source, options: ReadOptions) -> Layout:
     """
     public_set = public_sets.recognise_public_set(source)
     # A public set on disk is what it is; the limit guards uploads and unknown files.
-    on_disk = public_set is not None and source.path is not None
+    on_disk = public_set and source.path
     source.check_size(max(options.max_bytes, 2000 * MEGABYTE) if on_disk else options.max_bytes)
     is_parquet = source.read_head().startswith(_PARQUET)
     layout = (_recognise_parquet if is_parquet else recognise)(source, options)
@@ -308,8 +307,7 @@ def _read_rows(
     else:
         plain = {k for role, k in layout.roles.items() if role == "time"}
         cutter = Fields(skip, layout.separator, len(layout.columns), used, plain)
-    is_text = layout.format is not Format.PARQUET
-    text = read_text(source, layout.encoding, layout.form, on_progress) if is_text else ()
+    text = read_text(source, layout.encoding, layout.form, on_progress)  # of Parquet never begun
     roles = [*layout.axes, "rating"] if layout.is_matrix else [*layout.roles]
     chunks: dict[str, list[Any]] = {role: [] for role in roles}
     line_chunks = [np.zeros(0, dtype=np.int32)]
@@ -475,14 +473,13 @@ def _recognise_parquet(source: Source, options: ReadOptions) -> Layout:
         schema = stored.schema_arrow
         names = tuple(map(str, schema.names))
         plain = [
-            k
-            for k, column in enumerate(schema)
-            if _has_kind(column.type, "time") and names.count(names[k]) == 1
+            column.name
+            for column in schema
+            if _has_kind(column.type, "time") and names.count(column.name) == 1
         ]
-        batches = _iterate_batches(source, [names[k] for k in plain], FIRST_ROWS)
+        batches = _iterate_batches(source, plain, FIRST_ROWS)
         texts = dict(zip(plain, map(_format_cells, next(batches, [])), strict=False))
-        columns = [texts.get(k, []) for k in range(len(names))]
-        rows = [*zip_longest(*columns, fillvalue="")]
+        rows = [*zip_longest(*(texts.get(name, []) for name in names), fillvalue="")]
         layout = choose_layout(Layout(source.name, names, format=Format.PARQUET), options, rows)
     faults = [
         Fault(
@@ -516,10 +513,7 @@ def _translate_errors(source: Source) -> Iterator[None]:
         yield
     except BadRatings:
         raise
-    except (
-        *(pa.ArrowException, OSError, ValueError, TypeError, LookupError),
-        *(ArithmeticError, RuntimeError, MemoryError),
-    ) as error:
+    except (pa.ArrowException, *READ_ERRORS) as error:
         reason = (str(error).splitlines() or ["it is damaged"])[0][:200]
         raise BadRatings(f"{source.name} is not a readable Parquet file: {reason}") from None
 
@@ -586,7 +580,7 @@ class Batches(Cutter):
                 self.lines += len(lines)
                 yield columns, lines
                 check_cancelled()
-                if self.on_progress is not None:
+                if self.on_progress:
                     self.on_progress(self.lines, max(stated, self.lines))
 
 
@@ -683,7 +677,7 @@ def check(table: Table, options: ReadOptions, *, asks: bool = True) -> Checked:
     low, high, origin = 0.0, 1.0, "clicks"
     if options.low is not None and options.high is not None:
         low, high, origin = options.low, options.high, "the public range as given"
-    elif public_set is not None:
+    elif public_set:
         low, high, origin = (
             public_set.low,
             public_set.high,
@@ -698,12 +692,13 @@ def check(table: Table, options: ReadOptions, *, asks: bool = True) -> Checked:
     if clicks and not low <= 1 <= high:
         faults.append(Fault(f"every row is a click, a 1, which {low:g}..{high:g} does not hold"))
     report = [f"ratings lie in {low:g}..{high:g} ({origin})"] * (not faults)
-    if public_set is not None:
+    if public_set:
         changed = "" if public_set.exact else "; the file itself may have been changed"
         report.append(f"from {public_set.description}{changed}")
     chosen = _select_rows(table, options)
-    left_out = {CHOSEN: int(np.count_nonzero(~chosen))}
-    report += [f"left out: {count_words(n, 'row')} {kind}" for kind, n in left_out.items() if n]
+    n_aside = int(np.count_nonzero(~chosen))
+    left_out = {CHOSEN: n_aside} if n_aside else {}
+    report += [f"left out: {count_words(n, 'row')} {kind}" for kind, n in left_out.items()]
     keep, unusable = _judge_rows(table, low, high, chosen)
     left_out |= {kind: number for kind, (number, _) in unusable.items()}
     problems = [fault for _, fault in unusable.values()]
@@ -712,7 +707,7 @@ def check(table: Table, options: ReadOptions, *, asks: bool = True) -> Checked:
     else:
         faults += problems
     if not keep.any() and (options.bad_rows is BadRows.LEAVE_OUT or not unusable):
-        why = f": {report[-1]}" if any(left_out.values()) else ""
+        why = f": {report[-1]}" if left_out else ""
         faults.append(Fault(f"no row of it can be used{why}"))
     check_cancelled()
     times, note = _convert_to_seconds(table, keep)
@@ -734,7 +729,6 @@ def check(table: Table, options: ReadOptions, *, asks: bool = True) -> Checked:
                 f"the ids of the {axis} look like {ids.names[0]}: whole numbers written with"
                 " decimals, kept as they are"
             )
-    left_out = {kind: number for kind, number in left_out.items() if number}
     count = replace(table.count, used=len(rows), left_out=left_out, repeated=repeated)
     return Checked(
         table,
@@ -757,9 +751,9 @@ def _select_rows(table: Table, options: ReadOptions) -> Bools:
         marks = [text.strip() for text in options.missing.split(",")]
         numbers = [number for number in map(parse_decimal, marks) if number is not None]
         chosen = ~np.isin(table.ratings, numbers)
-        if table.texts is not None:
+        if table.texts:
             chosen &= ~table.texts.match(marks)
-    if table.event is not None:
+    if table.event:
         chosen &= table.event.match([str(options.event).rpartition(":")[2]])
     return chosen
 
@@ -792,30 +786,28 @@ def _judge_rows(
     beyond = np.unique(table.ratings[outside & chosen])
     is_mark = len(beyond) == 1 and not beyond[0] % 1 and outside.sum() > _FEW_MARKS
     marks = [f"missing={number:g}" for number in beyond if is_mark]
-    kinds: tuple[tuple[Bools, str, str, list[str]], ...] = (
-        (table.user.codes < 0, "without a user", fill, []),
-        (table.item.codes < 0, "without an item", fill, []),
-        (table.user.match_pattern(_NOBODY), "of people without a name", leave_out, []),
-        (_find_headers(table), "with the names of the columns", correct, []),
-        (_find_totals(table), "with a total or a mean of other rows", f"delete it, {leave}", []),
-        (empty & ~is_text, "without a rating", fill, []),
-        (is_text, "with a rating that is no number", wrong_column, translations),
-        (infinite, "with a rating that is not finite", correct, []),
+    kinds: Sequence[tuple[Any, ...]] = (  # which rows, the kind, advice, answers
+        (table.user.codes < 0, "without a user", fill),
+        (table.item.codes < 0, "without an item", fill),
+        (table.user.match_pattern(_NOBODY), "of people without a name", leave_out),
+        (_find_headers(table), "with the names of the columns", correct),
+        (_find_totals(table), "with a total or a mean of other rows", f"delete it, {leave}"),
+        (empty & ~is_text, "without a rating", fill),
+        (is_text, "with a rating that is no number", wrong_column, *translations),
+        (infinite, "with a rating that is not finite", correct),
         (
             outside,
             f"with a rating outside {low:g}..{high:g}",
             f"correct the range or the rating, {leave}",
-            marks,
+            *marks,
         ),
     )
-    problems = [(kind, *first, correct, list[str]()) for kind, first in table.broken.items()]
+    problems: list[Any] = [(kind, *first, correct) for kind, first in table.broken.items()]
     keep = chosen.copy()
-    for mask, kind, advice, answers in kinds:
+    for mask, kind, *remedy in kinds:
         bad = mask & keep
         if bad.any():
-            problems.append(
-                (kind, int(bad.sum()), _show_row(table, int(np.argmax(bad))), advice, answers)
-            )
+            problems.append((kind, int(bad.sum()), _show_row(table, int(np.argmax(bad))), *remedy))
             keep &= ~bad
     return keep, {
         kind: (
@@ -826,7 +818,7 @@ def _judge_rows(
                 (*answers, "bad_rows=leave-out"),
             ),
         )
-        for kind, number, example, advice, answers in problems
+        for kind, number, example, advice, *answers in problems
     }
 
 
@@ -1076,7 +1068,7 @@ def _select_rated(
     them."""
     check_cancelled()
     names = columns[0].names
-    if catalogue is not None:
+    if catalogue:
         full = _number_names(catalogue)
         if compute.all(compute.is_in(names.texts, value_set=full.texts)).as_py():
             return [ids.recode(full) for ids in columns]

@@ -120,37 +120,37 @@ class ReadOptions:
     @property
     def columns(self) -> dict[str, str | int]:
         """The given columns by role."""
-        by_role = {role: getattr(self, role) for role in COLUMNS}
-        return {role: column for role, column in by_role.items() if column is not None}
+        return {role: column for role in COLUMNS if (column := getattr(self, role)) is not None}
 
     def __post_init__(self) -> None:
         if (self.low is None) != (self.high is None):
             raise InvalidSetting("rating range", "given with both ends", f"{self.low}:{self.high}")
         if self.low is not None:
             check_range(self.low, self.high)
+        values = vars(self)  # may be set although the class is frozen
         for setting in fields(self):
             if not isinstance(setting.default, enum.Enum):
                 continue
-            value, enum_type = getattr(self, setting.name), type(setting.default)
+            value, enum_type = values[setting.name], type(setting.default)
             try:
-                object.__setattr__(self, setting.name, enum_type(value))
+                values[setting.name] = enum_type(value)
             except ValueError:
                 choices = ", ".join(str(member.value) for member in enum_type)
                 raise InvalidSetting(setting.name, f"one of {choices}", value) from None
         for name in ("values", "missing", "event"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, str(getattr(self, name)))
+            if values[name] is not None:
+                values[name] = str(values[name])
         if self.separator is not None:
             mark = SEPARATORS.get(str(self.separator), str(self.separator))
             if mark != "::" and (len(mark) != 1 or mark.isalnum() or mark in '"+-.\r\n\0'):
                 names = ", ".join(SEPARATORS)
                 limit = f"one of {names}, or a character that is no letter, digit, sign or quote"
                 raise InvalidSetting("separator", limit, self.separator)
-            object.__setattr__(self, "separator", mark)
+            values["separator"] = mark
         if self.encoding is not None:
-            object.__setattr__(self, "encoding", _normalise_encoding(str(self.encoding)))
-        check_number("max_bytes", self.max_bytes, at_least=1, integer=True)
-        check_number("max_rows", self.max_rows, at_least=1, integer=True)
+            values["encoding"] = _normalise_encoding(str(self.encoding))
+        for name in ("max_bytes", "max_rows"):
+            check_number(name, values[name], at_least=1, integer=True)
 
 
 def _normalise_encoding(name: str) -> str:
@@ -329,7 +329,7 @@ class Source:
 
     def open(self) -> BinaryIO:
         """Open the unpacked content for reading bytes."""
-        if self.path is not None and self.content is None:
+        if self.path and self.content is None:
             return self.path.open("rb")
         return io.BytesIO(self.content or b"")
 
@@ -351,10 +351,8 @@ class Source:
 
     def find_neighbour(self, name: str) -> Path | None:
         """Return the file of that name in the same folder; None if there is none."""
-        if self.path is None:
-            return None
-        neighbour = self.path.parent / name
-        return neighbour if neighbour.is_file() else None
+        neighbour = self.path and self.path.parent / name
+        return neighbour if neighbour and neighbour.is_file() else None
 
     def check_size(self, limit: int) -> None:
         """Check the size of the file.

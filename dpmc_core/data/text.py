@@ -98,7 +98,7 @@ def parse_decimal(text: str) -> float | None:
 
 def parse_leading_number(text: str) -> float | None:
     """Return a number, also in thousands, or that with which a text such as 3/5 begins."""
-    text = re.sub(r"(?<=\d),(?=\d{3}\b)", "", text) if "," in text else text
+    text = re.sub(r"(?<=\d),(?=\d{3}\b)", "", text)
     leading = LEADING.match(text)
     return parse_decimal(leading[1] if leading else text)
 
@@ -143,6 +143,12 @@ def parse_date(text: str) -> float | None:
         return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return None
+
+
+def _is_ascending(texts: Iterable[str]) -> bool:
+    """Return whether all texts are numbers, each larger than the last."""
+    numbers: list[Any] = [*map(parse_decimal, texts)]
+    return None not in numbers and all(a < b for a, b in pairwise(numbers))
 
 
 def _is_number_or_date(text: str) -> bool:
@@ -313,10 +319,7 @@ class ColumnSample:
     @cached_property
     def counts_up(self) -> bool:
         """Whether it holds at least three numbers, each larger than the last."""
-        if not 2 < len(self.distinct) == len(self.cells):
-            return False
-        numbers: list[Any] = [*map(parse_decimal, self.cells)]
-        return None not in numbers and all(a < b for a, b in pairwise(numbers))
+        return 2 < len(self.distinct) == len(self.cells) and _is_ascending(self.cells)
 
     @cached_property
     def holds_dates(self) -> bool:
@@ -339,16 +342,6 @@ class ColumnSample:
     def repeats(self) -> bool:
         """Whether there are several values, and one of them comes again."""
         return 1 < len({*self.filled}) < len(self.filled)
-
-    @cached_property
-    def rates(self) -> bool:
-        """Whether every filled cell is a rating."""
-        return None not in map(parse_rating, self.filled)
-
-    @property
-    def n_rated(self) -> int:
-        """How many cells do not stand for 'not rated'."""
-        return sum(text.lower() not in _NO_RATINGS for text in self.cells)
 
 
 def sample_columns(names: Row, rows: Sequence[Row], is_named: bool) -> list[ColumnSample]:
@@ -382,27 +375,28 @@ def find_rating_columns(samples: Sequence[ColumnSample], odd_share: float = _ODD
     marks = [word for word, count in words.items() if count >= _MATRIX]
     for k, reading in readings.items():
         cells = samples[k].cells
-        numbers = [number for number in reading.values() if number is not None]
         odd = {*reading} & {*words} - {*marks[:MAX_MARKS]}
-        n_odd = sum(text in odd for text in cells) if odd else 0
+        n_odd = sum(text in odd for text in cells)
         counts_up = len(cells) > _MATRIX and samples[k].counts_up
         if cells and n_odd <= len(cells) * odd_share and not counts_up:
-            columns[k] = numbers
+            columns[k] = [number for number in reading.values() if number is not None]
     ends = [(min(numbers), max(numbers)) for numbers in columns.values() if numbers]
     if not ends:
         return range(0)
     k = len(ends) // 4  # so many may be of another range
     low, high = sorted(low for low, _ in ends)[k], sorted(high for _, high in ends)[-1 - k]
     margin = max(high - low, 2) / 2
-    alike = [
-        sample.index in columns
-        and all(low - margin <= number <= high + margin for number in columns[sample.index])
-        for sample in samples
-    ]
-    runs = [[*run] for is_alike, run in groupby(range(len(alike)), alike.__getitem__) if is_alike]
+    alike = {
+        k
+        for k, numbers in columns.items()
+        if all(low - margin <= number <= high + margin for number in numbers)
+    }
+    positions = range(len(samples))
+    runs = [[*run] for is_alike, run in groupby(positions, alike.__contains__) if is_alike]
     longest = max(runs, key=len, default=[])
     n_narrow = sum(
-        4 * (max(columns[k]) - min(columns[k])) < high - low and samples[k].n_rated >= _SPREAD
+        4 * (max(columns[k]) - min(columns[k])) < high - low
+        and sum(text in readings[k] for text in samples[k].cells) >= _SPREAD
         for k in longest
         if columns[k]
     )
@@ -425,6 +419,7 @@ def choose_layout(layout: Layout, options: ReadOptions, rows: Sequence[Row]) -> 
     run = range(outer[0], outer[-1] + 1) if outer else range(0)
     beside = [sample for sample in samples if sample.index not in run]
     named = {sample.role: sample for sample in reversed(beside) if len(sample.key) > 1}
+    user = named.get("user")
     # Without a name of another role three columns are enough.
     has_names = not layout.is_named or any(sample.role for sample in samples[1:])
     is_long = len(run) >= (_MATRIX if has_names else _SMALL_MATRIX)
@@ -433,15 +428,14 @@ def choose_layout(layout: Layout, options: ReadOptions, rows: Sequence[Row]) -> 
     roles = {sample.role for sample in samples}
     has_item_ids = any(sample.role == "item" and sample.key.endswith("id") for sample in samples)
     has_rows = any({"user", "item"} <= r for r in (inside, {*named})) or (
-        "user" in roles
-        and (has_item_ids or ("user" not in named and "item" in roles and "rating" in inside))
+        "user" in roles and (has_item_ids or (not user and "item" in roles and "rating" in inside))
     )
     is_matrix = is_long and not has_rows
-    if is_matrix and "user" in named:  # who is on many lines has no line of his own
-        n_people = len(named["user"].distinct)
+    if is_matrix and user:  # who is on many lines has no line of his own
+        n_people = len(user.distinct)
         is_matrix = n_people > 0.9 * len(rows) or n_people == 1
         if n_people == 1 < len(rows):
-            del named["user"]  # all are anonymous
+            user = None  # all are anonymous
     if shape in MATRICES:
         # A first column that has no name, or that of users, holds no ratings.
         fills = layout.is_named and (corner.role == "user" or not corner.key)
@@ -450,17 +444,17 @@ def choose_layout(layout: Layout, options: ReadOptions, rows: Sequence[Row]) -> 
             return _apply_matrix(replace(layout, shape=shape), options.columns)
     elif shape is not FileShape.GUESS or options.columns or not is_matrix:
         return assign_roles(layout, options, samples)
-    aside = [s for s in beside if s is not named.get("user") and s.role != "time"]
-    if "user" in named and not aside:
-        span: dict[str, Any] = {"user": named["user"].number, "item": f"{run.start + 1}:{run.stop}"}
+    aside = [s for s in beside if s is not user and s.role != "time"]
+    if user and not aside:
+        span: dict[str, Any] = {"user": user.number, "item": f"{run.start + 1}:{run.stop}"}
         return _apply_matrix(replace(layout, shape=FileShape.WIDE), span)
     lines: list[int | str] = [  # whatever is another on each line
         s.number for s in aside if len(s.distinct) == len(rows) and not s.holds_times
     ]
     shapes = ["transposed", "wide"] if "item" in named else ["wide", "transposed"]
-    if "user" in named:
-        lines = [named["user"].number]
-    if "user" in named or not beside:
+    if user:
+        lines = [user.number]
+    if user or not beside:
         shapes = ["wide"]
     answers = [
         _format_matrix_answer(layout, shape, line, run)
@@ -490,7 +484,7 @@ def _apply_matrix(layout: Layout, requested: Mapping[str, str | int]) -> Layout:
     roles = {}
     if requested.get(lines) != NO_COLUMN:
         roles[lines] = _find_column(layout, lines, requested.get(lines, 1))
-    counts = Counter(names[k] for k in run if k < len(names))
+    counts = Counter(names[run.start : run.stop])
     repeated = [name for name, count in counts.items() if count > 1]
     faults = []
     if not layout.is_named and not span:
@@ -556,7 +550,7 @@ def assign_roles(layout: Layout, options: ReadOptions, samples: Sequence[ColumnS
     if not lost and "rating" not in roles and (unknown or options.low is not None):
         lost = ["rating"]
     if lost:
-        candidates = [s.name for s in free if s in unknown] if layout.is_named else []
+        candidates = [s.name for s in free if s in unknown]
         names = ", ".join(candidates or layout.columns)[:200]
         listing = f"{'candidates' if candidates else 'its columns'} are {names}"
         if not layout.is_named:
@@ -567,7 +561,7 @@ def assign_roles(layout: Layout, options: ReadOptions, samples: Sequence[ColumnS
         if user and "item" in lost and len(user.distinct) == len(user.cells) and layout.is_named:
             answers = ["layout=wide", *answers]
         faults.append(Fault(problem, _ADVICE[lost[0]], tuple(answers)))
-    used = {role: s for role in (*ROLES, "event") if (s := roles.get(role)) is not None}
+    used = {role: s for role in (*ROLES, "event") if (s := roles.get(role))}
     if len({*used.values()}) < len(used):
         faults.append(Fault("user, item, rating and time must be different columns"))
     for role, sample in used.items():
@@ -605,7 +599,7 @@ def _guess_roles(
         return {}
     guessed = dict(zip(missing, free, strict=False))
     rating = guessed.get("rating")
-    if rating is not None and rating.filled:
+    if rating and rating.filled:
         n_ratings = sum(map(_can_rate, rating.filled))
         is_better = any(s.can_rate for s in free if s.index > rating.index)
         if n_ratings <= is_better * len(rating.filled) / 2:
@@ -638,8 +632,12 @@ def _offer_roles(
     users, items = ([sample] if (sample := roles.get(role)) else ids for role in ("user", "item"))
     pairs = [(user, item) for user in users for item in items if user is not item]
     # Nobody rates an item often.
-    pairs.sort(key=lambda pair: pair[0].suggests("user") + pair[1].suggests("item"), reverse=True)
-    pairs.sort(key=lambda pair: -_count_pairs(*pair))
+    pairs.sort(
+        key=lambda pair: (
+            -_count_pairs(*pair),
+            -pair[0].suggests("user") - pair[1].suggests("item"),
+        )
+    )
     n_ratings = max(_OFFERS // max(len(pairs), 1), 2) - 1
     answers = []
     for user, item in pairs[:_OFFERS]:
@@ -653,8 +651,8 @@ def _offer_roles(
         ][:n_ratings]
         ratings = [*ratings, "rating=none"][: 1 if events else None]
         answers += [
-            " and ".join([*ids_chosen, *rating]) + event
-            for rating in ([[]] if "rating" in roles else [[rating] for rating in ratings])
+            " and ".join(filter(None, [*ids_chosen, rating])) + event
+            for rating in ([""] if "rating" in roles else ratings)
             for event in ("", *events)
         ]
     return answers[:_OFFERS]
@@ -700,7 +698,7 @@ def _offer_events(samples: Sequence[ColumnSample]) -> list[str]:
 
 
 def _is_column_number(column: str | int | None) -> bool:
-    return column is not None and re.fullmatch(r"\d{1,9}", str(column), re.ASCII) is not None
+    return re.fullmatch(r"\d{1,9}", str(column), re.ASCII) is not None
 
 
 def _find_column(layout: Layout, role: str, column: str | int) -> int:
@@ -894,11 +892,9 @@ def _drop_titles(records: list[Record], header: Header) -> tuple[list[Record], b
         fullest = max(titles, key=lambda row: len({*row}))
         heads = [fullest[k] for k in run]
         below = [row[k] for row in titles[titles.index(fullest) + 1 :] for k in run]
-        numbers: list[Any] = [*map(parse_decimal, filter(None, heads))]
         words = {text for text in heads if parse_rating(text) is None} - {*_WORDS["nothing"]}
         # Numbers over ratings name the columns where they count up.
-        is_ascending = None not in numbers and all(a < b for a, b in pairwise(numbers))
-        if not (is_ascending or 2 * len(words) > len(run)) or any(
+        if not (_is_ascending(filter(None, heads)) or 2 * len(words) > len(run)) or any(
             parse_rating(text) is not None for text in below
         ):
             break
@@ -951,7 +947,9 @@ def _find_header(
         not recurs
         and len(rows) > 2
         and any(
-            parse_rating(head) is None and len(sample.filled) > 2 and sample.rates
+            parse_rating(head) is None
+            and len(sample.filled) > 2
+            and None not in map(parse_rating, sample.filled)
             for head, sample in zip(first, samples, strict=False)
             if head
         )
@@ -1053,7 +1051,7 @@ def _read_blocks(source: Source, encoding: str, on_progress: ReadProgress | None
                 )
             n_bytes += len(block)
             check_cancelled()
-            if on_progress is not None:
+            if on_progress:
                 on_progress(n_bytes, source.size)
     if tail:
         yield f"{tail}\n"
@@ -1224,9 +1222,8 @@ class Fields(Cutter):
     plain: set[int] = field(default_factory=set)
 
     def _cut_quickly(self, text: str, count: int) -> list[Any] | None:
-        mark, several = self.separator[0], len(self.separator) > 1
-        if several:
-            mark = "\x1f"  # between units
+        several = len(self.separator) > 1
+        mark = "\x1f" if several else self.separator  # between units
         odd = rf'(?:^|{re.escape(mark)}) +"' if mark != " " else r"^ |  | $"
         if (
             not mark.isascii()
@@ -1317,8 +1314,10 @@ def parse_json_object(line: str) -> dict[str, Any] | None:
 
 def format_plain_value(value: object) -> str | None:
     """Return a JSON value as the text of a field; None for a list or an object."""
-    if value is None or isinstance(value, bool):
-        return str(value).lower() if value is not None else ""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
     return value if isinstance(value, str) else None
 
 

@@ -8,17 +8,16 @@ as a caveat.
 from __future__ import annotations
 
 import abc
-import dataclasses
 import enum
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from dpmc_core.arrays import Bools, Floats, Ints
+from dpmc_core.arrays import Ints
 from dpmc_core.errors import (
     BadRatings,
     InvalidSetting,
@@ -99,13 +98,13 @@ class Transform(abc.ABC):
 
     def transform_facts(self, public: PublicFacts) -> PublicFacts:
         """Return the public facts of training ratings after the step, from those before it."""
-        return dataclasses.replace(public, **self.changed_facts(public))
+        return replace(public, **self.changed_facts(public))
 
     def _apply_changes(self, ratings: Ratings, dependency: str, **changes: Any) -> Ratings:
         """Return ratings with the step's facts, what it read off them, and some arrays changed."""
         prepared = (*ratings.prepared, dependency) if dependency else ratings.prepared
         public = self.transform_facts(ratings.public)
-        return dataclasses.replace(ratings, public=public, prepared=prepared, **changes)
+        return replace(ratings, public=public, prepared=prepared, **changes)
 
 
 class ThresholdRule(enum.Enum):
@@ -152,15 +151,10 @@ class Binarise(Transform):
             threshold, label = float(train.values.mean()), "mean"
             dependency = f"the threshold {threshold:.6g} (mean of the training ratings)"
 
-        def is_liked(values: Floats) -> Bools:
-            return (
-                values > threshold
-                if self.threshold is ThresholdRule.MIDDLE
-                else values >= threshold
-            )
-
-        if (liked_in_train := is_liked(train.values)).all() or not liked_in_train.any():
-            is_strict = self.threshold is ThresholdRule.MIDDLE
+        is_strict = self.threshold is ThresholdRule.MIDDLE
+        is_liked = np.greater if is_strict else np.greater_equal
+        liked_in_train = is_liked(train.values, threshold)
+        if liked_in_train.all() or not liked_in_train.any():
             outcomes = ("above", "at or below") if is_strict else ("at or above", "below")
             raise BadRatings(
                 f"all {len(train)} training ratings are {outcomes[not liked_in_train.any()]} the"
@@ -169,7 +163,7 @@ class Binarise(Transform):
                 " range of the ratings with binarise=VALUE, or binarise=mean"
             )
         return self._apply_changes(
-            ratings, dependency, values=np.where(is_liked(ratings.values), 1.0, -1.0)
+            ratings, dependency, values=np.where(is_liked(ratings.values, threshold), 1.0, -1.0)
         )
 
     def changed_facts(self, public: PublicFacts) -> dict[str, Any]:  # noqa: ARG002 - whatever it was
@@ -202,12 +196,9 @@ class Implicit(Transform):
     @property
     def dependency(self) -> str:
         """Which ratings reach the limit, if there is one."""
-        limit = self.at_least
-        return (
-            ""
-            if limit is None
-            else f"which ratings are {format_number(limit)} or more {_FREE_EXCEPT_VALUES}"
-        )
+        if self.at_least is None:
+            return ""
+        return f"which ratings are {format_number(self.at_least)} or more {_FREE_EXCEPT_VALUES}"
 
     def apply(self, ratings: Ratings, train: Ratings) -> Ratings:  # noqa: ARG002 - nothing to learn
         """Drop the ratings below the limit and set all others to 1.
@@ -369,7 +360,7 @@ class UseItemFeatures(Transform):
 
     def for_ratings(self, ratings: Ratings) -> UseItemFeatures:
         """Return the same step, naming the table that was given with the ratings."""
-        return dataclasses.replace(self, digest=ratings.features_digest)
+        return replace(self, digest=ratings.features_digest)
 
     def apply(self, ratings: Ratings, train: Ratings) -> Ratings:
         """Record the features that are used.
@@ -414,28 +405,29 @@ def parse_step(text: str) -> Transform:
     """
     name, _, value = text.partition("=")
     name, raw_value, value = name.strip().lower(), value.strip(), value.strip().lower()
-    if name == "binarise":
-        rules = {"": ThresholdRule.MIDDLE} | {rule.value: rule for rule in ThresholdRule}
-        return Binarise(rules[value] if value in rules else parse_number(float, value, name))
-    if name == "implicit":
-        return Implicit(None if value in ("", "all") else parse_number(float, value, name))
-    if name == "top-items":
-        return TopItems(parse_number(int, value, name))
-    if name == "cap":
-        count, _, seed = value.partition(":")
-        return CapPerUser(
-            parse_number(int, count, name), parse_number(int, seed or "0", "seed of the cap")
-        )
-    if name == "rescale":
-        low, colon, high = value.partition(":")
-        if not colon:
-            raise InvalidSetting("rescale", "LOW:HIGH, for example rescale=0:1", value)
-        return Rescale(parse_number(float, low, name), parse_number(float, high, name))
-    if name == "features":
-        names, _, digest = raw_value.partition("#")
-        return UseItemFeatures(
-            tuple(filter(None, (feature.strip() for feature in names.split(",")))), digest
-        )
+    match name:
+        case "binarise":
+            rules = {"": ThresholdRule.MIDDLE} | {rule.value: rule for rule in ThresholdRule}
+            return Binarise(rules[value] if value in rules else parse_number(float, value, name))
+        case "implicit":
+            return Implicit(None if value in ("", "all") else parse_number(float, value, name))
+        case "top-items":
+            return TopItems(parse_number(int, value, name))
+        case "cap":
+            count, _, seed = value.partition(":")
+            return CapPerUser(
+                parse_number(int, count, name), parse_number(int, seed or "0", "seed of the cap")
+            )
+        case "rescale":
+            low, colon, high = value.partition(":")
+            if not colon:
+                raise InvalidSetting("rescale", "LOW:HIGH, for example rescale=0:1", value)
+            return Rescale(parse_number(float, low, name), parse_number(float, high, name))
+        case "features":
+            names, _, digest = raw_value.partition("#")
+            return UseItemFeatures(
+                tuple(filter(None, (feature.strip() for feature in names.split(",")))), digest
+            )
     raise InvalidSetting(
         "preparation step",
         "one of binarise=middle|mean|VALUE, implicit=all|VALUE, top-items=N, cap=N,"
@@ -530,16 +522,12 @@ def align_to_catalogue(
             "these users and items have no names, so no catalogue can list them: their numbers are"
             " taken as given with the ratings"
         )
-    item_positions = _index_ids("items", items)
-    new_items = np.array([item_positions.get(id, -1) for id in ratings.item_ids], dtype=np.int64)
+    new_items = _locate_ids("items", items, ratings.item_ids)
     if isinstance(users, int):
         new_users = _assign_rows(ratings, users, shuffle)
         n_users, user_ids = users, None
     else:
-        user_positions = _index_ids("users", users)
-        new_users = np.array(
-            [user_positions.get(id, -1) for id in ratings.user_ids], dtype=np.int64
-        )
+        new_users = _locate_ids("users", users, ratings.user_ids)
         n_users, user_ids = len(users), tuple(users)
     rows, columns = new_users[ratings.users], new_items[ratings.items]
     is_inside = (rows >= 0) & (columns >= 0)
@@ -548,7 +536,7 @@ def align_to_catalogue(
         raise BadRatings(f"{message}: list them, or leave these ratings out (--outside leave-out)")
     titles = dict(zip(ratings.item_ids, ratings.titles, strict=True)) if ratings.titles else {}
     # Features of the rated items alone would reveal which items nobody rated.
-    public = dataclasses.replace(
+    public = replace(
         ratings.public, users=n_users, items=len(items), features=(), available_features=()
     )
     aligned = Ratings.build(
@@ -569,15 +557,16 @@ def align_to_catalogue(
 
 def declare_catalogue_public(ratings: Ratings) -> Ratings:
     """Return the same ratings, with users and items declared public though read off the ratings."""
-    return dataclasses.replace(ratings, catalogue=Catalogue(Origin.FROM_DATA))
+    return replace(ratings, catalogue=Catalogue(Origin.FROM_DATA))
 
 
-def _index_ids(kind: str, ids: Sequence[str]) -> dict[str, int]:
-    index_by_id = {id: k for k, id in enumerate(ids)}
-    if len(index_by_id) < len(ids):
-        repeated = next(id for k, id in enumerate(ids) if index_by_id[id] != k)
+def _locate_ids(kind: str, listed: Sequence[str], ids: Sequence[str]) -> Ints:
+    """Return the position of each id in a list, -1 where the list does not hold it."""
+    index_by_id = {id: k for k, id in enumerate(listed)}
+    if len(index_by_id) < len(listed):
+        repeated = next(id for k, id in enumerate(listed) if index_by_id[id] != k)
         raise BadRatings(f"the catalogue lists {kind} twice, first {format_value(repeated)}")
-    return index_by_id
+    return np.array([index_by_id.get(id, -1) for id in ids], dtype=np.int64)
 
 
 def _assign_rows(ratings: Ratings, users: int, shuffle: random.Random | None) -> Ints:

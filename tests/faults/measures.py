@@ -72,9 +72,7 @@ EXPERIMENT = family_of(
 PREPARATION = family_of(
     "preparation", "data/transforms.py",
     ("ratings at the middle of the range are liked", OTHER,
-     "values > threshold\n"
-     "                if self.threshold is ThresholdRule.MIDDLE",
-     "values >= threshold if self.threshold is ThresholdRule.MIDDLE",
+     "np.greater if is_strict", "np.greater_equal if is_strict",
      named("transforms", "test_binarise_above_the_middle_reads_nothing_of_the_ratings")),
     ("test ratings are prepared by what they say themselves", OTHER,
      "test = step.apply(test, prior_train)", "test = step.apply(test, test)",

@@ -90,10 +90,10 @@ READING = (
     + family_of(
         "reading", "data/text.py",
         ("what stands beside a named user is left aside unasked", UNIT,
-         'if "user" in named and not aside:', 'if "user" in named:',
+         'if user and not aside:', 'if user:',
          named("layouts", _SURVEY)),
         ("of a transposed matrix the people are not offered", UNIT,
-         'if "user" in named or not beside:', "if beside:",
+         'if user or not beside:', "if beside:",
          named("layouts", "test_a_transposed_matrix_is_asked_about")),
         ("the lines under an unnamed corner are people, unasked", UNIT,
          "named = {sample.role: sample for",

@@ -231,7 +231,7 @@ CATALOGUE = [
         ("items without ratings left out", SKIPPED, "users=n_users, items=len(items), features=()",
          "users=n_users, items=int(columns.max()) + 1, features=()",
          named("catalogue", "test_every_listed_user_and_item_has_a_row_in_the_order_of_the_lists")),
-        ("users listed twice", REUSED, "if len(index_by_id) < len(ids):", "if not ids:",
+        ("users listed twice", REUSED, "if len(index_by_id) < len(listed):", "if not ids:",
          named("catalogue", "test_ratings_outside_are_refused_or_left_out_and_told")),
     ),
     *family_of(
