@@ -89,7 +89,7 @@ def read_items(source: Source, ratings: Ratings) -> tuple[ItemFeature, ...]:
         raise BadRatings(f"{source.name} has several rows for '{repeated[0]}': one row an item")
     rows = {text: k for k, text in enumerate(table.pop(id))}
     texts = {
-        name: [column[rows[id]] if id in rows else None for id in ratings.item_ids]
+        name: [column[rows[item]] if item in rows else None for item in ratings.item_ids]
         for name, column in table.items()
     }
     missing = len(ids - rows.keys())

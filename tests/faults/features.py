@@ -176,8 +176,9 @@ FEATURES = [
         ("numbers do not lie about their middle", OTHER, "(rank - 0.5)\n", "rank\n", _CODED),
         ("numbers are of mean square one each", SCALE, "(linear**2 - 1)]) / np.sqrt(2)",
          "(linear**2 - 1)])", _CODED),
-        ("an item without a row is like the first one", OTHER, "rows[id]] if id in rows else None",
-         "rows[id]] if id in rows else column[-1]",
+        ("an item without a row is like the first one", OTHER,
+         "rows[item]] if item in rows else None",
+         "rows[item]] if item in rows else column[-1]",
          named("features", "test_a_table_is_matched_by_the_items_ids")),
     ),
     *family_of(
