@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
-    "core": (64, 133_600),
+    "core": (64, 133_598),
     "lab": (77, 145_332),
     "pages": (50, 74_532),
     "pages (js, css, html)": (8, 19_461),
