@@ -49,8 +49,8 @@ _NPY_HEADER = re.compile(
     r"\{'descr': '([<>|][iufU]\d{1,9})', 'fortran_order': (True|False),"
     r" 'shape': \(((?:|\d{1,18},|\d{1,18}(?:, \d{1,18})+))\), \} *\n"
 )
-# RuntimeError includes RecursionError and NotImplementedError, which zipfile raises.
 _TABLES = (".csv", ".tsv", ".json", ".jsonl", ".parquet", ".dat")
+# RuntimeError includes RecursionError and NotImplementedError, which zipfile raises.
 READ_ERRORS = (  # whatever a damaged file may cause
     *(OSError, ValueError, EOFError, RuntimeError, MemoryError, ArithmeticError, LookupError),
     *(TypeError, AttributeError, struct.error, zlib.error, lzma.LZMAError, zipfile.BadZipFile),

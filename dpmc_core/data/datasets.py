@@ -22,6 +22,7 @@ from dpmc_core.data.reading import (
     build,
     check,
     clean,
+    count_words,
     facts_of,
     has_single_ratings,
     layout_of,
@@ -342,8 +343,8 @@ def _summarise_reading(checked: Checked, options: Mapping[str, Any]) -> Reading:
     return Reading(
         options,
         (*checked.report, *facts_of(ratings)),
-        f"{public.users:,} {'person' if public.users == 1 else 'people'}, {public.items:,}"
-        f" item{'s' * (public.items > 1)}, {len(ratings):,} {what}",
+        f"{public.users:,} {'person' if public.users == 1 else 'people'},"
+        f" {count_words(public.items, 'item')}, {len(ratings):,} {what}",
         checked.table.layout,
         n_out / max(count.entries, 1),
         count,

@@ -598,9 +598,8 @@ _MIN_COUNTED = 20  # ratings from which on their counts tell whether columns hol
 _NOBODY = f"(?i)^({'|'.join(KNOWLEDGE['words']['nobody'])})$"
 _TOTAL, _STATISTIC = KNOWLEDGE["summaries"].values()
 _ROUNDED = 0.051  # by so much a mean may differ from its ratings
-_COMPUTED = (
-    0.9  # share of the lines whose sum or mean a column must hold to be one of sums or means
-)
+# Share of the lines whose sum or mean a column must hold to be one of sums or means.
+_COMPUTED = 0.9
 _MIN_COMPUTED = 5  # lines of different ratings from which on that is no chance
 _FEW_MARKS = 2  # so often a number beyond the range is a mistake, not a mark
 
