@@ -66,6 +66,7 @@ class PublicSet:
         also: other addresses of the same archive, tried if the first does not answer.
         workbook: an Excel workbook in the archive that holds the main file's ratings.
         by_hand: whether a person must download the set.
+        holds: what a person puts into the main file, if that is not known by its checksum.
         file: of a file that was recognised: its name in the set.
         recognised_by: how it was recognised, as a phrase.
         exact: whether not a byte of it was changed.
@@ -91,6 +92,7 @@ class PublicSet:
     also: tuple[str, ...] = ()
     workbook: str = ""
     by_hand: bool = False
+    holds: str = ""
     file: str = ""
     recognised_by: str = ""
     exact: bool = False
@@ -123,13 +125,15 @@ def recognise_public_set(source: Source) -> PublicSet | None:
     """Return the public set to which a file belongs.
 
     A file is recognised by its checksum, wherever it lies and whatever it is called; by the note of
-    a download beside it; or by the files beside it in the set's archive. Its name or first line
-    alone never suffice: they only decide whether its neighbours count as evidence.
+    a download beside it; by the files beside it in the set's archive; or by its place, if a person
+    put it where the program reads that set. Its name or first line alone never suffice: they only
+    decide whether its neighbours count as evidence.
     """
     return (
         _recognise_by_checksum(source)
         or _recognise_by_note(source)
         or _recognise_by_neighbours(source)
+        or _recognise_by_place(source)
     )
 
 
@@ -169,6 +173,14 @@ def _recognise_by_neighbours(source: Source) -> PublicSet | None:
         ):
             *neighbours, last = public_set.beside
             recognised_by = f"by its neighbours {', '.join(neighbours)} and {last}"
+            return replace(public_set, file=source.name, recognised_by=recognised_by)
+    return None
+
+
+def _recognise_by_place(source: Source) -> PublicSet | None:
+    for public_set in BY_HAND.values():
+        if public_set.holds and source.path == get_set_folder(public_set.id) / public_set.files[0]:
+            recognised_by = "by the place where you put your copy"
             return replace(public_set, file=source.name, recognised_by=recognised_by)
     return None
 
@@ -290,10 +302,12 @@ def is_downloaded(name: str) -> bool:
 def format_manual_steps(name: str) -> str:
     """Return the instructions for opening a set of BY_HAND by its name."""
     public_set = BY_HAND[name]
+    holds = public_set.holds and f" ({public_set.holds})"
     return (
         f"{name} is not downloaded by this program ({public_set.licence}): put your copy of"
-        f" {public_set.files[0]}"
-        f" into {get_set_folder(name)}, or name the folder that holds it"
+        f" {public_set.files[0]}{holds} into {get_set_folder(name)}"
+        + (not holds)
+        * ", or name the folder that holds it"
     )
 
 

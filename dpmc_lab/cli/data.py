@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from dpmc_core import paths, registry
 from dpmc_core.data import MEGABYTE, datasets, public_sets, synthetic
 from dpmc_core.data.synthetic import GENERATORS, ON_DEMAND, SAMPLES
-from dpmc_core.errors import DpmcError, InvalidSetting, unknown_name_error
+from dpmc_core.errors import DpmcError, InvalidSetting
 from dpmc_core.problem import format_command_options, format_split
 from dpmc_lab import store as rows
 from dpmc_lab.cli.interface import (
@@ -71,28 +71,19 @@ def download_data_set(
     json: Json = False,
 ) -> CommandReport:
     """Download a public set and check it."""
-    if name in public_sets.BY_HAND:
-        folder = public_sets.find_downloaded_folder(name)
-        terms = public_sets.BY_HAND[name].licence
-        hint = ""
-    elif name not in public_sets.ARCHIVES:
-        raise unknown_name_error("public set", name, public_sets.ARCHIVES)
-    else:
-        archive = public_sets.ARCHIVES[name]
-        terms = archive.licence
-        hint = f"; try: dpmc fit {name} input-flip --epsilon 2"
-        if not json:
-            print(f"{archive.title}: {archive.megabytes:g} MB from {archive.url}")
-            print(paragraph(terms), flush=True)
-        with Progress() as bar:
+    archive = public_sets.ARCHIVES.get(name)
+    if archive and not json:
+        print(f"{archive.title}: {archive.megabytes:g} MB from {archive.url}")
+        print(paragraph(archive.licence), flush=True)
+    with Progress() as bar:
 
-            def show_progress(n_bytes: int, total: int | None) -> None:
-                """Show how much has been downloaded."""
-                bar.update(
-                    name, n_bytes, total or n_bytes, lambda count: f"{count / MEGABYTE:.1f} MB"
-                )
+        def show_progress(n_bytes: int, total: int | None) -> None:
+            """Show how much has been downloaded."""
+            bar.update(name, n_bytes, total or n_bytes, lambda count: f"{count / MEGABYTE:.1f} MB")
 
-            folder = public_sets.get_public_set(name, progress=show_progress)
+        folder = public_sets.get_public_set(name, progress=show_progress)
+    hint = f"; try: dpmc fit {name} input-flip --epsilon 2" if archive else ""
+    terms = public_sets.SETS[name].licence
     document = {"name": name, "folder": str(folder), "terms": terms}
     return CommandReport(document, [f"ready in {folder}{hint}"])
 
