@@ -396,6 +396,34 @@ def count_data(
     )
 
 
+def evaluate_formulas(
+    columns: Mapping[str, Sequence[float]],
+    curves: Mapping[str, str],
+    mechanisms: Mapping[str, str] = MappingProxyType({}),
+    x: str = "",
+) -> TrialRecipe:
+    """Return the recipe of curves by formulas of a paper, a point for each row of some columns.
+
+    Args:
+        columns: numbers by name.
+        curves: formulas of these names by label, in Python.
+        mechanisms: the mechanism of a curve.
+        x: the column on the x axis; empty: 0, 1, ...
+    """
+
+    def compute() -> dict[str, tuple[Any, Any]]:
+        names = {name: np.array(values, dtype=float) for name, values in columns.items()}
+        scope = {"__builtins__": {}, "log": np.log, **names}
+        results = {label: eval(formula, scope) for label, formula in curves.items()}
+        return {label: (columns.get(x, range(len(y))), y.tolist()) for label, y in results.items()}
+
+    return make_exact_recipe(
+        compute,
+        {label: mechanisms.get(label) for label in curves},
+        settings={"columns": columns, "curves": curves},
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
     """A figure or a table of a paper.

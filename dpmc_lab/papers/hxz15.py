@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpmc_core import metrics, registry
+from dpmc_core.data.transforms import parse_step
 from dpmc_core.model import Model, Task
 from dpmc_core.problem import Problem, build_problem, create_generator
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -21,12 +22,12 @@ from dpmc_lab.protocol.scenarios import DynamicUsers, Scenario, ScenarioRun, Sta
 from dpmc_lab.sweep import open_source
 
 _DATA = "ml-100k/u1"
-_USERS = 943
 _EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 _SIZES = tuple(np.arange(0.0, 4.25, 0.25).tolist())  # up to the width of the ratings' range
 _IN_PHASES = "scenario 2, in phases"
 _FREE = {"PMF": "pmf", "mean rating": "global-mean"}  # without noise, the same at every epsilon
 Forms = Mapping[str, Mapping[str, str]]
+Source = tuple[str, str]  # data, and how it is prepared
 SCENARIOS: Mapping[str, Scenario] = {
     "scenario 2": StaticUsers(epsilon=1.0, phases=1),
     "scenario 3": DynamicUsers(epsilon=1.0, phases=1),
@@ -37,9 +38,10 @@ SCENARIOS: Mapping[str, Scenario] = {
 
 
 @lru_cache(maxsize=1)
-def _load_problem() -> Problem:
-    """Load the official split u1 of MovieLens 100K; raises DpmcError, OSError."""
-    return build_problem(open_source(_DATA).for_seed(0), Task.RATINGS)
+def _load_problem(data: str, step: str) -> Problem:
+    """Load data, prepared by a step if one is given; raises DpmcError, OSError."""
+    steps = [parse_step(step)] if step else []
+    return build_problem(open_source(data).for_seed(0), Task.RATINGS, steps=steps)
 
 
 def measure_errors(model: Model, problem: Problem) -> dict[str, Any]:
@@ -53,8 +55,8 @@ def measure_errors(model: Model, problem: Problem) -> dict[str, Any]:
     }
 
 
-def _measure_fit(id: str, seed: int, **settings: Any) -> dict[str, Any]:
-    problem = _load_problem()
+def _measure_fit(id: str, source: Source, seed: int, **settings: Any) -> dict[str, Any]:
+    problem = _load_problem(*source)
     rng = create_generator(seed, f"{id} on {problem.train.fingerprint}")
     *_, last = registry.create(id, **settings).fit(problem.train, rng)
     assert last.model is not None
@@ -62,14 +64,14 @@ def _measure_fit(id: str, seed: int, **settings: Any) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=10)
-def _measure_pmf(seed: int) -> float:
+def _measure_pmf(source: Source, seed: int) -> float:
     """Return the mean absolute error without noise."""
-    return float(_measure_fit("pmf", seed)["mae"])
+    return float(_measure_fit("pmf", source, seed)["mae"])
 
 
-def _measure_phases(epsilon: float, seed: int) -> dict[str, Any]:
+def _measure_phases(source: Source, epsilon: float, seed: int) -> dict[str, Any]:
     """Measure scenario 2 from the distribution of its noise, without sending messages."""
-    problem, settings = _load_problem(), StaticUsers(epsilon=epsilon, shrink=False)
+    problem, settings = _load_problem(*source), StaticUsers(epsilon=epsilon, shrink=False)
     public, mechanism = problem.train.public, settings.mechanism
     matrices = mechanism.build_matrices(problem.train)
     rng = create_generator(seed, f"scenario 2 on {problem.train.fingerprint}")
@@ -80,26 +82,26 @@ def _measure_phases(epsilon: float, seed: int) -> dict[str, Any]:
     return measure_errors(factors_with_offsets(users, items, public.middle), problem)
 
 
-def _build_trials(forms: Forms, value: Callable[[Any], Any]) -> list[Trial]:
+def _build_trials(source: Source, forms: Forms, value: Callable[[Any], Any]) -> list[Trial]:
     """Return the runs without noise, and those of each form of the method at each epsilon."""
     free = [
-        Trial(label, id, None, label, partial(_measure_fit, id), value)
+        Trial(label, id, None, label, partial(_measure_fit, id, source), value)
         for label, id in _FREE.items()
     ]
     return free + [
         Trial(form, "dpmf", e, f"{form} epsilon {e:g}", partial(make, epsilon=e), value)
         for form, texts in forms.items()
-        for make in (partial(_measure_fit, "dpmf", **parse_texts("dpmf", texts)),)
+        for make in (partial(_measure_fit, "dpmf", source, **parse_texts("dpmf", texts)),)
         for e in _EPSILONS
     ]
 
 
 def _build_recipe(
-    trials: Sequence[Trial], forms: Iterable[str], settings: Mapping[str, Any]
+    trials: Sequence[Trial], data: str, forms: Iterable[str], settings: Mapping[str, Any]
 ) -> TrialRecipe:
     return TrialRecipe(
         trials=trials,
-        settings={"data": _DATA, "epsilons": _EPSILONS, "forms": list(forms), **settings},
+        settings={"data": data, "epsilons": _EPSILONS, "forms": list(forms), **settings},
         mechanisms=("dpmf", *_FREE.values()),
         seeds=(1, 2, 3),
     )
@@ -113,31 +115,42 @@ def share_errors(forms: Forms) -> TrialRecipe:
 
     trials = [
         trial if trial.x is None else trial._replace(label=f"epsilon {trial.x:g}")
-        for trial in _build_trials(forms, get_shares)
+        for trial in _build_trials((_DATA, ""), forms, get_shares)
     ]
-    return _build_recipe(trials, forms, {})
+    return _build_recipe(trials, _DATA, forms, {})
 
 
-def increase_errors(forms: Forms) -> TrialRecipe:
+def increase_errors(
+    forms: Forms, data: str = _DATA, step: str = "", users: int = 943
+) -> TrialRecipe:
     """Return the recipe of how much larger than without noise the mean error is, over epsilon."""
+    source = data, step
 
     def measure_increase(measure: Callable[[int], dict[str, Any]], seed: int) -> float:
-        return float(measure(seed)["mae"] - _measure_pmf(seed))
+        return float(measure(seed)["mae"] - _measure_pmf(source, seed))
 
-    trials = [t for t in _build_trials(forms, float) if t.mechanism != "pmf"]
+    trials = [t for t in _build_trials(source, forms, float) if t.mechanism != "pmf"]
     trials += [
-        Trial(_IN_PHASES, "dpmf", e, f"{_IN_PHASES} epsilon {e:g}", partial(_measure_phases, e))
+        Trial(
+            _IN_PHASES,
+            "dpmf",
+            e,
+            f"{_IN_PHASES} epsilon {e:g}",
+            partial(_measure_phases, source, e),
+        )
         for e in _EPSILONS
     ]
     budgets = {
-        f"{e:g}": [phase.epsilon for phase in StaticUsers(epsilon=e).phase_mechanisms(_USERS)]
+        f"{e:g}": [phase.epsilon for phase in StaticUsers(epsilon=e).phase_mechanisms(users)]
         for e in _EPSILONS
     }
     increases = [
         trial._replace(key=f"increase, {trial.key}", make=partial(measure_increase, trial.make))
         for trial in trials
     ]
-    return _build_recipe(increases, [*forms, _IN_PHASES], {"parts of epsilon by phase": budgets})
+    return _build_recipe(
+        increases, data, [*forms, _IN_PHASES], {"parts of epsilon by phase": budgets}
+    )
 
 
 # --- bytes --------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """JTT18: Jain, Thakkar, Thakurta, "Differentially Private Matrix Completion Revisited" (2018).
 
-Its baseline by another paper's accounting, methods on matrices that are too large for a row of the
-store, and the powers in its tables. tests/theory has its bounds.
+Its baseline by another paper's accounting, and methods on matrices that are too large for a row of
+the store. tests/theory has its bounds.
 """
 
 import math
@@ -23,10 +23,11 @@ from dpmc_core.privacy import USER_EMPTIED, Gaussian, Guarantee
 from dpmc_core.problem import Problem, RandomShare, build_problem
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.settings import format_setting
-from dpmc_lab.papers.engine import Trial, TrialRecipe, make_exact_recipe
+from dpmc_lab.papers.engine import Trial, TrialRecipe
 from dpmc_lab.sweep import Grid
 
-FW, FREE, GUESS = "private-frank-wolfe", "frank-wolfe", "user-mean"
+GUESS = "user-mean"
+FREE = ("frank-wolfe", "pgd")
 _OWN = "the matrix's own"
 
 
@@ -128,7 +129,7 @@ def compare_methods(
             method if epsilon is None else f"{method} {epsilon:g}",
             partial(run, data, step, settings, method, epsilon),
         )
-        for group, grid in (((GUESS, FREE), [None]), (methods, epsilons))
+        for group, grid in (((GUESS, *FREE), [None]), (methods, epsilons))
         for method, epsilon in product(group, grid)
         if method in labels
     ]
@@ -141,35 +142,6 @@ def compare_methods(
     return TrialRecipe(
         trials=trials,
         settings={**about, **published, **settings},
-        mechanisms=(GUESS, FREE, *ids),
+        mechanisms=(GUESS, *(id for id in FREE if id in labels), *ids),
         seeds=tuple(range(1, seeds + 1)),
-    )
-
-
-# --- tables --------------------------------------------------------------------------------------
-
-
-def compare_powers(theorem: str) -> TrialRecipe:
-    """Return the recipe of the powers in the row of private Frank-Wolfe of table 1 or 2.
-
-    Each size is a vector here: the powers of the users m and of the items n in it. A product of
-    sizes is the sum of their vectors, and m + n is m.
-    """
-
-    def compute() -> dict[str, tuple[range, list[float]]]:
-        m, n = np.eye(2)
-        if theorem == "Remark 3 and Table 1":  # sqrt(n) entries of size one observed in each row
-            nuclear, row, observed = (m + n) / 2, n / 4, m + n / 2
-            # Corollary 3.1, up to constants: k^(4/3) L n^(1/4) / sqrt(|Omega|^(13/6) (m + n)^(1/6))
-            of_users, of_items = 4 / 3 * nuclear + row + n / 4 - (13 / 6 * observed + m / 6) / 2
-            powers = [-float(of_items / of_users)]  # of n, which m must outgrow
-        else:  # all observed, rows of norm 1
-            nuclear, row, observed = m / 2, 0 * m, m + n
-            # Theorem 3.2 at its best number of rounds: k^(6/5) n^(1/5) L^(4/5) / |Omega|
-            risk = 1.2 * nuclear + 0.2 * n + 0.8 * row - observed
-            powers = [float(power) for power in (observed + risk) / 2]  # of ||Y - Y*||_F
-        return {"Private FW": (range(len(powers)), powers)}
-
-    return make_exact_recipe(
-        compute, {"Private FW": FW}, settings={"row of the theory table": theorem}
     )

@@ -4,7 +4,7 @@ The noise of figure 5, the sampling weights of figure 6, and the rankings learnt
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import product
 from operator import itemgetter
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dpmc_core import registry
-from dpmc_core.arrays import Floats
+from dpmc_core.arrays import Floats, Ints
 from dpmc_core.data import datasets
 from dpmc_core.errors import check_number
 from dpmc_core.mechanisms.dpimf import Profiles
@@ -137,11 +137,40 @@ NO_NOISE = 1e6  # an epsilon at which noise is no longer seen
 _POOL = ("ryhh24", PARTIES, FIGURE_5, MEASURED_ROUNDS)
 
 
+RANDOM = "at random"
+TIE_RULES: Mapping[str, Callable[[Ratings, Ints], Any]] = {  # what is held out has the largest
+    "lowest film number": lambda ratings, _: -ratings.items,
+    "highest film number": lambda ratings, _: ratings.items,
+    "most rated film": lambda ratings, counts: counts[ratings.items],
+    "least rated film": lambda ratings, counts: -counts[ratings.items],
+}
+
+
 @lru_cache(maxsize=2)
-def load_problem(data: str, seed: int) -> Problem:
-    """Load the clicks of a data set, with each user's last held out; raises DpmcError."""
+def load_problem(data: str, seed: int, ties: str = RANDOM) -> Problem:
+    """Load the clicks of a data set, with each user's last held out; raises DpmcError.
+
+    Of several with the same latest time the rule `ties` decides.
+    """
     dataset = datasets.load(data, for_ranking=True)
+    ratings = dataset.ratings
+    if ties != RANDOM:
+        assert ratings.times is not None
+        counts = np.bincount(ratings.items, minlength=ratings.public.items)
+        order = TIE_RULES[ties](ratings, counts)
+        # Times stay in their order, and no two of them are less apart than the orders within one.
+        times = ratings.times * (2 * len(ratings)) + order
+        dataset = replace(dataset, ratings=replace(ratings, times=times))
     return build_problem(dataset, Task.RANKING, split=LeaveLast(), seed=seed)
+
+
+def share_tied_users(data: str, seed: int) -> float:  # noqa: ARG001
+    """Return the share of users with several ratings at their latest time."""
+    ratings = datasets.load(data, for_ranking=True).ratings
+    assert ratings.times is not None
+    latest = np.maximum.reduceat(ratings.times, ratings.indptr[:-1])
+    at_latest = ratings.times == latest[ratings.users]
+    return float((np.bincount(ratings.users[at_latest]) > 1).mean())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,6 +182,7 @@ class Ranking:
         size: number of exchanges with the server, and of noisy solves of a party between two.
         parties: number of parties that share the clicks.
         alone: whether one party sees all clicks; only `settings`, as text, differ from ours then.
+        ties: the rule for ratings of a user with the same latest time.
     """
 
     id: str
@@ -165,11 +195,13 @@ class Ranking:
     parties: int = PARTIES
     alone: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
+    ties: str = RANDOM
 
     @property
     def key(self) -> str:
         epsilon = "" if self.epsilon is None else f" epsilon {self.epsilon:g}"
         revision = f"revision {registry.get_mechanism(self.id).revision}"
+        revision += "" if self.ties == RANDOM else f" ties {self.ties}"
         if self.alone:
             texts = ",".join(f"{name}={text}" for name, text in self.settings.items())
             return " ".join(filter(None, (f"{self.data} {self.id}{epsilon}", texts, revision)))
@@ -182,7 +214,7 @@ class Ranking:
 
     def run(self, seed: int) -> dict[str, Any]:
         """Return ranking metrics, with several parties also after some rounds; raises DpmcError."""
-        problem = load_problem(self.data, seed)
+        problem = load_problem(self.data, seed, self.ties)
         if not self.alone:
             return self.run_federation(problem, seed)
         settings = parse_texts(self.id, self.settings)
@@ -270,14 +302,35 @@ def rank_items(
         }
 
     shared = {"profiles": Profiles(profiles), **defaults}
-    trials = [trial for run in runs for trial in _build_trials(get_value, **{**shared, **run})]
+    return _build_ranking_recipe(
+        [trial for run in runs for trial in _build_trials(get_value, **{**shared, **run})]
+    )
+
+
+def _build_ranking_recipe(trials: Sequence[Trial]) -> TrialRecipe:
     return TrialRecipe(
         trials=trials,
         settings={"runs": [trial.key for trial in trials]},
-        mechanisms=tuple(dict.fromkeys(str(trial.mechanism) for trial in trials)),
+        mechanisms=tuple(dict.fromkeys(t.mechanism for t in trials if t.mechanism)),
         seeds=(1, 2, 3),
         pool=_POOL,
     )
+
+
+def break_ties(
+    data: str, profiles: str, runs: Sequence[Mapping[str, Any]], **shared: Any
+) -> TrialRecipe:
+    """Return the recipe of HR@10 by the rule for a user's ratings with the same latest time."""
+    shared |= {"data": data, "profiles": Profiles(profiles)}
+    label = "share of users with a tie"
+    trials = [
+        trial._replace(x=float(index))
+        for index, ties in enumerate((RANDOM, *TIE_RULES))
+        for run in runs
+        for trial in _build_trials(lambda _: itemgetter("hr@10"), ties=ties, **shared, **run)
+    ]
+    share = Trial(label, None, 0.0, f"{data} {label}", partial(share_tied_users, data))
+    return _build_ranking_recipe([share, *trials])
 
 
 def plot_noise(public: Mapping[str, Any]) -> TrialRecipe:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,6 +41,7 @@ from dpmc_lab.papers.engine import (
 )
 
 _TOLERANCE = 1 + 1e-9  # rounding in sums of epsilons
+_MANY = 20  # printed numbers, of which a sentence says how many agree
 
 # --- comparisons of rows -------------------------------------------------------------------------
 
@@ -110,6 +112,13 @@ def falls(result: CurveSet, label: str) -> Margins:
     return rises(result, label, -1)
 
 
+def climbs(result: CurveSet, label: str, sign: float = 1) -> Margins:
+    """Compare each point of a curve with the one before it."""
+    points = [result.get_point(label, x) for x in list_x(result, label, ())]
+    for pair in itertools.pairwise(points):
+        yield combine(*zip((-sign, sign), pair, strict=True))
+
+
 def near(
     result: CurveSet, label: str, goal: str | float, x: Sequence[float], limit: float | str
 ) -> Margins:
@@ -169,7 +178,7 @@ def measure_gap(
 
 _CHECKS: Mapping[str, Callable[..., Margins]] = {
     check.__name__: check
-    for check in (above, rises, falls, near, farther, steadier, approaches, leads)
+    for check in (above, rises, falls, climbs, near, farther, steadier, approaches, leads)
 }
 
 
@@ -318,8 +327,35 @@ def assess(
         doubts.append("a mechanism has been revised since")
     if not experiment.makes(result):
         doubts.append("its rows were made with other settings than the recipe has now")
-    sentence = format_sentence(verdict.sentence)
+    sentence = f"{describe_agreement(compared)}{format_sentence(verdict.sentence)}"
     return Assessment(verdict.label, sentence, compared, judged, tuple(doubts))
+
+
+def describe_agreement(compared: Sequence[Compared]) -> str:
+    """Return how many of many printed numbers agree, how wide our intervals are, and the trends.
+
+    A printed number within an interval says little where the interval is wide and the curves go
+    different ways.
+    """
+    close = [c.ours for c in compared if c.ours and c.within]
+    if len(compared) < _MANY or not close:
+        return ""
+    widths = [100 * point.half_width / abs(point.mean) for point in close]
+    by_curve = itertools.groupby(compared, attrgetter("printed.series"))
+    ends = [(first, last) for first, *_, last in (curve for _, curve in by_curve)]
+
+    def format_rises(name: str) -> str:
+        value = attrgetter(name)
+        rises = [value(last) - value(first) for first, last in ends]
+        return f"{min(rises):.3f} to {max(rises):.3f}"
+
+    reach = dict.fromkeys(f"{end(widths):.0f}" for end in (min, max))
+    return (
+        f"Our intervals cover {len(widths)} of {len(compared)} printed numbers, and reach"
+        f" {' to '.join(reach)} % of our value to each side there. From the first epsilon to the"
+        f" last the printed curves rise by {format_rises('printed.value')}, ours by"
+        f" {format_rises('ours.mean')}. "
+    )
 
 
 def check_statement(

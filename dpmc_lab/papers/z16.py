@@ -4,7 +4,7 @@ Its theorems and equations against practice, on generated ratings with a known t
 200 items, of which 30 % are rated. `dpmc_core.mechanisms.collection` has the bounds of Theorem 3.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import cast
@@ -16,8 +16,8 @@ from dpmc_core.arrays import Floats
 from dpmc_core.mechanisms.collection import Collection
 from dpmc_core.model import Factors
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers.recovery import Regress, Rule, scale_to_unit_range
-from dpmc_lab.papers.engine import Trial, TrialRecipe
+from dpmc_core.solvers.recovery import Regress, Reports, Rule, scale_to_unit_range
+from dpmc_lab.papers.engine import Trial, TrialRecipe, parse_texts
 
 NAMES = {"modified-laplace": "modified Laplace", "randomised-response": "randomised response"}
 
@@ -42,6 +42,39 @@ def _draw_ratings(rng: np.random.Generator) -> tuple[Ratings, Floats, float]:
     return ratings, truth, metrics.rmse(scaled, truth[ratings.users, ratings.items])
 
 
+def _collect(mechanism: Collection, ratings: Ratings, rng: np.random.Generator) -> Reports:
+    channel = mechanism.guarantee(ratings.public).releases.rows
+    out = channel.publish(mechanism.encode_rows(ratings, channel), rng)
+    return mechanism.build_reports(out, channel, ratings.public)
+
+
+def measure_algorithms(
+    algorithms: Mapping[str, Mapping[str, str]], id: str, epsilon: float, seed: int
+) -> dict[str, float]:
+    """Fit algorithms without privacy to reports, as if these were ratings.
+
+    Reports of modified Laplace beyond the range of ratings are cut to it.
+
+    Returns:
+        ||Theta^ - Theta||_F on the scale -1..1 by algorithm, and ||Theta||_F.
+    """
+    rng, norm = np.random.default_rng(seed), np.linalg.norm
+    ratings, truth, _ = _draw_ratings(rng)
+    public = ratings.public
+    pattern, values, *_ = _collect(
+        cast(Collection, registry.create(id, epsilon=epsilon)), ratings, rng
+    )
+    reports = public.middle + public.half_width * np.clip(values, -1, 1)
+    reported = Ratings.build(pattern.users, pattern.items, reports, public)
+    errors = {_ZERO: float(norm(truth))}
+    for algorithm, texts in algorithms.items():
+        *_, last = registry.create(algorithm, **parse_texts(algorithm, texts)).fit(reported, rng)
+        assert last.model is not None
+        predicted = np.asarray(last.model.predict(*np.indices(public.shape)), dtype=float)
+        errors[algorithm] = float(norm(scale_to_unit_range(predicted, public) - truth))
+    return errors
+
+
 def measure_recovery(id: str, epsilons: Sequence[float], seed: int = 0) -> dict[str, Floats]:
     """Collect the ratings with a mechanism at each epsilon, and measure reports and recoveries.
 
@@ -59,9 +92,7 @@ def measure_recovery(id: str, epsilons: Sequence[float], seed: int = 0) -> dict[
     for epsilon in epsilons:
         create = partial(registry.create, id, epsilon=epsilon, intrinsic=misfit / 2)
         mechanism = cast(Collection, create())
-        channel = mechanism.guarantee(public).releases.rows
-        out = channel.publish(mechanism.encode_rows(ratings, channel), rng)
-        reports = mechanism.build_reports(out, channel, public)
+        reports = _collect(mechanism, ratings, rng)
         rho = float(norm(truth[reports.pattern.users, reports.pattern.items] - reports.values))
         errors = {}
         for name, recovery, rule in (
@@ -81,7 +112,7 @@ def measure_recovery(id: str, epsilons: Sequence[float], seed: int = 0) -> dict[
                 "theorem": mechanism.bound_residual(public, len(ratings), tight=False),
                 "tight": mechanism.bound_residual(public, len(ratings), tight=True),
                 "moments": reports.estimate_residual(1.0),
-                "share": out.nnz / truth.size,
+                "share": len(reports.values) / truth.size,
                 "reported": norm(reports.values),
                 "size": norm(truth),
             }
@@ -92,6 +123,7 @@ def measure_recovery(id: str, epsilons: Sequence[float], seed: int = 0) -> dict[
 # --- as experiments ----------------------------------------------------------------------------
 
 _EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
+_DATA = "300 x 200 ratings 1..5 of rank 4, 30 % given"
 _ZERO = "the zero matrix"
 _MEASUREMENTS = {  # the name in `measure_recovery` of what a curve is labelled with
     "measured": "rho",
@@ -103,6 +135,46 @@ _MEASUREMENTS = {  # the name in `measure_recovery` of what a curve is labelled 
 }
 
 
+def _list_trials(
+    measure: Callable[[str, float, int], dict[str, float]],
+    names: Mapping[str, str],
+    epsilons: Sequence[float],
+) -> list[Trial]:
+    """Return the runs of both mechanisms; `names` has what is measured by its label."""
+    first, *_ = NAMES
+    return [
+        Trial(
+            label if label == _ZERO else f"{mechanism}, {label}",
+            None if label == _ZERO else id,
+            epsilon,
+            f"{id} {epsilon:g}",
+            partial(measure, id, epsilon),
+            itemgetter(name),
+            level=label == _ZERO,
+        )
+        for id, mechanism in NAMES.items()
+        for label, name in names.items()
+        if label != _ZERO or id == first  # it is the same whatever is reported
+        for epsilon in epsilons
+    ]
+
+
+def use_algorithms(
+    algorithms: Mapping[str, Mapping[str, str]],
+    labels: Mapping[str, str],
+    epsilons: Sequence[float],
+) -> TrialRecipe:
+    """Return the recipe of the error of algorithms that take reports for ratings."""
+    return TrialRecipe(
+        trials=_list_trials(
+            partial(measure_algorithms, algorithms), {**labels, _ZERO: _ZERO}, epsilons
+        ),
+        settings={"data": _DATA, "algorithms": dict(algorithms)},
+        mechanisms=(*NAMES, *algorithms),
+        seeds=(1, 2, 3, 4, 5),
+    )
+
+
 def recover_ratings(quantities: Sequence[str]) -> TrialRecipe:
     """Return the recipe of curves of some quantities, for the reports of both mechanisms."""
 
@@ -110,26 +182,11 @@ def recover_ratings(quantities: Sequence[str]) -> TrialRecipe:
         measured = measure_recovery(id, [epsilon], seed)
         return {label: float(measured[name][0]) for label, name in _MEASUREMENTS.items()}
 
-    first, *_ = NAMES
-    trials = [
-        Trial(
-            quantity if quantity == _ZERO else f"{name}, {quantity}",
-            None if quantity == _ZERO else id,
-            epsilon,
-            f"{id} {epsilon:g}",
-            partial(measure, id, epsilon),
-            itemgetter(quantity),
-            level=quantity == _ZERO,
-        )
-        for id, name in NAMES.items()
-        for quantity in quantities
-        if quantity != _ZERO or id == first  # it is the same whatever is reported
-        for epsilon in _EPSILONS
-    ]
+    trials = _list_trials(measure, dict(zip(quantities, quantities, strict=True)), _EPSILONS)
     return TrialRecipe(
         trials=trials,
         settings={
-            "data": "300 x 200 ratings 1..5 of rank 4, 30 % given",
+            "data": _DATA,
             "gamma": "0.05",
             "the paper's rule": "Equation 4 with rho of Equation 3",
         },

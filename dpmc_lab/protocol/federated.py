@@ -2,8 +2,10 @@
 
 RYHH24: Ran, Ye, Huang, Hu, "Differentially Private Implicit Matrix Factorization" (2024). K parties
 hold disjoint users (item profiles are exchanged) or disjoint items (user profiles are). In each
-round every party runs local updates and sends its noisy profiles, and the server returns the
-average. Finally each party refines its own factors. The module also measures and counts a whole run
+round every party runs local updates and sends its noisy profiles, and the server returns their
+average over all parties. The paper averages a profile over the parties that have its item (or user)
+in I(k), but a party that sends none tells that it has none. Finally each party refines its own
+factors. The module also measures and counts a whole run
 on a problem.
 """
 
