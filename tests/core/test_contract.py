@@ -28,6 +28,7 @@ from dpmc_core.privacy import (
     RandomizedResponse,
     SampledLaplace,
 )
+from dpmc_core.problem import prepare_all_ratings
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import list_settings, parse_setting, serialise_setting
 from dpmc_core.solvers.factorization import PenalisedCells, PublicUserFactors
@@ -261,6 +262,32 @@ def test_the_last_model_predicts_finite_numbers_everywhere(id):
     predictions = predict_all(run_once(id).steps)
     assert predictions.shape == (USERS, ITEMS)
     assert np.isfinite(predictions).all()
+
+
+@pytest.mark.parametrize(("low", "high"), [(1, 1 + 1e-15), (-1e15, 1e15)])
+def test_a_range_at_the_limits_is_fitted_without_a_warning(id, low, high):
+    mechanism, ends = make(id), np.array([low, high])
+    users, items = np.divmod(np.arange(0, 96, 2), 8)
+    public = PublicFacts(users=12, items=8, low=low, high=high)
+    ratings = Ratings.build(users, items, ends[(users + items // 2) % 3 % 2], public)
+    ratings, _ = prepare_all_ratings(ratings, mechanism.task)
+    if mechanism.task is not Task.RATINGS:  # the others bring every range to one of their own
+        assert ratings.public.as_dict() == public.as_dict() | {
+            "low": -1.0 if mechanism.task is Task.BINARY else 0.0,
+            "high": 1.0,
+        }
+        return
+    with np.errstate(divide="raise", over="raise", invalid="raise"):
+        model = fit(mechanism, ratings)[-1].model
+    assert np.isfinite(model.predict(np.arange(12)[:, None], np.arange(8))).all()
+
+
+@pytest.mark.parametrize("ends", ["0:1e-150", "0:1e150", "-1e-150:1e-150", "0:1e-300"])
+def test_a_range_on_which_squares_are_no_numbers_is_refused_in_a_sentence(ends):
+    low, high = map(float, ends.split(":"))
+    limit = "within -1e\\+15:1e\\+15" if high > 1 else "at least 1e-15 wide"
+    with pytest.raises(InvalidSetting, match=f"rating range must be {limit}, got"):
+        PublicFacts(users=2, items=2, low=low, high=high)
 
 
 @pytest.mark.parametrize(("id", "settings"), VARIANTS, ids=IDS)
