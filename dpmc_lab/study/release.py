@@ -696,9 +696,8 @@ def find_direct_release(guarantee: Guarantee, name: str) -> Additive | None:
     if name == "items" and guarantee.publishes is Publishes.ITEM_COUNTS:
         # With item features the scores are logarithms, which lie on no grid.
         return None if guarantee.public.features else guarantee.per_item_release
-    shape = guarantee.public.shape if name == "matrix" else None
-    candidates = (release for _, release in guarantee.releases if release.shape == shape)
-    return next((release for release in candidates if isinstance(release, Additive)), None)
+    matrices = (r for _, r in guarantee.releases if name == "matrix" and r.is_matrix)
+    return next((release for release in matrices if isinstance(release, Additive)), None)
 
 
 def is_on_grid(release: Additive, array: NDArray[Any]) -> bool:

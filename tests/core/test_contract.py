@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dpmc_core import privacy, registry
+from dpmc_core.arrays import FactorAxis, ItemAxis, UserAxis
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.links import Probit
 from dpmc_core.mechanisms.dpimf import Profiles
@@ -302,6 +303,38 @@ def test_what_is_published_are_the_records_of_the_card_as_often_as_they_say(id, 
         )
         expected.remove(publication.release)
     assert not expected, "on the card, and never published"
+
+
+@pytest.mark.parametrize(("id", "settings"), NOISY, ids=NOISY_IDS)
+def test_the_axes_of_users_and_items_are_named_whatever_their_lengths(id, settings):
+    """Of two numbers of users and items, no other axis happens to have the same two lengths."""
+    mechanism = make(id, **settings)
+    facts = [
+        dataclasses.replace(make_ratings(mechanism.task).public, users=users, items=items)
+        for users, items in ((61, 59), (67, 71), (53, 53))
+    ]
+    shapes = [[r.shape for _, r in mechanism.guarantee(public).releases] for public in facts]
+    names = {(61, 67): UserAxis, (59, 71): ItemAxis, (None, None): type(None)}
+    for first, second, square in zip(*shapes, strict=True):
+        for lengths in zip(first, second, square, strict=True):
+            (axis,) = {type(length) for length in lengths}
+            assert names.get(lengths[:2], axis) is axis
+            assert axis in (*names.values(), int, FactorAxis)
+            if axis is FactorAxis:
+                assert set(lengths) == {mechanism.rank}
+            elif axis is not int:
+                assert lengths[:2] in names
+
+
+@pytest.mark.parametrize("id", PRIVATE)
+def test_the_counts_of_two_items_are_not_mistaken_for_other_pairs(id):
+    mechanism = make(id, **({"rank": 1} if hasattr(registry.get_mechanism(id), "rank") else {}))
+    public = make_ratings(mechanism.task).public
+    releases = [
+        mechanism.guarantee(dataclasses.replace(public, items=items)).per_item_release
+        for items in (2, ITEMS)
+    ]
+    assert len({release and release.query for release in releases}) == 1
 
 
 def standardise_noise(publications):
