@@ -554,7 +554,7 @@ class _GridLoss:
         bounds = [
             bound(_log_moment(losses, t * step) + _gaussian_log_bound(t, mu), t) for t in tilts
         ]
-        tilt = float(tilts[np.argmin(bounds)])
+        tilt = tilts[np.argmin(bounds)]
         low, masses = _sum_losses([loss.tilt(tilt * step)[0] for loss in losses])
         grid = step * np.arange(low, low + len(masses), dtype=float)
         return cls(grid, masses, tilt, _log_moment(losses, tilt * step), mu)
