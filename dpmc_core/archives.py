@@ -33,13 +33,14 @@ _TOO_DEEP = f"its JSON is nested more than {MAX_JSON_DEPTH} deep"
 _MAX_RATIO = 1_100  # no deflated byte expands to more
 _ALWAYS_ALLOWED_BYTES = 100_000_000  # bytes of arrays that any archive may hold
 _CHUNK_BYTES = 1 << 16  # bytes read at once, which expand to at most 70 MB
-# Lengths of the fixed parts of a ZIP archive: a file's own header, its entry in the directory, and
-# the record at the end, which a comment may follow. All of these begin with a signature.
-_LOCAL_HEADER_BYTES, _DIRECTORY_ENTRY_BYTES, _END_RECORD_BYTES = 30, 46, 22
+# Lengths of fixed parts of a ZIP archive: a file's own header, and the record at the end, which a
+# comment may follow. Both begin with a signature.
+_LOCAL_HEADER_BYTES, _END_RECORD_BYTES = 30, 22
 _MAX_COMMENT_BYTES = 1 << 16
 _END_SIGNATURE, _LOCAL_SIGNATURE = b"PK\x05\x06", b"PK\x03\x04"
 _FORBIDDEN_FLAGS = 0x61  # encrypted, patched, or strongly encrypted
-_ZIP64_FIELD = b"\x01\x00\x10\x00"  # start of the field that NumPy writes for 64-bit sizes
+_FIRST_DAY = 33  # 1980-01-01, with which NumPy dates all files
+_PERMISSIONS = 0o600 << 16  # which NumPy gives to all files
 _PACKED: dict[bytes, Callable[[Any], Any]] = {  # first bytes, as a pattern
     rb"\x1f\x8b\x08": gzip.open,
     rb"BZh[1-9]1AY&SY": bz2.open,
@@ -47,7 +48,7 @@ _PACKED: dict[bytes, Callable[[Any], Any]] = {  # first bytes, as a pattern
 }
 _NPY_HEADER = re.compile(
     r"\{'descr': '([<>|][iufU]\d{1,9})', 'fortran_order': (True|False),"
-    r" 'shape': \(((?:|\d{1,18},|\d{1,18}(?:, \d{1,18})+))\), \} *\n"
+    r" 'shape': \(((?:|\d{1,18},|\d{1,18}(?:, \d{1,18})+))\), \} {0,84}\n"
 )
 _TABLES = (".csv", ".tsv", ".json", ".jsonl", ".parquet", ".dat")
 # RuntimeError includes RecursionError and NotImplementedError, which zipfile raises.
@@ -217,11 +218,11 @@ def _check_members(file: IO[bytes], max_bytes: int, no_extra_bytes: bool) -> lis
     size = file.seek(0, 2)
     file.seek(max(0, size - _MAX_COMMENT_BYTES - _END_RECORD_BYTES))
     tail = file.read()
-    end = tail.rfind(_END_SIGNATURE)
-    if end < 0 or len(tail) < end + _END_RECORD_BYTES:
+    end_record = tail.rfind(_END_SIGNATURE)
+    if end_record < 0 or len(tail) < end_record + _END_RECORD_BYTES:
         raise zipfile.BadZipFile("it is no ZIP archive, or cut short")
     # The number of files and the size of the directory, which is not read before they are checked.
-    n_members, directory_size = struct.unpack_from("<HL", tail, end + 10)
+    n_members, directory_size = struct.unpack_from("<HL", tail, end_record + 10)
     if n_members > MAX_MEMBERS or directory_size > min(512 * MAX_MEMBERS, size):
         raise ValueError(f"it states more than {MAX_MEMBERS:,} files")
     archive = zipfile.ZipFile(file)
@@ -242,29 +243,50 @@ def _check_members(file: IO[bytes], max_bytes: int, no_extra_bytes: bool) -> lis
             raise ValueError(f"{name} states more bytes than it can hold")
     if no_extra_bytes:
         # The files must follow each other without a gap, then the directory, and then the end.
-        position = 0
+        position, directory = 0, b""
         for member in members:
-            _, name_length, extra_length = _read_local_header(file, member)
-            extra_field = file.read(extra_length)
-            is_standard = not extra_field or (
-                extra_length == 20 and extra_field.startswith(_ZIP64_FIELD)
-            )
-            is_folder = member.is_dir()  # its bytes would belong to no array
-            if member.header_offset != position or not is_standard or member.flag_bits or is_folder:
+            header, entry = _encode_as_numpy(member, position)
+            file.seek(position)
+            if file.read(len(header)) != header or member.is_dir():
                 raise ValueError("it holds bytes that belong to no array")
-            position += _LOCAL_HEADER_BYTES + name_length + extra_length + member.compress_size
-        directory_size = sum(
-            _DIRECTORY_ENTRY_BYTES + len(member.filename.encode()) for member in members
-        )
-        if (position, position + directory_size + _END_RECORD_BYTES) != (archive.start_dir, size):
+            directory += entry
+            position += len(header) + member.compress_size
+        counts = 0, 0, len(members), len(members), len(directory), position, 0
+        end = directory + struct.pack("<4s4H2LH", _END_SIGNATURE, *counts)
+        file.seek(position)
+        if file.read(len(end) + 1) != end:
             raise ValueError("it holds bytes that belong to no array")
     return members
 
 
-def _read_local_header(file: IO[bytes], member: zipfile.ZipInfo) -> tuple[int, int, int]:
-    """Return the method and the lengths of name and extra field in a file's own header.
+def _encode_as_numpy(member: zipfile.ZipInfo, position: int) -> tuple[bytes, bytes]:
+    """Return a file's own header and its entry in the directory, as NumPy writes them.
 
-    Afterwards the position in the archive is behind the name.
+    A date, for example, could say anything about the ratings.
+
+    Args:
+        member: the file.
+        position: where its header begins.
+    """
+    name, sizes = member.filename.encode(), (member.compress_size, member.file_size)
+    # Python writes version 45 and no short sizes from 3.11.4 on; a system other than Windows is 3.
+    is_recent, system = member.extract_version > 20, 3 if member.create_system else 0
+    version, short_sizes = (45, (2**32 - 1,) * 2) if is_recent else (20, sizes)
+    fields = 0, member.compress_type, 0, _FIRST_DAY, member.CRC
+    end_of_header = *short_sizes, len(name), 20
+    end_of_entry = *sizes, len(name), 0, 0, 0, 0, _PERMISSIONS, position
+    return (
+        struct.pack("<4s5H3L2H", _LOCAL_SIGNATURE, version, *fields, *end_of_header)
+        + name
+        + struct.pack("<2H2Q", 1, 16, *sizes[::-1]),  # the sizes in 64 bits
+        b"PK\x01\x02"
+        + struct.pack("<4B4H3L5H2L", version, system, version, 0, *fields, *end_of_entry)
+        + name,
+    )
+
+
+def _read_local_header(file: IO[bytes], member: zipfile.ZipInfo) -> int:
+    """Return the method in a file's own header, behind which the position is afterwards.
 
     Raises:
         BadZipFile: if the header is not where the directory says, or has another name.
@@ -277,14 +299,14 @@ def _read_local_header(file: IO[bytes], member: zipfile.ZipInfo) -> tuple[int, i
     name = file.read(name_length).decode(encoding)
     if signature != _LOCAL_SIGNATURE or name != member.orig_filename:
         raise zipfile.BadZipFile(f"{format_value(member.filename)} is not where the directory says")
-    return method, name_length, extra_length
+    file.seek(extra_length, 1)
+    return int(method)
 
 
 def _iterate_chunks(path: Path, file: IO[bytes], member: zipfile.ZipInfo) -> Iterator[bytes]:
     """Yield the unpacked bytes of a member, and check their length and checksum at the end."""
     with _translate_errors(path):
-        method, _, extra_length = _read_local_header(file, member)
-        file.seek(extra_length, 1)
+        method = _read_local_header(file, member)
         unpacker = zlib.decompressobj(-zlib.MAX_WBITS) if member.compress_type else None
         damage_error = zipfile.BadZipFile(f"{format_value(member.filename)} is damaged")
         total = checksum = 0

@@ -1,4 +1,4 @@
-"""Type aliases for arrays, for the random generator, and for plain JSON objects; late imports."""
+"""Types of arrays, of their axes, of the random generator and of JSON objects; late imports."""
 
 from __future__ import annotations
 
@@ -25,6 +25,18 @@ Rng = np.random.Generator
 SMALLEST = float(np.finfo(float).tiny)  # in place of zero, before a division
 
 JsonObject = dict[str, Any]  # JSON values by name
+
+
+class UserAxis(int):
+    """The length of an axis that runs over the users."""
+
+
+class ItemAxis(int):
+    """The length of an axis that runs over the items, or over the most rated of them."""
+
+
+class FactorAxis(int):
+    """The length of an axis that runs over the factors of a user or an item."""
 
 
 class LateModule:

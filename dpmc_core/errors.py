@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 N = TypeVar("N", int, float)
 _MAX_LISTED_FAULTS = 5  # faults listed in one message
 _UNPRINTABLE = re.compile("[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-MAX_ABS_RATING = 1e15  # end of a rating range: sums of squares of such ratings stay finite
+# End of a rating range, and the reciprocal of its smallest width: sums of squares stay numbers.
+MAX_ABS_RATING = 1e15
 
 
 def make_printable(text: str, *, keep_newlines: bool = False) -> str:
@@ -151,15 +152,16 @@ def check_range(low: Any, high: Any) -> None:
     """Check that two numbers are the ends of a rating range, in rating points.
 
     Raises:
-        InvalidSetting: if either end is no number, low is not below high, or an end exceeds
-            `MAX_ABS_RATING` in absolute value.
+        InvalidSetting: if either end is no number, low is not below high, an end exceeds
+            `MAX_ABS_RATING` in absolute value, or the range is narrower than 1 / `MAX_ABS_RATING`.
     """
     check_number("low end of the rating range", low)
     check_number("high end of the rating range", high)
     if low >= high:
         raise InvalidSetting("rating range", "a low end below its high end", f"{low:g}:{high:g}")
-    if max(-low, high) > MAX_ABS_RATING:
-        allowed = f"within {-MAX_ABS_RATING:g}:{MAX_ABS_RATING:g}"
+    if max(-low, high) > MAX_ABS_RATING or high - low < 1 / MAX_ABS_RATING:
+        ends = f"{-MAX_ABS_RATING:g}:{MAX_ABS_RATING:g}"
+        allowed = f"within {ends} and at least {1 / MAX_ABS_RATING:g} wide"
         raise InvalidSetting("rating range", allowed, f"{low:g}:{high:g}")
 
 

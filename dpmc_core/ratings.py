@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpmc_core.arrays import AnyArray, Bools, Floats, Ints, Uint64s
+from dpmc_core.arrays import AnyArray, Bools, Floats, Ints, ItemAxis, Uint64s, UserAxis
 from dpmc_core.errors import BadRatings, check_number, check_range
 from dpmc_core.stopping import check_cancelled
 
@@ -78,6 +78,11 @@ class PublicFacts:
     def shape(self) -> tuple[int, int]:
         """The shape of the matrix, (n_users, n_items)."""
         return self.users, self.items
+
+    @property
+    def axes(self) -> tuple[UserAxis, ItemAxis]:
+        """The shape of the matrix, as the named axes of a release."""
+        return UserAxis(self.users), ItemAxis(self.items)
 
     @property
     def width(self) -> float:

@@ -197,7 +197,7 @@ def _check_options(options: Mapping[str, Any]) -> dict[str, Any]:
         ends = [o["low"], o["high"]]
         if not all(type(end) in (int, float) and abs(end) < math.inf for end in ends):
             raise _Refusal("option")
-        if not o["low"] < o["high"] or max(map(abs, ends)) > 1e15:
+        if not o["high"] - o["low"] >= 1e-15 or max(map(abs, ends)) > 1e15:
             raise _Refusal("option")
     for name in ("max_bytes", "max_rows"):
         if type(o[name]) is not int or o[name] < 1:

@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpmc_core.arrays import Floats, Rng
+from dpmc_core.arrays import Floats, ItemAxis, Rng
 from dpmc_core.mechanisms.per_user import (
     EffectsFirst,
     EffectsReleases,
@@ -321,7 +321,7 @@ class SvdAfterCleansing(PerUser, Cleansing):
     def guarantee(self, public: PublicFacts) -> Guarantee[CleansingStatistics]:
         """Return the guarantee: means or item effects, products of residuals, and their weights."""
         check_rank(self.rank, public)
-        n, cap = count_gram_items(public), effective_cap(self.cap, public)
+        n, cap = ItemAxis(count_gram_items(public)), effective_cap(self.cap, public)
         bound, sqrt_cap = self.clamp * public.width, math.sqrt(cap)
         budget = self.budget()
         # `emptied_norm` is how long the products of one row may be, in units of B^2.

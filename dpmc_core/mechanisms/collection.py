@@ -251,7 +251,7 @@ class LaplaceCollection(Collection):
         return ModifiedLaplace.from_epsilon(
             self.epsilon,
             query=f"every cell of a row, {public.low:g}..{public.high:g} scaled to -1..1",
-            shape=public.shape,
+            shape=public.axes,
             sensitivity={CELL: 1},  # changed cells, not rating points
         )
 
@@ -301,7 +301,7 @@ def _build_symbol_channel(epsilon: float, levels: int | None, public: PublicFact
         tuple(np.linspace(-1, 1, n_levels).tolist()),
         query=f"every cell of a row, as a symbol from 1 ({public.low:g}) to {n_levels}"
         f" ({public.high:g})",
-        shape=public.shape,
+        shape=public.axes,
         sensitivity={CELL: 1},  # changed cells, not rating points
     )
 

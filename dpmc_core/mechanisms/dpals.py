@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpmc_core.arrays import Floats, Rng
+from dpmc_core.arrays import FactorAxis, Floats, ItemAxis, Rng
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.per_user import (
     EffectsFirst,
@@ -210,7 +210,7 @@ class Dpals(EffectsFirst):
     def guarantee(self, public: PublicFacts) -> Guarantee[DpalsReleases]:
         """Return the guarantee: item effects, and A and b of the items in each round."""
         check_rank(self.rank, public)
-        n, r = public.items, self.rank
+        n, r = ItemAxis(public.items), FactorAxis(self.rank)
         sqrt_cap = math.sqrt(effective_cap(self.cap, public))
         c, g = self.clip_bounds(public)
         round_releases = []

@@ -18,7 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpmc_core.arrays import Floats, Rng, Sparse
+from dpmc_core.arrays import FactorAxis, Floats, ItemAxis, Rng, Sparse, UserAxis
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.model import Factors, Mechanism, OwnSide, Step, Steps, Task
 from dpmc_core.privacy import (
@@ -189,7 +189,8 @@ class Dpimf(Mechanism):
             norms: bounds on the fixed factors.
             n_profiles: the number of profiles.
         """
-        d, epsilon = self.rank, self.epsilon
+        d, epsilon = FactorAxis(self.rank), self.epsilon
+        profile_axis = ItemAxis if self.profiles is Profiles.ITEMS else UserAxis
         # How far one cell moves A1, A2 without its ridge, and the ridge, in l1.
         complement = 1.0 - self.alpha
         first, second, ridge = 2.0 * norms.l1, complement * norms.full, complement
@@ -213,7 +214,7 @@ class Dpimf(Mechanism):
         noisy_terms = [
             Laplace(
                 query=query,
-                shape=(n_profiles, *shape),
+                shape=(profile_axis(n_profiles), *shape),
                 # Without a public clip the scale is read off the data, which certifies nothing.
                 sensitivity={CELL: sensitivity} if self.clip is not None else {},
                 scale=scale,

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dpmc_core.arrays import Floats, Rng, Sparse
+from dpmc_core.arrays import FactorAxis, Floats, ItemAxis, Rng, Sparse
 from dpmc_core.model import Constant, Factors, Mechanism, OwnSide, Step, Steps, Task
 from dpmc_core.privacy import (
     CELL,
@@ -140,7 +140,7 @@ class DPMF(Mechanism, LeastSquaresMF):
         is_bounded = self.unit_ball or self.user_factors is not None
         release = (NormLaplace if is_norm_noise else Laplace)(
             query=LINEAR_TERM,
-            shape=(public.items, self.rank),
+            shape=(ItemAxis(public.items), FactorAxis(self.rank)),
             sensitivity={self.change: sensitivity} if is_bounded else {},
             scale=self.noise_scale(public),
         )

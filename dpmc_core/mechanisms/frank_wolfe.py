@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmc_core.arrays import Floats, Rng, Sparse
+from dpmc_core.arrays import Floats, ItemAxis, Rng, Sparse
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.per_user import (
     ClippedRows,
@@ -124,7 +124,7 @@ def build_gram_release(
     calibrated_sensitivity = (
         4 * method.row_norm(public) ** 2 if method.uses_paper_constant else sensitivity
     )
-    n = count_gram_items(public)
+    n = ItemAxis(count_gram_items(public))
     replaced_sensitivity = math.sqrt(2) * sensitivity
     return build_gaussian_release(
         query,
@@ -574,7 +574,7 @@ class PrivateFrankWolfeOja(PrivateRounds):
             self.build_item_effects_releases(public),
             build_gaussian_release(
                 "Gram matrix of the residual rows times a unit vector",
-                (public.items,),
+                (ItemAxis(public.items),),
                 budget,
                 sensitivity,
                 sensitivity,

@@ -81,7 +81,7 @@ class FlippedReports(Mechanism):
             self.bit_flip_probability,
             self.bit_flip_probability,
             query="every bit of every row",
-            shape=public.shape,
+            shape=public.axes,
             sensitivity={CELL: 1},
         )
         return self.pure_guarantee(public, FlippedRows(bits), self.caveats)

@@ -650,7 +650,7 @@ class Output(OneBit, Completion):
         diameter = 2 * min(self.bound, self.radius) * public.users * public.items
         matrix = Laplace(
             query="completed matrix",
-            shape=public.shape,
+            shape=public.axes,
             sensitivity={RATING: diameter, USER_REPLACED: diameter},
             scale=2 * self.bound / self.epsilon,
         )

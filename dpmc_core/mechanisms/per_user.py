@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
-from dpmc_core.arrays import Floats, Rng
+from dpmc_core.arrays import Floats, ItemAxis, Rng
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.model import (
     ArraySpec,
@@ -418,7 +418,7 @@ def build_effects_releases(
         budget: the budget of all these releases.
         shares: of mean, counts, sums, gain and own.
     """
-    n, clip = public.items, effects_row_clip(public)
+    n, clip = ItemAxis(public.items), effects_row_clip(public)
     mean_budget, counts_budget, sums_budget, gain_budget, own_budget = budget.split(*shares)
     own_norm = math.sqrt(2 * N_USER_COEFFICIENTS + 2)
     return EffectsReleases(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from dpmc_core.arrays import Rng
+from dpmc_core.arrays import ItemAxis, Rng
 from dpmc_core.mechanisms.per_user import (
     EffectsReleases,
     PerUser,
@@ -101,7 +101,7 @@ class PrivateEffects(PerUser):
         residuals_budget, moments_budget = (rounds_budget / self.rounds).split(
             1 - _MOMENTS_SHARE, _MOMENTS_SHARE
         )
-        n, r, clip = public.items, self.rank, effects_row_clip(public)
+        n, r, clip = ItemAxis(public.items), self.rank, effects_row_clip(public)
         rounds = RoundReleases(
             build_gaussian_release(
                 "weighted residuals of each item, alone and times the users' unit vectors of taste",

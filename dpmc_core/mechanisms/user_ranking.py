@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpmc_core.arrays import Floats, Rng
+from dpmc_core.arrays import Floats, ItemAxis, Rng
 from dpmc_core.mechanisms.per_user import PerUser, build_gaussian_release, check_delta
 from dpmc_core.model import (
     ArraySpec,
@@ -194,7 +194,7 @@ class PrivatePopularity(Mechanism):
         # as one of them is from an empty row.
         counts_release = self._build_release(
             "how many users have each item",
-            (public.items,),
+            (ItemAxis(public.items),),
             counts_budget,
             row_norm,
             math.sqrt(2) * row_norm,
@@ -387,7 +387,7 @@ class PrivateTaste(PerUser):
         releases = TasteReleases(
             popularity=build_gaussian_release(
                 "how many users have each item, rows scaled to length 1",
-                (public.items,),
+                (ItemAxis(public.items),),
                 popularity_budget,
                 1.0,
                 math.sqrt(2),
@@ -395,7 +395,7 @@ class PrivateTaste(PerUser):
             rounds=build_gaussian_release(
                 "how many users have each item, and the sum of their profiles without it (where"
                 " those would drown: how many users alone)",
-                (public.items, d + 1),
+                (ItemAxis(public.items), d + 1),
                 rounds_budget / n_publications,
                 1.0,
                 replaced_sensitivity,

@@ -552,7 +552,7 @@ class _GridLoss:
         losses = [_DiscreteLoss.from_releases(p, step) for p in pure]
         tilts = np.geomspace(1e-3, 100.0, 120) / std
         bounds = [
-            bound(_log_moment(losses, t * step) + t * (t + 1) * mu * mu / 2, t) for t in tilts
+            bound(_log_moment(losses, t * step) + _gaussian_log_bound(t, mu), t) for t in tilts
         ]
         tilt = tilts[np.argmin(bounds)]
         low, masses = _sum_losses([loss.tilt(tilt * step)[0] for loss in losses])
@@ -565,17 +565,33 @@ class _GridLoss:
         # The probability of a loss is its mass times exp(log_mean - tilt loss), which is
         # exp(log_factor + tilt excess).
         log_factor = self.log_mean - self.tilt * epsilon
+        # Rounding takes a few units in the last place of the larger terms from their difference.
+        log_factor += 2.0**-50 * (abs(self.log_mean) + self.tilt * epsilon)
         logs = _gaussian_log_deltas(excess, self.mu) + self.tilt * excess
         max_log = float(logs.max())
         weighted_sum = float(self.masses @ np.exp(logs - max_log)) if max_log > -math.inf else 0.0
-        # Errors of the masses are weighted like the masses: exp(tilt excess) times the delta at
-        # that excess is at most exp(tilt (tilt + 1) mu^2 / 2), by Chernoff's bound.
+        # Errors of the masses are weighted like the masses.
         log_error = (
-            log_factor + math.log(_TRANSFORM_ERROR) + self.tilt * (self.tilt + 1) * self.mu**2 / 2
+            log_factor + math.log(_TRANSFORM_ERROR) + _gaussian_log_bound(self.tilt, self.mu)
         )
         return weighted_sum * math.exp(min(log_factor + max_log, 600.0)) + math.exp(
             min(log_error, 600.0)
         )
+
+
+def _gaussian_log_bound(t: float, mu: float) -> float:
+    """Return an upper bound on t x + ln delta(x) of a Gaussian mechanism, over all epsilons x.
+
+    In delta(x) = E[max(0, 1 - e^(x - L))] for the loss L, e^(-t y) (1 - e^-y) with y = L - x is at
+    most t^t / (1 + t)^(1 + t) (Canonne, Kamath, Steinke, "The discrete Gaussian for differential
+    privacy", 2020). Without this factor the tilt would grow without end where delta is less than
+    the probability of the largest loss.
+
+    Args:
+        t: above 0.
+        mu: the Gaussian ratio; 0 stands for no release, whose loss is 0.
+    """
+    return t * (t + 1) * mu * mu / 2 - t * math.log1p(1 / t) - math.log1p(t)
 
 
 def _split_mass(p: Floats, q: Floats, step: float) -> Floats:

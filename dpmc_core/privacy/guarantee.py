@@ -224,8 +224,7 @@ class Guarantee(Generic[R]):
     @property
     def per_item_release(self) -> Additive | None:
         """The first release that adds noise to one number per item; None if there is none."""
-        items = (self.public.items,)
-        candidates = (release for _, release in self.releases if release.shape == items)
+        candidates = (release for _, release in self.releases if release.is_per_item)
         return next((release for release in candidates if isinstance(release, Additive)), None)
 
     def repeat(self, times: int) -> Self:

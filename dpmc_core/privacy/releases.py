@@ -17,7 +17,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from dpmc_core.arrays import AnyArray, Floats, Rng
+from dpmc_core.arrays import AnyArray, Floats, ItemAxis, Rng, UserAxis
 from dpmc_core.errors import CannotRelease, InvalidSetting, check_number
 from dpmc_core.privacy import noise
 from dpmc_core.privacy.accounting import Loss, PureReleases
@@ -101,7 +101,8 @@ class Release:
 
     Attributes:
         query: what is asked, in words.
-        shape: length of each axis of the answer; None for the number of observed ratings.
+        shape: length of each axis of the answer; None for the number of observed ratings. Axes of
+            users, items and factors have the types of these names, as equal lengths say nothing.
         sensitivity: how far each change moves the answer, in the norm of the noise: l1 for Laplace,
             l2 for Gaussian and NormLaplace, the number of changed symbols for channels. Changes
             that are left out are unbounded unless another one implies them.
@@ -127,6 +128,21 @@ class Release:
                 )
         sensitivities = {change: float(s) for change, s in self.sensitivity.items()}
         object.__setattr__(self, "sensitivity", make_read_only(sensitivities))
+
+    @property
+    def axes(self) -> tuple[type, ...]:
+        """The type of each axis, such as `ItemAxis`; `int` for one without a name."""
+        return tuple(map(type, self.shape))
+
+    @property
+    def is_matrix(self) -> bool:
+        """Whether the answer has a value for every cell of users x items."""
+        return self.axes == (UserAxis, ItemAxis)
+
+    @property
+    def is_per_item(self) -> bool:
+        """Whether the answer has one value for each item."""
+        return self.axes == (ItemAxis,)
 
     def loss(self, sensitivity: float) -> Loss:  # noqa: ARG002
         """Return the loss of all `times` publications for a change of this sensitivity.

@@ -8,6 +8,7 @@ from scipy.sparse import csr_array
 
 from dpmc_core.arrays import Floats, Ints
 from dpmc_core.data.synthetic import SAMPLES
+from dpmc_core.privacy import Release
 from dpmc_core.ratings import Ratings
 from dpmc_lab.curves.text import Table, build_table, format_count
 
@@ -40,7 +41,12 @@ def format_user_name(ratings: Ratings, user: int) -> str:
 # --- a part of a data set ---------------------------------------------------------------------
 
 
-def extract_block(values: Any, ratings: Ratings, users: Ints, items: Ints) -> Floats | None:
+def has_rating_values(release: Release) -> bool:
+    """Return whether `extract_block` takes the answers of a release."""
+    return release.is_matrix or release.shape == (None,)
+
+
+def extract_block(values: Any, ratings: Ratings, users: Ints, items: Ints) -> Floats:
     """Return the block of some users and items from a matrix, or from one value per rating.
 
     A value that a sparse matrix does not store is not reported, so it is NaN.
@@ -52,13 +58,10 @@ def extract_block(values: Any, ratings: Ratings, users: Ints, items: Ints) -> Fl
         items: indices of the columns.
 
     Returns:
-        Array of shape (len(users), len(items)), NaN where there is no value; None for values of any
-        other shape.
+        Array of shape (len(users), len(items)), NaN where there is no value.
     """
-    if values.shape == ratings.values.shape:
+    if values.ndim == 1:
         values = arrange_by_rating(values, ratings)
-    if values.shape != ratings.shape:
-        return None
     selection = values[users][:, items]
     if not hasattr(selection, "tocoo"):
         return np.asarray(selection, dtype=float)

@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmc_core import registry
-from dpmc_core.arrays import Floats
+from dpmc_core.arrays import Floats, ItemAxis
 from dpmc_core.errors import DpmcError, capitalise
 from dpmc_core.experiment import collect_publications
 from dpmc_core.model import Mechanism, Task
@@ -37,6 +36,7 @@ from dpmc_lab.curves.data import (
     extract_block,
     format_item_title,
     format_user_name,
+    has_rating_values,
     rank_by_count,
 )
 from dpmc_lab.curves.lines import format_short_number
@@ -218,7 +218,7 @@ def measure_sensitivity(release: Release, public: PublicFacts) -> SensitivityRul
     for change, subject in _CHANGE_SUBJECTS.items():
         if change in release.sensitivity:
             length = sensitivity_at(release.sensitivity, change, public)
-            suffix = " in all" if release.shape == (public.users, public.items) else ""
+            suffix = " in all" if release.is_matrix else ""
             return SensitivityRuler(
                 length, f"{subject} moves it by at most {format_short_number(length, 3)}{suffix}"
             )
@@ -441,51 +441,31 @@ def run_on_block(mechanism: Mechanism, corner: Ratings) -> tuple[BeforeAfter, ..
     """
     queries = {r.query for _, r in mechanism.guarantee(corner.public).releases}
     pictures: dict[str, BeforeAfter] = {}
-    foreign = _find_foreign_queries(mechanism, corner.public)
+    items = tuple(corner.item_ids or ())
+    names = {"users": tuple(corner.user_ids or ()), "items": items, "all users": ("all users",)}
     for publication in collect_publications(mechanism, corner, queries):
-        if publication.release.query in pictures or publication.release.query in foreign:
-            continue
-        before = _extract_answer_block(publication.private, corner)
-        after = _extract_answer_block(publication.published, corner)
-        if before is not None and after is not None:
-            items = tuple(corner.item_ids or ())
-            row_kind = "users"
-            shape = publication.private.shape
-            if shape == (len(items), len(items)) != corner.shape:
-                row_kind = "items"
-            elif shape == (len(items),) != corner.values.shape:
-                row_kind = "all users"
-            names = {"users": tuple(corner.user_ids or ()), "items": items}.get(
-                row_kind, (row_kind,)
+        release = publication.release
+        row_kind = _find_row_kind(release)
+        if row_kind and release.query not in pictures:
+            before, after = (
+                extract_block(values, corner, *map(np.arange, corner.shape))
+                if row_kind == "users"
+                else np.atleast_2d(values).astype(float)
+                for values in (publication.private, publication.published)
             )
-            pictures[publication.release.query] = BeforeAfter(
-                publication.release.query, before, after, names, items, row_kind
+            pictures[release.query] = BeforeAfter(
+                release.query, before, after, names[row_kind], items, row_kind
             )
     return tuple(pictures.values())
 
 
-def _find_foreign_queries(mechanism: Mechanism, public: PublicFacts) -> set[str]:
-    """Find queries whose answer is an items x items matrix only by chance.
-
-    With one more item, these answers keep their size.
-    """
-    n = public.items
-    larger_releases = mechanism.guarantee(dataclasses.replace(public, items=n + 1)).releases
-    grown = {r.query for _, r in larger_releases if r.shape == (n + 1, n + 1)}
-    return {
-        r.query
-        for _, r in mechanism.guarantee(public).releases
-        if r.shape == (n, n) and r.query not in grown
-    }
-
-
-def _extract_answer_block(values: NDArray[Any], ratings: Ratings) -> Floats | None:
-    """Return an answer of a release as a matrix with one column per item; None if it is none."""
-    selection = extract_block(values, ratings, *map(np.arange, ratings.shape))
-    items = ratings.public.items
-    if selection is None and values.shape in ((items,), (items, items)):
-        return np.atleast_2d(values).astype(float)
-    return selection
+def _find_row_kind(release: Release) -> str:
+    """Return what the rows of an answer are in `BeforeAfter`; empty where it has no picture."""
+    if has_rating_values(release):
+        return "users"
+    if release.is_per_item:
+        return "all users"
+    return "items" if release.axes == (ItemAxis, ItemAxis) else ""
 
 
 def find_value_names(view: BeforeAfter, task: Task) -> tuple[str, str] | None:

@@ -21,6 +21,7 @@ from dpmc_lab.curves.data import (
     describe_anonymous_user,
     extract_block,
     format_item_title,
+    has_rating_values,
     rank_by_count,
 )
 from dpmc_lab.curves.lines import BASELINE, NO_PRIVACY, format_baseline_name
@@ -244,10 +245,12 @@ class RunRecorder:
             reference=reference,
             best=best,
         )
-        shapes = [r.shape for _, r in mechanism.guarantee(problem.train.public).releases]
-        # Releases with a value per rating have one of two shapes; others cannot be recorded.
-        sizes = {(None,): len(problem.train), problem.train.shape: math.prod(problem.train.shape)}
-        self.witnesses = 0 < sum(sizes.get(shape, 0) for shape in shapes) <= _MAX_RELEASE_SIZE
+        sizes = (
+            math.prod(len(problem.train) if n is None else n for n in release.shape)
+            for _, release in mechanism.guarantee(problem.train.public).releases
+            if has_rating_values(release)  # others cannot be recorded
+        )
+        self.witnesses = 0 < sum(sizes) <= _MAX_RELEASE_SIZE
         if self.witnesses:  # the corner appears empty before the release
             self.update_recording(released=np.full(self.recording.corner.rated.shape, np.nan))
 
@@ -347,7 +350,6 @@ def select_corner(task: Task, problem: Problem, example: int | None = None) -> M
     rated = extract_block(
         np.ones_like(scaled_values) if task is Task.RANKING else scaled_values, train, users, items
     )
-    assert rated is not None  # since there is one value per rating
     return MatrixCorner(
         users,
         items,
@@ -393,12 +395,12 @@ def extract_released_corner(
         corner: the displayed users and items, with their ratings.
         train: the training ratings.
     """
+    if not has_rating_values(publication.release):
+        return None
     before, after = (
         extract_block(values, train, corner.users, corner.items)
         for values in (publication.private, publication.published)
     )
-    if before is None or after is None:
-        return None
     is_known = ~np.isnan(before) & ~np.isnan(corner.rated)
     x = before[is_known]
     y = corner.rated[is_known]

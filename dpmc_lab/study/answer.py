@@ -298,7 +298,7 @@ def count_distinguishable_items(
             )
         if isinstance(release, RandomizedResponse) and len(release.channel) == 2:
             flip = release.channel[0][1]
-            if release.shape == ratings.public.shape:
+            if release.is_matrix:
                 return _count_above_noise(
                     rated, _compute_count_std(ratings.public.users, flip, 1 - 2 * flip), release
                 )

@@ -89,6 +89,8 @@ _MODEL_NAMES = {
 
 _CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 PACKAGES = ("opendp", "numpy", "scipy")  # their versions are on the card, besides the program's
+_MAX_NOISE_BITS = 39  # low bits of an answer that exact noise makes as good as fair coins
+NEGLIGIBLE_CHANCE_BITS = 45  # numbers less likely than 2 to minus this are refused
 _NO_FACTORS = "with these settings {} has no factors that could be written"
 _MAX_FACTORS = 20  # a completed matrix may always have so many, even if it is smaller
 _MAX_NAME_LENGTH = 100  # characters of a feature or column
@@ -447,6 +449,7 @@ def export_release(
     }
     if ratings.public.features:
         arrays[FEATURES_ARRAY] = ratings.features
+    arrays = {name: arrays[name] for name in (*specs, *arrays) if name in arrays}
     faults = find_array_faults(specs, arrays)
     if faults:
         raise CannotRelease("; ".join(faults))
@@ -455,10 +458,16 @@ def export_release(
     )
     if ratings.columns.names:
         release_card["columns"] = dict(ratings.columns.names)
-    release_card["versions"] = {"dpmc-lab": get_version()} | {
-        p: metadata.version(p) for p in PACKAGES
+    release_card["versions"] = {"dpmc-lab": shorten_version(get_version())} | {
+        p: shorten_version(metadata.version(p)) for p in PACKAGES
     }
     return Export(arrays, release_card | {"sha256": digest_release_card(release_card)}, guarantee)
+
+
+def shorten_version(version: str) -> str:
+    """Return MAJOR.MINOR.PATCH of a version: the rest could be any text."""
+    numbers = re.findall(r"\d+", re.match(r"[\d.]*", version)[0])  # type: ignore[index]
+    return ".".join([*numbers, "0", "0", "0"][:3])
 
 
 def specify_arrays(
@@ -585,6 +594,8 @@ def find_array_faults(specs: ArraySpecs, arrays: Arrays) -> list[str]:
         for name, spec in specs.items()
         if name not in arrays and not spec.optional
     ]
+    if not faults and [*arrays] != [name for name in specs if name in arrays]:
+        faults = ["arrays are in another order"]
     sizes: dict[str, int] = {}
     return faults or [
         f"arrays.{name} {fault}"
@@ -696,15 +707,29 @@ def find_direct_release(guarantee: Guarantee, name: str) -> Additive | None:
     if name == "items" and guarantee.publishes is Publishes.ITEM_COUNTS:
         # With item features the scores are logarithms, which lie on no grid.
         return None if guarantee.public.features else guarantee.per_item_release
-    shape = guarantee.public.shape if name == "matrix" else None
-    candidates = (release for _, release in guarantee.releases if release.shape == shape)
-    return next((release for release in candidates if isinstance(release, Additive)), None)
+    matrices = (r for _, r in guarantee.releases if name == "matrix" and r.is_matrix)
+    return next((release for release in matrices if isinstance(release, Additive)), None)
 
 
-def is_on_grid(release: Additive, array: NDArray[Any]) -> bool:
-    """Return whether all numbers are multiples of the step on which exact noise is drawn."""
+def find_noise_fault(release: Additive, array: NDArray[Any]) -> str:
+    """Return why numbers are no answers with exact noise; empty where they can be.
+
+    Such noise lies on a grid, and its low bits are fair coins. Counts without noise have none of
+    these bits.
+    """
+    exponent = exact_noise.grid_exponent(release.scale, array.size)
+    if not _are_multiples(array, exponent):
+        return f"has values off the grid of '{release.query}'"
+    n_bits = NEGLIGIBLE_CHANCE_BITS // array.size + 1  # of each number
+    if n_bits <= _MAX_NOISE_BITS and _are_multiples(array, exponent + n_bits):
+        return f"has only multiples of 2^{exponent + n_bits}, as without noise on '{release.query}'"
+    return ""
+
+
+def _are_multiples(array: NDArray[Any], exponent: int) -> bool:
+    """Return whether all numbers are multiples of 2^exponent."""
     with np.errstate(over="ignore"):  # infinite quotients count as multiples
-        steps = array / 2.0 ** exact_noise.grid_exponent(release.scale, array.size)
+        steps = array / 2.0**exponent
     return bool(np.array_equal(steps, np.rint(steps)))
 
 

@@ -34,6 +34,7 @@ from dpmc_core.settings import list_settings, parse_setting
 from dpmc_lab.study.release import (
     FEATURES_ARRAY,
     ID_ARRAYS,
+    NEGLIGIBLE_CHANCE_BITS,
     PACKAGES,
     PER_USER_ARRAYS,
     Arrays,
@@ -45,22 +46,18 @@ from dpmc_lab.study.release import (
     find_array_faults,
     find_coding_fault,
     find_direct_release,
-    is_on_grid,
+    find_noise_fault,
     is_publishable_name,
     list_reads,
+    shorten_version,
     specify_arrays,
 )
 
 NAMESPACE = "dpmc-release"  # of signatures, so that one for another purpose is not accepted
 _TOLERANCE = 1e-9  # relative: another version of SciPy may calibrate other last digits
 _MAX_FAULT_LENGTH = 400  # characters of a fault
-_NEGLIGIBLE_CHANCE = 2.0**-45  # less likely numbers of reports are refused
 COLUMN_ROLES = {"user", "item", "rating", "time"}  # of a file's columns
-_VERSION = re.compile(  # in JSON
-    r'"\d{1,6}(\.\d{1,6}){0,3}((a|b|rc)\d{1,4})?(\.post\d{1,4})?(\.dev\d{1,6})?'
-    r'(\+[a-z0-9]{1,20}(\.[a-z0-9]{1,20}){0,2})?"',
-    re.ASCII,
-)
+_VERSION = re.compile(r'"(0|[1-9]\d{0,3})(\.(0|[1-9]\d{0,3})){2}"', re.ASCII)  # in JSON
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +102,7 @@ def verify_release(path: str | Path) -> VerifiedRelease:
     writer_version = str(release_card["versions"]["dpmc-lab"])
     notes = (
         ()
-        if writer_version == get_version()
+        if writer_version == shorten_version(get_version())
         else (f"written by version {writer_version}, this is {get_version()}",)
     )
     return VerifiedRelease(mechanism, guarantee, release_card, notes)
@@ -131,6 +128,8 @@ def list_unverifiable(verified: VerifiedRelease) -> tuple[str, ...]:
         else "what a forger hides in numbers that were computed from noisy answers: these are not"
         " computed again",
         "whose ratings they were, whether real ones, and whether somebody is in them twice",
+        "what free text says, for which the publisher answers: the ids of items and users, the"
+        " names of columns and features, and the version numbers",
         f"whether the range, and that there are {guarantee.public.users:,} users{users}, was known"
         " before any rating was read",
         "what else was released of the same ratings, which spends its budget again",
@@ -279,7 +278,12 @@ def _check_card(
             mechanism, public, observed, steps, catalogue, arrays, specs, formula
         ),
     )
-    # Nothing shows which versions wrote the file, so any text that can be a version is accepted.
+    columns = release_card.get("columns")
+    if isinstance(columns, dict) and columns and columns.keys() <= COLUMN_ROLES:
+        expected["columns"] = {
+            role: n if is_publishable_name(n) else "a name" for role, n in columns.items()
+        }
+    # Nothing shows which versions wrote the file, so any three numbers are accepted.
     claimed_versions = release_card.get("versions")
     versions_by_name = claimed_versions if isinstance(claimed_versions, dict) else {}
     expected["versions"] = {
@@ -288,18 +292,13 @@ def _check_card(
         else "a version"
         for name in ("dpmc-lab", *PACKAGES)
     }
-    columns = release_card.get("columns")
-    if isinstance(columns, dict) and columns and columns.keys() <= COLUMN_ROLES:
-        expected["columns"] = {
-            role: n if is_publishable_name(n) else "a name" for role, n in columns.items()
-        }
     claimed = {name: value for name, value in release_card.items() if name != "sha256"}
     faults = [*_find_differences(claimed, json.loads(json.dumps(expected)), ""), *array_problems]
     if not array_problems:
         for name, array in arrays.items():
             release = find_direct_release(guarantee, name)
-            if release is not None and not is_on_grid(release, array):
-                faults.append(f"arrays.{name} has values off the grid of '{release.query}'")
+            if release is not None and (fault := find_noise_fault(release, array)):
+                faults.append(f"arrays.{name} {fault}")
         if guarantee.trust is Trust.LOCAL:
             faults += _find_report_faults(ideal, arrays)
     return mechanism, guarantee, faults
@@ -448,6 +447,8 @@ def _find_differences(claimed: Any, expected: Any, location: str) -> Iterator[st
                 yield f"{field_path} does not belong there"
             else:
                 yield from _find_differences(claimed[name], expected[name], field_path)
+        if claimed.keys() == expected.keys() and [*claimed] != [*expected]:
+            yield f"{location or 'the card'} has its fields in another order"
     elif isinstance(expected, list) and isinstance(claimed, list) and len(expected) == len(claimed):
         for k, (claimed_item, expected_item) in enumerate(zip(claimed, expected, strict=True)):
             name = expected_item.get("name", k) if isinstance(expected_item, dict) else k
@@ -517,7 +518,7 @@ def _find_report_faults(ideal: Guarantee, arrays: Arrays) -> Iterator[str]:
         chances = [math.fsum(row[1:]) for row in release.channel]
         lower_tail = binom.cdf(len(cells), users * items, min(chances))
         upper_tail = binom.sf(len(cells) - 1, users * items, max(chances))
-        if min(lower_tail, upper_tail) < _NEGLIGIBLE_CHANCE:
+        if min(lower_tail, upper_tail) < 2.0**-NEGLIGIBLE_CHANCE_BITS:
             summary = f"{len(cells):,} reports of {users:,} users and {items:,} items"
             yield (
                 f"data.users and data.items: {summary} are too"

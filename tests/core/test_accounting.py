@@ -122,11 +122,12 @@ STUDIES: dict[str, tuple[tuple[PureReleases, ...], float]] = {
 }
 
 
-def build_peer_loss(pure: tuple[PureReleases, ...], mu: float, *, above: bool) -> Any:
+def build_peer_loss(
+    pure: tuple[PureReleases, ...], mu: float, *, above: bool, step: float = 2e-4
+) -> Any:
     """The same by dp-accounting, rounded up or down."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    step = 2e-4
     options = {
         "value_discretization_interval": step,
         "pessimistic_estimate": above,
@@ -164,6 +165,61 @@ def test_pure_releases_lie_between_two_roundings_of_dp_accounting(name: str) -> 
         value = loss.delta_at(epsilon)
         above = high.get_delta_for_epsilon(epsilon)
         assert low.get_delta_for_epsilon(epsilon) - 1e-12 <= value <= above * (1 + 1e-3) + 1e-12
+
+
+def list_compositions() -> list[tuple[tuple[PureReleases, ...], float, tuple[float, ...]]]:
+    """240 points of one kind of release, 72 with a Gaussian, and 500 random mixtures."""
+    deltas = (1e-3, 1e-4, 1e-6, 1e-9)
+    alone = itertools.product((True, False), (0.001, 0.01, 0.1, 0.5, 2.0), (1, 2, 5, 12, 40, 200))
+    mixed = itertools.product((0.01, 0.3, 1.0), (3, 30), (0.05, 0.5, 2.0))
+    compositions = [((PureReleases(e, n, laplace),), 0.0, deltas) for laplace, e, n in alone]
+    compositions += [((PureReleases(e, n, True),), mu, deltas) for e, n, mu in mixed]
+    rng = np.random.default_rng(6)
+    for _ in range(500):
+        n_kinds = rng.integers(1, 4)
+        kinds = 10 ** rng.uniform((-3, 0, 0), (0.3, 1.8, 1), (n_kinds, 3))
+        pure = tuple(PureReleases(float(e), int(n), x < 4) for e, n, x in kinds)
+        mu = 10 ** rng.uniform(-2, 0.3) if rng.random() < 0.5 else 0.0
+        compositions.append((pure, float(mu), (float(10 ** rng.uniform(-10, -3)),)))
+    return compositions
+
+
+def check_close_to_peer(
+    pure: tuple[PureReleases, ...], mu: float, deltas: tuple[float, ...]
+) -> None:
+    variance = sum(p.times * min(p.epsilon, 2.0) ** 2 for p in pure) + mu * mu
+    high, low = (
+        build_peer_loss(pure, mu, above=above, step=math.sqrt(variance) / 2000)
+        for above in (True, False)
+    )
+    loss = sum((Loss.from_pure(releases) for releases in pure), Loss(mu=mu))
+    for delta in deltas:
+        least = low.get_epsilon_for_delta(delta)
+        most = 1.01 * high.get_epsilon_for_delta(delta)
+        assert least - 1e-12 <= loss.epsilon_at(delta) <= most, (pure, mu, delta)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "times", "mu"),
+    [(0.01, 12, 0.0), (0.01, 3, 0.0), (0.1, 12, 0.0), (0.3, 5, 0.0), (0.01, 12, 0.001)],
+)
+def test_few_small_laplace_releases_cost_no_more_than_by_dp_accounting(
+    epsilon: float, times: int, mu: float
+) -> None:
+    """Where all losses are at their largest more often than delta."""
+    check_close_to_peer((PureReleases(epsilon, times, laplace=True),), mu, (0.03, 1e-3, 1e-4))
+
+
+def test_some_compositions_are_within_a_percent_of_dp_accounting() -> None:
+    for composition in list_compositions()[3::80]:
+        check_close_to_peer(*composition)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chunk", range(8))
+def test_compositions_are_within_a_percent_of_dp_accounting(chunk: int) -> None:
+    for composition in list_compositions()[chunk::8]:
+        check_close_to_peer(*composition)
 
 
 def sum_exact_delta(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dpmc_core import privacy, registry
+from dpmc_core.arrays import FactorAxis, ItemAxis, UserAxis
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.links import Probit
 from dpmc_core.mechanisms.dpimf import Profiles
@@ -28,6 +29,7 @@ from dpmc_core.privacy import (
     RandomizedResponse,
     SampledLaplace,
 )
+from dpmc_core.problem import prepare_all_ratings
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import list_settings, parse_setting, serialise_setting
 from dpmc_core.solvers.factorization import PenalisedCells, PublicUserFactors
@@ -263,6 +265,32 @@ def test_the_last_model_predicts_finite_numbers_everywhere(id):
     assert np.isfinite(predictions).all()
 
 
+@pytest.mark.parametrize(("low", "high"), [(1, 1 + 1e-15), (-1e15, 1e15)])
+def test_a_range_at_the_limits_is_fitted_without_a_warning(id, low, high):
+    mechanism, ends = make(id), np.array([low, high])
+    users, items = np.divmod(np.arange(0, 96, 2), 8)
+    public = PublicFacts(users=12, items=8, low=low, high=high)
+    ratings = Ratings.build(users, items, ends[(users + items // 2) % 3 % 2], public)
+    ratings, _ = prepare_all_ratings(ratings, mechanism.task)
+    if mechanism.task is not Task.RATINGS:  # the others bring every range to one of their own
+        assert ratings.public.as_dict() == public.as_dict() | {
+            "low": -1.0 if mechanism.task is Task.BINARY else 0.0,
+            "high": 1.0,
+        }
+        return
+    with np.errstate(divide="raise", over="raise", invalid="raise"):
+        model = fit(mechanism, ratings)[-1].model
+    assert np.isfinite(model.predict(np.arange(12)[:, None], np.arange(8))).all()
+
+
+@pytest.mark.parametrize("ends", ["0:1e-150", "0:1e150", "-1e-150:1e-150", "0:1e-300"])
+def test_a_range_on_which_squares_are_no_numbers_is_refused_in_a_sentence(ends):
+    low, high = map(float, ends.split(":"))
+    limit = r"within -1e\+15:1e\+15 and at least 1e-15 wide"
+    with pytest.raises(InvalidSetting, match=f"rating range must be {limit}, got"):
+        PublicFacts(users=2, items=2, low=low, high=high)
+
+
 @pytest.mark.parametrize(("id", "settings"), VARIANTS, ids=IDS)
 def test_what_is_published_are_the_records_of_the_card_as_often_as_they_say(id, settings):
     """Records in full: of another scale, table or channel, one is another record."""
@@ -275,6 +303,38 @@ def test_what_is_published_are_the_records_of_the_card_as_often_as_they_say(id, 
         )
         expected.remove(publication.release)
     assert not expected, "on the card, and never published"
+
+
+@pytest.mark.parametrize(("id", "settings"), NOISY, ids=NOISY_IDS)
+def test_the_axes_of_users_and_items_are_named_whatever_their_lengths(id, settings):
+    """Of two numbers of users and items, no other axis happens to have the same two lengths."""
+    mechanism = make(id, **settings)
+    facts = [
+        dataclasses.replace(make_ratings(mechanism.task).public, users=users, items=items)
+        for users, items in ((61, 59), (67, 71), (53, 53))
+    ]
+    shapes = [[r.shape for _, r in mechanism.guarantee(public).releases] for public in facts]
+    names = {(61, 67): UserAxis, (59, 71): ItemAxis, (None, None): type(None)}
+    for first, second, square in zip(*shapes, strict=True):
+        for lengths in zip(first, second, square, strict=True):
+            (axis,) = {type(length) for length in lengths}
+            assert names.get(lengths[:2], axis) is axis
+            assert axis in (*names.values(), int, FactorAxis)
+            if axis is FactorAxis:
+                assert set(lengths) == {mechanism.rank}
+            elif axis is not int:
+                assert lengths[:2] in names
+
+
+@pytest.mark.parametrize("id", PRIVATE)
+def test_the_counts_of_two_items_are_not_mistaken_for_other_pairs(id):
+    mechanism = make(id, **({"rank": 1} if hasattr(registry.get_mechanism(id), "rank") else {}))
+    public = make_ratings(mechanism.task).public
+    releases = [
+        mechanism.guarantee(dataclasses.replace(public, items=items)).per_item_release
+        for items in (2, ITEMS)
+    ]
+    assert len({release and release.query for release in releases}) == 1
 
 
 def standardise_noise(publications):

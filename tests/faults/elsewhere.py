@@ -59,6 +59,11 @@ ELSEWHERE = [
     ),
     *family_of(
         "elsewhere", "dpmc_lab/curves/noise.py",
+        ("a matrix of items is known by its sides", UNIT,
+         'return "items" if release.axes == (ItemAxis, ItemAxis) else ""',
+         'return "items" if len(release.shape) == 2 and len({*release.shape}) == 1 else ""',
+         named("page_noise",
+         "test_pictures_do_not_depend_on_lengths_that_happen_to_be_equal[private-taste]")),
         ("the axis of the noise fits the narrowest alone", UNIT,
          "_REACH * max(getattr(release", "_REACH * min(getattr(release",
          named("page_noise", "test_densities_share_the_axis_of_the_widest")),

@@ -5,7 +5,7 @@ import json
 import struct
 import tracemalloc
 import zipfile
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from random import Random
 
 import numpy as np
@@ -150,6 +150,39 @@ def test_no_byte_beside_the_arrays_where_they_are_to_be_alone(tmp_path):
     write_zip(path, ("a.npy", encode_npy()), ("b/", b""))
     with pytest.raises(BadArchive):
         archives.read_npz(path, no_extra_bytes=True)
+
+
+def test_no_bit_around_the_arrays_is_free(tmp_path):
+    """Dates, attributes and numbers of disks could say something to somebody."""
+    path = tmp_path / "a.npz"
+    np.savez_compressed(path, allow_pickle=False, **ARRAYS)
+    original = path.read_bytes()
+    archives.read_npz(path, no_extra_bytes=True)
+    with zipfile.ZipFile(path) as file:
+        members, directory = file.infolist(), file.start_dir
+    positions = [*range(directory, len(original))]
+    for member in members:
+        start = member.header_offset
+        positions += range(start, start + 30 + len(member.filename) + 20)
+    for position in positions:
+        for bit in range(8):
+            content = bytearray(original)
+            content[position] ^= 1 << bit
+            path.write_bytes(content)
+            with pytest.raises(BadArchive):
+                archives.read_npz(path, no_extra_bytes=True)
+
+
+def test_dates_that_agree_are_refused_too(tmp_path):
+    path = tmp_path / "a.npz"
+    dates = (1980, 1, 1, 0, 0, 0), (2026, 3, 4, 0, 0, 0), (1980, 1, 1, 5, 6, 8)
+    for date, fine in zip(dates, (True, False, False), strict=True):
+        info = zipfile.ZipInfo("a.npy", date)
+        with zipfile.ZipFile(path, "w") as file, file.open(info, "w", force_zip64=True) as member:
+            member.write(encode_npy())
+        archives.read_npz(path)
+        with nullcontext() if fine else pytest.raises(BadArchive, match="belong to no array"):
+            archives.read_npz(path, no_extra_bytes=True)
 
 
 def test_a_stream_that_goes_on_behind_its_end_is_damaged(tmp_path):

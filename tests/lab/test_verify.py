@@ -32,7 +32,7 @@ from dpmc_lab.study.release import (
     export_release,
     write_release,
 )
-from dpmc_lab.study.verify import verify_release, verify_signature
+from dpmc_lab.study.verify import list_unverifiable, verify_release, verify_signature
 from tests.forgeries import (
     BASES,
     forge_all,
@@ -260,17 +260,72 @@ def test_a_file_holds_no_byte_beside_its_arrays(files, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "version", ["newest", "1.0 <b>", "1" * 50, "1.0+the raw ratings", "", 3, None, "1.2\n"]
+    "version",
+    [
+        *("newest", "1.0 <b>", "1" * 50, "1.0.0+the raw ratings", "", 3, None, "1.2.3\n"),
+        *("2.5.0rc1", "1.15.2.post1", "0.14.0.dev3", "1.2", "1.2.3.4", "1.02.3", "1.2.12345"),
+    ],
 )
 def test_a_version_is_one_or_refused(files, version, tmp_path, refuse):
     release_card, arrays = load_release(files(("private-item-mean", {})))
     for name in release_card["versions"]:
         wrong = replace_at_path(release_card, ("versions", name), version)
         refuse(wrong, arrays, rf"versions\.{name}")
-    for name, fine in (("numpy", "2.5.0rc1"), ("scipy", "1.15.2.post1"), ("opendp", "0.14.0.dev3")):
+    for name, fine in (("numpy", "2.5.0"), ("scipy", "1.15.2"), ("opendp", "0.14.0")):
         other = replace_at_path(release_card, ("versions", name), fine)
         save_release(tmp_path / "a.npz", other, arrays)
         assert verify_release(tmp_path / "a.npz").release_card["versions"][name] == fine
+
+
+def test_a_card_names_three_numbers_of_a_version():
+    texts = ("0.1.0", "2.5.0rc1", "1.15.2.post1", "0.14.0.dev3+local", "2.5rc1", "24.1", "unknown")
+    expected = ("0.1.0", "2.5.0", "1.15.2", "0.14.0", "2.5.0", "24.1.0", "0.0.0")
+    assert tuple(map(release.shorten_version, texts)) == expected
+
+
+@pytest.mark.parametrize(
+    ("id", "settings"),
+    [
+        ("private-popularity", {}),
+        ("private-popularity", {"per": "cell", "delta": "0"}),
+        ("output", {}),
+    ],
+)
+def test_answers_without_noise_are_refused(id, settings, tmp_path, refuse):
+    """Counts, halves of them, zeros, or counts with the last bits of the grid cut off."""
+    mechanism, name = create_mechanism(id, settings), "matrix" if id == "output" else "items"
+    write_release(export_release(mechanism, make_ratings(mechanism.task)), tmp_path / "a.npz")
+    release_card, arrays = load_release(tmp_path / "a.npz")
+    array = arrays[name]
+    exponent = release_card["releases"][0]["grid"]
+    cut = 2.0 ** (exponent + 45 // array.size + 1)
+    for step in (1.0, 0.5, 100.0, cut, 1e9):
+        wrong = step * np.round(array / step)
+        refuse(*replace_array(release_card, arrays, name, wrong), rf"arrays\.{name} .*multiples")
+
+
+def test_the_order_of_fields_and_arrays_says_nothing(files, refuse):
+    release_card, arrays = load_release(files(("private-item-mean", {})))
+    for path in ((), ("settings",), ("guarantee",), ("releases", 0), ("arrays", "items")):
+        node = release_card
+        for key in path:
+            node = node[key]
+        moved = dict(reversed(node.items()))
+        edited = replace_at_path(release_card, path, moved) if path else moved
+        refuse(edited, arrays, "another order")
+    moved = dict(reversed(arrays.items()))
+    lines = {name: release_card["arrays"][name] for name in moved}
+    refuse(release_card | {"arrays": lines}, moved, "another order")
+
+
+def test_what_the_publisher_answers_for_is_listed(files):
+    (answers,) = (
+        text
+        for text in list_unverifiable(verify_release(files(("private-item-mean", {}))))
+        if "the publisher answers" in text
+    )
+    for free_text in ("ids of items and users", "names of columns and features", "version"):
+        assert free_text in answers
 
 
 @pytest.fixture

@@ -8,9 +8,10 @@ import pytest
 
 from dpmc_core import registry
 from dpmc_core.data import datasets
+from dpmc_core.model import Task
 from dpmc_core.privacy import RATING, Gaussian, Laplace, NormLaplace
 from dpmc_core.problem import build_problem, prepare_public_facts
-from dpmc_core.ratings import PublicFacts
+from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab.curves import noise
 from pages.ui import sources
 from pages.ui.charts import noise as charts_noise
@@ -93,6 +94,37 @@ def test_noise_is_drawn_on_ratings_as_the_method_s_task_takes_them(id):
         sources.compute_before_after("restaurants", mechanism),
     )
     assert np.array_equal(view.before, expected_view.before, equal_nan=True)
+
+
+NOISY = [id for id, cls in registry.MECHANISMS.items() if registry.adds_noise(cls)]
+
+
+@pytest.mark.parametrize("id", NOISY)
+def test_pictures_do_not_depend_on_lengths_that_happen_to_be_equal(id):
+    """Two items, as many users as items, and as many ratings as items or users."""
+    cls = registry.get_mechanism(id)
+    mechanism = registry.create(id, epsilon=1.0, **({"rank": 1} if hasattr(cls, "rank") else {}))
+    low = {Task.BINARY: -1, Task.RANKING: 1}.get(mechanism.task, 0)
+    kinds = []
+    for n_users, n_items, n_ratings in ((7, 5, 11), (3, 2, 2), (2, 2, 4), (3, 3, 3)):
+        users, items = np.divmod(np.arange(n_ratings), n_items)
+        public = PublicFacts(users=n_users, items=n_items, low=min(low, 0), high=1)
+        values = np.where(np.arange(n_ratings) % 2, 1.0, low)
+        corner = Ratings.build(
+            users,
+            items,
+            values,
+            public,
+            user_ids=tuple(map(str, range(n_users))),
+            item_ids=tuple(map(str, range(n_items))),
+        )
+        views = noise.run_on_block(mechanism, corner)
+        kinds.append({view.query: view.rows for view in views})
+        for view in views:
+            n_rows = {"users": n_users, "items": n_items, "all users": 1}[view.rows]
+            assert view.before.shape == view.after.shape == (n_rows, n_items)
+            assert (len(view.users), len(view.items)) == (n_rows, n_items)
+    assert kinds[1:] == kinds[:1] * 3
 
 
 def test_the_ruler_is_one_rating_in_the_releases_own_unit():

@@ -13,6 +13,7 @@ from dpmc_core.metrics import METRICS, choose_headline_metric
 from dpmc_core.model import Constant, Step, Task
 from dpmc_core.privacy import record_publications
 from dpmc_core.problem import RandomShare, build_problem
+from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab.curves import run_card, training
 from dpmc_lab.curves.training import CORNER_SIZE, MAX_FRAMES, RunRecorder
 from pages.ui import runs
@@ -71,6 +72,22 @@ def test_what_is_released_of_each_rating_is_in_the_units_of_the_ratings(id):
     mask = ~np.isnan(corner.rated) & ~np.isnan(released)
     assert mask.sum() > 10
     assert np.abs(released - corner.rated)[mask].max() < 0.02  # hardly any noise: the same again
+
+
+def test_as_many_counts_as_ratings_are_no_ratings():
+    public = PublicFacts(users=6, items=5, low=0, high=1)
+    ratings = Ratings.build([0, 1, 2, 3, 4], [0, 1, 2, 3, 4], np.ones(5), public)
+    mechanism = registry.create("private-popularity", epsilon=1.0)
+    problem = dataclasses.replace(
+        build_problem((ratings, ratings), mechanism.task), train=ratings, test=ratings
+    )
+    recorder = RunRecorder(mechanism, problem)
+    assert not recorder.witnesses
+    with record_publications() as publications:
+        for _ in mechanism.fit(ratings, np.random.default_rng(0)):
+            pass
+    recorder.add_publications(publications)
+    assert not recorder.recording.query
 
 
 @pytest.mark.slow
