@@ -126,10 +126,9 @@ class DPMF(Mechanism, LeastSquaresMF):
         """
         if not self.shrink:
             return self.item_penalty
-        # The standard deviation of one coordinate of the noise, in noise scales.
-        coordinate_std = math.sqrt(self.rank + 1 if self.noise is NoiseForm.NORM else 2)
         factor_std = self.rating_sensitivity(public) / 4
-        return self.item_penalty + 0.5 * self.noise_scale(public) * coordinate_std / factor_std
+        noise_std = self.guarantee(public).releases.linear_term.std
+        return self.item_penalty + 0.5 * noise_std / factor_std
 
     def guarantee(self, public: PublicFacts) -> Guarantee[LinearTerm]:
         """Return the guarantee: noisy linear terms; raw user factors are unaccounted."""
