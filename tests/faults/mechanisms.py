@@ -36,17 +36,17 @@ _TRACES = "test_what_a_trace_of_signs_does_not_mark_as_raw_follows_from_the_answ
 ONE_BIT = family_of(
     "one_bit", "mechanisms/one_bit.py",
     ("objective: scale", SCALE, "scale=1 / epsilon,", "scale=0.97 / epsilon,",
-     named("one_bit", f"{_CLAIMED}[objective]")),
+     named("one_bit", f"{_CLAIMED}[objective-0.8-settings0]")),
     ("signs at less than the card's scale", SCALE,
      "noisy_signs = self.signs.publish(positive_labels(ratings), rng)\n",
      'noisy_signs = self.map_releases(lambda r: __import__("dataclasses").replace(r, '
      "scale=0.97 * r.scale)).signs.publish(positive_labels(ratings), rng)\n",
      records("objective")),
     ("objective-statistic: scale", SCALE, "scale=1 / epsilon,", "scale=0.97 / epsilon,",
-     named("one_bit", f"{_CLAIMED}[objective-statistic]")),
+     named("one_bit", f"{_CLAIMED}[objective-statistic-0.8-settings0]")),
     ("gradient: scale", SCALE, "scale=self.n_rounds * sensitivity / self.epsilon,",
      "scale=0.97 * self.n_rounds * sensitivity / self.epsilon,",
-     named("one_bit", f"{_CLAIMED}[gradient]")),
+     named("one_bit", f"{_CLAIMED}[gradient-0.8-settings0]")),
     ("gradient: rounds beyond the first are not paid where none are set", SCALE,
      "scale=self.n_rounds * sensitivity / self.epsilon,",
      "scale=(self.rounds or 1) * sensitivity / self.epsilon,",
@@ -57,7 +57,7 @@ ONE_BIT = family_of(
      "p = flip_probability(self.epsilon)\n"
      "            return p",
      "p = 0.97 * flip_probability(self.epsilon)\n"
-     "            return p", named("one_bit", f"{_CLAIMED}[input-flip]")),
+     "            return p", named("one_bit", f"{_CLAIMED}[input-flip-0.8-settings0]")),
     ("private-majority: flips too rare", SCALE,
      "p = flip_probability(self.epsilon)\n"
      "        return self.pure_guarantee(",
@@ -94,7 +94,7 @@ ONE_BIT = family_of(
      "SignReports.from_laplace(positive_labels(ratings),",
      named("releases_only", "test_no_value_reaches_the_model_past_its_releases[gradient]")),
     ("a rating's epsilon for a user's", UNIT, f"{ALIAS}RATING,", f"{ALIAS}ROW_VALUES as RATING,",
-     named("one_bit", f"{_CLAIMED}[objective]")),
+     named("one_bit", f"{_CLAIMED}[objective-0.8-settings0]")),
     ("gradient: not clamped", CLIP, "np.clip(gradient, -self.clamp, self.clamp)", "gradient",
      named("one_bit", _CLAMPED)),
     ("gradient: clamped 3 % too wide", CLIP, "np.clip(gradient, -self.clamp, self.clamp)",
