@@ -203,8 +203,8 @@ _CLICK = "test_a_click_that_comes_or_goes_moves_the_linear_term_within_the_card"
 
 FACTORIZATION = family_of(
     "factorization", "mechanisms/factorization.py",
-    ("dpmf: scale", SCALE, "norm_scale = 2 * self.rating_sensitivity(public) / self.epsilon",
-     "norm_scale = 1.94 * self.rating_sensitivity(public) / self.epsilon",
+    ("dpmf: scale", SCALE, "scale=change_norm / self.epsilon * norm_ratio",
+     "scale=0.97 * change_norm / self.epsilon * norm_ratio",
      (*named("dpmf", _FACTORS), *named("dpmf_clicks", _CLICK))),
     ("dpmf: the penalty follows the scale of the noise", SCALE, "releases.linear_term.std",
      "releases.linear_term.scale", named("dpmf",
