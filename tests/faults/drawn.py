@@ -1,6 +1,6 @@
 """Faults whose place and kind were drawn from the hash of the commit they were planted on.
 
-Of each draw only those are listed that no quick test of the module noticed then.
+Listed are those that no quick test of the module noticed then.
 """
 
 from __future__ import annotations
@@ -15,6 +15,33 @@ DRAWN = [
         "drawn", "mechanisms/references.py",
         ("few ratings: twice as many are few", SCALE, "_MIN_RATINGS = 200 ", "_MIN_RATINGS = 400 ",
          named("references", "test_few_ratings_hold_none_out[200]")),
+    ),
+    *family_of(
+        "drawn", "mechanisms/dp_sgd.py",
+        ("the features of an item are subtracted from its factors", OTHER,
+         "3 + self.plan_factors(public).rank", "3 - self.plan_factors(public).rank",
+         named("dp_sgd", "test_a_published_item_has_its_factors_and_three_features[2]")),
+        ("the mean decays by a cube", SCALE, "/ (_MEAN_STD * width)) ** 2",
+         "/ (_MEAN_STD * width)) ** 3",
+         named("dp_sgd", "test_the_mean_decays_by_its_noise_over_its_prior")),
+    ),
+    *family_of(
+        "drawn", "mechanisms/cleansing.py",
+        ("weights that noise drowned count a hundred times too much", SCALE, "_MIN_WEIGHT = 0.01 ",
+         "_MIN_WEIGHT = 1.01 ",
+         named("user_level_solvers", "test_covariances_shrink_towards_their_average")),
+    ),
+    *family_of(
+        "drawn", "solvers/effects.py",
+        ("how much users differ is divided by the unit of its statistic", SCALE,
+         "MAX_STATISTIC * sums[0]", "MAX_STATISTIC / sums[0]", named("user_level_solvers",
+         "test_how_much_users_differ_lies_between_the_sums_and_the_prior")),
+    ),
+    *family_of(
+        "drawn", "dpmc_lab/study/verify.py",
+        ("every file is said to hold a row of each user's", OTHER,
+         "PER_USER_ARRAYS & set(arrays) else", "set(arrays) else",
+         named("verify", "test_every_release_is_accepted[private-popularity]")),
     ),
     *family_of(
         "drawn", "dpmc_lab/classroom/pictures.py",
