@@ -109,14 +109,6 @@ class DPMF(Mechanism, LeastSquaresMF):
         """Return how far the value r_ij of one cell can move, in rating points."""
         return public.width
 
-    def noise_scale(self, public: PublicFacts) -> float:
-        """Return the noise scale, in rating points.
-
-        It is 2 `rating_sensitivity` / epsilon, times sqrt(rank) for Laplace noise on coordinates.
-        """
-        norm_scale = 2 * self.rating_sensitivity(public) / self.epsilon
-        return norm_scale if self.noise is NoiseForm.NORM else norm_scale * math.sqrt(self.rank)
-
     def noisy_penalty(self, public: PublicFacts) -> float:
         """Return the ridge penalty of the noisy solution.
 
@@ -126,23 +118,21 @@ class DPMF(Mechanism, LeastSquaresMF):
         """
         if not self.shrink:
             return self.item_penalty
-        # The standard deviation of one coordinate of the noise, in noise scales.
-        coordinate_std = math.sqrt(self.rank + 1 if self.noise is NoiseForm.NORM else 2)
         factor_std = self.rating_sensitivity(public) / 4
-        return self.item_penalty + 0.5 * self.noise_scale(public) * coordinate_std / factor_std
+        noise_std = self.guarantee(public).releases.linear_term.std
+        return self.item_penalty + 0.5 * noise_std / factor_std
 
     def guarantee(self, public: PublicFacts) -> Guarantee[LinearTerm]:
         """Return the guarantee: noisy linear terms; raw user factors are unaccounted."""
         is_norm_noise = self.noise is NoiseForm.NORM
-        sensitivity = (
-            2 * self.rating_sensitivity(public) * (1 if is_norm_noise else math.sqrt(self.rank))
-        )
+        change_norm = 2 * self.rating_sensitivity(public)  # l2; in l1 at most sqrt(rank) times it
+        norm_ratio = 1 if is_norm_noise else math.sqrt(self.rank)
         is_bounded = self.unit_ball or self.user_factors is not None
         release = (NormLaplace if is_norm_noise else Laplace)(
             query=LINEAR_TERM,
             shape=(ItemAxis(public.items), FactorAxis(self.rank)),
-            sensitivity={self.change: sensitivity} if is_bounded else {},
-            scale=self.noise_scale(public),
+            sensitivity={self.change: change_norm * norm_ratio} if is_bounded else {},
+            scale=change_norm / self.epsilon * norm_ratio,
         )
         unit_label = "rating" if self.change is RATING else "click"
         if self.user_factors is not None:

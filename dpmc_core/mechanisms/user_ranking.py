@@ -129,9 +129,8 @@ def publish_feature_gains(
         return None
     n_users = ratings.public.users
     noisy_gains = release.publish(ratings.sum_over_users(sum_feature_gains, posterior_counts), rng)
-    noise_scale = release.scale * (math.sqrt(2) if isinstance(release, Laplace) else 1)
     return feature_gain_probability(
-        noisy_gains / n_users, noise_scale / n_users, *FEATURE_GAIN_PRIOR
+        noisy_gains / n_users, release.std / n_users, *FEATURE_GAIN_PRIOR
     )
 
 
@@ -257,7 +256,7 @@ class PrivatePopularity(Mechanism):
         releases = self.guarantee(ratings.public).releases
         counts = CountEstimate(
             releases.counts.publish(ratings.sum_over_users(self._count_users), rng),
-            releases.counts.scale,
+            releases.counts.std,
         )
         gain_probabilities = publish_feature_gains(releases.facts, ratings, counts.posterior, rng)
         model = ratings.build_model(_score_by_popularity, counts, gain_probabilities)
@@ -431,7 +430,7 @@ class PrivateTaste(PerUser):
         exact_counts = ratings.sum_over_users(_sum_unit_rows)
         noise_scale = releases.rounds.scale
         counts = CountEstimate(
-            releases.popularity.publish(exact_counts, rng), releases.popularity.scale
+            releases.popularity.publish(exact_counts, rng), releases.popularity.std
         )
         is_detectable = _is_signal_detectable(counts)
         gain_probabilities = publish_feature_gains(releases.facts, ratings, counts.posterior, rng)

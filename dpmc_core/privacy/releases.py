@@ -238,6 +238,11 @@ class Additive(Release):
     scale: float
     exact_kind: ClassVar[str] = ""
 
+    @property
+    def std(self) -> float:
+        """The standard deviation of one coordinate's noise, in the unit of the answer."""
+        raise NotImplementedError
+
     def __post_init__(self) -> None:
         super().__post_init__()
         check_number(f"noise scale of '{self.query}'", self.scale, above=0)
@@ -339,6 +344,11 @@ class Laplace(Additive):
     exact_kind: ClassVar[str] = "laplace"
     disjoint: bool = False
 
+    @property
+    def std(self) -> float:
+        """The standard deviation of one coordinate's noise: sqrt(2) scale."""
+        return math.sqrt(2) * self.scale
+
     def distance(self, first: ArrayLike, second: ArrayLike) -> float:
         """Return the l1 distance of two answers.
 
@@ -396,6 +406,11 @@ class NormLaplace(Additive):
     def length(self) -> int:
         """The length of a row."""
         return self.shape[-1] or 1
+
+    @property
+    def std(self) -> float:
+        """The standard deviation of one coordinate's noise: scale sqrt(length + 1)."""
+        return math.sqrt(self.length + 1) * self.scale
 
     def distance(self, first: ArrayLike, second: ArrayLike) -> float:
         """Return the l2 distance of two answers, summed over rows.
@@ -455,6 +470,11 @@ class Gaussian(Additive):
 
     norm: ClassVar[str] = "l2"
     exact_kind: ClassVar[str] = "gaussian"
+
+    @property
+    def std(self) -> float:
+        """The standard deviation of one coordinate's noise: the scale."""
+        return self.scale
 
     def distance(self, first: ArrayLike, second: ArrayLike) -> float:
         """Return the l2 distance of two answers.

@@ -9,7 +9,6 @@ All of this reads raw held-out ratings: it is for evaluation only, and not priva
 from __future__ import annotations
 
 import enum
-import math
 import os
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -36,7 +35,6 @@ from dpmc_core.privacy import (
     Certified,
     Change,
     Guarantee,
-    Laplace,
     LocalChannel,
     RandomizedResponse,
     Release,
@@ -285,8 +283,7 @@ def count_distinguishable_items(
     rated = np.bincount(ratings.items, minlength=items).astype(float)
     if (per_item := guarantee.per_item_release) is not None:
         counts = collect_publications(mechanism, ratings, {per_item.query})[-1].private
-        scale = per_item.scale * (math.sqrt(2) if isinstance(per_item, Laplace) else 1.0)
-        return _count_above_noise(counts, np.full(items, scale), per_item)
+        return _count_above_noise(counts, np.full(items, per_item.std), per_item)
     for _, release in guarantee.releases:
         if isinstance(release, LocalChannel):
             if_missing = release.reported_if_missing

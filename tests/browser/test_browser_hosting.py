@@ -175,8 +175,9 @@ HOST = "https://share.streamlit.io/"
 ORDER = "{ stCommVersion: 1, type: 'UPDATE_HASH', hash: '#obeyed' }"
 
 
-def test_no_page_around_the_app_gives_it_orders(server, browser):
-    """Even where the browser would show it in a frame."""
+@pytest.mark.parametrize("allowed", [False, True])
+def test_no_page_around_the_app_gives_it_orders(server, browser, allowed):
+    """Even where the browser would show it in a frame; a server that allowed it would be told."""
     page = browser.new_page()
 
     def framed(route):
@@ -186,6 +187,13 @@ def test_no_page_around_the_app_gives_it_orders(server, browser):
         headers = {name: value for name, value in answer.headers.items() if name != policy}
         route.fulfill(response=answer, headers=headers)
 
+    def allowing(route):
+        answer = route.fetch()
+        config = answer.json() | {"allowedOrigins": [HOST.rstrip("/")]}
+        route.fulfill(response=answer, json=config)
+
+    if allowed:
+        page.route("**/_stcore/host-config", allowing)
     embedding_page = f'<iframe src="{server}train"></iframe>'
     page.route(HOST, lambda route: route.fulfill(body=embedding_page, content_type="text/html"))
     page.route(server + "train", framed)
@@ -196,5 +204,5 @@ def test_no_page_around_the_app_gives_it_orders(server, browser):
     for _ in range(20):
         page.evaluate(f"frames[0].postMessage({ORDER}, '*')")
         page.wait_for_timeout(50)
-    assert frame.evaluate("location.hash") == ""
+    assert frame.evaluate("location.hash") == ("#obeyed" if allowed else "")
     page.close()

@@ -1,12 +1,15 @@
 """DP-SGD per user: what its gradients are, what they cost, and what is left without noise."""
 
+import math
+
 import numpy as np
 import pytest
 
 from dpmc_core import registry
 from dpmc_core.errors import InvalidSetting
+from dpmc_core.mechanisms import dp_sgd
 from dpmc_core.mechanisms.dp_sgd import ItemParameters, sum_clipped_gradients
-from dpmc_core.privacy import USER_EMPTIED
+from dpmc_core.privacy import USER_EMPTIED, Gaussian
 from dpmc_core.ratings import PublicFacts, hash_cells
 from sample_data.generate import FILM_SITE_SLOPES, generate_long_tail
 from tests.replay import fit_model
@@ -70,6 +73,32 @@ def test_unclipped_gradients_are_those_of_the_squared_error():
             for item, error in zip(ratings.items[row][half], errors, strict=True):
                 expected[item] += 1.5 * error / np.sqrt(len(row)) * np.append(1.0, theta[2:])
     assert sums[:-1].reshape(-1, 3) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+def test_a_published_item_has_its_factors_and_three_features(rank):
+    mechanism = create(rank=rank, rounds=1)
+    model = fit_model(mechanism, build_ratings(make_rows()))
+    assert (
+        mechanism.own_side(PUBLIC, 3 + rank).columns == [3 + rank] == [model.factors.right.shape[1]]
+    )
+
+
+def test_the_mean_decays_by_its_noise_over_its_prior(monkeypatch):
+    """Two steps in which every sum but the mean's is zero, beside the formula with numbers."""
+    mechanism, means = create(rounds=2, rank=0), []
+    monkeypatch.setattr(
+        Gaussian, "publish", lambda _, value, __: np.append(np.zeros(value.size - 1), 2.0)
+    )
+    monkeypatch.setattr(dp_sgd, "_build_model", lambda _, parameters: means.append(parameters.mean))
+    list(mechanism.fit(build_ratings(make_rows()), np.random.default_rng(0)))
+    clip = 0.15 * mechanism.clip * 4.0
+    rate = 0.25 * 4.0 / (clip * PUBLIC.users)
+    noise = mechanism.guarantee(PUBLIC).releases.gradients.scale / math.sqrt(2)
+    decay = (noise * rate / (0.125 * 4.0)) ** 2
+    first = 2 * rate / (1 + decay)
+    second = first + (2 * rate - decay * first) / (1 + decay)
+    assert means == pytest.approx([3.0 + first, 3.0 + second])
 
 
 def test_the_rank_follows_from_public_facts_and_the_budget():

@@ -129,6 +129,14 @@ def test_the_noisy_solution_minimises_the_perturbed_objective():
     assert np.abs(slope).max() < 1e-9 * np.abs(eta).max()
 
 
+@pytest.mark.parametrize(("noise", "std"), [("norm", 8 * 2), ("coordinate", 8 * math.sqrt(6))])
+def test_the_penalty_grows_by_the_deviation_of_half_the_noise(noise, std):
+    """In 1..5 at epsilon 1 and rank 3 the norm's scale is 8; a quarter of the range is 1."""
+    public = PublicFacts(users=20, items=12, low=1, high=5)
+    mechanism = DPMF(epsilon=1.0, rank=3, noise=NoiseForm(noise))
+    assert mechanism.noisy_penalty(public) == pytest.approx(mechanism.item_penalty + std / 2)
+
+
 def test_public_factors_are_cut_to_the_unit_ball(tmp_path):
     path = tmp_path / "users.npy"
     np.save(path, np.array([[3.0, 4.0], [0.3, 0.4]]))

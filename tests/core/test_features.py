@@ -1,6 +1,7 @@
 """Public facts about items: what becomes of a table, and what methods make of them."""
 
 import dataclasses
+import math
 from collections import Counter
 
 import numpy as np
@@ -11,6 +12,7 @@ from dpmc_core.data import datasets, features
 from dpmc_core.data.source import Source
 from dpmc_core.data.transforms import UseItemFeatures, parse_step
 from dpmc_core.errors import BadRatings
+from dpmc_core.mechanisms import user_ranking
 from dpmc_core.mechanisms.user_ranking import ProtectedUnit
 from dpmc_core.metrics import rmse
 from dpmc_core.model import Task
@@ -421,3 +423,26 @@ def test_what_users_are_asked_follows_from_what_was_published(id, settings, monk
             assert np.array_equal(a, b), name
     holds_gram = getattr(registry.get_mechanism(id), "holds_gram", id == "svd-after-cleansing")
     assert any(name == "select_columns" for name, _ in first_history) == holds_gram
+
+
+@pytest.mark.parametrize(("delta", "factor"), [(0.0, math.sqrt(2)), (1e-6, 1.0)])
+def test_noise_is_judged_by_its_standard_deviation(delta, factor, monkeypatch):
+    """Laplace noise of scale b has the standard deviation sqrt(2) b; Gaussian noise has b."""
+    judged = {}
+
+    def judge_counts(noisy, noise_std, **_):
+        judged["counts"] = noise_std
+        return np.maximum(noisy, 1.0)
+
+    def judge_gains(gains, noise_std, *_):
+        judged["facts"] = noise_std * USERS
+        return np.zeros(len(gains))
+
+    monkeypatch.setattr(ranking_solver, "posterior_positive_mean", judge_counts)
+    monkeypatch.setattr(user_ranking, "feature_gain_probability", judge_gains)
+    interactions = clicks(np.random.default_rng(1).random((USERS, ITEMS)) < 0.4)
+    ratings = use_item_features(interactions, {"genre": np.eye(ITEMS)[:, :3]})
+    mechanism = registry.create("private-popularity", epsilon=2.0, delta=delta)
+    list(mechanism.fit(ratings, np.random.default_rng(0)))
+    scales = {name: r.scale for name, r in mechanism.guarantee(ratings.public).releases}
+    assert judged == pytest.approx({name: factor * scale for name, scale in scales.items()})

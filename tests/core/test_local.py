@@ -21,7 +21,7 @@ from dpmc_core.privacy import (
     SymbolChannel,
     noise,
 )
-from dpmc_core.ratings import PublicFacts
+from dpmc_core.ratings import PublicFacts, Ratings
 from tests.statistics_helpers import (
     FALSE_ALARM,
     assert_drawn_from,
@@ -145,6 +145,18 @@ def test_certified_is_claimed_per_cell_and_n_times_that_per_user(id, epsilon):
     assert guarantee.certified().epsilon == pytest.approx(epsilon)
     assert guarantee.certified(USER_REPLACED).epsilon == pytest.approx(40 * epsilon)
     assert guarantee.certified(USER_EMPTIED).epsilon == pytest.approx(40 * epsilon)
+
+
+@pytest.mark.parametrize("id", ["modified-laplace", "randomised-response", "local-mean"])
+def test_a_rating_is_encoded_by_the_public_range_alone(id):
+    """Ratings of 2, 3 and 5 of 1..5, whoever else rated; not by the smallest and largest seen."""
+    public = PublicFacts(users=3, items=2, low=1, high=5)
+    ratings = Ratings.build([0, 1, 2], [0, 1, 1], [2.0, 3.0, 5.0], public)
+    mechanism = registry.create(id, epsilon=1.0)
+    for rows in (ratings, ratings.select(np.array([True, True, False]))):
+        encoded = mechanism.encode_rows(rows, mechanism.channel(public)).toarray()
+        expected = [-0.5, 0.0] if id == "modified-laplace" else [2, 3]
+        assert [encoded[0, 0], encoded[1, 1]] == expected
 
 
 def test_a_channel_with_too_little_noise_is_certified_as_such():

@@ -263,6 +263,18 @@ def test_densities_are_those_of_scipy(scale: float) -> None:
         np.testing.assert_allclose(density, expected, rtol=1e-10)
 
 
+@pytest.mark.parametrize("shape", [(None, 1), (4, 3), (2, 10)])
+@pytest.mark.parametrize("kind", [Laplace, Gaussian, NormLaplace])
+def test_std_is_the_standard_deviation_of_the_density(
+    kind: type[Additive], shape: tuple[int | None, ...]
+) -> None:
+    """For NormLaplace, E||b||^2 = scale^2 d (d + 1) is shared evenly by d coordinates."""
+    release = make_release(kind, shape, 0.7)
+    x = np.linspace(0, 60 * 0.7, 20_001)
+    variance = 2 * integrate.simpson(x**2 * release.density(x), x=x)
+    assert release.std == pytest.approx(math.sqrt(variance), rel=1e-4)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("length", [2, 3, 10, 100, 400])
 def test_norm_laplace_density_is_that_of_one_coordinate(length: int) -> None:
@@ -345,11 +357,13 @@ class NextToOneEnd(np.random.Generator):
         return 1 - 2.0**-53 - offset if self.end else offset
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("epsilon", [34.0, 36.0, 40.0, 45.0])
+@pytest.mark.parametrize(
+    ("epsilon", "dtype"),
+    [(34.0, np.int64), (36.0, np.int64), (40.0, np.int64), (45.0, np.int64), (45.0, np.uint8)],
+)
 @pytest.mark.parametrize("symbol", [0, 1])
 def test_flips_far_rarer_than_a_uniform_draw_resolves_still_happen(
-    epsilon: float, symbol: int
+    epsilon: float, dtype: type[np.integer[Any]], symbol: int
 ) -> None:
     """Given a draw among the 2^-53 cells at the flip's end, the flip's chance is flip / share.
 
@@ -359,9 +373,10 @@ def test_flips_far_rarer_than_a_uniform_draw_resolves_still_happen(
     flip = 1 / (1 + math.exp(epsilon))
     channel = make_response(((1 - flip, flip), (flip, 1 - flip)))
     rng = NextToOneEnd(np.random.PCG64(int(epsilon)))
-    rng.end, rng.cells = 1 - symbol, 1 if epsilon > 38 else 64
+    # A byte that may flip is looked up in the row of a 0.
+    rng.end, rng.cells = 1 if dtype is np.uint8 else 1 - symbol, 1 if epsilon > 38 else 64
     chance = flip / (rng.cells * 2.0**-53)
-    published = channel.publish(np.full(400_000, symbol), rng)
+    published = channel.publish(np.full(400_000, symbol, dtype), rng)
     flipped = int((published != symbol).sum())
     assert_frequencies([flipped, 400_000 - flipped], [chance, 1 - chance])
 

@@ -19,8 +19,6 @@ from dpmc_core.solvers.rows import gram_products
 from sample_data import generate
 from tests.ratings_helpers import with_values
 
-pytestmark = pytest.mark.slow
-
 
 def fit_model(id, ratings, seed=0, **settings):
     *_, last = registry.create(id, **settings).fit(ratings, create_generator(seed, id))
@@ -39,6 +37,7 @@ def predict_all(model, shape):
 # Ratings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["small-tail", "restaurants", "movie-night", "jokes"])
 def test_no_trivial_method_and_no_other_twin_is_better_than_the_reference_of_ratings(name):
     """Paired over seeds: means are worse by more than two standard errors of the difference, or by
@@ -88,6 +87,7 @@ def test_beyond_the_limit_the_most_popular_items_come_first(monkeypatch):
     assert full.shape == limited.shape
 
 
+@pytest.mark.slow
 def test_the_reference_of_clicks_is_no_worse_than_any_of_its_families():
     """Over four seeds of 600 held-out hits: two standard errors of a paired mean are .02 or so."""
     hits = {id: [] for id in ("reference-ranking", "ials", "ease", "item-knn", "popularity")}
@@ -106,6 +106,7 @@ def test_the_reference_of_clicks_is_no_worse_than_any_of_its_families():
     assert best > means["popularity"] + 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("judges", [100, 700])
 def test_settings_are_chosen_on_training_data_alone(judges, monkeypatch):
     """What the choice saw: every rating of the training data and nothing else. Whatever is held
@@ -216,6 +217,19 @@ def test_beyond_the_limit_the_most_rated_items_are_solved_and_others_have_means(
     assert np.allclose(predictions[:, popular], predict_all(fit_model(id, few), few.shape))
 
 
+@pytest.mark.parametrize("n_ratings", [199, 200])
+def test_few_ratings_hold_none_out(n_ratings, monkeypatch):
+    """Of fewer than 200 ratings none are held out, and variational Bayes stands alone."""
+    monkeypatch.setattr(references, "_MIN_HELD_OUT", 1)  # one fold is enough
+    rng = np.random.default_rng(0)
+    cells = rng.choice(900, n_ratings, replace=False)
+    public = PublicFacts(users=30, items=30, low=1, high=5)
+    ratings = Ratings.build(cells // 30, cells % 30, rng.integers(1.0, 6.0, n_ratings), public)
+    weights = registry.create("reference-ratings", rounds=2)._fit_weights(ratings, rng)
+    assert (weights.tolist() == [1.0, 0.0, 0.0]) == (n_ratings < 200)
+
+
+@pytest.mark.slow
 def test_the_unit_of_the_ratings_does_not_matter():
     ratings = datasets.load("restaurants").ratings
     points = with_values(ratings, 10 * ratings.values - 7, low=-7, high=13)
@@ -235,6 +249,7 @@ def test_the_winner_learns_from_all_training_data(monkeypatch):
     assert np.allclose(predictions, predict_all(scores, data.shape))
 
 
+@pytest.mark.slow
 def test_users_with_one_rating_cost_no_matrix_each(monkeypatch):
     """With 400 or 4,000 of them as many matrices are inverted, but for effects alone."""
     counted, plain = [], np.linalg.inv

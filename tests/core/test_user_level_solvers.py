@@ -19,6 +19,7 @@ from dpmc_core.mechanisms.frank_wolfe import (
 from dpmc_core.metrics import rmse
 from dpmc_core.model import Estimator
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.solvers.effects import ItemEffects, estimate_user_variances
 from dpmc_core.solvers.linalg import eigenpairs_above, leading_eigenpairs, low_rank_plus_sparse
 from dpmc_core.solvers.rows import (
     centre_ratings,
@@ -359,10 +360,27 @@ def test_ojas_vector_has_nearly_the_top_rayleigh_quotient():
     assert v @ square @ v >= (1 - 1e-2) * top
 
 
+@pytest.mark.parametrize(("noise", "ratio"), [(1e-9, 2.0), (0.5, 1.5), (1e9, 1.0)])
+def test_how_much_users_differ_lies_between_the_sums_and_the_prior(noise, ratio):
+    """The prior ratio is 1 with variance 1/4. Sums over 4 give 2, and noise 2 on 4 ratios counts
+    as much as that: the noise on the sums is a quarter of it."""
+    nothing = np.zeros(3)
+    prior = ItemEffects(
+        *(PublicFacts(users=9, items=3, low=1, high=5), 3.0, 1.0),
+        *(nothing, 1.0, nothing, nothing, nothing, np.array([1.0, 0.5])),
+        item_features=np.zeros((3, 0)),
+    )
+    sums = np.array([[2.0, 2.0], [4.0, 4.0]])
+    posterior = estimate_user_variances(prior, sums, noise)
+    assert posterior.user_variances == pytest.approx(ratio * prior.user_variances)
+
+
 def test_covariances_shrink_towards_their_average():
     rng = np.random.default_rng(0)
     products, weights = rng.normal(size=(6, 6)), 1 + rng.random((6, 6))
     products, weights = products + products.T, weights + weights.T
     assert np.allclose(shrink_covariance(products, weights, 0.0), products / weights)
     average = products.mean() / weights.mean()
+    drowned = shrink_covariance(products, np.zeros((6, 6)), 0.0)  # noise left no weight at all
+    assert np.allclose(drowned, products / 0.01)
     assert np.allclose(shrink_covariance(products, weights, 1e9), average, atol=1e-6)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from tests.faults import (
     commands,
     core,
+    drawn,
     elsewhere,
     features,
     measures,
@@ -39,4 +40,5 @@ MUTANTS = [
     *measures.METRICS, *measures.EXPERIMENT, *measures.PREPARATION, *measures.LINES, *rows.STORE,
     *rows.SWEEP, *studies.ANSWER, *screens.VIEWS, *screens.PAGES,
     *features.FEATURES, *features.PARTITIONS, *features.SESSIONS, *elsewhere.ELSEWHERE,
+    *drawn.DRAWN,
 ]  # fmt: skip

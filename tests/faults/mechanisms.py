@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from tests.faults.base import (
     ALIAS,
     CLIP,
@@ -27,30 +29,35 @@ _CLAMPED = "test_gradients_are_clamped_before_the_noise"
 _DIAMETER = "test_output_certificate_is_the_diameter_of_what_it_publishes"
 _OUTPUT_DIAMETER = "test_output_publishes_nothing_outside_its_diameter"
 
+_OTHERS = "test_others_see_nothing_of_a_row_but_the_published_answers"
 _TRACES = "test_what_a_trace_of_signs_does_not_mark_as_raw_follows_from_the_answers"
 
 # fmt: off
 ONE_BIT = family_of(
     "one_bit", "mechanisms/one_bit.py",
     ("objective: scale", SCALE, "scale=1 / epsilon,", "scale=0.97 / epsilon,",
-     named("one_bit", f"{_CLAIMED}[objective]")),
+     named("one_bit", f"{_CLAIMED}[objective-0.8-settings0]")),
     ("signs at less than the card's scale", SCALE,
      "noisy_signs = self.signs.publish(positive_labels(ratings), rng)\n",
      'noisy_signs = self.map_releases(lambda r: __import__("dataclasses").replace(r, '
      "scale=0.97 * r.scale)).signs.publish(positive_labels(ratings), rng)\n",
      records("objective")),
     ("objective-statistic: scale", SCALE, "scale=1 / epsilon,", "scale=0.97 / epsilon,",
-     named("one_bit", f"{_CLAIMED}[objective-statistic]")),
+     named("one_bit", f"{_CLAIMED}[objective-statistic-0.8-settings0]")),
     ("gradient: scale", SCALE, "scale=self.n_rounds * sensitivity / self.epsilon,",
      "scale=0.97 * self.n_rounds * sensitivity / self.epsilon,",
-     named("one_bit", f"{_CLAIMED}[gradient]")),
+     named("one_bit", f"{_CLAIMED}[gradient-0.8-settings0]")),
+    ("gradient: rounds beyond the first are not paid where none are set", SCALE,
+     "scale=self.n_rounds * sensitivity / self.epsilon,",
+     "scale=(self.rounds or 1) * sensitivity / self.epsilon,",
+     named("one_bit", f"{_CLAIMED}[gradient-20.0-settings2]")),
     ("output: scale", SCALE, "scale=2 * self.bound / self.epsilon,",
      "scale=1.94 * self.bound / self.epsilon,", named("one_bit", _DIAMETER)),
     ("input-flip: flips too rare", SCALE,
      "p = flip_probability(self.epsilon)\n"
      "            return p",
      "p = 0.97 * flip_probability(self.epsilon)\n"
-     "            return p", named("one_bit", f"{_CLAIMED}[input-flip]")),
+     "            return p", named("one_bit", f"{_CLAIMED}[input-flip-0.8-settings0]")),
     ("private-majority: flips too rare", SCALE,
      "p = flip_probability(self.epsilon)\n"
      "        return self.pure_guarantee(",
@@ -87,7 +94,7 @@ ONE_BIT = family_of(
      "SignReports.from_laplace(positive_labels(ratings),",
      named("releases_only", "test_no_value_reaches_the_model_past_its_releases[gradient]")),
     ("a rating's epsilon for a user's", UNIT, f"{ALIAS}RATING,", f"{ALIAS}ROW_VALUES as RATING,",
-     named("one_bit", f"{_CLAIMED}[objective]")),
+     named("one_bit", f"{_CLAIMED}[objective-0.8-settings0]")),
     ("gradient: not clamped", CLIP, "np.clip(gradient, -self.clamp, self.clamp)", "gradient",
      named("one_bit", _CLAMPED)),
     ("gradient: clamped 3 % too wide", CLIP, "np.clip(gradient, -self.clamp, self.clamp)",
@@ -123,6 +130,7 @@ ONE_BIT = family_of(
      "published_trace, model = trace, iterate.point.build_model()", named("coins", _TRACES)),
 )
 
+_ENCODED = "test_a_rating_is_encoded_by_the_public_range_alone"
 _PER_CELL = "test_certified_is_claimed_per_cell_and_n_times_that_per_user"
 
 COLLECTION = family_of(
@@ -176,6 +184,14 @@ COLLECTION = family_of(
      records("modified-laplace-estimator", "randomised-response-estimator")),
     ("a cell's epsilon for a user's", UNIT, f"{ALIAS}CELL,", f"{ALIAS}USER_EMPTIED as CELL,",
      named("local", _PER_CELL)),
+    ("levels lie between the smallest and the largest rating seen", UNIT,
+     "(ratings.values - ratings.public.low) / ratings.public.width",
+     "(ratings.values - ratings.values.min()) / np.ptp(ratings.values)",
+     named("local", f"{_ENCODED}[randomised-response]", f"{_ENCODED}[local-mean]")),
+    ("ratings are scaled by the smallest and the largest seen", UNIT,
+     "scale_to_unit_range(ratings.values, ratings.public)",
+     "2 * (ratings.values - ratings.values.min()) / np.ptp(ratings.values) - 1",
+     named("local", f"{_ENCODED}[modified-laplace]")),
     ("local mean: the same reports in every run", REUSED,
      "noisy_rows = channel.publish(self.encode_rows(ratings, channel), rng)",
      "noisy_rows = channel.publish(self.encode_rows(ratings, channel), np.random.default_rng(0))",
@@ -187,9 +203,12 @@ _CLICK = "test_a_click_that_comes_or_goes_moves_the_linear_term_within_the_card"
 
 FACTORIZATION = family_of(
     "factorization", "mechanisms/factorization.py",
-    ("dpmf: scale", SCALE, "norm_scale = 2 * self.rating_sensitivity(public) / self.epsilon",
-     "norm_scale = 1.94 * self.rating_sensitivity(public) / self.epsilon",
+    ("dpmf: scale", SCALE, "scale=change_norm / self.epsilon * norm_ratio",
+     "scale=0.97 * change_norm / self.epsilon * norm_ratio",
      (*named("dpmf", _FACTORS), *named("dpmf_clicks", _CLICK))),
+    ("dpmf: the penalty follows the scale of the noise", SCALE, "releases.linear_term.std",
+     "releases.linear_term.scale", named("dpmf",
+     "test_the_penalty_grows_by_the_deviation_of_half_the_noise")),
     ("private-mean: scale", SCALE, "scale=public.width / self.epsilon,",
      "scale=0.97 * public.width / self.epsilon,", baseline("dpmf")),
     ("dpmf: no noise", SKIPPED, "releases.linear_term.publish(-2 * moments, rng)", "-2 * moments",
@@ -458,6 +477,7 @@ PRIVATE_EFFECTS = family_of(
      named("private_effects", "test_no_row_moves_a_release_further_than_stated[taste]")),
 )
 
+_JUDGED = "test_noise_is_judged_by_its_standard_deviation"
 _POPULAR = "test_private_popularity_counts_within_its_sensitivity"
 _USER_BOUND = "test_no_user_moves_a_release_further_than_stated"
 _ACCOUNTANT = "test_certified_is_claimed_and_what_an_independent_accountant_finds"
@@ -509,6 +529,10 @@ USER_RANKING = family_of(
      fresh("private-popularity")),
     ("taste: the same noise in every ask", REUSED, "releases.rounds.publish(exact_sums, rng)",
      "releases.rounds.publish(exact_sums, np.random.default_rng(0))", fresh("private-taste")),
+    ("gains are judged by the scale of their noise", SCALE, "release.std / n_users",
+     "release.scale / n_users", named("features", f"{_JUDGED}[0.0-{math.sqrt(2)}]")),
+    ("counts are judged by the scale of their noise", SCALE, "releases.counts.std",
+     "releases.counts.scale", named("features", f"{_JUDGED}[0.0-{math.sqrt(2)}]")),
     ("taste: chosen by raw counts", OTHER, "is_detectable = _is_signal_detectable(counts)\n",
      "is_detectable = _is_signal_detectable(counts._replace(noisy=exact_counts))\n",
      named("coins", "test_what_is_asked_next_follows_from_answers_and_not_from_raw_counts")),
@@ -553,6 +577,9 @@ CLEANSING = family_of(
      records(_CLEANSED)),
     ("weights without noise", SKIPPED, "n_pairs = releases.weights.publish(",
      "n_pairs = (lambda weights, _: weights)(", records(_CLEANSED)),
+    ("the raw number of pairs goes on after its release", OTHER, "float(n_pairs)",
+     "float(np.sqrt(counts) @ np.maximum(counts - 1, 0))",
+     named("replayed_answers", f"{_OTHERS}[{_CLEANSED}-quiet]")),
     ("products of a replaced row", UNIT, "math.sqrt(2) * sqrt_cap * bound**2",
      "sqrt_cap * bound**2", bounds(f"{_CLEANSED}-4-REPLACED", f"{_CLEANSED}-19-REPLACED")),
     ("weights of a replaced row", UNIT, "math.sqrt(2) * sqrt_cap,", "sqrt_cap,",
@@ -644,8 +671,7 @@ DP_SGD = family_of(
      f"noisy = ({QUIETER.replace('0.97', '0.5')})(release).publish(sums, rng)", records("dp-sgd")),
     ("raw gradients go on after their release", OTHER, _STEP,
      "noisy = 0.5 * (release.publish(sums, rng) + sums)",
-     named("replayed_answers",
-     "test_others_see_nothing_of_a_row_but_the_published_answers[dp-sgd-24]")),
+     named("replayed_answers", f"{_OTHERS}[dp-sgd-24]")),
     ("one step without noise", SKIPPED, _STEP,
      "noisy = sums if index == 2 else release.publish(sums, rng)", records("dp-sgd")),
     ("no step with noise", SKIPPED, _STEP, "noisy = sums", records("dp-sgd")),

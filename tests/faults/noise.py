@@ -146,7 +146,31 @@ BYTES = family_of(
 
 _UNITS = "test_derived_sensitivities_are_never_below_the_truth"
 
+_RARE_FLIPS = "test_flips_far_rarer_than_a_uniform_draw_resolves_still_happen"
+_STD = "test_std_is_the_standard_deviation_of_the_density"
+
+RARE_FLIPS = family_of(
+    "kernel", "privacy/noise.py",
+    ("a 0 never flips from epsilon 37 on", SKIPPED,
+     "draws[high] = len(upper_ends) - np.searchsorted(upper_ends, from_one[high], side=\"left\")",
+     "draws[high] = np.searchsorted(lower_ends, uniform[high], side=\"right\")",
+     named("noise", f"{_RARE_FLIPS}[0-45.0-int64]")),
+    ("a 1 flips too often from epsilon 37 on", SCALE,
+     "draws[low] = np.searchsorted(lower_ends, from_zero[low], side=\"right\")",
+     "draws[low] = np.searchsorted(lower_ends, uniform[low], side=\"right\")",
+     named("noise", f"{_RARE_FLIPS}[1-45.0-int64]")),
+    ("a byte never flips from epsilon 42 on", SKIPPED, "[1 - fraction, fraction]",
+     "[1 - fraction, 1 - (1 - fraction)]", named("noise", f"{_RARE_FLIPS}[0-45.0-uint8]")),
+) + family_of(
+    "kernel", "privacy/releases.py",
+    ("Laplace noise deviates by its scale", SCALE, "return math.sqrt(2) * self.scale",
+     "return self.scale", named("noise", f"{_STD}[Laplace-shape0]")),
+    ("NormLaplace noise deviates as Laplace noise does", SCALE, "math.sqrt(self.length + 1)",
+     "math.sqrt(2)", named("noise", f"{_STD}[NormLaplace-shape1]")),
+)
+
 KERNEL = [
+    *RARE_FLIPS,
     *family_of(
         "kernel", "privacy/releases.py",
         ("Laplace: scale", SCALE, "return rng.laplace(0.0, self.scale, shape)",

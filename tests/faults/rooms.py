@@ -8,6 +8,9 @@ _UNANIMOUS = "test_unanimous_reports_leave_the_likelihood_ratio_interval_open"
 _SHARES_IN_RANGE = "test_no_share_lies_outside_0_to_100_and_each_interval_holds_its_share"
 
 # fmt: off
+_COVER = "test_both_intervals_cover_what_they_are_of_and_are_short"
+_COVERS = tuple(f"{_COVER}[{case}]" for case in ("10-2.0-1", "10-2.0-2", "30-3.0-1", "30-3.0-2"))
+
 ROOM = family_of(
     "room", "dpmc_lab/classroom/room.py",
     ("a phone: the opposite too rarely", SCALE,
@@ -21,6 +24,17 @@ ROOM = family_of(
     ("coins tell more than a phone", CLIP, "min_chance <= rule.chance < 0.5",
      "0.9 * min_chance <= rule.chance < 0.5",
      named("room", "test_coins_never_tell_more_than_a_phone")),
+    ("every interval of the class is 0 to 100 %", OTHER,
+     "return (low, high) if low <= high else (min(low, people), min(low, people))",
+     "return 0, people", named("room", *_COVERS)),
+    ("every interval of people like it is 0 to 100 %", OTHER,
+     "return max(low, 0.0), min(high, 1.0)", "return 0.0, 1.0", named("room", *_COVERS)),
+    ("an interval of people misses twice as often", SCALE,
+     "*_compute_population_interval(self.groups, MISS_RATE / 2)",
+     "*_compute_population_interval(self.groups, MISS_RATE)", named("room", *_COVERS)),
+    ("an interval of the class misses twice as often", SCALE,
+     "_compute_class_interval(self.groups, MISS_RATE / 2)",
+     "_compute_class_interval(self.groups, MISS_RATE)", named("room", *_COVERS)),
     ("simulated phones: answers as they are", SKIPPED,
      "reports = replace(channel, shape=answers.shape).publish(answers.astype(np.uint8), rng)",
      "reports = answers.astype(np.uint8)", named("room", "test_simulated_phones_draw_anew")),
@@ -250,6 +264,10 @@ SERVER = family_of(
      'if scope["type"] == "http":', named("door", _DOOR)),
     ("a class's address without a class", OTHER, "if classroom.is_class_mode():", "if True:",
      named("door", "test_it_answers_to_the_address_it_was_bound_to")),
+) + family_of(
+    "server", ".streamlit/config.toml",
+    ("pages of Streamlit's hosting service give orders", SKIPPED, "allowedOrigins = []",
+     "# allowedOrigins = []", named("door", "test_no_site_around_the_app_may_give_it_orders")),
 ) + family_of(
     "server", "dpmc_lab/locks.py",
     ("an upload's folder stays", SKIPPED, "            remove_folder(folder)\n",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.faults.base import OTHER, family_of, named
+from tests.faults.base import OTHER, SCALE, family_of, named
 
 # fmt: off
 ANSWER = (
@@ -28,6 +28,8 @@ ANSWER = (
          "np.count_nonzero(counts > MIN_NOISE_DEVIATIONS * noise_std)",
          "np.count_nonzero(counts"
          " > noise_std)", named("answer", "test_items_told_from_noise_are_those_counted_above_it")),
+        ("Laplace noise on a count deviates by its scale", SCALE, "per_item.std", "per_item.scale",
+         named("answer", "test_laplace_noise_on_a_count_deviates_by_root_two_scales")),
         ("the noise of a debiased count is not debiased", OTHER,
          "chance * (1 - chance)) / debias_factor", "chance * (1 - chance))",
          named("answer", "test_locally_the_noise_is_that_of_a_debiased_count")),

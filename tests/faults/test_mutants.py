@@ -32,7 +32,7 @@ OTHER_FAMILIES = {
         "phone",
     ),
     *("server", "class", "features", "partitions", "metrics", "experiment", "preparation", "store"),
-    *("sweep", "answer", "views", "pages", "elsewhere"),
+    *("sweep", "answer", "views", "pages", "elsewhere", "drawn"),
 }
 
 

@@ -18,6 +18,7 @@ from dpmc_core import metrics, registry
 from dpmc_core.data import datasets
 from dpmc_core.errors import DpmcError
 from dpmc_core.experiment import measure_model, run
+from dpmc_core.mechanisms.user_ranking import ProtectedUnit
 from dpmc_core.model import Task
 from dpmc_core.privacy import USER_EMPTIED, Change
 from dpmc_core.privacy.accounting import gaussian_epsilon, gaussian_mu
@@ -171,6 +172,12 @@ def test_items_told_from_noise_are_those_counted_above_it(restaurants):
     assert distinguishable.n_distinguishable == np.count_nonzero(counts > 2 * scale)
     assert 0 < distinguishable.n_distinguishable < distinguishable.n_items == 130
     assert distinguishable.median_std == pytest.approx(scale)
+
+
+def test_laplace_noise_on_a_count_deviates_by_root_two_scales(restaurants):
+    method = registry.create("private-popularity", epsilon=0.5, delta=0.0, per=ProtectedUnit.CELL)
+    distinguishable = core.count_distinguishable_items(method, restaurants.ratings)
+    assert distinguishable.median_std == pytest.approx(math.sqrt(2) / 0.5)
 
 
 def test_locally_the_noise_is_that_of_a_debiased_count(restaurants):

@@ -7,12 +7,20 @@ from itertools import product
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 from dpmc_lab import lessons
 from dpmc_lab.classroom import numbers
-from dpmc_lab.classroom.pictures import IntervalPlot, OutcomeBars, render_picture
-from dpmc_lab.classroom.room import Room
+from dpmc_lab.classroom.pictures import (
+    CellGrid,
+    CurvePlot,
+    IntervalPlot,
+    OutcomeBars,
+    PeopleDots,
+    render_picture,
+)
+from dpmc_lab.classroom.room import Bounds, Room
 from dpmc_lab.curves.cards import format_share_percent
 from dpmc_lab.lessons import LESSONS
 from tests.lesson_helpers import list_settings, list_slides
@@ -55,6 +63,7 @@ def check_drawing(picture):
             r"(left|bottom|width|--lit): ([^;%]+)%", element.get("style", "")
         ):
             assert 0 <= float(value) <= 100, name
+    assert read_marks(root, picture) == pytest.approx(list_expected_marks(picture), abs=0.06)
     columns = list(picture.table().values())
     assert columns
     assert len({len(column) for column in columns}) == 1
@@ -62,6 +71,52 @@ def check_drawing(picture):
     named = picture.rows if isinstance(picture, IntervalPlot) else named
     if named:
         assert columns[0] == list(named)
+
+
+MARKS = {  # the boxes that show numbers, and where each of them says so, in percent
+    OutcomeBars: [("fill", "width")],
+    IntervalPlot: [("range", "left"), ("range", "width"), ("point", "left"), ("rule", "left")],
+    CurvePlot: [("point", "left"), ("point", "bottom"), ("dashed", "bottom"), ("rule", "left")],
+    CellGrid: [("cell", "--lit"), ("marked", "--lit")],
+}
+
+
+def read_marks(root, picture):
+    """Read the positions of a drawing's marks, or count them where all are alike."""
+    elements = [
+        (element.get("class", "").split(), element.get("style", "")) for element in root.iter()
+    ]
+    if isinstance(picture, PeopleDots):
+        return [sum(kind in kinds for kinds, _ in elements) for kind in ("yes", "no", "turned")]
+    return [
+        float(match[1])
+        for kind, name in MARKS[type(picture)]
+        for kinds, style in elements
+        if kind in kinds and (match := re.search(rf"{name}: ([^;%]+)%", style))
+    ]
+
+
+def list_expected_marks(picture):
+    """List the same from the numbers of the picture."""
+    if isinstance(picture, PeopleDots):
+        return [picture.yes, len(picture.reports) - picture.yes, picture.turned]
+    if isinstance(picture, OutcomeBars):
+        return [100 * share for row in picture.shares.values() for share in row]
+    if isinstance(picture, IntervalPlot):
+        shares, lows, highs = 100 * np.clip([*picture.rows.values()], 0, 1).T
+        truth = [] if picture.truth is None else [100 * picture.truth] * len(shares)
+        return [*lows, *(highs - lows), *shares, *truth]
+    if isinstance(picture, CellGrid):
+        shares = [(picture.marked == (r, c), value) for r, row in enumerate(picture.rows)
+                  for c, value in enumerate(row)]  # fmt: skip
+        return [round(100 * value) for _, value in sorted(shares, key=lambda cell: cell[0])]
+    last = len(picture.stops) - 1
+    lines, levels = np.array([*picture.lines.values()]), np.array([*picture.levels.values()])
+    high = max([*lines.ravel(), *levels]) if picture.high is None else picture.high
+    heights = [100 * (x - picture.low) / (high - picture.low) for x in (lines.ravel(), levels)]
+    stops = np.linspace(0, 100, last + 1)
+    chosen = [] if picture.stop_index is None else [stops[picture.stop_index]]
+    return [*np.tile(stops, len(lines)), *np.clip(np.concatenate(heights), 0, 100), *chosen]
 
 
 # --- right options, computed here without the program -------------------------------------------
@@ -96,6 +151,17 @@ RIGHT = {
 def test_the_right_option_is_right(name):
     question = list_slides()[name].predict
     assert question.options[question.right] == RIGHT[name]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "holds"),
+    [
+        *((None, False), ((0.51, 0.6), False), ((0.3, 0.49), False)),
+        *(((0.3, 0.6), True), ((0.5, 0.6), True), ((0.4, 0.5), True)),
+    ],
+)
+def test_an_interval_holds_what_lies_between_its_ends(bounds, holds):
+    assert numbers.is_within(bounds and Bounds(0.5, *bounds), 0.5) is holds
 
 
 def test_throws_lie_as_often_as_the_coin_says():

@@ -80,6 +80,10 @@ def test_every_release_is_accepted(files, case):
     assert verification.notes == ()
     assert verification.mechanism == create_mechanism(*case)
     assert verification.guarantee.certified().finite
+    # A row that is a user's own tells how many users there are.
+    holds_rows = {"users", "left", "matrix"} & set(verification.release_card["arrays"])
+    caveats = " ".join(list_unverifiable(verification))
+    assert ("of whom no row here is one's own" in caveats) == (not holds_rows)
 
 
 def test_what_can_be_released_is_among_them():

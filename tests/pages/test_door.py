@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import html
+import json
 import re
 import socket
 from contextlib import suppress
@@ -233,6 +234,13 @@ def test_no_response_may_be_shown_in_a_frame_of_another_site(app_headers):
     assert start["headers"] == [*app_headers, expected]
     assert body["body"] == b"x"
     assert expected in pass_guard(EVIL)[0]["headers"]
+
+
+def test_no_site_around_the_app_may_give_it_orders(port):
+    """Streamlit obeys pages of its own hosting service where the list is left to it."""
+    own_host = f"Host: 127.0.0.1:{port}"
+    status, body = send_request(port, own_host, path="/_stcore/host-config")
+    assert (status, json.loads(body)["allowedOrigins"]) == (200, [])
 
 
 def test_a_browser_is_refused_with_a_page_and_everything_else_with_a_line():
