@@ -12,9 +12,11 @@ from http.client import HTTPConnection
 
 import pytest
 import uvicorn
+from streamlit.web.server.starlette import starlette_server
 
 from pages.ui import server
 
+WEBSOCKETS = starlette_server._get_websocket_protocol()  # of this version of uvicorn
 HALF = b"GET / HTTP/1.1\r\nHost: x\r\nX-"
 COMPLETE = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 SLOW = COMPLETE.replace(b"/", b"/slow", 1)
@@ -25,7 +27,7 @@ BODY = COMPLETE.replace(b"GET /", b"POST /slow")[:-2] + b"Content-Length: 9\r\n\
 
 
 @contextmanager
-def serve(ws="auto"):
+def serve():
     """Serve with uvicorn, as Streamlit does, what waits at /slow: its port and what ends that."""
     finish = threading.Event()
 
@@ -49,7 +51,7 @@ def serve(ws="auto"):
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
-        config = uvicorn.Config(app, log_config=None, access_log=False, ws=ws)
+        config = uvicorn.Config(app, log_config=None, access_log=False, ws=WEBSOCKETS)
         started = uvicorn.Server(config)
         thread = threading.Thread(target=started.run, args=([listener],))
         thread.start()
@@ -98,7 +100,7 @@ def test_a_header_that_stays_incomplete_ends_its_connection(monkeypatch, data):
 def test_a_complete_request_may_take_its_time(monkeypatch):
     monkeypatch.setattr(server, "HEADER_SECONDS", 0.3)
     monkeypatch.setattr(server, "MAX_UNFINISHED", 2)
-    with serve("websockets-sansio") as (port, finish):
+    with serve() as (port, finish):
         connections = [connect(port, data) for data in (SLOW, BODY, WEBSOCKET) for _ in range(3)]
         assert not any(is_closed(connection, 0.1) for connection in connections)
         finish.set()
