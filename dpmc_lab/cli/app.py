@@ -52,13 +52,11 @@ def check_listen_address(address: str, port: int | None) -> None:
     try:
         socket.create_server((address, port or 0), family=family).close()
     except OSError as error:
-        location, option = (
-            (address, "address") if port is None else (f"{address}, port {port}", "port")
-        )
+        location = address if port is None else f"{address}, port {port}"
         reason = str(error.strerror).partition(" (while")[0]
         raise DpmcError(
             f"the app cannot listen at {format_value(location)}: {reason}."
-            f" Choose another {option} with --{option}"
+            " Choose another one with --address or --port"
         ) from None
 
 

@@ -92,9 +92,8 @@ def raise_file_limit() -> None:
         import resource
 
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        limit = MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_FILES)
-        if 0 <= soft < limit:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+        if soft < min(hard, MAX_FILES):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, MAX_FILES), hard))
 
 
 def guard_connections(loop: Any) -> None:

@@ -1,6 +1,7 @@
 """README's five minutes in one tab: every page opens and does what README says, without error."""
 
 import re
+from urllib.parse import urljoin
 
 import pytest
 from playwright.sync_api import expect
@@ -15,7 +16,9 @@ pytestmark = pytest.mark.browser
 @pytest.fixture(scope="module")
 def tab(browser, server):
     """The visitor's tab, at the start page."""
-    context = browser.new_context(viewport={"width": 1400, "height": 900})
+    context = browser.new_context(
+        viewport={"width": 1400, "height": 900}, reduced_motion="reduce"
+    )  # what moves costs time
     page = context.new_page()
     page.errors = []
     page.on("pageerror", lambda error: page.errors.append(str(error)))
@@ -93,7 +96,8 @@ def use_data(page, folder):
 
 
 def use_train(page, _):
-    """Train twice, at two epsilons."""
+    """Train twice, at two epsilons, on a small data set."""
+    open_and_settle(page, urljoin(page.url, "train?data=restaurants"))
     for run in (1, 2):
         press(page, "Train")
         page.get_by_text(f"Run {run}", exact=True).first.wait_for()

@@ -235,9 +235,7 @@ def test_of_a_taken_port_one_is_told_which_option_names_another(dpmc, monkeypatc
     monkeypatch.delenv("STREAMLIT_SERVER_ADDRESS", raising=False)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         status, _, err = dpmc("app", "--port", taken.getsockname()[1])
-    assert (status, "Choose another port with --port" in err) == (1, True), err
-    status, _, err = dpmc("app", "--address", "192.0.2.1")
-    assert (status, "Choose another address with --address" in err) == (1, True), err
+    assert (status, "Choose another one with --address or --port" in err) == (1, True), err
 
 
 @pytest.mark.parametrize("provided", [{}, {"DPMC_HOME": "/somewhere"}])
