@@ -7,7 +7,7 @@ import logging
 import socket
 import threading
 import time
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from http.client import HTTPConnection
 
 import pytest
@@ -16,6 +16,8 @@ from streamlit.web.server.starlette import starlette_server
 
 from pages.ui import server
 
+# Older versions of uvicorn use what websockets calls deprecated.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 WEBSOCKETS = starlette_server._get_websocket_protocol()  # of this version of uvicorn
 HALF = b"GET / HTTP/1.1\r\nHost: x\r\nX-"
 COMPLETE = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -126,9 +128,13 @@ def test_half_open_connections_leave_room_for_everybody_else(monkeypatch, caplog
     resource = pytest.importorskip("resource", reason="Windows has no limit of files")
     monkeypatch.setattr(server, "MAX_UNFINISHED", 8)
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    connections = [socket.socket() for _ in range(300)]
-    room = max(connection.fileno() for connection in connections) + 101
-    with serve() as (port, _), caplog.at_level(logging.ERROR, "asyncio"):
+    with (
+        serve() as (port, _),
+        caplog.at_level(logging.ERROR, "asyncio"),
+        ExitStack() as stack,
+    ):
+        connections = [stack.enter_context(socket.socket()) for _ in range(300)]
+        room = max(connection.fileno() for connection in connections) + 101
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (room, limits[1]))
             for connection in connections:
@@ -143,8 +149,6 @@ def test_half_open_connections_leave_room_for_everybody_else(monkeypatch, caplog
             assert not any(is_closed(connection, 0.01) for connection in connections[-7:])
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-            for connection in connections:
-                connection.close()
     assert "asyncio" not in {record.name for record in caplog.records}
 
 
