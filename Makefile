@@ -19,12 +19,11 @@ export PYTHONDONTWRITEBYTECODE =
 
 app: $(VENV)/.app
 	@echo "==> Opening DPMC Lab (stop it with Ctrl-C)"
-	@$(BIN)/python -m streamlit run app.py $(ARGS)
+	@$(BIN)/python -m dpmc_lab app $(ARGS)
 
 class: $(VENV)/.app
 	@echo "==> Opening DPMC Lab to this network, for a class (stop it with Ctrl-C)"
-	@DPMC_CLASS=1 $(BIN)/python -m streamlit run app.py --server.address 0.0.0.0 \
-		--server.headless true --logger.hideWelcomeMessage true $(ARGS)
+	@$(BIN)/python -m dpmc_lab app --class $(ARGS)
 
 test: $(VENV)/.dev
 	@echo "==> Running the tests"

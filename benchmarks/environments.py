@@ -28,6 +28,10 @@ TESTS = [  # these need only the packages of the app
         "tests/pages/test_page_guarantees.py",
         "tests/pages/test_page_data.py",
     ),
+    *(  # what uvicorn and Streamlit must go on calling
+        "tests/pages/test_connections.py",
+        "tests/pages/test_door.py::test_the_apps_own_server_closes_the_oldest_of_too_many_unfinished_headers",
+    ),
 ]
 
 

@@ -104,7 +104,6 @@ def test_what_only_the_app_makes_is_made_anywhere(installed, tmp_path):
     assert (tmp_path / "a.html").read_text().startswith("<!doctype html>")
 
 
-@pytest.mark.slow
 def test_the_app_opens_in_a_folder_elsewhere(installed, tmp_path):
     """The server is healthy, the start page is ours, and nobody else in the network is served."""
     site, _ = installed

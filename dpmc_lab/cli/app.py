@@ -54,7 +54,10 @@ def check_listen_address(address: str, port: int | None) -> None:
     except OSError as error:
         location = address if port is None else f"{address}, port {port}"
         reason = str(error.strerror).partition(" (while")[0]
-        raise DpmcError(f"the app cannot listen at {format_value(location)}: {reason}") from None
+        raise DpmcError(
+            f"the app cannot listen at {format_value(location)}: {reason}."
+            " Choose another one with --address or --port"
+        ) from None
 
 
 def start_app(
@@ -80,6 +83,10 @@ def start_app(
     """
     check_installed()
     environment = dict(os.environ)
+    try:
+        Path.home()
+    except RuntimeError:  # Streamlit looks there for its settings
+        environment["HOME"] = str(paths.find_home_folder())
     default = "0.0.0.0" if class_ else environment.get("STREAMLIT_SERVER_ADDRESS", "127.0.0.1")
     options = {"server.address": address or default, "server.port": port}
     check_listen_address(address or default, port)

@@ -321,6 +321,9 @@ def warm_up() -> None:
 
 def _get_process_context() -> Any:
     """Return how this system starts worker processes."""
+    # When a sweep is killed, the resource tracker removes its semaphores. Its warning about that
+    # would puzzle.
+    sys.warnoptions.append("ignore:resource_tracker")
     # This process is never forked, since it may hold locks and threads. A fork server has loaded
     # the library once and starts copies in milliseconds. On other systems each worker loads it.
     if sys.platform != "linux":

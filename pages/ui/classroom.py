@@ -7,6 +7,7 @@ there is the teacher, and each session has a room of its own, for hands and simu
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import html
 import io
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
     from dpmc_lab.classroom.room import Room
 
 PAGE = "room"  # the address of the teacher's page
-COOKIE = "dpmc_teacher"
 MAX_REPORT_BYTES = 1024  # bytes of a report
+REPORT_SECONDS = 10.0  # seconds that a phone may take to send it
 _SECRET = re.compile(r"[A-Za-z0-9_-]{16,}", re.ASCII)
 _ALL_INTERFACES = (None, "", "0.0.0.0", "::")
 
@@ -133,7 +134,7 @@ def is_teacher() -> bool:
 
     Only the teacher may upload, start sweeps and download.
     """
-    return not is_class_mode() or _matches_secret(st.context.cookies.get(COOKIE))
+    return not is_class_mode() or _matches_secret(st.context.cookies.get(get_cookie_name()))
 
 
 def can_visitors_train() -> bool:
@@ -156,6 +157,11 @@ def allow_visitor_training(is_allowed: bool) -> None:
 def get_worker_slots() -> jobs.WorkerSlots:
     """Return where this session's work runs: visitors share two slots, the teacher has others."""
     return jobs.TRAINING_SLOTS if is_teacher() else jobs.VISITOR_SLOTS
+
+
+def get_cookie_name() -> str:
+    """Return the name of the teacher's cookie, which browsers send to every port of a machine."""
+    return f"dpmc_teacher_{st.get_option('server.port')}"
 
 
 def require_teacher() -> None:
@@ -421,12 +427,13 @@ async def _read_report(request: Request) -> dict[str, Any]:
         raise NotServed(415, "A report is sent as application/json.")
     body = b""
     try:
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > MAX_REPORT_BYTES:
-                raise NotServed(413, f"A report has at most {MAX_REPORT_BYTES} bytes.")
+        async with asyncio.timeout(REPORT_SECONDS):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > MAX_REPORT_BYTES:
+                    raise NotServed(413, f"A report has at most {MAX_REPORT_BYTES} bytes.")
         report = json.loads(body)
-    except (ValueError, RecursionError, ClientDisconnect):
+    except (ValueError, RecursionError, ClientDisconnect, TimeoutError):
         report = None
     if not isinstance(report, dict) or report.keys() - {"bit", "picks"} != {
         "room",
@@ -447,7 +454,7 @@ async def _serve_teacher_link(request: Request) -> Response:
         raise NotServed(403, "This is not the teacher's link; it was printed at the start.")
     response = RedirectResponse(f"../{PAGE}", 303, _HEADERS)
     response.set_cookie(
-        COOKIE,
+        get_cookie_name(),
         get_teacher_secret(),
         path=request.url.path.split("/teacher/")[0] or "/",
         httponly=True,
@@ -468,7 +475,7 @@ class UploadGuard:
         if (
             upload
             and is_class_mode()
-            and not _matches_secret(HTTPConnection(scope).cookies.get(COOKIE))
+            and not _matches_secret(HTTPConnection(scope).cookies.get(get_cookie_name()))
         ):
             refusal = _json_response(403, error="In a class only the teacher may upload.")
             await refusal(scope, receive, send)

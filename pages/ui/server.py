@@ -5,18 +5,20 @@ visit appears after 3.0 to 3.2 s with the two things loaded ahead here, and afte
 without them.
 """
 
+from __future__ import annotations
+
 import asyncio
+import errno
 import gc
 import json
-import os
 import signal
 import socket
-import stat
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import streamlit as st
 from starlette.formparsers import MultiPartParser
@@ -30,6 +32,11 @@ from pages.ui import classroom, jobs, private, shell, stage, sweeps
 # What the first page imports, loaded before anybody visits.
 FIRST_PAGE = ("charts.curve", "instrument", "rows", "scene", "sources", "widgets")
 COLLECT_SECONDS = 20.0  # seconds between two collections of what ended sessions leave behind
+HEADER_SECONDS = 10.0  # seconds in which the header of a request must be complete
+READ_SECONDS = 0.1  # seconds after which a connection without a header counts as one of these
+MAX_UNFINISHED = 64  # connections of one address with an incomplete header
+MAX_FILES = 8192  # more than any class needs, and allowed on macOS too
+_file_report_limit = classroom.RateLimit(1, 1 / 60)
 SCRIPTS = Path(st.__file__).parent / "static" / "static" / "js"
 
 
@@ -43,7 +50,8 @@ async def manage_lifespan(_: st.App) -> AsyncIterator[None]:
     treat_hangup_as_terminate()
     # A file on its way here waits in memory, where it is going anyway, and never on the disk.
     MultiPartParser.spool_max_size = st.get_option("server.maxUploadSize") * 2**20
-    disable_send_delay()
+    raise_file_limit()
+    guard_connections(asyncio.get_running_loop())
     for name in FIRST_PAGE:
         import_module(f"pages.ui.{name}")
     if classroom.is_class_mode():
@@ -78,25 +86,117 @@ async def collect_garbage() -> None:
         gc.collect()
 
 
-def disable_send_delay() -> int:
-    """Let connections send small packets without delay, and return how many sockets listen.
+def raise_file_limit() -> None:
+    """Let this server open as many files as the system allows, since a connection is one."""
+    with suppress(ImportError):  # Windows has no such limit
+        import resource
 
-    Streamlit opens its socket in a way that keeps asyncio from asking for this (TCP_NODELAY). Each
-    of the hundred small files of a first visit then waits 40 ms for its second packet: in `python
-    benchmarks/app_speed.py` a small file takes 1.5 ms with this and 46 ms without. Accepted
-    connections inherit the setting of the listening socket.
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft < min(hard, MAX_FILES):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, MAX_FILES), hard))
+
+
+def guard_connections(loop: Any) -> None:
+    """Prepare the event loop for connections, before uvicorn asks it for a server.
+
+    Streamlit does not let an app choose the protocol of a connection, and middleware sees only
+    complete requests. The seam is `loop.create_server`, which `uvicorn.Server.startup` calls after
+    the lifespan of the app has started.
     """
-    listening = 0
-    with suppress(OSError):  # where a system has no such list
-        for number in map(int, os.listdir("/dev/fd")):
-            with suppress(OSError):
-                if not stat.S_ISSOCK(os.fstat(number).st_mode):
-                    continue
-                with socket.socket(fileno=os.dup(number)) as listener:
-                    if listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
-                        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                        listening += 1
-    return listening
+    create_server = loop.create_server
+
+    async def create_guarded_server(
+        create_protocol: Callable[[], Any], *, backlog: int = 2048, **options: Any
+    ) -> Any:
+        """Create a server whose connections must finish the headers of their requests."""
+        unfinished: dict[HeaderTimer, str] = {}  # with their addresses, the oldest first
+        if options.get("ssl"):
+            options["ssl_handshake_timeout"] = HEADER_SECONDS
+        # asyncio accepts `backlog` connections before it looks at any of them.
+        server = await create_server(
+            lambda: HeaderTimer(create_protocol(), unfinished), backlog=MAX_UNFINISHED, **options
+        )
+        if listener := options.get("sock"):  # Streamlit has opened it
+            listener.listen(backlog)
+            # Accepted connections inherit this. Without it, each of the hundred small files of a
+            # first visit waits 40 ms for its second packet (`python benchmarks/app_speed.py`).
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return server
+
+    loop.create_server = create_guarded_server
+    loop.set_exception_handler(report_loop_error)
+
+
+class HeaderTimer:
+    """Hand a connection to uvicorn, and close it if the header of a request stays incomplete.
+
+    Of uvicorn's HTTP protocol this uses `cycle`: it is None or complete until a header has arrived.
+    A websocket has another protocol from its complete header on.
+    """
+
+    def __init__(self, protocol: Any, unfinished: dict[HeaderTimer, str]) -> None:
+        self._protocol = protocol
+        self._unfinished = unfinished
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._protocol, name)
+
+    def connection_made(self, transport: Any) -> None:
+        """Wait for the first header, once what came together with the connection has been read."""
+        self.transport = transport
+        self.address = (transport.get_extra_info("peername") or [""])[0]
+        self._timer = asyncio.get_running_loop().call_later(READ_SECONDS, self._wait_for_header)
+        self._protocol.connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Hand over what arrived, and wait for the rest of a header."""
+        self._protocol.data_received(data)
+        cycle = getattr(self._protocol, "cycle", self)  # a protocol without it is never closed
+        upgraded = self.transport.get_protocol() is not self
+        if upgraded or (cycle and not getattr(cycle, "response_complete", False)):
+            self._stop_timer()
+        elif self not in self._unfinished:
+            self._wait_for_header()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Stop the time of a connection that has ended."""
+        self._stop_timer()
+        self._protocol.connection_lost(error)
+
+    def abort(self) -> None:
+        """Close the connection."""
+        self._stop_timer()
+        self.transport.abort()
+
+    def _wait_for_header(self) -> None:
+        """Start the time of a header, and close the oldest of too many connections.
+
+        Browsers send a header at once, so the oldest belongs to nobody who waits for an answer.
+        """
+        self._stop_timer()
+        self._timer = asyncio.get_running_loop().call_later(HEADER_SECONDS, self.abort)
+        self._unfinished[self] = self.address
+        same_address = [timer for timer, name in self._unfinished.items() if name == self.address]
+        if len(same_address) > MAX_UNFINISHED:
+            same_address[0].abort()
+
+    def _stop_timer(self) -> None:
+        self._timer.cancel()
+        self._unfinished.pop(self, None)
+
+
+def report_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Report an error of the event loop; print once a minute that no file is left.
+
+    asyncio would print that with a traceback, thousands of times a second.
+    """
+    if getattr(context.get("exception"), "errno", None) not in (errno.EMFILE, errno.ENFILE):
+        loop.default_exception_handler(context)
+    elif _file_report_limit.allows(""):
+        classroom.print_line(
+            "All files that this server may open are in use, so new visitors wait."
+            " `ulimit -n` shows the limit."
+        )
 
 
 class ChartPreloader:

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -228,3 +229,32 @@ def test_the_environment_names_an_address_too(dpmc, monkeypatch):
     monkeypatch.setattr(app.sys, "platform", "linux")
     status, _, err = dpmc("app", "--port", 8765)
     assert (status, "cannot listen at '192.0.2.1, port 8765'" in err) == (1, True), err
+
+
+def test_of_a_taken_port_one_is_told_which_option_names_another(dpmc, monkeypatch):
+    monkeypatch.delenv("STREAMLIT_SERVER_ADDRESS", raising=False)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        status, _, err = dpmc("app", "--port", taken.getsockname()[1])
+    assert (status, "Choose another one with --address or --port" in err) == (1, True), err
+
+
+@pytest.mark.parametrize("provided", [{}, {"DPMC_HOME": "/somewhere"}])
+def test_the_app_needs_a_home_folder(dpmc, monkeypatch, provided):
+    """Streamlit looks for its settings there, and would end with a traceback."""
+
+    def find_no_home():
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("DPMC_HOME", "XDG_DATA_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in provided.items():
+        monkeypatch.setenv(name, value)
+    started = []
+    monkeypatch.setattr(Path, "home", find_no_home)
+    monkeypatch.setattr(app.sys, "platform", "linux")
+    monkeypatch.setattr(app.os, "execve", lambda *call: started.append(call[2].get("HOME")))
+    status, _, err = dpmc("app")
+    if provided:
+        assert (status, started, err) == (0, ["/somewhere"], "")
+    else:
+        assert (status, started, "DPMC_HOME" in err) == (1, [], True)

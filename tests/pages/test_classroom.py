@@ -5,6 +5,7 @@ import json
 import re
 from functools import partial
 from http.client import HTTPConnection
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -190,6 +191,18 @@ def test_a_report_in_pieces_has_the_same_limit(server):
         connection.close()
 
 
+def test_a_report_that_never_ends_is_not_waited_for(server, monkeypatch):
+    open_asked_room()
+    monkeypatch.setattr(classroom, "REPORT_SECONDS", 0.2)
+    connection = HTTPConnection(server.split("/")[2], timeout=20)
+    connection.putrequest("POST", "/report")
+    for name, value in (("Content-Type", "application/json"), ("Content-Length", "9")):
+        connection.putheader(name, value)
+    connection.endheaders(b"{")
+    assert connection.getresponse().status == 400
+    connection.close()
+
+
 def test_beyond_twice_the_class_phones_wait_for_the_teachers_nod(server):
     room = open_asked_room(expected=2)
     phones = [Phone(server, k) for k in range(7)]
@@ -259,7 +272,22 @@ def test_the_teachers_link_leads_to_a_page_that_may_be_projected(server):
     assert (status, headers["location"]) == (303, f"../{classroom.PAGE}")
     cookie = {attribute.strip().lower() for attribute in headers["set-cookie"].split(";")[1:]}
     assert {"httponly", "samesite=strict", "path=/"} == cookie
-    assert headers["set-cookie"].startswith(f"{classroom.COOKIE}={SECRET};")
+    assert headers["set-cookie"].startswith(f"{classroom.get_cookie_name()}={SECRET};")
+
+
+def test_two_classes_of_one_machine_have_a_teacher_each(monkeypatch):
+    """A browser sends the cookies of one port to every other port of the same host."""
+    monkeypatch.setenv("DPMC_CLASS", "1")
+    cookies = {}
+    monkeypatch.setattr(classroom.st, "context", type("Browser", (), {"cookies": cookies}))
+    for port, other_port in ((8501, 8502), (8502, 8501)):
+        monkeypatch.setattr(classroom.st, "get_option", {"server.port": port}.get)
+        cookies[classroom.get_cookie_name()] = classroom.get_teacher_secret()
+        assert classroom.is_teacher()
+        monkeypatch.setattr(classroom.st, "get_option", {"server.port": other_port}.get)
+        cookies[classroom.get_cookie_name()] = "another secret"  # of the class at the other port
+        monkeypatch.setattr(classroom.st, "get_option", {"server.port": port}.get)
+        assert classroom.is_teacher()
 
 
 @pytest.mark.parametrize("wrong_secret", ["x", SECRET[:-1], SECRET + "x", SECRET.upper(), "%C3%A4"])
@@ -304,7 +332,7 @@ def test_strangers_open_no_room(monkeypatch):
     for act in (partial(classroom.open_room, QUESTIONS), classroom.close_room, switch):
         with pytest.raises(classroom.NotTheTeacher):
             act()
-    cookies = {classroom.COOKIE: classroom.get_teacher_secret()}
+    cookies = {classroom.get_cookie_name(): classroom.get_teacher_secret()}
     monkeypatch.setattr(classroom.st, "context", type("Teacher", (), {"cookies": cookies}))
     assert classroom.is_teacher()
     assert classroom.get_worker_slots() is jobs.TRAINING_SLOTS
@@ -346,8 +374,9 @@ def pass_guard(kind, path, *headers):
 def test_nobody_but_the_teacher_uploads(monkeypatch):
     monkeypatch.delenv("DPMC_CLASS", raising=False)
     path = "/lab/_stcore/upload_file/session/file"
-    cookie = b"cookie", f"a=b; {classroom.COOKIE}={classroom.get_teacher_secret()}".encode()
-    wrong = b"cookie", f"{classroom.COOKIE}=wrong".encode()
+    name = classroom.get_cookie_name()
+    cookie = b"cookie", f"a=b; {name}={classroom.get_teacher_secret()}".encode()
+    wrong = b"cookie", f"{name}=wrong".encode()
     assert pass_guard("http", path, wrong)[0] == [path]
     monkeypatch.setenv("DPMC_CLASS", "1")
     for headers in ((), (wrong,)):
@@ -458,7 +487,8 @@ def test_a_class_on_the_apps_own_server(tmp_path):
         assert request_page(server, f"teacher/{SECRET}")[0] == 303
         assert "link" in request_page(server, "train")[1]
         assert "link" not in request_page(server, "phone")[1]  # no drawing code ahead
-        for cookie, status in (("", 403), (f"{classroom.COOKIE}={SECRET}", 403)):
+        name = f"dpmc_teacher_{urlsplit(server).port}"
+        for cookie, status in (("", 403), (f"{name}={SECRET}", 403)):
             connection = HTTPConnection(server.split("/")[2], timeout=120)
             connection.request("PUT", "/_stcore/upload_file/a/b", b"x", {"Cookie": cookie})
             answer = connection.getresponse()

@@ -6,11 +6,11 @@ import html
 import json
 import re
 import socket
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import pytest
 
-from pages.ui import classroom, door
+from pages.ui import classroom, door, server
 from tests.browser_helpers import serve_app
 from tests.class_helpers import SECRET
 
@@ -133,6 +133,20 @@ def test_a_visit_has_one_host_and_a_path(port):
     for target in (f"http://{EVIL}/", f"http://{EVIL}/_stcore/health", f"http://127.0.0.1:{port}/"):
         for headers in ((host_header,), (f"Host: {EVIL}",)):
             assert send_request(port, *headers, path=target)[0] in (400, 421)
+
+
+def test_the_apps_own_server_closes_the_oldest_of_too_many_unfinished_headers(port):
+    """So uvicorn and Streamlit still call what `pages.ui.server.guard_connections` relies on."""
+    with ExitStack() as stack:
+        for k in range(server.MAX_UNFINISHED + 1):
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: ")
+            if k == 0:
+                oldest = connection
+        oldest.settimeout(5)
+        with suppress(ConnectionResetError):
+            assert oldest.recv(1) == b""
+        assert send_request(port, f"Host: 127.0.0.1:{port}", path="/_stcore/health")[0] == 200
 
 
 @pytest.mark.parametrize("websocket", [False, True])

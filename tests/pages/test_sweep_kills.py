@@ -87,6 +87,21 @@ def test_workers_end_with_a_killed_sweep(tmp_path):
     assert count_rows(path) > 0
 
 
+OWNER_OF_A_SEMAPHORE = """
+import os, signal
+from dpmc_lab.sweep import engine
+context = engine._get_process_context()
+semaphore = context.Semaphore()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_nothing_is_printed_about_what_a_killed_sweep_leaves_to_its_tracker():
+    code = [sys.executable, "-c", OWNER_OF_A_SEMAPHORE]
+    completed = subprocess.run(code, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (completed.returncode, completed.stderr) == (-signal.SIGKILL, "")
+
+
 OWNER = """
 import json, sys, time
 from pages.ui import sweeps
