@@ -223,8 +223,8 @@ PHONE = family_of(
     ("what is stored is promised where nothing is", OTHER, '$("remembers").hidden ||= !kept', "",
      named("browser_phone", "test_a_blocked_storage_is_said_before_anything_is_answered")),
     ("one number for coins and guesses", REUSED,
-     "memory = { room, token: newToken(), guesser: newToken(), sent: {} }",
-     "const one = newToken(); memory = { room, token: one, guesser: one, sent: {} }",
+     "memory = { room, token: newToken(), guesser: newToken(), sent: {}",
+     "const one = newToken(); memory = { room, token: one, guesser: one, sent: {}",
      named("browser_phone", _GUESS)),
 )
 
