@@ -103,16 +103,16 @@ _LARGE = """<style>
 def page() -> None:
     lesson, position = read_requested_step()
     guesses: dict[tuple[str, str], int | None] = st.session_state.setdefault("guesses", {})
+    style = _STYLE.replace("PAPER", state.get_theme().paper)
     if lesson is None:
         show_lesson_list()
         show_print_downloads()
         show_glossary()
         announcement = {"place": "", "focus": "h1"}
         projector = False
-        st.html(_STYLE)  # in place of the projector's, which would stay
+        st.html(style)  # in place of the projector's, which would stay
     else:
         projector = show_lesson_header(lesson, position)
-        style = _STYLE.replace("PAPER", state.get_theme().paper)
         st.html(style + _LARGE if projector else style)
         slides = lesson.slides
         if position == len(slides):
