@@ -146,6 +146,10 @@ class Catalogue:
         }[self.origin]
 
 
+# Where a matrix has its users and items, in place of a column's name.
+LINE_NUMBER, OTHERS = "the number of the line", "every other column"
+
+
 @dataclass(frozen=True)
 class ColumnRoles:
     """Which columns of a file hold the users, items, ratings and times.

@@ -15,6 +15,7 @@ import json
 import re
 import sqlite3
 import time
+import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
@@ -34,7 +35,7 @@ from dpmc_lab.locks import Claims
 
 Record = Mapping[str, Any]
 
-VERSION = 1  # raised with every change of the tables; files of another version are refused
+VERSION = 2  # raised with every change of the tables; files of version 1 have no checksums
 APPLICATION = 0x44504D43  # "DPMC": marks an SQLite file as one of ours
 WAIT = 10.0  # seconds to wait for another program's lock
 MEMORY = Path(":memory:")  # for rows that are kept elsewhere
@@ -60,10 +61,11 @@ _TABLES = (
     name TEXT NOT NULL,                -- of the data
     title TEXT NOT NULL,
     users INTEGER NOT NULL, items INTEGER NOT NULL,
-    low REAL NOT NULL, high REAL NOT NULL, cap INTEGER
+    low REAL NOT NULL, high REAL NOT NULL, cap INTEGER,
+    checksum INTEGER                   -- of all other columns of the row
 )""",
     "CREATE INDEX curve_of_data ON curve (source, mechanism)",
-    "CREATE TABLE card (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE)",
+    "CREATE TABLE card (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE, checksum INTEGER)",
     f"""CREATE TABLE result (
     id INTEGER PRIMARY KEY,
     key TEXT NOT NULL UNIQUE,          -- content hash of the unit of work
@@ -79,7 +81,8 @@ _TABLES = (
     {", ".join(f'"{metric}" REAL' for metric in METRICS)},
     rounds INTEGER NOT NULL, stopped INTEGER NOT NULL, seconds REAL NOT NULL,
     version TEXT NOT NULL,             -- of the package that computed it
-    finished TEXT NOT NULL             -- UTC
+    finished TEXT NOT NULL,            -- UTC
+    checksum INTEGER
 )""",
     "CREATE INDEX result_of_curve ON result (curve, epsilon, seed)",
     # Each of these has all columns that a curve of one metric needs, so that no row is read.
@@ -89,10 +92,12 @@ _TABLES = (
         for metric in METRICS
     ),
     # Recommendation lists of sampled users, as JSON (see toplists), by the key of a unit.
-    "CREATE TABLE shown (key TEXT PRIMARY KEY, lists TEXT NOT NULL)",
+    "CREATE TABLE shown (key TEXT PRIMARY KEY, lists TEXT NOT NULL, checksum INTEGER)",
     f"PRAGMA application_id = {APPLICATION}",
     f"PRAGMA user_version = {VERSION}",
 )
+_TABLE_NAMES = ("curve", "card", "result", "shown")
+_INTACT = "intact"  # the column of a query that says whether the stored row is as it was written
 # Lists the columns and unique indices of a file; other indices only save time.
 _SHAPE = """
     SELECT 'column ' || t.name || '.' || c.name FROM sqlite_schema t, pragma_table_info(t.name) c
@@ -162,6 +167,20 @@ def _list_required_schema() -> tuple[str, ...]:
         for statement in _TABLES:
             empty.execute(statement)
         return tuple(name for (name,) in empty.execute(_SHAPE))
+
+
+@cache
+def _build_checksum(table: str) -> str:
+    """Return SQL for the checksum of a row of a table."""
+    prefix = f"column {table}."
+    columns = (name.removeprefix(prefix) for name in _list_required_schema() if prefix in name)
+    values = ", ".join(f'{table}."{column}"' for column in columns if column != "checksum")
+    return f"checksum({values})"
+
+
+def _compute_checksum(*values: Any) -> int:
+    """Return the checksum of a row's values, which finds accidents and no forgery."""
+    return zlib.crc32(json.dumps(values, default=str).encode())
 
 
 # --- records -------------------------------------------------------------------------------------
@@ -433,6 +452,7 @@ class Store:
     def __init__(self, path: str | Path | None = None, *, read_only: bool = False) -> None:
         """Open the file, creating it unless `read_only`; ":memory:" stands for no file."""
         self.path = default_path() if path is None else Path(path).expanduser()
+        self._sealed = False  # whether rows have checksums; nothing damages rows in memory
         with translate_store_errors(self.path):
             self.connection = _connect(self.path, read_only)
             try:
@@ -482,6 +502,7 @@ class Store:
         entries = [(_record_to_rows(record), record.get("lists")) for record in records]
         added = 0
         with translate_store_errors(self.path), self._transaction():
+            self._seal()
             for (curve, wording, result), lists in entries:
                 result["curve"] = self._get_or_insert_id("curve", curve, "key")
                 result["card"] = self._get_or_insert_id("card", {"text": wording}, "text")
@@ -513,6 +534,7 @@ class Store:
                 query = f"SELECT COUNT(*) FROM result WHERE {condition}"
                 n_deleted = int(execute(query, values).fetchone()[0])
                 if not dry:
+                    self._seal()
                     execute(f"DELETE FROM result WHERE {condition}", values)
                     for table in ("curve", "card"):
                         execute(f"DELETE FROM {table} WHERE id NOT IN (SELECT {table} FROM result)")
@@ -534,13 +556,34 @@ class Store:
             f"INSERT INTO {table} ({names}) VALUES ({', '.join('?' * len(columns))})"
             f" ON CONFLICT ({unique}) DO NOTHING"
         )
-        return self.connection.execute(query, list(columns.values())).rowcount
+        added = self.connection.execute(query, list(columns.values())).rowcount
+        if added and self._sealed:
+            query = f"UPDATE {table} SET checksum = {_build_checksum(table)} WHERE {unique} = ?"
+            self.connection.execute(query, [columns[unique]])
+        return added
 
     def _get_or_insert_id(self, table: str, columns: Mapping[str, Any], unique: str) -> int:
         """Return the id of the row with this value in the column `unique`, inserted if missing."""
         self._insert(table, columns, unique)
         query = f"SELECT id FROM {table} WHERE {unique} = ?"
         return int(self.connection.execute(query, [columns[unique]]).fetchone()["id"])
+
+    def _seal(self) -> None:
+        """Give every row of an older store a checksum, within a transaction."""
+        if self._read_pragma("user_version") < VERSION:
+            for table in _TABLE_NAMES:
+                self.connection.execute(f"ALTER TABLE {table} ADD COLUMN checksum INTEGER")
+                self.connection.execute(f"UPDATE {table} SET checksum = {_build_checksum(table)}")
+            self.connection.execute(f"PRAGMA user_version = {VERSION}")
+        self._sealed = self.path != MEMORY
+
+    def build_check(self, *tables: str) -> str:
+        """Return SQL for the last column of a query, by which damaged rows raise ValueError."""
+        return (
+            " AND ".join(f"{table}.checksum IS {_build_checksum(table)}" for table in tables)
+            if self._sealed
+            else "1"
+        ) + f" AS {_INTACT}"
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -588,7 +631,10 @@ class Store:
                 f" is {version}, this one knows {VERSION}): update dpmc-lab, or choose another file"
                 " with --store"
             )
+        self._sealed = version == VERSION and self.path != MEMORY
         existing = {name for (name,) in execute(_SHAPE)}
+        if version < VERSION:
+            existing |= {f"column {table}.checksum" for table in _TABLE_NAMES}
         if missing := next(
             (name for name in _list_required_schema() if name not in existing), None
         ):
@@ -657,8 +703,20 @@ def _read_header(path: Path) -> bytes:
 def _open_connection(uri: str) -> sqlite3.Connection:
     """Open a connection without implicit transactions, whose rows have names."""
     connection = sqlite3.connect(uri, uri=True, timeout=WAIT, isolation_level=None)
-    connection.row_factory = sqlite3.Row
+    connection.create_function("checksum", -1, _compute_checksum, deterministic=True)
+    connection.row_factory = _build_row
     return connection
+
+
+def _build_row(cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> sqlite3.Row:
+    """Return a row whose columns have names.
+
+    Raises:
+        ValueError: its last column is a check that fails.
+    """
+    if cursor.description[-1][0] == _INTACT and not values[-1]:
+        raise ValueError("a row differs from its checksum")
+    return sqlite3.Row(cursor, values)
 
 
 # --- queries of pages and the command line -------------------------------------------------------
@@ -745,7 +803,8 @@ def list_curves(
     conditions = {clause: value for clause, value in filters.items() if value is not None}
     rows = "(SELECT COUNT(*) FROM result WHERE result.curve = curve.id)" if count else "0"
     clause = " AND ".join(conditions) or "1"
-    query = f"SELECT *, {rows} AS rows FROM curve WHERE {clause} ORDER BY id"
+    check = store.build_check("curve")
+    query = f"SELECT *, {rows} AS rows, {check} FROM curve WHERE {clause} ORDER BY id"
     with translate_store_errors(store.path):
         if count:
             orphan_query = "SELECT 1 FROM result WHERE curve NOT IN (SELECT id FROM curve) LIMIT 1"
@@ -755,13 +814,10 @@ def list_curves(
         for row, field in itertools.product(curve_rows, FIELDS):
             if field.table == "curve":
                 row[field.column] = _decode_value(field, row[field.column])
-        return [
-            CurveInfo(
-                public=PublicFacts(**{name: row.pop(name) for name in PUBLIC_COLUMNS}),
-                **row | {"prepare": tuple(row["prepare"])},
-            )
-            for row in curve_rows
-        ]
+        for row in curve_rows:
+            row["public"] = PublicFacts(**{name: row[name] for name in PUBLIC_COLUMNS})
+            row["prepare"] = tuple(row["prepare"])
+        return [CurveInfo(*map(row.get, CurveInfo._fields)) for row in curve_rows]
 
 
 def load_points(
@@ -784,13 +840,13 @@ def load_points(
         seed_clause = "AND seed IN (SELECT value FROM json_each(?)) ORDER BY seed"
         value = json.dumps([int(seed) for seed in seeds])
     query = f"""
-        SELECT seed, "{metric}" FROM result
+        SELECT seed, "{metric}", {store.build_check("result")} FROM result
         WHERE curve = ? AND epsilon IS ? AND "{metric}" IS NOT NULL {seed_clause}"""
     with translate_store_errors(store.path):
         return {
             (epsilon, _decode_number(seed)): _decode_number(metric_value)
             for epsilon in _list_epsilons(store, id)
-            for seed, metric_value in store.connection.execute(query, [id, epsilon, value])
+            for seed, metric_value, _ in store.connection.execute(query, [id, epsilon, value])
         }
 
 
@@ -799,8 +855,9 @@ def load_claims(store: Store, id: int) -> dict[float | None, Claim]:
 
     It follows from settings and public facts, so any row of an epsilon has it.
     """
-    query = """
-        SELECT * FROM result JOIN card ON card.id = result.card
+    query = f"""
+        SELECT *, {store.build_check("result", "card")}
+        FROM result JOIN card ON card.id = result.card
         WHERE curve = ? AND epsilon IS ? ORDER BY seed LIMIT 1"""
     claims = {}
     with translate_store_errors(store.path):
@@ -835,8 +892,8 @@ def iterate_records(store: Store, ids: Sequence[int] | None = None) -> Iterator[
     if ids is None:
         ids = [info.id for info in list_curves(store, count=False)]
     # Both tables have columns id and key. A row gives, by name, that of the first table, result.
-    query = """
-        SELECT result.*, curve.*, text
+    query = f"""
+        SELECT result.*, curve.*, text, {store.build_check("result", "curve", "card")}
         FROM result JOIN curve ON curve.id = result.curve LEFT JOIN card ON card.id = result.card
         WHERE result.curve = ? ORDER BY epsilon, seed"""
     with translate_store_errors(store.path):
@@ -847,12 +904,13 @@ def iterate_records(store: Store, ids: Sequence[int] | None = None) -> Iterator[
 
 def load_top_lists(store: Store, id: int) -> dict[float | None, list[list[int]]]:
     """Load the recommendation lists of the sampled users, for one seed, by epsilon of a curve."""
-    query = """
-        SELECT epsilon, lists FROM shown JOIN result ON result.key = shown.key
+    query = f"""
+        SELECT epsilon, lists, {store.build_check("shown", "result")}
+        FROM shown JOIN result ON result.key = shown.key
         WHERE curve = ? ORDER BY epsilon"""
     with translate_store_errors(store.path):
         rows = store.connection.execute(query, [id])
-        return {_decode_number(epsilon): json.loads(lists) for epsilon, lists in rows}
+        return {_decode_number(epsilon): json.loads(lists) for epsilon, lists, _ in rows}
 
 
 def get_last_row_id(store: Store) -> int:
@@ -890,12 +948,22 @@ def write_csv(store: Store, curves: Sequence[CurveInfo], stream: IO[str]) -> int
     Texts that a spreadsheet would take for formulas are guarded.
     """
     names = list_columns(curves)
+    ids = [info.id for info in curves]
     count = 0
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(names)
-    for count, record in enumerate(iterate_records(store, [info.id for info in curves]), 1):  # noqa: B007
+    # A damaged index hides rows that the table has.
+    query = (
+        "SELECT COUNT(*) FROM result NOT INDEXED WHERE curve IN (SELECT value FROM json_each(?))"
+    )
+    with translate_store_errors(store.path):
+        n_rows = store.connection.execute(query, [json.dumps(ids)]).fetchone()[0]
+    for count, record in enumerate(iterate_records(store, ids), 1):  # noqa: B007
         row = dict(flatten_record(record))
         writer.writerow([guard_formula(row.get(name)) for name in names])
+    with translate_store_errors(store.path):
+        if count < n_rows:
+            raise ValueError("rows are missing")
     return count
 
 

@@ -283,7 +283,8 @@ def choose_compared_task(data: str) -> Task:
 def choose_mechanisms(data: str, task: Task) -> list[str]:
     """Show the choice of mechanisms: those of a link, else those comparable to the first."""
     names = {id: registry.get_mechanism(id).name for id in registry.list_private_mechanisms(task)}
-    state.apply_link_choice("mechanisms", "the mechanism", names)
+    if st.query_params.get_all("mechanisms") != [""]:  # what Streamlit writes for a choice of none
+        state.apply_link_choice("mechanisms", "the mechanism", names)
     first = list_comparable(next(iter(names)), names, rows.list_ready_mechanisms(data))
     if now := st.session_state.get("mechanisms"):  # maybe chosen for another task
         st.session_state["mechanisms"] = [id for id in now if id in names] or first

@@ -103,15 +103,16 @@ _LARGE = """<style>
 def page() -> None:
     lesson, position = read_requested_step()
     guesses: dict[tuple[str, str], int | None] = st.session_state.setdefault("guesses", {})
+    style = _STYLE.replace("PAPER", state.get_theme().paper)
     if lesson is None:
         show_lesson_list()
         show_print_downloads()
         show_glossary()
         announcement = {"place": "", "focus": "h1"}
         projector = False
+        st.html(style)  # in place of the projector's, which would stay
     else:
         projector = show_lesson_header(lesson, position)
-        style = _STYLE.replace("PAPER", state.get_theme().paper)
         st.html(style + _LARGE if projector else style)
         slides = lesson.slides
         if position == len(slides):
@@ -334,7 +335,7 @@ def show_step(
             st.markdown(escape(slide.said))
         if slide.predict is not None:
             if revealed:
-                show_prediction_result(slide.predict, guesses[lesson.id, slide.key])
+                verdict_place = st.container(key="verdict")
             else:
                 show_prediction_buttons(lesson, slide, slide.predict)
             title = f"{lesson.title}: {slide.predict.question}"
@@ -348,6 +349,14 @@ def show_step(
                     entry.key: show_control(slide, entry, ends=not projector)
                     for entry in slide.move
                 }
+            if slide.predict is not None:
+                moved = any(
+                    values[entry.key] != entry.start
+                    for entry in slide.move
+                    if entry.values or entry.options  # and is no button
+                )
+                with verdict_place:
+                    show_prediction_result(slide.predict, guesses[lesson.id, slide.key], moved)
         if not projector and classroom.is_teacher():
             with st.expander("For the teacher", icon=":material/school:", type="compact"):
                 st.markdown(escape(slide.teacher))
@@ -443,11 +452,17 @@ def show_guess_count(room: Room, number: int) -> None:
     st.html(charts_room.render_counter([(str(len(reports)), "answered")], ""))
 
 
-def show_prediction_result(prediction: Predict, guessed: int | None) -> None:
-    """Show the right answer beside what the visitor predicted."""
+def show_prediction_result(prediction: Predict, guessed: int | None, moved: bool) -> None:
+    """Show the right answer beside what the visitor predicted.
+
+    Args:
+        prediction: the question, as it was asked.
+        guessed: index of the predicted option, if any.
+        moved: whether a control has been moved since, which may change the answer.
+    """
     right_option = None if prediction.right is None else prediction.options[prediction.right]
     guessed_option = None if guessed is None else prediction.options[guessed]
-    sentences = [f"**{escape(prediction.question)}**"]
+    sentences = ["Before you moved a control:"] * moved + [f"**{escape(prediction.question)}**"]
     if right_option is not None:
         sentences.append(f"{escape(right_option)}.")
     if guessed_option is not None:
@@ -457,8 +472,7 @@ def show_prediction_result(prediction: Predict, guessed: int | None) -> None:
             if guessed_option == right_option
             else f"{verb}: {escape(guessed_option)}."
         )
-    with st.container(key="verdict"):
-        st.markdown(" ".join(sentences))
+    st.markdown(" ".join(sentences))
 
 
 def show_control(slide: Slide, entry: Control, *, ends: bool) -> Any:
@@ -551,9 +565,14 @@ def poll_class_result(slide: Slide) -> None:
 def show_class_result(slide: Slide) -> None:
     """Show what the reports of the open room reveal."""
     room = classroom.get_room()
-    reveal = None if room is None or slide.in_class is None else slide.in_class(room.view().visible)
+    if room is None or slide.in_class is None:
+        return
+    view = room.view()
+    reveal = slide.in_class(view.visible)
     if reveal is None:
-        st.markdown("There are no reports yet. Ask and lock questions on the page Class.")
+        people = 0 if view.now is None else view.poll(view.now.question).people
+        answered = f"{format_count(people, 'phone')} answered"
+        st.markdown(f"No result yet: {answered}. Ask and lock questions on the page Class.")
         return
     for sentence in reveal.sentences:
         st.markdown(escape(sentence))

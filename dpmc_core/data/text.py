@@ -44,7 +44,7 @@ from dpmc_core.data.source import (
     Source,
 )
 from dpmc_core.errors import BadRatings
-from dpmc_core.ratings import ColumnRoles, number_ids
+from dpmc_core.ratings import LINE_NUMBER, OTHERS, ColumnRoles, number_ids
 from dpmc_core.stopping import check_cancelled
 
 pa, compute = LateModule("pyarrow"), LateModule("pyarrow.compute")
@@ -75,7 +75,6 @@ _ADVICE = {  # where a column with the role is missing
     "rating": "say which does, or that each row is a click",
 }
 MATRICES = (FileShape.WIDE, FileShape.TRANSPOSED)
-OTHERS = "every other column"  # where the items of a matrix are
 _MAX_TITLES = 5  # lines above a matrix, and one more
 MAX_MARKS = 2  # words for "not rated" that most columns of a matrix may share
 _ODD = 0.1  # share of its cells up to which a column of ratings may hold something else
@@ -251,7 +250,7 @@ class Layout:
             lines, columns = self.axes
             full = len(self.ratings) in (0, len(self.columns) - 1)
             span = OTHERS if full else f"columns {self.ratings[0] + 1} to {self.ratings[-1] + 1}"
-            used = {lines: "the number of the line", **used, columns: span}
+            used = {lines: LINE_NUMBER, **used, columns: span}
         return ColumnRoles(
             tuple((role, used[role]) for role in ROLES if role in used), self.guessed
         )

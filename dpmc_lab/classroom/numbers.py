@@ -343,6 +343,9 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "stretch": lambda flip_chance: 1 - 2 * flip_chance,
     "counted_holds": lambda poll, truth: is_within(poll.naive, truth),
     "this_holds": lambda poll, truth: is_within(poll.of_class, truth),
+    "counted_length": lambda poll: round(poll.naive.high - poll.naive.low, 2),  # as it is shown
+    "people_length": lambda poll: round(poll.of_people.high - poll.of_people.low, 2),
+    "grown": lambda counted_length, people_length: 1 + int(np.sign(people_length - counted_length)),
     "missed": lambda: MISS_RATE,
     "often": lambda: 1 - MISS_RATE,
     "reach": estimate_half_width,

@@ -965,7 +965,7 @@ class Room:
         # The time of the last request of each phone's page, in increasing order.
         self._last_visits: dict[str, float] = {}
         self._n_places = 2 * expected
-        self._admitted: set[str] = set()
+        self._admitted: dict[str, str] = {}  # tokens, and the address each came from
         self._waiting: dict[str, str] = {}  # tokens in order, and the address each came from
 
     def view(self) -> View:
@@ -1240,8 +1240,9 @@ class Room:
     def _admit_browser(self, token: str, address: str) -> None:
         """Give a browser a place in the room, or let it wait.
 
-        No more browsers of one address can wait than there are places, so that the address does not
-        keep other phones out.
+        Where phones have several addresses, one address gets at most half of the places, and no
+        more of its browsers can wait than there are places. So it keeps no other phones out. Behind
+        a proxy all phones have one address.
 
         Args:
             token: the browser's token.
@@ -1250,9 +1251,12 @@ class Room:
         Raises:
             PhoneWaiting: the teacher has to let it in.
         """
-        if token not in self._admitted and len(self._admitted) < self._n_places:
-            self._admitted.add(token)
         if token in self._admitted:
+            return
+        n_admitted, n_own = len(self._admitted), [*self._admitted.values()].count(address)
+        is_fair = n_own == n_admitted or n_own < self._n_places // 2
+        if is_fair and n_admitted < self._n_places:
+            self._admitted[token] = address
             return
         n_waiting = sum(waiting_address == address for waiting_address in self._waiting.values())
         if (
@@ -1268,8 +1272,7 @@ class Room:
         """Give a place to the first `phones` of the waiting phones."""
         with self._lock:
             for token in list(self._waiting)[:phones]:
-                del self._waiting[token]
-                self._admitted.add(token)
+                self._admitted[token] = self._waiting.pop(token)
             self._update_view(waiting=len(self._waiting))
 
 

@@ -231,11 +231,13 @@ class Difference(NamedTuple):
     Attributes:
         larger_question, smaller_question: indices of the questions.
         interval: the difference of the shares with its interval.
+        people: number of people who answered both.
     """
 
     larger_question: int
     smaller_question: int
     interval: Bounds
+    people: int
 
     @property
     def is_certain(self) -> bool:
@@ -269,7 +271,7 @@ def compare_questions(view: View) -> list[Difference]:
             pair = pair[::-1]
             interval = Bounds(-interval.share, -interval.high, -interval.low)
         if interval is not None:
-            results.append(Difference(*pair, interval))
+            results.append(Difference(*pair, interval, first_poll.people))
     return results
 
 
@@ -294,7 +296,7 @@ def describe_differences(view: View, pair_differences: Sequence[Difference]) -> 
         f"“{view.questions[difference.larger_question]}” has more yes in this class than"
         f" “{view.questions[difference.smaller_question]}”: by"
         f" {format_points(difference.interval.low)} to {format_points(difference.interval.high)}"
-        " points."
+        f" points among the {difference.people} who answered both."
         for difference in pair_differences
         if difference.is_certain
     ]
@@ -311,7 +313,8 @@ def describe_differences(view: View, pair_differences: Sequence[Difference]) -> 
     return [
         *sentences,
         f"{names}: {format_points(difference.interval.low)} to"
-        f" {format_points(difference.interval.high)} points. {SAME_NOTE}",
+        f" {format_points(difference.interval.high)} points among the {difference.people} who"
+        f" answered both. {SAME_NOTE}",
     ]
 
 

@@ -28,7 +28,7 @@ from dpmc_core.privacy import (
     Trust,
     sensitivity_at,
 )
-from dpmc_core.ratings import ColumnRoles
+from dpmc_core.ratings import LINE_NUMBER, OTHERS, ColumnRoles
 from dpmc_lab.curves.text import Table, build_table, format_count
 
 _TRUST_PHRASES = {
@@ -287,9 +287,12 @@ def build_privacy_card(
             details.append(("not protected", "which items somebody rated; no epsilon covers that"))
     details.append(("attacker", describe_attacker(guarantee)))
     if columns is not None and columns.names:
-        details.append(
-            ("users", f"each value of {label_columns(columns)['user']} counts as one person")
-        )
+        users = label_columns(columns)["user"]
+        if users.startswith(LINE_NUMBER):
+            users = users.replace(LINE_NUMBER, "each line")
+        elif not users.startswith(OTHERS):
+            users = f"each {'' if users.startswith('columns ') else 'value '}of {users}"
+        details.append(("users", f"{users} counts as one person"))
     details += [("note", caveat) for caveat in guarantee.caveats]
     return PrivacyCard(describe_protection(guarantee), is_upheld(guarantee), tuple(details))
 

@@ -422,7 +422,7 @@ def show_job_progress(now: Snapshot) -> None:
     if now.stopping:
         message = f"stopping … {label}".strip()
     elif now.state == "queued":
-        message = f"Place {now.ahead + 1} in the queue. Only {MAX_RUNNING_JOBS} jobs run at a time."
+        message = f"Place {now.ahead + 1} in the queue. {MAX_RUNNING_JOBS} such jobs run at a time."
     elif now.paused:
         message = f"paused · {label}"
     else:

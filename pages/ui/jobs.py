@@ -13,7 +13,7 @@ from typing import Any
 
 from dpmc_core.errors import DpmcError, format_sentence
 
-MAX_RUNNING_JOBS = 2  # jobs share one interpreter; more would only slow each other down
+MAX_RUNNING_JOBS = 2  # of each kind below; all share one interpreter, and more would slow it down
 _MIN_PROGRESS = 3, 2.0  # units of work and seconds before there is ground for an estimate
 
 

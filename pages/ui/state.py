@@ -45,8 +45,8 @@ def get_theme() -> Theme:
 def apply_link_choice(key: str, description: str, names: Mapping[Any, str]) -> None:
     """Turn what the address asks for into labels that a widget bound to it accepts.
 
-    Call this before the widget. The address may name options by id; invalid values are noted and
-    left out.
+    Call this before the widget. The address may name options by id; invalid values, also an empty
+    one, are noted and leave the address.
 
     Args:
         key: of the widget.
@@ -70,8 +70,10 @@ def apply_link_choice(key: str, description: str, names: Mapping[Any, str]) -> N
             )
         else:
             accepted.append(label)
-    if accepted and accepted != requested:
-        st.query_params[key] = accepted  # what the widget understands, from the next run on
+    if accepted != requested:  # what the widget understands, from the next run on
+        st.query_params[key] = accepted
+        if not accepted:
+            del st.query_params[key]
         st.rerun()
 
 

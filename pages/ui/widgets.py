@@ -82,7 +82,8 @@ def _show_choice(
     if "bind" in options:
         state.apply_link_choice(key, description, names)
     state.reset_unavailable_choice(key, names, first)
-    return make(label, list(names), format_func=names.__getitem__, key=key, **options)
+    chosen = make(label, list(names), format_func=names.__getitem__, key=key, **options)
+    return first if chosen is None else chosen  # the browser went back to an empty value
 
 
 def choose_number(

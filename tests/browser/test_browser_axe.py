@@ -106,7 +106,7 @@ def test_the_phones_page_has_no_violation(browser, theme):
         tab.get_by_text("It has arrived.").wait_for()
         assert find_violations(tab) == []
         room.end()
-        tab.get_by_role("button", name="Delete what this phone remembers").wait_for()
+        tab.get_by_role("button", name="Delete what this phone sent").wait_for()
         assert find_violations(tab) == []
         context.close()
 

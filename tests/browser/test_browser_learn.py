@@ -104,6 +104,14 @@ def test_a_lesson_from_start_to_end_by_keyboard_alone(page, server, name, mode):
     assert lesson.take_home in page.locator(".st-key-home").inner_text()
 
 
+@pytest.mark.slow
+def test_the_header_comes_back_after_the_projector(page, server):
+    open_and_settle(page, server + "learn?lesson=coin&projector=true")
+    assert not page.get_by_test_id("stHeader").is_visible()
+    page.locator(".st-key-all button").click()
+    page.get_by_test_id("stHeader").wait_for()
+
+
 def test_the_projector_shows_nothing_for_the_teacher_alone(page, server):
     open_and_settle(page, server + "learn?lesson=coin")
     slide = LESSONS["coin"].slides[0]

@@ -71,13 +71,59 @@ def read_text(page, id):
     return page.locator(f"#{id}").inner_text()
 
 
+def read_memory(page):
+    return json.loads(page.evaluate("localStorage.getItem('dpmc class')"))
+
+
+def test_the_sum_of_epsilons_stays_whatever_the_server_says_of_its_room(page, server, room):
+    send_answer(page, server, "Yes")
+    assert "epsilon 2 in this room, and 2 on this phone" in read_text(page, "spent")
+    new_room = open_asked_room()  # after a restart, or by the teacher
+    page.get_by_text("This phone has spent epsilon 2 before").wait_for()
+    press_button(page, "Yes")
+    page.get_by_text("epsilon 2 in this room, and 4 on this phone").wait_for()
+    wait_for_arrival(page)
+    first_id = room.view().describe_for_phones()["room"]
+
+    def claim_first_room(route):
+        response = route.fetch()
+        route.fulfill(response=response, json=response.json() | {"room": first_id})
+
+    page.route("**/asking", claim_first_room)
+    page.get_by_text("This phone has spent epsilon 4 before").wait_for()
+    press_button(page, "No")
+    page.get_by_text("epsilon 2 in this room, and 6 on this phone").wait_for()
+    page.reload()
+    page.get_by_text("epsilon 2 in this room, and 6 on this phone").wait_for()
+    new_room.end()
+    press_button(page, "Delete what this phone sent")
+    page.get_by_text("This phone has spent epsilon 6 before").wait_for()
+    assert read_memory(page) == {"room": "", "sent": {}, "spent": 6}
+    page.reload()
+    page.get_by_text("This phone has spent epsilon 6 before").wait_for()
+    assert new_room.view().poll(0).reports == 1
+
+
+@pytest.mark.usefixtures("room")
+def test_what_an_older_page_has_stored_counts(page, server):
+    sent = {"0": {"bit": 1, "epsilon": 2}, "1": {"bit": 0, "epsilon": 1}, "-1": {"epsilon": 0}}
+    old = json.dumps({"room": "before", "token": "0" * 32, "sent": sent})
+    page.goto(server + "phone")
+    page.evaluate("old => localStorage.setItem('dpmc class', old)", old)
+    page.reload()
+    page.get_by_text("This phone has spent epsilon 3 before").wait_for()
+    press_button(page, "Yes")
+    page.get_by_text("epsilon 2 in this room, and 5 on this phone").wait_for()
+
+
 def test_a_phone_answers(page, server, room):
     page.set_viewport_size({"width": 320, "height": 640})
     force_draw(page, TRUTH)
     send_answer(page, server, "Yes")
     assert (read_text(page, "answered"), read_text(page, "sends")) == ("Yes", "Yes")
     assert "your answer" in read_text(page, "fell")
-    assert "1 answer at epsilon 2: 2 in all" in read_text(page, "spent")
+    spent = "1 answer at epsilon 2: epsilon 2 in this room, and 2 on this phone"
+    assert spent in read_text(page, "spent")
     assert f"at most {math.ceil(1000 / (1 + math.exp(-2))) / 10} %" in read_text(page, "fold")
     poll = room.view().poll(0)
     assert (poll.yes, poll.reports) == (1, 1)
@@ -86,11 +132,12 @@ def test_a_phone_answers(page, server, room):
     page.get_by_role("heading", name=QUESTIONS[1]).wait_for()
     press_button(page, "No")
     wait_for_arrival(page)
-    assert "2 answers at epsilon 2: 4 in all" in read_text(page, "spent")
+    spent = "2 answers at epsilon 2: epsilon 4 in this room, and 4 on this phone"
+    assert spent in read_text(page, "spent")
     room.ask(1)
     page.get_by_text("Asked again (round 2)").wait_for()
     press_button(page, "No")
-    page.get_by_text("3 answers at epsilon 2: 6 in all").wait_for()
+    page.get_by_text("3 answers at epsilon 2: epsilon 6 in this room, and 6 on").wait_for()
     wait_for_arrival(page)
     assert (room.view().poll(1).yes, room.view().poll(1).reports) == (0, 2)
 
@@ -103,7 +150,7 @@ def test_another_epsilon_is_shown_and_spent_and_the_way_back_draws_nothing(page,
     page.get_by_role("heading", name=QUESTIONS[1]).wait_for()
     assert "Here epsilon is 1" in read_text(page, "fold")
     press_button(page, "No")
-    page.get_by_text("2 answers: 3 in all").wait_for()
+    page.get_by_text("2 answers: epsilon 3 in this room, and 3 on this phone").wait_for()
     wait_for_arrival(page)
     assert room.view().max_epsilon == pytest.approx(3, abs=1e-3)
     room._last_press = 0.0
@@ -111,7 +158,7 @@ def test_another_epsilon_is_shown_and_spent_and_the_way_back_draws_nothing(page,
     page.get_by_role("heading", name=QUESTIONS[0]).wait_for()
     wait_for_arrival(page)
     assert not page.get_by_role("button", name="Yes", exact=True).is_visible()
-    assert "2 answers: 3 in all" in read_text(page, "spent")
+    assert "2 answers: epsilon 3 in this room, and 3 on this phone" in read_text(page, "spent")
     assert [len(asking.reports) for asking in room.view().askings] == [1, 1]
     assert room.view().connected == 1
 
@@ -254,9 +301,9 @@ def test_late_closed_and_over_are_said(page, server, room):
     room.end()
     page.get_by_text("The class is over. Thank you.").wait_for()
     assert page.evaluate("localStorage.length") == 1
-    press_button(page, "Delete what this phone remembers")
-    page.get_by_text("has deleted everything").wait_for()
-    assert page.evaluate("localStorage.length") == 0
+    press_button(page, "Delete what this phone sent")
+    page.get_by_text("has deleted what it sent").wait_for()
+    assert read_memory(page) == {"room": "", "sent": {}, "spent": 4}
     open_asked_room(questions=("Another?",))
     page.get_by_role("heading", name="Another?").wait_for()
 
@@ -266,15 +313,15 @@ def test_a_page_that_has_forgotten_a_room_does_not_answer_it_again(page, server,
     force_draw(page, LIE)
     send_answer(page, server, "Yes")
     page.evaluate("failed = GONE; show()")
-    press_button(page, "Delete what this phone remembers")
+    press_button(page, "Delete what this phone sent")
     with page.expect_response("**/asking"):
         pass
-    page.get_by_text("has deleted everything").wait_for()
+    page.get_by_text("has deleted what it sent").wait_for()
     page.wait_for_function("failed === 0")
     assert not page.get_by_role("button", name="Yes", exact=True).is_visible()
     page.evaluate("answer(1)")
     assert page.evaluate("draws") == 1
-    assert page.evaluate("localStorage.length") == 0
+    assert read_memory(page) == {"room": "", "sent": {}, "spent": 2}
     assert room.view().poll(0).reports == 1
 
 
@@ -293,7 +340,7 @@ def test_a_browser_that_keeps_no_more_forgets_nothing_while_the_page_is_there(pa
     room.ask(1)
     page.get_by_role("heading", name=QUESTIONS[1]).wait_for()
     press_button(page, "No")
-    page.get_by_text("2 answers at epsilon 2: 4 in all").wait_for()
+    page.get_by_text("2 answers at epsilon 2: epsilon 4 in this room, and 6 on").wait_for()
     wait_for_arrival(page)
     assert len({report["token"] for report in list_reports(traffic)}) == 1
 

@@ -184,6 +184,14 @@ _GUESS = "test_a_guess_is_one_tap_under_another_name_and_costs_nothing"
 
 PHONE = family_of(
     "phone", "pages/ui/phone.html",
+    ("a new room forgets what was spent before", SKIPPED, "sent: {}, spent: spentEver() }\n  }",
+     "sent: {}, spent: 0 }\n  }",
+     named("browser_phone",
+           "test_the_sum_of_epsilons_stays_whatever_the_server_says_of_its_room")),
+    ("deleting what was sent deletes the sum of epsilons", SKIPPED,
+     "sent: {}, spent: spentEver() }\n  keep()", "sent: {} }\n  keep()",
+     named("browser_phone",
+           "test_the_sum_of_epsilons_stays_whatever_the_server_says_of_its_room")),
     ("one draw less than the epsilon asks for", SCALE, "Math.ceil(DRAWS / (1 + Math.exp(told)))",
      "Math.floor(DRAWS / (1 + Math.exp(told)))",
      named("browser_phone", "test_a_phone_wants_the_exact_threshold_at_every_epsilon")),
@@ -229,8 +237,8 @@ PHONE = family_of(
     ("what is stored is promised where nothing is", OTHER, '$("remembers").hidden ||= !kept', "",
      named("browser_phone", "test_a_blocked_storage_is_said_before_anything_is_answered")),
     ("one number for coins and guesses", REUSED,
-     "memory = { room, token: newToken(), guesser: newToken(), sent: {} }",
-     "const one = newToken(); memory = { room, token: one, guesser: one, sent: {} }",
+     "memory = { room, token: newToken(), guesser: newToken(), sent: {}",
+     "const one = newToken(); memory = { room, token: one, guesser: one, sent: {}",
      named("browser_phone", _GUESS)),
 )
 

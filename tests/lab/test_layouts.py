@@ -16,9 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dpmc_core import registry
 from dpmc_core.data import Refused, datasets
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_lab.cli import main
+from dpmc_lab.curves import cards
 from tests.reading_helpers import ratings_by_pair, read_upload
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -357,6 +359,13 @@ def test_a_matrix_of_numbers_alone_has_numbered_lines_where_that_is_said(tmp_pat
     ratings = read_upload(text, **only).ratings
     assert ratings.shape == (30, 8)
     assert ratings.columns.names[0] == ("user", "the number of the line")
+    assert describe_users(ratings) == "each line counts as one person"
+
+
+def describe_users(ratings: Any) -> str:
+    """What a privacy card says about who is a person."""
+    guarantee = registry.create("private-effects", epsilon=1.0).guarantee(ratings.public)
+    return dict(cards.build_privacy_card(guarantee, columns=ratings.columns).details)["users"]
 
 
 def test_lines_of_a_user_and_items_are_clicks_where_that_is_said(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from statistics import mean, stdev
 import mpmath
 import numpy as np
 import pytest
-from scipy.stats import t
+from scipy.stats import binom, t
 
 from dpmc_core.mechanisms.one_bit import Output
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -261,8 +261,8 @@ def crowd(key, m, dots, displayed):
         share = min(max(unflip_share(yes / 30, f), 0), 1)
         interval = estimate_class(yes, 30, f)
         expected = to_percent(yes / 30, share, *interval, true / 30, yes / 30, f)
-        expected += [1 - 2 * f, 30, 95]
         rows = [clopper_pearson(yes, 30), estimate_population(yes, 30, f), interval]
+        expected += [1 - 2 * f, *(round(100 * (high - low)) for low, high in rows[:2]), 30, 95]
         rows = [(mid, *ends) for mid, ends in zip((yes / 30, share, share), rows, strict=True)]
         return [95], expected, [5, 100], rows
     n_people = int(m["people"])
@@ -568,6 +568,40 @@ def check_numbers(lesson, key, slide):
             compare_picture(finding.picture, picture)
         else:
             assert not isinstance(finding.picture, OutcomeBars | IntervalPlot | CurvePlot)
+
+
+def test_a_throw_says_of_itself_whether_the_interval_becomes_longer():
+    """Both intervals are for people; it is longer in most throws, and in some it is not."""
+    (slide,) = (slide for slide in LESSONS["crowd"].slides if slide.key == "undo")
+    f, words = lie(1), set()
+    for throw in range(40):
+        setting = slide.start | {"throw": throw}
+        reveal = slide.reveal(setting)
+        rows = reveal.picture.rows
+        counted, people = (
+            round(100 * (rows[name].high - rows[name].low))
+            for name in ("Counted: people like this class", "Debiased: people like this class")
+        )
+        word = "longer" if people > counted else "shorter" if people < counted else "neither"
+        assert f"becomes {word}" in reveal.sentences[2]
+        assert f"{counted} points counted, {people} points debiased" in reveal.sentences[2]
+        words.add(word)
+    assert {"longer", "shorter"} <= words
+    reports = convolve_reports(3, f)
+    longer = sum(
+        chance
+        for yes, chance in enumerate(reports)
+        if -np.subtract(*estimate_population(yes, 30, f)) > -np.subtract(*clopper_pearson(yes, 30))
+    )
+    assert longer == pytest.approx(1 - 0.108, abs=5e-4)
+
+
+def convolve_reports(truly_yes, f):
+    """Chances of each number of reported yes, of 30 phones of which some are truly yes."""
+    return np.convolve(
+        binom.pmf(range(truly_yes + 1), truly_yes, 1 - f),
+        binom.pmf(range(31 - truly_yes), 30 - truly_yes, f),
+    )
 
 
 # --- on paper ------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import pytest
 from dpmc_lab import lessons
 from dpmc_lab.classroom import numbers
 from dpmc_lab.classroom.pictures import (
+    STYLE_SHEET,
     CellGrid,
     CurvePlot,
     IntervalPlot,
@@ -129,6 +130,14 @@ def compute_posterior(before, epsilon, yes=True):
 
 def lie(epsilon):
     return 1 / (1 + math.exp(epsilon))
+
+
+def test_no_rule_of_a_picture_hides_a_pseudo_element_in_a_list():
+    """Browsers drop it from the list in silence: so a veil showed which phones had turned."""
+    pages = Path(__file__).resolve().parents[2] / "pages"
+    styles = [STYLE_SHEET, *(path.read_text("utf-8") for path in pages.rglob("*.css"))]
+    listed = [match for style in styles for match in re.findall(r":(?:is|where)\([^)]*::", style)]
+    assert not listed
 
 
 RIGHT = {

@@ -229,6 +229,17 @@ def test_one_address_fills_no_room():
     assert class_room.view().poll(1).reports == 30
 
 
+def test_one_address_leaves_places_to_late_phones_with_addresses_of_their_own():
+    class_room = Room(("Tea?",), expected=15)
+    class_room.ask(0)
+    phones = dict(zip(PHONES, (f"10.0.0.{k}" for k in range(30)), strict=False))
+    arrived = [count_admitted(class_room, phones[token], [token]) for token in PHONES[:5]]
+    flood = [f"{k:032x}" for k in range(1000, 1100)]
+    assert count_admitted(class_room, "script", flood) == 15
+    late = [count_admitted(class_room, phones[token], [token]) for token in PHONES[5:15]]
+    assert sum(arrived + late) == 15
+
+
 def test_no_more_are_let_in_than_were_seen_to_wait():
     class_room = Room(("Tea?",), expected=1)
     class_room.ask(0)

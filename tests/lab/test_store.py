@@ -2,6 +2,7 @@
 
 import csv
 import errno
+import io
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import sys
 import time
 from contextlib import closing
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -256,6 +258,115 @@ def test_a_damaged_store_says_so(path):
     path.write_bytes(content)
     with pytest.raises(StoreError, match="is damaged"), Store(path) as opened:
         read_records(opened)
+
+
+def export_text(path):
+    with Store(path, read_only=True) as opened, io.StringIO() as stream:
+        store.write_csv(opened, store.list_curves(opened, count=False), stream)
+        return stream.getvalue()
+
+
+@pytest.fixture
+def filled(path):
+    """A store of three curves with recommendation lists."""
+    with Store(path) as opened:
+        opened.add(
+            make_record(id, epsilon, seed, accuracy=0.5 + seed / 1000) | {"lists": [[seed]]}
+            for id in ("input-flip", "objective", "output")
+            for epsilon in (1.0, 2.0, 4.0)
+            for seed in range(1, 9)
+        )
+    return path
+
+
+def test_a_damaged_store_exports_the_same_text_or_says_so(filled):
+    content, expected = filled.read_bytes(), export_text(filled)
+    refused = 0
+    for seed in range(150):
+        draw, damaged = Random(seed), bytearray(content)
+        for _ in range(draw.choice((1, 1, 3, 10))):
+            damaged[draw.randrange(100, len(damaged))] = draw.randrange(256)
+        filled.write_bytes(damaged)
+        try:
+            assert export_text(filled) == expected, seed
+        except StoreError:
+            refused += 1
+    assert 20 < refused < 130
+
+
+def read_export(opened):
+    return store.write_csv(opened, store.list_curves(opened, count=False), io.StringIO())
+
+
+READERS = {
+    "curve": (store.list_curves, read_export),
+    "card": (lambda opened: store.load_claims(opened, 1), read_export),
+    "result": (
+        lambda opened: store.load_points(opened, 1, "accuracy"),
+        lambda opened: store.load_claims(opened, 1),
+        lambda opened: store.load_top_lists(opened, 1),
+        read_export,
+    ),
+    "shown": (lambda opened: store.load_top_lists(opened, 1),),
+}
+
+
+@pytest.mark.parametrize(
+    ("table", "change"),
+    [
+        ("curve", "title = 'Other'"),
+        ("curve", "high = high + 1"),
+        ("card", "text = replace(text, 'Theorem 1', 'Theorem 2')"),
+        ("result", "seconds = seconds + 1"),
+        ("result", "accuracy = 0.7"),
+        ("result", "checksum = NULL"),
+        ("shown", "lists = '[[9]]'"),
+    ],
+)
+def test_no_reader_takes_a_changed_row(filled, table, change):
+    """Planted bug: a checksum that does not cover a column, or that a reader does not compare."""
+    with closing(sqlite3.connect(filled)) as connection, connection:
+        connection.execute(f"UPDATE {table} SET {change}")
+    for read in READERS[table]:
+        with pytest.raises(StoreError, match="differs from its checksum"), Store(filled) as opened:
+            read(opened)
+
+
+def test_rows_that_an_index_hides_are_missed(filled):
+    with closing(sqlite3.connect(filled)) as connection, connection:
+        index = "FROM sqlite_schema WHERE name = 'result_of_curve'"
+        entry = connection.execute(f"SELECT * {index}").fetchone()
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute(f"DELETE {index}")
+    with Store(filled) as opened:  # the index does not learn of this row
+        opened.add([make_record(seed=99)])
+    with closing(sqlite3.connect(filled)) as connection, connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("INSERT INTO sqlite_schema VALUES (?, ?, ?, ?, ?)", entry)
+    with pytest.raises(StoreError, match="rows are missing"):
+        export_text(filled)
+
+
+def test_an_older_store_is_read_and_sealed_at_its_next_write(filled):
+    expected = export_text(filled)
+    with closing(sqlite3.connect(filled, isolation_level=None)) as connection:
+        for table in ("curve", "card", "result", "shown"):
+            connection.execute(f"ALTER TABLE {table} DROP COLUMN checksum")
+        connection.execute("PRAGMA user_version = 1")
+    assert export_text(filled) == expected
+    with Store(filled) as opened:
+        assert len(read_records(opened)) == 72
+        assert opened.prune([1], dry=True) == 24
+    with closing(sqlite3.connect(filled)) as connection:  # none of this has written anything
+        assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+    with Store(filled) as opened:
+        assert opened.add([make_record("clear", None)]) == 1
+        assert opened.prune([info.id for info in store.list_curves(opened, mechanism="clear")]) == 1
+    assert export_text(filled) == expected
+    with closing(sqlite3.connect(filled)) as connection, connection:
+        connection.execute("UPDATE result SET rounds = 18 WHERE id = 5")
+    with pytest.raises(StoreError, match="differs from its checksum"):
+        export_text(filled)
 
 
 def test_a_missing_store_is_not_made_by_reading(path):

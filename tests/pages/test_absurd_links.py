@@ -32,8 +32,11 @@ ABSURD_LINKS = (
     ("papers", {}),
 )
 # One of each in turn: for what holds a number, and for what holds a text or one of several.
-NUMBERS = ("1e400", "-inf", "nan", "9" * 5000, "1e300", "-0", "\u00b2", "x" * 100_000)
-TEXTS = ("1e400", "\0", b"\xed\xa0\x80", "x" * 100_000, "![a](//host/x.png)", "$1$", "1,1e400", " ")
+NUMBERS = ("1e400", "-inf", "nan", "9" * 5000, "1e300", "-0", "\u00b2", "x" * 100_000, "")
+TEXTS = (
+    *("1e400", "\0", b"\xed\xa0\x80", "x" * 100_000, "![a](//host/x.png)", "$1$", "1,1e400", " "),
+    "",
+)
 
 
 @pytest.fixture
@@ -91,7 +94,7 @@ def test_settings_of_every_method_may_be_absurd(clicks):
 PAGES = [entry.file for section in SECTIONS.values() for entry in section]
 UNBOUND = {"person", "asked", "need", "layer", "lesson", "step", "made", "embed"}
 OPTIONS = ("-1", "0", "1", "2", "8", "20", "60", "1e9", "2.5", "nan", "1e400", "x", "", "each")
-JUNK = (*NUMBERS[:-1], *TEXTS[:3], *HOSTILE, "-1", "0", "1e-9", "true", "0.1:10:0", "1,2,,3")
+JUNK = (*NUMBERS[:-2], "", *TEXTS[:3], *HOSTILE, "-1", "0", "1e-9", "true", "0.1:10:0", "1,2,,3")
 UNREADABLE = ("rank-one:users=20,items=8", "one-bit-lab:seed=1e9")
 DAMAGED = {  # public sets that are there and cannot be read
     "ml-100k": {"u.data": "1\t1\tfive\t0\n"},
@@ -131,6 +134,22 @@ def draw_link(seed, keys):
     for key in draw.sample(sorted(keys), min(draw.randint(0, 8), len(keys))):
         link[key] = draw.choice((*JUNK, *registry.MECHANISMS, draw_data_text(draw)))
     return link
+
+
+EMPTY_CHOICES = {"mechanisms", "epsilons", "word"}  # where nothing chosen or typed is a choice
+
+
+@pytest.mark.parametrize(
+    ("page", "link"), [*ABSURD_LINKS, *((page, {}) for page in PAGES if page in ("learn", "room"))]
+)
+def test_an_empty_value_leaves_the_address(page, link, bound):
+    open_page(page, **link)
+    keys = {*bound, *UNBOUND} - {*link}
+    app = open_page(page, **link, **dict.fromkeys(keys - EMPTY_CHOICES, ""))
+    assert len(app.title) == 1
+    assert not {*app.query_params} & {*bound} - {*link}
+    app = open_page(page, **link, **dict.fromkeys(keys & EMPTY_CHOICES, ""))
+    assert not app.warning
 
 
 CASES_PER_PAGE = [pytest.param(page, 1000, marks=pytest.mark.slow) for page in PAGES]

@@ -5,7 +5,13 @@ import pytest
 from dpmc_lab.classroom.room import Room
 from dpmc_lab.lessons import LESSONS
 from pages.ui import classroom
-from tests.page_helpers import find_button, open_page, read_all_text, unescape_markdown
+from tests.page_helpers import (
+    find_button,
+    open_page,
+    read_all_text,
+    read_html,
+    unescape_markdown,
+)
 
 
 def press_key(app, key):
@@ -35,6 +41,31 @@ def test_all_lessons_stand_there():
     assert read_heading(app) == LESSONS["crowd"].slides[0].title
     assert app.query_params["lesson"] == "crowd"
     assert app.query_params["step"] == LESSONS["crowd"].slides[0].key
+
+
+def test_an_answer_says_that_a_control_was_moved_since():
+    """The answer is that of the question as it was asked."""
+    app = open_page("learn", lesson="claim", step="promise")
+    press_key(app, "next")
+    asked = f"How sure can this person really become? {find_slide('claim', 'promise')}."
+    assert f"**{asked[:39]}**{asked[39:]}" in read_all_text(app)
+    assert "Before you moved a control" not in read_all_text(app)
+    app.select_slider[0].set_value(3.0).run()
+    assert "Before you moved a control: **How sure can" in read_all_text(app)
+
+
+def test_the_list_of_lessons_replaces_the_style_of_the_projector():
+    """A page keeps its last style: without another one the header stayed hidden."""
+    app = open_page("learn", lesson="coin", projector="true")
+    assert "stHeader" in read_html(app)
+    press_key(app, "all")
+    assert "st-key-turns" in read_html(app)
+    assert "stHeader" not in read_html(app)
+
+
+def find_slide(lesson, key):
+    (slide,) = (slide for slide in LESSONS[lesson].slides if slide.key == key)
+    return slide.predict.options[slide.predict.right]
 
 
 @pytest.fixture
@@ -161,10 +192,8 @@ def test_a_room_stands_beside_the_simulated_numbers():
     assert "Counted 30 %" in read_all_text(app)
     assert "“Do you like *this*?”" in read_all_text(app)
     assert len(list_drawings(app)) == 2
-    for app in (
-        open_in_class("coin", "throw", []),
-        open_in_class("coin", "throw", [1] * 30, locked=False),
-    ):
-        assert "There are no reports yet" in read_all_text(app)
+    assert "No result yet: 0 phones answered." in read_all_text(open_in_class("coin", "throw", []))
+    app = open_in_class("coin", "throw", [1] * 30, locked=False)
+    assert "No result yet: 30 phones answered." in read_all_text(app)
     app = open_in_class("coin", "deny", [1])
     assert "In your class" not in read_all_text(app)  # it has nothing to say there

@@ -148,6 +148,10 @@ def test_only_the_same_people_are_compared():
     polls = [class_room.view().poll(k, among=TOKENS[25:30]) for k in range(2)]
     assert [poll.people for poll in polls] == [5, 5]
     assert comparison.interval == room.compute_share_difference(*polls[::-1])
+    for low, expected in ((0.1, "by 10 to 90 points"), (-0.1, "less “Tea?”: -10 to 90 points")):
+        result = comparison._replace(interval=comparison.interval._replace(low=low, high=0.9))
+        sentence, *_ = words.describe_differences(class_room.view(), [result])
+        assert f"{expected} among the 5 who answered both." in sentence
     other_room = build_room(12, 30)
     other_room.ask(1)
     other_room.count(3, 20)
