@@ -18,7 +18,7 @@ from dpmc_core.ratings import PublicFacts
 from dpmc_lab.curves import cards, groups, lines, people
 from dpmc_lab.curves.lines import CurveChart
 from dpmc_lab.curves.numbers import describe_chart_at
-from dpmc_lab.curves.people import YOU, PeopleWithLists
+from dpmc_lab.curves.people import PeopleWithLists
 from dpmc_lab.store import Store, StoreError, StoreMissing
 from dpmc_lab.study.advice import PrivacyUnit, recommend_for_unit
 from dpmc_lab.sweep import LISTS_SEED, Grid, PlanKeys
@@ -45,7 +45,7 @@ OTHER_UNIT = "own"  # of a method that somebody chose, whose privacy unit is nei
 # a target may be any number.
 SETTINGS: Mapping[str, tuple[str, Any, Sequence[Any]]] = {
     "epsilon": ("stop", 1.0, EPSILONS),
-    "person": ("person", 0, (*range(len(people.QUANTILES)), YOU)),
+    "person": ("person", 0, range(len(people.QUANTILES))),
     "need": ("wanted", None, ()),
     "limit": ("limit", None, ()),
 }
@@ -259,11 +259,9 @@ def build_scene(
         if displayed_people is None:
             return scene_without_people
         dataset = sources.get_dataset(location.name)
-        key = charts[0].lines[0].key
         return scene_without_people._replace(
             displayed_people=displayed_people,
-            public_context=people.describe_people(displayed_people[0], dataset, mechanisms[0]),
-            yours=people.load_visitor_lists(location.name, source.task, key),
+            descriptions=people.describe_people(displayed_people[0], dataset),
         )
 
     dependencies = (location.name, location.steps, source.id, charts, running)

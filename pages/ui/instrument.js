@@ -74,13 +74,11 @@ class Instrument {
     const panel = add("section", "panel", root)
     this.heading = make("h2", "", panel)
     add("div", "flow", panel)
-    add("div", "cells", panel)
     add("div", "dots", panel)
     add("p", "text", panel)
     add("span", "note", this.text)
     this.guesses = button(this.text, "You guess", () => this.deal())
     add("div", "game", panel)
-    this.you = new You(this, panel)
     add("section", "lists", panel)
     this.common = make("p", "", this.lists)
     const list = (title) => {
@@ -93,13 +91,8 @@ class Instrument {
     this.kept = list("With privacy")
     add("p", "who", panel)
     const buttons = make("div", "dpmc-buttons", panel)
-    this.enter = button(buttons, "Try it with your taste", () => {
-      this.you.anew()
-      this.tell("person", "you")
-      this.you.asks.firstChild.focus({ preventScroll: true })
-    })
     this.next = button(buttons, "Show another person", () =>
-      this.tell("person", this.person === "you" ? 0 : (this.person + 1) % this.view.people.length))
+      this.tell("person", (this.person + 1) % this.view.people.length))
     this.drags()
   }
 
@@ -118,9 +111,7 @@ class Instrument {
       if (first || (place < 0 && !told.length && view[name] !== this.heard[name])) this[name] = view[name]
       this.heard[name] = view[name]
     }
-    this.you.meet(view.six)
-    if (this.person === "you" && !view.six.length) this.person = 0
-    if (view.people && this.person !== "you") this.person = Math.min(this.person, view.people.length - 1)
+    if (view.people) this.person = Math.min(this.person, view.people.length - 1)
     if (!known) this.start()
     this.refresh()
   }
@@ -144,7 +135,6 @@ class Instrument {
     say(this.axis, view.axis)
     say(this.heading, view.panel.title)
     show(this.lists, !!view.people && !!view.lists)
-    show(this.enter, !!view.six.length)
     this.fold()
     const picture = this.picture = view.pictures[narrow.matches ? "narrow" : "wide"]
     this.plot.innerHTML = picture.svg
@@ -353,7 +343,7 @@ class Instrument {
   // --- what moves with the knob
 
   get shown() {
-    return this.view.people && this.person !== "you" ? this.person : 0
+    return this.view.people ? this.person : 0
   }
 
   get sentence() {
@@ -378,7 +368,7 @@ class Instrument {
     this.aimsNow(now)
     this.explain()
     if (this.dealt && this.dealt.stop !== stop) this.fold()
-    show(this.guesses, !!view.games[stop] && !this.game.children.length && this.person !== "you")
+    show(this.guesses, !!view.games[stop] && !this.game.children.length)
   }
 
   moved(now, risk) {
@@ -408,19 +398,12 @@ class Instrument {
   // The panel: from a rating to what leaves it, and what that does to recommendations.
   explain() {
     const { view, stop } = this
-    const you = this.person === "you"
     const panel = view.panel.persons[this.shown]
-    show(this.text, !you)
-    show(this.flow, !you && !(this.dealt && panel.reports)) // it would answer the game's question
-    show(this.dots, !you && !!panel.outcomes)
-    show(this.cells, you)
-    show(this.you.box, you)
-    show(this.enter, !!view.six.length && !you)
+    show(this.flow, !(this.dealt && panel.reports)) // it would answer the game's question
+    show(this.dots, !!panel.outcomes)
     show(this.next, !!view.people)
-    say(this.next, you ? "Back to the others" : "Show another person")
-    show(this.who, !!view.people && !you)
+    show(this.who, !!view.people)
     if (view.people) say(this.who, view.people[this.shown].name)
-    if (you) return this.you.shown()
     const last = panel.reports ? panel.reports[stop] : [panel.last, true]
     this.flow.replaceChildren()
     const box = ([big, small], name = "") => {
@@ -464,18 +447,6 @@ class Instrument {
     })
     fill(this.plain, plain, kept)
     fill(this.kept, kept, plain)
-  }
-
-  // Of a visitor: answers, and what is reported of them.
-  tiles(pairs) {
-    this.cells.replaceChildren(...pairs.map(([title, own, told, changed]) => {
-      const cell = make("div", "dpmc-cell")
-      make("span", "dpmc-tile", cell, own)
-      make("span", "", cell, "\u2192")
-      make("span", "dpmc-tile" + (changed ? " changed" : ""), cell, told)
-      make("small", "", cell, title).title = title
-      return cell
-    }))
   }
 
   // --- You guess
