@@ -36,11 +36,6 @@ UNIT_LABELS = {
     PrivacyUnit.RATING: "Protect each rating",
     PrivacyUnit.PERSON: "Protect the whole person",
 }
-_OBSERVERS = {
-    Trust.LOCAL: "someone who sees a report",
-    Trust.CURATOR: "someone who sees everything published",
-    Trust.FEDERATED: "someone who sees everything sent",
-}
 # Who sees raw ratings, then what is computed from them, and who sees the result.
 RAW_DATA_FLOW = {
     Trust.CURATOR: ("the server sees them", "computed together", "everyone may see it"),
@@ -82,7 +77,7 @@ def write_answer(
 def _write_risk(mechanism: Mechanism, guarantee: Guarantee, epsilon: float) -> Sentence:
     task = mechanism.task
     question, _ = trade.list_questions(guarantee, task, cards.TYPICAL_RATINGS)
-    start, risk = f"At epsilon {epsilon:g}, ", format_risk(question, guarantee)
+    start = f"At epsilon {epsilon:g}, "
     if not question.is_bounded(guarantee):
         bound = find_default_measured_bound(mechanism.id)
         leak = bound and cards.format_epsilon(bound.measured, round_down=True)
@@ -94,20 +89,17 @@ def _write_risk(mechanism: Mechanism, guarantee: Guarantee, epsilon: float) -> S
             ("no limit on the attacker is proved", "risk"),
             (f".{attack_note}", ""),
         ]
-    rating, local = name_rating(task), guarantee.trust is Trust.LOCAL
-    subject = f"the {rating} behind it" if local else f"any one {rating}"
-    guess = {
-        RATING: f"{subject} right",
-        CELL: f"whether a person's {rating} is behind it, and is right",
-    }.get(question.change, f"whether this person's {rating}s were used, and is right")
+    is_informative = question.success_rate(guarantee) <= cards.MAX_INFORMATIVE_RATE
+    verb, at_most = ("is", "at most ") if is_informative else ("may be", "")
+    rating = name_rating(task)
+    subject = {RATING: f"one {rating}", CELL: f"whether one {rating} exists"}.get(
+        question.change, f"whether a person's {rating}s were used"
+    )
     if question.change is RATING and task is Task.RATINGS:  # of two values, as the question says
-        guess = f"whether {subject} is high or low, and is right"
-    attack = f"{_OBSERVERS[guarantee.trust]} guesses {guess} at most"
-    if question.success_rate(guarantee) > cards.MAX_INFORMATIVE_RATE:
-        attack = "the proof allows an attacker to be right"
+        subject = f"whether one {rating} is high or low"
     return [
-        (f"{start}{attack} ", ""),
-        (f"{risk} of the time", "risk"),
+        (f"{start}{cards.ATTACKER} {verb} right about {subject} {at_most}", ""),
+        (f"{format_risk(question, guarantee)} of the time", "risk"),
         (" ", ""),
         ("(a coin flip: 50 %).", "coin"),
     ]
@@ -117,8 +109,7 @@ def format_risk(question: AttackerQuestion, guarantee: Guarantee) -> str:
     """Return how often the attacker is right at most, or that nothing is proved."""
     if not question.is_bounded(guarantee):
         return "not proved"
-    rate = question.success_rate(guarantee)
-    return "over 99.9 %" if rate > cards.MAX_INFORMATIVE_RATE else cards.format_chance(rate)
+    return cards.format_limit_percent(question.success_rate(guarantee))
 
 
 def _write_usefulness(picture: CurveChart, epsilon: float) -> Sentence:
@@ -224,7 +215,7 @@ def write_risk_title(question: AttackerQuestion, task: Task) -> str:
         else "guesses this rating right",
         CELL: f"tells whether there is a {rating}",
     }.get(question.change, f"tells whether her {rating}s were used")
-    return f"Risk: an attacker {guess}, at most"
+    return f"Risk: {cards.ATTACKER} {guess}, at most"
 
 
 def write_usefulness_title(metric: Metric) -> str:
@@ -291,9 +282,9 @@ def write_whole_row(
     rate = question.success_rate(guarantee)
     if not question.is_bounded(guarantee):
         return f"No limit is proved for all her {rated} {rating}s together."
-    limit = f"an attacker {cards.format_success_rate(rate)} of the time"
+    limit = f"{cards.ATTACKER} {cards.format_success_rate(rate)} of the time"
     if guarantee.change.per_user:
-        return f"Asked instead which of two sets of {rating}s is hers, {limit}."
+        return f"If the attacker compares two possible sets of {rating}s: {limit}."
     capped = question.guarantee_for(guarantee)
     spent, _, at_delta = cards.format_spent_budget(capped, question.change).partition(" (or")
     limit = f"and {limit}"
@@ -301,7 +292,7 @@ def write_whole_row(
         limit = "which is no protection"
     elif at_delta:
         limit += f": {cards.EXACT_COUNT}"
-    if question.change is USER_REPLACED:  # clicks, which are there or not
+    if question.change is USER_REPLACED:  # where the existence of ratings or clicks is protected
         items = min(2 * rated, guarantee.public.items)
         limit += f". Two sets of {rated} {rating}s differ in up to {items} items"
     return f"Her {rated} {rating}s together cost {spent}, {limit}."

@@ -24,7 +24,7 @@ from dpmc_core.problem import LeaveLast, RandomShare, build_problem, prepare_pub
 from dpmc_core.ratings import Ratings
 from dpmc_lab import shipped
 from dpmc_lab.cli import main
-from dpmc_lab.curves import cards, lines, run_card
+from dpmc_lab.curves import cards, lines, run_card, trade
 from dpmc_lab.protocol.federated import FLOW
 from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import charts, scene, sentences, upload
@@ -172,8 +172,8 @@ def test_the_sentence_on_top_is_the_one_of_the_slider():
     ("data", "id", "epsilon", "phrases"),
     [
         ("movie-night", "dpmf", 0.1, ["no limit on the attacker is proved", "worse than"]),
-        ("movie-night", "gradient", 0.1, ["everything published", "cannot distinguish"]),
-        ("movie-night", "private-taste", 1.0, ["at most 55 %", "not computed yet"]),
+        ("movie-night", "gradient", 0.1, ["about one rating at most", "cannot distinguish"]),
+        ("movie-night", "private-taste", 1.0, ["at most 54.8 %", "not computed yet"]),
     ],
 )
 def test_the_sentence_says_what_is_not_proved_not_clear_or_not_computed(data, id, epsilon, phrases):
@@ -191,6 +191,34 @@ def test_the_sentence_says_what_is_not_proved_not_clear_or_not_computed(data, id
     text = unescape_markdown(text)
     assert all(phrase in text for phrase in phrases), text
     assert [role for _, role in answer if role in ("risk", "use")] == ["risk", "use"]
+
+
+@pytest.mark.parametrize(
+    "id", ["input-flip", "objective", "modified-laplace", "private-effects", "dplcf", "private-svd"]
+)
+def test_the_sentence_names_the_prior_and_its_number_is_a_limit(id):
+    """At every epsilon, also where the limit is nearly 100 %."""
+    mechanisms = scene.create_mechanisms(id)
+    task = mechanisms[0].task
+    data = "bookshop-clicks" if task is Task.RANKING else "movie-night"
+    public = prepare_public_facts(datasets.load(data).ratings.public, task)
+    no_curve = lines.CurveChart(lines.list_plotted_metrics(task)[0])
+    for mechanism, epsilon in zip(mechanisms, EPSILONS, strict=True):
+        guarantee = mechanism.guarantee(public)
+        question, _ = trade.list_questions(guarantee, task, 20)
+        rate = 100 * question.success_rate(guarantee)
+        answer = unescape_markdown(
+            "".join(
+                text for text, _ in sentences.write_answer(no_curve, mechanism, guarantee, epsilon)
+            )
+        )
+        assert "an attacker torn 50:50" in answer
+        for sentence in (answer, question.describe_answer(guarantee)):
+            if rate > 99.9:
+                assert "> 99.9\N{NO-BREAK SPACE}%" in sentence or "> 99.9 %" in sentence
+            else:
+                limit = float(re.search(r"at most ([\d.]+)\s%", sentence)[1])
+                assert rate - 1e-9 <= limit < rate + 0.1
 
 
 def test_junk_in_a_link_falls_back_with_a_note():
@@ -619,7 +647,7 @@ def test_without_a_curve_the_slider_and_what_is_promised_are_there_already():
     view = read_instrument(app)
     assert "Usefulness: not computed yet" in read_answer(app)
     assert view["right"][EPSILONS.index(1.0)] == (
-        "An attacker who asks “Is this rating high or low?” is right at most 73 %"
+        "An attacker torn 50:50 who asks “Is this rating high or low?” is right at most 73.2 %"
         " of the time; a coin flip gets 50 %."
     )
     (panel,) = view["panel"]["persons"]

@@ -3,7 +3,11 @@
 import io
 import json
 import math
+import re
+import shutil
+import subprocess
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,7 +26,9 @@ from dpmc_lab.curves.people import Person
 from dpmc_lab.store import Store, load_top_lists
 from dpmc_lab.sweep import LISTS_SEED, Grid, toplists
 from dpmc_lab.sweep.presets import EPSILONS
+from pages.ui import scene
 from sample_data import compute
+from tests.browser_helpers import CHROMIUM, open_chromium
 from tests.page_helpers import make_placed_line
 from tests.sweep_helpers import InProcessPool
 
@@ -251,8 +257,8 @@ def test_the_best_attacker_on_a_coin_and_on_gaussian_noise():
     (release,) = (r for _, r in popular.releases)
     mu = 1 / release.scale
     assert popular.attacker_accuracy(USER_EMPTIED) == pytest.approx(stats.norm.cdf(mu / 2))
-    assert "73 %" in cards.describe_attacker(popular)  # epsilon 1 with any other noise
-    assert cards.describe_attacker(flip).count("73 %") == 1
+    assert "73.2 %" in cards.describe_attacker(popular)  # epsilon 1 with any other noise
+    assert cards.describe_attacker(flip).count("73.2 %") == 1
     assert (
         registry.create("dpmf", epsilon=1.0).guarantee(PUBLIC[Task.RATINGS]).attacker_accuracy()
         == 1
@@ -301,11 +307,31 @@ def test_where_nothing_is_proved_no_limit_stands_for_certainty():
     )
 
 
-@pytest.mark.parametrize(
-    ("share", "text"), [(0.5, "50"), (0.731, "73"), (0.994, "99"), (0.995, ">99"), (1.0, ">99")]
-)
-def test_certainty_is_not_rounded_up(share, text):
-    assert cards.format_limit_percent(share, 0) == text
+LIMITS = {
+    0.5: "50.0 %", 1 / (1 + math.exp(-1)): "73.2 %", 0.7311: "73.2 %", 0.731: "73.1 %",
+    0.99891: "99.9 %", 0.999: "99.9 %", 0.9990001: "> 99.9 %", 1.0: "> 99.9 %",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("share", LIMITS)
+def test_a_limit_is_rounded_up(share):
+    assert cards.format_limit_percent(share) == LIMITS[share]
+
+
+def test_the_phone_rounds_limits_as_the_server_does():
+    page = (Path(scene.__file__).parent / "phone.html").read_text("utf-8")
+    function = re.search(r"^function limitPercent\(.*?^}", page, re.DOTALL | re.MULTILINE)[0]
+    shares = [*LIMITS, *(1 / (1 + math.exp(-epsilon)) for epsilon in EPSILONS)]
+    code = f"{function}; const texts = {json.dumps(shares)}.map(limitPercent)"
+    if node := shutil.which("node"):
+        command = [node, "-e", f"{code}; console.log(JSON.stringify(texts))"]
+        texts = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    elif CHROMIUM:
+        with open_chromium() as browser:
+            texts = browser.new_page().evaluate(f"() => {{ {code}; return texts }}")
+    else:
+        pytest.skip("neither Node nor Chromium is here")
+    assert texts == [*map(cards.format_limit_percent, shares)]
 
 
 # --- the curve, stop by stop ---------------------------------------------------------------------
