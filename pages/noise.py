@@ -74,8 +74,11 @@ def suggest_additive_mechanism(data: str) -> None:
         return
     guarantees, _ = groups.build_guarantees(ids, groups.ANY_PUBLIC_FACTS)
     additive = (id for id in ids if isinstance(noise.find_main_release(guarantees[id]), Additive))
-    st.session_state["mechanism"] = next(additive, ids[0])
-    st.session_state[state.SUGGESTED_MECHANISM] = st.session_state["mechanism"]
+    suggested = next(additive, ids[0])
+    if "mechanism" in st.session_state and suggested != ids[0]:
+        came, shown = (registry.get_mechanism(id).name for id in (ids[0], suggested))
+        state.add_note(f"{came} adds no noise to numbers. This page shows {shown} instead.")
+    st.session_state["mechanism"] = st.session_state[state.SUGGESTED_MECHANISM] = suggested
 
 
 def choose_second_epsilon(epsilons: list[float]) -> float | None:

@@ -238,7 +238,7 @@ def show_curves(source: CurveSource, epsilon: float, *, running: bool) -> None:
     theme, curve_scene = state.get_theme(), build_scene(source, charts, running=running)
     view = state.memoize(
         "instrument",
-        (location.name, location.steps, source.id, charts, theme, running),
+        (location.name, location.steps, source.id, charts, theme, running, curve_scene.refuted),
         lambda: scene.build_view(curve_scene, theme),
     )
     instrument.show_instrument(view | restore_state(), key=KEY, on_change=save_state)
@@ -248,11 +248,13 @@ def build_scene(
     source: CurveSource, charts: tuple[CurveChart, ...], *, running: bool = False
 ) -> Scene:
     """Collect what the instrument shows; no person of an upload. Raises DpmcError, OSError."""
-    location = source.location
+    location, refuted = source.location, blocks.is_mechanism_refuted(source.id)
 
     def build() -> Scene:
         mechanisms = scene.create_mechanisms(source.id)
-        scene_without_people = Scene(mechanisms, charts[0], source.load_public_facts(charts))
+        scene_without_people = Scene(
+            mechanisms, charts[0], source.load_public_facts(charts), refuted=refuted
+        )
         if location.private or running or not charts[0].lines:
             return scene_without_people
         displayed_people = load_displayed_people(location, charts[0])
@@ -264,7 +266,7 @@ def build_scene(
             descriptions=people.describe_people(displayed_people[0], dataset),
         )
 
-    dependencies = (location.name, location.steps, source.id, charts, running)
+    dependencies = (location.name, location.steps, source.id, charts, running, refuted)
     return state.memoize("scene", dependencies, build)
 
 

@@ -24,6 +24,7 @@ class Instrument {
     this.root = root
     this.stop = this.person = 0
     this.wanted = this.limit = null
+    this.changed = ""
     this.told = {} // to the page, and not yet heard back
     this.heard = {} // from it
     this.score = [0, 0]
@@ -60,7 +61,7 @@ class Instrument {
       field.type = "number"
       field.onchange = () => {
         field.told = null
-        this.want(name, field.value / this.scale(name)[4])
+        this.want(name, field.value / this.scale(name)[4], true)
         this.settle(name)
       }
     }
@@ -113,6 +114,9 @@ class Instrument {
     }
     if (view.people) this.person = Math.min(this.person, view.people.length - 1)
     if (!known) this.start()
+    for (const name of ["wanted", "limit"]) {
+      if (this.aims(name) && this.rounded(name, this[name]) !== this[name]) this.adopt(name, this[name], true)
+    }
     this.refresh()
   }
 
@@ -275,6 +279,7 @@ class Instrument {
     const { stops, risk, needed } = this.view
     this.wanted = on || !needed ? null : this.rounded("wanted", stops[this.stop].value - needed.slack)
     this.limit = on ? null : this.rounded("limit", (risk.values[this.stop] ?? 0.75) + 0.005)
+    this.changed = ""
     this.refresh()
     for (const name of ["wanted", "limit"]) this.release(name)
   }
@@ -292,9 +297,19 @@ class Instrument {
     return Math.round(within(Math.round(value / step), first, first + answers.length - 1) * step * 1e6) / 1e6
   }
 
+  text(name, value) {
+    return +(this.scale(name)[4] * value).toFixed(3)
+  }
+
+  // What is typed or linked, and no possible target, is not rounded in silence.
+  adopt(name, value, typed) {
+    const [asked, text] = [value, this[name] = this.rounded(name, value)].map((v) => this.text(name, v))
+    this.changed = typed && asked !== text ? "The target " + asked + " was rounded to " + text + ". " : ""
+  }
+
   // The knob goes where the target is just met.
-  want(name, value) {
-    this[name] = this.rounded(name, value)
+  want(name, value, typed) {
+    this.adopt(name, value, typed)
     const place = this.meets(name)
     if (place !== null) this.stop = place
     this.refresh()
@@ -322,11 +337,10 @@ class Instrument {
         = [this[name], this[name + "Goal"], this[name + "Field"], this.aims(name), name === "limit"]
       show(goal, on)
       show(field.parentNode, isRisk || !!this.view.needed)
-      const factor = on && this.scale(name)[4]
-      const text = on ? +(factor * value).toFixed(3) : ""
+      const text = on ? this.text(name, value) : ""
       if (field.told !== text) field.value = field.told = text // what is being typed stays
       if (!on) continue
-      field.step = factor / (isRisk ? 100 : 200)
+      field.step = this.scale(name)[4] / (isRisk ? 100 : 200)
       const y = this.row(name, value)
       goal.style.top = this.down(y)
       goal.classList.toggle("above", this.crossed(y + 16))
@@ -337,7 +351,7 @@ class Instrument {
       words += end ? " Epsilon " + now.epsilon + end : " "
     }
     show(this.targets, this.needs.ariaPressed = !!words)
-    say(this.answer, words)
+    say(this.answer, words && this.changed + words)
   }
 
   // --- what moves with the knob

@@ -19,7 +19,7 @@ from dpmc_core.data.synthetic import SAMPLES
 from dpmc_core.model import Mechanism
 from dpmc_core.privacy import Guarantee
 from dpmc_core.ratings import PublicFacts
-from dpmc_lab.curves import cards, lines, numbers, people, trade
+from dpmc_lab.curves import cards, lines, measurements, numbers, people, trade
 from dpmc_lab.curves.lines import CurveChart, Line
 from dpmc_lab.curves.people import PeopleWithLists, Person
 from dpmc_lab.curves.trade import AttackerQuestion
@@ -47,6 +47,7 @@ class Scene(NamedTuple):
         public: public facts of the prepared ratings.
         displayed_people: people and their lists, where they may be shown.
         descriptions: of the people, by public facts.
+        refuted: whether an attack found more than the method claims.
     """
 
     mechanisms: tuple[Mechanism, ...]
@@ -54,6 +55,7 @@ class Scene(NamedTuple):
     public: PublicFacts
     displayed_people: PeopleWithLists | None = None
     descriptions: tuple[str, ...] = ()
+    refuted: bool = False
 
     @property
     def id(self) -> str:
@@ -81,7 +83,8 @@ def load_shipped_scene(data: str, id: str) -> Scene | None:
         return None
     line = shipped_curve[0].lines[0]
     methods = create_mechanisms(id)
-    curve_scene = Scene(methods, shipped_curve[0], line.info.public)
+    refuted = measurements.is_refuted(measurements.find_default_measured_bound(id))
+    curve_scene = Scene(methods, shipped_curve[0], line.info.public, refuted=refuted)
     displayed_people = people.load_people(data, methods[0].task, line.key)
     if displayed_people is None:
         return curve_scene
@@ -125,7 +128,7 @@ def read_javascript() -> str:
 
 def build_view(scene: Scene, theme: Theme) -> dict[str, Any]:
     """Return everything that the instrument draws as JSON, except its state."""
-    mechanisms, picture, public, displayed_people, descriptions = scene
+    mechanisms, picture, public, displayed_people, descriptions, refuted = scene
     first = mechanisms[0]
     guarantees = [mechanism.guarantee(public) for mechanism in mechanisms]
     people_view, lists = displayed_people or (None, {})
@@ -135,9 +138,8 @@ def build_view(scene: Scene, theme: Theme) -> dict[str, Any]:
     ]
     question = attacker_questions[0][0]
     line = picture.lines[0] if picture.lines else None
-    usefulness = line and Usefulness.from_line(
-        picture, line, certified=cards.is_upheld(guarantees[0])
-    )
+    claim_state = cards.determine_claim_state(guarantees[0], refuted=refuted)
+    usefulness = line and Usefulness.from_line(picture, line, claim_state)
     risk = [
         question.success_rate(guarantee) if question.is_bounded(guarantee) else None
         for guarantee in guarantees
@@ -292,7 +294,10 @@ def _describe_panel(
             "boxes": [[count, source], [f"{public.users:,} people", computation]],
             "last": published,
             "audience": audience,
-            "notes": [*map(sentences.write_protection, mechanisms, guarantees)],
+            "notes": [
+                sentences.write_protection(mechanism, guarantee, refuted=scene.refuted)
+                for mechanism, guarantee in zip(mechanisms, guarantees, strict=True)
+            ],
         }
     outcomes = [people.count_outcomes(guarantee, value, public) for guarantee in guarantees]
     return panel | {

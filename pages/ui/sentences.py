@@ -21,7 +21,7 @@ from dpmc_core.privacy import (
 from dpmc_core.ratings import PublicFacts
 from dpmc_lab.curves import cards, lines, numbers, trade
 from dpmc_lab.curves.lines import CurveChart, FlatLine, Line, compute_interval
-from dpmc_lab.curves.measurements import find_default_measured_bound, is_refuted
+from dpmc_lab.curves.measurements import find_default_measured_bound
 from dpmc_lab.curves.numbers import GainShare
 from dpmc_lab.curves.people import QUANTILES
 from dpmc_lab.curves.text import Table
@@ -298,7 +298,7 @@ def write_whole_row(
     return f"Her {rated} {rating}s together cost {spent}, {limit}."
 
 
-def write_protection(mechanism: Mechanism, guarantee: Guarantee) -> str:
+def write_protection(mechanism: Mechanism, guarantee: Guarantee, *, refuted: bool) -> str:
     """Write what the noise hides of a trusted server's work, and from whom it does not."""
     task = mechanism.task
     hidden = (
@@ -308,5 +308,5 @@ def write_protection(mechanism: Mechanism, guarantee: Guarantee) -> str:
     )
     verb = "hides" if cards.is_upheld(guarantee) else "is claimed to hide"
     insider = "her own party" if guarantee.trust is Trust.FEDERATED else "the server itself"
-    end = ", which an attack refuted" * is_refuted(find_default_measured_bound(mechanism.id))
+    end = ", which an attack refuted" * refuted
     return f"The noise {verb} {hidden}{end}. It does not protect her from {insider}."

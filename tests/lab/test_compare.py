@@ -371,7 +371,7 @@ def test_mechanisms_cost_the_same_only_while_their_intervals_overlap():
     answers = [numbers.find_required_epsilons(entry, [float(rising(GRID)[3])])[0] for entry in same]
     equal = numbers.find_equal_costs(answers)
     assert [answer.plotted.line.label for answer in equal] == ["A", "B"]
-    assert numbers.describe_cost(answers).startswith("These two cost the same here: epsilon ")
+    assert numbers.describe_cost(answers).startswith("These two cost the same at 65.0 %: epsilon ")
     claimed = [answers[0], answers[1]._replace(plotted=same[1]._replace(is_certified=False))]
     assert not numbers.find_equal_costs(claimed)
     assert not numbers.find_equal_costs(answers[1:])

@@ -130,7 +130,7 @@ def test_a_private_guess_is_compared_at_its_own_epsilon():
     (baseline,) = picture.private_baselines
     assert baseline.mechanism == "local-popularity"
     assert not picture.baselines
-    usefulness = Usefulness.from_line(picture, picture.lines[0], certified=True)
+    usefulness = Usefulness.from_line(picture, picture.lines[0], cards.ClaimState.PROVED)
     ((_, values),) = (level for level in usefulness.levels if level[0] == "popular list")
     assert values == pytest.approx(baseline.band.mean)
     assert max(values) > min(values)  # it is noisy as well
