@@ -1,8 +1,10 @@
 """Every page opened and used as a person would, without a browser."""
 
+import dataclasses
 import gc
 import html
 import io
+import itertools
 import json
 import re
 import shlex
@@ -24,14 +26,16 @@ from dpmc_core.problem import LeaveLast, RandomShare, build_problem, prepare_pub
 from dpmc_core.ratings import Ratings
 from dpmc_lab import shipped
 from dpmc_lab.cli import main
-from dpmc_lab.curves import cards, lines, run_card, trade
+from dpmc_lab.curves import cards, lines, measurements, run_card, trade
 from dpmc_lab.protocol.federated import FLOW
 from dpmc_lab.sweep.presets import EPSILONS
-from pages.ui import charts, scene, sentences, upload
+from pages.ui import blocks, charts, scene, sentences, upload
+from pages.ui.charts import compare as charts_compare
 from pages.ui.charts.curve import Usefulness
 from tests.page_helpers import (
     find_button,
     list_charts,
+    make_placed_line,
     move_slider_to,
     open_page,
     press_button,
@@ -61,6 +65,48 @@ def go_to(app, path):
     app.switch_page(path).run()
     app.run()
     assert not app.exception
+
+
+def test_noise_says_that_it_shows_another_mechanism_than_the_one_that_came():
+    came = "Input perturbation adds no noise to numbers."
+    app = open_page("noise", data="movie-night", came_from="")  # the path of What if
+    (note,) = (note.value for note in app.warning if came in note.value)
+    shown = registry.get_mechanism(app.session_state["mechanism"]).name
+    assert note.endswith(f"This page shows {shown} instead.")
+    for came_from in (None, "learn"):  # no mechanism came
+        assert not open_page("noise", data="movie-night", came_from=came_from).warning
+
+
+def test_after_an_attack_its_mechanism_is_refuted_on_other_pages():
+    measured = measurements.find_default_measured_bound("output")
+    attack = dataclasses.replace(measured, mechanism="dpimf-sampled")
+    app = open_page(data="bookshop-clicks", mechanism="dpimf-sampled")
+    for is_attacked in (False, True):
+        svg = read_instrument(app)["pictures"]["wide"]["svg"]
+        assert ('method open refuted"' in svg) == is_attacked
+        captions = dict(zip(app.radio(key="mechanism").options, list_captions(app), strict=True))
+        state = "⊗ refuted" if is_attacked else "○ claimed only"
+        assert captions[registry.get_mechanism("dpimf-sampled").name].startswith(state)
+        app.session_state[blocks.ATTACKS] = {("dpimf-sampled", 1.0): attack}
+        app.run()
+
+
+def list_captions(app):
+    return app.radio(key="mechanism").proto.captions
+
+
+def test_compare_draws_refuted_claims_as_crossed_rings():
+    chart = lines.CurveChart(METRICS["accuracy"])
+    for id, solid, refuted in itertools.product(
+        ["dpimf-sampled", "output"], [True, False], [(), ["dpimf-sampled"]]
+    ):
+        plotted = [make_placed_line(id, [[0.5, 0.6], [0.6, 0.7]], solid=solid)]
+        for figure in (
+            charts_compare.plot_comparison(chart, plotted, (0.1, 10), refuted=refuted),
+            charts_compare.plot_differences(chart, plotted, (0.1, 10), refuted=refuted),
+        ):
+            is_crossed = "circle-x" in json.dumps(figure, default=str)
+            assert is_crossed == (not solid and (id == "output" or id in refuted))
 
 
 @pytest.mark.parametrize("name", ["data", "noise", "guarantees"])

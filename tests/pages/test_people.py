@@ -318,20 +318,56 @@ def test_a_limit_is_rounded_up(share):
     assert cards.format_limit_percent(share) == LIMITS[share]
 
 
+def run_javascript(code, expression):
+    """Return the value of an expression after some code, in Node or in Chromium."""
+    if node := shutil.which("node"):
+        command = [node, "-e", f"{code}; console.log(JSON.stringify({expression}))"]
+        return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    if not CHROMIUM:
+        pytest.skip("neither Node nor Chromium is here")
+    with open_chromium() as browser:
+        return browser.new_page().evaluate(f"() => {{ {code}; return {expression} }}")
+
+
 def test_the_phone_rounds_limits_as_the_server_does():
     page = (Path(scene.__file__).parent / "phone.html").read_text("utf-8")
     function = re.search(r"^function limitPercent\(.*?^}", page, re.DOTALL | re.MULTILINE)[0]
     shares = [*LIMITS, *(1 / (1 + math.exp(-epsilon)) for epsilon in EPSILONS)]
-    code = f"{function}; const texts = {json.dumps(shares)}.map(limitPercent)"
-    if node := shutil.which("node"):
-        command = [node, "-e", f"{code}; console.log(JSON.stringify(texts))"]
-        texts = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
-    elif CHROMIUM:
-        with open_chromium() as browser:
-            texts = browser.new_page().evaluate(f"() => {{ {code}; return texts }}")
-    else:
-        pytest.skip("neither Node nor Chromium is here")
+    texts = run_javascript(function, f"{json.dumps(shares)}.map(limitPercent)")
     assert texts == [*map(cards.format_limit_percent, shares)]
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "value", "note"),
+    [
+        ("wanted", 0.697, 0.695, "The target 69.7 was rounded to 69.5. "),
+        ("wanted", 0.695, 0.695, ""),
+        ("wanted", 0.9, 0.8, "The target 90 was rounded to 80. "),
+        ("limit", 0.735, 0.74, "The target 73.5 was rounded to 74. "),
+        ("limit", 0.6, 0.6, ""),
+    ],
+)
+def test_no_target_is_rounded_in_silence(name, asked, value, note):
+    script = scene.read_javascript().replace("export default function", "function enter")
+    view = {"range": [0.5, 0.8], "needed": {"step": 0.005, "first": 100, "per": 100}}
+    code = f"""{script.replace("matchMedia(", "(() => ({}))(")}
+    const it = Object.assign(Object.create(Instrument.prototype), {{
+      view: {json.dumps(view)}, picture: {{ upper: [0, 1], lower: [0, 1] }} }})
+    it.view.needed.answers = Array(61)
+    it.adopt("{name}", {asked}, true)"""
+    assert run_javascript(code, f'[it["{name}"], it.changed]') == [pytest.approx(value), note]
+
+
+def test_a_refuted_claim_is_a_crossed_ring_on_what_if():
+    def count_marks(id, data="restaurants", **changes):
+        shown = scene.load_shipped_scene(data, id)._replace(**changes)
+        svg = scene.build_view(shown, "light")["pictures"]["wide"]["svg"]
+        return [svg.count(f'method {mark}"') for mark in ("", "open", "open refuted")]
+
+    assert count_marks("output") == [0, 0, len(EPSILONS) + 1]
+    assert count_marks("dpimf-sampled", "bookshop-clicks") == [0, len(EPSILONS) + 1, 0]
+    assert count_marks("input-flip") == [len(EPSILONS) + 1, 0, 0]
+    assert count_marks("input-flip", refuted=True)[2] == len(EPSILONS) + 1
 
 
 # --- the curve, stop by stop ---------------------------------------------------------------------
