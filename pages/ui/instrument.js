@@ -297,13 +297,13 @@ class Instrument {
     return Math.round(within(Math.round(value / step), first, first + answers.length - 1) * step * 1e6) / 1e6
   }
 
-  text(name, value) {
+  number(name, value) {
     return +(this.scale(name)[4] * value).toFixed(3)
   }
 
   // What is typed or linked, and no possible target, is not rounded in silence.
   adopt(name, value, typed) {
-    const [asked, text] = [value, this[name] = this.rounded(name, value)].map((v) => this.text(name, v))
+    const [asked, text] = [value, this[name] = this.rounded(name, value)].map((v) => this.number(name, v))
     this.changed = typed && asked !== text ? "The target " + asked + " was rounded to " + text + ". " : ""
   }
 
@@ -337,7 +337,7 @@ class Instrument {
         = [this[name], this[name + "Goal"], this[name + "Field"], this.aims(name), name === "limit"]
       show(goal, on)
       show(field.parentNode, isRisk || !!this.view.needed)
-      const text = on ? this.text(name, value) : ""
+      const text = on ? this.number(name, value) : ""
       if (field.told !== text) field.value = field.told = text // what is being typed stays
       if (!on) continue
       field.step = this.scale(name)[4] / (isRisk ? 100 : 200)

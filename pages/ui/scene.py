@@ -8,6 +8,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -295,8 +296,7 @@ def _describe_panel(
             "last": published,
             "audience": audience,
             "notes": [
-                sentences.write_protection(mechanism, guarantee, refuted=scene.refuted)
-                for mechanism, guarantee in zip(mechanisms, guarantees, strict=True)
+                *map(partial(sentences.write_protection, scene.refuted), mechanisms, guarantees)
             ],
         }
     outcomes = [people.count_outcomes(guarantee, value, public) for guarantee in guarantees]

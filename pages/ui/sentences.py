@@ -91,18 +91,24 @@ def _write_risk(mechanism: Mechanism, guarantee: Guarantee, epsilon: float) -> S
         ]
     is_informative = question.success_rate(guarantee) <= cards.MAX_INFORMATIVE_RATE
     verb, at_most = ("is", "at most ") if is_informative else ("may be", "")
-    rating = name_rating(task)
-    subject = {RATING: f"one {rating}", CELL: f"whether one {rating} exists"}.get(
-        question.change, f"whether a person's {rating}s were used"
-    )
-    if question.change is RATING and task is Task.RATINGS:  # of two values, as the question says
-        subject = f"whether one {rating} is high or low"
     return [
-        (f"{start}{cards.ATTACKER} {verb} right about {subject} {at_most}", ""),
+        (
+            f"{start}{cards.ATTACKER} {verb} right about {_name_subject(question, task)} {at_most}",
+            "",
+        ),
         (f"{format_risk(question, guarantee)} of the time", "risk"),
         (" ", ""),
         ("(a coin flip: 50 %).", "coin"),
     ]
+
+
+def _name_subject(question: AttackerQuestion, task: Task) -> str:
+    """Return what the attacker is right about; of a rating on a scale, one of two values."""
+    rating = name_rating(task)
+    one = f"whether one {rating} is high or low" if task is Task.RATINGS else f"one {rating}"
+    return {RATING: one, CELL: f"whether one {rating} exists"}.get(
+        question.change, f"whether a person's {rating}s were used"
+    )
 
 
 def format_risk(question: AttackerQuestion, guarantee: Guarantee) -> str:
@@ -208,14 +214,7 @@ def write_guess(question: AttackerQuestion, task: Task) -> dict[str, Any]:
 
 def write_risk_title(question: AttackerQuestion, task: Task) -> str:
     """Write what the upper chart shows."""
-    rating = name_rating(task)
-    guess = {
-        RATING: "tells high ratings from low ones"
-        if task is Task.RATINGS
-        else "guesses this rating right",
-        CELL: f"tells whether there is a {rating}",
-    }.get(question.change, f"tells whether her {rating}s were used")
-    return f"Risk: {cards.ATTACKER} {guess}, at most"
+    return f"Risk: {cards.ATTACKER} is right about {_name_subject(question, task)}, at most"
 
 
 def write_usefulness_title(metric: Metric) -> str:
@@ -298,7 +297,7 @@ def write_whole_row(
     return f"Her {rated} {rating}s together cost {spent}, {limit}."
 
 
-def write_protection(mechanism: Mechanism, guarantee: Guarantee, *, refuted: bool) -> str:
+def write_protection(refuted: bool, mechanism: Mechanism, guarantee: Guarantee) -> str:
     """Write what the noise hides of a trusted server's work, and from whom it does not."""
     task = mechanism.task
     hidden = (

@@ -141,7 +141,8 @@ def test_a_target_moves_the_knob_to_the_epsilon_that_meets_it(instrument):
     page.get_by_role("button", name="Set a target").click()
     assert read_text(page, "say").startswith("At epsilon 1, ")  # which meets both
     assert "is too" not in read_text(page, "answer")
-    field = enter_target(page, "Usefulness", "65")
+    field = enter_target(page, "Usefulness", "65.2")
+    assert "The target 65.2 was rounded to 65." in read_text(page, "answer")
     assert read_text(page, "say").startswith("At epsilon 0.5, ")
     enter_target(page, "Usefulness", "70")
     assert re.match(

@@ -350,12 +350,12 @@ _PICTURE_STYLE = """<style>
 .dpmc-picture circle.method, .dpmc-picture path.point { fill: var(--method); }
 .dpmc-picture circle { stroke: var(--paper); stroke-width: 2; }
 .dpmc-picture .method.open { fill: var(--paper); stroke: var(--method); stroke-width: 2; }
-.dpmc-picture .method.refuted { fill: url(#dpmc-refuted); }
+.dpmc-picture .method.refuted { fill: url(#dpmc-refuted); stroke-width: 1.3; }
 </style><defs><pattern id="dpmc-unproved" width="8" height="8" patternUnits="userSpaceOnUse"
 patternTransform="rotate(45)"><path d="M0 0V8" stroke="#8b9098" stroke-width="2" opacity=".5"/>
 </pattern><pattern id="dpmc-refuted" width="1" height="1" patternContentUnits="objectBoundingBox">
 <path d="M0 0H1V1H0" fill="var(--paper)"/><path d="M0 0L1 1M0 1L1 0" stroke="var(--method)"
-stroke-width=".15"/></pattern></defs>"""
+stroke-width=".17"/></pattern></defs>"""
 
 
 def get_instrument_colors(theme: Theme, mechanism: str) -> dict[str, Any]:
