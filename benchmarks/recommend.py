@@ -31,7 +31,7 @@ SIZES = ((150, 200, 6_000), (500, 300, 40_000), (600, 1_200, 100_000), (3_000, 6
 PAIRS: tuple[tuple[Change, str, str], ...] = (
     (CELL, "modified-laplace", "randomised-response"),
     (CELL, "randomised-response", "private-effects"),
-    (USER_EMPTIED, "user-mean", "private-effects"),
+    (USER_EMPTIED, "private-own-mean", "private-effects"),
     (CELL, "ldpicf", "dplcf"),
     (CELL, "dplcf", "private-taste"),
     (USER_EMPTIED, "private-popularity", "private-taste"),

@@ -378,6 +378,7 @@ class Comparison(NamedTuple):
         plotted_lines: its lines on the axis.
         waiting: mechanisms without a curve.
         x_range: the axis of epsilon.
+        refuted: mechanisms whose claims an attack of this session refuted.
         dependencies: what all of it depends on.
     """
 
@@ -385,6 +386,7 @@ class Comparison(NamedTuple):
     plotted_lines: list[PlottedLine]
     waiting: list[str]
     x_range: tuple[float, float]
+    refuted: tuple[str, ...]
     dependencies: tuple[object, ...]
 
 
@@ -401,14 +403,17 @@ def show_results(query: Query, start_label: str, *, running: bool) -> None:
     )
     plotted_ids = {line.mechanism for line in picture.lines}
     waiting = [id for id in grid.mechanisms if id not in plotted_ids]
-    dependencies = (keys.name, grid_rows.last, unit)
+    refuted = (*filter(blocks.is_mechanism_refuted, grid.mechanisms),)
+    dependencies = (keys.name, grid_rows.last, unit, refuted)
     x_range = charts_compare.get_epsilon_range(ends, [*plotted_lines, *baselines])
-    result = Comparison(picture, plotted_lines, waiting, x_range, dependencies)
+    result = Comparison(picture, plotted_lines, waiting, x_range, refuted, dependencies)
     summary = lines.describe_chart(picture, plotted_lines)
     fig = state.memoize(
         "comparison figure",
         dependencies,
-        lambda: charts_compare.plot_comparison(picture, plotted_lines, ends, waiting, baselines),
+        lambda: charts_compare.plot_comparison(
+            picture, plotted_lines, ends, waiting, baselines, refuted
+        ),
     )
     if switches and plotted_lines:
         show_trade(result, switches, frame)
@@ -416,7 +421,9 @@ def show_results(query: Query, start_label: str, *, running: bool) -> None:
         differences = state.memoize(
             "difference figure",
             dependencies,
-            lambda: charts_compare.plot_differences(picture, plotted_lines, ends, query.equal),
+            lambda: charts_compare.plot_differences(
+                picture, plotted_lines, ends, query.equal, refuted
+            ),
         )
         show_view(differences, f"Difference to the best at each epsilon. {summary}", frame)
     else:
@@ -486,7 +493,7 @@ def describe_available_rows(
 
 def show_conclusions(result: Comparison, frame: stage.Stage) -> Exhibit:
     """Show what a target quality costs, which mechanism is better, and what to do next."""
-    picture, plotted_lines, waiting, x_range, dependencies = result
+    picture, plotted_lines, waiting, x_range, refuted, dependencies = result
     metric = picture.metric
     with frame.panel:
         cost_place = st.container()
@@ -524,7 +531,7 @@ def show_conclusions(result: Comparison, frame: stage.Stage) -> Exhibit:
         "price",
         title,
         title,
-        charts_compare.plot_epsilon_needed(answers, x_range, waiting),
+        charts_compare.plot_epsilon_needed(answers, x_range, waiting, refuted),
         "Bars: 95 % intervals over seeds. Nothing is extended beyond what was computed.",
         "\n".join(
             numbers.describe_required_epsilon(answer, picture.nonprivate_reference)

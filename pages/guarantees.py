@@ -149,7 +149,7 @@ def show_claims(
         for other, guarantee in guarantees.items()
         if show_all or registry.get_mechanism(other).task is task
     }
-    mechanism_groups = groups.group_mechanisms(visible, is_mechanism_refuted)
+    mechanism_groups = groups.group_mechanisms(visible, blocks.is_mechanism_refuted)
     rows = build_guarantee_rows(visible, epsilon)
     alt = f"{groups.describe_claim_states(mechanism_groups, epsilon)}."
     st.markdown(
@@ -179,11 +179,6 @@ def show_claims(
     return alt
 
 
-def is_mechanism_refuted(id: str) -> bool:
-    """Return whether an attack measured more than a mechanism claims, at any epsilon."""
-    return any(map(measurements.is_refuted, blocks.list_attacks(id)))
-
-
 def build_guarantee_rows(
     guarantees: dict[str, Guarantee], epsilon: float
 ) -> dict[str, cards.GuaranteeRow]:
@@ -192,7 +187,7 @@ def build_guarantee_rows(
         id: cards.build_guarantee_row(
             registry.get_short_name(id),
             guarantee,
-            refuted=is_mechanism_refuted(id),
+            refuted=blocks.is_mechanism_refuted(id),
             measured=bound.measured if bound is not None and bound.epsilon == epsilon else None,
         )
         for id, guarantee in guarantees.items()

@@ -17,6 +17,7 @@ from pages.ui.charts import noise as charts_noise
 from pages.ui.stage import Stage
 from pages.ui.text import escape, keep_units
 
+_PAGES_OF_ONE = ("", "train", "guarantees")  # mechanism; they open on the first of the data set
 _SECOND_EPSILON = 4.0  # beside the chosen one, until another is chosen
 
 
@@ -74,8 +75,11 @@ def suggest_additive_mechanism(data: str) -> None:
         return
     guarantees, _ = groups.build_guarantees(ids, groups.ANY_PUBLIC_FACTS)
     additive = (id for id in ids if isinstance(noise.find_main_release(guarantees[id]), Additive))
-    st.session_state["mechanism"] = next(additive, ids[0])
-    st.session_state[state.SUGGESTED_MECHANISM] = st.session_state["mechanism"]
+    suggested = next(additive, ids[0])
+    if st.session_state[state.PREVIOUS_PAGE] in _PAGES_OF_ONE and suggested != ids[0]:
+        came, shown = (registry.get_mechanism(id).name for id in (ids[0], suggested))
+        state.add_note(f"{came} adds no noise to numbers. This page shows {shown} instead.")
+    st.session_state["mechanism"] = st.session_state[state.SUGGESTED_MECHANISM] = suggested
 
 
 def choose_second_epsilon(epsilons: list[float]) -> float | None:

@@ -18,7 +18,7 @@ from dpmc_core.ratings import PublicFacts
 from dpmc_lab.curves import cards, groups, lines, people
 from dpmc_lab.curves.lines import CurveChart
 from dpmc_lab.curves.numbers import describe_chart_at
-from dpmc_lab.curves.people import YOU, PeopleWithLists
+from dpmc_lab.curves.people import PeopleWithLists
 from dpmc_lab.store import Store, StoreError, StoreMissing
 from dpmc_lab.study.advice import PrivacyUnit, recommend_for_unit
 from dpmc_lab.sweep import LISTS_SEED, Grid, PlanKeys
@@ -45,7 +45,7 @@ OTHER_UNIT = "own"  # of a method that somebody chose, whose privacy unit is nei
 # a target may be any number.
 SETTINGS: Mapping[str, tuple[str, Any, Sequence[Any]]] = {
     "epsilon": ("stop", 1.0, EPSILONS),
-    "person": ("person", 0, (*range(len(people.QUANTILES)), YOU)),
+    "person": ("person", 0, range(len(people.QUANTILES))),
     "need": ("wanted", None, ()),
     "limit": ("limit", None, ()),
 }
@@ -238,7 +238,7 @@ def show_curves(source: CurveSource, epsilon: float, *, running: bool) -> None:
     theme, curve_scene = state.get_theme(), build_scene(source, charts, running=running)
     view = state.memoize(
         "instrument",
-        (location.name, location.steps, source.id, charts, theme, running),
+        (location.name, location.steps, source.id, charts, theme, running, curve_scene.refuted),
         lambda: scene.build_view(curve_scene, theme),
     )
     instrument.show_instrument(view | restore_state(), key=KEY, on_change=save_state)
@@ -248,25 +248,25 @@ def build_scene(
     source: CurveSource, charts: tuple[CurveChart, ...], *, running: bool = False
 ) -> Scene:
     """Collect what the instrument shows; no person of an upload. Raises DpmcError, OSError."""
-    location = source.location
+    location, refuted = source.location, blocks.is_mechanism_refuted(source.id)
 
     def build() -> Scene:
         mechanisms = scene.create_mechanisms(source.id)
-        scene_without_people = Scene(mechanisms, charts[0], source.load_public_facts(charts))
+        scene_without_people = Scene(
+            mechanisms, charts[0], source.load_public_facts(charts), refuted=refuted
+        )
         if location.private or running or not charts[0].lines:
             return scene_without_people
         displayed_people = load_displayed_people(location, charts[0])
         if displayed_people is None:
             return scene_without_people
         dataset = sources.get_dataset(location.name)
-        key = charts[0].lines[0].key
         return scene_without_people._replace(
             displayed_people=displayed_people,
-            public_context=people.describe_people(displayed_people[0], dataset, mechanisms[0]),
-            yours=people.load_visitor_lists(location.name, source.task, key),
+            descriptions=people.describe_people(displayed_people[0], dataset),
         )
 
-    dependencies = (location.name, location.steps, source.id, charts, running)
+    dependencies = (location.name, location.steps, source.id, charts, running, refuted)
     return state.memoize("scene", dependencies, build)
 
 

@@ -33,8 +33,7 @@ from dpmc_lab.store import (
     iterate_records,
     list_curves,
 )
-from dpmc_lab.sweep.presets import EPSILONS, PRESETS
-from sample_data.visitors import build_visitor_lists
+from dpmc_lab.sweep.presets import PRESETS
 
 
 def compute(grid: sweep.Grid, store: Store, folder: Path) -> None:
@@ -101,23 +100,8 @@ def write_lists(
         source = sweep.SplitSource(datasets.load(source.name))
     train = sweep.build_unit_problem(units[0], source).train
     if cached := people.load_people_from_store(store, keys, references[0], train):
-        joined = {}
-        for unit in units if source.name in SAMPLES else ():
-            id = unit.mechanism.id
-            changed = registry.find_changed_settings(id, drop_epsilon(unit.settings))
-            if (
-                unit.epsilon != EPSILONS[0]
-                or changed
-                or not {*cached[1].get(unit.curve_key, ())} >= {*EPSILONS}
-            ):
-                continue
-            methods = [registry.create(id, epsilon=epsilon) for epsilon in EPSILONS]
-            if people.choose_prompts(methods[0], source.dataset):
-                joined[unit.curve_key] = build_visitor_lists(
-                    methods, source.dataset, lambda *_: None
-                )
         with path.open("w", encoding="utf-8") as stream:
-            write_people(*cached, joined, stream)
+            write_people(*cached, stream)
 
 
 def write_curve_file(
@@ -176,7 +160,6 @@ def write_curve_file(
 def write_people(
     selected: people.People,
     lists_by_curve: Mapping[str, Mapping[float, people.TopLists]],
-    visitor_lists: Mapping[str, people.VisitorLists],
     stream: IO[str],
 ) -> None:
     """Write the JSON file of people and lists that ships with a sample's curves for a task.
@@ -185,8 +168,6 @@ def write_people(
         selected: the users that are shown, with their lists without privacy.
         lists_by_curve: the recommendation lists of these users, by the key of the curve and by
             epsilon.
-        visitor_lists: what a visitor's own lists are computed from, by the key of the curve; empty
-            if visitors get none.
         stream: where to write.
     """
     document = {
@@ -197,7 +178,7 @@ def write_people(
             key: {f"{e:g}": dataclasses.astuple(lists) for e, lists in by_epsilon.items()}
             for key, by_epsilon in lists_by_curve.items()
         },
-    } | ({"yours": visitor_lists} if visitor_lists else {})
+    }
     json.dump(document, stream, separators=(",", ":"))
     stream.write("\n")
 

@@ -214,7 +214,7 @@ FIRST_SCREEN_SCRIPT = """() => {
   for (let node = walker.nextNode(); node; node = walker.nextNode()) {
     const parent = node.parentElement;
     if (parent.closest('svg, script, style, [data-testid="stIconMaterial"]') || !shown(parent)
-      || parent.closest('.dpmc-lists li, .dpmc-cell small, .film li')) continue;
+      || parent.closest('.dpmc-lists li, .film li')) continue;
     words += node.textContent.split(/\\s+/).filter((word) => /\\w/.test(word)).length;
   }
   const found = new Set();

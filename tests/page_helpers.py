@@ -18,10 +18,12 @@ from dpmc_lab.store import CurveInfo
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def open_page(name="what_if", theme="light", **link):
-    """The app at a page, as if its address had been typed in."""
+def open_page(name="what_if", theme="light", came_from=None, **link):
+    """The app at a page, as if its address had been typed in, or after another page."""
     app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=200)
     app.context = {"theme": theme}
+    if came_from is not None:
+        app.session_state["page"] = came_from
     for key, value in link.items():
         app.query_params[key] = value
     app.switch_page(f"pages/{name}.py").run()

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpmc_lab.classroom.room import Bounds
-from dpmc_lab.curves.cards import format_share_percent
+from dpmc_lab.curves.cards import format_limit_percent, format_share_percent
 
 Columns = dict[str, list[str]]
 
@@ -56,15 +56,27 @@ class OutcomeBars(NamedTuple):
     Attributes:
         outcomes: names of the outcomes. A single outcome needs no name.
         shares: chance of each outcome, in 0..1, by the name of the world.
+        limits: names of the worlds whose chances are upper limits.
     """
 
     outcomes: tuple[str, ...]
     shares: Mapping[str, tuple[float, ...]]
+    limits: frozenset[str] = frozenset()
+
+    def _format_share(self, world: str, share: float) -> str:
+        """Return a chance in percent, without the unit unless it is an upper limit."""
+        return (format_limit_percent if world in self.limits else format_share_percent)(share)
 
     def table(self) -> Columns:
         """Return the chances as columns of text."""
-        shares = zip(*self.shares.values(), strict=True)
-        texts = [[f"{format_share_percent(share)} of 100" for share in row] for row in shares]
+        rows = (
+            [
+                self._format_share(world, share) + " of 100" * (world not in self.limits)
+                for share in shares
+            ]
+            for world, shares in self.shares.items()
+        )
+        texts = [list(column) for column in zip(*rows, strict=True)]
         names = [name or "share" for name in self.outcomes]
         return {"": list(self.shares), **dict(zip(names, texts, strict=True))}
 
@@ -79,7 +91,7 @@ class OutcomeBars(NamedTuple):
         for world, shares in self.shares.items():
             boxes.append(_box("world", escape(world)))
             for name, share, color in zip(self.outcomes, shares, _COLORS, strict=False):
-                label = escape(f"{name} {format_share_percent(share)}".strip())
+                label = escape(f"{name} {self._format_share(world, share)}".strip())
                 bar = _box("fill", width=100 * share)
                 color = "other" if name.endswith(" no") else color  # also where it stands alone
                 boxes.append(_box(f"bar {color}", f"{bar}<span>{label}</span>"))
@@ -186,6 +198,7 @@ class CurvePlot(NamedTuple):
         format_value: formats a value.
         low, high: ends of the axis, by default 0 and the largest value.
         levels: horizontal lines by name.
+        limits: names of the lines that are upper limits in 0..1.
     """
 
     x_label: str
@@ -197,12 +210,17 @@ class CurvePlot(NamedTuple):
     low: float = 0.0
     high: float | None = None
     levels: Mapping[str, float] = {}
+    limits: frozenset[str] = frozenset()
+
+    def _format(self, name: str, value: float) -> str:
+        """Return a value of a line as text."""
+        return (format_limit_percent if name in self.limits else self.format_value)(value)
 
     def table(self) -> Columns:
         """Return the curves as columns of text."""
         levels = {name: (level,) * len(self.stops) for name, level in self.levels.items()}
         lines = {
-            name: list(map(self.format_value, line))
+            name: [self._format(name, value) for value in line]
             for name, line in ({**self.lines, **levels}).items()
         }
         return {self.x_label: list(self.stops), **lines}
@@ -243,7 +261,7 @@ class CurvePlot(NamedTuple):
         if chosen is not None:
             plot.append(_box("rule", left=left(chosen)))
         for style, (name, line) in zip(_CURVE_STYLES, self.lines.items(), strict=False):
-            label = name if chosen is None else f"{name}: {self.format_value(line[chosen])}"
+            label = name if chosen is None else f"{name}: {self._format(name, line[chosen])}"
             legend.append(_box(f"key {style}", f'<i class="point"></i>{escape(label)}'))
             for stop, value in enumerate(line):
                 kind = f"point {style}{' here' if stop == chosen else ''}"

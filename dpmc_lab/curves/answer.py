@@ -151,6 +151,9 @@ def format_verdict(finding: Finding) -> str:
         Verdict.BEATEN: "**We cannot tell**: our reference without privacy is worse than this.",
         Verdict.TOO_EARLY: "**We cannot tell** yet: an interval needs two seeds and two users.",
     }[finding.verdict]
+    if _is_clearly_worse(finding):
+        baseline_name = _name_baseline(finding)
+        text += f" It is worse than {baseline_name}: use {baseline_name} instead."
     return f"Provisional, more seeds follow: {text}" if finding.provisional else text
 
 
@@ -185,14 +188,25 @@ def _format_kept_share(finding: Finding) -> str:
     """Return a sentence on the share of the gain that is kept; empty without a gain."""
     if finding.gain_share is None:
         return ""
-    unclear = (
-        f": {numbers.UNCLEAR.format(refer_to_baseline(format_baseline_name(finding.baseline_id)))}"
-    )
-    caveat = "" if finding.gain_share.low > 0 else unclear
+    baseline_name = _name_baseline(finding)
+    unclear = numbers.UNCLEAR.format(baseline_name)
+    if _is_clearly_worse(finding):
+        unclear = f"worse than {baseline_name}"
+    caveat = "" if finding.gain_share.low > 0 else f": {unclear}"
     return (
         f" You keep **{_format_percent_interval(finding.gain_share)}** of what personal predictions"
         f" add{caveat}."
     )
+
+
+def _is_clearly_worse(finding: Finding) -> bool:
+    """Return whether the mechanism loses to its baseline, by the interval of the gain share."""
+    return finding.gain_share is not None and finding.gain_share.high < 0
+
+
+def _name_baseline(finding: Finding) -> str:
+    """Return the name of the baseline as it stands in a sentence."""
+    return refer_to_baseline(format_baseline_name(finding.baseline_id))
 
 
 def _format_percent_interval(share: IntervalEstimate) -> str:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from scipy.special import expit
 
-from dpmc_core.errors import format_sentence
+from dpmc_core.errors import capitalise, format_sentence
 from dpmc_core.privacy import (
     CELL,
     DEFAULT_DELTA,
@@ -357,7 +357,7 @@ _CLICK_QUESTIONS = {
     USER_REPLACED: _SETS_QUESTION.format("clicks"),
 }
 MAX_INFORMATIVE_RATE = 0.999  # a limit above this success rate is not informative
-LIMIT_SENTENCE = "An attacker who asks “{}” {} of the time; a coin flip gets 50 %."
+ATTACKER = "an attacker torn 50:50"  # with another prior, one may be right more often
 
 
 def format_attacker_question(change: Change, *, clicks: bool = False) -> str:
@@ -374,23 +374,17 @@ def describe_attacker_limit(question: str, success_rate: float, *, proved: bool 
         proved: whether any limit is proved.
     """
     if not proved:
-        return f"No limit is proved for an attacker who asks “{question}”"
-    return LIMIT_SENTENCE.format(question, format_success_rate(success_rate))
-
-
-def format_success_rate(success_rate: float) -> str:
-    """Return 'is right at most 55 %'."""
+        return f"No limit is proved for {ATTACKER} who asks “{question}”"
     return (
-        f"is right at most {format_chance(success_rate)}"
-        if success_rate <= MAX_INFORMATIVE_RATE
-        else "may be right over 99.9 %"
+        f"{capitalise(ATTACKER)} who asks “{question}” {format_success_rate(success_rate)} of the"
+        " time; a coin flip gets 50 %."
     )
 
 
-def format_chance(share: float) -> str:
-    """Return a chance in percent, with a decimal where it would round to 50 or 100 %."""
-    digits = 1 if f"{100 * share:.0f}" in ("50", "100") else 0
-    return f"{format_limit_percent(share, digits)} %"
+def format_success_rate(success_rate: float) -> str:
+    """Return 'is right at most 54.8 %'."""
+    verb = "is right at most" if success_rate <= MAX_INFORMATIVE_RATE else "may be right"
+    return f"{verb} {format_limit_percent(success_rate)}"
 
 
 def describe_attacker(guarantee: Guarantee) -> str:
@@ -411,17 +405,19 @@ def describe_attacker(guarantee: Guarantee) -> str:
     if certified.finite and general - limits[0] > 0.005:
         sentences.append(
             f"Epsilon {format_epsilon(certified.epsilon)} alone would allow"
-            f" {format_chance(general)}; this noise gives away less"
+            f" {format_limit_percent(general)}; this noise gives away less"
         )
     return " ".join(map(format_sentence, sentences))
 
 
-def format_limit_percent(share: float, digits: int = 1) -> str:
-    """Return an upper limit in percent, never rounded up to 100, which no guarantee proves."""
-    step = 10.0**-digits
-    if 100 * share >= 100 - step / 2:
-        return f">{100 - step:.{digits}f}"
-    return f"{100 * share:.{digits}f}"
+def format_limit_percent(share: float) -> str:
+    """Return an upper limit in percent, rounded up to one decimal so that it stays a limit.
+
+    Above 99.9 % it is '> 99.9 %'. Phones compute it themselves: see `limitPercent` in phone.html.
+    """
+    if share > MAX_INFORMATIVE_RATE:
+        return "> 99.9 %"
+    return f"{math.ceil(1000 * share - 1e-9) / 10:.1f} %"  # 1e-9: rounding of the product
 
 
 def format_share_percent(share: float) -> str:
@@ -463,10 +459,15 @@ def describe_person_guarantee(guarantee: Guarantee) -> str:
         return format_certified(row_bound)
     if row_bound.epsilon <= guarantee.certified().epsilon * _SLACK and ratings > 1:
         return "all ratings together: the same, because one rating can already change everything"
-    text = (
-        f"{format_count(ratings, 'rating')} together:"
-        f" {format_spent_budget(cap_guarantee(guarantee, ratings), ROW_VALUES)}"
-    )
+    capped = cap_guarantee(guarantee, ratings)
+    text = format_spent_budget(capped, get_whole_row_change(guarantee))
+    if guarantee.change.covers_existence:
+        emptied = capped.certified(USER_EMPTIED)
+        text = (
+            f"epsilon {format_budget(emptied.epsilon, emptied.delta)} if they disappear,"
+            f" {text.removeprefix('epsilon ')} if other data replace them"
+        )
+    text = f"{format_count(ratings, 'rating')} together: {text}"
     max_epsilon = certify_ratings(guarantee, max_ratings).epsilon
     if max_epsilon > row_bound.epsilon * _SLACK:
         limit = "the cap" if cap else "one for every item"
@@ -491,8 +492,13 @@ def format_spent_budget(guarantee: Guarantee, change: Change) -> str:
 
 
 def certify_ratings(guarantee: Guarantee, ratings: int) -> Certified:
-    """Return what the releases prove for all values of one person with this many ratings."""
-    return cap_guarantee(guarantee, ratings).certified(ROW_VALUES)
+    """Return what the releases prove for everything of one person with this many ratings."""
+    return cap_guarantee(guarantee, ratings).certified(get_whole_row_change(guarantee))
+
+
+def get_whole_row_change(guarantee: Guarantee) -> Change:
+    """Return the change of everything of one person: its values alone where items are public."""
+    return USER_REPLACED if guarantee.change.covers_existence else ROW_VALUES
 
 
 def cap_guarantee(guarantee: Guarantee, ratings: int) -> Guarantee:

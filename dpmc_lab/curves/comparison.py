@@ -164,6 +164,8 @@ def subtract_best(
 ) -> tuple[list[PlottedLine], dict[float, float]]:
     """Return lines as differences to the best at each epsilon, seed by seed; better is higher.
 
+    Their intervals are those by which `compare_pair` decides.
+
     Returns:
         The lines, and the best mean by epsilon. Differences of shares are in percentage points.
     """
@@ -182,7 +184,8 @@ def subtract_best(
         seeds = plotted.line.seeds.tolist()
         best_values = [[best[x][1].get(seed, np.nan) for seed in seeds] for x in plotted.x.tolist()]
         values = factor * (plotted.line.values - np.array(best_values))
-        differences.append(plotted._replace(line=replace(plotted.line, values=values)))
+        line = replace(plotted.line, values=values, level=adjust_level(len(plotted.x)))
+        differences.append(plotted._replace(line=line))
     return differences, {x: mean for x, (mean, _) in best.items()}
 
 
@@ -190,7 +193,7 @@ def compare_pair(a: PlottedLine, b: PlottedLine) -> PairComparison:
     """Compare two lines seed by seed; all mechanisms of a seed share its split.
 
     They are compared at every epsilon of either line that both cover. The 95 % t interval of the
-    mean difference decides, widened so that it holds for all epsilons at once (Bonferroni).
+    mean difference decides, widened so that it holds for all epsilons at once.
     """
     low = max(a.x.min(), b.x.min())
     high = min(a.x.max(), b.x.max())
@@ -201,13 +204,17 @@ def compare_pair(a: PlottedLine, b: PlottedLine) -> PairComparison:
     difference, seeds = _compute_differences(a, b, x)
     if not len(x) or seeds < MIN_SEEDS:
         return PairComparison(a.line, b.line, x, seeds)
-    level = 1 - (1 - LEVEL) / len(x)
-    intervals = [compute_interval(row, level) for row in difference]
+    intervals = [compute_interval(row, adjust_level(len(x))) for row in difference]
     signs = [
         int(np.sign(estimate.mean) * (abs(estimate.mean) > estimate.half_width))
         for estimate in intervals
     ]
     return PairComparison(a.line, b.line, x, seeds, tuple(signs))
+
+
+def adjust_level(n_epsilons: int) -> float:
+    """Return the level of intervals that hold for all epsilons at once (Bonferroni)."""
+    return 1 - (1 - LEVEL) / n_epsilons
 
 
 def _compute_differences(a: PlottedLine, b: PlottedLine, x: Floats) -> tuple[Floats, int]:

@@ -90,6 +90,7 @@ class Line:
         reasons: why a certified value is infinite, by the same names.
         prepared: what preparation read off the data, in words, at the smallest epsilon.
         version: of the program that computed the smallest epsilon.
+        level: confidence level of its intervals.
     """
 
     info: CurveInfo
@@ -104,6 +105,7 @@ class Line:
     reasons: Mapping[str, str]
     prepared: tuple[str, ...] = ()
     version: str = ""
+    level: float = LEVEL
 
     @property
     def key(self) -> str:
@@ -118,7 +120,7 @@ class Line:
     @cached_property
     def intervals(self) -> tuple[Interval, ...]:
         """Return the interval at each epsilon."""
-        return tuple(compute_interval(row) for row in self.values)
+        return tuple(compute_interval(row, self.level) for row in self.values)
 
     @cached_property
     def band(self) -> Band:

@@ -29,7 +29,7 @@ from dpmc_core.privacy import (
     sensitivity_at,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_lab.curves.cards import format_limit_percent
+from dpmc_lab.curves.cards import format_share_percent
 from dpmc_lab.curves.data import (
     arrange_by_rating,
     count_ratings,
@@ -54,7 +54,7 @@ def describe_noise(release: Release) -> str:
     times = f", {release.times} times" if release.times > 1 else ""
     if isinstance(release, RandomizedResponse):
         chances = ", ".join(
-            dict.fromkeys(f"{format_limit_percent(p)} %" for p in release.matrix.diagonal())
+            dict.fromkeys(f"{format_share_percent(p)} %" for p in release.matrix.diagonal())
         )
         return f"{capitalise(release.query)}: kept with chance {chances}, else changed{times}."
     if isinstance(release, LocalChannel):
@@ -264,7 +264,7 @@ def describe_noise_shape(views: Mapping[float, Density | ChannelChances]) -> str
 
 def _format_flip_chance(view: ChannelChances) -> str:
     """Return the largest chance that an answer is changed."""
-    return f"{format_limit_percent(float(1 - view.matrix.diagonal().min()))} %"
+    return f"{format_share_percent(float(1 - view.matrix.diagonal().min()))} %"
 
 
 def list_symbols(release: RandomizedResponse | SymbolChannel, public: PublicFacts) -> Sequence[str]:

@@ -352,7 +352,8 @@ def describe_cost(
         ends = (format_required_epsilon(answer) for answer in (equal[0], equal[-1]))
         span = " to ".join(dict.fromkeys(ends))
         number = _NUMBER_WORDS.get(len(equal), str(len(equal)))
-        return f"These {number} cost the same here: epsilon {span} for {goal}"
+        value = metric.format_with_unit(target)
+        return f"These {number} cost the same at {value}: epsilon {span}"
     return (
         f"{capitalise(goal)} takes {span} with {len(proved)} certified mechanisms of {len(answers)}"
     )

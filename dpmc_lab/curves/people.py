@@ -16,7 +16,7 @@ import numpy as np
 
 from dpmc_core.arrays import Floats, Ints
 from dpmc_core.data.datasets import Dataset
-from dpmc_core.errors import DpmcError, capitalise
+from dpmc_core.errors import DpmcError
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import (
     Guarantee,
@@ -26,7 +26,7 @@ from dpmc_core.privacy import (
     SymbolChannel,
     Trust,
 )
-from dpmc_core.problem import build_problem, prepare_public_facts
+from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab import shipped
 from dpmc_lab.curves.data import (
@@ -39,7 +39,6 @@ from dpmc_lab.curves.noise import find_main_release
 from dpmc_lab.store import Store, list_curves, load_top_lists
 from dpmc_lab.sweep import toplists
 
-YOU = "you"  # the visitor's name in lists of people
 QUANTILES = (0.5, 0.25, 0.75, 0.1, 0.9)  # of the number of ratings: the first person has the median
 _GOLDEN_RATIO = 0.618034  # its multiples spread evenly
 _N_RATED, _N_MISSING = 6, 2  # displayed cells of a person, with and without a rating
@@ -257,21 +256,6 @@ def _read_people_file(data: str, task: Task, key: str) -> Any:
     return next((document for document in documents if key in document["curves"]), None)
 
 
-def load_visitor_lists(data: str, task: Task, key: str) -> VisitorLists | None:
-    """Load what a visitor's lists on a curve are computed from; None if a sample has none.
-
-    Args:
-        data: id of the sample.
-        task: the task.
-        key: key of the curve.
-    """
-    document = _read_people_file(data, task, key)
-    if document is None or key not in document.get("yours", ()):
-        return None
-    *values, qualities = document["yours"][key]  # the fields of `VisitorLists` in their order
-    return VisitorLists._make([*values, [ListQuality(*quality) for quality in qualities]])
-
-
 # --- what the server gets of a person ----------------------------------------------------------
 
 
@@ -403,53 +387,11 @@ def count_outcomes(guarantee: Guarantee, value: float, public: PublicFacts) -> l
     return [100 - missing - changed, changed, missing]
 
 
-# --- a visitor ---------------------------------------------------------------------------------
-#
-# A visitor is a user whose ratings no run has used. Which titles a visitor is asked about depends
-# on public facts alone. A script in the browser makes the lists from what sample_data/visitors.py
-# has computed.
-
-N_PROMPTS = 6
-_N_WELL_KNOWN = 60  # most rated items that prompts are chosen from
-MIN_JUDGES = 30  # with fewer people outside a run, lists are not judged
+# --- descriptions of people -------------------------------------------------------------------
 
 
-class Prompt(NamedTuple):
-    """A title that a visitor is asked about.
-
-    Attributes:
-        item: index of the item.
-        kind: its categories.
-        line: its title, after 'such as'.
-        rated: number of its ratings.
-    """
-
-    item: int
-    kind: str
-    line: str
-    rated: int
-
-
-class PeopleDescription(NamedTuple):
-    """What public facts say about people.
-
-    Attributes:
-        descriptions: one description per person.
-        prompts: what a visitor is asked, if anything.
-    """
-
-    descriptions: tuple[str, ...] = ()
-    prompts: tuple[Prompt, ...] = ()
-
-
-def describe_people(people: People, data: Dataset, mechanism: Mechanism) -> PeopleDescription:
-    """Describe the people of a data set anonymously, and return what a visitor may be asked.
-
-    Args:
-        people: the people.
-        data: the data set.
-        mechanism: the method whose lists are displayed.
-    """
+def describe_people(people: People, data: Dataset) -> tuple[str, ...]:
+    """Describe each of the people of a data set anonymously."""
     ratings = data.ratings
     names, categories = load_item_categories(data)
     descriptions = []
@@ -467,7 +409,7 @@ def describe_people(people: People, data: Dataset, mechanism: Mechanism) -> Peop
             top_category = int(np.argmax(category_shares))
             adverb = "mostly" if category_shares[top_category] > 0.5 else "most often"
             descriptions[-1] += f", {adverb} {names[top_category].lower()}"
-    return PeopleDescription(tuple(descriptions), choose_prompts(mechanism, data))
+    return tuple(descriptions)
 
 
 def load_item_categories(data: Dataset) -> tuple[Sequence[str], Floats]:
@@ -479,145 +421,3 @@ def load_item_categories(data: Dataset) -> tuple[Sequence[str], Floats]:
         if feature.columns is not None and feature.names:
             return feature.names, feature.columns
     return (), np.zeros((data.ratings.public.items, 0))
-
-
-def choose_prompts(mechanism: Mechanism, data: Dataset) -> tuple[Prompt, ...]:
-    """Choose six well-known titles whose categories are as different as possible.
-
-    The result is empty if the mechanism does not report sign by sign and then fit item factors,
-    since a visitor's answers could not be folded in, and if no categories are known, since the
-    titles are invented and say nothing on their own.
-    """
-    guarantee = mechanism.guarantee(prepare_public_facts(data.ratings.public, mechanism.task))
-    signs = (
-        isinstance(find_main_release(guarantee), RandomizedResponse)
-        and mechanism.task is Task.BINARY
-    )
-    if not signs or guarantee.trust is not Trust.LOCAL or mechanism.id == mechanism.baseline:
-        return ()
-    names, categories = load_item_categories(data)
-    counts = count_ratings(data.ratings)[1]
-    best = np.argsort(-counts, kind="stable")[:_N_WELL_KNOWN]
-    return tuple(
-        Prompt(
-            int(item),
-            capitalise(", ".join(names[k] for k in np.flatnonzero(categories[item]).tolist())),
-            f"such as {format_item_title(data.ratings, int(item))}",
-            int(counts[item]),
-        )
-        for item in choose_dissimilar_items(best, categories)
-    )
-
-
-def choose_dissimilar_items(items: Ints, categories: Floats) -> Ints:
-    """Choose six items: the first, then always the one that is least similar to those chosen.
-
-    Args:
-        items: indices, the best known first, which breaks ties.
-        categories: array of shape (n_items, n_categories).
-
-    Returns:
-        Empty where fewer than six items have categories.
-    """
-    items = items[categories[items].any(axis=1)]
-    if len(items) < N_PROMPTS:
-        return items[:0]
-    similarity = categories[items] @ categories[items].T
-    chosen = [0]
-    while len(chosen) < N_PROMPTS:
-        nearest = similarity[:, chosen].max(axis=1)
-        nearest[chosen] = np.inf
-        chosen.append(int(np.argmin(nearest)))
-    return items[chosen]
-
-
-class ListQuality(NamedTuple):
-    """How many of a list's first five titles judges like, as a share of titles that they rated.
-
-    Attributes:
-        n_people: number of judges.
-        personal: share in lists made from reports of six answers.
-        common: share in one list for everybody, of the same run.
-        most_rated: share in the list of the most rated titles.
-        lead: lower bound of how much better `personal` is than both others, at all epsilons
-            together; negative where there are too few judges.
-    """
-
-    n_people: int
-    personal: float
-    common: float
-    most_rated: float
-    lead: float
-
-    @property
-    def is_personal(self) -> bool:
-        """Return whether such a list may be called the visitor's own."""
-        return self.lead > 0
-
-    @property
-    def name(self) -> str:
-        """Return the name of such a list."""
-        return "yours" if self.is_personal else "a popular list, barely changed"
-
-    @property
-    def summary(self) -> str:
-        """Return how many judges liked such lists, or that there were too few."""
-        if self.n_people < MIN_JUDGES:
-            return "too few people rated enough to judge."
-        return (
-            f"{self.n_people} people outside the run gave six answers each. They like"
-            f" {100 * self.personal:.1f} %"
-            f" of such lists and {100 * self.common:.1f} % of one list for all."
-        )
-
-
-class VisitorLists(NamedTuple):
-    """What a browser needs to compute a visitor's lists from answers.
-
-    Sequences by epsilon have a last entry for the nonprivate reference. A script in the browser
-    reads these fields by their names.
-
-    Attributes:
-        titles: of the most rated items, which lists are made of.
-        places: positions of the six prompts among them.
-        numbers: base64 of 16-bit integers in `unit`: the score of each item before any answer, and
-            its products with the six prompts.
-        unit: value of one integer step.
-        spread: residual variance at each epsilon.
-        judged: quality of the lists at each epsilon.
-    """
-
-    titles: Sequence[str]
-    places: Sequence[int]
-    numbers: str
-    unit: float
-    spread: Sequence[float]
-    judged: Sequence[ListQuality]
-
-
-class FlipChances(NamedTuple):
-    """The chances that a dislike or a like is reported as the other; zero without privacy.
-
-    A script in the browser reads these fields by their names.
-
-    Attributes:
-        no: chance that a dislike is reported as a like.
-        yes: chance that a like is reported as a dislike.
-        gain: the factor by which the expected sign shrinks.
-        noise: variance of an unbiased report of the values -1 and 1.
-    """
-
-    no: float
-    yes: float
-    gain: float
-    noise: float
-
-    @classmethod
-    def from_guarantee(cls, guarantee: Guarantee) -> FlipChances:
-        """Return the flip chances of a guarantee's main release."""
-        release = find_main_release(guarantee)
-        if not isinstance(release, RandomizedResponse):
-            return cls(no=0.0, yes=0.0, gain=1.0, noise=0.0)
-        (_, no), (yes, _) = release.channel  # rows are dislike and like, and so are columns
-        debias_factor = 1 - no - yes
-        return cls(no, yes, debias_factor, 2 * (no * (1 - no) + yes * (1 - yes)) / debias_factor**2)

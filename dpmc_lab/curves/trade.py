@@ -185,7 +185,9 @@ def list_questions(
     if guarantee.change.per_user:
         small = large._replace(relation=Relation.REMOVED)
     count = None if guarantee.change.per_user else rated
-    return small.build_question(task, count), large.build_question(task, count)
+    question = large.build_question(task, count)
+    change = cards.get_whole_row_change(guarantee)
+    return small.build_question(task, count), question._replace(change=change)
 
 
 class TradePoint(NamedTuple):
@@ -370,7 +372,7 @@ LEGEND = (
 
 
 def format_success(point: TradePoint) -> str:
-    """Return 'is right at most 55 % of the time', or why there is no number."""
+    """Return 'is right at most 54.8 % of the time', or why there is no number."""
     if point.state is not BoundState.BOUND:
         return str(point.state.value)
     return f"{cards.format_success_rate(point.success_rate)} of the time"
@@ -383,8 +385,8 @@ def describe_trade(trade: TradeChart, epsilon: float) -> list[str]:
     counts = f"{question.change.protects}: {question.change.relation}"
     ratings_note = f"; of a person {question.rated} ratings are counted" if question.rated else ""
     text_lines = [
-        f"The attacker asks “{question.text}”, {trade.position.value} and knows everything else."
-        f" The question is about {counts}{ratings_note}. A coin flip gets 50 %."
+        f"{capitalise(cards.ATTACKER)} asks “{question.text}”, {trade.position.value} and knows"
+        f" everything else. The question is about {counts}{ratings_note}. A coin flip gets 50 %."
     ]
     for trade_line in trade.lines:
         point = trade_line.point_at(epsilon)
@@ -413,7 +415,7 @@ def describe_trade_chart(trade: TradeChart, epsilon: float) -> str:
     ticks = [
         f"{trade_line.line.label}: {describe_measured_bound(trade_line.measured_point)}, so no"
         " proof below"
-        f" {cards.format_chance(trade_line.min_success_rate)}"
+        f" {math.floor(1000 * trade_line.min_success_rate) / 10:.1f} %"
         for trade_line in trade.lines
         if trade_line.measured_point is not None
     ]
@@ -440,8 +442,8 @@ def tabulate_trade(trade: TradeChart) -> Table:
         for trade_line in trade.lines
         for point in trade_line.points
     )
-    names = ("mechanism", "epsilon", "right at most (%)", "by epsilon and delta alone (%)")
-    return build_table((*names, "as claimed (%)", "mean", "from", "to"), rows)
+    names = ("mechanism", "epsilon", "right at most", "by epsilon and delta alone")
+    return build_table((*names, "as claimed", "mean", "from", "to"), rows)
 
 
 # --- to be played in a browser -----------------------------------------------------------------

@@ -34,7 +34,12 @@ from dpmc_lab.classroom.pictures import (
     format_percent,
 )
 from dpmc_lab.classroom.room import View
-from dpmc_lab.curves.cards import format_epsilon, format_share_percent
+from dpmc_lab.curves.cards import (
+    MAX_INFORMATIVE_RATE,
+    format_epsilon,
+    format_limit_percent,
+    format_share_percent,
+)
 from dpmc_lab.sweep.presets import EPSILONS
 
 ControlValues = Mapping[str, Any]
@@ -56,6 +61,8 @@ FORMS: Mapping[str, Callable[[float], str]] = {
     "times": lambda ratio: f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.2g}",
     "epsilon": format_epsilon,
     "least": lambda epsilon: format_epsilon(epsilon, round_down=True),
+    "limit": format_limit_percent,
+    "most": lambda rate: "at most " * (rate <= MAX_INFORMATIVE_RATE) + format_limit_percent(rate),
 }
 
 
@@ -213,6 +220,7 @@ class SlideTemplate:
     ) -> Picture | None:
         """Return the picture that the template specifies; see `build_reveal` for the arguments."""
         spec = self.picture
+        limits = frozenset(fill_text(text, current_values) for text in spec.get("limits", ()))
 
         def fill_keys(name: str) -> dict[str, Any]:
             """Return the specification's table of this name, with values filled into its keys."""
@@ -230,6 +238,7 @@ class SlideTemplate:
                 return OutcomeBars(
                     tuple(fill_text(entry, current_values) for entry in spec["outcomes"]),
                     shares,
+                    limits,
                 )
             case "dots":
                 dots: PeopleDots = _resolve_value(spec["of"], current_values)
@@ -258,6 +267,7 @@ class SlideTemplate:
                         text: _resolve_value(level, current_values)
                         for text, level in fill_keys("levels").items()
                     },
+                    limits,
                 )
             case "cells":
                 return CellGrid(

@@ -140,6 +140,7 @@ class Inquiry:
             epsilon=self.epsilon,
             delta=self.delta,
             trust=self.privacy_unit.trust,
+            personal=True,
         )
 
     def build_grid(

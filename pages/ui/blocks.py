@@ -259,7 +259,7 @@ def show_guarantee(privacy_guarantee: Guarantee, id: str) -> None:
             if privacy_guarantee.claimed
             else "none"
         )
-        refuted = any(map(measurements.is_refuted, list_attacks(id)))
+        refuted = is_mechanism_refuted(id)
         st.badge(
             f"{'refuted: ' * refuted}claimed {claimed}, proved {proved} {unit}",
             icon=":material/cancel:" if refuted else ":material/radio_button_unchecked:",
@@ -289,6 +289,11 @@ def list_attacks(id: str) -> list[MeasuredBound]:
     session_attacks: dict[object, MeasuredBound] = st.session_state.get(ATTACKS, {})
     candidates = (measurements.find_default_measured_bound(id), *session_attacks.values())
     return [attack for attack in candidates if attack is not None and attack.mechanism == id]
+
+
+def is_mechanism_refuted(id: str) -> bool:
+    """Return whether an attack measured more than a mechanism claims, at any epsilon."""
+    return any(map(measurements.is_refuted, list_attacks(id)))
 
 
 def find_measurement(id: str, epsilon: float) -> MeasuredBound | None:

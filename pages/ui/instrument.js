@@ -24,6 +24,7 @@ class Instrument {
     this.root = root
     this.stop = this.person = 0
     this.wanted = this.limit = null
+    this.changed = ""
     this.told = {} // to the page, and not yet heard back
     this.heard = {} // from it
     this.score = [0, 0]
@@ -60,7 +61,7 @@ class Instrument {
       field.type = "number"
       field.onchange = () => {
         field.told = null
-        this.want(name, field.value / this.scale(name)[4])
+        this.want(name, field.value / this.scale(name)[4], true)
         this.settle(name)
       }
     }
@@ -74,13 +75,11 @@ class Instrument {
     const panel = add("section", "panel", root)
     this.heading = make("h2", "", panel)
     add("div", "flow", panel)
-    add("div", "cells", panel)
     add("div", "dots", panel)
     add("p", "text", panel)
     add("span", "note", this.text)
     this.guesses = button(this.text, "You guess", () => this.deal())
     add("div", "game", panel)
-    this.you = new You(this, panel)
     add("section", "lists", panel)
     this.common = make("p", "", this.lists)
     const list = (title) => {
@@ -93,13 +92,8 @@ class Instrument {
     this.kept = list("With privacy")
     add("p", "who", panel)
     const buttons = make("div", "dpmc-buttons", panel)
-    this.enter = button(buttons, "Try it with your taste", () => {
-      this.you.anew()
-      this.tell("person", "you")
-      this.you.asks.firstChild.focus({ preventScroll: true })
-    })
     this.next = button(buttons, "Show another person", () =>
-      this.tell("person", this.person === "you" ? 0 : (this.person + 1) % this.view.people.length))
+      this.tell("person", (this.person + 1) % this.view.people.length))
     this.drags()
   }
 
@@ -118,10 +112,11 @@ class Instrument {
       if (first || (place < 0 && !told.length && view[name] !== this.heard[name])) this[name] = view[name]
       this.heard[name] = view[name]
     }
-    this.you.meet(view.six)
-    if (this.person === "you" && !view.six.length) this.person = 0
-    if (view.people && this.person !== "you") this.person = Math.min(this.person, view.people.length - 1)
+    if (view.people) this.person = Math.min(this.person, view.people.length - 1)
     if (!known) this.start()
+    for (const name of ["wanted", "limit"]) {
+      if (this.aims(name) && this.rounded(name, this[name]) !== this[name]) this.adopt(name, this[name], true)
+    }
     this.refresh()
   }
 
@@ -144,7 +139,6 @@ class Instrument {
     say(this.axis, view.axis)
     say(this.heading, view.panel.title)
     show(this.lists, !!view.people && !!view.lists)
-    show(this.enter, !!view.six.length)
     this.fold()
     const picture = this.picture = view.pictures[narrow.matches ? "narrow" : "wide"]
     this.plot.innerHTML = picture.svg
@@ -285,6 +279,7 @@ class Instrument {
     const { stops, risk, needed } = this.view
     this.wanted = on || !needed ? null : this.rounded("wanted", stops[this.stop].value - needed.slack)
     this.limit = on ? null : this.rounded("limit", (risk.values[this.stop] ?? 0.75) + 0.005)
+    this.changed = ""
     this.refresh()
     for (const name of ["wanted", "limit"]) this.release(name)
   }
@@ -302,9 +297,19 @@ class Instrument {
     return Math.round(within(Math.round(value / step), first, first + answers.length - 1) * step * 1e6) / 1e6
   }
 
+  number(name, value) {
+    return +(this.scale(name)[4] * value).toFixed(3)
+  }
+
+  // What is typed or linked, and no possible target, is not rounded in silence.
+  adopt(name, value, typed) {
+    const [asked, text] = [value, this[name] = this.rounded(name, value)].map((v) => this.number(name, v))
+    this.changed = typed && asked !== text ? "The target " + asked + " was rounded to " + text + ". " : ""
+  }
+
   // The knob goes where the target is just met.
-  want(name, value) {
-    this[name] = this.rounded(name, value)
+  want(name, value, typed) {
+    this.adopt(name, value, typed)
     const place = this.meets(name)
     if (place !== null) this.stop = place
     this.refresh()
@@ -332,11 +337,10 @@ class Instrument {
         = [this[name], this[name + "Goal"], this[name + "Field"], this.aims(name), name === "limit"]
       show(goal, on)
       show(field.parentNode, isRisk || !!this.view.needed)
-      const factor = on && this.scale(name)[4]
-      const text = on ? +(factor * value).toFixed(3) : ""
+      const text = on ? this.number(name, value) : ""
       if (field.told !== text) field.value = field.told = text // what is being typed stays
       if (!on) continue
-      field.step = factor / (isRisk ? 100 : 200)
+      field.step = this.scale(name)[4] / (isRisk ? 100 : 200)
       const y = this.row(name, value)
       goal.style.top = this.down(y)
       goal.classList.toggle("above", this.crossed(y + 16))
@@ -347,13 +351,13 @@ class Instrument {
       words += end ? " Epsilon " + now.epsilon + end : " "
     }
     show(this.targets, this.needs.ariaPressed = !!words)
-    say(this.answer, words)
+    say(this.answer, words && this.changed + words)
   }
 
   // --- what moves with the knob
 
   get shown() {
-    return this.view.people && this.person !== "you" ? this.person : 0
+    return this.view.people ? this.person : 0
   }
 
   get sentence() {
@@ -378,7 +382,7 @@ class Instrument {
     this.aimsNow(now)
     this.explain()
     if (this.dealt && this.dealt.stop !== stop) this.fold()
-    show(this.guesses, !!view.games[stop] && !this.game.children.length && this.person !== "you")
+    show(this.guesses, !!view.games[stop] && !this.game.children.length)
   }
 
   moved(now, risk) {
@@ -408,19 +412,12 @@ class Instrument {
   // The panel: from a rating to what leaves it, and what that does to recommendations.
   explain() {
     const { view, stop } = this
-    const you = this.person === "you"
     const panel = view.panel.persons[this.shown]
-    show(this.text, !you)
-    show(this.flow, !you && !(this.dealt && panel.reports)) // it would answer the game's question
-    show(this.dots, !you && !!panel.outcomes)
-    show(this.cells, you)
-    show(this.you.box, you)
-    show(this.enter, !!view.six.length && !you)
+    show(this.flow, !(this.dealt && panel.reports)) // it would answer the game's question
+    show(this.dots, !!panel.outcomes)
     show(this.next, !!view.people)
-    say(this.next, you ? "Back to the others" : "Show another person")
-    show(this.who, !!view.people && !you)
+    show(this.who, !!view.people)
     if (view.people) say(this.who, view.people[this.shown].name)
-    if (you) return this.you.shown()
     const last = panel.reports ? panel.reports[stop] : [panel.last, true]
     this.flow.replaceChildren()
     const box = ([big, small], name = "") => {
@@ -464,18 +461,6 @@ class Instrument {
     })
     fill(this.plain, plain, kept)
     fill(this.kept, kept, plain)
-  }
-
-  // Of a visitor: answers, and what is reported of them.
-  tiles(pairs) {
-    this.cells.replaceChildren(...pairs.map(([title, own, told, changed]) => {
-      const cell = make("div", "dpmc-cell")
-      make("span", "dpmc-tile", cell, own)
-      make("span", "", cell, "\u2192")
-      make("span", "dpmc-tile" + (changed ? " changed" : ""), cell, told)
-      make("small", "", cell, title).title = title
-      return cell
-    }))
   }
 
   // --- You guess

@@ -8,6 +8,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,14 +20,9 @@ from dpmc_core.data.synthetic import SAMPLES
 from dpmc_core.model import Mechanism
 from dpmc_core.privacy import Guarantee
 from dpmc_core.ratings import PublicFacts
-from dpmc_lab.curves import cards, lines, numbers, people, trade
+from dpmc_lab.curves import cards, lines, measurements, numbers, people, trade
 from dpmc_lab.curves.lines import CurveChart, Line
-from dpmc_lab.curves.people import (
-    PeopleDescription,
-    PeopleWithLists,
-    Person,
-    VisitorLists,
-)
+from dpmc_lab.curves.people import PeopleWithLists, Person
 from dpmc_lab.curves.trade import AttackerQuestion
 from dpmc_lab.sweep import Grid
 from dpmc_lab.sweep.presets import BOTH_ESTIMATORS, EPSILONS
@@ -51,16 +47,16 @@ class Scene(NamedTuple):
         picture: the curve.
         public: public facts of the prepared ratings.
         displayed_people: people and their lists, where they may be shown.
-        public_context: what public facts say about the people.
-        yours: what a visitor's lists are made of.
+        descriptions: of the people, by public facts.
+        refuted: whether an attack found more than the method claims.
     """
 
     mechanisms: tuple[Mechanism, ...]
     picture: CurveChart
     public: PublicFacts
     displayed_people: PeopleWithLists | None = None
-    public_context: PeopleDescription = PeopleDescription()
-    yours: VisitorLists | None = None
+    descriptions: tuple[str, ...] = ()
+    refuted: bool = False
 
     @property
     def id(self) -> str:
@@ -88,16 +84,14 @@ def load_shipped_scene(data: str, id: str) -> Scene | None:
         return None
     line = shipped_curve[0].lines[0]
     methods = create_mechanisms(id)
-    curve_scene = Scene(methods, shipped_curve[0], line.info.public)
+    refuted = measurements.is_refuted(measurements.find_default_measured_bound(id))
+    curve_scene = Scene(methods, shipped_curve[0], line.info.public, refuted=refuted)
     displayed_people = people.load_people(data, methods[0].task, line.key)
     if displayed_people is None:
         return curve_scene
     dataset = datasets.load(data)
-    public_context = people.describe_people(displayed_people[0], dataset, methods[0])
-    yours = people.load_visitor_lists(data, methods[0].task, line.key)
-    return curve_scene._replace(
-        displayed_people=displayed_people, public_context=public_context, yours=yours
-    )
+    descriptions = people.describe_people(displayed_people[0], dataset)
+    return curve_scene._replace(displayed_people=displayed_people, descriptions=descriptions)
 
 
 def create_mechanisms(id: str) -> tuple[Mechanism, ...]:
@@ -129,15 +123,13 @@ def build_curve_grid(data: str, id: str, seeds: Sequence[int], steps: Sequence[s
 
 
 def read_javascript() -> str:
-    """Return the instrument's JavaScript, including that for a visitor."""
-    return "".join(
-        STYLESHEET.with_name(f"{name}.js").read_text("utf-8") for name in ("you", "instrument")
-    )
+    """Return the instrument's JavaScript."""
+    return STYLESHEET.with_name("instrument.js").read_text("utf-8")
 
 
 def build_view(scene: Scene, theme: Theme) -> dict[str, Any]:
     """Return everything that the instrument draws as JSON, except its state."""
-    mechanisms, picture, public, displayed_people, public_context, yours = scene
+    mechanisms, picture, public, displayed_people, descriptions, refuted = scene
     first = mechanisms[0]
     guarantees = [mechanism.guarantee(public) for mechanism in mechanisms]
     people_view, lists = displayed_people or (None, {})
@@ -147,9 +139,8 @@ def build_view(scene: Scene, theme: Theme) -> dict[str, Any]:
     ]
     question = attacker_questions[0][0]
     line = picture.lines[0] if picture.lines else None
-    usefulness = line and Usefulness.from_line(
-        picture, line, certified=cards.is_upheld(guarantees[0])
-    )
+    claim_state = cards.determine_claim_state(guarantees[0], refuted=refuted)
+    usefulness = line and Usefulness.from_line(picture, line, claim_state)
     risk = [
         question.success_rate(guarantee) if question.is_bounded(guarantee) else None
         for guarantee in guarantees
@@ -185,10 +176,7 @@ def build_view(scene: Scene, theme: Theme) -> dict[str, Any]:
         "range": usefulness and usefulness.axis,
         "stops": [_describe_stop(picture, epsilon) for epsilon in EPSILONS],
         "needed": line and usefulness and _list_needed_epsilons(line, sorted(usefulness.axis)),
-        "question": {
-            **sentences.write_guess(question, first.task),
-            "limit": cards.LIMIT_SENTENCE.format(question.text, "{}"),
-        },
+        "question": sentences.write_guess(question, first.task),
         "right": [*map(question.describe_answer, guarantees)],
         "games": [trade.build_guessing_game(guarantee, question) for guarantee in guarantees],
         "panel": {
@@ -200,10 +188,6 @@ def build_view(scene: Scene, theme: Theme) -> dict[str, Any]:
         },
         "people": None,
         "lists": None,
-        "six": [prompt._asdict() for prompt in public_context.prompts] if yours else [],
-        "flips": [
-            people.FlipChances.from_guarantee(guarantee)._asdict() for guarantee in guarantees
-        ],
     }
     if people_view:
         data = line.info.name if line else ""
@@ -213,7 +197,7 @@ def build_view(scene: Scene, theme: Theme) -> dict[str, Any]:
             "people": [
                 {"name": sentences.write_person(name, k), "plain": person.plain}
                 for k, (person, name) in enumerate(
-                    zip(people_view.people, public_context.descriptions, strict=True)
+                    zip(people_view.people, descriptions, strict=True)
                 )
             ],
             "titles": {str(item): name for item, name in people_view.titles.items()},
@@ -223,13 +207,7 @@ def build_view(scene: Scene, theme: Theme) -> dict[str, Any]:
             else None,
         }
     text = json.dumps(body, sort_keys=True, allow_nan=False)
-    id = hashlib.sha256(text.encode()).hexdigest()[:16]
-    if yours:
-        body["yours"] = yours._asdict() | {
-            "names": [entry.name for entry in yours.judged],
-            "said": [entry.summary for entry in yours.judged],
-        }
-    return body | {"id": id}
+    return body | {"id": hashlib.sha256(text.encode()).hexdigest()[:16]}
 
 
 def render_still(view: Mapping[str, Any], position: int) -> str:
@@ -317,7 +295,9 @@ def _describe_panel(
             "boxes": [[count, source], [f"{public.users:,} people", computation]],
             "last": published,
             "audience": audience,
-            "notes": [*map(sentences.write_protection, mechanisms, guarantees)],
+            "notes": [
+                *map(partial(sentences.write_protection, scene.refuted), mechanisms, guarantees)
+            ],
         }
     outcomes = [people.count_outcomes(guarantee, value, public) for guarantee in guarantees]
     return panel | {

@@ -21,7 +21,7 @@ from dpmc_core.privacy import (
 from dpmc_core.ratings import PublicFacts
 from dpmc_lab.curves import cards, lines, numbers, trade
 from dpmc_lab.curves.lines import CurveChart, FlatLine, Line, compute_interval
-from dpmc_lab.curves.measurements import find_default_measured_bound, is_refuted
+from dpmc_lab.curves.measurements import find_default_measured_bound
 from dpmc_lab.curves.numbers import GainShare
 from dpmc_lab.curves.people import QUANTILES
 from dpmc_lab.curves.text import Table
@@ -35,11 +35,6 @@ Sentence = list[tuple[str, str]]
 UNIT_LABELS = {
     PrivacyUnit.RATING: "Protect each rating",
     PrivacyUnit.PERSON: "Protect the whole person",
-}
-_OBSERVERS = {
-    Trust.LOCAL: "someone who sees a report",
-    Trust.CURATOR: "someone who sees everything published",
-    Trust.FEDERATED: "someone who sees everything sent",
 }
 # Who sees raw ratings, then what is computed from them, and who sees the result.
 RAW_DATA_FLOW = {
@@ -82,7 +77,7 @@ def write_answer(
 def _write_risk(mechanism: Mechanism, guarantee: Guarantee, epsilon: float) -> Sentence:
     task = mechanism.task
     question, _ = trade.list_questions(guarantee, task, cards.TYPICAL_RATINGS)
-    start, risk = f"At epsilon {epsilon:g}, ", format_risk(question, guarantee)
+    start = f"At epsilon {epsilon:g}, "
     if not question.is_bounded(guarantee):
         bound = find_default_measured_bound(mechanism.id)
         leak = bound and cards.format_epsilon(bound.measured, round_down=True)
@@ -94,31 +89,33 @@ def _write_risk(mechanism: Mechanism, guarantee: Guarantee, epsilon: float) -> S
             ("no limit on the attacker is proved", "risk"),
             (f".{attack_note}", ""),
         ]
-    rating, local = name_rating(task), guarantee.trust is Trust.LOCAL
-    subject = f"the {rating} behind it" if local else f"any one {rating}"
-    guess = {
-        RATING: f"{subject} right",
-        CELL: f"whether a person's {rating} is behind it, and is right",
-    }.get(question.change, f"whether this person's {rating}s were used, and is right")
-    if question.change is RATING and task is Task.RATINGS:  # of two values, as the question says
-        guess = f"whether {subject} is high or low, and is right"
-    attack = f"{_OBSERVERS[guarantee.trust]} guesses {guess} at most"
-    if question.success_rate(guarantee) > cards.MAX_INFORMATIVE_RATE:
-        attack = "the proof allows an attacker to be right"
+    is_informative = question.success_rate(guarantee) <= cards.MAX_INFORMATIVE_RATE
+    verb, at_most = ("is", "at most ") if is_informative else ("may be", "")
     return [
-        (f"{start}{attack} ", ""),
-        (f"{risk} of the time", "risk"),
+        (
+            f"{start}{cards.ATTACKER} {verb} right about {_name_subject(question, task)} {at_most}",
+            "",
+        ),
+        (f"{format_risk(question, guarantee)} of the time", "risk"),
         (" ", ""),
         ("(a coin flip: 50 %).", "coin"),
     ]
+
+
+def _name_subject(question: AttackerQuestion, task: Task) -> str:
+    """Return what the attacker is right about; of a rating on a scale, one of two values."""
+    rating = name_rating(task)
+    one = f"whether one {rating} is high or low" if task is Task.RATINGS else f"one {rating}"
+    return {RATING: one, CELL: f"whether one {rating} exists"}.get(
+        question.change, f"whether a person's {rating}s were used"
+    )
 
 
 def format_risk(question: AttackerQuestion, guarantee: Guarantee) -> str:
     """Return how often the attacker is right at most, or that nothing is proved."""
     if not question.is_bounded(guarantee):
         return "not proved"
-    rate = question.success_rate(guarantee)
-    return "over 99.9 %" if rate > cards.MAX_INFORMATIVE_RATE else cards.format_chance(rate)
+    return cards.format_limit_percent(question.success_rate(guarantee))
 
 
 def _write_usefulness(picture: CurveChart, epsilon: float) -> Sentence:
@@ -217,14 +214,7 @@ def write_guess(question: AttackerQuestion, task: Task) -> dict[str, Any]:
 
 def write_risk_title(question: AttackerQuestion, task: Task) -> str:
     """Write what the upper chart shows."""
-    rating = name_rating(task)
-    guess = {
-        RATING: "tells high ratings from low ones"
-        if task is Task.RATINGS
-        else "guesses this rating right",
-        CELL: f"tells whether there is a {rating}",
-    }.get(question.change, f"tells whether her {rating}s were used")
-    return f"Risk: an attacker {guess}, at most"
+    return f"Risk: {cards.ATTACKER} is right about {_name_subject(question, task)}, at most"
 
 
 def write_usefulness_title(metric: Metric) -> str:
@@ -291,9 +281,9 @@ def write_whole_row(
     rate = question.success_rate(guarantee)
     if not question.is_bounded(guarantee):
         return f"No limit is proved for all her {rated} {rating}s together."
-    limit = f"an attacker {cards.format_success_rate(rate)} of the time"
+    limit = f"{cards.ATTACKER} {cards.format_success_rate(rate)} of the time"
     if guarantee.change.per_user:
-        return f"Asked instead which of two sets of {rating}s is hers, {limit}."
+        return f"If the attacker compares two possible sets of {rating}s: {limit}."
     capped = question.guarantee_for(guarantee)
     spent, _, at_delta = cards.format_spent_budget(capped, question.change).partition(" (or")
     limit = f"and {limit}"
@@ -301,13 +291,13 @@ def write_whole_row(
         limit = "which is no protection"
     elif at_delta:
         limit += f": {cards.EXACT_COUNT}"
-    if question.change is USER_REPLACED:  # clicks, which are there or not
+    if question.change is USER_REPLACED:  # where the existence of ratings or clicks is protected
         items = min(2 * rated, guarantee.public.items)
         limit += f". Two sets of {rated} {rating}s differ in up to {items} items"
     return f"Her {rated} {rating}s together cost {spent}, {limit}."
 
 
-def write_protection(mechanism: Mechanism, guarantee: Guarantee) -> str:
+def write_protection(refuted: bool, mechanism: Mechanism, guarantee: Guarantee) -> str:
     """Write what the noise hides of a trusted server's work, and from whom it does not."""
     task = mechanism.task
     hidden = (
@@ -317,5 +307,5 @@ def write_protection(mechanism: Mechanism, guarantee: Guarantee) -> str:
     )
     verb = "hides" if cards.is_upheld(guarantee) else "is claimed to hide"
     insider = "her own party" if guarantee.trust is Trust.FEDERATED else "the server itself"
-    end = ", which an attack refuted" * is_refuted(find_default_measured_bound(mechanism.id))
+    end = ", which an attack refuted" * refuted
     return f"The noise {verb} {hidden}{end}. It does not protect her from {insider}."

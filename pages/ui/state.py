@@ -159,6 +159,7 @@ def note_removed(key: str, sentence: str) -> None:
 def record_page_change(page: str) -> None:
     """When another page is opened, forget what the one before wrote into the address."""
     if st.session_state.get("page") != page:
+        st.session_state[PREVIOUS_PAGE] = st.session_state.get("page")
         st.session_state["page"] = page
         st.session_state.pop(LAST_WRITTEN_PARAMS, None)
         if st.session_state.pop(SUGGESTED_MECHANISM, "") == st.session_state.get("mechanism"):
@@ -167,6 +168,7 @@ def record_page_change(page: str) -> None:
             st.session_state.pop("mechanism", None)
 
 
+PREVIOUS_PAGE = "previous page"  # its path, where there was one
 SUGGESTED_MECHANISM = "suggested"  # what a page opened with; it ends with the visit of that page
 LAST_WRITTEN_PARAMS = "written"  # what a page without bound widgets has put into the address
 

@@ -189,7 +189,7 @@ def choose_by_guarantee(cards: Mapping[str, Guarantee], ready_ids: Collection[st
         ready_ids: ids of mechanisms whose curve is shipped.
     """
     headings, choices = {}, {}
-    for group in groups.group_mechanisms(cards):
+    for group in groups.group_mechanisms(cards, blocks.is_mechanism_refuted):
         headings[len(choices) + 1] = group.title
         choices |= {choice.id: choice for choice in group.choices}
     names = {id: choice.name for id, choice in choices.items()}

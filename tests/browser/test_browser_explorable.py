@@ -1,6 +1,5 @@
 """The HTML file of What if in Chromium, from the disk, with the network off."""
 
-import base64
 import re
 from functools import partial
 from pathlib import Path
@@ -8,11 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from dpmc_core.data import datasets
-from dpmc_lab.curves import people
-from dpmc_lab.sweep.presets import EPSILONS
-from pages.ui import explorable, scene
-from sample_data import visitors
+from pages.ui import explorable
 from tests.browser_helpers import DOWNLOAD, open_and_settle, open_offline_tabs
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow_unless_planted]
@@ -147,47 +142,3 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(opened):
     for fold in tab.locator("summary:visible").all():
         fold.click()
     assert tab.evaluate("document.documentElement.scrollWidth") <= 390
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("style", ["light", "dark"])
-def test_a_visitor_joins_without_a_network(opened_file, tmp_path, style):
-    """In a file that was taken away while a visitor stood in the picture."""
-    axe = pytest.importorskip("axe_playwright_python", reason="pip install axe-playwright-python")
-    shipped_scene = scene.load_shipped_scene("restaurants", "input-flip")
-    visitor_lists = visitors.build_visitor_lists(
-        shipped_scene.mechanisms[:1], datasets.load("restaurants"), lambda *_: None
-    )
-    visitor_lists = visitor_lists._replace(  # the first stop stands for all, which takes fewer runs
-        **{
-            name: (
-                getattr(visitor_lists, name)[:1] * len(EPSILONS) + getattr(visitor_lists, name)[1:]
-            )
-            for name in ("spread", "judged")
-        },
-        numbers=repeat_first_stop(visitor_lists.numbers, len(EPSILONS)),
-    )
-    path = tmp_path / "what-if.html"
-    initial_state = explorable.INITIAL_STATE | {"person": people.YOU}
-    text = explorable.render_explorable(
-        "restaurants", "x", [shipped_scene._replace(yours=visitor_lists)], initial_state
-    )
-    path.write_text(text, encoding="utf-8")
-    tab = opened_file(path.as_uri(), color_scheme=style)
-    tab.evaluate((Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8"))
-    for name in ("Like", "Dislike", "Skip", "Like", "Dislike", "Like"):
-        assert not tab.evaluate("async () => (await axe.run(document)).violations")
-        tab.get_by_role("button", name=name, exact=True).click()
-    assert tab.locator(".dpmc-cell").count() == 5
-    assert tab.locator(".dpmc-lists p").inner_text().startswith("Without privacy ")
-    assert tab.locator(".dpmc-lists li").first.inner_text()
-    tab.get_by_role("button", name="Send again").click()
-    assert "Epsilon: 2 for each answer, 10 in all" in tab.locator(".dpmc-you").inner_text()
-    assert not tab.evaluate("async () => (await axe.run(document)).violations")
-
-
-def repeat_first_stop(numbers, stops):
-    """Repeat the first stop's numbers for all stops; those without privacy stay at the end."""
-    decoded = base64.b64decode(numbers)
-    half = len(decoded) // 2
-    return base64.b64encode(decoded[:half] * stops + decoded[half:]).decode()

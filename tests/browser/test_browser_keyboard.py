@@ -238,9 +238,6 @@ def test_a_person_with_and_without_privacy(keys):
     keyboard.choose("Show another person")
     page = keyboard.page
     page.wait_for_url(re.compile("person=1"))
-    keyboard.choose("Try it with your taste", back=True)
-    for _ in range(3):
-        keyboard.press("Enter")
     keyboard.choose("^Mechanism: ", back=True)
     keyboard.press("ArrowDown", "Escape")
     assert "Mechanism: " in keyboard.name

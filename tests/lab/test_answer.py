@@ -1,5 +1,6 @@
 """The answer for own ratings: its numbers against direct computations, its words, its command."""
 
+import dataclasses
 import json
 import math
 import os
@@ -231,6 +232,29 @@ def test_the_verdict_is_where_the_interval_lies(keep, verdict):
 
     assert core.decide_verdict(share, keep, beaten=False) is verdict
     assert core.decide_verdict(share, keep, beaten=True) is Verdict.BEATEN
+
+
+@pytest.mark.parametrize("provisional", [True, False])
+def test_a_method_that_loses_is_called_worse_than_its_baseline(restaurants, provisional):
+    question = Inquiry(task=Task.RATINGS, privacy_unit=PrivacyUnit.PERSON, epsilon=10.0)
+    advice, units, cache = run_units(question, restaurants, seeds=(1, 2))
+    finding = core.compute_finding(question, advice, units, cache, restaurants.ratings)
+    finding = dataclasses.replace(
+        finding,
+        verdict=Verdict.NOT_AFFORDABLE,
+        gain_share=IntervalEstimate(-0.38, -0.65, -0.16),
+        provisional=provisional,
+    )
+    sentences = words.format_answer(finding)
+    loss = "It is worse than own averages: use own averages instead."
+    assert sentences.verdict.endswith(f"keep 80 % of the benefit. {loss}")
+    assert (
+        "**-38 % (-65 to -16 %)** of what personal predictions add: worse than own averages."
+        in (sentences.found)
+    )
+    unclear = dataclasses.replace(finding, gain_share=IntervalEstimate(-0.2, -0.5, 0.1))
+    assert "worse" not in words.format_verdict(unclear)
+    assert "not clearly better than own averages" in words.format_answer(unclear).found
 
 
 def test_who_pays_most_is_said_where_it_is_clear():

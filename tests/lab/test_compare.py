@@ -359,6 +359,24 @@ def test_differences_to_the_best_are_taken_seed_by_seed_and_the_best_is_at_zero(
     assert np.allclose(spread, 0, atol=1e-9)
 
 
+def test_bands_of_differences_go_by_the_rule_of_the_sentence():
+    """A band excludes zero exactly where the best line is clearly better than its line."""
+    one_level = 0
+    for k in range(200):
+        plotted_lines = [
+            place_line(build_line(rising, std=0.01, key=chr(1000 + 2 * k + j))) for j in range(2)
+        ]
+        first, second = (entry.line for entry in plotted_lines)
+        signs = comparison.compare_pair(*plotted_lines).signs
+        differences, _ = comparison.subtract_best(plotted_lines)
+        for index, sign in enumerate(signs):
+            below = [entry.band.high[index] < 0 for entry in differences]
+            assert below == [sign < 0, sign > 0]
+        difference = replace(first, values=first.values - second.values)
+        one_level += sum(abs(i.mean) > i.half_width for i in difference.intervals)
+    assert one_level > 0  # with a level for each epsilon alone, some would exclude zero
+
+
 def test_mechanisms_cost_the_same_only_while_their_intervals_overlap():
     same = [
         place_line(build_line(rising, 3, key=key, values=rising(GRID)[:, None] + shift))
@@ -371,7 +389,7 @@ def test_mechanisms_cost_the_same_only_while_their_intervals_overlap():
     answers = [numbers.find_required_epsilons(entry, [float(rising(GRID)[3])])[0] for entry in same]
     equal = numbers.find_equal_costs(answers)
     assert [answer.plotted.line.label for answer in equal] == ["A", "B"]
-    assert numbers.describe_cost(answers).startswith("These two cost the same here: epsilon ")
+    assert numbers.describe_cost(answers).startswith("These two cost the same at 65.0 %: epsilon ")
     claimed = [answers[0], answers[1]._replace(plotted=same[1]._replace(is_certified=False))]
     assert not numbers.find_equal_costs(claimed)
     assert not numbers.find_equal_costs(answers[1:])

@@ -6,6 +6,7 @@ its last digit, and the numbers of a picture as far as floats go.
 """
 
 import csv
+import html
 import json
 import math
 import re
@@ -542,6 +543,42 @@ def list_extreme_settings(slide):
         ends = {0, len(values) // 2, len(values) - 1} if values else ()
         for value in control.options or [values[k] for k in sorted(ends)]:
             yield slide.start | {control.key: value}
+
+
+def limit_of_one(setting):
+    return 1 - lie(setting["epsilon"])
+
+
+def limit_of_twenty(setting):
+    return compute_success(setting["epsilon"], 20)
+
+
+# Slides that say how often an attacker is right at most, and the limits that a picture shows, too.
+LIMITS = {
+    "crowd/me": ([limit_of_one], [limit_of_one]),
+    "again/person": ([limit_of_one, limit_of_twenty], [limit_of_one, limit_of_twenty]),
+    "choose/price": ([limit_of_one, limit_of_twenty], [limit_of_one]),
+    "choose/decide": ([limit_of_one], [limit_of_one, limit_of_twenty]),
+    "choose/unit": ([lambda setting: gaussian_success(setting["epsilon"])], []),
+    "claim/promise": ([limit_of_one], [limit_of_one]),
+}
+
+
+@pytest.mark.parametrize("path", LIMITS)
+def test_limits_in_lessons_are_rounded_up(path):
+    """Above 99.9 % no number is given."""
+    lesson, key = path.split("/")
+    slide = LESSONS[lesson].get_slide(key)
+    for epsilon in STOPS:
+        setting = slide.start | {"epsilon": epsilon}
+        finding = slide.reveal(setting)
+        picture_text = html.unescape(re.sub("<[^>]*>", " ", finding.picture.to_html()))
+        shown_texts = (" ".join(finding.sentences), picture_text)
+        for shown_text, rates in zip(shown_texts, LIMITS[path], strict=True):
+            for rate in (compute_rate(setting) for compute_rate in rates):
+                limit = f"{math.ceil(1000 * rate - 1e-6) / 10:.1f}"
+                number = f"{limit} %" if rate <= 0.999 else "> 99.9 %"
+                assert number in shown_text, (epsilon, shown_text)
 
 
 @pytest.mark.parametrize("lesson", LESSONS)

@@ -16,7 +16,7 @@ from dpmc_core.ratings import PublicFacts
 from dpmc_lab.cli import build_parser, main
 from dpmc_lab.cli.methods import TRUST
 from dpmc_lab.cli.options import UNITS
-from dpmc_lab.study.advice import recommend_method
+from dpmc_lab.study.advice import find_recommended_id, recommend_method
 
 RANGES = {Task.BINARY: (-1, 1), Task.RATINGS: (1, 5), Task.RANKING: (0, 1)}
 SIZES = ((40, 30, None), (300, 1_000, 20), (2_000, 100, None))
@@ -79,6 +79,27 @@ def test_the_rule(task, trust, epsilon, size, id):
         task, change, build_public_facts(task, size), epsilon=epsilon, trust=trust
     )
     assert advice.mechanism.id == id
+
+
+@pytest.mark.parametrize(
+    ("users", "items", "epsilon", "id"),
+    [
+        (30, 100, 0.5, "private-own-mean"),
+        (138, 130, 0.05, "private-own-mean"),
+        (300, 1_000, 0.2, "private-own-mean"),
+        (300, 1_000, 0.5, "private-effects"),
+        (943, 1_682, 1.0, "private-effects"),
+        (1_000, 200, 0.06, "private-effects"),
+    ],
+)
+def test_what_loses_to_own_averages_is_not_recommended(users, items, epsilon, id):
+    """Differences as benchmarks/recommend.py prints them: worse, the first three; then better."""
+    public = build_public_facts(Task.RATINGS, (users, items, None))
+    advice = recommend_method(Task.RATINGS, USER_EMPTIED, public, epsilon=epsilon)
+    assert advice.mechanism.id == id
+    for options in ({"trust": Trust.CURATOR}, {"trust": Trust.CURATOR, "personal": True}):
+        other = find_recommended_id(Task.RATINGS, USER_EMPTIED, public, epsilon, **options)
+        assert other == ("private-effects" if "personal" in options else id)
 
 
 def test_what_is_named_instead_is_certified():

@@ -95,11 +95,11 @@ def read_seeds(text):
 def read_attack(text):
     """Return what an attacker asks and how often the attacker is right, in one form everywhere."""
     match = re.search(
-        r"An attacker who asks “([^”]*)” (is right at most [\d.]+|may be right over 99.9) % of the"
-        r" time; a coin flip gets 50 %",
+        r"An attacker torn 50:50 who asks “([^”]*)” (is right at most|may be right >) ([\d.]+) % of"
+        r" the time; a coin flip gets 50 %",
         text.replace("\N{NO-BREAK SPACE}", " "),
     )
-    return match and f"{match[1]} {match[2]}"
+    return match and " ".join(match.groups())
 
 
 def find_table(app, *columns):

@@ -94,8 +94,9 @@ def test_the_question_decides_what_may_change(id):
     guarantee = CARDS[id]
     small, everything = trade.list_questions(guarantee, registry.get_mechanism(id).task, 59)
     changes = (USER_EMPTIED, USER_REPLACED) if guarantee.change.per_user else (RATING, ROW_VALUES)
-    if registry.get_mechanism(id).task is Task.RANKING and not guarantee.change.per_user:
-        changes = (CELL, USER_REPLACED)
+    if guarantee.change is CELL:  # that a rating exists is protected, too
+        clicks = registry.get_mechanism(id).task is Task.RANKING
+        changes = (CELL if clicks else RATING, USER_REPLACED)
     for question, change in zip((small, everything), changes, strict=True):
         assert question.change is change
         capped = dataclasses.replace(
@@ -160,16 +161,21 @@ def test_a_person_with_so_many_ratings_is_told_the_same_everywhere(id, cap):
         cards.certify_ratings(guarantee, ratings).epsilon,
         guarantee.certified().epsilon,
     )
-    row_text = cards.format_epsilon(guarantee.certified(ROW_VALUES).epsilon)
+    if guarantee.change is CELL:  # at 20 ratings, 20 epsilons if they disappear and 40 if replaced
+        emptied = ratings * cell_epsilon
+        assert row == pytest.approx(2 * emptied)
+        start = f"{cards.format_epsilon(emptied)} if they disappear, {cards.format_epsilon(row)}"
+        row_text = cards.format_epsilon(guarantee.certified(USER_REPLACED).epsilon)
+    else:
+        start = cards.format_epsilon(row)
+        row_text = cards.format_epsilon(guarantee.certified(ROW_VALUES).epsilon)
     if id == "output":  # one rating may move all of the matrix already: said once, in words
         assert row == cell_epsilon == guarantee.certified(ROW_VALUES).epsilon
         assert description.startswith("all ratings together: the same")
         assert row_text not in description
     else:
         assert row > cell_epsilon
-        assert description.startswith(
-            f"{ratings} ratings together: epsilon {cards.format_epsilon(row)}"
-        )
+        assert description.startswith(f"{ratings} ratings together: epsilon {start}")
         assert row_text in description  # what no person can exceed
     assert "no bound" not in description  # beside a number of the same person's
     assert ("not protected" in details) == math.isinf(guarantee.certified(USER_EMPTIED).epsilon)

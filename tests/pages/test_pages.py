@@ -1,8 +1,10 @@
 """Every page opened and used as a person would, without a browser."""
 
+import dataclasses
 import gc
 import html
 import io
+import itertools
 import json
 import re
 import shlex
@@ -24,14 +26,16 @@ from dpmc_core.problem import LeaveLast, RandomShare, build_problem, prepare_pub
 from dpmc_core.ratings import Ratings
 from dpmc_lab import shipped
 from dpmc_lab.cli import main
-from dpmc_lab.curves import cards, lines, run_card
+from dpmc_lab.curves import cards, lines, measurements, run_card, trade
 from dpmc_lab.protocol.federated import FLOW
 from dpmc_lab.sweep.presets import EPSILONS
-from pages.ui import charts, scene, sentences, upload
+from pages.ui import blocks, charts, scene, sentences, upload
+from pages.ui.charts import compare as charts_compare
 from pages.ui.charts.curve import Usefulness
 from tests.page_helpers import (
     find_button,
     list_charts,
+    make_placed_line,
     move_slider_to,
     open_page,
     press_button,
@@ -61,6 +65,48 @@ def go_to(app, path):
     app.switch_page(path).run()
     app.run()
     assert not app.exception
+
+
+def test_noise_says_that_it_shows_another_mechanism_than_the_one_that_came():
+    came = "Input perturbation adds no noise to numbers."
+    app = open_page("noise", data="movie-night", came_from="")  # the path of What if
+    (note,) = (note.value for note in app.warning if came in note.value)
+    shown = registry.get_mechanism(app.session_state["mechanism"]).name
+    assert note.endswith(f"This page shows {shown} instead.")
+    for came_from in (None, "learn"):  # no mechanism came
+        assert not open_page("noise", data="movie-night", came_from=came_from).warning
+
+
+def test_after_an_attack_its_mechanism_is_refuted_on_other_pages():
+    measured = measurements.find_default_measured_bound("output")
+    attack = dataclasses.replace(measured, mechanism="dpimf-sampled")
+    app = open_page(data="bookshop-clicks", mechanism="dpimf-sampled")
+    for is_attacked in (False, True):
+        svg = read_instrument(app)["pictures"]["wide"]["svg"]
+        assert ('method open refuted"' in svg) == is_attacked
+        captions = dict(zip(app.radio(key="mechanism").options, list_captions(app), strict=True))
+        state = "⊗ refuted" if is_attacked else "○ claimed only"
+        assert captions[registry.get_mechanism("dpimf-sampled").name].startswith(state)
+        app.session_state[blocks.ATTACKS] = {("dpimf-sampled", 1.0): attack}
+        app.run()
+
+
+def list_captions(app):
+    return app.radio(key="mechanism").proto.captions
+
+
+def test_compare_draws_refuted_claims_as_crossed_rings():
+    chart = lines.CurveChart(METRICS["accuracy"])
+    for id, solid, refuted in itertools.product(
+        ["dpimf-sampled", "output"], [True, False], [(), ["dpimf-sampled"]]
+    ):
+        plotted = [make_placed_line(id, [[0.5, 0.6], [0.6, 0.7]], solid=solid)]
+        for figure in (
+            charts_compare.plot_comparison(chart, plotted, (0.1, 10), refuted=refuted),
+            charts_compare.plot_differences(chart, plotted, (0.1, 10), refuted=refuted),
+        ):
+            is_crossed = "circle-x" in json.dumps(figure, default=str)
+            assert is_crossed == (not solid and (id == "output" or id in refuted))
 
 
 @pytest.mark.parametrize("name", ["data", "noise", "guarantees"])
@@ -130,7 +176,7 @@ def test_a_private_guess_is_compared_at_its_own_epsilon():
     (baseline,) = picture.private_baselines
     assert baseline.mechanism == "local-popularity"
     assert not picture.baselines
-    usefulness = Usefulness.from_line(picture, picture.lines[0], certified=True)
+    usefulness = Usefulness.from_line(picture, picture.lines[0], cards.ClaimState.PROVED)
     ((_, values),) = (level for level in usefulness.levels if level[0] == "popular list")
     assert values == pytest.approx(baseline.band.mean)
     assert max(values) > min(values)  # it is noisy as well
@@ -172,8 +218,8 @@ def test_the_sentence_on_top_is_the_one_of_the_slider():
     ("data", "id", "epsilon", "phrases"),
     [
         ("movie-night", "dpmf", 0.1, ["no limit on the attacker is proved", "worse than"]),
-        ("movie-night", "gradient", 0.1, ["everything published", "cannot distinguish"]),
-        ("movie-night", "private-taste", 1.0, ["at most 55 %", "not computed yet"]),
+        ("movie-night", "gradient", 0.1, ["about one rating at most", "cannot distinguish"]),
+        ("movie-night", "private-taste", 1.0, ["at most 54.8 %", "not computed yet"]),
     ],
 )
 def test_the_sentence_says_what_is_not_proved_not_clear_or_not_computed(data, id, epsilon, phrases):
@@ -191,6 +237,34 @@ def test_the_sentence_says_what_is_not_proved_not_clear_or_not_computed(data, id
     text = unescape_markdown(text)
     assert all(phrase in text for phrase in phrases), text
     assert [role for _, role in answer if role in ("risk", "use")] == ["risk", "use"]
+
+
+@pytest.mark.parametrize(
+    "id", ["input-flip", "objective", "modified-laplace", "private-effects", "dplcf", "private-svd"]
+)
+def test_the_sentence_names_the_prior_and_its_number_is_a_limit(id):
+    """At every epsilon, also where the limit is nearly 100 %."""
+    mechanisms = scene.create_mechanisms(id)
+    task = mechanisms[0].task
+    data = "bookshop-clicks" if task is Task.RANKING else "movie-night"
+    public = prepare_public_facts(datasets.load(data).ratings.public, task)
+    no_curve = lines.CurveChart(lines.list_plotted_metrics(task)[0])
+    for mechanism, epsilon in zip(mechanisms, EPSILONS, strict=True):
+        guarantee = mechanism.guarantee(public)
+        question, _ = trade.list_questions(guarantee, task, 20)
+        rate = 100 * question.success_rate(guarantee)
+        answer = unescape_markdown(
+            "".join(
+                text for text, _ in sentences.write_answer(no_curve, mechanism, guarantee, epsilon)
+            )
+        )
+        assert "an attacker torn 50:50" in answer
+        for sentence in (answer, question.describe_answer(guarantee)):
+            if rate > 99.9:
+                assert "> 99.9\N{NO-BREAK SPACE}%" in sentence or "> 99.9 %" in sentence
+            else:
+                limit = float(re.search(r"at most ([\d.]+)\s%", sentence)[1])
+                assert rate - 1e-9 <= limit < rate + 0.1
 
 
 def test_junk_in_a_link_falls_back_with_a_note():
@@ -619,7 +693,7 @@ def test_without_a_curve_the_slider_and_what_is_promised_are_there_already():
     view = read_instrument(app)
     assert "Usefulness: not computed yet" in read_answer(app)
     assert view["right"][EPSILONS.index(1.0)] == (
-        "An attacker who asks “Is this rating high or low?” is right at most 73 %"
+        "An attacker torn 50:50 who asks “Is this rating high or low?” is right at most 73.2 %"
         " of the time; a coin flip gets 50 %."
     )
     (panel,) = view["panel"]["persons"]

@@ -155,7 +155,7 @@ def test_the_chart_is_the_store_and_every_curve_carries_its_unit():
             assert registry.get_mechanism(id).name in trace["name"]
             assert "per rating" in trace["name"]
     certified, claimed = (trace["marker"] for trace in plotted[:2])
-    assert (certified["symbol"], claimed["symbol"]) == ("circle", "x")
+    assert (certified["symbol"], claimed["symbol"]) == ("circle", "circle-x")  # refuted
     assert certified["color"] == certified["line"]["color"]
     assert claimed["color"] != claimed["line"]["color"]  # hollow: claimed, not certified
     assert claimed["line"]["width"] > certified["line"]["width"]

@@ -1,10 +1,9 @@
 """What people would be shown, what the server gets of them, and what an attacker makes of it."""
 
-import base64
 import io
-import itertools
 import json
 import math
+import re
 import shutil
 import subprocess
 from collections import Counter
@@ -16,19 +15,19 @@ from scipy import stats
 
 from dpmc_core import registry
 from dpmc_core.data import datasets
-from dpmc_core.model import Factors, Task
+from dpmc_core.model import Task
 from dpmc_core.privacy import USER_EMPTIED, Trust
 from dpmc_core.problem import build_problem
-from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.ratings import PublicFacts
 from dpmc_lab import shipped, sweep
 from dpmc_lab.curves import cards, lines, numbers, people, trade, training
 from dpmc_lab.curves.data import format_user_name
-from dpmc_lab.curves.people import FlipChances, Person
+from dpmc_lab.curves.people import Person
 from dpmc_lab.store import Store, load_top_lists
 from dpmc_lab.sweep import LISTS_SEED, Grid, toplists
 from dpmc_lab.sweep.presets import EPSILONS
-from pages.ui import rows, scene
-from sample_data import compute, visitors
+from pages.ui import scene
+from sample_data import compute
 from tests.browser_helpers import CHROMIUM, open_chromium
 from tests.page_helpers import make_placed_line
 from tests.sweep_helpers import InProcessPool
@@ -156,16 +155,11 @@ def test_the_file_of_lists_is_read_as_it_was_written(monkeypatch, tmp_path, trai
     selected = people.select_people(train, plain, ())
     lists = {0.1: people.TopLists(((1, 2),), (1,), 0.5), 1.0: people.TopLists(((3,),), (0,), 1.25)}
     stream = io.StringIO()
-    joined = people.VisitorLists(
-        ["A"], [0], "AAA=", 0.5, [0.1], [people.ListQuality(40, 0.6, 0.5, 0.5, 0.05)]
-    )
-    compute.write_people(selected, {"a key": lists}, {"a key": joined}, stream)
+    compute.write_people(selected, {"a key": lists}, stream)
     (tmp_path / "restaurants.json").write_text(stream.getvalue())
     monkeypatch.setattr(shipped, "CURVE_FOLDER", tmp_path)
     assert people.load_people("restaurants", Task.BINARY, "a key") == (selected, lists)
-    assert people.load_visitor_lists("restaurants", Task.BINARY, "a key") == joined
     assert people.load_people("restaurants", Task.BINARY, "another") is None
-    assert people.load_visitor_lists("restaurants", Task.BINARY, "another") is None
     assert people.load_people("restaurants", Task.RATINGS, "a key") is None
 
 
@@ -263,8 +257,8 @@ def test_the_best_attacker_on_a_coin_and_on_gaussian_noise():
     (release,) = (r for _, r in popular.releases)
     mu = 1 / release.scale
     assert popular.attacker_accuracy(USER_EMPTIED) == pytest.approx(stats.norm.cdf(mu / 2))
-    assert "73 %" in cards.describe_attacker(popular)  # epsilon 1 with any other noise
-    assert cards.describe_attacker(flip).count("73 %") == 1
+    assert "73.2 %" in cards.describe_attacker(popular)  # epsilon 1 with any other noise
+    assert cards.describe_attacker(flip).count("73.2 %") == 1
     assert (
         registry.create("dpmf", epsilon=1.0).guarantee(PUBLIC[Task.RATINGS]).attacker_accuracy()
         == 1
@@ -313,11 +307,67 @@ def test_where_nothing_is_proved_no_limit_stands_for_certainty():
     )
 
 
+LIMITS = {
+    0.5: "50.0 %", 1 / (1 + math.exp(-1)): "73.2 %", 0.7311: "73.2 %", 0.731: "73.1 %",
+    0.99891: "99.9 %", 0.999: "99.9 %", 0.9990001: "> 99.9 %", 1.0: "> 99.9 %",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("share", LIMITS)
+def test_a_limit_is_rounded_up(share):
+    assert cards.format_limit_percent(share) == LIMITS[share]
+
+
+def run_javascript(code, expression):
+    """Return the value of an expression after some code, in Node or in Chromium."""
+    if node := shutil.which("node"):
+        command = [node, "-e", f"{code}; console.log(JSON.stringify({expression}))"]
+        return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    if not CHROMIUM:
+        pytest.skip("neither Node nor Chromium is here")
+    with open_chromium() as browser:
+        return browser.new_page().evaluate(f"() => {{ {code}; return {expression} }}")
+
+
+def test_the_phone_rounds_limits_as_the_server_does():
+    page = (Path(scene.__file__).parent / "phone.html").read_text("utf-8")
+    function = re.search(r"^function limitPercent\(.*?^}", page, re.DOTALL | re.MULTILINE)[0]
+    shares = [*LIMITS, *(1 / (1 + math.exp(-epsilon)) for epsilon in EPSILONS)]
+    texts = run_javascript(function, f"{json.dumps(shares)}.map(limitPercent)")
+    assert texts == [*map(cards.format_limit_percent, shares)]
+
+
 @pytest.mark.parametrize(
-    ("share", "text"), [(0.5, "50"), (0.731, "73"), (0.994, "99"), (0.995, ">99"), (1.0, ">99")]
+    ("name", "asked", "value", "note"),
+    [
+        ("wanted", 0.697, 0.695, "The target 69.7 was rounded to 69.5. "),
+        ("wanted", 0.695, 0.695, ""),
+        ("wanted", 0.9, 0.8, "The target 90 was rounded to 80. "),
+        ("limit", 0.735, 0.74, "The target 73.5 was rounded to 74. "),
+        ("limit", 0.6, 0.6, ""),
+    ],
 )
-def test_certainty_is_not_rounded_up(share, text):
-    assert cards.format_limit_percent(share, 0) == text
+def test_no_target_is_rounded_in_silence(name, asked, value, note):
+    script = scene.read_javascript().replace("export default function", "function enter")
+    view = {"range": [0.5, 0.8], "needed": {"step": 0.005, "first": 100, "per": 100}}
+    code = f"""{script.replace("matchMedia(", "(() => ({}))(")}
+    const it = Object.assign(Object.create(Instrument.prototype), {{
+      view: {json.dumps(view)}, picture: {{ upper: [0, 1], lower: [0, 1] }} }})
+    it.view.needed.answers = Array(61)
+    it.adopt("{name}", {asked}, true)"""
+    assert run_javascript(code, f'[it["{name}"], it.changed]') == [pytest.approx(value), note]
+
+
+def test_a_refuted_claim_is_a_crossed_ring_on_what_if():
+    def count_marks(id, data="restaurants", **changes):
+        shown = scene.load_shipped_scene(data, id)._replace(**changes)
+        svg = scene.build_view(shown, "light")["pictures"]["wide"]["svg"]
+        return [svg.count(f'method {mark}"') for mark in ("", "open", "open refuted")]
+
+    assert count_marks("output") == [0, 0, len(EPSILONS) + 1]
+    assert count_marks("dpimf-sampled", "bookshop-clicks") == [0, len(EPSILONS) + 1, 0]
+    assert count_marks("input-flip") == [len(EPSILONS) + 1, 0, 0]
+    assert count_marks("input-flip", refuted=True)[2] == len(EPSILONS) + 1
 
 
 # --- the curve, stop by stop ---------------------------------------------------------------------
@@ -384,159 +434,3 @@ def test_what_is_needed_is_read_off_an_increasing_fit():
     assert f"of about {numbers.format_required_epsilon(required)} " in half.words
     assert "position of the slider is 1." in half.words
     assert "slider" not in few.words + beyond.words
-
-
-# --- somebody, and a visitor ---------------------------------------------------------------------
-
-YOU = (Path(scene.__file__).parent / "you.js").read_text("utf-8")
-
-
-def run_javascript(expression):
-    """Return the value of an expression over the functions of you.js, in Node or in Chromium."""
-    code = f"{YOU}\nconst found = {expression};"
-    node = shutil.which("node")
-    if node:
-        completed = subprocess.run(
-            [node, "-e", f"{code} console.log(JSON.stringify(found))"],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return json.loads(completed.stdout)
-    if not CHROMIUM:
-        pytest.skip("neither Node nor Chromium is here")
-    with open_chromium() as browser:
-        return browser.new_page().evaluate(f"() => {{ {code} return found }}")
-
-
-def build_flip_guarantee(epsilon=1.0, **flips):
-    return registry.create("input-flip", epsilon=epsilon, **flips).guarantee(PUBLIC[Task.BINARY])
-
-
-def enumerate_success(matrix, n):
-    """Return how often the likelier of two answers is right, over all sequences of n reports."""
-    total = 0.0
-    for reports in itertools.product((0, 1), repeat=n):
-        total += max(math.prod(row[symbol] for symbol in reports) for row in matrix) / 2
-    return total
-
-
-@pytest.mark.parametrize(
-    "guarantee",
-    [
-        *map(build_flip_guarantee, (0.1, 1.0, 4.0)),
-        build_flip_guarantee(1.0, p_plus=0.5, p_minus=0.25),
-    ],
-)
-def test_the_attacker_on_many_reports_is_the_best_there_is(guarantee):
-    release = guarantee.releases.signs
-    game = {"no": release.channel[0], "yes": release.channel[1]}
-    counts = (1, 2, 3, 7, 10)
-    chances = run_javascript(f"{list(counts)}.map((n) => rightly({json.dumps(game)}, n))")
-    assert chances == pytest.approx(
-        [enumerate_success(release.matrix, n) for n in counts], abs=1e-12
-    )
-    if release.channel[0][1] == release.channel[1][0]:
-        exact = [guarantee.repeat(n).attacker_accuracy() for n in counts]
-        assert chances == pytest.approx(exact, abs=1e-9)
-
-
-@pytest.mark.parametrize("epsilon", EPSILONS)
-def test_flips_and_what_reports_are_worth_are_those_of_the_card(epsilon):
-    guarantee = build_flip_guarantee(epsilon)
-    flips, matrix = FlipChances.from_guarantee(guarantee), guarantee.releases.signs.matrix
-    assert (flips.no, flips.yes) == (matrix[0, 1], matrix[1, 0])
-    for truth in (0, 1):  # mean and variance of a report made unbiased
-        values = (np.array([-1, 1]) + flips.yes - flips.no) / flips.gain
-        mean = float(matrix[truth] @ values)
-        assert mean == pytest.approx(2 * truth - 1)
-        assert float(matrix[truth] @ values**2) - mean**2 == pytest.approx(flips.noise)
-    assert FlipChances.from_guarantee(registry.create("clear").guarantee(PUBLIC[Task.BINARY])) == (
-        0,
-        0,
-        1,
-        0,
-    )
-
-
-def test_the_browser_folds_as_the_judges_do():
-    rng = np.random.default_rng(3)
-    items, six = 40, np.array([3, 0, 17, 8, 30, 21])
-    visitor_model = visitors.VisitorModel(rng.normal(size=items), rng.normal(size=(items, 9)), 0.6)
-    values, noise = rng.normal(size=6), 3.7
-    rows = np.column_stack(
-        [visitor_model.base, visitor_model.projections @ visitor_model.projections[six].T]
-    )
-    for answered in (np.arange(6), np.array([0, 4]), np.array([], dtype=int)):
-        expected = visitor_model.score_items(
-            np.arange(items), six[answered], values[answered], noise
-        )
-        answers = [values[k] if k in answered else None for k in range(6)]
-        args = json.dumps(
-            [rows.tolist(), six.tolist(), answers, visitor_model.residual_variance + noise]
-        )
-        call = "(rows, six, told, ridge) => fold(rows, six, told.map((v) => v ?? NaN), ridge)"
-        assert run_javascript(f"({call})(...{args})") == pytest.approx(expected, abs=1e-8)
-
-
-def test_ridge_is_the_best_guess_of_a_taste_drawn_from_the_prior():
-    """Against the posterior mean of the taste itself, the other form of the same regression."""
-    rng = np.random.default_rng(5)
-    left, right = rng.normal(size=(400, 3)) + 0.3, 0.4 * rng.normal(size=(25, 3))
-    users, items = np.divmod(np.arange(400 * 25), 25)
-    signs = np.sign(rng.normal(size=len(users)))
-    train = Ratings.build(users, items, signs, PublicFacts(users=400, items=25, low=-1, high=1))
-    visitor_model = visitors.VisitorModel.from_model(Factors(left, right), train)
-    six, values, noise = np.arange(6), rng.choice([-1.0, 1.0], 6), 2.0
-    prior = np.linalg.inv(np.cov(left.T, bias=True))
-    rated_factors, ridge = right[six], visitor_model.residual_variance + noise
-    mean = left.mean(axis=0)
-    coefficients = np.linalg.solve(
-        rated_factors.T @ rated_factors / ridge + prior,
-        rated_factors.T @ (values - rated_factors @ mean) / ridge,
-    )
-    assert visitor_model.score_items(np.arange(25), six, values, noise) == pytest.approx(
-        right @ (mean + coefficients)
-    )
-
-
-def test_a_lead_counts_against_both_rivals_and_all_stops():
-    rng = np.random.default_rng(0)
-    liked = rng.choice([0.4, 0.6, 0.8], (500, 3))
-    for better, yours in (((1, 0, 0), True), ((1, 0, 1), False), ((1, 1, 0), False)):
-        assert (
-            visitors.summarise_list_quality(liked + 0.2 * np.array(better), 15).is_personal is yours
-        )
-    false = sum(
-        any(
-            visitors.summarise_list_quality(rng.choice([0.4, 0.6, 0.8], (100, 3)), 15).is_personal
-            for _ in range(15)
-        )
-        for _ in range(100)
-    )
-    assert false <= 8  # 2.5 of 100 at most are expected; above 8 one time in a thousand
-
-
-def test_nothing_of_a_visitor_is_told_to_anybody():
-    for call in ("send", "tell", "release", "fetch", "setStateValue", "setTriggerValue", "Storage"):
-        assert call not in YOU.replace("nothing here sends", "")
-    for call in ("history", "location", "WebSocket", "XMLHttp", "Beacon", "cookie", "indexedDB"):
-        assert call not in YOU
-    assert YOU.split("class You")[0] in scene.read_javascript()
-
-
-@pytest.mark.slow
-def test_what_ships_for_a_visitor_is_what_would_be_made():
-    key = rows.load_shipped.__wrapped__("restaurants", "input-flip")[0].lines[0].key
-    shipped_lists = people.load_visitor_lists("restaurants", Task.BINARY, key)
-    built_lists = visitors.build_visitor_lists(
-        scene.create_mechanisms("input-flip"), datasets.load("restaurants"), lambda *_: None
-    )
-    assert list(built_lists.titles) == shipped_lists.titles
-    assert list(built_lists.places) == shipped_lists.places
-    decoded = [
-        np.frombuffer(base64.b64decode(lists.numbers), "<i2") * lists.unit
-        for lists in (built_lists, shipped_lists)
-    ]
-    assert np.allclose(*decoded, atol=1e-3)
-    assert np.allclose(built_lists.judged, shipped_lists.judged, atol=1e-6)

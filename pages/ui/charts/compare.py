@@ -22,7 +22,11 @@ from dpmc_lab.curves.lines import (
     format_short_label,
     has_item_features,
 )
-from dpmc_lab.curves.measurements import find_line_bound
+from dpmc_lab.curves.measurements import (
+    find_default_measured_bound,
+    find_line_bound,
+    is_refuted,
+)
 from dpmc_lab.curves.numbers import (
     RequiredEpsilon,
     format_estimate_interval,
@@ -74,6 +78,7 @@ def plot_comparison(
     ends: Interval,
     waiting: Sequence[str] = (),
     baselines: Sequence[PlottedLine] = (),
+    refuted: Collection[str] = (),
 ) -> Figure:
     """Plot curves whose markers are solid where an epsilon is certified in the axis unit.
 
@@ -83,6 +88,7 @@ def plot_comparison(
         ends: epsilons that are always within the axis.
         waiting: mechanisms without a point yet; with them the picture stays still while it fills.
         baselines: private baselines of the chart.
+        refuted: ids of mechanisms whose claims an attack of this session refuted.
     """
     x_range = get_epsilon_range(ends, [*placed_lines, *baselines])
     text = picture.metric.format_value
@@ -98,7 +104,7 @@ def plot_comparison(
     }
     for name, entry in zip(_list_names(placed_lines), placed_lines, strict=True):
         line = entry.line
-        method_style = get_style(entry.line.mechanism)
+        method_style = _get_claim_style(entry, refuted)
         is_earlier = not has_item_features(line) and line.mechanism in methods_with_features
         x, mean, low, height, seeds = (values.tolist() for values in entry.band)
         fig.add_curve(
@@ -139,6 +145,7 @@ def plot_differences(
     placed_lines: Sequence[PlottedLine],
     ends: Interval,
     focus: Collection[str] = (),
+    refuted: Collection[str] = (),
 ) -> Figure:
     """Plot how far each mechanism is below the best at each epsilon.
 
@@ -147,6 +154,7 @@ def plot_differences(
         placed_lines: its lines.
         ends: epsilons that are always within the axis.
         focus: ids of the mechanisms that the axis fits; other lines may leave it (default: all).
+        refuted: ids of mechanisms whose claims an attack of this session refuted.
     """
     differences, best = subtract_best(placed_lines)
     metric = picture.metric
@@ -170,13 +178,13 @@ def plot_differences(
         fig.add_stroke([*best], y, color, line_dash=dash, name=name)
         tags.append(Tag(name, y[-1], Style(color, "circle"), end=[*best][-1]))
     for entry in differences:
-        method_style = get_style(entry.line.mechanism)
+        method_style = _get_claim_style(entry, refuted)
         x, mean, low_ends, high_ends, _ = (values.tolist() for values in entry.band)
         fig.add_curve(
             entry.band,
             method_style,
             f"{entry.line.label}<br>epsilon %{{x:.4g}}: <b>%{{y:.2f}} {unit}</b><br>95 % interval"
-            " %{customdata[0]:.2f} to %{customdata[1]:.2f}<extra></extra>",
+            " for all epsilons: %{customdata[0]:.2f} to %{customdata[1]:.2f}<extra></extra>",
             fill=0.08,
             name=entry.line.label,
             marker=fig.make_marker(method_style, solid=entry.is_certified),
@@ -193,6 +201,14 @@ def plot_differences(
     fig.update_layout(yaxis_tickformat=None)
     fig.layout["annotations"][0]["text"] = title
     return fig
+
+
+def _get_claim_style(entry: PlottedLine, refuted: Collection[str]) -> Style:
+    """Return the style of a line's method, with a crossed ring where its claim is refuted."""
+    style = get_style(entry.line.mechanism)
+    id = entry.line.mechanism
+    is_crossed = id in refuted or is_refuted(find_default_measured_bound(id))
+    return style._replace(marker="circle-x") if is_crossed and not entry.is_certified else style
 
 
 def get_epsilon_range(ends: Interval, placed_lines: Sequence[PlottedLine]) -> Interval:
@@ -461,7 +477,10 @@ def _format_hover(trade_line: TradeLine, point: TradePoint) -> str:
 
 
 def plot_epsilon_needed(
-    answers: Sequence[RequiredEpsilon], x_range: Interval, waiting: Sequence[str] = ()
+    answers: Sequence[RequiredEpsilon],
+    x_range: Interval,
+    waiting: Sequence[str] = (),
+    refuted: Collection[str] = (),
 ) -> Figure:
     """Plot the epsilon that a target quality needs: a dot with its interval for each mechanism.
 
@@ -471,12 +490,13 @@ def plot_epsilon_needed(
         answers: the epsilons.
         x_range: the axis of the curves.
         waiting: mechanisms without a point yet.
+        refuted: ids of mechanisms whose claims an attack of this session refuted.
     """
     placed_lines = [answer.plotted for answer in answers]
     fig, edge = _create_row_figure(placed_lines, x_range, waiting)
     for k, answer in enumerate(answers):
         placed_line, (value, low, high, seeds) = answer.plotted, answer.epsilon
-        method_style = get_style(placed_line.line.mechanism)
+        method_style = _get_claim_style(placed_line, refuted)
         color = method_style.color
         text = format_required_epsilon(answer)
         first = float(placed_line.x[0])

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmc_core.metrics import Metric
+from dpmc_lab.curves.cards import ClaimState
 from dpmc_lab.curves.lines import NO_PRIVACY, CurveChart, Interval, Line, select_ranking_metrics
 from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import sentences
@@ -81,7 +82,7 @@ class Usefulness(NamedTuple):
         ticks: values with their texts.
         levels: the nonprivate method and the baseline: a name, and a value for each stop.
         points: the curve's interval at each stop.
-        certified: whether the claim is certified.
+        claim_state: of the method.
     """
 
     metric: Metric
@@ -89,10 +90,10 @@ class Usefulness(NamedTuple):
     ticks: list[tuple[float, str]]
     levels: list[tuple[str, Values]]
     points: list[Interval | None]
-    certified: bool
+    claim_state: ClaimState
 
     @classmethod
-    def from_line(cls, picture: CurveChart, line: Line, *, certified: bool) -> Usefulness:
+    def from_line(cls, picture: CurveChart, line: Line, claim_state: ClaimState) -> Usefulness:
         """Collect what is drawn.
 
         The axis covers the baseline and the nonprivate method, and of the curve what lies less than
@@ -125,8 +126,13 @@ class Usefulness(NamedTuple):
             [(v, f"{100 * v:.3g} %" if metric.is_share else f"{v:.4g}") for v in ticks],
             levels,
             [line.interval_at(epsilon) for epsilon in EPSILONS],
-            certified,
+            claim_state,
         )
+
+    @property
+    def marker_class(self) -> str:
+        """Return the CSS class of markers: filled, an open ring, or a crossed ring."""
+        return ("", "open", "open refuted")[list(ClaimState).index(self.claim_state)]
 
     def clip(self, value: float) -> float:
         """Return the value, or the end of the axis where it lies beyond."""
@@ -159,7 +165,7 @@ def draw_picture(
     coin = [(["a coin flip"], [0.5] * len(columns), "dot")]
     gap = "no limit is proved" * bool(unproved)
     numbers = [0, 3, 6, 9, 13] if layout.inside else range(len(columns))
-    style = "" if usefulness is None or usefulness.certified else "open"
+    style = usefulness.marker_class if usefulness else ""
     return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {layout.width} {layout.height}"
 class="dpmc-picture" role="img" aria-label="{escape(alt)}">{_PICTURE_STYLE}
 {"".join(_draw_gap(x, columns[1] - columns[0], upper) for x in unproved)}
@@ -298,7 +304,7 @@ def _draw_usefulness(layout: PictureLayout, usefulness: Usefulness, method: str)
     to_row = _scale_to_rows(layout.lower, usefulness.axis)
     computed = [(k, point) for k, point in enumerate(usefulness.points) if point]
     mean_values = [point and clip(point.mean) for point in usefulness.points]
-    style = "" if usefulness.certified else "open"
+    style = usefulness.marker_class
     name_lines = [textwrap.shorten(method, 42)] if layout.inside else textwrap.wrap(method, 17)
     curves = [(name_lines, mean_values, "method")]
     for name, values in usefulness.levels:
@@ -344,9 +350,12 @@ _PICTURE_STYLE = """<style>
 .dpmc-picture circle.method, .dpmc-picture path.point { fill: var(--method); }
 .dpmc-picture circle { stroke: var(--paper); stroke-width: 2; }
 .dpmc-picture .method.open { fill: var(--paper); stroke: var(--method); stroke-width: 2; }
+.dpmc-picture .method.refuted { fill: url(#dpmc-refuted); stroke-width: 1.3; }
 </style><defs><pattern id="dpmc-unproved" width="8" height="8" patternUnits="userSpaceOnUse"
 patternTransform="rotate(45)"><path d="M0 0V8" stroke="#8b9098" stroke-width="2" opacity=".5"/>
-</pattern></defs>"""
+</pattern><pattern id="dpmc-refuted" width="1" height="1" patternContentUnits="objectBoundingBox">
+<path d="M0 0H1V1H0" fill="var(--paper)"/><path d="M0 0L1 1M0 1L1 0" stroke="var(--method)"
+stroke-width=".17"/></pattern></defs>"""
 
 
 def get_instrument_colors(theme: Theme, mechanism: str) -> dict[str, Any]:
