@@ -24,7 +24,7 @@ __all__ = ["Guarantee", "create", "load", "run"]
 _MODULES_BY_NAME = {
     "Guarantee": "dpmc_core.privacy",
     "create": "dpmc_core.registry",
-    "load": "dpmc_data",
+    "load": "dpmc_core.data",
     "run": "dpmc_core.experiment",
 }
 

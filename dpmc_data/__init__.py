@@ -18,15 +18,21 @@ if TYPE_CHECKING:
 
 __all__ = ["LoadedDataset", "ReadOptions", "load", "read_pair"]
 
+_MODULES_BY_NAME = {
+    "LoadedDataset": "dpmc_data.datasets",
+    "ReadOptions": "dpmc_data.source",
+    "load": "dpmc_data.datasets",
+    "read_pair": "dpmc_data.datasets",
+}
+
 
 def __getattr__(name: str) -> Any:
     """Import the module of a name at its first use and remember the name here."""
-    if name not in __all__:
+    if name not in _MODULES_BY_NAME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    module = import_module(f"{__name__}.{'source' if name == 'ReadOptions' else 'datasets'}")
-    globals()[name] = value = getattr(module, name)
+    globals()[name] = value = getattr(import_module(_MODULES_BY_NAME[name]), name)
     return value
 
 

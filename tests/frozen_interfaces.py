@@ -171,7 +171,7 @@ def collect_commands() -> dict[str, Any]:
 
 def collect_names() -> dict[str, Any]:
     """Return variables of the environment, routes, and the keys a phone's browser stores."""
-    roots = ("dpmc_core", "dpmc_lab", "pages")
+    roots = ("dpmc_core", "dpmc_data", "dpmc_lab", "pages")
     sources = [path for root in roots for path in (ROOT / root).rglob("*.py")]
     text = "\n".join(path.read_text("utf-8") for path in sources)
     phone = (ROOT / "pages" / "ui" / "phone.html").read_text("utf-8")
