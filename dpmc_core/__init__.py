@@ -14,15 +14,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dpmc_core.dataset import Dataset
     from dpmc_core.experiment import run
     from dpmc_core.privacy import Guarantee
+    from dpmc_core.ratings import Ratings
     from dpmc_core.registry import create
     from dpmc_data import load
 
-__all__ = ["Guarantee", "create", "load", "run"]
+__all__ = ["Dataset", "Guarantee", "Ratings", "create", "load", "run"]
 
 _MODULES_BY_NAME = {
+    "Dataset": "dpmc_core.dataset",
     "Guarantee": "dpmc_core.privacy",
+    "Ratings": "dpmc_core.ratings",
     "create": "dpmc_core.registry",
     "load": "dpmc_core.data",
     "run": "dpmc_core.experiment",
