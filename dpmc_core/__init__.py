@@ -1,8 +1,9 @@
 """Differentially private matrix completion: mechanisms, exact accounting, and comparable runs.
 
     import dpmc_core as dpmc
+    import dpmc_data
 
-    data = dpmc.load("movie-night")
+    data = dpmc_data.load("movie-night")
     result = dpmc.run(dpmc.create("input-flip", epsilon=2.0), data, seed=0)
     print(result.metrics, result.guarantee.certified())
 

@@ -203,11 +203,11 @@ def collect_catalogues() -> dict[str, Any]:
 
 
 def collect_imports() -> list[str]:
-    """Return the imports of the core that documents and the plug-in of the tests show."""
+    """Return the imports of core and data that documents and the plug-in of the tests show."""
     files = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
     text = "\n".join(path.read_text("utf-8") for path in files)
     return sorted(
-        set(re.findall(r"^(?:from dpmc_core[\w.]* )?import (?:\([^)]*\)|.+)", text, re.M))
+        set(re.findall(r"^(?:from dpmc_(?:core|data)[\w.]* )?import (?:\([^)]*\)|.+)", text, re.M))
     )
 
 
