@@ -19,8 +19,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from dpmc_core.data import datasets
 from dpmc_core.errors import DpmcError
+from dpmc_data import datasets
 
 SHAPE = {"users", "items"}  # the values that agree even if rows beyond the range are left out
 WILD = Path(__file__).resolve().parents[2] / "shared" / "data" / "wild"
@@ -89,7 +89,7 @@ def judge(path: Path, truth: dict[str, Any]) -> tuple[str, str]:
     return "refused", " | ".join([refusal, *notes])
 
 
-def describe(data: datasets.Dataset) -> dict[str, float]:
+def describe(data: datasets.LoadedDataset) -> dict[str, float]:
     """Return the values of a data set that are compared, by name."""
     ratings = data.ratings
     return {

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmc_core.arrays import Floats, Ints
-from dpmc_core.data.datasets import Dataset
 from dpmc_core.errors import DpmcError
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import (
@@ -28,6 +27,7 @@ from dpmc_core.privacy import (
 )
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_data.datasets import LoadedDataset
 from dpmc_lab import shipped
 from dpmc_lab.curves.data import (
     count_ratings,
@@ -99,7 +99,7 @@ class TopLists:
 PeopleWithLists = tuple[People, Mapping[float, TopLists]]  # the second part is by epsilon
 
 
-def find_example_user(data: Dataset) -> int:
+def find_example_user(data: LoadedDataset) -> int:
     """Return the user of median activity, whom every page shows first.
 
     Activity is the number of ratings in the training part of the split that the lists are from,
@@ -390,7 +390,7 @@ def count_outcomes(guarantee: Guarantee, value: float, public: PublicFacts) -> l
 # --- descriptions of people -------------------------------------------------------------------
 
 
-def describe_people(people: People, data: Dataset) -> tuple[str, ...]:
+def describe_people(people: People, data: LoadedDataset) -> tuple[str, ...]:
     """Describe each of the people of a data set anonymously."""
     ratings = data.ratings
     names, categories = load_item_categories(data)
@@ -412,7 +412,7 @@ def describe_people(people: People, data: Dataset) -> tuple[str, ...]:
     return tuple(descriptions)
 
 
-def load_item_categories(data: Dataset) -> tuple[Sequence[str], Floats]:
+def load_item_categories(data: LoadedDataset) -> tuple[Sequence[str], Floats]:
     """Return the names of item categories, and which item is in which; empty if none are known.
 
     The second part is an array of shape (n_items, n_categories).

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from dpmc_core import metrics, registry
-from dpmc_core.data.transforms import parse_step
 from dpmc_core.model import Model, Task
+from dpmc_core.preparation import parse_step
 from dpmc_core.problem import Problem, build_problem, create_generator
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.rows import factors_with_offsets

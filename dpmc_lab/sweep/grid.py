@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmc_core import registry
-from dpmc_core.data import parse_step
 from dpmc_core.errors import (
     DpmcError,
     InvalidSetting,
@@ -24,6 +23,7 @@ from dpmc_core.errors import (
 )
 from dpmc_core.experiment import build_baselines, serialise_settings
 from dpmc_core.model import Mechanism, Task
+from dpmc_core.preparation import parse_step
 from dpmc_core.problem import (
     Split,
     build_problem,
@@ -32,7 +32,8 @@ from dpmc_core.problem import (
     is_ranking_only,
 )
 from dpmc_core.registry import has_features_step
-from dpmc_core.settings import format_setting, list_settings, parse_setting
+from dpmc_core.settings import format_setting, list_settings
+from dpmc_data.public_inputs import read_setting
 from dpmc_lab.store import digest_values, drop_epsilon, unit_key
 from dpmc_lab.sweep.sources import SweepData, open_source
 
@@ -170,7 +171,7 @@ class Grid:
                 mechanism_id or f"{id}.{setting_name}" not in self.settings
             ):
                 values[setting_name] = [
-                    parse_setting(registry.get_mechanism(id), setting_name, text) for text in texts
+                    read_setting(registry.get_mechanism(id), setting_name, text) for text in texts
                 ]
         return values
 

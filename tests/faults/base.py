@@ -44,7 +44,7 @@ class Mutant:
     def path(self) -> str:
         """Of the source, from the project's folder."""
         is_outside_core = self.file.startswith(
-            ("pages/", "dpmc_lab/", "sample_data/", ".streamlit/")
+            ("dpmc_data/", "dpmc_lab/", "pages/", "sample_data/", ".streamlit/")
         )
         return self.file if is_outside_core else f"dpmc_core/{self.file}"
 

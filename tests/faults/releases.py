@@ -202,14 +202,14 @@ RELEASE = [
          "test_every_method_with_features_is_released_over_a_catalogue[private-effects]")),
     ),
     *family_of(
-        "release", "data/features.py",
+        "release", "dpmc_data/features.py",
         ("a category of one item", CLIP,
          "is_repeated = bool((has_category.sum(axis=0) > 1).all())",
          "is_repeated = bool((has_category.sum(axis=0) > 0).all())",
          named("verify", "test_features_that_no_table_gives_are_not_released")),
     ),
     *family_of(
-        "release", "archives.py",
+        "release", "dpmc_data/archives.py",
         ("any day", SKIPPED, "fields = 0, member.compress_type, 0, _FIRST_DAY, member.CRC",
          "year, month, day = member.date_time[:3]\n"
          "    date = (year - 1980) << 9 | month << 5 | day\n"
@@ -230,7 +230,7 @@ RELEASE = [
 
 CATALOGUE = [
     *family_of(
-        "catalogue", "data/transforms.py",
+        "catalogue", "preparation.py",
         ("places in the order of the ids", OTHER, "range(len(rated)) if shuffle is None else",
          "range(len(rated)) if users else",
          named("catalogue", "test_without_names_of_users_places_are_drawn_and_rows_stay_whole")),
@@ -264,5 +264,10 @@ CATALOGUE = [
          "return self.origin in (Origin.PUBLIC, Origin.LISTED)",
          "return self.origin is not Origin.READ",
          named("verify", "test_names_belong_to_the_rows_and_are_there_only_where_they_are_public")),
+        ("users and items of a data frame count as declared", UNIT,
+         "catalogue=Catalogue(Origin.READ),\n", "\n",
+         named("ratings", "test_a_frame_a_table_and_a_mapping_give_the_same_ratings")),
+        ("a missing id in a data frame is a user", OTHER, "if is_missing.any():", "if False:",
+         named("ratings", "test_more_ways_in_which_a_frame_is_wrong")),
     ),
 ]

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from dpmc_core import registry
-from dpmc_core.data import datasets
 from dpmc_core.model import Task
 from dpmc_core.privacy import RATING, Gaussian, Laplace, NormLaplace
 from dpmc_core.problem import build_problem, prepare_public_facts
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_data import datasets
 from dpmc_lab.curves import noise
 from pages.ui import sources
 from pages.ui.charts import noise as charts_noise

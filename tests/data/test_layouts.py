@@ -17,8 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpmc_core import registry
-from dpmc_core.data import Refused, datasets
 from dpmc_core.errors import BadRatings, InvalidSetting
+from dpmc_data import datasets
+from dpmc_data.source import Refused
 from dpmc_lab.cli import main
 from dpmc_lab.curves import cards
 from tests.reading_helpers import ratings_by_pair, read_upload
