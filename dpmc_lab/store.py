@@ -818,7 +818,7 @@ def list_curves(
         for row in curve_rows:
             row["public"] = PublicFacts(**{name: row[name] for name in PUBLIC_COLUMNS})
             row["prepare"] = tuple(row["prepare"])
-        return [CurveInfo(*map(row.get, CurveInfo._fields)) for row in curve_rows]
+        return [CurveInfo(**{name: row[name] for name in CurveInfo._fields}) for row in curve_rows]
 
 
 def load_points(
