@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpmc_core import facts, registry
+from dpmc_core import registry
 from dpmc_core.errors import BadRatings
 from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.model import Task
 from dpmc_core.problem import LeaveLast, build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_data import datasets, public_sets
+from dpmc_data import datasets, facts, public_sets
 from dpmc_lab import papers
 from dpmc_lab.cli import main
 from dpmc_lab.papers import engine, ryhh24, verdicts, views, z16
