@@ -9,10 +9,8 @@ Results hold metrics alone, a small file each. Shipped results are made by
 
 from __future__ import annotations
 
-import ast
 import json
 import math
-import operator
 import os
 import time
 from collections import defaultdict
@@ -28,7 +26,6 @@ import numpy as np
 
 from dpmc_core import experiment as core
 from dpmc_core import registry
-from dpmc_core.arrays import Floats
 from dpmc_core.errors import BadRatings, DpmcError
 from dpmc_core.model import Mechanism, Model
 from dpmc_core.privacy import Change
@@ -399,34 +396,6 @@ def count_data(
     )
 
 
-_OPERATIONS: Mapping[type, Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.Pow: operator.pow,
-}
-
-
-def evaluate_formula(formula: ast.expr, names: Mapping[str, Floats]) -> Any:
-    """Return the value of a formula of numbers, names, + - * / ** and log.
-
-    Raises:
-        ValueError: it holds anything else.
-    """
-    match formula:
-        case ast.Constant(value=int() | float() as number):
-            return number
-        case ast.Name(id=name) if name in names:
-            return names[name]
-        case ast.BinOp(left, op, right) if type(op) in _OPERATIONS:
-            operands = (evaluate_formula(operand, names) for operand in (left, right))
-            return _OPERATIONS[type(op)](*operands)
-        case ast.Call(ast.Name("log"), [argument], []):
-            return np.log(evaluate_formula(argument, names))
-    raise ValueError(f"{ast.unparse(formula)!r} is no arithmetic of {', '.join(names)}")
-
-
 def evaluate_formulas(
     columns: Mapping[str, Sequence[float]],
     curves: Mapping[str, str],
@@ -437,15 +406,17 @@ def evaluate_formulas(
 
     Args:
         columns: numbers by name.
-        curves: formulas of these names by label, as `evaluate_formula` reads them.
+        curves: formulas of these names by label, as `pandas.eval` reads them.
         mechanisms: the mechanism of a curve.
         x: the column on the x axis; empty: 0, 1, ...
     """
 
     def compute() -> dict[str, tuple[Any, Any]]:
+        import pandas as pd
+
         names = {name: np.array(values, dtype=float) for name, values in columns.items()}
         results = {
-            label: evaluate_formula(ast.parse(formula, mode="eval").body, names)
+            label: pd.eval(formula, engine="python", local_dict=names, global_dict={})
             for label, formula in curves.items()
         }
         return {label: (columns.get(x, range(len(y))), y.tolist()) for label, y in results.items()}

@@ -315,12 +315,10 @@ def test_figures_on_an_own_copy_can_be_made(monkeypatch, tmp_path, capsys):
 # --- entries by formulas -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "formula", ["n.shape", "n[0]", "exp(n)", "log(n, n)", "-n", "n if n else 1", "'n'", "m + 1"]
-)
-def test_a_formula_is_arithmetic_alone(formula):
+@pytest.mark.parametrize("formula", ["m + 1", "n if n else 1", "open('n')", "__import__('os')"])
+def test_a_formula_is_arithmetic_of_its_columns_and_no_python(formula):
     recipe = engine.evaluate_formulas({"n": [2.0, 3.0]}, {"ours": formula})
-    with pytest.raises(ValueError, match="is no arithmetic of n"):
+    with pytest.raises((NameError, NotImplementedError, ValueError)):
         recipe.trials[0].make()
     exact = engine.evaluate_formulas({"n": [2.0, 3.0]}, {"ours": "2*n**2/n - log(n) + 1"})
     values = [2 * n - math.log(n) + 1 for n in (2, 3)]
