@@ -19,14 +19,23 @@ if TYPE_CHECKING:
 
 __all__ = ["LoadedDataset", "ReadOptions", "load", "read", "read_pair"]
 
+_MODULES_BY_NAME = {
+    "LoadedDataset": "dpmc_data.datasets",
+    "ReadOptions": "dpmc_data.source",
+    "load": "dpmc_data.datasets",
+    "read": "dpmc_data.datasets",
+    "read_pair": "dpmc_data.datasets",
+}
+
 
 def __getattr__(name: str) -> Any:
-    """Import `datasets`, which has all of these names, at the first use of one."""
-    if name not in __all__:
+    """Import the module of a name at its first use and remember the name here."""
+    if name not in _MODULES_BY_NAME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from dpmc_data import datasets
+    from importlib import import_module
 
-    return getattr(datasets, name)
+    globals()[name] = value = getattr(import_module(_MODULES_BY_NAME[name]), name)
+    return value
 
 
 def __dir__() -> list[str]:

@@ -40,6 +40,18 @@ DRAWN = [
          "private-popularity-delta")),
     ),
     *family_of(
+        "drawn", "solvers/sizes.py",
+        ("a rank of all items is refused", OTHER, "if rank > public.items:",
+         "if rank >= public.items:",
+         named("settings", "test_a_rank_is_at_most_the_number_of_items")),
+    ),
+    *family_of(
+        "drawn", "dpmc_lab/curves/cards.py",
+        ("a limit of 99.9 % is none", OTHER, '"at most " * (share <= MAX_INFORMATIVE_RATE)',
+         '"at most " * (share < MAX_INFORMATIVE_RATE)',
+         named("people", "test_a_limit_is_rounded_up")),
+    ),
+    *family_of(
         "drawn", "solvers/recovery.py",
         ("the rule of the noise level sets no penalty", SKIPPED,
          "if self.rule is Rule.NOISE_LEVEL:", "if False:",
