@@ -420,6 +420,11 @@ def format_limit_percent(share: float) -> str:
     return f"{math.ceil(1000 * share - 1e-9) / 10:.1f} %"  # 1e-9: rounding of the product
 
 
+def format_at_most(share: float) -> str:
+    """Return 'at most 73.2 %' for an upper limit; no more than '> 99.9 %' above that."""
+    return "at most " * (share <= MAX_INFORMATIVE_RATE) + format_limit_percent(share)
+
+
 def format_share_percent(share: float) -> str:
     """Return a share in percent, never rounded to 0 or 100 unless it is exactly that."""
     minority = 100 * min(share, 1 - share)

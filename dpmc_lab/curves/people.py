@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -219,7 +219,14 @@ def load_people(data: str, task: Task, key: str) -> PeopleWithLists | None:
     Returns:
         None where there are none.
     """
-    document = _read_people_file(data, task, key)
+    # Curves with and without item features have a file each.
+    names = (
+        shipped.build_curve_file_name(data, task, with_item_features=with_item_features)
+        for with_item_features in (False, True)
+    )
+    paths = ((shipped.CURVE_FOLDER / name).with_suffix(".json") for name in names)
+    documents = (json.loads(p.read_text(encoding="utf-8")) for p in paths if p.is_file())
+    document = next((document for document in documents if key in document["curves"]), None)
     if document is None:
         return None
     persons = [
@@ -235,25 +242,6 @@ def load_people(data: str, task: Task, key: str) -> PeopleWithLists | None:
         for epsilon, (items, shared, everyone) in document["curves"][key].items()
     }
     return People(tuple(persons), titles, document["popular"]), lists
-
-
-def _read_people_file(data: str, task: Task, key: str) -> Any:
-    """Return the JSON document with the lists of a curve; None where there is none.
-
-    Curves with and without item features have a file each.
-
-    Args:
-        data: id of the sample.
-        task: the task.
-        key: key of the curve.
-    """
-    names = (
-        shipped.build_curve_file_name(data, task, with_item_features=with_item_features)
-        for with_item_features in (False, True)
-    )
-    paths = ((shipped.CURVE_FOLDER / name).with_suffix(".json") for name in names)
-    documents = (json.loads(p.read_text(encoding="utf-8")) for p in paths if p.is_file())
-    return next((document for document in documents if key in document["curves"]), None)
 
 
 # --- what the server gets of a person ----------------------------------------------------------

@@ -35,7 +35,7 @@ from dpmc_lab.classroom.pictures import (
 )
 from dpmc_lab.classroom.room import View
 from dpmc_lab.curves.cards import (
-    MAX_INFORMATIVE_RATE,
+    format_at_most,
     format_epsilon,
     format_limit_percent,
     format_share_percent,
@@ -62,7 +62,7 @@ FORMS: Mapping[str, Callable[[float], str]] = {
     "epsilon": format_epsilon,
     "least": lambda epsilon: format_epsilon(epsilon, round_down=True),
     "limit": format_limit_percent,
-    "most": lambda rate: "at most " * (rate <= MAX_INFORMATIVE_RATE) + format_limit_percent(rate),
+    "most": format_at_most,
 }
 
 

@@ -406,15 +406,19 @@ def evaluate_formulas(
 
     Args:
         columns: numbers by name.
-        curves: formulas of these names by label, in Python.
+        curves: formulas of these names by label, as `pandas.eval` reads them.
         mechanisms: the mechanism of a curve.
         x: the column on the x axis; empty: 0, 1, ...
     """
 
     def compute() -> dict[str, tuple[Any, Any]]:
+        import pandas as pd
+
         names = {name: np.array(values, dtype=float) for name, values in columns.items()}
-        scope = {"__builtins__": {}, "log": np.log, **names}
-        results = {label: eval(formula, scope) for label, formula in curves.items()}
+        results = {
+            label: pd.eval(formula, engine="python", local_dict=names, global_dict={})
+            for label, formula in curves.items()
+        }
         return {label: (columns.get(x, range(len(y))), y.tolist()) for label, y in results.items()}
 
     return make_exact_recipe(

@@ -5,7 +5,7 @@ Listed are those that no quick test of the module noticed then.
 
 from __future__ import annotations
 
-from tests.faults.base import OTHER, SCALE, SKIPPED, family_of, named
+from tests.faults.base import OTHER, SCALE, SKIPPED, contract, family_of, named
 
 _DRAWINGS = "test_a_slide_reveals_wherever_its_controls_stand"
 
@@ -30,6 +30,32 @@ DRAWN = [
         ("weights that noise drowned count a hundred times too much", SCALE, "_MIN_WEIGHT = 0.01 ",
          "_MIN_WEIGHT = 1.01 ",
          named("user_level_solvers", "test_covariances_shrink_towards_their_average")),
+    ),
+    *family_of(
+        "drawn", "mechanisms/user_ranking.py",
+        ("the source says Gaussian where the noise is Laplace", OTHER,
+         'source="Gaussian mechanism" if self.delta else "Laplace mechanism"',
+         'source="Gaussian mechanism"', contract(
+         "test_a_source_that_names_a_mechanism_names_the_noise_that_is_drawn",
+         "private-popularity-delta")),
+    ),
+    *family_of(
+        "drawn", "solvers/sizes.py",
+        ("a rank of all items is refused", OTHER, "if rank > public.items:",
+         "if rank >= public.items:",
+         named("settings", "test_a_rank_is_at_most_the_number_of_items")),
+    ),
+    *family_of(
+        "drawn", "dpmc_lab/curves/cards.py",
+        ("a limit of 99.9 % is none", OTHER, '"at most " * (share <= MAX_INFORMATIVE_RATE)',
+         '"at most " * (share < MAX_INFORMATIVE_RATE)',
+         named("people", "test_a_limit_is_rounded_up")),
+    ),
+    *family_of(
+        "drawn", "solvers/recovery.py",
+        ("the rule of the noise level sets no penalty", SKIPPED,
+         "if self.rule is Rule.NOISE_LEVEL:", "if False:",
+         named("recovery", "test_a_rule_sets_the_penalty_or_the_residual")),
     ),
     *family_of(
         "drawn", "solvers/effects.py",

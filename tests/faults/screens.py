@@ -26,13 +26,13 @@ VIEWS = family_of(
      named("compare", "test_lines_come_from_the_store_with_what_they_certify")),
 ) + family_of(
     "views", "dpmc_lab/curves/comparison.py",
-    ("many epsilons are as sure as one", OTHER, "level = 1 - (1 - LEVEL) / len(x)",
-     "level = LEVEL", named("compare", "test_equal_lines_cannot_be_told_apart")),
+    ("many epsilons are as sure as one", OTHER, "return 1 - (1 - LEVEL) / n_epsilons",
+     "return LEVEL", named("compare", "test_equal_lines_cannot_be_told_apart")),
     ("seeds are not compared in pairs", OTHER,
-     "intervals = [compute_interval(row, level) for row in difference]",
+     "intervals = [compute_interval(row, adjust_level(len(x))) for row in difference]",
      "intervals = [estimate._replace(half_width=estimate.half_width * "
      "difference.std(ddof=1) / row.std(ddof=1)) for row in difference for estimate in "
-     "[compute_interval(row, level)]]",
+     "[compute_interval(row, adjust_level(len(x)))]]",
      named("compare", "test_each_line_stands_at_each_epsilon_as_the_duels_say")),
 )
 VIEWS += family_of(
@@ -199,8 +199,8 @@ VIEWS += [
     ),
     *family_of(
         "views", "dpmc_lab/curves/cards.py",
-        ("a proved limit is rounded up to certainty", OTHER, "if 100 * share >= 100 - step / 2:",
-         "if share > 1:", named("people", "test_certainty_is_not_rounded_up")),
+        ("a limit above 99.9 % reads as certainty", OTHER, "if share > MAX_INFORMATIVE_RATE:",
+         "if share > 1:", named("people", "test_a_limit_is_rounded_up")),
     ),
     *family_of(
         "views", "dpmc_lab/curves/data.py",

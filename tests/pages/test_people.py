@@ -315,7 +315,9 @@ LIMITS = {
 
 @pytest.mark.parametrize("share", LIMITS)
 def test_a_limit_is_rounded_up(share):
-    assert cards.format_limit_percent(share) == LIMITS[share]
+    limit = cards.format_limit_percent(share)
+    assert limit == LIMITS[share]
+    assert cards.format_at_most(share) == (limit if limit == "> 99.9 %" else f"at most {limit}")
 
 
 def run_javascript(code, expression):
