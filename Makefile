@@ -32,7 +32,7 @@ test: $(VENV)/.dev
 
 # Each group is a folder of tests and the beginning of file names. A group or step that has passed on
 # this tree does not run again (.ci/step); its output is in .slow/.
-SLOW_GROUPS := core/test_[a-l] core/test_[m-z] lab/test_[a-l] lab/test_[m-r] lab/test_[s-z] \
+SLOW_GROUPS := core/test_[a-l] core/test_[m-z] data/test_ lab/test_[a-l] lab/test_[m-r] lab/test_[s-z] \
 	pages/test_[a-o] pages/test_[p-z] browser/test_browser. browser/test_browser_[a-e] \
 	browser/test_browser_[f-m] browser/test_browser_[n-z] test_
 
@@ -94,7 +94,7 @@ $(VENV)/bin/python:
 
 define install
 @$(BIN)/python -m pip install --disable-pip-version-check -r requirements.txt -e '$(1)'
-@$(BIN)/python -m compileall -q dpmc_core dpmc_lab pages
+@$(BIN)/python -m compileall -q dpmc_core dpmc_data dpmc_lab pages
 endef
 
 $(VENV)/.app: requirements.txt pyproject.toml | $(VENV)/bin/python

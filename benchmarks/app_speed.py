@@ -39,8 +39,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # the pages are no part of the package
 
 from dpmc_core import registry  # noqa: E402
-from dpmc_core.data import datasets  # noqa: E402
 from dpmc_core.model import Task  # noqa: E402
+from dpmc_data import datasets  # noqa: E402
 from pages.ui import runs, scene  # noqa: E402
 from pages.ui.charts import LIGHT  # noqa: E402
 from tests.browser_helpers import FIRST_SCREEN_SCRIPT, open_and_settle  # noqa: E402

@@ -28,8 +28,8 @@ from functools import cache
 from pathlib import Path
 
 from dpmc_core import registry
-from dpmc_core.data import ReadOptions
 from dpmc_core.settings import list_settings
+from dpmc_data import ReadOptions
 from dpmc_lab.cli import build_parser, main
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -288,7 +288,7 @@ def check_refusal(command: tuple[str, ...], option: str, number: str) -> list[st
 def install_wheel(folder: Path) -> Path:
     """Install the wheel in a fresh environment with the packages it needs; return its `dpmc`."""
     source = folder / "source"
-    for name in ("dpmc_core", "dpmc_lab", "sample_data", "pages", ".streamlit"):
+    for name in ("dpmc_core", "dpmc_data", "dpmc_lab", "sample_data", "pages", ".streamlit"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("app.py", "setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)

@@ -28,13 +28,15 @@ import numpy as np
 from scipy.stats import ttest_rel
 
 from dpmc_core import experiment, registry
-from dpmc_core.data import SAMPLES, Dataset, datasets, synthetic
-from dpmc_core.data.datasets import load
-from dpmc_core.data.transforms import Rescale
+from dpmc_core.dataset import Dataset
 from dpmc_core.metrics import choose_headline_metric
 from dpmc_core.model import Task
+from dpmc_core.preparation import Rescale
 from dpmc_core.problem import Problem, RandomShare, build_problem
 from dpmc_core.settings import parse_setting
+from dpmc_data import datasets, synthetic
+from dpmc_data.datasets import load
+from dpmc_data.synthetic import SAMPLES
 from dpmc_lab.sweep.presets import EPSILONS
 from sample_data import generate
 
@@ -179,7 +181,7 @@ def load_data(data: str, folder: str) -> Any:
     }
     if data in generators:
         ratings = generators[data]().ratings
-        return Dataset(ratings=ratings, name=data, title=data, source="", licence="", report=())
+        return Dataset(ratings, data, data)
     return load(data)
 
 

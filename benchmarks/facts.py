@@ -19,12 +19,13 @@ from pathlib import Path
 import numpy as np
 
 from dpmc_core import registry
-from dpmc_core.data import datasets, features, synthetic
-from dpmc_core.data.transforms import UseItemFeatures
+from dpmc_core.dataset import Dataset
 from dpmc_core.metrics import choose_headline_metric, evaluate
 from dpmc_core.model import Task
+from dpmc_core.preparation import UseItemFeatures
 from dpmc_core.problem import Problem, build_problem
 from dpmc_core.ratings import Ratings
+from dpmc_data import datasets, features, synthetic
 from sample_data import generate
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "ml-100k"
@@ -62,7 +63,7 @@ def build_problems(seed: int) -> Iterator[tuple[str, Problem]]:
         ("shop", shop, Task.RANKING),
     ):
         ratings = add_features(generated)
-        data = datasets.Dataset(ratings, f"drawn {name}", "", "", "", ())
+        data = Dataset(ratings, f"drawn {name}")
         yield data.name, build_problem(data, task, seed=seed)
     if DATA.is_dir():
         pair = datasets.read_pair(DATA / "u1.base", DATA / "u1.test")

@@ -31,7 +31,7 @@ from tests.faults import MUTANTS, Mutant
 
 ROOT = Path(__file__).resolve().parent.parent
 COPIED = (
-    *("dpmc_core", "dpmc_lab", "pages", "tests", "benchmarks"),
+    *("dpmc_core", "dpmc_data", "dpmc_lab", "pages", "tests", "benchmarks"),
     *("sample_data", "docs", ".streamlit", "pyproject.toml", "app.py"),
 )
 SECONDS = 300  # for the tests of one fault
@@ -203,7 +203,7 @@ def _copy_program(copy: Path) -> None:
     # Bytecode is checked by content, so that a fault of the same length as the last one, planted
     # within the same second, is compiled too.
     arguments = ("-m", "compileall", "-q", "--invalidation-mode", "checked-hash")
-    arguments += ("dpmc_core", "dpmc_lab", "pages")
+    arguments += ("dpmc_core", "dpmc_data", "dpmc_lab", "pages")
     subprocess.run([sys.executable, *arguments], cwd=copy, check=True)
 
 

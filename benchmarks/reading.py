@@ -26,7 +26,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet  # noqa: F401 - loaded before memory is measured
 
-from dpmc_core.data import datasets
+from dpmc_data import datasets
 
 ONCE_ITEMS, WIDE_ITEMS, REPEATS = 2_000, 250, 3
 MANY_SIZE = (6_040, 3_706)  # users, items

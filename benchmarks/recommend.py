@@ -18,7 +18,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 from dpmc_core import experiment, registry
-from dpmc_core.data import Dataset
+from dpmc_core.dataset import Dataset
 from dpmc_core.metrics import choose_headline_metric
 from dpmc_core.model import Task
 from dpmc_core.privacy import CELL, USER_EMPTIED, Budget, Change, Guarantee
@@ -43,7 +43,7 @@ def generate_problem(size: tuple[int, int, int], task: str, seed: int) -> Proble
     """Generate a problem of this size for a task."""
     users, items, ratings = size
     generated = generate.generate_long_tail(seed, users=users, items=items, ratings=ratings).ratings
-    data = Dataset(ratings=generated, name="drawn", title="", source="", licence="", report=())
+    data = Dataset(generated, "drawn")
     return build_problem(data, Task(task), seed=seed)
 
 

@@ -25,12 +25,12 @@ import implicit
 import numpy as np
 
 from dpmc_core import metrics, registry
-from dpmc_core.data import datasets, synthetic
-from dpmc_core.data.transforms import UseItemFeatures
 from dpmc_core.errors import DpmcError
 from dpmc_core.model import Factors, Model, Task
+from dpmc_core.preparation import UseItemFeatures
 from dpmc_core.problem import Problem, build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_data import datasets, synthetic
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 FILES = ("ml-100k/u.data", "jester", "restaurant", "amazon-instant-video")

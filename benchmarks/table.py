@@ -238,8 +238,8 @@ def prepare_completion(contender: str) -> PreparedWork:
     The test RMSE is printed too; computing it is not counted.
     """
     from dpmc_core import registry
-    from dpmc_core.data import datasets
     from dpmc_core.metrics import rmse
+    from dpmc_data import datasets
 
     folder = ROOT.parent / "shared" / "data" / "ml-100k"
     ratings = (
@@ -301,7 +301,7 @@ def prepare_reports(users: int, items: int, contender: str) -> PreparedWork:
     ratings = generate_films(users, items, 20 * users)
     if contender == "ours":
         method = registry.create("local-popularity", epsilon=1.0)
-        from dpmc_core.data.transforms import Implicit
+        from dpmc_core.preparation import Implicit
 
         clicks = Implicit().apply(ratings, ratings)
         return lambda: next(None for _ in method.fit(clicks, np.random.default_rng(0)))

@@ -22,7 +22,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 
-from dpmc_core.data import datasets
+from dpmc_core.dataset import Dataset
 from dpmc_core.model import Task
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab import sweep
@@ -131,7 +131,7 @@ def find_answer(
     population: Population, ratings: Ratings, limit: float
 ) -> tuple[Finding, UserScoreCache]:
     """Return the answer on one set, and the scores behind it."""
-    data = datasets.Dataset(ratings, "drawn", "", "", "", ())
+    data = Dataset(ratings, "drawn")
     question = Inquiry(
         task=population.task,
         privacy_unit=population.protect,

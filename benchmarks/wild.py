@@ -23,7 +23,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from dpmc_core.data import datasets
+from dpmc_data import datasets
 from dpmc_core.errors import DpmcError
 from tests.reading_mutations import mutate
 

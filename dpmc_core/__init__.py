@@ -14,18 +14,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dpmc_core.data import load
     from dpmc_core.experiment import run
     from dpmc_core.privacy import Guarantee
     from dpmc_core.registry import create
+    from dpmc_data import load
 
 __all__ = ["Guarantee", "create", "load", "run"]
 
 _MODULES_BY_NAME = {
-    "Guarantee": "privacy",
-    "create": "registry",
-    "load": "data",
-    "run": "experiment",
+    "Guarantee": "dpmc_core.privacy",
+    "create": "dpmc_core.registry",
+    "load": "dpmc_data",
+    "run": "dpmc_core.experiment",
 }
 
 
@@ -35,7 +35,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    globals()[name] = value = getattr(import_module(f"{__name__}.{_MODULES_BY_NAME[name]}"), name)
+    globals()[name] = value = getattr(import_module(_MODULES_BY_NAME[name]), name)
     return value
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dpmc_core import metrics, registry
-from dpmc_core.data import Dataset
+from dpmc_core.dataset import Dataset
 from dpmc_core.errors import DpmcError, check_number
 from dpmc_core.model import AddsNoiseLast, Estimator, Mechanism, Model, Rounds, Step, Task
 from dpmc_core.privacy import Guarantee, Publication, record_publications

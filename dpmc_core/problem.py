@@ -15,10 +15,11 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from dpmc_core.arrays import Bools, Rng
-from dpmc_core.data import Binarise, Dataset, Implicit, Transform, apply_steps
+from dpmc_core.dataset import Dataset
 from dpmc_core.errors import BadRatings, InvalidSetting, check_number, format_number
 from dpmc_core.metrics import check_measurable, evaluate
 from dpmc_core.model import Factors, Model, Task
+from dpmc_core.preparation import Binarise, Implicit, Transform, apply_steps
 from dpmc_core.ratings import PublicFacts, Ratings, rank_within_user
 from dpmc_core.settings import serialise_setting
 from dpmc_core.stopping import check_cancelled

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 
-from dpmc_core import facts
+from dpmc_data import facts
 
 
 @dataclass(frozen=True, kw_only=True)

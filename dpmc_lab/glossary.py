@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dpmc_core.facts import build_from_table, load_toml
 from dpmc_core.metrics import METRICS
 from dpmc_core.privacy import CELL, RATING, USER_EMPTIED
+from dpmc_data.facts import build_from_table, load_toml
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from dpmc_core import paths, registry
+from dpmc_core import registry
 from dpmc_core.arrays import JsonObject
 from dpmc_core.errors import DpmcError, InvalidSetting, format_value, unknown_name_error
 from dpmc_core.metrics import METRICS
@@ -30,6 +30,7 @@ from dpmc_core.model import Mechanism
 from dpmc_core.privacy import Change, Guarantee
 from dpmc_core.ratings import FEATURES_REVISION, PublicFacts
 from dpmc_core.settings import parse_setting
+from dpmc_data import paths
 from dpmc_lab.locks import Claims
 
 Record = Mapping[str, Any]

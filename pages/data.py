@@ -8,15 +8,15 @@ from typing import NamedTuple
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dpmc_core import paths, registry
-from dpmc_core.data import Dataset, public_sets
-from dpmc_core.data.reading import size_words
-from dpmc_core.data.synthetic import GENERATORS, list_sample_options
-from dpmc_core.data.transforms import UseItemFeatures, declare_catalogue_public
+from dpmc_core import registry
 from dpmc_core.errors import DpmcError, format_number, format_sentence
 from dpmc_core.model import Mechanism, Task
+from dpmc_core.preparation import UseItemFeatures, declare_catalogue_public
 from dpmc_core.privacy import DEFAULT_DELTA
 from dpmc_core.problem import format_command_options, prepare_all_ratings
+from dpmc_data import LoadedDataset, paths, public_sets
+from dpmc_data.reading import size_words
+from dpmc_data.synthetic import GENERATORS, list_sample_options
 from dpmc_lab import glossary, sweep
 from dpmc_lab.curves import answer as answer_text
 from dpmc_lab.curves import data as charts_of_data
@@ -70,7 +70,7 @@ class AnswerPlan(NamedTuple):
 
     question: Inquiry
     location: RunLocation
-    dataset: Dataset
+    dataset: LoadedDataset
     advice: Advice
     units: tuple[Unit, ...]
     grid: Grid
@@ -215,7 +215,7 @@ def show_public_set() -> None:
     blocks.poll_job(job, now, blocks.show_job_progress)
 
 
-def show_report(data: str, dataset: Dataset) -> None:
+def show_report(data: str, dataset: LoadedDataset) -> None:
     """Show what was found in the ratings, in sentences and in charts."""
     blocks.show_bullets(map(format_sentence, dataset.report))
     st.caption(escape(f"Source: {dataset.source}. Licence: {dataset.licence}."))
@@ -253,7 +253,7 @@ def show_charts(data: str) -> None:
 # --- the question --------------------------------------------------------------------------------
 
 
-def choose_inquiry(data: str, dataset: Dataset) -> Inquiry:
+def choose_inquiry(data: str, dataset: LoadedDataset) -> Inquiry:
     """Choose whom to protect, how often one publishes and what to keep; further choices are folded.
 
     Raises:
@@ -359,7 +359,7 @@ def choose_predicted_task(data: str, privacy_unit: PrivacyUnit) -> Task:
     )
 
 
-def plan_runs(question: Inquiry, location: RunLocation, dataset: Dataset) -> AnswerPlan:
+def plan_runs(question: Inquiry, location: RunLocation, dataset: LoadedDataset) -> AnswerPlan:
     """Plan the runs of an inquiry once. Raises DpmcError."""
 
     def make_plan() -> AnswerPlan:

@@ -7,8 +7,8 @@ from typing import Any
 
 import streamlit as st
 
-from dpmc_core import paths
 from dpmc_core.errors import DpmcError, format_sentence
+from dpmc_data import paths
 from dpmc_lab import papers
 from dpmc_lab.papers import engine, verdicts, views
 from dpmc_lab.papers.engine import Paper

@@ -10,10 +10,9 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from dpmc_core import registry
-from dpmc_core.data import Dataset, parse_step
-from dpmc_core.data.synthetic import SAMPLES
 from dpmc_core.errors import DpmcError
 from dpmc_core.model import Mechanism, Task
+from dpmc_core.preparation import parse_step
 from dpmc_core.problem import (
     DEFAULT_SEED,
     build_problem,
@@ -21,6 +20,8 @@ from dpmc_core.problem import (
     format_split,
     prepare_public_facts,
 )
+from dpmc_data import LoadedDataset
+from dpmc_data.synthetic import SAMPLES
 from dpmc_lab import glossary
 from dpmc_lab.curves import as_published, cards, lines, people, run_card, training
 from dpmc_lab.curves.run_card import FinishedRun, RememberedRun
@@ -153,7 +154,7 @@ def may_train(data: str) -> bool:
 
 
 def apply_paper_settings(
-    id: str, chosen: dict[str, Any], dataset: Dataset, epsilon: float
+    id: str, chosen: dict[str, Any], dataset: LoadedDataset, epsilon: float
 ) -> dict[str, Any] | None:
     """Return the settings of the mechanism's paper where none was chosen; say what that changes."""
     try:

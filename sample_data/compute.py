@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import IO
 
 from dpmc_core import registry
-from dpmc_core.data import SAMPLES, datasets
 from dpmc_core.model import Task
 from dpmc_core.ratings import FEATURES_REVISION
+from dpmc_data import datasets
+from dpmc_data.synthetic import SAMPLES
 from dpmc_lab import shipped, sweep
 from dpmc_lab.cli.sweep import open_local_pool, run_plan
 from dpmc_lab.curves import people
@@ -121,7 +122,7 @@ def write_lists(
 
 
 def write_curve_file(
-    records: Iterable[Record], dataset: datasets.Dataset, source: str, stream: IO[str]
+    records: Iterable[Record], dataset: datasets.LoadedDataset, source: str, stream: IO[str]
 ) -> None:
     """Write the rows of one data set and task: the stamp as a comment line, then CSV.
 

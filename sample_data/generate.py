@@ -22,7 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.arrays import Floats, Ints, Rng
-from dpmc_core.data.synthetic import (
+from dpmc_core.model import Factors
+from dpmc_core.ratings import PublicFacts, Ratings, number_ids
+from dpmc_data.synthetic import (
     SAMPLE_FOLDER,
     SAMPLE_SEED,
     SAMPLES,
@@ -31,8 +33,6 @@ from dpmc_core.data.synthetic import (
     Titles,
     generate_one_bit_lab,
 )
-from dpmc_core.model import Factors
-from dpmc_core.ratings import PublicFacts, Ratings, number_ids
 
 Seed = int | Rng
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from dpmc_core import experiment, registry
 from dpmc_core.arrays import Floats, Ints, Rng
-from dpmc_core.data.datasets import Dataset
+from dpmc_core.dataset import Dataset
 from dpmc_core.errors import DpmcError
 from dpmc_core.model import Mechanism, Model
 from dpmc_core.problem import build_problem, prepare_all_ratings

@@ -17,8 +17,8 @@ import pytest
 # Before NumPy comes: threads of several test processes would wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from dpmc_core import plugins
 from dpmc_core.errors import DpmcError
+from dpmc_lab import plugins
 from dpmc_lab.cli import main
 from tests.browser_helpers import CHROMIUM, open_chromium, serve_app
 from tests.cluster_helpers import cluster  # noqa: F401 - a fixture

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.data import features
-from dpmc_core.data.transforms import UseItemFeatures, parse_step
 from dpmc_core.model import Task
+from dpmc_core.preparation import UseItemFeatures, parse_step
 from dpmc_core.problem import prepare_all_ratings
 from dpmc_core.ratings import Catalogue, ColumnRoles, Origin, PublicFacts, Ratings
+from dpmc_data import features
 from dpmc_lab.study.release import (
     FEATURES_ARRAY,
     canonicalise_steps,

@@ -25,8 +25,8 @@ from urllib.parse import parse_qsl
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENT = Path(__file__).with_name("data") / "interfaces.json"
-LINKS = Path(__file__).with_name("data") / "links.txt"
+DOCUMENT = Path(__file__).with_name("fixtures") / "interfaces.json"
+LINKS = Path(__file__).with_name("fixtures") / "links.txt"
 STEPS = (
     *("binarise=mean", "binarise=middle", "binarise=1.5", "implicit=all", "implicit=1"),
     *("top-items=20", "cap=5:3", "rescale=0:1", "features", "features=genre"),
@@ -92,9 +92,9 @@ def collect_mechanisms() -> dict[str, Any]:
 
 def collect_preparation() -> dict[str, Any]:
     """Return the texts that preparation and splits leave in stored rows and seeds."""
-    from dpmc_core.data import load
-    from dpmc_core.data.transforms import parse_step
+    from dpmc_core.preparation import parse_step
     from dpmc_core.problem import LeaveLast, RandomShare, SharePerUser
+    from dpmc_data import load
 
     texts: dict[str, Any] = {}
     ratings = load("restaurants").ratings
@@ -184,8 +184,8 @@ def collect_names() -> dict[str, Any]:
 
 def collect_catalogues() -> dict[str, Any]:
     """Return the ids of samples, public sets, presets, lessons, metrics and the papers' entries."""
-    from dpmc_core.data import public_sets, synthetic
     from dpmc_core.metrics import METRICS
+    from dpmc_data import public_sets, synthetic
     from dpmc_lab import papers
     from dpmc_lab.sweep import presets
 

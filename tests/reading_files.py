@@ -18,8 +18,8 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
-from dpmc_core.data import datasets
 from dpmc_core.errors import DpmcError
+from dpmc_data import datasets
 from tests.reading_oracle import Column, Refused, Table, read
 
 
@@ -655,7 +655,7 @@ def find_killing_signal(file: File, bad_rows: str) -> str:
     return f"reading the damaged file ends the process (signal {signal})" if signal else ""
 
 
-def read_with_program(file: File, bad_rows: str) -> datasets.Dataset | DpmcError:
+def read_with_program(file: File, bad_rows: str) -> datasets.LoadedDataset | DpmcError:
     """What the reader makes of the file. Raises what it must not raise."""
     options = {"bad_rows": bad_rows, **file.options}
     try:
@@ -664,7 +664,7 @@ def read_with_program(file: File, bad_rows: str) -> datasets.Dataset | DpmcError
         return error
 
 
-def find_disagreement(file: File, bad_rows: str, data: datasets.Dataset | DpmcError) -> str:
+def find_disagreement(file: File, bad_rows: str, data: datasets.LoadedDataset | DpmcError) -> str:
     """What is wrong with `data`, as taken from the file; nothing where it is as the oracle's."""
     oracle_result = read_with_oracle(file, bad_rows)
     if isinstance(data, DpmcError):
@@ -709,7 +709,7 @@ def _ratings_by_pair(ratings: Any) -> dict[tuple[str, str], float]:
     return {(ratings.user_ids[u], ratings.item_ids[i]): value for u, i, value in rows}
 
 
-def _find_difference(data: datasets.Dataset, oracle_result: Table) -> str:
+def _find_difference(data: datasets.LoadedDataset, oracle_result: Table) -> str:
     ratings = data.ratings
     values = _ratings_by_pair(ratings)
     times = None
@@ -737,7 +737,7 @@ def _find_difference(data: datasets.Dataset, oracle_result: Table) -> str:
     return f"other values (got, right): {wrong}" if wrong else ""
 
 
-def _find_count_fault(data: datasets.Dataset, oracle_result: Table | Refused | None) -> str:
+def _find_count_fault(data: datasets.LoadedDataset, oracle_result: Table | Refused | None) -> str:
     actual = data.count
     if actual is None:
         return "no count of lines"

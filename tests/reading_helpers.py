@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dpmc_core.data import datasets
 from dpmc_core.ratings import Ratings
+from dpmc_data import datasets
 
 
-def read_upload(text: str | bytes, name: str = "x.csv", **options: object) -> datasets.Dataset:
+def read_upload(
+    text: str | bytes, name: str = "x.csv", **options: object
+) -> datasets.LoadedDataset:
     content = text.encode() if isinstance(text, str) else text
     return datasets.load_upload(content, name, **{"low": 1, "high": 5, **options})
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpmc_core import registry
-from dpmc_core.data.datasets import Dataset
+from dpmc_core.dataset import Dataset
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab import store, sweep
 from dpmc_lab.cli.interface import collect_arguments
@@ -33,7 +33,7 @@ def make_dataset(signs=False, seed=3, times=True):
         user_ids=[f"u{k}" for k in range(USERS)],
         titles=[f"=film {k}" for k in range(ITEMS)],
     )
-    return Dataset(ratings, "tiny", "Tiny", "made here", "none", ())
+    return Dataset(ratings, "tiny", "Tiny")
 
 
 def make_source(**options):

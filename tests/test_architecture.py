@@ -268,7 +268,7 @@ def test_what_draws_rows_loads_neither_the_engine_nor_a_class_nor_an_audit():
     ).split()
     heavy = "sweep.engine", "sweep.cluster", "classroom.room", "audit", "papers", "protocol"
     assert not {f"dpmc_lab.{name}" for name in heavy} & {*loaded}
-    assert not {"dpmc_core.privacy.audit", "dpmc_core.solvers.noisy_reports"} & {*loaded}
+    assert not {"dpmc_lab.audit_bounds", "dpmc_core.solvers.noisy_reports"} & {*loaded}
 
 
 def test_a_class_name_means_one_thing():

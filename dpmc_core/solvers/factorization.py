@@ -26,7 +26,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmc_core import archives
 from dpmc_core.arrays import Floats, Ints, Rng, Sparse
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.ratings import Ratings, group_rows_by_length
@@ -39,6 +38,7 @@ from dpmc_core.solvers.rows import (
     solve_ridge,
 )
 from dpmc_core.stopping import call_cancellable, check_cancelled
+from dpmc_data import archives
 
 _BLOCK_ROWS = 20_000  # rows of factors gathered at once: they stay near the cache
 _MAX_DIRECT_RANK = 32  # up to which building and solving a row's equations is faster

@@ -34,7 +34,6 @@ from dpmc_core.privacy import (
     Publication,
 )
 from dpmc_core.privacy.accounting import gaussian_epsilon
-from dpmc_core.privacy.audit import canary_bound, count_right_guesses, gaussian_canary_bound
 from dpmc_core.ratings import Ratings
 from dpmc_core.stopping import check_cancelled
 from dpmc_lab.audit.probe import History, RatingTable, record_history
@@ -45,6 +44,7 @@ from dpmc_lab.audit.report import (
     AuditSubject,
     Inapplicable,
 )
+from dpmc_lab.audit_bounds import canary_bound, count_right_guesses, gaussian_canary_bound
 from dpmc_lab.measured import AuditMethod, Refuted
 
 MAX_CANARIES = 1000  # canaries of a plan

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dpmc_core.facts import load_toml
+from dpmc_data.facts import load_toml
 
 LANGUAGE = "en"  # a folder of dpmc_lab/texts
 EPSILON = 2.0  # of an answer, by default

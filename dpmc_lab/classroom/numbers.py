@@ -19,13 +19,13 @@ import numpy as np
 
 from dpmc_core import registry
 from dpmc_core.arrays import Floats
-from dpmc_core.data import datasets
 from dpmc_core.errors import DpmcError
 from dpmc_core.mechanisms.one_bit import InputFlip, Output
 from dpmc_core.mechanisms.private_effects import PrivateEffects
 from dpmc_core.privacy import USER_EMPTIED, Guarantee
 from dpmc_core.privacy.accounting import attacker_certainty
 from dpmc_core.problem import DEFAULT_SEED
+from dpmc_data import datasets
 from dpmc_lab.classroom import CLASS_SIZE
 from dpmc_lab.classroom.pictures import PeopleDots
 from dpmc_lab.classroom.room import (

@@ -24,8 +24,8 @@ from scipy.optimize import brentq
 from dpmc_core.arrays import Bools, Floats
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number
 from dpmc_core.privacy import CELL, RandomizedResponse
-from dpmc_core.privacy.audit import clopper_pearson
 from dpmc_core.privacy.channels import flip_probability
+from dpmc_lab.audit_bounds import clopper_pearson
 from dpmc_lab.classroom import CLASS_SIZE, EPSILON, MAX_PHONES, PHONE_TEXTS
 
 QUESTIONS = range(1, 6)

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, cast
 
-from dpmc_core import plugins
 from dpmc_core.errors import DpmcError, make_printable
+from dpmc_lab import plugins
 from dpmc_lab.cli import app, data, interface, methods, promises, sweep
 from dpmc_lab.cli.interface import INTERRUPTED, UNREAD, Printable
 
@@ -179,7 +179,7 @@ class _Version(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
         """Print the version and exit."""
-        from dpmc_core.paths import get_version
+        from dpmc_data.paths import get_version
 
         print(f"dpmc {get_version()}")
         parser.exit()

@@ -10,8 +10,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
-from dpmc_core import paths
-from dpmc_core.data.synthetic import SAMPLES
 from dpmc_core.errors import (
     DpmcError,
     InvalidSetting,
@@ -19,6 +17,8 @@ from dpmc_core.errors import (
     format_value,
     unknown_name_error,
 )
+from dpmc_data import paths
+from dpmc_data.synthetic import SAMPLES
 from dpmc_lab.cli.interface import Option
 
 _LAB = Path(__file__).resolve().parents[1]

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from dpmc_core import paths, registry
-from dpmc_core.data import MEGABYTE, datasets, public_sets, synthetic
-from dpmc_core.data.synthetic import GENERATORS, ON_DEMAND, SAMPLES
+from dpmc_core import registry
 from dpmc_core.errors import DpmcError, InvalidSetting, unknown_name_error
 from dpmc_core.problem import format_command_options, format_split
+from dpmc_data import datasets, paths, public_sets, synthetic
+from dpmc_data.source import MEGABYTE
+from dpmc_data.synthetic import GENERATORS, ON_DEMAND, SAMPLES
 from dpmc_lab import store as rows
 from dpmc_lab.cli.interface import (
     CommandGroup,
@@ -162,8 +163,8 @@ def write_donor_features(
       dpmc data features --from ml-100k --items films.csv --public-donor --out donor.csv
       dpmc fit ratings.csv private-effects --items donor.csv
     """
-    from dpmc_core.data.features import DONOR_ITEM, read_item_table
-    from dpmc_core.data.source import Source
+    from dpmc_data.features import DONOR_ITEM, read_item_table
+    from dpmc_data.source import Source
     from dpmc_lab.study.donor import build_feature_table
 
     if not public_donor:

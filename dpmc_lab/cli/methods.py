@@ -13,7 +13,6 @@ from typing import Annotated
 
 from dpmc_core import registry
 from dpmc_core.arrays import JsonObject
-from dpmc_core.data import read_pair
 from dpmc_core.errors import InvalidSetting, format_number
 from dpmc_core.experiment import EVALUATION_ONLY, serialise_settings
 from dpmc_core.experiment import run as run_experiment
@@ -28,6 +27,7 @@ from dpmc_core.problem import (
     format_split,
     prepare_public_facts,
 )
+from dpmc_data import read_pair
 from dpmc_lab.cli import options
 from dpmc_lab.cli.interface import (
     CommandReport,

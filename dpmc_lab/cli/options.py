@@ -11,9 +11,6 @@ from typing import Annotated
 
 from dpmc_core import registry
 from dpmc_core.arrays import JsonObject
-from dpmc_core.data import Dataset, ReadOptions, Transform, datasets, parse_step
-from dpmc_core.data.synthetic import GENERATORS
-from dpmc_core.data.text import OTHERS
 from dpmc_core.errors import (
     BadRatings,
     InvalidSetting,
@@ -23,6 +20,7 @@ from dpmc_core.errors import (
     unknown_name_error,
 )
 from dpmc_core.model import Mechanism, Task
+from dpmc_core.preparation import Transform, parse_step
 from dpmc_core.privacy import CELL, RATING, USER_EMPTIED, USER_REPLACED, Change
 from dpmc_core.problem import (
     DEFAULT_SEED,
@@ -34,6 +32,9 @@ from dpmc_core.problem import (
 )
 from dpmc_core.ratings import Ratings
 from dpmc_core.settings import Setting, list_settings, parse_setting, serialise_setting
+from dpmc_data import LoadedDataset, ReadOptions, datasets
+from dpmc_data.synthetic import GENERATORS
+from dpmc_data.text import OTHERS
 from dpmc_lab.cli.interface import ExclusiveOptions, Option, build_reader, format_document_table
 from dpmc_lab.curves import as_published as published
 from dpmc_lab.curves.answer import FREQUENCY_LABELS
@@ -147,7 +148,7 @@ class ReadingOptions:
             keywords[name] = value if column or name in _TEXTS else parse_number_or_text(value)
         return keywords
 
-    def load(self, data: str, task: Task | None = None, steps: Iterable[str] = ()) -> Dataset:
+    def load(self, data: str, task: Task | None = None, steps: Iterable[str] = ()) -> LoadedDataset:
         """Read the data with these options.
 
         Args:

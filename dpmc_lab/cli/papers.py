@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from dpmc_core import paths
 from dpmc_core.errors import DpmcError, InvalidSetting
 from dpmc_core.stopping import Stopped
+from dpmc_data import paths
 from dpmc_lab import papers
 from dpmc_lab import sweep as core
 from dpmc_lab.cli.interface import (

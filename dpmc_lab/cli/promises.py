@@ -18,18 +18,6 @@ from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
 
-from dpmc_core.data import (
-    Dataset,
-    OutsideRatings,
-    Transform,
-    align_to_catalogue,
-    declare_catalogue_public,
-    read_ids,
-)
-from dpmc_core.data.features import ItemFeature, attach_features, read_items
-from dpmc_core.data.source import Source
-from dpmc_core.data.synthetic import SAMPLES
-from dpmc_core.data.transforms import UseItemFeatures
 from dpmc_core.errors import (
     DpmcError,
     InvalidSetting,
@@ -39,10 +27,22 @@ from dpmc_core.errors import (
     parse_number,
 )
 from dpmc_core.model import Mechanism
-from dpmc_core.paths import check_new_file, write_atomically
+from dpmc_core.preparation import (
+    OutsideRatings,
+    Transform,
+    UseItemFeatures,
+    align_to_catalogue,
+    declare_catalogue_public,
+)
 from dpmc_core.privacy import DEFAULT_DELTA, exact_noise
 from dpmc_core.problem import choose_default_task, prepare_all_ratings, prepare_public_facts
 from dpmc_core.ratings import Ratings
+from dpmc_data import LoadedDataset
+from dpmc_data.features import ItemFeature, attach_features, read_items
+from dpmc_data.paths import check_new_file, write_atomically
+from dpmc_data.public_inputs import read_ids
+from dpmc_data.source import Source
+from dpmc_data.synthetic import SAMPLES
 from dpmc_lab import sweep
 from dpmc_lab.cli.interface import (
     CommandReport,
@@ -439,7 +439,7 @@ def _read_listed_ratings(
     mechanism: Mechanism,
     steps: Sequence[Transform],
     outside_rule: OutsideRatings,
-) -> tuple[Dataset, Ratings, tuple[ItemFeature, ...]]:
+) -> tuple[LoadedDataset, Ratings, tuple[ItemFeature, ...]]:
     """Read the data, and bring ratings and item features to the catalogue.
 
     Args:

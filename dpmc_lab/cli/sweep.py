@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from dpmc_core import registry
-from dpmc_core.data.synthetic import GENERATORS
 from dpmc_core.errors import DpmcError, InvalidSetting, unknown_name_error
 from dpmc_core.stopping import StopCheck
+from dpmc_data.synthetic import GENERATORS
 from dpmc_lab import shipped
 from dpmc_lab import sweep as core
 from dpmc_lab.cli.interface import (

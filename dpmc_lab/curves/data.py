@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from dpmc_core.arrays import Floats, Ints
-from dpmc_core.data.synthetic import SAMPLES
 from dpmc_core.ratings import Ratings
+from dpmc_data.synthetic import SAMPLES
 from dpmc_lab.curves.text import Table, build_table, format_count
 
 

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmc_core.arrays import Floats, Ints
-from dpmc_core.data.datasets import Dataset
 from dpmc_core.errors import DpmcError, capitalise
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import (
@@ -28,6 +27,7 @@ from dpmc_core.privacy import (
 )
 from dpmc_core.problem import build_problem, prepare_public_facts
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_data.datasets import LoadedDataset
 from dpmc_lab import shipped
 from dpmc_lab.curves.data import (
     count_ratings,
@@ -100,7 +100,7 @@ class TopLists:
 PeopleWithLists = tuple[People, Mapping[float, TopLists]]  # the second part is by epsilon
 
 
-def find_example_user(data: Dataset) -> int:
+def find_example_user(data: LoadedDataset) -> int:
     """Return the user of median activity, whom every page shows first.
 
     Activity is the number of ratings in the training part of the split that the lists are from,
@@ -442,7 +442,7 @@ class PeopleDescription(NamedTuple):
     prompts: tuple[Prompt, ...] = ()
 
 
-def describe_people(people: People, data: Dataset, mechanism: Mechanism) -> PeopleDescription:
+def describe_people(people: People, data: LoadedDataset, mechanism: Mechanism) -> PeopleDescription:
     """Describe the people of a data set anonymously, and return what a visitor may be asked.
 
     Args:
@@ -470,7 +470,7 @@ def describe_people(people: People, data: Dataset, mechanism: Mechanism) -> Peop
     return PeopleDescription(tuple(descriptions), choose_prompts(mechanism, data))
 
 
-def load_item_categories(data: Dataset) -> tuple[Sequence[str], Floats]:
+def load_item_categories(data: LoadedDataset) -> tuple[Sequence[str], Floats]:
     """Return the names of item categories, and which item is in which; empty if none are known.
 
     The second part is an array of shape (n_items, n_categories).
@@ -481,7 +481,7 @@ def load_item_categories(data: Dataset) -> tuple[Sequence[str], Floats]:
     return (), np.zeros((data.ratings.public.items, 0))
 
 
-def choose_prompts(mechanism: Mechanism, data: Dataset) -> tuple[Prompt, ...]:
+def choose_prompts(mechanism: Mechanism, data: LoadedDataset) -> tuple[Prompt, ...]:
     """Choose six well-known titles whose categories are as different as possible.
 
     The result is empty if the mechanism does not report sign by sign and then fit item factors,

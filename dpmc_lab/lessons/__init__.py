@@ -21,7 +21,7 @@ from string import Formatter
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from dpmc_core.facts import build_from_table
+from dpmc_data.facts import build_from_table
 from dpmc_lab.classroom import EPSILON, LANGUAGE, load_texts, numbers
 from dpmc_lab.classroom.numbers import NUMBERS
 from dpmc_lab.classroom.pictures import (

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmc_core.facts import build_from_table
+from dpmc_data.facts import build_from_table
 from dpmc_lab import glossary
 from dpmc_lab.classroom import load_texts, pictures
 from dpmc_lab.curves import text

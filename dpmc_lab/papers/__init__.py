@@ -15,12 +15,11 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
-from dpmc_core import facts
-from dpmc_core.data import public_sets
 from dpmc_core.errors import unknown_name_error
 from dpmc_core.privacy import Change
 from dpmc_core.problem import RandomShare
 from dpmc_core.ratings import PublicFacts
+from dpmc_data import facts, public_sets
 from dpmc_lab.papers import engine, hxz15, jtt18, lwhm22, ryhh24, z16
 from dpmc_lab.papers.engine import (
     Conclusion,

@@ -25,9 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmc_core import experiment as core
-from dpmc_core import facts, paths, registry
-from dpmc_core.archives import parse_json
-from dpmc_core.data import datasets, public_sets
+from dpmc_core import registry
 from dpmc_core.errors import BadRatings, DpmcError
 from dpmc_core.model import Mechanism, Model
 from dpmc_core.privacy import Change
@@ -35,6 +33,8 @@ from dpmc_core.problem import Problem
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.settings import format_setting, parse_setting
 from dpmc_core.stopping import StopCheck, Stopped, stop_when
+from dpmc_data import datasets, facts, paths, public_sets
+from dpmc_data.archives import parse_json
 from dpmc_lab import locks, store, sweep
 from dpmc_lab.citation import CitedPaper
 from dpmc_lab.curves.lines import compute_interval

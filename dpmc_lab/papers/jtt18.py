@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 
 from dpmc_core import experiment, registry
-from dpmc_core.data import datasets
-from dpmc_core.data.transforms import parse_step
 from dpmc_core.mechanisms.cleansing import CleansingMeans, CleansingStatistics, SvdAfterCleansing
 from dpmc_core.mechanisms.per_user import effective_cap
 from dpmc_core.model import Mechanism, Task
+from dpmc_core.preparation import parse_step
 from dpmc_core.privacy import USER_EMPTIED, Gaussian, Guarantee
 from dpmc_core.problem import Problem, RandomShare, build_problem
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.settings import format_setting
+from dpmc_data import datasets
 from dpmc_lab.papers.engine import Trial, TrialRecipe, make_exact_recipe
 from dpmc_lab.sweep import Grid
 

@@ -15,7 +15,6 @@ import numpy as np
 
 from dpmc_core import registry
 from dpmc_core.arrays import Floats
-from dpmc_core.data import datasets
 from dpmc_core.errors import check_number
 from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.model import Factors, Model, Task
@@ -26,6 +25,7 @@ from dpmc_core.problem import LeaveLast, Problem, build_problem, create_generato
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import format_setting
 from dpmc_core.stopping import check_cancelled
+from dpmc_data import datasets
 from dpmc_lab.papers.engine import Trial, TrialRecipe, make_exact_recipe, parse_texts
 from dpmc_lab.protocol import federated
 from dpmc_lab.protocol.simulate import evaluate_with_baselines

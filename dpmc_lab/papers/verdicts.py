@@ -21,9 +21,9 @@ import numpy as np
 from scipy.special import stdtrit
 
 from dpmc_core import registry
-from dpmc_core.archives import parse_json
 from dpmc_core.errors import DpmcError, format_sentence
 from dpmc_core.settings import format_setting
+from dpmc_data.archives import parse_json
 from dpmc_lab.curves import as_published, cards
 from dpmc_lab.curves.lines import LEVEL
 from dpmc_lab.papers.engine import (

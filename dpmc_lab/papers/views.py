@@ -11,9 +11,9 @@ import numpy as np
 from dpmc_core import registry
 from dpmc_core.errors import format_sentence
 from dpmc_core.experiment import EVALUATION_ONLY
-from dpmc_core.paths import get_version
 from dpmc_core.registry import get_style
 from dpmc_core.style import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Style
+from dpmc_data.paths import get_version
 from dpmc_lab.curves.cards import format_delta
 from dpmc_lab.curves.lines import Interval, format_short_number
 from dpmc_lab.curves.text import Table, build_table, render_page, render_paragraphs, render_table

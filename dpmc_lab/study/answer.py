@@ -21,14 +21,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmc_core import archives, metrics, registry
+from dpmc_core import metrics, registry
 from dpmc_core.arrays import Floats
-from dpmc_core.data.transforms import UseItemFeatures
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number, format_number
 from dpmc_core.experiment import Result, collect_publications
 from dpmc_core.metrics import Metric
 from dpmc_core.model import Mechanism, Task
-from dpmc_core.paths import write_atomically
+from dpmc_core.preparation import UseItemFeatures
 from dpmc_core.privacy import (
     DEFAULT_DELTA,
     USER_REPLACED,
@@ -51,6 +50,8 @@ from dpmc_core.problem import (
 )
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.stopping import StopCheck, Stopped, check_cancelled, stop_when
+from dpmc_data import archives
+from dpmc_data.paths import write_atomically
 from dpmc_lab.store import Record, Store
 from dpmc_lab.study.advice import Advice, PrivacyUnit, recommend_method
 from dpmc_lab.study.paired import IntervalEstimate, PairedMetrics

@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from dpmc_core.arrays import Floats
-from dpmc_core.data.features import DONOR_ITEM, extract_years
-from dpmc_core.data.transforms import DONOR
 from dpmc_core.errors import BadRatings
+from dpmc_core.preparation import DONOR
 from dpmc_core.ratings import Ratings
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import item_sums, row_sums
+from dpmc_data.features import DONOR_ITEM, extract_years
 
 MIN_RATINGS = 3  # of an item of the donor; rarer ones are left out
 N_FACTORS = 4

@@ -28,18 +28,16 @@ from numpy.typing import NDArray
 
 from dpmc_core import registry
 from dpmc_core.arrays import JsonObject
-from dpmc_core.data.features import CATEGORIES, hash_features, is_encoded
-from dpmc_core.data.transforms import (
+from dpmc_core.errors import CannotRelease, InvalidSetting, format_value
+from dpmc_core.experiment import serialise_settings
+from dpmc_core.model import ArraySpec, Constant, Dense, Mechanism, Model, OwnSide, Step, Task
+from dpmc_core.preparation import (
     CapPerUser,
     UseItemFeatures,
     describe_features,
     parse_step,
     preserves_neighbours,
 )
-from dpmc_core.errors import CannotRelease, InvalidSetting, format_value
-from dpmc_core.experiment import serialise_settings
-from dpmc_core.model import ArraySpec, Constant, Dense, Mechanism, Model, OwnSide, Step, Task
-from dpmc_core.paths import check_new_file, get_version, write_atomically
 from dpmc_core.privacy import (
     Additive,
     Gaussian,
@@ -59,6 +57,8 @@ from dpmc_core.privacy import (
 )
 from dpmc_core.problem import prepare_public_facts
 from dpmc_core.ratings import Catalogue, Origin, PublicFacts, Ratings
+from dpmc_data.features import CATEGORIES, hash_features, is_encoded
+from dpmc_data.paths import check_new_file, get_version, write_atomically
 
 # Releases that have an exact sampler. Compare by exact type, since another kind of noise may be a
 # subclass.

@@ -20,17 +20,17 @@ from typing import Any
 
 import numpy as np
 
-from dpmc_core import archives, registry
-from dpmc_core.data import parse_step
-from dpmc_core.data.datasets import list_public_sources
-from dpmc_core.data.transforms import MAX_USERS
+from dpmc_core import registry
 from dpmc_core.errors import DpmcError, InvalidSetting, NotVerified, check_number, format_value
 from dpmc_core.model import Mechanism
-from dpmc_core.paths import get_version
+from dpmc_core.preparation import MAX_USERS, parse_step
 from dpmc_core.privacy import Guarantee, Trust
 from dpmc_core.privacy.channels import MatrixChannel
 from dpmc_core.ratings import Catalogue, Origin, PublicFacts
 from dpmc_core.settings import list_settings, parse_setting
+from dpmc_data import archives
+from dpmc_data.datasets import list_public_sources
+from dpmc_data.paths import get_version
 from dpmc_lab.study.release import (
     FEATURES_ARRAY,
     ID_ARRAYS,

@@ -21,12 +21,10 @@ import numpy as np
 
 from dpmc_core import registry
 from dpmc_core.arrays import Floats, Rng
-from dpmc_core.data import Implicit, ReadOptions
-from dpmc_core.data.source import Source
 from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting, check_number, format_number
 from dpmc_core.metrics import choose_per_rating_metric
 from dpmc_core.model import Mechanism, Task
-from dpmc_core.paths import get_version
+from dpmc_core.preparation import Implicit
 from dpmc_core.problem import (
     Problem,
     RandomShare,
@@ -37,6 +35,9 @@ from dpmc_core.problem import (
 )
 from dpmc_core.ratings import ColumnRoles, PublicFacts, UserData
 from dpmc_core.stopping import check_cancelled
+from dpmc_data import ReadOptions
+from dpmc_data.paths import get_version
+from dpmc_data.source import Source
 from dpmc_lab.store import Record, digest_values
 from dpmc_lab.sweep import partitions
 from dpmc_lab.sweep.engine import run_unit

@@ -28,15 +28,16 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any, Protocol, TypeVar
 
-from dpmc_core import experiment, plugins
-from dpmc_core.data import parse_step
+from dpmc_core import experiment
 from dpmc_core.errors import DpmcError, check_number
 from dpmc_core.experiment import Result, serialise_settings
 from dpmc_core.model import Rounds
-from dpmc_core.paths import get_version
+from dpmc_core.preparation import parse_step
 from dpmc_core.problem import Problem, build_problem
 from dpmc_core.ratings import Ratings
 from dpmc_core.stopping import StopCheck
+from dpmc_data.paths import get_version
+from dpmc_lab import plugins
 from dpmc_lab.locks import Claims
 from dpmc_lab.store import (
     Record,

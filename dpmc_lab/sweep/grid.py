@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmc_core import registry
-from dpmc_core.data import parse_step
 from dpmc_core.errors import (
     DpmcError,
     InvalidSetting,
@@ -24,6 +23,7 @@ from dpmc_core.errors import (
 )
 from dpmc_core.experiment import build_baselines, serialise_settings
 from dpmc_core.model import Mechanism, Task
+from dpmc_core.preparation import parse_step
 from dpmc_core.problem import (
     Split,
     build_problem,

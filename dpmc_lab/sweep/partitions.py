@@ -14,14 +14,14 @@ import numpy as np
 import pyarrow as pa
 
 from dpmc_core.arrays import Ints
-from dpmc_core.data import ReadOptions
-from dpmc_core.data.reading import clean, natural_order, read_table
-from dpmc_core.data.source import Source
 from dpmc_core.errors import BadRatings
 from dpmc_core.metrics import score_test_ratings
 from dpmc_core.model import Task
 from dpmc_core.problem import prepare_all_ratings
 from dpmc_core.ratings import Ratings, hash_cells, rank_within_user
+from dpmc_data import ReadOptions
+from dpmc_data.reading import clean, natural_order, read_table
+from dpmc_data.source import Source
 
 # Returns these of one file's ratings, as a tuple.
 CATALOGUE = attrgetter("user_ids", "item_ids", "public", "columns")

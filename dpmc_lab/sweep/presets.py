@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from dpmc_core import registry
-from dpmc_core.data import SAMPLES
 from dpmc_core.model import Estimator, Task
+from dpmc_data.synthetic import SAMPLES
 from dpmc_lab.sweep.grid import Grid
 
 # After a change run `make rows`: until then the shipped curves have no point at a new epsilon.

@@ -24,11 +24,11 @@ from typing import IO, Any, ClassVar
 
 import numpy as np
 
-from dpmc_core import archives
-from dpmc_core.data import Dataset, datasets, public_sets, read_pair, synthetic
-from dpmc_core.data.datasets import EACH_SEED
+from dpmc_core.dataset import Dataset
 from dpmc_core.errors import BadRatings
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_data import archives, datasets, public_sets, read_pair, synthetic
+from dpmc_data.datasets import EACH_SEED
 from dpmc_lab import locks
 from dpmc_lab.store import digest_values
 
@@ -234,7 +234,7 @@ def read_snapshot(path: Path) -> Dataset:
         raise
     except (archives.BadArchive, LookupError, TypeError, ValueError, ArithmeticError) as error:
         raise BadRatings(f"{path.name} is not a snapshot of ratings: {error}") from None
-    return Dataset(ratings, name, title, "a snapshot", "as its source", ())
+    return Dataset(ratings, name, title)
 
 
 def _find_fold(data: str) -> tuple[Path, Path] | None:

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from dpmc_core import registry
-from dpmc_core.data import datasets
-from dpmc_core.data.synthetic import SAMPLES
 from dpmc_core.errors import DpmcError, capitalise, format_sentence
 from dpmc_core.privacy import Guarantee
 from dpmc_core.problem import prepare_public_facts
+from dpmc_data import datasets
+from dpmc_data.synthetic import SAMPLES
 from dpmc_lab.curves import cards, lines, text
 from dpmc_lab.study.advice import PrivacyUnit, recommend_for_unit
 from dpmc_lab.sweep.presets import EPSILONS

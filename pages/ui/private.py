@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import weakref
 
-from dpmc_core.data.datasets import Dataset
+from dpmc_core.dataset import Dataset
 from dpmc_lab.sweep import PrivateFolder
 from pages.ui import sweeps
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
-from dpmc_core import paths, registry
+from dpmc_core import registry
 from dpmc_core.problem import format_split
+from dpmc_data import paths
 from dpmc_lab import citation
 from dpmc_lab.curves import cards, lines, text
 from dpmc_lab.curves.lines import CurveChart, EpsilonUnit

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import streamlit as st
 
-from dpmc_core import paths, registry
+from dpmc_core import registry
 from dpmc_core.errors import DpmcError, format_sentence
 from dpmc_core.metrics import Metric
 from dpmc_core.model import Task
+from dpmc_data import paths
 from dpmc_lab import shipped as files
 from dpmc_lab import store, sweep
 from dpmc_lab.curves import lines

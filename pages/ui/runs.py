@@ -6,13 +6,14 @@ from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 from dpmc_core import experiment, registry
-from dpmc_core.data import Dataset, Refused, datasets, public_sets
 from dpmc_core.errors import DpmcError
 from dpmc_core.metrics import choose_headline_metric
 from dpmc_core.model import Mechanism, Model, Step
 from dpmc_core.privacy import record_publications
 from dpmc_core.problem import Problem, build_problem, choose_default_split, create_generator
 from dpmc_core.stopping import stop_when
+from dpmc_data import LoadedDataset, datasets, public_sets
+from dpmc_data.source import Refused
 from dpmc_lab.curves import cards, noise
 from dpmc_lab.curves.lines import NO_PRIVACY
 from dpmc_lab.curves.people import find_example_user
@@ -205,7 +206,7 @@ def make_training_work(
     return work_with_budget_note
 
 
-def make_example_film(mechanism: Mechanism, dataset: Dataset) -> RunRecording:
+def make_example_film(mechanism: Mechanism, dataset: LoadedDataset) -> RunRecording:
     """Record a fast run on the busiest users and most rated items of a sample.
 
     Args:
@@ -258,7 +259,7 @@ def make_reading_work(content: bytes, name: str, options: Mapping[str, Any]) -> 
         options: how it is read, see `datasets.load_upload`.
     """
 
-    def work(report: ProgressReporter, stopped: Callable[[], bool]) -> Dataset | Refused:
+    def work(report: ProgressReporter, stopped: Callable[[], bool]) -> LoadedDataset | Refused:
         """Read the upload; return its faults if it is refused."""
 
         def tell(n_done: int, total: int) -> None:

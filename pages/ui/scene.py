@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from dpmc_core import registry
-from dpmc_core.data import datasets
-from dpmc_core.data.synthetic import SAMPLES
 from dpmc_core.model import Mechanism
 from dpmc_core.privacy import Guarantee
 from dpmc_core.ratings import PublicFacts
+from dpmc_data import datasets
+from dpmc_data.synthetic import SAMPLES
 from dpmc_lab.curves import cards, lines, numbers, people, trade
 from dpmc_lab.curves.lines import CurveChart, Line
 from dpmc_lab.curves.people import (

@@ -7,19 +7,20 @@ from typing import Any
 import streamlit as st
 
 from dpmc_core import registry
-from dpmc_core.data import datasets, parse_step, public_sets
-from dpmc_core.data.datasets import Dataset
-from dpmc_core.data.synthetic import (
+from dpmc_core.errors import DpmcError, InvalidSetting
+from dpmc_core.model import Mechanism, Task
+from dpmc_core.preparation import parse_step
+from dpmc_core.problem import build_problem, prepare_public_facts
+from dpmc_core.ratings import ColumnRoles, PublicFacts, Ratings
+from dpmc_data import datasets, public_sets
+from dpmc_data.datasets import LoadedDataset
+from dpmc_data.synthetic import (
     GENERATORS,
     ON_DEMAND,
     SAMPLES,
     count_sample_cells,
     list_sample_options,
 )
-from dpmc_core.errors import DpmcError, InvalidSetting
-from dpmc_core.model import Mechanism, Task
-from dpmc_core.problem import build_problem, prepare_public_facts
-from dpmc_core.ratings import ColumnRoles, PublicFacts, Ratings
 from dpmc_lab.curves import noise
 from pages.ui import state
 
@@ -101,7 +102,7 @@ def choose_data(label: str = "Data", **options: Any) -> str:
     return chosen
 
 
-def get_dataset(id: str) -> Dataset:
+def get_dataset(id: str) -> LoadedDataset:
     """Return the data set with this id.
 
     Raises:
@@ -110,7 +111,7 @@ def get_dataset(id: str) -> Dataset:
     if id == UPLOAD:
         if UPLOAD not in st.session_state:
             raise InvalidSetting("data", "uploaded again: uploads end with their session", id)
-        upload: Dataset = st.session_state[UPLOAD]
+        upload: LoadedDataset = st.session_state[UPLOAD]
         return upload
     return _load_shared(id)
 
@@ -123,12 +124,12 @@ def get_column_roles() -> ColumnRoles:
 
 
 @st.cache_resource(max_entries=6, show_spinner="Reading the data")
-def _load_shared(id: str) -> Dataset:
+def _load_shared(id: str) -> LoadedDataset:
     """Load a data set that all sessions share."""
     return datasets.load(id)
 
 
-def keep_upload(dataset: Dataset) -> None:
+def keep_upload(dataset: LoadedDataset) -> None:
     """Store an upload in this session, in place of an earlier one, and select it."""
     forget_upload()
     st.session_state[UPLOAD] = dataset

@@ -12,19 +12,19 @@ from typing import Any
 import streamlit as st
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
-from dpmc_core.data import (
-    MEGABYTE,
-    SEPARATORS,
-    BadRows,
-    Dataset,
-    Duplicates,
-    Refused,
-    datasets,
-    features,
-)
-from dpmc_core.data.source import NO_COLUMN, Fault, Source
 from dpmc_core.errors import DpmcError
 from dpmc_core.problem import format_command_options
+from dpmc_data import LoadedDataset, datasets, features
+from dpmc_data.source import (
+    MEGABYTE,
+    NO_COLUMN,
+    SEPARATORS,
+    BadRows,
+    Duplicates,
+    Fault,
+    Refused,
+    Source,
+)
 from pages.ui import blocks, runs, sources, state
 from pages.ui.jobs import READING_SLOTS
 from pages.ui.text import escape
@@ -343,7 +343,7 @@ def show_refusal(error: Exception, name: str, show: Any = st.error) -> None:
     show("\n".join(lines), icon=":material/error:")
 
 
-def choose_public_features(dataset: Dataset) -> None:
+def choose_public_features(dataset: LoadedDataset) -> None:
     """Take the second file of an upload: what an outsider knows of the items."""
     names = escape(", ".join(dataset.ratings.item_features) or "nothing yet")
     st.markdown(f"**What is publicly known of the items: {names}**")

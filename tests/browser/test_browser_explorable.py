@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from dpmc_core.data import datasets
+from dpmc_data import datasets
 from dpmc_lab.curves import people
 from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import explorable, scene

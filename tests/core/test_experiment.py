@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 
 from dpmc_core import metrics, registry
-from dpmc_core.data import datasets, synthetic
-from dpmc_core.data.datasets import Dataset
-from dpmc_core.data.transforms import (
+from dpmc_core.dataset import Dataset
+from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
+from dpmc_core.experiment import build_baselines, measure_model, run
+from dpmc_core.links import Probit
+from dpmc_core.model import Estimator, Factors, Task
+from dpmc_core.preparation import (
     Binarise,
     CapPerUser,
     Implicit,
@@ -17,10 +20,6 @@ from dpmc_core.data.transforms import (
     ThresholdRule,
     TopItems,
 )
-from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
-from dpmc_core.experiment import build_baselines, measure_model, run
-from dpmc_core.links import Probit
-from dpmc_core.model import Estimator, Factors, Task
 from dpmc_core.privacy import releases
 from dpmc_core.problem import (
     LeaveLast,
@@ -31,6 +30,7 @@ from dpmc_core.problem import (
     prepare_public_facts,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_data import datasets, synthetic
 
 USERS, ITEMS = 30, 20
 
@@ -52,15 +52,7 @@ def make_ratings(signs=False, seed=3):
 
 
 def make_data(ratings, truth=None):
-    return Dataset(
-        ratings=ratings,
-        name="tiny",
-        title="Tiny",
-        source="made here",
-        licence="none",
-        truth=truth,
-        report=(),
-    )
+    return Dataset(ratings, "tiny", "Tiny", truth)
 
 
 @pytest.fixture

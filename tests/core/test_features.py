@@ -7,19 +7,19 @@ import numpy as np
 import pytest
 
 from dpmc_core import registry
-from dpmc_core.data import datasets, features
-from dpmc_core.data.source import Source
-from dpmc_core.data.transforms import UseItemFeatures, parse_step
 from dpmc_core.errors import BadRatings
 from dpmc_core.mechanisms.user_ranking import ProtectedUnit
 from dpmc_core.metrics import rmse
 from dpmc_core.model import Task
+from dpmc_core.preparation import UseItemFeatures, parse_step
 from dpmc_core.privacy import CELL, USER_EMPTIED, USER_REPLACED, record_publications
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts, Ratings, UserData
 from dpmc_core.solvers import ranking as ranking_solver
 from dpmc_core.solvers import sizes
 from dpmc_core.solvers.rows import ResidualRows
+from dpmc_data import datasets, features
+from dpmc_data.source import Source
 from tests.ratings_helpers import clicks
 from tests.replay import measure_changes
 from tests.user_level_helpers import FAMILY as WHOLE_FAMILY

@@ -10,7 +10,6 @@ import scipy.special
 import scipy.stats
 
 from dpmc_core import model, registry
-from dpmc_core.data import datasets
 from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED
 from dpmc_core.privacy.accounting import gaussian_epsilon
 from dpmc_core.problem import build_problem
@@ -30,6 +29,7 @@ from dpmc_core.solvers.effects import (
 )
 from dpmc_core.solvers.empirical_bayes import shrink_eigenvalues
 from dpmc_core.solvers.linalg import Pattern
+from dpmc_data import datasets
 from tests.replay import l2_distance, measure_changes, record_fit
 
 USERS, ITEMS, CHANGED_USER = 60, 12, 7  # CHANGED_USER: the one whose row changes

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from dpmc_core import registry
-from dpmc_core.data import datasets
-from dpmc_core.data.transforms import TopItems
 from dpmc_core.mechanisms import plain, references
 from dpmc_core.metrics import evaluate_ranking, rmse
 from dpmc_core.model import Task
+from dpmc_core.preparation import TopItems
 from dpmc_core.problem import LeaveLast, RandomShare, build_problem, create_generator
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.linalg import Pattern, leading_eigenpairs
 from dpmc_core.solvers.ranking import ItemScores, ease_weights
 from dpmc_core.solvers.rows import gram_products
+from dpmc_data import datasets
 from sample_data import generate
 from tests.ratings_helpers import with_values
 

@@ -43,7 +43,9 @@ class Mutant:
     @property
     def path(self) -> str:
         """Of the source, from the project's folder."""
-        is_outside_core = self.file.startswith(("pages/", "dpmc_lab/", "sample_data/"))
+        is_outside_core = self.file.startswith(
+            ("dpmc_data/", "dpmc_lab/", "pages/", "sample_data/")
+        )
         return self.file if is_outside_core else f"dpmc_core/{self.file}"
 
 

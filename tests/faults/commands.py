@@ -42,7 +42,7 @@ COMMAND_LINE = (
          named("absurd_options", "test_ctrl_c_at_the_very_end_changes_nothing")),
     )
     + family_of(
-        "command line", "paths.py",
+        "command line", "dpmc_data/paths.py",
         ("no home folder is a traceback", OTHER, "except RuntimeError:", "except LookupError:",
          named("absurd_options", "test_without_a_home_folder_one_is_asked_for")),
     )

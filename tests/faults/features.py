@@ -168,7 +168,7 @@ FEATURES = [
          "np.sqrt(share) if norm == 2 else share", "np.sqrt(share)", named(*_COUNTED)),
     ),
     *family_of(
-        "features", "data/features.py",
+        "features", "dpmc_data/features.py",
         ("a column that says the same of all is kept", OTHER, "if len(set(filled)) < 2:",
          "if len(set(filled)) < 1:", named("features", "test_a_column_becomes")),
         ("several categories make an item's row short", SCALE, "1 / np.sqrt(max(len(indices), 1))",
@@ -209,7 +209,7 @@ FEATURES = [
          "k is None or counts[k] < MIN_RATINGS", "k is None", _DONOR_SAYS),
     ),
     *family_of(
-        "features", "data/transforms.py",
+        "features", "preparation.py",
         ("the card is silent on the donor", OTHER, "if is_donated else text", "if False else text",
          named("donor", "test_a_donor_helps_changes_no_certificate_and_is_named_beside_it")),
     ),

@@ -70,7 +70,7 @@ EXPERIMENT = family_of(
 )
 
 PREPARATION = family_of(
-    "preparation", "data/transforms.py",
+    "preparation", "preparation.py",
     ("ratings at the middle of the range are liked", OTHER,
      "np.greater if is_strict", "np.greater_equal if is_strict",
      named("transforms", "test_binarise_above_the_middle_reads_nothing_of_the_ratings")),
@@ -111,7 +111,7 @@ PREPARATION += family_of(
 )
 
 LINES = family_of(
-    "reading", "data/reading.py",
+    "reading", "dpmc_data/reading.py",
     ("times in milliseconds are taken for seconds", UNIT, "(1e11, 1e14, 1e17)", "(1e14, 1e17)",
      named("reading", "test_times_are_seconds_or_left_alone_with_a_word")),
     ("of a repeated pair the last line and not the latest", OTHER,
@@ -121,7 +121,7 @@ LINES = family_of(
      "np.bincount(groups, values) / np.bincount(groups)", "np.bincount(groups, values)",
      named("datasets", "test_duplicates_can_be_resolved")),
 ) + family_of(
-    "reading", "data/text.py",
+    "reading", "dpmc_data/text.py",
     ("a last line without an end is lost", OTHER, '    if tail:\n        yield f"{tail}\\n"',
      '    if tail.endswith("\\n"):\n        yield tail',
      named("reading", "test_a_line_ends_at_line_ends_alone")),

@@ -13,7 +13,7 @@ _BY_HAND = named("reading_fuzz", "test_by_hand")
 # fmt: off
 READING = (
     family_of(
-        "reading", "data/reading.py",
+        "reading", "dpmc_data/reading.py",
         ("float ids: the first two that run together pass", OTHER,
          "(np.abs(numbers[~np.isnan(numbers)]) >= 2.0",
          "(np.abs(numbers[~np.isnan(numbers)]) > 2.0",
@@ -39,7 +39,7 @@ READING = (
          named("reading", "test_two_ids_are_one_only_if_their_text_is_equal")),
     )
     + family_of(
-        "reading", "data/text.py",
+        "reading", "dpmc_data/text.py",
         ("a file with a range is clicks unasked", UNIT, "(unknown or options.low is not None)",
          "unknown", named("reading", _ASKED_CLICKS)),
         ("under a header the first free column is the user", UNIT,
@@ -67,7 +67,7 @@ READING = (
          " registry.has_features_step(steps):", named("columns", "test_items_alone_are_used")),
     )
     + family_of(
-        "reading", "data/reading.py",
+        "reading", "dpmc_data/reading.py",
         ("the range is read off the data", CLIP,
          'low, high, origin = options.low, options.high, "the public range as given"',
          "low, high = float(np.nanmin(table.ratings)), float(np.nanmax(table.ratings))\n"
@@ -88,7 +88,7 @@ READING = (
          "is_last = np.append(True, np.diff(cells[order]) != 0)[: len(order)]", _BY_HAND),
     )
     + family_of(
-        "reading", "data/text.py",
+        "reading", "dpmc_data/text.py",
         ("what stands beside a named user is left aside unasked", UNIT,
          'if user and not aside:', 'if user:',
          named("layouts", _SURVEY)),
@@ -110,7 +110,7 @@ READING = (
          named("layouts", "test_dates_are_of_one_form_alone")),
     )
     + family_of(
-        "reading", "data/reading.py",
+        "reading", "dpmc_data/reading.py",
         ("a mark for 'not rated' is a rating", CLIP,
          "chosen &= ~table.texts.match(marks)", "chosen &= True",
          named("layouts", "test_a_mark_for_not_rated_is_asked_about")),
@@ -122,7 +122,7 @@ READING = (
          named("layouts", "test_a_total_is_no_person_and_no_item")),
     )
     + family_of(
-        "reading", "data/datasets.py",
+        "reading", "dpmc_data/datasets.py",
         ("columns that nobody chose are advice", UNIT,
          "if is_sure and not is_chosen else None", "if is_sure else None",
          named("layouts", "test_columns_that_a_person_must_choose_are_no_advice")),

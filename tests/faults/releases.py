@@ -190,14 +190,14 @@ RELEASE = [
          "test_every_method_with_features_is_released_over_a_catalogue[private-effects]")),
     ),
     *family_of(
-        "release", "data/features.py",
+        "release", "dpmc_data/features.py",
         ("a category of one item", CLIP,
          "is_repeated = bool((has_category.sum(axis=0) > 1).all())",
          "is_repeated = bool((has_category.sum(axis=0) > 0).all())",
          named("verify", "test_features_that_no_table_gives_are_not_released")),
     ),
     *family_of(
-        "release", "archives.py",
+        "release", "dpmc_data/archives.py",
         ("bytes behind a stream", SKIPPED, "unpacker.eof and not unpacker.unused_data",
          "unpacker.eof", named("archives", "test_a_stream_that_goes_on_behind_its_end_is_damaged")),
         ("sizes believed", CLIP,
@@ -213,7 +213,7 @@ RELEASE = [
 
 CATALOGUE = [
     *family_of(
-        "catalogue", "data/transforms.py",
+        "catalogue", "preparation.py",
         ("places in the order of the ids", OTHER, "range(len(rated)) if shuffle is None else",
          "range(len(rated)) if users else",
          named("catalogue", "test_without_names_of_users_places_are_drawn_and_rows_stay_whole")),

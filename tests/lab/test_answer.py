@@ -15,7 +15,6 @@ import pytest
 from scipy.stats import norm
 
 from dpmc_core import metrics, registry
-from dpmc_core.data import datasets
 from dpmc_core.errors import DpmcError
 from dpmc_core.experiment import measure_model, run
 from dpmc_core.model import Task
@@ -23,6 +22,7 @@ from dpmc_core.privacy import USER_EMPTIED, Change
 from dpmc_core.privacy.accounting import gaussian_epsilon, gaussian_mu
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_data import datasets
 from dpmc_lab import sweep
 from dpmc_lab.cli import main
 from dpmc_lab.curves import answer as words

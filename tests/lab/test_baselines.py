@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpmc_core import privacy, registry
-from dpmc_core.data import datasets
+from dpmc_core.dataset import Dataset
 from dpmc_core.metrics import rmse
 from dpmc_core.model import Task
 from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED
@@ -178,7 +178,7 @@ def test_the_answer_counts_from_the_best_kind_of_the_data(person, kind):
     columns = ("users", "items", "values")
     combined = [np.concatenate([getattr(s, name) for s in (train, test)]) for name in columns]
     ratings = Ratings.build(*combined, train.public)
-    source = sweep.SplitSource(datasets.Dataset(ratings, "drawn", "", "", "", ()))
+    source = sweep.SplitSource(Dataset(ratings, "drawn"))
     baseline_ids = []
     for epsilon in (0.5, 5.0):
         question = Inquiry(task=Task.RATINGS, epsilon=epsilon)

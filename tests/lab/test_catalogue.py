@@ -9,14 +9,20 @@ import numpy as np
 import pytest
 
 from dpmc_core import registry
-from dpmc_core.data import OutsideRatings, align_to_catalogue, load, parse_step, read_ids
-from dpmc_core.data.transforms import preserves_neighbours
 from dpmc_core.errors import BadRatings, CannotRelease, InvalidSetting
 from dpmc_core.model import Task
+from dpmc_core.preparation import (
+    OutsideRatings,
+    align_to_catalogue,
+    parse_step,
+    preserves_neighbours,
+)
 from dpmc_core.privacy import CELL, RATING, ROW_VALUES, USER_EMPTIED, Change
 from dpmc_core.problem import prepare_all_ratings
 from dpmc_core.ratings import Catalogue, Origin, PublicFacts, Ratings
 from dpmc_core.settings import parse_setting
+from dpmc_data import load
+from dpmc_data.public_inputs import read_ids
 from dpmc_lab.study.release import check_releasable
 from tests.ratings_helpers import random_stars
 

@@ -14,7 +14,6 @@ import pytest
 from pyarrow import parquet
 
 from dpmc_core import registry
-from dpmc_core.data import ReadOptions, load
 from dpmc_core.errors import BadRatings, DpmcError
 from dpmc_core.experiment import run
 from dpmc_core.mechanisms.dpals import ItemBudget
@@ -22,6 +21,7 @@ from dpmc_core.model import Estimator, Factors, Task
 from dpmc_core.privacy import record_publications
 from dpmc_core.problem import RandomShare, prepare_all_ratings
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_data import ReadOptions, load
 from dpmc_lab.cli import main
 from dpmc_lab.sweep import cluster as clusters
 from dpmc_lab.sweep import partitions

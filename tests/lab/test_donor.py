@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from dpmc_core import registry
-from dpmc_core.data import datasets
-from dpmc_core.data.features import DONOR_ITEM
-from dpmc_core.data.transforms import UseItemFeatures
 from dpmc_core.errors import BadRatings
 from dpmc_core.metrics import rmse
 from dpmc_core.model import Task
+from dpmc_core.preparation import UseItemFeatures
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_data import datasets
+from dpmc_data.features import DONOR_ITEM
 from dpmc_lab.cli import main
 from dpmc_lab.study import donor
 from sample_data import generate

@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpmc_core import facts, registry
-from dpmc_core.data import datasets
-from dpmc_core.data.transforms import Implicit
+from dpmc_core import registry
+from dpmc_core.preparation import Implicit
 from dpmc_core.privacy import RATING
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.factorization import (
@@ -20,6 +19,7 @@ from dpmc_core.solvers.factorization import (
 )
 from dpmc_core.solvers.linalg import leading_eigenpairs
 from dpmc_core.solvers.rows import gram_products
+from dpmc_data import datasets, facts
 from dpmc_lab.papers.engine import parse_texts
 from tests import ratings_helpers
 

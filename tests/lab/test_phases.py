@@ -7,11 +7,11 @@ import pytest
 from scipy import stats
 
 from dpmc_core import privacy
-from dpmc_core.data import datasets
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.model import Task
 from dpmc_core.privacy import RATING, Shares
 from dpmc_core.problem import build_problem
+from dpmc_data import datasets
 from dpmc_lab.protocol import RECOMMENDER, THIRD_PARTY, scenarios
 from dpmc_lab.protocol.scenarios import (
     ANSWER,

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import dpmc_core as dpmc
-from dpmc_core import plugins, registry
+from dpmc_core import registry
 from dpmc_core.errors import DpmcError
 from dpmc_core.mechanisms.plain import MaximumLikelihood
+from dpmc_lab import plugins
 from dpmc_lab.cli import main
 from dpmc_lab.store import Store, iterate_records, list_curves
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from dpmc_core import registry
-from dpmc_core.data import datasets
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.model import Task
 from dpmc_core.privacy import CELL, RATING, USER_EMPTIED, USER_REPLACED, Change, Trust
 from dpmc_core.ratings import PublicFacts
+from dpmc_data import datasets
 from dpmc_lab.cli import build_parser, main
 from dpmc_lab.cli.methods import TRUST
 from dpmc_lab.cli.options import UNITS

@@ -17,10 +17,10 @@ from scipy import stats
 pytest.importorskip("opendp", reason="needs the extra 'release'")
 
 from dpmc_core import registry
-from dpmc_core.data.transforms import parse_step
 from dpmc_core.errors import CannotRelease
 from dpmc_core.mechanisms.per_user import PrivateItemMean
 from dpmc_core.model import ArraySpec, Task
+from dpmc_core.preparation import parse_step
 from dpmc_core.privacy import (
     CELL,
     RATING,

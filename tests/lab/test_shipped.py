@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from dpmc_core import experiment, registry
-from dpmc_core.data import datasets
-from dpmc_core.data.synthetic import SAMPLES
 from dpmc_core.errors import BadRatings
 from dpmc_core.metrics import METRICS, choose_headline_metric
 from dpmc_core.model import Estimator, Task
 from dpmc_core.problem import choose_default_split
+from dpmc_data import datasets
+from dpmc_data.synthetic import SAMPLES
 from dpmc_lab import shipped, sweep
 from dpmc_lab.curves import lines, numbers
 from dpmc_lab.store import Store, iterate_records, list_curves

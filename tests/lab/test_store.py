@@ -152,7 +152,7 @@ def test_prune_takes_rows_and_what_only_they_used(opened):
 def old(tmp_path):
     """A store as version 1 of the tables was written."""
     path = tmp_path / "store-v1.sqlite"
-    path.write_bytes((ROOT / "tests" / "data" / path.name).read_bytes())
+    path.write_bytes((ROOT / "tests" / "fixtures" / path.name).read_bytes())
     return path
 
 

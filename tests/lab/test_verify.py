@@ -18,13 +18,13 @@ import pytest
 pytest.importorskip("opendp", reason="needs the extra 'release'")
 
 from dpmc_core import registry
-from dpmc_core.data import public_sets
-from dpmc_core.data.features import attach_features
-from dpmc_core.data.transforms import UseItemFeatures
 from dpmc_core.errors import CannotRelease, DpmcError, InvalidSetting, NotVerified
+from dpmc_core.preparation import UseItemFeatures
 from dpmc_core.privacy import Publishes, Trust
 from dpmc_core.ratings import Catalogue, ColumnRoles, Origin, Ratings
 from dpmc_core.solvers.factorization import minimise_in_ball
+from dpmc_data import public_sets
+from dpmc_data.features import attach_features
 from dpmc_lab.study import release
 from dpmc_lab.study.release import (
     build_deployment_card,
@@ -499,7 +499,9 @@ def test_no_forgery_is_accepted(base, tmp_path):
     assert len(forged_kinds) > 20
 
 
-OLD = Path(__file__).parents[1] / "data" / "releases"  # written by the version before item_features
+OLD = (
+    Path(__file__).parents[1] / "fixtures" / "releases"
+)  # written by the version before item_features
 
 
 @pytest.mark.parametrize("name", ["catalogue", "local", "sampled", "per-user"])

@@ -7,9 +7,9 @@ from streamlit.runtime.state.query_params import QueryParams
 
 from app import SECTIONS
 from dpmc_core import registry
-from dpmc_core.data import SAMPLES, public_sets
-from dpmc_core.data.synthetic import GENERATORS, list_sample_options
 from dpmc_core.settings import list_settings
+from dpmc_data import public_sets
+from dpmc_data.synthetic import GENERATORS, SAMPLES, list_sample_options
 from tests.hostile import HOSTILE
 from tests.page_helpers import open_page
 from tests.slow_helpers import mark_rest_slow

@@ -4,7 +4,7 @@ import pytest
 
 from app import SECTIONS
 from dpmc_core import registry
-from dpmc_core.data import SAMPLES
+from dpmc_data.synthetic import SAMPLES
 from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import sources
 from tests.page_helpers import open_page, read_current_stop

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from dpmc_core import registry
-from dpmc_core.data.synthetic import SAMPLES
+from dpmc_data.synthetic import SAMPLES
 from dpmc_lab.cli import app as command
 from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import explorable, instrument, scene

@@ -6,11 +6,11 @@ import time
 import pytest
 
 from dpmc_core import experiment, registry
-from dpmc_core.data import datasets
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.model import Estimator, Task
 from dpmc_core.problem import build_problem
 from dpmc_core.stopping import Stopped
+from dpmc_data import datasets
 from pages.ui import runs
 from pages.ui.jobs import (
     TRAINING_SLOTS,

@@ -8,10 +8,10 @@ from collections import defaultdict
 import pytest
 
 from dpmc_core import registry
-from dpmc_core.data import datasets
 from dpmc_core.experiment import run
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
+from dpmc_data import datasets
 from dpmc_lab.cli import main
 from dpmc_lab.curves import cards, lines
 from pages.ui import sources

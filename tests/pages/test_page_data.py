@@ -13,9 +13,9 @@ from importlib.util import find_spec
 import pytest
 import streamlit as st
 
-from dpmc_core.data import datasets
 from dpmc_core.errors import DpmcError
 from dpmc_core.model import Task
+from dpmc_data import datasets
 from dpmc_lab import sweep
 from dpmc_lab.cli import main
 from dpmc_lab.study import answer as core

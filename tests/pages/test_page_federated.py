@@ -5,10 +5,10 @@ import math
 
 import pytest
 
-from dpmc_core.data import datasets
 from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.privacy import USER_REPLACED
 from dpmc_core.ratings import PublicFacts
+from dpmc_data import datasets
 from dpmc_lab.cli import main
 from dpmc_lab.curves import protocol as views
 from dpmc_lab.protocol.federated import build_federation

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from dpmc_core import registry
-from dpmc_core.data import datasets
 from dpmc_core.privacy import RATING, Gaussian, Laplace, NormLaplace
 from dpmc_core.problem import build_problem, prepare_public_facts
 from dpmc_core.ratings import PublicFacts
+from dpmc_data import datasets
 from dpmc_lab.curves import noise
 from pages.ui import sources
 from pages.ui.charts import noise as charts_noise

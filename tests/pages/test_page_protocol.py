@@ -2,9 +2,9 @@
 
 import pytest
 
-from dpmc_core.data import datasets
 from dpmc_core.errors import BadRatings
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_data import datasets
 from dpmc_lab.curves import protocol as views
 from dpmc_lab.protocol.federated import FLOW
 from pages.ui.charts import protocol as charts_protocol

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from dpmc_core.data import public_sets
 from dpmc_core.errors import DpmcError
+from dpmc_data import public_sets
 from dpmc_lab.classroom import room as core
 from dpmc_lab.classroom import room_view as words
 from dpmc_lab.classroom.room import CLASS_SIZE, EXAMPLE_QUESTIONS, Sender

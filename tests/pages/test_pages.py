@@ -16,12 +16,12 @@ from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
 from streamlit.testing.v1 import AppTest
 
 from dpmc_core import experiment, registry
-from dpmc_core.data import datasets, public_sets
-from dpmc_core.data.transforms import CapPerUser
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
+from dpmc_core.preparation import CapPerUser
 from dpmc_core.problem import LeaveLast, RandomShare, build_problem, prepare_public_facts
 from dpmc_core.ratings import Ratings
+from dpmc_data import datasets, public_sets
 from dpmc_lab import shipped
 from dpmc_lab.cli import main
 from dpmc_lab.curves import cards, lines, run_card

@@ -13,10 +13,10 @@ import pytest
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dpmc_core import paths, registry
-from dpmc_core.data import datasets
+from dpmc_core import registry
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
+from dpmc_data import datasets, paths
 from dpmc_lab import shipped, sweep
 from dpmc_lab.cli import sweep as cli_sweep
 from dpmc_lab.curves import comparison, lines, numbers

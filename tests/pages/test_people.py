@@ -15,11 +15,11 @@ import pytest
 from scipy import stats
 
 from dpmc_core import registry
-from dpmc_core.data import datasets
 from dpmc_core.model import Factors, Task
 from dpmc_core.privacy import USER_EMPTIED, Trust
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_data import datasets
 from dpmc_lab import shipped, sweep
 from dpmc_lab.curves import cards, lines, numbers, people, trade, training
 from dpmc_lab.curves.data import format_user_name

@@ -13,14 +13,14 @@ from scipy.linalg import eigh
 
 from dpmc_core import experiment, privacy, registry
 from dpmc_core import stopping as stops
-from dpmc_core.data import load
-from dpmc_core.data.transforms import TopItems
 from dpmc_core.errors import DpmcError
 from dpmc_core.model import Estimator, Mechanism, Model, Task
+from dpmc_core.preparation import TopItems
 from dpmc_core.problem import Problem, build_problem
 from dpmc_core.settings import list_settings
 from dpmc_core.solvers.linalg import invert_upper_triangle, leading_eigenpairs
 from dpmc_core.stopping import Stopped, allow_grace, call_cancellable, check_cancelled, stop_when
+from dpmc_data import load
 from pages.ui import runs
 from pages.ui.jobs import Job
 from tests.slow_helpers import mark_rest_slow

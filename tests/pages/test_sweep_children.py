@@ -139,7 +139,7 @@ def test_the_end_of_the_server_ends_its_sweeps(tmp_path, folder):
 
 def test_a_killed_owner_of_an_upload_leaves_nothing_behind_its_successor(monkeypatch):
     code = (
-        "import time; from dpmc_lab import sweep; from dpmc_core.data import datasets;"
+        "import time; from dpmc_lab import sweep; from dpmc_data import datasets;"
         "from pages.ui import private, sweeps\n"
         "dataset = datasets.load('movie-night')\n"
         "folder = private.UploadFolder().open_folder(dataset); folder.write()\n"
@@ -174,7 +174,7 @@ def test_a_killed_owner_of_an_upload_leaves_nothing_behind_its_successor(monkeyp
 @pytest.mark.skipif(not locks.AVAILABLE, reason="needs file locks")
 def test_uploads_of_a_server_whose_machine_stopped_are_removed(tmp_path, monkeypatch):
     code = (
-        "import time; from dpmc_core.data import datasets; from pages.ui import private\n"
+        "import time; from dpmc_data import datasets; from pages.ui import private\n"
         "folder = private.UploadFolder().open_folder(datasets.load('one-bit-lab'));"
         " folder.write()\n"
         "print(folder._watcher.pid, flush=True); time.sleep(600)"

@@ -9,7 +9,6 @@ import pytest
 from scipy import stats
 
 from dpmc_core import registry
-from dpmc_core.data import datasets
 from dpmc_core.experiment import run
 from dpmc_core.links import LOGISTIC, Probit
 from dpmc_core.metrics import METRICS
@@ -25,6 +24,7 @@ from dpmc_core.privacy import (
 )
 from dpmc_core.problem import RandomShare, SharePerUser, build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_data import datasets
 from dpmc_lab.cli import main
 from dpmc_lab.curves import cards, data, lines, noise, run_card, training
 from pages.ui import learned

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from dpmc_core import experiment, registry
-from dpmc_core.data import datasets
 from dpmc_core.metrics import METRICS, choose_headline_metric
 from dpmc_core.model import Constant, Step, Task
 from dpmc_core.privacy import record_publications
 from dpmc_core.problem import RandomShare, build_problem
+from dpmc_data import datasets
 from dpmc_lab.curves import run_card, training
 from dpmc_lab.curves.training import CORNER_SIZE, MAX_FRAMES, RunRecorder
 from pages.ui import runs

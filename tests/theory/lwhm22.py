@@ -23,7 +23,6 @@ import numpy as np
 
 from dpmc_core import links, registry
 from dpmc_core.arrays import Floats
-from dpmc_core.data.synthetic import generate_one_bit_lab
 from dpmc_core.links import LOGISTIC, Link, Probit
 from dpmc_core.mechanisms.one_bit import Gradient, InputFlip, Objective, Output, OutputBound
 from dpmc_core.model import Estimator, Mechanism
@@ -31,6 +30,7 @@ from dpmc_core.privacy import Calibration
 from dpmc_core.privacy.channels import flip_probability
 from dpmc_core.ratings import Ratings
 from dpmc_core.solvers.one_bit import positive_labels
+from dpmc_data.synthetic import generate_one_bit_lab
 from tests.ratings_helpers import with_values
 from tests.theory import make_row, predict_end, summarise_mean
 

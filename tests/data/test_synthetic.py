@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpmc_core.data import synthetic
 from dpmc_core.links import LOGISTIC, Probit
 from dpmc_core.ratings import Ratings
+from dpmc_data import synthetic
 from sample_data import generate
 
 

@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpmc_core.data import Refused, datasets
 from dpmc_core.errors import BadRatings, InvalidSetting
+from dpmc_data import datasets
+from dpmc_data.source import Refused
 from dpmc_lab.cli import main
 from tests.reading_helpers import ratings_by_pair, read_upload
 

@@ -21,17 +21,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmc_core import archives, facts
 from dpmc_core.arrays import Rng
 from dpmc_core.errors import BadRatings, check_number
 from dpmc_core.links import LOGISTIC, Link
 from dpmc_core.model import Factors
 from dpmc_core.ratings import PublicFacts, Ratings, number_ids
+from dpmc_data import archives, facts
 
 Genres = list[tuple[str, ...]]
 Titles = tuple[str, ...] | None
 
-SAMPLE_FOLDER = Path(__file__).resolve().parents[2] / "sample_data"  # the same in a wheel
+SAMPLE_FOLDER = Path(__file__).resolve().parents[1] / "sample_data"  # the same in a wheel
 LICENCE = "CC0 1.0: generated, free for any use"
 SAMPLE_SEED = 20_240_501
 USERS_PER_BLOCK = 4096  # users drawn at once: bounds memory at BLOCK x items
@@ -162,7 +162,7 @@ class Sample:
 
 ALL_SAMPLES: Mapping[str, Sample] = {
     name: facts.build_from_table(Sample, table, name)
-    for name, table in facts.load_toml("dpmc_core.data", "samples.toml").items()
+    for name, table in facts.load_toml("dpmc_data", "samples.toml").items()
 }
 SAMPLES = {name: sample for name, sample in ALL_SAMPLES.items() if sample.stored}
 ON_DEMAND = {name: sample for name, sample in ALL_SAMPLES.items() if not sample.stored}

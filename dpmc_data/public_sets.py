@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from dpmc_core import archives, facts, paths
-from dpmc_core.data.source import Source
 from dpmc_core.errors import BadRatings, DpmcError, unknown_name_error
+from dpmc_data import archives, facts, paths
+from dpmc_data.source import Source
 
 NOTE_FILE = "dpmc-source.json"  # what a download writes into its folder
 _NOTE_BYTES = 65_536
@@ -106,7 +106,7 @@ class PublicSet:
         return f"{self.title}, {self.recognised_by}"
 
 
-_TABLES = facts.load_toml("dpmc_core.data", "public_sets.toml")
+_TABLES = facts.load_toml("dpmc_data", "public_sets.toml")
 SETS: Mapping[str, PublicSet] = {
     id: facts.build_from_table(
         PublicSet, {**table, "id": id, "licence": _TABLES["licences"][table["licence"]]}, id

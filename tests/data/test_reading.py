@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpmc_core.data import Refused, datasets
-from dpmc_core.data.source import BLOCK_BYTES, LineCount
 from dpmc_core.errors import BadRatings, DpmcError
+from dpmc_data import datasets
+from dpmc_data.source import BLOCK_BYTES, LineCount, Refused
 from dpmc_lab.cli import main
 from tests.reading_helpers import ratings_by_pair, read_upload
 
@@ -298,7 +298,7 @@ def test_ids_that_a_float_no_longer_tells_apart_are_refused_with_its_type(
     assert kind(edge) == kind(edge + 1)
     assert len({kind(edge - 1), kind(edge - 2), kind(edge)}) == 3
 
-    def read(*ids: float) -> datasets.Dataset:
+    def read(*ids: float) -> datasets.LoadedDataset:
         column = pa.array(np.array([*ids, 1], dtype=kind))
         return read_upload(
             build_parquet(user=column, item=list("xyz"), rating=[3, 4, 5]), "x.parquet"

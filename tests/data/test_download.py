@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpmc_core.data import datasets, public_sets
-from dpmc_core.data.public_sets import DownloadError, PublicSet
 from dpmc_core.errors import BadRatings
+from dpmc_data import datasets, public_sets
+from dpmc_data.public_sets import DownloadError, PublicSet
 
 
 class Server:

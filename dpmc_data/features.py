@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 
 from dpmc_core.arrays import Floats
-from dpmc_core.data.source import MEGABYTE, Source
-from dpmc_core.data.text import parse_decimal
 from dpmc_core.errors import BadRatings
 from dpmc_core.ratings import Ratings
+from dpmc_data.source import MEGABYTE, Source
+from dpmc_data.text import parse_decimal
 
 DONOR_ITEM = "donor item"  # the column that says what an item was joined with
 CATEGORIES = 50  # largest number of categories of a column; the most frequent ones stay

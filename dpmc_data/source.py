@@ -14,9 +14,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from dpmc_core import archives
 from dpmc_core.errors import BadRatings, InvalidSetting, check_number, check_range, make_printable
 from dpmc_core.stopping import check_cancelled
+from dpmc_data import archives
 
 MEGABYTE = 1_000_000
 MAX_UNPACKED = 200 * MEGABYTE  # of a packed file, which is unpacked in memory

@@ -138,7 +138,7 @@ def test_generated_files(partition: int) -> None:
 
 FLIPPED = """
 import io, pyarrow, pyarrow.parquet
-from dpmc_core.data import datasets
+from dpmc_data import datasets
 from dpmc_core.errors import DpmcError
 
 table = pyarrow.table({"user": ["a", "b"], "item": [1, 2], "rating": [1.0, 2.0]})

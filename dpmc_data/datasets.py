@@ -13,8 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from dpmc_core.data import features, public_sets, synthetic
-from dpmc_core.data.reading import (
+from dpmc_core.dataset import Dataset
+from dpmc_core.errors import (
+    BadRatings,
+    InvalidSetting,
+    check_number,
+    parse_number_or_text,
+    unknown_name_error,
+)
+from dpmc_core.links import parse_link
+from dpmc_core.ratings import Catalogue, Origin, Ratings
+from dpmc_data import features, public_sets, synthetic
+from dpmc_data.reading import (
     CHOSEN,
     RANGE_ASKED,
     Checked,
@@ -28,7 +38,7 @@ from dpmc_core.data.reading import (
     layout_of,
     read_table,
 )
-from dpmc_core.data.source import (
+from dpmc_data.source import (
     NO_COLUMN,
     Fault,
     LineCount,
@@ -36,17 +46,7 @@ from dpmc_core.data.source import (
     ReadProgress,
     Source,
 )
-from dpmc_core.data.text import Layout
-from dpmc_core.errors import (
-    BadRatings,
-    InvalidSetting,
-    check_number,
-    parse_number_or_text,
-    unknown_name_error,
-)
-from dpmc_core.links import parse_link
-from dpmc_core.model import Factors
-from dpmc_core.ratings import Catalogue, Origin, Ratings
+from dpmc_data.text import Layout
 
 # Sources of catalogues.
 _GENERATED_SOURCE, _PUBLIC_SOURCE = "the generated set {}", "the public set {}"
@@ -60,31 +60,23 @@ _SETTLED = ("bad_rows", "duplicates", "encoding")  # options whose first answer 
 EACH_SEED = "each"  # the seed in NAME:seed=each, which stands for the seed of the run
 
 
-@dataclass(frozen=True, eq=False)
-class Dataset:
-    """Ratings with their origin and what a reader should know about them.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LoadedDataset(Dataset):
+    """A data set with its origin and what a reader should know about it.
 
     Attributes:
-        ratings: the ratings.
-        name: a short name, which results carry.
-        title: the name for display.
         source: who made the ratings, or how they were made.
         licence: terms of use.
         report: findings about the data, one sentence each.
-        truth: factors of the matrix behind generated ratings; None if there is none.
         item_features: the public item features.
         loaded_name: what `load` was given; for an upload the name of its file.
         reading: the reading options that `load` was given.
         count: what became of every line of a file; None if there is no file.
     """
 
-    ratings: Ratings
-    name: str
-    title: str
     source: str
     licence: str
     report: tuple[str, ...]
-    truth: Factors | None = None
     item_features: tuple[features.ItemFeature, ...] = ()
     loaded_name: str = ""
     reading: Mapping[str, Any] = field(default_factory=dict)
@@ -123,7 +115,7 @@ def list_public_sources() -> dict[str, tuple[int, int] | None]:
     return sources
 
 
-def load(data: str | Path, **options: Any) -> Dataset:
+def load(data: str | Path, **options: Any) -> LoadedDataset:
     """Load a sample by its id, a downloaded set by its name, a file, or a folder.
 
     A folder holds a known set, or Parquet files. A sample of `synthetic.GENERATORS` can be drawn
@@ -192,7 +184,7 @@ def _find_data_file(name: str) -> Path:
 
 def load_upload(
     content: bytes, filename: str, on_progress: ReadProgress | None = None, **options: Any
-) -> Dataset:
+) -> LoadedDataset:
     """Load uploaded bytes as `load` loads a file.
 
     Args:
@@ -391,7 +383,7 @@ def read_pair(train: str | Path, test: str | Path, **options: Any) -> tuple[Rati
     return left, right
 
 
-def _load_sample(name: str, options: Mapping[str, Any]) -> Dataset:
+def _load_sample(name: str, options: Mapping[str, Any]) -> LoadedDataset:
     sample = synthetic.ALL_SAMPLES[name]
     description = sample.made
     # A sample's range is its own; giving the same range again changes nothing.
@@ -415,7 +407,7 @@ def _load_sample(name: str, options: Mapping[str, Any]) -> Dataset:
         if requested is not None and requested != getattr(ratings.public, end):
             raise InvalidSetting(f"{end} of {name}", f"{getattr(ratings.public, end):g}", requested)
     catalogue = Catalogue(Origin.PUBLIC, _GENERATED_SOURCE.format(name))
-    return Dataset(
+    return LoadedDataset(
         ratings=replace(ratings, catalogue=catalogue),
         name=name,
         title=sample.title,
@@ -438,7 +430,7 @@ def _load_source(
     loaded_name: str,
     reading: Mapping[str, Any],
     on_progress: ReadProgress | None = None,
-) -> Dataset:
+) -> LoadedDataset:
     options = ReadOptions(**reading)
     table = read_table(source, options, on_progress)
     (ratings,), (checked,) = clean(options, table)
@@ -448,7 +440,7 @@ def _load_source(
     if public_set:
         changed = "" if public_set.exact else _CHANGED_NOTE
         catalogue = Catalogue(Origin.PUBLIC, _PUBLIC_SOURCE.format(public_set.title) + changed)
-    return Dataset(
+    return LoadedDataset(
         ratings=replace(ratings, catalogue=catalogue),
         name=public_set.name if public_set else source.name,
         title=public_set.title if public_set else source.name,

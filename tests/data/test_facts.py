@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dpmc_core import facts
+from dpmc_data import facts
 
 
 class Colour(enum.Enum):

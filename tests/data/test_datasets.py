@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpmc_core.data import Duplicates, datasets, public_sets
-from dpmc_core.data.source import FileShape
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.links import Probit
+from dpmc_data import datasets, public_sets
+from dpmc_data.source import Duplicates, FileShape
 from tests.reading_helpers import ratings_by_pair, read_upload
 
 # Real sets ------------------------------------------------------------------------------------
@@ -311,7 +311,7 @@ def test_preview_shows_columns_and_the_guess(shared_data: Path) -> None:
 
 def test_importing_this_layer_leaves_pandas_alone() -> None:
     code = (
-        "import sys, dpmc_core.data.datasets as d; d.load('movie-night');"
+        "import sys, dpmc_data.datasets as d; d.load('movie-night');"
         "late = {'pandas', 'pyarrow', 'urllib.request'} & set(sys.modules);"
         "sys.exit(' '.join(late) or 0)"
     )

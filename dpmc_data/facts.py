@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def load_toml(package: str, name: str) -> dict[str, Any]:
-    """Load a TOML file of a package, as in load_toml("dpmc_core.data", "public_sets.toml")."""
+    """Load a TOML file of a package, as in load_toml("dpmc_data", "public_sets.toml")."""
     return tomllib.loads(resources.files(package).joinpath(name).read_text(encoding="utf-8"))
 
 

@@ -12,7 +12,6 @@ import enum
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -468,25 +467,6 @@ class OutsideRatings(enum.Enum):
 
     ERROR = "error"
     LEAVE_OUT = "leave-out"
-
-
-def read_ids(path: str | Path) -> tuple[str, ...]:
-    """Read the ids of a UTF-8 text file, one per line; blank lines do not count.
-
-    Raises:
-        BadRatings: if there is no such file, or it holds no ids.
-    """
-    file = Path(path)
-    if not file.is_file():
-        raise BadRatings(f"there is no file {file} with one id a line")
-    try:
-        lines = file.read_text(encoding="utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise BadRatings(f"{file.name} is no text in UTF-8: write one id a line") from None
-    ids = tuple(line.strip() for line in lines if line.strip())
-    if not ids:
-        raise BadRatings(f"{file.name} has no ids: write one a line")
-    return ids
 
 
 def align_to_catalogue(

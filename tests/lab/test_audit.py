@@ -23,7 +23,7 @@ from dpmc_core.privacy import (
     SymbolChannel,
 )
 from dpmc_core.privacy.accounting import gaussian_epsilon
-from dpmc_core.privacy.audit import (
+from dpmc_lab.audit_bounds import (
     canary_bound,
     canary_p_value,
     clopper_pearson,

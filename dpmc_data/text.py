@@ -30,8 +30,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.arrays import LateModule
-from dpmc_core.data.public_sets import PublicSet
-from dpmc_core.data.source import (
+from dpmc_core.errors import BadRatings
+from dpmc_core.ratings import ColumnRoles, number_ids
+from dpmc_core.stopping import check_cancelled
+from dpmc_data.public_sets import PublicSet
+from dpmc_data.source import (
     BLOCK_BYTES,
     NO_COLUMN,
     SEPARATORS,
@@ -43,9 +46,6 @@ from dpmc_core.data.source import (
     Refused,
     Source,
 )
-from dpmc_core.errors import BadRatings
-from dpmc_core.ratings import ColumnRoles, number_ids
-from dpmc_core.stopping import check_cancelled
 
 pa, compute = LateModule("pyarrow"), LateModule("pyarrow.compute")
 arrow_csv, arrow_json = LateModule("pyarrow.csv"), LateModule("pyarrow.json")

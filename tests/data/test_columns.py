@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dpmc_core.data import datasets
 from dpmc_core.errors import BadRatings
+from dpmc_data import datasets
 from dpmc_lab.cli import main
 from tests.reading_helpers import read_upload
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from dpmc_core import registry
-from dpmc_core.data.transforms import (
+from dpmc_core.errors import BadRatings, InvalidSetting
+from dpmc_core.preparation import (
     Binarise,
     CapPerUser,
     Implicit,
@@ -18,7 +19,6 @@ from dpmc_core.data.transforms import (
     apply_steps,
     parse_step,
 )
-from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.privacy import CELL, RATING
 from dpmc_core.ratings import PublicFacts, Ratings
 from tests.ratings_helpers import with_values

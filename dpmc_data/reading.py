@@ -18,10 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.archives import READ_ERRORS
 from dpmc_core.arrays import Bools, Floats, Ints, LateModule
-from dpmc_core.data import public_sets
-from dpmc_core.data.source import (
+from dpmc_core.errors import BadRatings, InvalidSetting
+from dpmc_core.ratings import PublicFacts, Ratings, number_ids
+from dpmc_core.stopping import check_cancelled
+from dpmc_data import public_sets
+from dpmc_data.archives import READ_ERRORS
+from dpmc_data.source import (
     MEGABYTE,
     NO_COLUMN,
     BadRows,
@@ -34,7 +37,7 @@ from dpmc_core.data.source import (
     Refused,
     Source,
 )
-from dpmc_core.data.text import (
+from dpmc_data.text import (
     FIRST_ROWS,
     KNOWLEDGE,
     MAX_MARKS,
@@ -56,9 +59,6 @@ from dpmc_core.data.text import (
     read_text,
     recognise,
 )
-from dpmc_core.errors import BadRatings, InvalidSetting
-from dpmc_core.ratings import PublicFacts, Ratings, number_ids
-from dpmc_core.stopping import check_cancelled
 
 pa, compute = LateModule("pyarrow"), LateModule("pyarrow.compute")
 parquet = LateModule("pyarrow.parquet")

@@ -11,10 +11,10 @@ from random import Random
 import numpy as np
 import pytest
 
-from dpmc_core import archives
-from dpmc_core.archives import BadArchive
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.solvers.factorization import PublicUserFactors
+from dpmc_data import archives
+from dpmc_data.archives import BadArchive
 from dpmc_lab.sweep.sources import read_snapshot
 
 ARRAYS = {
