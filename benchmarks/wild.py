@@ -17,6 +17,7 @@ import json
 import math
 import sys
 import tempfile
+import traceback
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -67,7 +68,7 @@ def judge_folder(folder: Path, only: str = "") -> dict[str, tuple[str, str]]:
             options = (
                 dict(zip(("low", "high"), map(float, ends.split(":")), strict=True)) if ends else {}
             )
-            outcomes[name] = judge(folder / name, truth, options)
+            outcomes[name] = _try_to_judge(folder / name, truth, options)
     return outcomes
 
 
@@ -79,10 +80,18 @@ def judge_mutations(seeds: range) -> dict[str, tuple[str, str]]:
             mutation = mutate(seed)
             path = Path(folder) / mutation.name
             path.write_bytes(mutation.content)
-            outcome, note = judge(path, mutation.truth, mutation.ends)
+            outcome, note = _try_to_judge(path, mutation.truth, mutation.ends)
             outcomes[mutation.name] = outcome, f"{mutation.what} {note}"
             path.unlink()
     return outcomes
+
+
+def _try_to_judge(path: Path, truth: dict[str, Any], options: dict[str, Any]) -> tuple[str, str]:
+    """Return what `judge` does; a traceback counts as wrong."""
+    try:
+        return judge(path, truth, options)
+    except Exception as error:
+        return "wrong", f"{type(error).__name__}: {error}\n{traceback.format_exc(limit=-3)}"
 
 
 def judge(path: Path, truth: dict[str, Any], options: dict[str, Any]) -> tuple[str, str]:
