@@ -805,12 +805,12 @@ def _judge_rows(
         is_text = empty & (table.texts.codes >= 0)
         codes, counts = np.unique(table.texts.codes[is_text & chosen], return_counts=True)
         words = {table.texts.names[k]: int(n) for k, n in zip(codes, counts, strict=True)}
-    translations = _suggest_values(words, not empty.all()) if len(words) <= _MAX_WORDS else []
+    translations = _suggest_values(words, not empty.all())
     wrong_column = correct
     if is_text.any() and empty.all():
         name = table.layout.name_of("rating")
         wrong_column = f"{name} may be the wrong column: choose the one that holds the ratings"
-        if len(words) <= _MAX_WORDS and not translations:
+        if 0 < len(words) <= _MAX_WORDS and not translations:
             translations = ["values=WORD:NUMBER,..."]
             wrong_column += ", or say what its words stand for"
     with np.errstate(invalid="ignore"):
@@ -877,6 +877,8 @@ def _suggest_values(counts: Mapping[str, int], has_numbers: bool) -> list[str]:
     counts: how often each text comes. has_numbers: whether it stands beside numbers.
     """
     missing = {text for text in counts if text.lower() in MISSING}
+    if len(counts) > _MAX_WORDS and None in map(parse_leading_number, {*counts} - missing):
+        return []
     words = {*counts} - missing
     none = [f"missing={','.join(sorted(missing))}"] * bool(missing)
     if not words:

@@ -56,7 +56,7 @@ OTHERS = "every other column"  # where the items of a matrix are
 OFFERS = 4  # readings to choose from at most
 MARGIN = 0.5  # by which a reading that is taken must be ahead of every other one
 _HOPELESS = 4.0  # so far behind the best a reading is not offered
-_CANDIDATES = 6  # columns that are tried in each role; the others cannot win
+_CANDIDATES = 5  # columns that are tried in each role; the others cannot win
 _FEW = 21  # values of a scale at most
 _EVENTS = 4  # words of a column that may say what kind of row each is
 _ADVICE = {  # where a column with the role is missing
@@ -234,6 +234,7 @@ class Column:
             self.key in _WORDS["row_numbers"] or re.match(KNOWLEDGE["patterns"]["index"], name)
         )
         self.is_index = "__index_level_" in name  # of pandas
+        self._fits: dict[str, float] = {}
 
     @cached_property
     def _coded(self) -> tuple[list[str], Ints]:
@@ -296,6 +297,11 @@ class Column:
 
     def name_fit(self, role: str) -> float:
         """Return how well the name fits a role, from -1 to 1."""
+        if role not in self._fits:
+            self._fits[role] = self._rate_name(role)
+        return self._fits[role]
+
+    def _rate_name(self, role: str) -> float:
         if self.role:
             sure = 1.0 if len(self.key) > 1 else 0.4
             return sure if self.role == role else -sure
@@ -554,7 +560,7 @@ def _propose_matrices(
             continue
         else:
             runs = _find_runs(sample)
-            if options.layout in MATRICES:
+            if sample.layout.is_named and len(columns) > 2:
                 runs |= {range(1, len(columns))}
         for run in runs:
             if not 0 <= run.start < run.stop <= len(columns):
@@ -704,9 +710,15 @@ class Evidence:
             low, high = np.median([e[0] for e in ends]), np.median([e[1] for e in ends])
             margin = max(high - low, 2) / 2
             alike = sum(low - margin <= a and b <= high + margin for a, b in ends)
+            if len(columns) < 5 and len({text for c in some for text in c.filled}) > 1.5 * _FEW:
+                return -1.0
             named = sum(c.key in _WORDS["about_people"] or c.role == "time" for c in columns)
             return float(2 * alike / max(len(some), 1) - 1 - named)
-        return self.role["rating"].rating_fit if "rating" in self.role else 0.0
+        rating = self.role.get("rating")
+        if rating is None:
+            return 0.0
+        is_one = "event" in self.role and len(np.unique(rating.codes[self.mask])) == 1
+        return -0.5 if is_one else rating.rating_fit
 
     def several(self) -> float:
         """Whether people have several ratings, and items too; of a matrix one line each."""
@@ -714,7 +726,8 @@ class Evidence:
             line = next(iter(self.role.values()), None)
             if line is None:
                 return 0.0
-            return 1.0 if len(line.distinct) > 0.95 * len(line.cells) else -1.0
+            is_each = len(line.distinct) > 0.95 * len(line.cells)
+            return -1.0 if not is_each else 0.4 if line.counts_up else 1.0
         if self.layout.shape is not FileShape.ROWS:
             return 0.0
         n = np.count_nonzero(self.mask)
@@ -748,9 +761,10 @@ class Evidence:
         sample, n = self.sample, max(self.sample.n_rows, 1)
         lost = sample.lost / (n + sample.lost)
         if "rating" in self.role:
-            lost += 1 - np.count_nonzero(sample.is_usable(self.role["rating"]) & self.mask) / n
-        elif "event" in self.role:
-            lost += 0.5 * (1 - np.count_nonzero(self.mask) / n)
+            usable = np.count_nonzero(sample.is_usable(self.role["rating"]) & self.mask)
+            lost += 1 - usable / max(np.count_nonzero(self.mask), 1)
+        if "event" in self.role:
+            lost += 0.3 * (1 - np.count_nonzero(self.mask) / n)
         if self.layout.is_matrix:
             columns = [sample.columns[k] for k in self.layout.ratings]
             n_filled = sum(c.n_filled for c in columns)

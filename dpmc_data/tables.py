@@ -267,8 +267,6 @@ def _propose_headers(
                 fit -= sum(0.05 + 1.2 * _is_data(row, body, is_numeric) for row in skipped)
                 fit -= 0.6 * is_part
                 fit += 3.0 * bool(requested & {*names})
-                if options.header is Header.YES and k == 0:
-                    fit += 5.0
                 trials.append((fit, k + 1, names))
     trials.sort(key=lambda trial: -trial[0])
     for fit, start, names in trials[:_CUTS]:
@@ -358,8 +356,9 @@ def _rate_header(
 ) -> float:
     """Return how likely a line names the columns below it rather than being one of the rows."""
     keys = [key for key in map(normalise_name, names) if key in ROLE_OF]
-    roles = {ROLE_OF[key] for key in keys if len(key) > 1}
-    fit = 0.8 * min(len(roles), 3) + 0.2 * (len(keys) - len(roles))
+    long_keys = [key for key in keys if len(key) > 1]
+    roles = {ROLE_OF[key] for key in long_keys}
+    fit = 0.8 * min(len(roles), 3) + 0.2 * len({*keys} - {*long_keys})
     filled = [name for name in names if name]
     heads = [*zip(names, body, is_numeric, strict=False)]
     n_rows = max((len(column.cells) for column in body), default=0)
@@ -374,7 +373,8 @@ def _rate_header(
     # Numbers over a matrix name its columns where they count up, or lie beyond its ratings.
     counts_up = None not in values and all(a < b for a, b in pairwise(values))  # type: ignore[operator]
     beyond = sum(name not in column.filled for name, column in over_numbers)
-    if len(numbers) >= 3 and counts_up and beyond > 0.5 * len(over_numbers):
+    is_run = counts_up and len(numbers) >= 3 and values[-1] - values[0] == len(values) - 1  # type: ignore[operator]
+    if (is_run or (counts_up and len(numbers) > 4)) and beyond > 0.5 * len(over_numbers):
         fit += 1.5
     elif len(numbers) > 4 and len({*numbers}) == len(numbers) and beyond > 0.9 * len(over_numbers):
         fit += 1.0

@@ -13,13 +13,14 @@ import io
 import json
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import Any
-from unicodedata import category, normalize
+from unicodedata import category, decimal, normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +60,9 @@ def parse_decimal(text: str) -> float | None:
 
 
 def parse_leading_number(text: str) -> float | None:
-    """Return a number, also in thousands, or that with which a text such as 3/5 begins."""
+    """Return a number, also in thousands or other digits, or that with which 3/5 begins."""
+    if not text.isascii():
+        text = "".join(str(decimal(letter, letter)) for letter in text)
     text = re.sub(r"(?<=\d),(?=\d{3}\b)", "", text)
     leading = LEADING.match(text)
     return parse_decimal(leading[1] if leading else text)
@@ -316,7 +319,11 @@ def read_first_records(
 ) -> list[Record]:
     """Return the records of the first lines, which come with their numbers."""
     text, mark = normalise_fields("\n".join(line for _, line in lines), separator, quote)
-    records, broken, _ = split_records(text.split("\n"), mark, quote, 0)
+    split = text.split("\n")
+    records, broken, _ = split_records(split, mark, quote, 0)
+    if len(records) + len(broken) < len(split):  # some go over several lines
+        (width, _), *_ = Counter(len(row) for _, row in records).most_common(1)
+        records, broken, _ = split_records(split, mark, quote, width)
     merged: list[Record] = [(lines[k][0], tuple(map(str.strip, row))) for k, row in records]
     return sorted([*merged, *((lines[k][0], None) for k in broken)], key=lambda record: record[0])
 
