@@ -732,8 +732,8 @@ class Evidence:
             return 0.0
         n = np.count_nonzero(self.mask)
         n_users, n_items = self._count("user"), self._count("item")
-        once = (n_users > 0.9 * n) + 0.5 * (n_items > 0.9 * n)
-        return -once * self.sample.evidence
+        once = np.clip((np.array([n_users, n_items]) / max(n, 1) - 0.5) / 0.4, 0, 1)
+        return -float(once[0] + 0.5 * once[1]) * self.sample.evidence
 
     def repeats(self) -> float:
         """The share of rows whose pair of user and item comes again."""
