@@ -1,8 +1,9 @@
 """Differentially private matrix completion: mechanisms, exact accounting, and comparable runs.
 
     import dpmc_core as dpmc
+    import dpmc_data
 
-    data = dpmc.load("movie-night")
+    data = dpmc_data.load("movie-night")
     result = dpmc.run(dpmc.create("input-flip", epsilon=2.0), data, seed=0)
     print(result.metrics, result.guarantee.certified())
 
@@ -14,17 +15,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dpmc_core.dataset import Dataset
     from dpmc_core.experiment import run
     from dpmc_core.privacy import Guarantee
+    from dpmc_core.ratings import Ratings
     from dpmc_core.registry import create
     from dpmc_data import load
 
-__all__ = ["Guarantee", "create", "load", "run"]
+__all__ = ["Dataset", "Guarantee", "Ratings", "create", "load", "run"]
 
 _MODULES_BY_NAME = {
+    "Dataset": "dpmc_core.dataset",
     "Guarantee": "dpmc_core.privacy",
+    "Ratings": "dpmc_core.ratings",
     "create": "dpmc_core.registry",
-    "load": "dpmc_data",
+    "load": "dpmc_core.data",
     "run": "dpmc_core.experiment",
 }
 

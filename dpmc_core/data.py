@@ -1,4 +1,4 @@
-"""`dpmc_core.data` is `dpmc_data`, which is imported when one of its names is first used."""
+"""`dpmc_core.data` holds the names that it held before `dpmc_data` and `preparation` existed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    """Return a name of `dpmc_data`."""
+    """Return a name of `dpmc_core.preparation` or of `dpmc_data`, imported at its first use."""
     import dpmc_data
+    from dpmc_core import preparation
 
-    return getattr(dpmc_data, name)
+    return getattr(preparation if hasattr(preparation, name) else dpmc_data, name)

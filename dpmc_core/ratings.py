@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,7 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpmc_core.arrays import AnyArray, Bools, Floats, Ints, Uint64s
-from dpmc_core.errors import BadRatings, check_number, check_range
+from dpmc_core.errors import (
+    BadRatings,
+    check_number,
+    check_range,
+    format_value,
+    unknown_name_error,
+)
 from dpmc_core.stopping import check_cancelled
 
 if TYPE_CHECKING:
@@ -308,7 +314,18 @@ class Ratings(UserData):
             if index.min() < 0 or index.max() >= size:
                 invalid = int(index[(index < 0) | (index >= size)][0])
                 raise BadRatings(f"{name} index must lie in 0..{size - 1}, got {invalid}")
-        _check_values(user_array, item_array, value_array, public)
+
+        def describe_cell(position: int) -> str:
+            """Name the user and the item of a rating, by their ids if these are known."""
+            indices = int(user_array[position]), int(item_array[position])
+            ids = names.get("user_ids"), names.get("item_ids")
+            user, item = (
+                str(k) if known is None else format_value(known[k])
+                for k, known in zip(indices, ids, strict=True)
+            )
+            return f"user {user}, item {item}" + " (counted from 0)" * (ids == (None, None))
+
+        _check_values(value_array, public, describe_cell)
         cell_indices = user_array.astype(np.int64) * public.items + item_array
         order = np.argsort(cell_indices, kind="stable")
         cell_indices, user_array, item_array, value_array = (
@@ -317,9 +334,8 @@ class Ratings(UserData):
         duplicates = np.flatnonzero(np.diff(cell_indices) == 0)
         if len(duplicates):
             raise BadRatings(
-                f"{len(duplicates)} user-item pairs appear more than once, first user"
-                f" {user_array[duplicates[0]]} with item {item_array[duplicates[0]]} (counted"
-                " from 0): keep one rating per pair"
+                f"{len(duplicates)} user-item pairs appear more than once, first"
+                f" {describe_cell(duplicates[0])}: keep one rating per pair"
             )
         return cls(
             users=user_array.astype(np.int32),
@@ -328,6 +344,50 @@ class Ratings(UserData):
             public=public,
             times=None if time_array is None else time_array[order],
             **names,
+        )
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        user: Hashable,
+        item: Hashable,
+        rating: Hashable,
+        low: float,
+        high: float,
+    ) -> Ratings:
+        """Build ratings from three columns of a data frame.
+
+        The users and items are those with ratings, in the order of their ids: as numbers if the
+        column holds numbers, else as text.
+
+        Args:
+            frame: a pandas DataFrame, or another mapping of names to columns.
+            user: the name of the column of user ids.
+            item: the name of the column of item ids.
+            rating: the name of the column of ratings, in rating points.
+            low: lower end of the public rating range, in rating points.
+            high: upper end of the public rating range, in rating points.
+
+        Raises:
+            BadRatings: if a value is missing, a rating is no number or out of range, or a user has
+                rated an item twice.
+            InvalidSetting: if a column is missing, or the public range is impossible.
+        """
+        roles = ("user", user), ("item", item), ("rating", rating)
+        user_column, item_column, values = (_read_column(frame, *role) for role in roles)
+        user_ids, users = _index_ids(user_column)
+        item_ids, items = _index_ids(item_column)
+        return cls.build(
+            users,
+            items,
+            _as_numbers(f"ratings in the column '{rating}'", values, float),
+            PublicFacts(users=len(user_ids), items=len(item_ids), low=low, high=high),
+            user_ids=user_ids,
+            item_ids=item_ids,
+            catalogue=Catalogue(Origin.READ),
+            columns=ColumnRoles(tuple((role, str(name)) for role, name in roles)),
         )
 
     def __len__(self) -> int:
@@ -562,16 +622,62 @@ def rank_within_user(ratings: Ratings, *keys: AnyArray) -> Ints:
     return rank
 
 
+def _read_column(frame: Any, role: str, name: Hashable) -> AnyArray:
+    """Return a column of a data frame, after a check that no value is missing."""
+    # An Arrow table and a data frame have these attributes; a mapping iterates over its names.
+    names = [*map(str, getattr(frame, "column_names", getattr(frame, "columns", frame)))]
+    if str(name) not in names:
+        raise unknown_name_error(f"{role} column", str(name), names)
+    if names.count(str(name)) > 1:
+        raise BadRatings(f"several columns have the name '{name}': rename all but one")
+    column = frame[name]
+    values = np.asarray(column)
+    if not len(values):
+        raise BadRatings("there are no ratings: the data is empty")
+    if hasattr(column, "isna"):  # pandas has several missing values
+        is_missing = np.asarray(column.isna())
+    elif values.dtype == object:
+        is_missing = np.array([value is None or value != value for value in values])
+    else:
+        is_missing = values != values  # NaN differs from itself
+    if is_missing.any():
+        raise BadRatings(
+            f"{is_missing.sum()} of {len(values)} values in the column '{name}' are missing, first"
+            f" in row {is_missing.argmax()} (counted from 0): drop these rows"
+        )
+    return values
+
+
+def _index_ids(column: AnyArray) -> tuple[tuple[str, ...], Ints]:
+    """Return the ids of a column in their order, as text, and the index of each row's id."""
+    if column.dtype.kind == "f" and (column % 1 == 0).all():
+        column = column.astype(np.int64)  # pandas stores whole numbers so, next to missing ones
+    elif column.dtype.kind not in "iu":
+        column = np.array([*map(str, column)], dtype=object)
+    ids, index = np.unique(column, return_inverse=True)
+    return tuple(map(str, ids.tolist())), index
+
+
 def _as_numbers(name: str, column: ArrayLike, kind: type[Any]) -> AnyArray:
     """Return a column as an array of a number type; raise BadRatings if it holds no numbers."""
     try:
         with np.errstate(invalid="raise"):  # a NaN among whole numbers
             return np.asarray(column).astype(kind, copy=False)
     except (TypeError, ValueError, FloatingPointError):
-        raise BadRatings(f"{name} must be numbers") from None
+        raise BadRatings(f"{name} must be numbers{_find_text(column)}") from None
 
 
-def _check_values(users: Any, items: Any, values: Floats, public: PublicFacts) -> None:
+def _find_text(column: ArrayLike) -> str:
+    """Return the first value of a column that is no number, for a message; "" if all are."""
+    for value in np.asarray(column).tolist():
+        try:
+            float(value)
+        except (TypeError, ValueError):
+            return f", got {format_value(value)}"
+    return ""
+
+
+def _check_values(values: Floats, public: PublicFacts, describe_cell: Callable[[int], str]) -> None:
     """Raise BadRatings, with the first such rating, unless all ratings are in the public range."""
     # NaN compares false, so it is invalid too.
     is_invalid = ~((values >= public.low) & (values <= public.high))
@@ -583,7 +689,7 @@ def _check_values(users: Any, items: Any, values: Floats, public: PublicFacts) -
         )
         raise BadRatings(
             f"{(n := int(is_invalid.sum()))} rating{' is' if n == 1 else 's are'} {problem},"
-            f" first {value:g} of user {users[first]}, item {items[first]} (counted from 0)"
+            f" first {value:g} of {describe_cell(first)}"
         )
 
 

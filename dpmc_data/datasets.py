@@ -137,7 +137,21 @@ def load(data: str | Path, **options: Any) -> LoadedDataset:
     if name in synthetic.ALL_SAMPLES:
         options.pop("for_ranking", None)
         return _load_sample(name, options)
-    return _load_source(Source.from_file(_find_data_file(name)), name, options)
+    return read(name, **options)
+
+
+def read(data: str | Path, **options: Any) -> LoadedDataset:
+    """Read ratings from a file, a folder or a downloaded set, as `load` does; never a sample.
+
+    Args:
+        data: the path, or the name of the set.
+        options: fields of `ReadOptions`.
+
+    Raises:
+        BadRatings: if there are no such data, or they cannot be read.
+        InvalidSetting: if an option is invalid.
+    """
+    return _load_source(Source.from_file(_find_data_file(str(data))), str(data), options)
 
 
 def parse_drawn_sample(text: str) -> tuple[str, dict[str, Any]] | None:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, TypeVar, cast
 
-from dpmc_core.errors import BadRatings
+from dpmc_core.errors import BadRatings, InvalidSetting
+from dpmc_core.settings import parse_setting
+from dpmc_data import archives
+
+T = TypeVar("T")
 
 
 def read_ids(path: str | Path) -> tuple[str, ...]:
@@ -24,3 +30,28 @@ def read_ids(path: str | Path) -> tuple[str, ...]:
     if not ids:
         raise BadRatings(f"{file.name} has no ids: write one a line")
     return ids
+
+
+def read_setting(mechanism: type, name: str, text: str) -> Any:
+    """Parse the text of a setting as `parse_setting` does, and read the file that it may name.
+
+    Raises:
+        InvalidSetting: if the setting is unknown, the text is no value of it, or the file cannot be
+            read.
+    """
+    return read_array(parse_setting(mechanism, name, text))
+
+
+def read_array(value: T) -> T:
+    """Return a setting's value with the array of the .npy file that it names, if it names one.
+
+    Raises:
+        InvalidSetting: if the file cannot be read.
+    """
+    file = getattr(value, "unread_file", "")
+    if not file:
+        return value
+    try:
+        return cast(T, replace(cast(Any, value), array=archives.read_npy(Path(file))))
+    except archives.BadArchive as error:
+        raise InvalidSetting("user_factors", "a readable .npy file", file, error.reason) from None

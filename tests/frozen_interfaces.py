@@ -171,7 +171,7 @@ def collect_commands() -> dict[str, Any]:
 
 def collect_names() -> dict[str, Any]:
     """Return variables of the environment, routes, and the keys a phone's browser stores."""
-    roots = ("dpmc_core", "dpmc_lab", "pages")
+    roots = ("dpmc_core", "dpmc_data", "dpmc_lab", "pages")
     sources = [path for root in roots for path in (ROOT / root).rglob("*.py")]
     text = "\n".join(path.read_text("utf-8") for path in sources)
     phone = (ROOT / "pages" / "ui" / "phone.html").read_text("utf-8")
@@ -203,11 +203,11 @@ def collect_catalogues() -> dict[str, Any]:
 
 
 def collect_imports() -> list[str]:
-    """Return the imports of the core that documents and the plug-in of the tests show."""
+    """Return the imports of core and data that documents and the plug-in of the tests show."""
     files = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
     text = "\n".join(path.read_text("utf-8") for path in files)
     return sorted(
-        set(re.findall(r"^(?:from dpmc_core[\w.]* )?import (?:\([^)]*\)|.+)", text, re.M))
+        set(re.findall(r"^(?:from dpmc_(?:core|data)[\w.]* )?import (?:\([^)]*\)|.+)", text, re.M))
     )
 
 

@@ -12,23 +12,33 @@ import numpy as np
 import pytest
 
 import dpmc_core
+import dpmc_data
 
 ROOT = Path(__file__).resolve().parent.parent
 CORE = ROOT / "dpmc_core"
+DATA = ROOT / "dpmc_data"
 LAB = ROOT / "dpmc_lab"
 PAGES = ROOT / "pages"
 
-# Each place may import those before it: modules and packages of the core, then those of the lab.
+# Each place may import those before it: modules and packages of the core, of the data, of the lab.
 ORDER = [
-    *("arrays", "errors", "facts", "archives", "stopping", "style", "paths", "settings"),
-    *("ratings", "privacy", "model", "links", "data", "metrics", "solvers", "mechanisms"),
-    *("registry", "plugins", "problem", "experiment"),
-    *("lab.locks", "lab.citation", "lab.measured", "lab.audit", "lab.store", "lab.shipped"),
-    *("lab.sweep", "lab.study", "lab.protocol"),
+    *("arrays", "errors", "stopping", "style", "settings", "ratings", "privacy", "model", "links"),
+    *("dataset", "preparation", "metrics", "solvers", "mechanisms"),
+    *("registry", "problem", "experiment"),
+    *("data.facts", "data.archives", "data.paths", "data.source", "data.public_sets", "data.text"),
+    *("data.reading", "data.features", "data.synthetic", "data.public_inputs", "data.datasets"),
+    "data",
+    *("lab.plugins", "lab.audit_bounds", "lab.locks", "lab.citation", "lab.measured", "lab.audit"),
+    *("lab.store", "lab.shipped", "lab.sweep", "lab.study", "lab.protocol"),
     *("lab.curves", "lab.classroom", "lab.glossary", "lab.lessons", "lab.papers", "lab.cli"),
     "lab.__main__",
     "__main__",
 ]
+# The core knows nothing of the data. These two pass on what people import by older names.
+PASSED_ON = {"__init__.py": {"dpmc_data.load"}, "data.py": {"dpmc_data"}}
+# Modules that open files, which the core leaves to the data.
+FILE_MODULES = {"csv", "io", "mmap", "pathlib", "pyarrow", "shutil", "tempfile", "zipfile"}
+PREFIXES = {"dpmc_core": "", "dpmc_data": "data/", "dpmc_lab": "lab/"}
 NOISE_METHODS = {"laplace", "normal", "standard_normal", "gamma", "standard_gamma", "exponential"}
 GENERATOR_METHODS = {name for name in dir(np.random.Generator) if not name.startswith("_")}
 
@@ -36,7 +46,7 @@ GENERATOR_METHODS = {name for name in dir(np.random.Generator) if not name.start
 @cache
 def parse_files():
     """Every file of the house, read once."""
-    folders = (CORE, LAB, PAGES, ROOT / "tests")
+    folders = (CORE, DATA, LAB, PAGES, ROOT / "tests")
     paths = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
     return {path: ast.parse(path.read_text(encoding="utf-8")) for path in paths}
 
@@ -52,16 +62,28 @@ def list_files(*folder):
 
 
 def list_program_files():
-    """Files and trees of the core and, below "lab/", of the lab."""
-    return list_files("dpmc_core") | {
-        f"lab/{name}": tree for name, tree in list_files("dpmc_lab").items()
+    """Files and trees of the core and, below "data/" and "lab/", of the data and the lab."""
+    return {
+        f"{prefix}{name}": tree
+        for folder, prefix in PREFIXES.items()
+        for name, tree in list_files(folder).items()
     }
 
 
 def get_package(name):
-    """The module or package directly under dpmc_core or dpmc_lab that a file belongs to."""
+    """The module or package directly under one of the three folders that a file belongs to."""
     names = name.removesuffix(".py").split("/")
-    return ".".join(names[: 2 if names[0] == "lab" else 1])
+    return ".".join(names[: 2 if names[0] in ("data", "lab") else 1])
+
+
+def locate_import(imported):
+    """The module or package that an import of ours names; None if it is somebody else's."""
+    package, *submodules = imported.split(".")
+    if package not in PREFIXES or not submodules:
+        return None
+    if package == "dpmc_data" and submodules[0] in dpmc_data.__all__:
+        return "data"
+    return get_package(PREFIXES[package] + "/".join(submodules))
 
 
 def list_imports(tree):
@@ -90,25 +112,43 @@ def test_no_import_is_relative():
         assert not any(node.level for node in nodes), path
 
 
-def test_core_imports_flow_down_and_none_from_the_lab():
+def test_imports_flow_down_from_the_core_to_the_data_to_the_lab():
     for name, tree in list_program_files().items():
         package_name = get_package(name)
-        if package_name in ("__init__", "lab.__init__"):  # lazy: see the tests of the front door
+        if package_name.endswith("__init__"):  # lazy: see the tests of the front doors
             continue
         for imported in list_imports(tree):
-            package, *submodules = imported.split(".")
+            package = imported.split(".")[0]
             assert package not in {"streamlit", "plotly", "pages", "app"}, f"{name}: {imported}"
-            if package not in ("dpmc_core", "dpmc_lab") or not submodules:
+            target = locate_import(imported)
+            if target is None:
                 continue
-            target = get_package("/".join(["lab"] * (package == "dpmc_lab") + submodules))
             if target == package_name:
                 assert "/" in name.removeprefix("lab/"), f"{name} imports itself"
                 # A family imports nothing of another, but their bases.
-                is_base = submodules[1:2] in (["per_user"], ["plain"])
+                is_base = imported.split(".")[2] in ("per_user", "plain")
                 is_allowed = package_name != "mechanisms" or name.endswith("/references.py")
                 assert is_base or is_allowed, f"{name} imports {imported}"
             else:
                 assert ORDER.index(target) < ORDER.index(package_name), f"{name} imports {imported}"
+
+
+def test_the_core_knows_nothing_of_the_data_but_passes_on_two_older_names():
+    passed_on = {}
+    for name, tree in list_files("dpmc_core").items():
+        for imported in list_imports(tree):
+            if imported.split(".")[0] == "dpmc_data":
+                passed_on.setdefault(name, set()).add(imported)
+    assert passed_on == PASSED_ON
+
+
+def test_the_core_opens_no_file():
+    for name, tree in list_files("dpmc_core").items():
+        modules = {imported.split(".")[0] for imported in list_imports(tree)}
+        methods = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        assert not modules & FILE_MODULES, name
+        assert "open" not in list_calls(tree), name
+        assert not methods & {"fromfile", "genfromtxt", "loadtxt", "memmap", "open"}, name
 
 
 def test_only_releases_reach_the_noise():
@@ -194,33 +234,43 @@ def test_what_tests_share_is_in_no_test_module():
             assert not tests & set(imported.split(".")[:2]), f"{name} imports {imported}"
 
 
-def test_the_front_door_shows_type_checkers_what_it_loads_later():
-    tree = parse_files()[CORE / "__init__.py"]
+@pytest.mark.parametrize("door", [dpmc_core, dpmc_data], ids=lambda door: door.__name__)
+def test_the_front_door_shows_type_checkers_what_it_loads_later(door):
+    tree = parse_files()[Path(door.__file__)]
     at_the_top = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
     assert [node.module for node in at_the_top] == ["__future__", "typing"]
     (guard,) = [node for node in tree.body if isinstance(node, ast.If)]
     assert ast.unparse(guard.test) == "TYPE_CHECKING"
     assert not guard.orelse
     typed_names = {alias.name: node.module for node in guard.body for alias in node.names}
-    assert typed_names == {
-        name: f"dpmc_core.{home}" for name, home in dpmc_core._MODULES_BY_NAME.items()
-    }
-    assert set(typed_names) == set(dpmc_core.__all__) <= set(dir(dpmc_core))
+    older_home = {"dpmc_core.data": "dpmc_data"}  # it passes names on, and has no types
+    homes = door._MODULES_BY_NAME.items()
+    assert typed_names == {name: older_home.get(home, home) for name, home in homes}
+    assert set(typed_names) == set(door.__all__) <= set(dir(door))
 
 
-def test_importing_the_front_door_loads_nothing():
+@pytest.mark.parametrize("door", ["dpmc_core", "dpmc_data"])
+def test_importing_the_front_door_loads_nothing(door):
     loaded = run_python(
-        "import sys; before = {*sys.modules}; import dpmc_core; print({*sys.modules} - before)"
+        f"import sys; before = {{*sys.modules}}; import {door}; print({{*sys.modules}} - before)"
     )
-    roots = {name.partition(".")[0] for name in ast.literal_eval(loaded) - {"dpmc_core"}}
+    roots = {name.partition(".")[0] for name in ast.literal_eval(loaded) - {door}}
     assert roots <= sys.stdlib_module_names
 
 
-def test_the_front_door_loads_a_name_when_it_is_asked_for():
-    for name in dpmc_core.__all__:
-        assert getattr(dpmc_core, name).__name__ == name
+@pytest.mark.parametrize("door", [dpmc_core, dpmc_data], ids=lambda door: door.__name__)
+def test_the_front_door_loads_a_name_when_it_is_asked_for(door):
+    for name in door.__all__:
+        assert getattr(door, name).__name__ == name
     with pytest.raises(AttributeError, match="has no attribute 'lode'"):
-        dpmc_core.lode  # noqa: B018
+        door.lode  # noqa: B018
+
+
+def test_older_names_of_the_core_lead_to_the_data():
+    code = "import dpmc_core as dpmc; print(dpmc.load.__module__, dpmc.data.read_pair.__module__)"
+    assert run_python(code) == "dpmc_data.datasets dpmc_data.datasets"
+    code = "from dpmc_core.data import align_to_catalogue; print(align_to_catalogue.__module__)"
+    assert run_python(code) == "dpmc_core.preparation"
 
 
 def run_python(code):
@@ -274,7 +324,7 @@ def test_what_draws_rows_loads_neither_the_engine_nor_a_class_nor_an_audit():
 def test_a_class_name_means_one_thing():
     locations = {}
     for path, tree in parse_files().items():
-        if {CORE, LAB, PAGES} & {*path.parents}:
+        if {CORE, DATA, LAB, PAGES} & {*path.parents}:
             for node in ast.walk(tree):
                 if isinstance(node, ast.ClassDef):
                     locations.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
@@ -297,7 +347,7 @@ from pathlib import Path
 
 # An editable install would find in the checkout what is taken out here.
 sys.meta_path[:] = [finder for finder in sys.meta_path if "editable" not in str(finder).lower()]
-ours, found = ("dpmc_core", "dpmc_lab", "pages"), {}
+ours, found = ("dpmc_core", "dpmc_data", "dpmc_lab", "pages"), {}
 for leaf in sys.argv[1:]:
     place, away = Path("dpmc_lab", leaf), Path("away")
     place.rename(away)
@@ -321,7 +371,7 @@ print(json.dumps(found))
 
 
 def test_a_branch_that_is_taken_out_breaks_its_own_page_and_command_alone(tmp_path):
-    for folder in (CORE, LAB, PAGES):
+    for folder in (CORE, DATA, LAB, PAGES):
         shutil.copytree(
             folder, tmp_path / folder.name, ignore=shutil.ignore_patterns("__pycache__")
         )

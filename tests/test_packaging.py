@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
-PACKAGES = ("dpmc_core", "dpmc_lab", "sample_data")
+PACKAGES = ("dpmc_core", "dpmc_data", "dpmc_lab", "sample_data")
 APP = ("pages", ".streamlit", "app.py")  # in the wheel they are in dpmc_lab/_app
 
 
@@ -78,7 +78,7 @@ def test_the_wheel_holds_what_it_should_and_no_more(installed):
     assert "dpmc_lab/lessons/lessons.html" in names
     folders = {name.split("/")[0] for name in names}
     packages = {folder for folder in folders if not folder.endswith(".dist-info")}
-    assert packages == {"dpmc_core", "dpmc_lab", "sample_data"}
+    assert packages == {*PACKAGES}
     assert not any("__pycache__" in name or name.startswith("tests") for name in names)
 
 

@@ -33,8 +33,10 @@ def test_the_library_example_runs(capsys):
 
 
 def test_every_library_name_exists():
-    names = re.findall(r"`(dpmc_core[\w.]*\.\w+)`", LIBRARY)
-    assert "dpmc_core.data.read_pair" in names
+    names = re.findall(r"`(dpmc_(?:core|data)[\w.]*\.\w+)`", LIBRARY)
+    names += re.findall(r"\b(dpmc_data\.\w+)\(", LIBRARY)
+    names += [f"dpmc_core.{name}" for name in re.findall(r"\bdpmc\.([\w.]+)\(", LIBRARY)]
+    assert {"dpmc_data.load", "dpmc_data.read_pair", "dpmc_core.Ratings.from_frame"} <= {*names}
     for name in names:
         assert pkgutil.resolve_name(name)
 

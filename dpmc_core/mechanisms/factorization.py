@@ -167,7 +167,7 @@ class DPMF(Mechanism, LeastSquaresMF):
         raw_names = frozenset({"objective"})
         rounds = 1 if self.user_factors else self.iterations + 1
         if self.user_factors is not None:
-            user_factors = self.user_factors.load(public.users, self.rank)
+            user_factors = self.user_factors.build(public.users, self.rank)
         else:
             for index, (user_factors, item_factors) in enumerate(
                 self.alternate(matrices, rng), start=1

@@ -19,14 +19,13 @@ import enum
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmc_core.arrays import Floats, Ints, Rng, Sparse
+from dpmc_core.arrays import AnyArray, Floats, Ints, Rng, Sparse
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.ratings import Ratings, group_rows_by_length
 from dpmc_core.settings import mechanism, setting
@@ -38,7 +37,6 @@ from dpmc_core.solvers.rows import (
     solve_ridge,
 )
 from dpmc_core.stopping import call_cancellable, check_cancelled
-from dpmc_data import archives
 
 _BLOCK_ROWS = 20_000  # rows of factors gathered at once: they stay near the cache
 _MAX_DIRECT_RANK = 32  # up to which building and solving a row's equations is faster
@@ -449,13 +447,15 @@ _RANDOM = "random:"
 
 @dataclass(frozen=True)
 class PublicUserFactors:
-    """The source of public user factors.
+    """Public user factors.
 
     Attributes:
-        source: a .npy file of users x rank numbers, or 'random:SEED'.
+        source: 'random:SEED', or the name of the array, such as that of its .npy file.
+        array: of shape (n_users, rank); None for random factors, and for a file that is not read.
     """
 
     source: str
+    array: AnyArray | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
         return self.source
@@ -474,23 +474,26 @@ class PublicUserFactors:
             raise InvalidSetting("user_factors", "random:SEED or a .npy file", text)
         return cls(text)
 
-    def load(self, n_users: int, rank: int) -> Floats:
+    @property
+    def unread_file(self) -> str:
+        """The name of the file that the array has to be read from; "" if there is none."""
+        has_values = self.array is not None or self.source.startswith(_RANDOM)
+        return "" if has_values else self.source
+
+    def build(self, n_users: int, rank: int) -> Floats:
         """Return the user factors, with rows scaled to length 1 at most.
 
         Returns:
             Array of shape (n_users, rank).
 
         Raises:
-            InvalidSetting: the file cannot be read or has another shape.
+            InvalidSetting: the array was not read, has another shape or is not of finite numbers.
         """
-        if self.source.startswith(_RANDOM):
+        factors = self.array
+        if factors is None:
+            if self.unread_file:
+                raise InvalidSetting("user_factors", "read from its file before", self.source)
             return _random_directions(n_users, rank, int(self.source.removeprefix(_RANDOM)))
-        try:
-            factors = archives.read_npy(Path(self.source))
-        except archives.BadArchive as error:
-            raise InvalidSetting(
-                "user_factors", "a readable .npy file", self.source, error.reason
-            ) from None
         if factors.shape != (n_users, rank):
             raise InvalidSetting("shape of user_factors", f"({n_users}, {rank})", factors.shape)
         if factors.dtype.kind not in "fiu" or not np.isfinite(factors).all():

@@ -31,8 +31,9 @@ from dpmc_core.problem import (
     is_ranking_only,
 )
 from dpmc_core.ratings import Ratings
-from dpmc_core.settings import Setting, list_settings, parse_setting, serialise_setting
+from dpmc_core.settings import Setting, list_settings, serialise_setting
 from dpmc_data import LoadedDataset, ReadOptions, datasets
+from dpmc_data.public_inputs import read_setting
 from dpmc_data.synthetic import GENERATORS
 from dpmc_data.readings import OTHERS
 from dpmc_lab.cli.interface import ExclusiveOptions, Option, build_reader, format_document_table
@@ -398,7 +399,7 @@ def parse_settings(
     for text in texts:
         name, value = _parse_assignment("--set", text, options)
         try:
-            values[name] = parse_setting(owner(name), name, value)
+            values[name] = read_setting(owner(name), name, value)
         except InvalidSetting as error:
             if error.field != "setting":
                 raise

@@ -46,6 +46,7 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import check_settings, inherit_setting, setting
 from dpmc_core.solvers.factorization import PublicUserFactors, RatingMatrices
 from dpmc_core.solvers.rows import clip_dense_rows, factors_with_offsets
+from dpmc_data.public_inputs import read_array
 from dpmc_lab.protocol import (
     RECOMMENDER,
     THIRD_PARTY,
@@ -147,7 +148,7 @@ class HeldUserFactors:
             InvalidSetting: a file does not fit.
         """
         if self.public is not None:
-            return self.public.load(public.users, mechanism.rank)
+            return read_array(self.public).build(public.users, mechanism.rank)
         *_, (users, _) = mechanism.alternate(rating_matrices, rng)
         return users
 

@@ -32,7 +32,8 @@ from dpmc_core.problem import (
     is_ranking_only,
 )
 from dpmc_core.registry import has_features_step
-from dpmc_core.settings import format_setting, list_settings, parse_setting
+from dpmc_core.settings import format_setting, list_settings
+from dpmc_data.public_inputs import read_setting
 from dpmc_lab.store import digest_values, drop_epsilon, unit_key
 from dpmc_lab.sweep.sources import SweepData, open_source
 
@@ -170,7 +171,7 @@ class Grid:
                 mechanism_id or f"{id}.{setting_name}" not in self.settings
             ):
                 values[setting_name] = [
-                    parse_setting(registry.get_mechanism(id), setting_name, text) for text in texts
+                    read_setting(registry.get_mechanism(id), setting_name, text) for text in texts
                 ]
         return values
 

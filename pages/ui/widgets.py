@@ -13,7 +13,8 @@ from dpmc_core import registry
 from dpmc_core.errors import DpmcError, format_sentence
 from dpmc_core.model import Mechanism
 from dpmc_core.privacy import Guarantee
-from dpmc_core.settings import Setting, list_settings, parse_setting, serialise_setting
+from dpmc_core.settings import Setting, list_settings, serialise_setting
+from dpmc_data.public_inputs import read_setting
 from dpmc_lab import glossary
 from dpmc_lab.curves import groups
 from dpmc_lab.curves.groups import MechanismChoice
@@ -415,13 +416,13 @@ def _choose_setting(cls: type[Mechanism], setting: Setting) -> Any:
         bind="query-params",
         help=f"{info.help}. One of {', '.join(info.choices)}: type your own.",
     )
-    return setting.default if text is None else parse_setting(cls, setting.name, text)
+    return setting.default if text is None else read_setting(cls, setting.name, text)
 
 
 def _can_parse(cls: type[Mechanism], name: str, text: str) -> bool:
     """Return whether a text is a valid value of a mechanism's setting."""
     try:
-        parse_setting(cls, name, text)
+        read_setting(cls, name, text)
     except DpmcError:
         return False
     return True

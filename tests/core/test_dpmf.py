@@ -64,7 +64,7 @@ def test_sensitivity_covers_the_worst_neighbours(form, rank):
     ratings = draw_ratings(np.random.default_rng(3), 8, 5)
     release = mechanism.guarantee(ratings.public).releases.linear_term
     stated = release.sensitivity[RATING]
-    users = mechanism.user_factors.load(8, rank)
+    users = mechanism.user_factors.build(8, rank)
 
     def query(data):
         return -2 * normal_equations(mechanism.build_matrices(data).by_item, users)[1]
@@ -101,7 +101,7 @@ def test_item_factors_see_ratings_through_the_release_alone(monkeypatch):
     mechanism = DPMF(epsilon=1.0, user_factors=RANDOM)
     ratings = draw_ratings(np.random.default_rng(4))
     other = dataclasses.replace(ratings, values=6 - ratings.values)
-    users = RANDOM.load(20, 3)
+    users = RANDOM.build(20, 3)
     monkeypatch.setattr(
         privacy.Additive, "publish", lambda self, value, rng: self._draw_noise(np.shape(value), rng)
     )
@@ -117,7 +117,7 @@ def test_item_factors_see_ratings_through_the_release_alone(monkeypatch):
 def test_the_noisy_solution_minimises_the_perturbed_objective():
     mechanism = DPMF(epsilon=1.0, user_factors=RANDOM)
     ratings = draw_ratings(np.random.default_rng(5))
-    matrices, users = mechanism.build_matrices(ratings), RANDOM.load(20, 3)
+    matrices, users = mechanism.build_matrices(ratings), RANDOM.build(20, 3)
     with privacy.record_publications() as publications:
         items = mechanism.fit_private_items(
             matrices, users, ratings.public, np.random.default_rng(0)
@@ -129,21 +129,17 @@ def test_the_noisy_solution_minimises_the_perturbed_objective():
     assert np.abs(slope).max() < 1e-9 * np.abs(eta).max()
 
 
-def test_public_factors_are_cut_to_the_unit_ball(tmp_path):
-    path = tmp_path / "users.npy"
-    np.save(path, np.array([[3.0, 4.0], [0.3, 0.4]]))
-    factors = PublicUserFactors.parse(str(path)).load(2, 2)
+def test_public_factors_are_cut_to_the_unit_ball():
+    given = PublicUserFactors("mine", np.array([[3.0, 4.0], [0.3, 0.4]]))
+    factors = given.build(2, 2)
     assert np.allclose(factors, [[0.6, 0.8], [0.3, 0.4]])
-    assert np.allclose(np.linalg.norm(RANDOM.load(50, 5), axis=1), 1)
+    assert np.allclose(np.linalg.norm(RANDOM.build(50, 5), axis=1), 1)
 
 
-def test_public_factors_that_do_not_fit_are_refused(tmp_path):
-    path = tmp_path / "users.npy"
-    np.save(path, np.zeros((3, 2)))
+def test_public_factors_that_do_not_fit_are_refused():
     with pytest.raises(InvalidSetting, match=r"shape of user_factors must be \(4, 2\)"):
-        PublicUserFactors.parse(str(path)).load(4, 2)
-    np.save(path, np.array([[1.0, np.nan]]))
+        PublicUserFactors("mine", np.zeros((3, 2))).build(4, 2)
     with pytest.raises(InvalidSetting, match="finite numbers"):
-        PublicUserFactors.parse(str(path)).load(1, 2)
-    with pytest.raises(InvalidSetting, match=r"a readable \.npy file"):
-        PublicUserFactors("missing.npy").load(1, 2)
+        PublicUserFactors("mine", np.array([[1.0, np.nan]])).build(1, 2)
+    with pytest.raises(InvalidSetting, match="read from its file before"):
+        PublicUserFactors("mine.npy").build(1, 2)

@@ -52,7 +52,7 @@ def test_nothing_else_of_the_clicks_reaches_what_is_published() -> None:
     """The same answer to the noisy question, the same item factors, whatever the clicks are."""
     mechanism = ClickDPMF(epsilon=1.0, rank=3, user_factors=RANDOM)
     public = clicks(draw_clicks()).public
-    users = RANDOM.load(USERS, 3)
+    users = RANDOM.build(USERS, 3)
     quadratic = users.T @ users + mechanism.noisy_penalty(public) * np.eye(3)
     for seed in (1, 2):
         with privacy.record_publications() as publications:

@@ -7,10 +7,12 @@ import math
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 from dpmc_core.errors import BadRatings, InvalidSetting
-from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.ratings import Origin, PublicFacts, Ratings
 
 PUBLIC = PublicFacts(users=3, items=4, low=1, high=5)
 
@@ -103,6 +105,73 @@ def test_an_observed_zero_stays_observed() -> None:
     assert ratings.matrix.nnz == 3
     assert ratings.density == 0.5
     np.testing.assert_array_equal(ratings.matrix.toarray(), [[0, 0, 1], [0, 0, 0]])
+
+
+# Data frames
+
+COLUMNS = {"reader": ["10", "9", "10"], "book": ["b", "a", "a"], "stars": [1.0, 2.0, 5.0]}
+
+
+def build_from_frame(frame: Any, low: float = 1, high: float = 5, **names: Any) -> Ratings:
+    names = {"user": "reader", "item": "book", "rating": "stars"} | names
+    return Ratings.from_frame(frame, low=low, high=high, **names)
+
+
+def test_a_frame_a_table_and_a_mapping_give_the_same_ratings() -> None:
+    columns: dict[str, Any] = COLUMNS | {"reader": [10, 9, 10]}
+    frame = pd.DataFrame(columns)
+    frames = [
+        *(frame, columns, pa.table(columns)),
+        frame.convert_dtypes().set_index("stars", drop=False),
+        frame.astype({"reader": float, "book": "category", "stars": "float32"}),
+        frame.rename(columns={"reader": 0}),
+    ]
+    for given in frames:
+        ratings = build_from_frame(given, user=0 if given is frames[-1] else "reader")
+        assert (ratings.user_ids, ratings.item_ids) == (("9", "10"), ("a", "b"))
+        np.testing.assert_array_equal(ratings.matrix.toarray(), [[2, 0], [5, 1]])
+        assert ratings.public == PublicFacts(users=2, items=2, low=1, high=5)
+        assert ratings.catalogue.origin is Origin.READ  # nobody declared users or items public
+        assert dict(ratings.columns.names)["item"] == "book"
+        assert not ratings.columns.guessed
+    assert build_from_frame(COLUMNS).user_ids == ("10", "9")  # text is sorted as text
+
+
+@pytest.mark.parametrize("kind", [dict, pd.DataFrame, pa.table])
+@pytest.mark.parametrize(
+    ("changes", "options", "sentence"),
+    [
+        (
+            {},
+            {"user": "readers"},
+            "user column must be one of reader, book, stars, got 'readers'",
+        ),
+        ({"stars": ["1", "good", "3"]}, {}, "the column 'stars' must be numbers, got 'good'"),
+        ({"stars": [1, None, 3]}, {}, r"1 of 3 values in the column 'stars' are missing, .* row 1"),
+        ({"book": ["a", None, None]}, {}, "2 of 3 values in the column 'book' are missing"),
+        ({"reader": [1.0, 2.0, math.nan]}, {}, "the column 'reader' are missing, first in row 2"),
+        ({"stars": [1, 2, 7]}, {}, r"1 rating is outside 1\.\.5, first 7 of user '10', item 'a'"),
+        ({"stars": [1, 2, math.inf]}, {}, "1 rating is not finite, first inf of user '10'"),
+        ({"book": ["a", "a", "a"]}, {}, "more than once, first user '10', item 'a': keep one"),
+        ({name: [] for name in COLUMNS}, {}, "there are no ratings"),
+        ({}, {"low": 5}, "rating range must be a low end below its high end"),
+    ],
+)
+def test_what_is_wrong_with_a_frame_is_a_sentence(
+    kind: Any, changes: dict[str, Any], options: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises((BadRatings, InvalidSetting), match=sentence):
+        build_from_frame(kind(COLUMNS | changes), **options)
+
+
+def test_more_ways_in_which_a_frame_is_wrong() -> None:
+    missing = pd.DataFrame(COLUMNS | {"reader": pd.array([1, None, 2], dtype="Int64")})
+    with pytest.raises(BadRatings, match="1 of 3 values in the column 'reader' are missing"):
+        build_from_frame(missing)
+    with pytest.raises(BadRatings, match="several columns have the name 'reader'"):
+        build_from_frame(pd.DataFrame([[1, 2, 3]], columns=["reader", "reader", "stars"]))
+    with pytest.raises(BadRatings, match="three columns of one length"):
+        build_from_frame(COLUMNS | {"stars": [1, 2]})
 
 
 # The cap: certified values of whole users rest on it

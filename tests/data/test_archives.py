@@ -15,6 +15,7 @@ from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.solvers.factorization import PublicUserFactors
 from dpmc_data import archives
 from dpmc_data.archives import BadArchive
+from dpmc_data.public_inputs import read_array
 from dpmc_lab.sweep.sources import read_snapshot
 
 ARRAYS = {
@@ -209,7 +210,7 @@ def test_every_reader_ends_in_its_own_sentence(tmp_path):
         flipped[draw.randrange(128)] ^= 1 << draw.randrange(8)
         (tmp_path / "a.npy").write_bytes(flipped)
         with suppress(InvalidSetting):
-            PublicUserFactors(str(tmp_path / "a.npy")).load(3, 4)
+            read_array(PublicUserFactors(str(tmp_path / "a.npy"))).build(3, 4)
 
 
 # Damaged releases

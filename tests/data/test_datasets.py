@@ -9,11 +9,13 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.links import Probit
-from dpmc_data import datasets, public_sets
+from dpmc_core.ratings import Ratings
+from dpmc_data import datasets, load, public_sets, read
 from dpmc_data.source import Duplicates, FileShape
 from tests.reading_helpers import ratings_by_pair, read_upload
 
@@ -271,6 +273,25 @@ def test_generated_sets_are_drawn_anew_by_name() -> None:
 
 
 # Pairs ------------------------------------------------------------------------------------------
+
+
+def test_a_file_and_its_data_frame_are_the_same_ratings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a file has the name of a sample, which `load` takes for the sample."""
+    path = tmp_path / "movie-night"
+    path.write_text("userId,movieId,rating\n10,2,3.5\n9,10,1\n10,10,4\n9,x,2\n")
+    columns = {"user": "userId", "item": "movieId", "rating": "rating"}
+    framed = Ratings.from_frame(pd.read_csv(path), low=1, high=5, **columns)
+    data = read(path, low=1, high=5)
+    assert data.ratings.fingerprint == framed.fingerprint
+    assert (data.ratings.user_ids, data.ratings.item_ids) == (framed.user_ids, framed.item_ids)
+    assert data.ratings.catalogue == framed.catalogue
+    monkeypatch.chdir(tmp_path)
+    assert len(read("movie-night", low=1, high=5).ratings) == 4
+    assert len(load("movie-night").ratings) > 4
+    with pytest.raises(BadRatings, match="there is no file or folder 'jokes'"):
+        read("jokes")
 
 
 def test_a_pair_keeps_users_and_items_of_the_test_file(tmp_path: Path) -> None:

@@ -73,14 +73,14 @@ PREPARATION = family_of(
     "preparation", "preparation.py",
     ("ratings at the middle of the range are liked", OTHER,
      "np.greater if is_strict", "np.greater_equal if is_strict",
-     named("transforms", "test_binarise_above_the_middle_reads_nothing_of_the_ratings")),
+     named("preparation", "test_binarise_above_the_middle_reads_nothing_of_the_ratings")),
     ("test ratings are prepared by what they say themselves", OTHER,
      "test = step.apply(test, prior_train)", "test = step.apply(test, test)",
-     named("transforms", "test_binarise_uses_the_training_mean_on_both_sides")),
+     named("preparation", "test_binarise_uses_the_training_mean_on_both_sides")),
     ("rescaled from the smallest rating that is seen", CLIP,
      "share = (ratings.values - public.low) / public.width",
      "share = (ratings.values - ratings.values.min()) / public.width",
-     named("transforms", "test_rescale_is_linear_on_the_public_range_not_on_the_data")),
+     named("preparation", "test_rescale_is_linear_on_the_public_range_not_on_the_data")),
 ) + family_of(
     "preparation", "problem.py",
     ("the earliest rating is held out", OTHER, "else (-ratings.times,)", "else (ratings.times,)",
@@ -107,7 +107,7 @@ PREPARATION += family_of(
     "preparation", "ratings.py",
     ("the least rated items are kept", OTHER, 'np.argsort(-counts, kind="stable")[:count]',
      'np.argsort(counts, kind="stable")[:count]',
-     named("transforms", "test_top_items_are_those_of_the_training_side")),
+     named("preparation", "test_top_items_are_those_of_the_training_side")),
 )
 
 LINES = family_of(
