@@ -244,7 +244,8 @@ def _propose_headers(
 ) -> Iterator[Sample]:
     """Yield samples with each of the likeliest headers, and without any."""
     width = layout.width
-    table = [row for _, row in records[1:] if row and len(row) == width]
+    n_titles = _MAX_TITLES if len(records) > 2 * _MAX_TITLES else 1
+    table = [row for _, row in records[n_titles:] if row and len(row) == width]
     body = [Column(k, "", cells, False) for k, cells in enumerate(zip(*table[-500:], strict=True))]
     if not body:
         body = [Column(k, "", (), False) for k in range(width)]
