@@ -187,10 +187,10 @@ def _find_data_file(name: str) -> Path:
         )
     if path.is_dir():
         file = public_sets.find_ratings_file(path)
-        if file is None and not Source("", path=path).parquet_files:
+        if file is None and not Source("", path=path).parts:
             raise BadRatings(
                 f"the folder {path} holds no ratings of a known set: give the file itself, or a"
-                f" folder of Parquet files or with one of {', '.join(public_sets.FOLDER_FILES)}"
+                f" folder of Parquet or CSV files or with one of {', '.join(public_sets.FOLDER_FILES)}"
             )
         path = file or path
     return path

@@ -282,10 +282,11 @@ def rank_readings(source: Source, options: ReadOptions) -> tuple[Layout, list[Ca
     public_set = public_sets.recognise_public_set(source)
     # A public set on disk is what it is; the limit guards uploads and unknown files.
     on_disk = public_set and source.path
-    source.check_size(max(options.max_bytes, 2000 * MEGABYTE) if on_disk else options.max_bytes)
-    parts = source.parquet_files or [source]
+    parts = source.parts or [source]
+    for part in parts:
+        part.check_size(max(options.max_bytes, 2000 * MEGABYTE) if on_disk else options.max_bytes)
     is_parquet = parts[0].read_head().startswith(_PARQUET)
-    samples = [_sample_parquet(parts, options)] if is_parquet else open_text(source, options)
+    samples = [_sample_parquet(parts, options)] if is_parquet else open_text(parts, options)
     layout, ranked = decide(samples, options)
     if public_set and layout.faults and not options.columns:
         # A set that is recognised is laid out as its makers say.
@@ -299,31 +300,40 @@ def _read_rows(
     source: Source, layout: Layout, options: ReadOptions, on_progress: ReadProgress | None
 ) -> Table:
     used = [*layout.roles.values(), *layout.ratings]
-    names, skip = [layout.columns[k] for k in used], layout.skip
-    cutter: Cutter
-    if layout.format is Format.PARQUET:
-        cutter = Batches(0, source, names, options.max_rows, on_progress)
-    elif layout.format is Format.JSON:
-        cutter = Objects(skip, names)
-    elif layout.shape is FileShape.ADJACENCY:
-        cutter = Adjacency(skip, layout.separator)
-    else:
-        plain = {k for role, k in layout.roles.items() if role == "time"}
-        cutter = Fields(skip, layout.separator, layout.quote, layout.width, used, plain)
-    text = read_text(source, layout.encoding, layout.form, on_progress)  # of Parquet never begun
     roles = [*layout.axes, "rating"] if layout.is_matrix else [*layout.roles]
     chunks: dict[str, list[Any]] = {role: [] for role in roles}
     line_chunks = [np.zeros(0, dtype=np.int32)]
+    cutters: list[Cutter] = []
+    files: list[tuple[int, str]] = []
     n_rows = n_entries = 0
-    for batch, lines in cutter.iterate_batches(text):
-        columns = _melt_cells(batch, lines, layout, n_rows) if layout.is_matrix else [*batch, lines]
-        n_rows += int(np.count_nonzero(np.diff(lines, prepend=0)))
-        for role, column in zip(roles, columns, strict=False):
-            chunks[role].append(_compact_chunk(column, role, layout, chunks[role]))
-        line_chunks.append(columns[-1])
-        n_entries += len(columns[-1])
-        # Of a matrix, its cells.
-        _check_rows(source, n_entries + cutter.unusable, options.max_rows)
+    for part in source.parts or [source]:
+        cutter = _build_cutter(part, layout, used, options, on_progress)
+        cutters.append(cutter)
+        if source.parts:
+            files.append((n_entries, part.name))
+        text = read_text(part, layout.encoding, layout.form, on_progress)  # of Parquet never begun
+        for own, lines in cutter.iterate_batches(text):
+            batch = _insert_keys(own, used, len(lines), part, layout) if part.keys else own
+            columns = [*batch, lines]
+            if layout.is_matrix:
+                columns = _melt_cells(batch, lines, layout, n_rows)
+            n_rows += int(np.count_nonzero(np.diff(lines, prepend=0)))
+            for role, column in zip(roles, columns, strict=False):
+                chunks[role].append(_compact_chunk(column, role, layout, chunks[role]))
+            line_chunks.append(columns[-1])
+            n_entries += len(columns[-1])
+            # Of a matrix, its cells.
+            _check_rows(source, n_entries + cutter.unusable, options.max_rows)
+    n_lines, n_continued, n_unusable = (
+        sum(getattr(cutter, name) for cutter in cutters)
+        for name in ("lines", "continued", "unusable")
+    )
+    broken: dict[str, tuple[int, str]] = {}
+    for cutter in cutters:
+        for kind, (count, example) in cutter.broken.items():
+            prior, first = broken.get(kind, (0, example))
+            broken[kind] = prior + count, first
+    n_headers = layout.header * len(cutters)
     all_lines = np.concatenate(line_chunks)
     line_chunks.clear()
 
@@ -349,17 +359,53 @@ def _read_rows(
         dated,
         _index_texts(_encode_texts(join("event"))) if "event" in roles else None,
         all_lines,
-        cutter.files,
-        cutter.broken,
+        files,
+        broken,
         LineCount(
-            lines=cutter.lines,
-            header=int(layout.header),
-            blank=cutter.lines - layout.header - cutter.continued - n_rows - cutter.unusable,
-            continued=cutter.continued,
-            rows=n_rows + cutter.unusable,
-            entries=n_entries + cutter.unusable,
+            lines=n_lines,
+            header=n_headers,
+            blank=n_lines - n_headers - n_continued - n_rows - n_unusable,
+            continued=n_continued,
+            rows=n_rows + n_unusable,
+            entries=n_entries + n_unusable,
         ),
     )
+
+
+def _build_cutter(
+    part: Source,
+    layout: Layout,
+    used: Sequence[int],
+    options: ReadOptions,
+    on_progress: ReadProgress | None,
+) -> Cutter:
+    """Return what cuts a file, or one file of a folder, into the columns that are used."""
+    n_own = len(layout.columns) - len(part.keys)
+    own = [k for k in used if k < n_own]
+    names = [layout.columns[k] for k in own]
+    if layout.format is Format.PARQUET:
+        return Batches(0, part, names, options.max_rows, on_progress)
+    if layout.format is Format.JSON:
+        return Objects(layout.skip, names)
+    if layout.shape is FileShape.ADJACENCY:
+        return Adjacency(layout.skip, layout.separator)
+    plain = {k for role, k in layout.roles.items() if role == "time"}
+    return Fields(layout.skip, layout.separator, layout.quote, layout.width, own, plain)
+
+
+def _insert_keys(
+    own: Sequence[Any], used: Sequence[int], n_rows: int, part: Source, layout: Layout
+) -> list[Any]:
+    """Return the used columns, with those that the folders of a file name."""
+    n_own = len(layout.columns) - len(part.keys)
+    columns = iter(own)
+    codes = pa.array(np.zeros(n_rows, dtype=np.int32))
+    return [
+        next(columns)
+        if k < n_own
+        else pa.DictionaryArray.from_arrays(codes, pa.array([part.keys[k - n_own][1]]))
+        for k in used
+    ]
 
 
 def _melt_cells(batch: Sequence[Any], lines: Codes, layout: Layout, n_rows: int) -> list[Any]:
@@ -497,10 +543,12 @@ def _sample_parquet(parts: Sequence[Source], options: ReadOptions) -> Sample:
             size = FIRST_ROWS if not rows else FIRST_ROWS // 8
             batches = _iterate_batches(part, plain, size, [group])
             texts = dict(zip(plain, map(_format_cells, next(batches, [])), strict=False))
-            rows += zip_longest(*(texts.get(name, []) for name in names), fillvalue="")
+            values = [value for _, value in part.keys]
+            cells = zip_longest(*(texts.get(name, []) for name in names), fillvalue="")
+            rows += [(*row, *values) for row in cells]
+    names += tuple(key for key, _ in parts[0].keys)
     layout = Layout(parts[0].name, names, format=Format.PARQUET, rows=tuple(rows[:8]))
-    ends = {} if options.low is None else {"low": options.low, "high": options.high}
-    return Sample(layout, rows, **ends)
+    return Sample(layout, rows).under(options)
 
 
 def _check_kinds(source: Source, layout: Layout) -> Layout:
@@ -514,7 +562,7 @@ def _check_kinds(source: Source, layout: Layout) -> Layout:
             (f"{role}=COLUMN",),
         )
         for role, k in layout.roles.items()
-        if not _has_kind(schema.field(k).type, role)
+        if k < len(schema) and not _has_kind(schema.field(k).type, role)
     ]
     return replace(layout, faults=tuple(faults))
 
@@ -595,7 +643,7 @@ def _shorten_dictionary(column: Any) -> Any:
 
 @dataclass
 class Batches(Cutter):
-    """Rows of a Parquet file, or of those of a folder, of which the columns `names` are read."""
+    """Rows of a Parquet file, of which the columns `names` are read."""
 
     source: Source
     names: Sequence[str]
@@ -603,20 +651,16 @@ class Batches(Cutter):
     on_progress: ReadProgress | None
 
     def iterate_batches(self, chunks: Iterable[str]) -> Iterator[Batch]:  # noqa: ARG002
-        for part in self.source.parquet_files or [self.source]:
-            start = self.lines
-            if self.source.parquet_files:
-                self.files.append((start, part.name))
-            with _open_parquet(part) as stored:
-                stated = start + stored.metadata.num_rows
-            _check_rows(self.source, stated, self.max_rows)
-            for columns in _iterate_batches(part, self.names):
-                lines = self.lines - start + np.arange(1, len(columns[0]) + 1, dtype=np.int32)
-                self.lines += len(lines)
-                yield columns, lines
-                check_cancelled()
-                if self.on_progress:
-                    self.on_progress(self.lines, max(stated, self.lines))
+        with _open_parquet(self.source) as stored:
+            stated = stored.metadata.num_rows
+        _check_rows(self.source, stated, self.max_rows)
+        for columns in _iterate_batches(self.source, self.names):
+            lines = self.lines + np.arange(1, len(columns[0]) + 1, dtype=np.int32)
+            self.lines += len(lines)
+            yield columns, lines
+            check_cancelled()
+            if self.on_progress:
+                self.on_progress(self.lines, max(stated, self.lines))
 
 
 # From columns to validated ratings ----------------------------------------------------------------

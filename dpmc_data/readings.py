@@ -27,6 +27,7 @@ from dpmc_data.source import (
     COLUMNS,
     NO_COLUMN,
     SEPARATORS,
+    Duplicates,
     Fault,
     FileShape,
     ReadOptions,
@@ -56,6 +57,7 @@ OTHERS = "every other column"  # where the items of a matrix are
 OFFERS = 4  # readings to choose from at most
 MARGIN = 0.5  # by which a reading that is taken must be ahead of every other one
 _HOPELESS = 4.0  # so far behind the best a reading is not offered
+_FLOOR = 0.0  # what a reading must have for it to be offered
 _CANDIDATES = 5  # columns that are tried in each role; the others cannot win
 _FEW = 21  # values of a scale at most
 _EVENTS = 4  # words of a column that may say what kind of row each is
@@ -272,14 +274,19 @@ class Column:
         return [*map(parse_decimal, self.distinct)]
 
     @cached_property
+    def words(self) -> set[str]:
+        """The texts, in small letters, that are neither numbers nor stand for 'not rated'."""
+        return {
+            text.lower()
+            for text in self.distinct
+            if text.lower() not in MISSING and parse_leading_number(text) is None
+        }
+
+    @cached_property
     def rated(self) -> Floats:
         """The rating in each cell, NaN where there is none; all words are of one scale."""
         values = [*map(parse_leading_number, self.distinct)]
-        words = {
-            text.lower()
-            for text, value in zip(self.distinct, values, strict=True)
-            if value is None and text.lower() not in MISSING
-        }
+        words = self.words
         if words:
             scales = [s for s in KNOWLEDGE["scales"].values() if tells_apart(s, words)]
             best = max(scales, key=lambda s: len(words & {*s}), default={})
@@ -293,7 +300,7 @@ class Column:
     @cached_property
     def is_missing(self) -> Bools:
         """Which cells are empty or hold a word for 'not rated'."""
-        return np.array([text.lower() in MISSING for text in self.distinct])[self.codes]
+        return np.array([text.lower() in MISSING for text in self.distinct], dtype=bool)[self.codes]
 
     def name_fit(self, role: str) -> float:
         """Return how well the name fits a role, from -1 to 1."""
@@ -302,6 +309,8 @@ class Column:
         return self._fits[role]
 
     def _rate_name(self, role: str) -> float:
+        if role in ("user", "item") and self.key in _WORDS["about_people"]:
+            return -0.6
         if self.role:
             sure = 1.0 if len(self.key) > 1 else 0.4
             return sure if self.role == role else -sure
@@ -364,7 +373,8 @@ class Column:
             fit -= 0.6
         if self.holds_times and self.role not in ("user", "item"):
             fit -= 0.5
-        if self.is_row_number or self.counts_up:
+        counts = self.counts_up and n > 4 and self.role not in ("user", "item")
+        if self.is_row_number or counts:
             fit -= 0.5
         return max(fit, -1.0)
 
@@ -427,6 +437,7 @@ class Sample:
         cut: how likely the rows are cut so, in units of a score.
         lost: rows that cannot be cut so.
         low, high: the public range; infinite where it is not known.
+        repeats: whether pairs of user and item may come again.
     """
 
     layout: Layout
@@ -435,6 +446,12 @@ class Sample:
     lost: int = 0
     low: float = -math.inf
     high: float = math.inf
+    repeats: bool = False
+
+    def under(self, options: ReadOptions) -> Sample:
+        """Return the sample with what a person says of its ratings."""
+        ends = {} if options.low is None else {"low": options.low, "high": options.high}
+        return replace(self, repeats=options.duplicates is not Duplicates.ERROR, **ends)
 
     @cached_property
     def columns(self) -> list[Column]:
@@ -710,9 +727,12 @@ class Evidence:
             low, high = np.median([e[0] for e in ends]), np.median([e[1] for e in ends])
             margin = max(high - low, 2) / 2
             alike = sum(low - margin <= a and b <= high + margin for a, b in ends)
+            n_words = sum(len(c.words) > 0.5 * len(c.filled) for c in some)
+            alike -= min(n_words, len(some) - n_words)  # words and numbers are no scale
             if len(columns) < 5 and len({text for c in some for text in c.filled}) > 1.5 * _FEW:
                 return -1.0
-            named = sum(c.key in _WORDS["about_people"] or c.role == "time" for c in columns)
+            named = sum(c.key in _WORDS["about_people"] for c in columns)
+            named += 0.5 * sum(c.role == "time" for c in columns)
             return float(2 * alike / max(len(some), 1) - 1 - named)
         rating = self.role.get("rating")
         if rating is None:
@@ -727,7 +747,8 @@ class Evidence:
             if line is None:
                 return 0.0
             is_each = len(line.distinct) > 0.95 * len(line.cells)
-            return -1.0 if not is_each else 0.4 if line.counts_up else 1.0
+            fit = -1.0 if not is_each else 0.4 if line.counts_up else 1.0
+            return fit * min(1.0, self.sample.n_rows / 10)
         if self.layout.shape is not FileShape.ROWS:
             return 0.0
         n = np.count_nonzero(self.mask)
@@ -738,6 +759,8 @@ class Evidence:
     def repeats(self) -> float:
         """The share of rows whose pair of user and item comes again."""
         if self.layout.shape is not FileShape.ROWS or not self.mask.any():
+            return 0.0
+        if self.sample.repeats:
             return 0.0
         share = 1 - self._count("user", "item") / np.count_nonzero(self.mask)
         return -share * (0.15 if self.layout.clicks else 1.0)
@@ -761,8 +784,11 @@ class Evidence:
         sample, n = self.sample, max(self.sample.n_rows, 1)
         lost = sample.lost / (n + sample.lost)
         if "rating" in self.role:
-            usable = np.count_nonzero(sample.is_usable(self.role["rating"]) & self.mask)
-            lost += 1 - usable / max(np.count_nonzero(self.mask), 1)
+            rating = self.role["rating"]
+            usable = np.count_nonzero(sample.is_usable(rating) & self.mask)
+            is_explained = rating.role == "rating" and not usable and len(rating.words) <= _FEW
+            # A person can say what its words stand for.
+            lost += 0.3 if is_explained else 1 - usable / max(np.count_nonzero(self.mask), 1)
         if "event" in self.role:
             lost += 0.3 * (1 - np.count_nonzero(self.mask) / n)
         if self.layout.is_matrix:
@@ -794,7 +820,10 @@ class Evidence:
         if self.layout.shape is not FileShape.ROWS:
             return 0.0
         places = [self.role[r].index for r in ("user", "item", "rating") if r in self.role]
-        return 0.6 * np.sign(places[1] - places[0]) + 0.4 * (places[-1] > min(places[:2]))
+        fit = 0.6 * float(np.sign(places[1] - places[0])) + 0.4 * (places[-1] > min(places[:2]))
+        if not self.layout.is_named and places == [0, 1, 2][: len(places)]:
+            fit += 2 * (1 - min(1.0, self.sample.n_rows / 100))  # few rows say nothing else
+        return fit
 
     def matrix(self) -> float:
         """How many columns a matrix has, and what it leaves unexplained."""
@@ -806,13 +835,17 @@ class Evidence:
         width = len(layout.ratings)
         fit = 1.0 if width >= 5 else 0.3 if width >= 3 else -0.3
         if not layout.is_named:
-            fit -= 0.6
+            fit -= 0.6 if width >= 5 else 1.0
         outer = [c for c in self.sample.columns if c.index not in layout.ratings]
-        inner = {self.sample.columns[k].role for k in layout.ratings}
+        aside = [c for c in outer if c not in self.role.values() and c.can_rate and c.filled]
+        fit -= 0.3 * sum(c.rating_fit > 0 and c.key not in _WORDS["about_people"] for c in aside)
+        inner = {c.role for k in layout.ratings if len((c := self.sample.columns[k]).key) > 1}
         named = {c.role for c in outer if len(c.key) > 1}
         has_key = any(c.key.endswith("id") and c.role for c in self.sample.columns
                       if c.index in layout.ratings)  # fmt: skip
         if {"user", "item"} <= named | inner and ("item" in named or has_key):
+            fit -= 1.0
+        elif {"user", "item", "rating"} <= named | inner:
             fit -= 1.0
         if not layout.roles and any(c.id_fit > -0.4 and len(c.distinct) > 0.9 * len(c.cells)
                                     for c in outer):  # fmt: skip
@@ -859,6 +892,18 @@ class Candidate:
     sample: Sample
     score: float
 
+    def gives_way_to(self, other: Candidate) -> bool:
+        """Whether a likelier reading is the same, or is the same but for how lines are cut."""
+        ours, theirs = self.layout, other.layout
+        is_clear = other.score - self.score > MARGIN
+        same = (ours.shape, ours.ratings, ours.event) == (
+            theirs.shape,
+            theirs.ratings,
+            theirs.event,
+        )
+        same &= ours.roles == theirs.roles and ours.separator == theirs.separator
+        return self.is_same_as(other) or (is_clear and same)
+
     def is_same_as(self, other: Candidate) -> bool:
         """Whether two readings give the same ratings: one may use another name of a thing."""
         ours, theirs = self.layout, other.layout
@@ -869,10 +914,11 @@ class Candidate:
         if {*ours.roles} - {"time"} != {*theirs.roles} - {"time"}:
             return False
         columns, others = self.sample.columns, other.sample.columns
+        pairs = [(role, columns[k], others[theirs.roles[role]]) for role, k in ours.roles.items()
+                 if role != "time"]  # fmt: skip
         return all(
-            columns[k].equals(others[theirs.roles[role]])
-            for role, k in ours.roles.items()
-            if role != "time"
+            one.cells == other.cells if role == "rating" else one.equals(other)
+            for role, one, other in pairs
         )
 
 
@@ -980,8 +1026,7 @@ def _is_taken(ranked: Sequence[Candidate], options: ReadOptions) -> bool:
     places = [layout.roles[r] for r in ("user", "item", "rating", "time") if r in layout.roles]
     return (
         len(layout.columns) <= 4
-        and places == sorted(places)
-        and places[0] == 0
+        and places == [*range(len(layout.columns))]
         and "event" not in layout.roles
         and not (user.counts_up or user.holds_times)
     )
@@ -993,7 +1038,10 @@ def list_offers(ranked: Sequence[Candidate], options: ReadOptions) -> list[dict[
     for candidate in ranked:
         if ranked[0].score - candidate.score > _HOPELESS or len(chosen) == 2 * OFFERS:
             break
-        if not any(candidate.is_same_as(other) for other in chosen):
+        is_weak = candidate.score - candidate.sample.cut < _FLOOR and candidate.layout.is_named
+        if is_weak and not options.columns and candidate.sample.n_rows > 20:
+            continue
+        if not any(candidate.gives_way_to(other) for other in chosen):
             chosen.append(candidate)
     offers = [_spell(candidate, ranked, options) for candidate in chosen]
     return [offer for k, offer in enumerate(offers) if offer not in offers[:k]]
@@ -1018,7 +1066,7 @@ def _spell(
         column = candidate.sample.columns[layout.roles[name]] if is_name else None
         is_open = name == "user" and (column is not None and column.role != "user")
         is_open |= name == "layout" and layout.shape is not FileShape.ROWS
-        is_open |= name == "rating" and value == NO_COLUMN
+        is_open |= name == "rating" and (value == NO_COLUMN or "user" in answer)
         is_open |= (
             name in ("item", "event")
             and name in layout.roles

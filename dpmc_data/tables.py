@@ -39,12 +39,60 @@ _MAX_COLUMNS = 5_000  # of which more are a matrix, or no table
 _JSON, _PREAMBLE = (re.compile(KNOWLEDGE["patterns"][name]) for name in ("json", "preamble"))
 
 
-def open_text(source: Source, options: ReadOptions) -> list[Sample]:
-    """Return the first rows of a text file, cut in every likely way.
+def open_text(parts: Sequence[Source], options: ReadOptions) -> list[Sample]:
+    """Return the first rows of a text file, or of a folder of them, cut in every likely way.
 
     Raises:
         BadRatings: if it is no table at all.
     """
+    samples = _open_first(parts[0], options)
+    if not parts[0].keys and len(parts) == 1:
+        return samples
+    heads = {tuple(_read_heads(part, samples[0].layout)) for part in parts}
+    if any(sample.layout.header for sample in samples) and len(heads) > 1:
+        raise BadRatings(
+            f"the files of the folder of {parts[0].name} have different first lines: write all"
+            " files alike"
+        )
+    if not parts[0].keys:
+        return samples
+    keys = tuple(key for key, _ in parts[0].keys)
+    extended = []
+    for sample in samples:
+        columns = sample.layout.columns
+        columns = (
+            *columns,
+            *(
+                keys
+                if sample.layout.is_named
+                else number_ids(len(columns) + len(keys))[len(columns) :]
+            ),
+        )
+        rows = [
+            (*row, *(value for _, value in part.keys))
+            for part in parts[:50]
+            for row in (sample.rows if part is parts[0] else _read_some(part, sample.layout))
+        ]
+        layout = replace(sample.layout, columns=columns, rows=tuple(rows[:_PREVIEWED]))
+        extended.append(replace(sample, layout=layout, rows=rows))
+    return extended
+
+
+def _read_heads(part: Source, layout: Layout) -> list[str]:
+    """Return the lines of a file that stand above its rows."""
+    lines = [line for _, line in _read_first_lines(read_text(part, layout.encoding))]
+    return lines[: layout.skip]
+
+
+def _read_some(part: Source, layout: Layout) -> list[Row]:
+    """Return the first rows of another file of a folder."""
+    lines = _read_first_lines(read_text(part, layout.encoding))[layout.skip :][:_BLOCK_ROWS]
+    records = read_first_records(lines, layout.separator, layout.quote)
+    return [row for _, row in records if row is not None and len(row) == layout.width]
+
+
+def _open_first(source: Source, options: ReadOptions) -> list[Sample]:
+    """Return the first rows of a text file, cut in every likely way. Raises BadRatings."""
     head = source.read_head()
     for magic, problem in KNOWLEDGE["binary"].items():
         if head.startswith(magic.encode("latin-1")):
@@ -70,17 +118,16 @@ def open_text(source: Source, options: ReadOptions) -> list[Sample]:
         if not lines:
             raise BadRatings(f"{source.name} holds no table in its {form}")
     layout = Layout(source.name, (), encoding, form=form, skip=lines[0][0])
-    ends = {} if options.low is None else {"low": options.low, "high": options.high}
     if _JSON.match(lines[0][1].strip()):
         sample = _sample_objects(layout, [line for _, line in lines])
-        return [replace(sample, **ends)]
+        return [sample.under(options)]
     samples = [*_cut_lines(layout, options, lines)]
     if source.path and not form and source.size > _LARGE and "16" not in encoding:
         samples = [
             replace(sample, rows=[*sample.rows, *_read_blocks(source, encoding, sample.layout)])
             for sample in samples
         ]
-    return [replace(sample, **ends) for sample in samples]
+    return [sample.under(options) for sample in samples]
 
 
 def _read_first_lines(chunks: Iterable[str]) -> list[tuple[int, str]]:
@@ -198,7 +245,7 @@ def _cut_records(layout: Layout, options: ReadOptions, records: list[Record]) ->
         return
     width = layout.width
     if options.layout is FileShape.GUESS:
-        counted = width > 20 and all(map(_counts_ratings, rows))
+        counted = width > 20 and sum(map(_counts_ratings, rows)) > 0.95 * len(rows)
         if counted and (width == 101 or parse_decimal(rows[0][0]) != width - 1):
             base = replace(
                 layout,
@@ -215,6 +262,8 @@ def _cut_records(layout: Layout, options: ReadOptions, records: list[Record]) ->
         if is_uneven and all(text.isdecimal() for row in rows for text in row):
             yield _build_adjacency(layout, records)
             return
+    if options.header is Header.YES and len(records) == 1:
+        raise BadRatings(f"{layout.file} has a header line but no ratings below it")
     yield from _propose_headers(layout, options, records)
 
 
@@ -375,7 +424,11 @@ def _rate_header(
     counts_up = None not in values and all(a < b for a, b in pairwise(values))  # type: ignore[operator]
     beyond = sum(name not in column.filled for name, column in over_numbers)
     is_run = counts_up and len(numbers) >= 3 and values[-1] - values[0] == len(values) - 1  # type: ignore[operator]
-    if (is_run or (counts_up and len(numbers) > 4)) and beyond > 0.5 * len(over_numbers):
+    if (is_run and len(numbers) > 4) or (
+        counts_up and len(numbers) > 2 and is_run and beyond > 0.5 * len(over_numbers)
+    ):
+        fit += 1.5
+    elif counts_up and len(numbers) > 4 and beyond > 0.5 * len(over_numbers):
         fit += 1.5
     elif len(numbers) > 4 and len({*numbers}) == len(numbers) and beyond > 0.9 * len(over_numbers):
         fit += 1.0

@@ -233,7 +233,8 @@ def _detect_encodings(head: bytes) -> list[str]:
     except ImportError:
         return []
     best = from_bytes(head, cp_isolation=KNOWLEDGE["charsets"]["offered"]).best()
-    return [] if best is None else [best.encoding.replace("_", "-")]
+    western = ("cp125", "iso8859", "utf", "ascii")  # of which the usual one is offered
+    return [] if best is None or best.encoding.startswith(western) else [best.encoding]
 
 
 def _build_reader(lines: Iterable[str], separator: str, quote: str) -> Any:
@@ -261,7 +262,13 @@ def normalise_fields(text: str, separator: str, quote: str = '"') -> tuple[str, 
 
 
 def split_records(
-    lines: Sequence[str], mark: str, quote: str, width: int, *, final: bool = True
+    lines: Sequence[str],
+    mark: str,
+    quote: str,
+    width: int,
+    *,
+    final: bool = True,
+    strict: bool = True,
 ) -> tuple[list[tuple[int, Row]], list[int], int]:
     """Split lines into records; a quote joins lines in a record that is well formed to its end.
 
@@ -271,6 +278,7 @@ def split_records(
         quote: what stands around fields; "" for nothing.
         width: of a record; 0 if it is not known.
         final: whether no line follows.
+        strict: whether many quotes that stay open are an error.
 
     Returns:
         The first line and the fields of each record, the lines whose quote stays open, and where
@@ -305,6 +313,8 @@ def split_records(
         except csv.Error:
             begin = end
         broken.append(begin)
+        if len(broken) > _MAX_OPEN and not strict:
+            return records, [*broken, *range(begin + 1, len(lines))], len(lines)
         if len(broken) > _MAX_OPEN:
             raise BadRatings(
                 f"more than {_MAX_OPEN} lines have a quote that is not closed, the first is"
@@ -320,10 +330,10 @@ def read_first_records(
     """Return the records of the first lines, which come with their numbers."""
     text, mark = normalise_fields("\n".join(line for _, line in lines), separator, quote)
     split = text.split("\n")
-    records, broken, _ = split_records(split, mark, quote, 0)
+    records, broken, _ = split_records(split, mark, quote, 0, strict=False)
     if len(records) + len(broken) < len(split):  # some go over several lines
-        (width, _), *_ = Counter(len(row) for _, row in records).most_common(1)
-        records, broken, _ = split_records(split, mark, quote, width)
+        width = Counter([len(row) for _, row in records] or [0]).most_common(1)[0][0]
+        records, broken, _ = split_records(split, mark, quote, width, strict=False)
     merged: list[Record] = [(lines[k][0], tuple(map(str.strip, row))) for k, row in records]
     return sorted([*merged, *((lines[k][0], None) for k in broken)], key=lambda record: record[0])
 
@@ -350,14 +360,12 @@ class Cutter:
         skip: lines before any row.
         lines, continued: how many lines there are, and continue the record of another.
         broken: for each reason how many lines cannot be cut, and the first of them.
-        files: of a folder, the first row of each file and its name.
     """
 
     skip: int
     lines: int = field(default=0, init=False)
     continued: int = field(default=0, init=False)
     broken: dict[str, tuple[int, str]] = field(default_factory=dict, init=False)
-    files: list[tuple[int, str]] = field(default_factory=list, init=False)
 
     @property
     def unusable(self) -> int:
@@ -413,7 +421,7 @@ class Fields(Cutter):
                 self._count_broken(QUOTE, lines[k], k)
             starts = np.array([start for start, _ in records], dtype=np.int64)
             self.continued += end - len(records) - len(broken)
-            ends = [*starts[1:], end]
+            ends = [*starts[1:], end][: len(starts)]
             skipped = {*broken}
             whole = "".join(
                 f"{lines[k]}\n"
