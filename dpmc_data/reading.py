@@ -279,7 +279,7 @@ def rank_readings(source: Source, options: ReadOptions) -> tuple[Layout, list[Ca
     Raises:
         BadRatings: if it is no table, or too large.
     """
-    public_set = public_sets.recognise_public_set(source)
+    public_set = None if source.parts else public_sets.recognise_public_set(source)
     # A public set on disk is what it is; the limit guards uploads and unknown files.
     on_disk = public_set and source.path
     parts = source.parts or [source]
