@@ -317,13 +317,11 @@ class Ratings(UserData):
 
         def describe_cell(position: int) -> str:
             """Name the user and the item of a rating, by their ids if these are known."""
-            indices = int(user_array[position]), int(item_array[position])
-            ids = names.get("user_ids"), names.get("item_ids")
-            user, item = (
-                str(k) if known is None else format_value(known[k])
-                for k, known in zip(indices, ids, strict=True)
-            )
-            return f"user {user}, item {item}" + " (counted from 0)" * (ids == (None, None))
+            user, item = user_array[position], item_array[position]
+            user_ids, item_ids = names.get("user_ids"), names.get("item_ids")
+            if user_ids is None or item_ids is None:
+                return f"user {user}, item {item} (counted from 0)"
+            return f"user {format_value(user_ids[user])}, item {format_value(item_ids[item])}"
 
         _check_values(value_array, public, describe_cell)
         cell_indices = user_array.astype(np.int64) * public.items + item_array

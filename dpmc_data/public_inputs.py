@@ -39,11 +39,15 @@ def read_setting(mechanism: type, name: str, text: str) -> Any:
         InvalidSetting: if the setting is unknown, the text is no value of it, or the file cannot be
             read.
     """
-    return read_array(parse_setting(mechanism, name, text))
+    return read_array(name, parse_setting(mechanism, name, text))
 
 
-def read_array(value: T) -> T:
+def read_array(name: str, value: T) -> T:
     """Return a setting's value with the array of the .npy file that it names, if it names one.
+
+    Args:
+        name: the name of the setting.
+        value: its value; one that names a file has the fields `unread_file` and `array`.
 
     Raises:
         InvalidSetting: if the file cannot be read.
@@ -54,4 +58,4 @@ def read_array(value: T) -> T:
     try:
         return cast(T, replace(cast(Any, value), array=archives.read_npy(Path(file))))
     except archives.BadArchive as error:
-        raise InvalidSetting("user_factors", "a readable .npy file", file, error.reason) from None
+        raise InvalidSetting(name, "a readable .npy file", file, error.reason) from None

@@ -148,7 +148,7 @@ class HeldUserFactors:
             InvalidSetting: a file does not fit.
         """
         if self.public is not None:
-            return read_array(self.public).build(public.users, mechanism.rank)
+            return read_array("user_factors", self.public).build(public.users, mechanism.rank)
         *_, (users, _) = mechanism.alternate(rating_matrices, rng)
         return users
 

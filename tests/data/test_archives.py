@@ -210,7 +210,7 @@ def test_every_reader_ends_in_its_own_sentence(tmp_path):
         flipped[draw.randrange(128)] ^= 1 << draw.randrange(8)
         (tmp_path / "a.npy").write_bytes(flipped)
         with suppress(InvalidSetting):
-            read_array(PublicUserFactors(str(tmp_path / "a.npy"))).build(3, 4)
+            read_array("user_factors", PublicUserFactors(str(tmp_path / "a.npy"))).build(3, 4)
 
 
 # Damaged releases

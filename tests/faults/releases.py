@@ -247,5 +247,10 @@ CATALOGUE = [
          "return self.origin in (Origin.PUBLIC, Origin.LISTED)",
          "return self.origin is not Origin.READ",
          named("verify", "test_names_belong_to_the_rows_and_are_there_only_where_they_are_public")),
+        ("users and items of a data frame count as declared", UNIT,
+         "catalogue=Catalogue(Origin.READ),\n", "\n",
+         named("ratings", "test_a_frame_a_table_and_a_mapping_give_the_same_ratings")),
+        ("a missing id in a data frame is a user", OTHER, "if is_missing.any():", "if False:",
+         named("ratings", "test_more_ways_in_which_a_frame_is_wrong")),
     ),
 ]
