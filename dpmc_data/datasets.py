@@ -233,6 +233,14 @@ class Reading:
     count: LineCount
 
     @property
+    def losses(self) -> str:
+        """What is left out, in numbers and in words."""
+        kinds = [f"{count_words(n, 'row')} {kind}" for kind, n in self.count.left_out.items()]
+        if self.layout.is_matrix:
+            kinds = [f"{count_words(n, 'cell')} {kind}" for kind, n in self.count.left_out.items()]
+        return ", ".join(kinds)
+
+    @property
     def is_useless(self) -> bool:
         """Whether most of it cannot be used, or most pairs come again and again."""
         count = self.count
@@ -259,7 +267,8 @@ class Reading:
         return [[line[k][:20] if k < len(line) else "" for k in sorted(roles)] for line in lines]
 
     def as_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("summary", "left_out", "preview")}
+        names = ("summary", "left_out", "losses", "preview")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True)
@@ -282,7 +291,7 @@ class Examination:
         """What was found, for a script."""
         return {
             "name": self.name,
-            "readable": not self.faults,
+            "readable": bool(self.readings) and not self.faults,
             "found": list(self.only.findings) if self.only else [],
             "faults": [asdict(fault) for fault in self.faults],
             "count": self.only and asdict(self.only.count),

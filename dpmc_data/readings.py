@@ -232,9 +232,7 @@ class Column:
         self.index, self.name, self.cells = index, name, cells
         self.key = normalise_name(name) if is_named else ""
         self.role = ROLE_OF.get(self.key)
-        self.is_row_number = is_named and (
-            self.key in _WORDS["row_numbers"] or re.match(KNOWLEDGE["patterns"]["index"], name)
-        )
+        self.is_named = is_named
         self.is_index = "__index_level_" in name  # of pandas
         self._fits: dict[str, float] = {}
 
@@ -348,6 +346,16 @@ class Column:
         return many and len(numbers) == len(self.filled) > 0 and seconds
 
     @cached_property
+    def is_row_number(self) -> bool:
+        """Whether it is called like a number of the row, or counts up without a name."""
+        if not self.is_named:
+            return False
+        if not self.key:
+            return self.counts_up or not self.filled
+        index = re.match(KNOWLEDGE["patterns"]["index"], self.name)
+        return self.key in _WORDS["row_numbers"] or index is not None
+
+    @cached_property
     def counts_up(self) -> bool:
         """Whether it holds at least three numbers, each larger than the last."""
         numbers = self.numbers
@@ -392,7 +400,7 @@ class Column:
         if self.holds_times or (self.counts_up and n_values > 5) or self.is_row_number:
             return -1.0
         if n_values == 1:
-            return -0.5
+            return -0.5 if len(self.cells) > 4 else 0.5
         if all("." in text and len(text) > 4 for text in self.filled) and n_values > _FEW:
             return -0.3
         return 1.0 if n_values <= _FEW else 0.0
@@ -553,6 +561,12 @@ def _choose_time(
     if "time" in requested:
         name = requested["time"]
         return None if name == NO_COLUMN else find_column(sample.layout, "time", name)
+    last = sample.columns[-1]
+    if not sample.layout.is_named and last.index == 3 and last not in used:
+        numbers = [number for number in last.numbers if number is not None]
+        many = len(last.distinct) > 0.5 * sample.n_rows
+        if many and len(numbers) == len(last.distinct) and max(numbers) >= 10:
+            return 3
     fits = {
         c: c.name_fit("time") + 0.5 * c.holds_times - 2 * (len(c.distinct) <= 4 < sample.n_rows)
         for c in sample.columns
@@ -577,7 +591,8 @@ def _propose_matrices(
             continue
         else:
             runs = _find_runs(sample)
-            if sample.layout.is_named and len(columns) > 2:
+            is_asked = options.layout in MATRICES and not runs
+            if sample.layout.is_named and (len(columns) > 2 or is_asked):
                 runs |= {range(1, len(columns))}
         for run in runs:
             if not 0 <= run.start < run.stop <= len(columns):
@@ -796,7 +811,7 @@ class Evidence:
             n_filled = sum(c.n_filled for c in columns)
             n_usable = sum(np.count_nonzero(sample.is_usable(c)) for c in columns)
             lost += 1 - n_usable / max(n_filled, 1)
-        return -min(lost, 1.0)
+        return -min(lost, 1.0) * (0.4 + 0.6 * sample.evidence)
 
     def constant(self) -> float:
         """Whether the rating says one thing of each person, or of each item."""
@@ -1008,6 +1023,14 @@ def _is_taken(ranked: Sequence[Candidate], options: ReadOptions) -> bool:
         user = layout.roles.get("user")
         is_named = user is not None and ROLE_OF.get(normalise_name(layout.columns[user])) == "user"
         return layout.shape is FileShape.WIDE and (is_named or "user" in requested)
+    for role, k in layout.roles.items():
+        column = best.sample.columns[k]
+        if (
+            role in ("user", "item", "rating")
+            and role not in requested
+            and (column.role not in (None, role) or column.is_row_number)
+        ):
+            return False  # its name says something else
     if layout.clicks and requested.get("rating") != NO_COLUMN:
         free = [
             c

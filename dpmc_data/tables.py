@@ -223,7 +223,7 @@ def _list_quotes(lines: Sequence[tuple[int, str]], mark: str) -> list[str]:
     if single > 0.5 * len(texts):
         return ["'"]
     odd = sum(text.count('"') % 2 for text in texts)
-    return ['"', ""] if odd > 0.05 * len(texts) else ['"']
+    return ['"', ""] if odd > max(0.2 * len(texts), 4) else ['"']
 
 
 def _cut_records(layout: Layout, options: ReadOptions, records: list[Record]) -> Iterator[Sample]:
