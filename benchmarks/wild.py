@@ -24,8 +24,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from dpmc_data import datasets
 from dpmc_core.errors import DpmcError
+from dpmc_data import datasets
 from tests.reading_mutations import mutate
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"

@@ -190,7 +190,8 @@ def _find_data_file(name: str) -> Path:
         if file is None and not Source("", path=path).parts:
             raise BadRatings(
                 f"the folder {path} holds no ratings of a known set: give the file itself, or a"
-                f" folder of Parquet or CSV files or with one of {', '.join(public_sets.FOLDER_FILES)}"
+                " folder of Parquet or CSV files or with one of"
+                f" {', '.join(public_sets.FOLDER_FILES)}"
             )
         path = file or path
     return path

@@ -24,7 +24,7 @@ from dpmc_core.ratings import PublicFacts, Ratings, number_ids
 from dpmc_core.stopping import check_cancelled
 from dpmc_data import public_sets
 from dpmc_data.archives import READ_ERRORS
-from dpmc_data.readings import Candidate, Format, Layout, Sample, decide, tells_apart
+from dpmc_data.readings import Candidate, Format, Layout, RowSample, decide, tells_apart
 from dpmc_data.source import (
     MEGABYTE,
     NO_COLUMN,
@@ -517,7 +517,7 @@ def _check_rows(source: Source, rows: int, limit: int) -> None:
 # Parquet ------------------------------------------------------------------------------------------
 
 
-def _sample_parquet(parts: Sequence[Source], options: ReadOptions) -> Sample:
+def _sample_parquet(parts: Sequence[Source], options: ReadOptions) -> RowSample:
     """Return rows of the first Parquet file, and of some of the others and their row groups."""
     names: tuple[str, ...] = ()
     rows: list[Sequence[str]] = []
@@ -548,7 +548,7 @@ def _sample_parquet(parts: Sequence[Source], options: ReadOptions) -> Sample:
             rows += [(*row, *values) for row in cells]
     names += tuple(key for key, _ in parts[0].keys)
     layout = Layout(parts[0].name, names, format=Format.PARQUET, rows=tuple(rows[:8]))
-    return Sample(layout, rows).under(options)
+    return RowSample(layout, rows).under(options)
 
 
 def _check_kinds(source: Source, layout: Layout) -> Layout:

@@ -426,17 +426,22 @@ def tells_apart(scale: Mapping[str, float], words: Iterable[str]) -> bool:
 
 def count_pairs(*columns: Column) -> int:
     """Return how many different rows some columns have."""
-    codes = columns[0].codes
+    return count_distinct(columns, slice(None))
+
+
+def count_distinct(columns: Sequence[Column], mask: Any) -> int:
+    """Return how many different rows some columns have in a part of the rows."""
+    codes = columns[0].codes[mask]
     for column in columns[1:]:
-        codes = codes * len(column.distinct) + column.codes
-    return len(np.unique(codes))
+        codes = codes * len(column.distinct) + column.codes[mask]
+    return 1 + int(np.count_nonzero(np.diff(np.sort(codes)))) if len(codes) else 0
 
 
 # Samples ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
+class RowSample:
     """Some rows of a file, cut in one way.
 
     Attributes:
@@ -446,6 +451,7 @@ class Sample:
         lost: rows that cannot be cut so.
         low, high: the public range; infinite where it is not known.
         repeats: whether pairs of user and item may come again.
+        counts: of different rows of some columns, once they are known.
     """
 
     layout: Layout
@@ -455,11 +461,13 @@ class Sample:
     low: float = -math.inf
     high: float = math.inf
     repeats: bool = False
+    counts: dict[tuple[Any, ...], int] = field(default_factory=dict)
 
-    def under(self, options: ReadOptions) -> Sample:
+    def under(self, options: ReadOptions) -> RowSample:
         """Return the sample with what a person says of its ratings."""
         ends = {} if options.low is None else {"low": options.low, "high": options.high}
-        return replace(self, repeats=options.duplicates is not Duplicates.ERROR, **ends)
+        repeats = options.duplicates is not Duplicates.ERROR
+        return replace(self, repeats=repeats, counts={}, **ends)
 
     @cached_property
     def columns(self) -> list[Column]:
@@ -490,7 +498,7 @@ class Sample:
 # Proposals ----------------------------------------------------------------------------------------
 
 
-def propose(sample: Sample, options: ReadOptions) -> Iterator[Layout]:
+def propose(sample: RowSample, options: ReadOptions) -> Iterator[Layout]:
     """Yield every reading of a sample that types and options allow."""
     layout, requested = sample.layout, options.columns
     if layout.shape is not FileShape.ROWS:
@@ -503,7 +511,7 @@ def propose(sample: Sample, options: ReadOptions) -> Iterator[Layout]:
 
 
 def _propose_rows(
-    sample: Sample, options: ReadOptions, requested: Mapping[str, str | int]
+    sample: RowSample, options: ReadOptions, requested: Mapping[str, str | int]
 ) -> Iterator[Layout]:
     columns, layout = sample.columns, sample.layout
     event = options.event.rpartition(":")[0] if options.event is not None else None
@@ -518,7 +526,8 @@ def _propose_rows(
             # Where nothing else can rate, a column of that name holds words to be explained.
             fits |= {c: 0.0 for c in columns if c.role == role and c not in fits}
         else:
-            fits = {c: 2 * c.name_fit(role) + 3 * c.id_fit for c in columns if not c.is_index}
+            able = [c for c in columns if not (c.is_index or c.holds_dates)]
+            fits = {c: 2 * c.name_fit(role) + 3 * c.id_fit for c in able}
         best = sorted(fits, key=lambda c: -fits[c])[:_CANDIDATES]
         return [*best, *[None] * (role == "rating")]
 
@@ -544,7 +553,7 @@ def _propose_rows(
                     continue
                 yield replace(layout, roles=roles)
                 for column in columns if is_open else ():
-                    words = [text for text in column.filled]
+                    words = column.filled
                     is_event = column not in used and 1 < len(words) <= _EVENTS
                     is_event &= 5 * len(words) <= sample.n_rows
                     is_event &= not column.key or column.name_fit("event") > 0
@@ -556,7 +565,7 @@ def _propose_rows(
 
 
 def _choose_time(
-    sample: Sample, used: Sequence[Column], requested: Mapping[str, str | int]
+    sample: RowSample, used: Sequence[Column], requested: Mapping[str, str | int]
 ) -> int | None:
     if "time" in requested:
         name = requested["time"]
@@ -577,7 +586,7 @@ def _choose_time(
 
 
 def _propose_matrices(
-    sample: Sample, options: ReadOptions, requested: Mapping[str, str | int]
+    sample: RowSample, options: ReadOptions, requested: Mapping[str, str | int]
 ) -> Iterator[Layout]:
     columns = sample.columns
     shapes = MATRICES if options.layout is FileShape.GUESS else (options.layout,)
@@ -613,7 +622,7 @@ def _propose_matrices(
                     yield replace(layout, roles=roles, ratings=run)
 
 
-def _find_runs(sample: Sample) -> set[range]:
+def _find_runs(sample: RowSample) -> set[range]:
     """Return the runs of columns that may be the ratings of a matrix."""
     columns = sample.columns
     ends: dict[int, tuple[float, float]] = {}
@@ -626,7 +635,7 @@ def _find_runs(sample: Sample) -> set[range]:
     for c in columns:
         odd = [t for t in c.filled if t not in marks and t.lower() not in _NO_RATINGS
                and parse_rating(t) is None]  # fmt: skip
-        n_odd = sum(t in {*odd} for t in c.cells) if odd else 0
+        n_odd = sum(map({*odd}.__contains__, c.cells)) if odd else 0
         if (
             not c.is_index
             and n_odd <= 0.1 * len(c.cells)
@@ -698,7 +707,7 @@ def is_column_number(column: str | int | None) -> bool:
 class Evidence:
     """What the rows of a sample say about one reading; each property is a feature."""
 
-    def __init__(self, layout: Layout, sample: Sample) -> None:
+    def __init__(self, layout: Layout, sample: RowSample) -> None:
         self.layout, self.sample = layout, sample
         self.role = {role: sample.columns[k] for role, k in layout.roles.items()}
         self.mask = np.ones(sample.n_rows, dtype=bool)
@@ -706,13 +715,11 @@ class Evidence:
             self.mask = np.array([text == layout.event for text in self.role["event"].cells])
 
     def _count(self, *roles: str) -> int:
-        columns = [self.role[role] for role in roles]
-        if self.mask.all():
-            return count_pairs(*columns)
-        codes = columns[0].codes[self.mask]
-        for column in columns[1:]:
-            codes = codes * len(column.distinct) + column.codes[self.mask]
-        return len(np.unique(codes))
+        key = (*(self.layout.roles[role] for role in roles), self.layout.event)
+        if key not in self.sample.counts:
+            columns = [self.role[role] for role in roles]
+            self.sample.counts[key] = count_distinct(columns, self.mask)
+        return self.sample.counts[key]
 
     def name_user(self) -> float:
         return self.role["user"].name_fit("user") if "user" in self.role else 0.0
@@ -858,9 +865,11 @@ class Evidence:
         named = {c.role for c in outer if len(c.key) > 1}
         has_key = any(c.key.endswith("id") and c.role for c in self.sample.columns
                       if c.index in layout.ratings)  # fmt: skip
-        if {"user", "item"} <= named | inner and ("item" in named or has_key):
-            fit -= 1.0
-        elif {"user", "item", "rating"} <= named | inner:
+        if ({"user", "item"} <= named | inner and ("item" in named or has_key)) or {
+            "user",
+            "item",
+            "rating",
+        } <= named | inner:
             fit -= 1.0
         if not layout.roles and any(c.id_fit > -0.4 and len(c.distinct) > 0.9 * len(c.cells)
                                     for c in outer):  # fmt: skip
@@ -904,7 +913,7 @@ class Candidate:
     """A proposal with its score and the sample that gave it."""
 
     layout: Layout
-    sample: Sample
+    sample: RowSample
     score: float
 
     def gives_way_to(self, other: Candidate) -> bool:
@@ -937,14 +946,14 @@ class Candidate:
         )
 
 
-def score(layout: Layout, sample: Sample) -> tuple[float, dict[str, float]]:
+def score(layout: Layout, sample: RowSample) -> tuple[float, dict[str, float]]:
     """Return how likely a reading is, and what each feature adds to that."""
     evidence = Evidence(layout, sample)
     parts = {reason: weight * feature(evidence) for reason, (weight, feature) in FEATURES.items()}
     return sample.cut + sum(parts.values()), parts
 
 
-def rank(samples: Sequence[Sample], options: ReadOptions) -> list[Candidate]:
+def rank(samples: Sequence[RowSample], options: ReadOptions) -> list[Candidate]:
     """Return all readings of all samples, the most likely first. Raises Refused."""
     candidates, refusal = [], None
     for sample in samples:
@@ -963,7 +972,7 @@ def rank(samples: Sequence[Sample], options: ReadOptions) -> list[Candidate]:
 # Decision -----------------------------------------------------------------------------------------
 
 
-def decide(samples: Sequence[Sample], options: ReadOptions) -> tuple[Layout, list[Candidate]]:
+def decide(samples: Sequence[RowSample], options: ReadOptions) -> tuple[Layout, list[Candidate]]:
     """Return the reading that is taken, or the likeliest with faults that ask; and all of them.
 
     Raises:
@@ -974,9 +983,8 @@ def decide(samples: Sequence[Sample], options: ReadOptions) -> tuple[Layout, lis
     ranked = rank(samples, options)
     best = ranked[0] if ranked else None
     if best is None or _is_taken(ranked, options):
-        layout = replace(best.layout if best else samples[0].layout)
-        guessed = _list_guessed(layout, samples, options)
-        layout = replace(layout, guessed=guessed, rows=layout.rows)
+        layout = best.layout if best else samples[0].layout
+        layout = replace(layout, guessed=_list_guessed(layout, options))
         faults = () if best else (_ask(ranked, samples, options),)
         others = [_format_answer(offer) for offer in list_offers(ranked, options) if offer]
         layout = replace(layout, faults=faults, others=tuple(others[:OFFERS]))
@@ -984,9 +992,8 @@ def decide(samples: Sequence[Sample], options: ReadOptions) -> tuple[Layout, lis
     return replace(best.layout, faults=(_ask(ranked, samples, options),)), ranked
 
 
-def _list_guessed(
-    layout: Layout, samples: Sequence[Sample], options: ReadOptions
-) -> tuple[str, ...]:
+def _list_guessed(layout: Layout, options: ReadOptions) -> tuple[str, ...]:
+    """Return the roles that neither a name nor a person gave to their columns."""
     if layout.shape is not FileShape.ROWS:
         return ()
     roles = ("user", "item", "rating", "time")
@@ -1061,6 +1068,8 @@ def list_offers(ranked: Sequence[Candidate], options: ReadOptions) -> list[dict[
     for candidate in ranked:
         if ranked[0].score - candidate.score > _HOPELESS or len(chosen) == 2 * OFFERS:
             break
+        if candidate.sample.cut < ranked[0].sample.cut - 2 * MARGIN:
+            continue  # it is clear how the lines are cut
         is_weak = candidate.score - candidate.sample.cut < _FLOOR and candidate.layout.is_named
         if is_weak and not options.columns and candidate.sample.n_rows > 20:
             continue
@@ -1107,7 +1116,7 @@ def _format_answer(offer: Mapping[str, Any]) -> str:
     return " and ".join(f"{name}={value}" for name, value in offer.items())
 
 
-def _ask(ranked: Sequence[Candidate], samples: Sequence[Sample], options: ReadOptions) -> Fault:
+def _ask(ranked: Sequence[Candidate], samples: Sequence[RowSample], options: ReadOptions) -> Fault:
     """Return what nobody can guess, with the options of the likeliest readings."""
     offers = list_offers(ranked, options)[:OFFERS]
     answers = [_format_answer(offer) for offer in offers if offer]

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpmc_core.errors import BadRatings
 from dpmc_core.ratings import number_ids
-from dpmc_data.readings import ROLE_OF, Column, Format, Layout, Sample, is_column_number
+from dpmc_data.readings import ROLE_OF, Column, Format, Layout, RowSample, is_column_number
 from dpmc_data.source import NO_COLUMN, Fault, FileShape, Header, ReadOptions, Refused, Source
 from dpmc_data.text import (
     KNOWLEDGE,
@@ -29,7 +29,7 @@ from dpmc_data.text import (
     read_text,
 )
 
-FIRST_ROWS, _FIRST_CHARACTERS = 2_000, 2_000_000  # that are looked at, fewer where lines are long
+FIRST_ROWS, _FIRST_CHARACTERS = 1_000, 2_000_000  # that are looked at, fewer where lines are long
 _PREVIEWED = 8  # rows
 _BLOCKS, _BLOCK_BYTES, _BLOCK_ROWS = 10, 65_536, 100  # of a large file, at random places
 _LARGE = 4_000_000  # bytes from which on a file is looked at in other places than its head
@@ -39,7 +39,7 @@ _MAX_COLUMNS = 5_000  # of which more are a matrix, or no table
 _JSON, _PREAMBLE = (re.compile(KNOWLEDGE["patterns"][name]) for name in ("json", "preamble"))
 
 
-def open_text(parts: Sequence[Source], options: ReadOptions) -> list[Sample]:
+def open_text(parts: Sequence[Source], options: ReadOptions) -> list[RowSample]:
     """Return the first rows of a text file, or of a folder of them, cut in every likely way.
 
     Raises:
@@ -60,14 +60,8 @@ def open_text(parts: Sequence[Source], options: ReadOptions) -> list[Sample]:
     extended = []
     for sample in samples:
         columns = sample.layout.columns
-        columns = (
-            *columns,
-            *(
-                keys
-                if sample.layout.is_named
-                else number_ids(len(columns) + len(keys))[len(columns) :]
-            ),
-        )
+        more = keys if sample.layout.is_named else number_ids(len((*columns, *keys)))[-len(keys) :]
+        columns = (*columns, *more)
         rows = [
             (*row, *(value for _, value in part.keys))
             for part in parts[:50]
@@ -91,7 +85,7 @@ def _read_some(part: Source, layout: Layout) -> list[Row]:
     return [row for _, row in records if row is not None and len(row) == layout.width]
 
 
-def _open_first(source: Source, options: ReadOptions) -> list[Sample]:
+def _open_first(source: Source, options: ReadOptions) -> list[RowSample]:
     """Return the first rows of a text file, cut in every likely way. Raises BadRatings."""
     head = source.read_head()
     for magic, problem in KNOWLEDGE["binary"].items():
@@ -157,7 +151,7 @@ def _read_blocks(source: Source, encoding: str, layout: Layout) -> Iterator[Row]
                     yield row
 
 
-def _sample_objects(layout: Layout, lines: Row) -> Sample:
+def _sample_objects(layout: Layout, lines: Row) -> RowSample:
     """Return the sample of JSON lines, whose keys are the columns."""
     objects = [parsed for line in lines if (parsed := parse_json_object(line)) is not None]
     layout = replace(layout, format=Format.JSON)
@@ -169,7 +163,7 @@ def _sample_objects(layout: Layout, lines: Row) -> Sample:
         tuple(format_plain_value(parsed.get(name)) or "" for name in names) for parsed in objects
     ]
     layout = replace(layout, columns=names, rows=tuple(rows[:_PREVIEWED]))
-    return Sample(layout, rows, lost=len(lines) - len(objects))
+    return RowSample(layout, rows, lost=len(lines) - len(objects))
 
 
 # Separators, quotes and headers -------------------------------------------------------------------
@@ -177,7 +171,7 @@ def _sample_objects(layout: Layout, lines: Row) -> Sample:
 
 def _cut_lines(
     layout: Layout, options: ReadOptions, lines: list[tuple[int, str]]
-) -> Iterator[Sample]:
+) -> Iterator[RowSample]:
     """Yield the samples of lines of fields, for each separator, quote and header."""
     separator = options.separator
     while len(lines) > 1 and (preamble := _PREAMBLE.match(lines[0][1])):
@@ -226,7 +220,9 @@ def _list_quotes(lines: Sequence[tuple[int, str]], mark: str) -> list[str]:
     return ['"', ""] if odd > max(0.2 * len(texts), 4) else ['"']
 
 
-def _cut_records(layout: Layout, options: ReadOptions, records: list[Record]) -> Iterator[Sample]:
+def _cut_records(
+    layout: Layout, options: ReadOptions, records: list[Record]
+) -> Iterator[RowSample]:
     """Yield the samples of records for each likely header."""
     first = records[0][1]
     rows = [row for _, row in records if row is not None]
@@ -256,7 +252,7 @@ def _cut_records(layout: Layout, options: ReadOptions, records: list[Record]) ->
                 missing=99,
                 rows=tuple(rows[:_PREVIEWED]),
             )
-            yield Sample(base, rows, cut=5.0)
+            yield RowSample(base, rows, cut=5.0)
             return
         is_uneven = len(rows) > 2 and sum(len(row) == width for row in rows) < len(rows) / 2
         if is_uneven and all(text.isdecimal() for row in rows for text in row):
@@ -267,7 +263,7 @@ def _cut_records(layout: Layout, options: ReadOptions, records: list[Record]) ->
     yield from _propose_headers(layout, options, records)
 
 
-def _build_adjacency(layout: Layout, records: list[Record]) -> Sample:
+def _build_adjacency(layout: Layout, records: list[Record]) -> RowSample:
     rows = [row for _, row in records if row]
     width = max(map(len, rows))
     layout = replace(
@@ -279,7 +275,7 @@ def _build_adjacency(layout: Layout, records: list[Record]) -> Sample:
         skip=records[0][0],
         rows=tuple(rows[:_PREVIEWED]),
     )
-    return Sample(layout, rows)
+    return RowSample(layout, rows)
 
 
 def _counts_ratings(row: Row) -> bool:
@@ -290,7 +286,7 @@ def _counts_ratings(row: Row) -> bool:
 
 def _propose_headers(
     layout: Layout, options: ReadOptions, records: list[Record]
-) -> Iterator[Sample]:
+) -> Iterator[RowSample]:
     """Yield samples with each of the likeliest headers, and without any."""
     width = layout.width
     n_titles = _MAX_TITLES if len(records) > 2 * _MAX_TITLES else 1
@@ -349,7 +345,7 @@ def _propose_headers(
         lost = len(records) - start - len(good)
         if names is None:
             lost += start
-        yield Sample(cut, good, cut=min(fit, 6.0), lost=lost)
+        yield RowSample(cut, good, cut=min(fit, 6.0), lost=lost)
 
 
 def _merge_names(
@@ -424,18 +420,18 @@ def _rate_header(
     counts_up = None not in values and all(a < b for a, b in pairwise(values))  # type: ignore[operator]
     beyond = sum(name not in column.filled for name, column in over_numbers)
     is_run = counts_up and len(numbers) >= 3 and values[-1] - values[0] == len(values) - 1  # type: ignore[operator]
-    if (is_run and len(numbers) > 4) or (
-        counts_up and len(numbers) > 2 and is_run and beyond > 0.5 * len(over_numbers)
+    if (
+        (is_run and len(numbers) > 4)
+        or (counts_up and len(numbers) > 2 and is_run and beyond > 0.5 * len(over_numbers))
+        or (counts_up and len(numbers) > 4 and beyond > 0.5 * len(over_numbers))
     ):
-        fit += 1.5
-    elif counts_up and len(numbers) > 4 and beyond > 0.5 * len(over_numbers):
         fit += 1.5
     elif len(numbers) > 4 and len({*numbers}) == len(numbers) and beyond > 0.9 * len(over_numbers):
         fit += 1.0
     elif numbers:
         fit -= 2.0
     recurs = sum(name in column.filled for name, column, _ in heads if name)
-    fit -= 1.5 * (recurs > 0 and not counts_up)
+    fit -= 2.5 * (recurs > 0 and not counts_up)
     fit -= 1.0 * any(name.lower() in KNOWLEDGE["words"]["nothing"] for name in filled)
     fit -= 0.7 * (len({*filled}) < len(filled))
     empty = sum(not name and bool(column.filled) for name, column, _ in heads[1:])

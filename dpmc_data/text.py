@@ -1,6 +1,6 @@
 """Text files of ratings: numbers, dates and records in a text, and all lines cut into columns.
 
-One pass of pyarrow cuts the lines. A line ends at \\n, \\r\\n or a lone \\r and nowhere else. Quotes
+One pass of pyarrow cuts the lines. A line ends at LF, CRLF or a lone CR and nowhere else. Quotes
 join lines only in a record that is well formed from its first to its last field; any other quote
 left open spoils its own line.
 """
@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,7 @@ def parse_decimal(text: str) -> float | None:
     return float(text.replace(",", ".")) if _COMMA.fullmatch(text) else None
 
 
+@lru_cache(maxsize=1 << 16)
 def parse_leading_number(text: str) -> float | None:
     """Return a number, also in thousands or other digits, or that with which 3/5 begins."""
     if not text.isascii():

@@ -36,10 +36,50 @@ SCALES = {
     "stars": ["★", "★★", "★★★", "★★★★", "★★★★★"],
     "of": ["1/5", "2/5", "3/5", "4/5", "5/5"],
 }
-FIRST = "Ann Bob Cem Dee Eva Finn Gus Hal Ida Jon Kim Lea Max Nia Oli Pia".split()
-LAST = "Stone Miller Garcia Rossi Weber Martin Jansen Novak Olsen Kaya".split()
-WORDS = "Amber Brave Copper Distant Electric Frozen Golden Hidden Jealous Lonely Modest".split()
-THINGS = "Journey Badger Cactus Diner Envelope Ferry Giraffe Harbour Janitor Lantern".split()
+FIRST = [
+    "Ann",
+    "Bob",
+    "Cem",
+    "Dee",
+    "Eva",
+    "Finn",
+    "Gus",
+    "Hal",
+    "Ida",
+    "Jon",
+    "Kim",
+    "Lea",
+    "Max",
+    "Nia",
+    "Oli",
+    "Pia",
+]
+LAST = ["Stone", "Miller", "Garcia", "Rossi", "Weber", "Martin", "Jansen", "Novak", "Olsen", "Kaya"]
+WORDS = [
+    "Amber",
+    "Brave",
+    "Copper",
+    "Distant",
+    "Electric",
+    "Frozen",
+    "Golden",
+    "Hidden",
+    "Jealous",
+    "Lonely",
+    "Modest",
+]
+THINGS = [
+    "Journey",
+    "Badger",
+    "Cactus",
+    "Diner",
+    "Envelope",
+    "Ferry",
+    "Giraffe",
+    "Harbour",
+    "Janitor",
+    "Lantern",
+]
 
 
 @dataclass
@@ -135,7 +175,7 @@ def mutate(seed: int) -> Mutation:
         if r.random() < 0.1 and layout in ("rows", "wide"):
             tail = [["Source: our shop"]]
             what["tail"] = True
-        text = _join(r, [*titles, *table, *tail], separator, comma)
+        text = _join(r, [*titles, *table, *tail], separator)
         what["separator"] = separator
     users = {user for user, _ in values}
     items = {item for _, item in values}
@@ -317,7 +357,7 @@ def _write_matrix(
     return [head, *rows]
 
 
-def _join(r: Random, rows: Sequence[Sequence[str]], separator: str, comma: bool) -> str:
+def _join(r: Random, rows: Sequence[Sequence[str]], separator: str) -> str:
     quoted = r.random() < 0.2
     out = io.StringIO()
     end = r.choice(["\n", "\n", "\r\n"])

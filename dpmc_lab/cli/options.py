@@ -34,8 +34,8 @@ from dpmc_core.ratings import Ratings
 from dpmc_core.settings import Setting, list_settings, serialise_setting
 from dpmc_data import LoadedDataset, ReadOptions, datasets
 from dpmc_data.public_inputs import read_setting
-from dpmc_data.synthetic import GENERATORS
 from dpmc_data.readings import OTHERS
+from dpmc_data.synthetic import GENERATORS
 from dpmc_lab.cli.interface import ExclusiveOptions, Option, build_reader, format_document_table
 from dpmc_lab.curves import as_published as published
 from dpmc_lab.curves.answer import FREQUENCY_LABELS

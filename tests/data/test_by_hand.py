@@ -1,4 +1,4 @@
-"""Small files with what each gives, worked out by hand, and damaged ones, which end in a sentence."""
+"""Small files with what each gives, worked out by hand; damaged ones end in a sentence."""
 
 from __future__ import annotations
 

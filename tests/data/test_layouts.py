@@ -584,7 +584,7 @@ def test_what_leaves_much_out_is_no_advice(
     assert main(["data", "check", str(file), "--range", "1:5"]) == 1
     shown = capsys.readouterr().out
     assert "This reads it" not in shown
-    assert "% left out" in shown
+    assert "132 rows with a rating outside 1..5 left out" in shown
 
 
 def test_words_keep_apart(tmp_path: Path) -> None:

@@ -148,8 +148,8 @@ def test_a_refusal_lists_everything_at_once_with_its_options() -> None:
 
 def test_the_range_is_asked_before_a_long_read() -> None:
     progress: list[int] = []
-    rows = [f"a{k % 7},b{k % 90},{1 + k % 5}\n" for k in range(1000)]
-    text = "name,thing,points\n" + "".join(rows) * (BLOCK_BYTES // 1000)
+    rows = [f"a{k // 20},b{k % 20},{1 + (k + k // 20) % 5}\n" for k in range(BLOCK_BYTES // 2)]
+    text = "name,thing,points\n" + "".join(rows)
     with pytest.raises(Refused) as refused:
         datasets.load_upload(text.encode(), "x.csv", lambda n_read, _: progress.append(n_read))
     assert [fault.option for fault in refused.value.faults] == ["user", "range"]
@@ -377,7 +377,7 @@ def test_check_tells_all_and_gives_the_command_that_reads_it(
     options = [option for fault in report["faults"] for option in fault["options"]]
     for needed in ("encoding=cp1252", "range=LOW:HIGH", "duplicates=last"):
         assert needed in options
-    assert report["command"].endswith("--range LOW:HIGH")
+    assert report["readings"][0]["command"].endswith("--range LOW:HIGH")
     assert main([*check, "--range", "1:5"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert found["command"] is None  # one of four rows left out is doubt

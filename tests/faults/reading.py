@@ -48,7 +48,7 @@ READING = (
         ("of many columns without names the first is the user's", UNIT,
          "len(layout.columns) <= 4", "len(layout.columns) <= 9",
          named("columns", "test_without_a_header_other_columns_are_asked")),
-        ("a guess is not marked", UNIT, "replace(layout, guessed=guessed", "replace(layout, guessed=()",
+        ("a guess is not marked", UNIT, "guessed=_list_guessed(layout, options)", "guessed=()",
          named("columns", "test_without_a_header_the_usual_order_is_a_guess")),
         ("two words become one number", OTHER, "return len({*numbers}) == len(numbers)",
          "return True", named("layouts", "test_words_keep_apart")),
