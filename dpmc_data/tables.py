@@ -417,7 +417,7 @@ def _rate_header(
     numbers = [name for name in filled if _is_number_or_date(name)]
     values = [*map(parse_decimal, numbers)]
     # Numbers over a matrix name its columns where they count up, or lie beyond its ratings.
-    counts_up = None not in values and all(a < b for a, b in pairwise(values))  # type: ignore[operator]
+    counts_up = len(values) > 2 and None not in values and all(a < b for a, b in pairwise(values))  # type: ignore[operator]
     beyond = sum(name not in column.filled for name, column in over_numbers)
     is_run = counts_up and len(numbers) >= 3 and values[-1] - values[0] == len(values) - 1  # type: ignore[operator]
     if (
