@@ -842,7 +842,7 @@ class Evidence:
         if self.layout.shape is not FileShape.ROWS:
             return 0.0
         places = [self.role[r].index for r in ("user", "item", "rating") if r in self.role]
-        fit = 0.6 * float(np.sign(places[1] - places[0])) + 0.4 * (places[-1] > min(places[:2]))
+        fit = 0.4 * float(np.sign(places[1] - places[0])) + 0.4 * (places[-1] > min(places[:2]))
         if not self.layout.is_named and places == [0, 1, 2][: len(places)]:
             fit += 2 * (1 - min(1.0, self.sample.n_rows / 100))  # few rows say nothing else
         return fit
@@ -886,7 +886,7 @@ class Evidence:
         free = [c for c in self.sample.columns if c not in used and c.can_rate]
         best = max((c.rating_fit + 1.5 * c.name_fit("rating") for c in free), default=-1.0)
         known = math.isfinite(self.sample.low)
-        return -min(max(best, 0.0), 1.5) - 0.7 * known
+        return -min(max(best, 0.0), 1.5) - 1.5 * known
 
 
 FEATURES: Mapping[str, tuple[float, Callable[[Evidence], float]]] = {  # weights are rough
