@@ -360,12 +360,12 @@ def _complete(
     found: list[Fault] = []
     readings: list[Reading] = []
     trials: list[dict[str, Any]] = [dict(options)]
-    table = None
+    table = words = None
     for k, trial in enumerate(trials):
         settings = ReadOptions(**trial)
         try:
-            if table is None or settings.values != ReadOptions(**options).values:
-                table = read_table(source, settings, ask_range=False)
+            if table is None or settings.values != words:
+                table, words = read_table(source, settings, ask_range=False), settings.values
             checked = check(table, settings)
             faults = list(checked.faults)
         except BadRatings as error:
@@ -375,7 +375,8 @@ def _complete(
         if k == 0 or all(fault not in found for fault in wrong):
             found += [fault for fault in faults if fault not in found]
         if not wrong:
-            if len(checked.rows) > 1 and not (is_offer and has_single_ratings(checked)):
+            is_poor = len(checked.rows) < 2 or has_single_ratings(checked)
+            if len(checked.rows) and not (is_offer and is_poor):
                 readings.append(_summarise_reading(checked, trial))
             continue
         answers: list[dict[str, Any]] = [{}]

@@ -57,7 +57,7 @@ OTHERS = "every other column"  # where the items of a matrix are
 OFFERS = 4  # readings to choose from at most
 MARGIN = 0.5  # by which a reading that is taken must be ahead of every other one
 _HOPELESS = 4.0  # so far behind the best a reading is not offered
-_FLOOR = 0.0  # what a reading must have for it to be offered
+_FLOOR = -0.5  # what a reading must have for it to be offered
 _CANDIDATES = 5  # columns that are tried in each role; the others cannot win
 _FEW = 21  # values of a scale at most
 _EVENTS = 4  # words of a column that may say what kind of row each is
@@ -715,7 +715,8 @@ class Evidence:
             self.mask = np.array([text == layout.event for text in self.role["event"].cells])
 
     def _count(self, *roles: str) -> int:
-        key = (*(self.layout.roles[role] for role in roles), self.layout.event)
+        event = self.layout.roles.get("event", -1), self.layout.event
+        key = (*(self.layout.roles[role] for role in roles), *event)
         if key not in self.sample.counts:
             columns = [self.role[role] for role in roles]
             self.sample.counts[key] = count_distinct(columns, self.mask)
