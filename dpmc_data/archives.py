@@ -233,7 +233,7 @@ def _choose_member(names: list[str], kind: str) -> str:
 def _read_tar(content: bytes) -> bytes:
     """Return the only file of a tar archive, or its only table. Raises ValueError."""
     with tarfile.open(fileobj=io.BytesIO(content)) as archive:
-        members = {}
+        members: dict[str, tarfile.TarInfo] = {}
         for member in archive:
             if len(members) > MAX_MEMBERS:
                 raise ValueError(f"it holds more than {MAX_MEMBERS:,} files")

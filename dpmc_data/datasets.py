@@ -324,19 +324,19 @@ def _examine(source: Source, options: Mapping[str, Any]) -> Examination:
     try:
         layout, ranked = rank_readings(source, settings)
     except BadRatings as error:
-        faults = tuple(getattr(error, "faults", [Fault(str(error))]))
-        trials = [options | answer for fault in faults for answer in fault.answers]
+        reasons: tuple[Fault, ...] = tuple(getattr(error, "faults", [Fault(str(error))]))
+        trials = [{**options, **answer} for fault in reasons for answer in fault.answers]
         found = [_examine(source, trial) for trial in trials if trial != options]
         found = [examination for examination in found if examination.readings]
-        readings = [reading for examination in found for reading in examination.readings]
+        offered = [reading for examination in found for reading in examination.readings]
         behind = found[0].faults if found else ()
-        return Examination(source.name, (*faults, *behind), (*readings[:OFFERS],), bool(
-            found and found[0].needs_range))  # fmt: skip
+        needs_range = bool(found) and found[0].needs_range
+        return Examination(source.name, (*reasons, *behind), (*offered[:OFFERS],), needs_range)
     faults_found = dict.fromkeys(layout.faults)
-    offers = [{}] if not layout.faults else list_offers(ranked, settings)
-    readings = []
+    offers: list[dict[str, Any]] = [{}] if not layout.faults else list_offers(ranked, settings)
+    readings: list[Reading] = []
     for k, offer in enumerate(offers):
-        completed, faults = _complete(source, options | offer, is_offer=bool(offer))
+        completed, faults = _complete(source, {**options, **offer}, is_offer=bool(offer))
         readings += completed
         if k == 0 or not readings:
             faults_found |= dict.fromkeys(faults)

@@ -208,7 +208,7 @@ class Layout:
             spelled["event"] = f"{self.roles['event'] + 1}:{self.event}"
         return spelled | header | {"layout": "rows", "separator": self.separator}
 
-    def allows(self, options: ReadOptions | Mapping[str, Any]) -> bool:
+    def allows(self, options: Mapping[str, Any]) -> bool:
         """Whether options of reading that its `spelled` has say the same."""
         spelled = self.spelled
         return all(spelled.get(name, value) == value for name, value in options.items())
@@ -287,7 +287,7 @@ class Column:
         words = self.words
         if words:
             scales = [s for s in KNOWLEDGE["scales"].values() if tells_apart(s, words)]
-            best = max(scales, key=lambda s: len(words & {*s}), default={})
+            best: Mapping[str, float] = max(scales, key=lambda s: len(words & {*s}), default={})
             if 2 * len(words & {*best}) >= len(words):
                 values = [
                     best.get(text.lower()) if value is None else value
@@ -391,7 +391,7 @@ class Column:
         """Whether half of what is not missing can be a rating."""
         n_present = np.count_nonzero(~self.is_missing)
         n_rated = np.count_nonzero(~self.is_missing & np.isfinite(self.rated))
-        return not self.is_index and not self.holds_dates and n_rated > 0.5 * n_present
+        return not self.is_index and not self.holds_dates and bool(n_rated > 0.5 * n_present)
 
     @cached_property
     def rating_fit(self) -> float:
@@ -465,7 +465,9 @@ class RowSample:
 
     def under(self, options: ReadOptions) -> RowSample:
         """Return the sample with what a person says of its ratings."""
-        ends = {} if options.low is None else {"low": options.low, "high": options.high}
+        ends: dict[str, Any] = {}
+        if options.low is not None:
+            ends = {"low": options.low, "high": options.high}
         repeats = options.duplicates is not Duplicates.ERROR
         return replace(self, repeats=repeats, counts={}, **ends)
 
@@ -482,6 +484,15 @@ class RowSample:
     def n_rows(self) -> int:
         """How many rows it has."""
         return len(self.rows)
+
+    def has_odd_line(self, ratings: range) -> bool:
+        """Whether a line at an end of a matrix lacks what nearly every other line has.
+
+        It may hold the points that are possible, or counts, and is nobody's.
+        """
+        outer = [c for c in self.columns if c.index not in ratings and c.n_filled > 1]
+        usual = [c for c in outer if c.n_filled >= 0.9 * self.n_rows and self.n_rows > 9]
+        return any(not c.cells[k] for c in usual for k in (0, 1, -2, -1))
 
     def is_usable(self, column: Column) -> Bools:
         """Return which cells of a column hold a rating of the range."""
@@ -537,7 +548,7 @@ def _propose_rows(
             if user is None or item is None or user is item:
                 continue
             for rating in list_candidates("rating"):
-                used = [user, item, *[rating] * (rating is not None)]
+                used = [user, item] if rating is None else [user, item, rating]
                 if len({*used}) < len(used):
                     continue
                 roles = {"user": user.index, "item": item.index}
@@ -805,13 +816,14 @@ class Evidence:
     def used(self) -> float:
         """The share of rows and cells that are lost; everything dropped or missing counts."""
         sample, n = self.sample, max(self.sample.n_rows, 1)
+        n_events = max(int(np.count_nonzero(self.mask)), 1)
         lost = sample.lost / (n + sample.lost)
         if "rating" in self.role:
             rating = self.role["rating"]
-            usable = np.count_nonzero(sample.is_usable(rating) & self.mask)
+            usable = int(np.count_nonzero(sample.is_usable(rating) & self.mask))
             is_explained = rating.role == "rating" and not usable and len(rating.words) <= _FEW
             # A person can say what its words stand for.
-            lost += 0.3 if is_explained else 1 - usable / max(np.count_nonzero(self.mask), 1)
+            lost += 0.3 if is_explained else 1 - usable / n_events
         if "event" in self.role:
             lost += 0.3 * (1 - np.count_nonzero(self.mask) / n)
         if self.layout.is_matrix:
@@ -1028,8 +1040,10 @@ def _is_taken(ranked: Sequence[Candidate], options: ReadOptions) -> bool:
     if layout.is_matrix:
         if options.layout is layout.shape:
             return True
-        user = layout.roles.get("user")
-        is_named = user is not None and ROLE_OF.get(normalise_name(layout.columns[user])) == "user"
+        if best.sample.has_odd_line(layout.ratings):
+            return False
+        k = layout.roles.get("user")
+        is_named = k is not None and best.sample.columns[k].role == "user"
         return layout.shape is FileShape.WIDE and (is_named or "user" in requested)
     for role, k in layout.roles.items():
         column = best.sample.columns[k]

@@ -315,17 +315,17 @@ def _propose_headers(
                 fit += 3.0 * bool(requested & {*names})
                 trials.append((fit, k + 1, names))
     trials.sort(key=lambda trial: -trial[0])
-    for fit, start, names in trials[:_CUTS]:
-        if names is not None and start >= len(records):
+    for fit, start, header in trials[:_CUTS]:
+        if header is not None and start >= len(records):
             continue
         rows = [row for _, row in records[start:] if row is not None]
         good = [row for row in rows if len(row) >= width and not any(row[width:])]
         columns = number_ids(width)
-        if names is not None:
-            columns = names
+        if header is not None:
+            columns = header
         while (
             len(columns) > 1
-            and names is not None
+            and header is not None
             and not columns[-1]
             and not any(row[len(columns) - 1] for row in good)
         ):
@@ -339,11 +339,11 @@ def _propose_headers(
             layout,
             columns=tuple(columns),
             skip=records[start][0],
-            header=names is not None,
+            header=header is not None,
             rows=tuple(good[:_PREVIEWED]),
         )
         lost = len(records) - start - len(good)
-        if names is None:
+        if header is None:
             lost += start
         yield RowSample(cut, good, cut=min(fit, 6.0), lost=lost)
 

@@ -490,7 +490,7 @@ class Fields(Cutter):
         extra: list[tuple[int, Row]] = []
         if odd:
             for k, line in odd:
-                record = next(_build_reader([line], mark, self.quote), [])
+                record: Row = next(_build_reader([line], mark, self.quote), [])
                 if len(record) > self.width and not "".join(record[self.width :]).strip():
                     extra.append((k, record))
                 elif "".join(record).strip():

@@ -103,8 +103,7 @@ def describe_data_set(data: Data, *, reading: ReadingOptions) -> CommandReport:
     try:
         dataset = reading.load(data)
     except Refused as error:
-        document, text = _describe_readings(data, reading)
-        return CommandReport(document, text, error)
+        return CommandReport(*_describe_readings(data, reading), error)
     ratings, public = dataset.ratings, dataset.ratings.public
     size = (
         f"{dataset.title} ({dataset.name})\n"
