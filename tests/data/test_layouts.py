@@ -620,3 +620,15 @@ def test_mutations_are_never_taken_wrong_and_right_among_four(seed: int) -> None
     counts = Counter(outcome for outcome, _ in outcomes.values())
     assert not counts["wrong"]
     assert counts["taken"] + counts["first"] + counts["among"] >= 0.97 * count
+
+
+def test_a_line_that_lacks_what_the_others_have_is_nobody(tmp_path: Path) -> None:
+    rows = [[u, f"id{k}", *(CELLS[u, i] for i in FILMS)] for k, u in enumerate(USERS)]
+    for name in ("Points Possible", "Key"):
+        text = table([["Student", "Number", *FILMS], [name, "", *[5] * 8], *rows])
+        with pytest.raises(BadRatings):
+            read_upload(text)
+    offered = offers(
+        table([["Student", "Number", *FILMS], ["Total", "", *[5] * 8], *rows]), tmp_path
+    )
+    assert any(offer.get("bad_rows") == "leave-out" for offer in offered)
