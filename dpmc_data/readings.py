@@ -306,6 +306,10 @@ class Column:
             self._fits[role] = self._rate_name(role)
         return self._fits[role]
 
+    def says_other_than(self, role: str) -> bool:
+        """Whether the name says something else than a role."""
+        return self.role not in (None, role) or self.is_row_number
+
     def _rate_name(self, role: str) -> float:
         if role in ("user", "item") and self.key in _WORDS["about_people"]:
             return -0.6
@@ -929,24 +933,20 @@ class Candidate:
     sample: RowSample
     score: float
 
+    @property
+    def _key(self) -> tuple[Any, ...]:
+        layout = self.layout
+        return layout.shape, layout.ratings, layout.event, layout.separator
+
     def gives_way_to(self, other: Candidate) -> bool:
         """Whether a likelier reading is the same, or is the same but for how lines are cut."""
-        ours, theirs = self.layout, other.layout
-        is_clear = other.score - self.score > MARGIN
-        same = (ours.shape, ours.ratings, ours.event) == (
-            theirs.shape,
-            theirs.ratings,
-            theirs.event,
-        )
-        same &= ours.roles == theirs.roles and ours.separator == theirs.separator
-        return self.is_same_as(other) or (is_clear and same)
+        is_alike = self._key == other._key and self.layout.roles == other.layout.roles
+        return self.is_same_as(other) or (is_alike and other.score - self.score > MARGIN)
 
     def is_same_as(self, other: Candidate) -> bool:
         """Whether two readings give the same ratings: one may use another name of a thing."""
         ours, theirs = self.layout, other.layout
-        if (ours.shape, ours.ratings, ours.event) != (theirs.shape, theirs.ratings, theirs.event):
-            return False
-        if ours.cut != theirs.cut:
+        if (self._key, ours.cut) != (other._key, theirs.cut):
             return False
         if {*ours.roles} - {"time"} != {*theirs.roles} - {"time"}:
             return False
@@ -1047,12 +1047,9 @@ def _is_taken(ranked: Sequence[Candidate], options: ReadOptions) -> bool:
         return layout.shape is FileShape.WIDE and (is_named or "user" in requested)
     for role, k in layout.roles.items():
         column = best.sample.columns[k]
-        if (
-            role in ("user", "item", "rating")
-            and role not in requested
-            and (column.role not in (None, role) or column.is_row_number)
-        ):
-            return False  # its name says something else
+        is_open = role in ("user", "item", "rating") and role not in requested
+        if is_open and column.says_other_than(role):
+            return False
     if layout.clicks and requested.get("rating") != NO_COLUMN:
         free = [
             c
@@ -1098,31 +1095,26 @@ def _spell(
     candidate: Candidate, ranked: Sequence[Candidate], options: ReadOptions
 ) -> dict[str, Any]:
     """Return the fewest options under which a reading is the only likely one."""
-    layout, requested = candidate.layout, options.columns
-    spelled = layout.spelled
+    layout, columns = candidate.layout, candidate.sample.columns
+    first = {"layout"}
+    if layout.shape is FileShape.ROWS:
+        is_named = columns[layout.roles["user"]].role == "user"
+        first = {"rating"} if layout.clicks else set()
+        first |= set() if is_named else {"user", "item", "rating", "event"}
+        first |= {role for role, k in layout.roles.items() if columns[k].says_other_than(role)}
     answer: dict[str, Any] = {}
-    for name, value in spelled.items():
+    for name, value in layout.spelled.items():
         rivals = [
-            other
+            other.layout
             for other in ranked
             if other.score > candidate.score - MARGIN
             and not other.is_same_as(candidate)
             and other.layout.allows(answer)
         ]
-        is_name = name in layout.roles and not layout.is_matrix
-        column = candidate.sample.columns[layout.roles[name]] if is_name else None
-        is_open = name == "user" and (column is not None and column.role != "user")
-        is_open |= name == "layout" and layout.shape is not FileShape.ROWS
-        is_open |= name == "rating" and (value == NO_COLUMN or "user" in answer)
-        is_open |= (
-            name in ("item", "event")
-            and name in layout.roles
-            and "user" in answer
-            and not layout.is_matrix
-        )
-        if name in requested or getattr(options, name, None) == value:
+        if name in options.columns or getattr(options, name, None) == value:
             continue
-        if is_open or any(other.layout.spelled.get(name) != value for other in rivals):
+        is_chosen = "user" in answer and name in ("item", "rating", "event")
+        if name in first or is_chosen or any(rival.spelled.get(name) != value for rival in rivals):
             answer[name] = value
     return answer
 
@@ -1143,7 +1135,8 @@ def _ask(ranked: Sequence[Candidate], samples: Sequence[RowSample], options: Rea
         return Fault(problem, "if each is a user and then the items, say it", tuple(answers))
     rivals = [c for c in ranked[1:OFFERS] if best and best.score - c.score < MARGIN]
     if best and any(c.layout.header != layout.header for c in rivals):
-        text = ", ".join(next(s for s in samples if not s.layout.header).rows[0])[:60]
+        plain = [sample for sample in samples if not sample.layout.header] or samples
+        text = ", ".join(plain[0].rows[0])[:60]
         problem = f"the first line, '{text}', may name the columns or be a rating"
         return Fault(problem, "say which", tuple(answers))
     if best and layout.is_matrix:
@@ -1156,10 +1149,7 @@ def _ask(ranked: Sequence[Candidate], samples: Sequence[RowSample], options: Rea
     if not lost:
         problem = "its columns can be read in several ways"
         return Fault(problem, "say which column holds what", tuple(answers or ["user=COLUMN"]))
-    used = [*layout.roles.values()] if not lost else []
-    candidates = [
-        c.name for c in columns if c.role is None and c.index not in used and not c.is_index
-    ]
+    candidates = [c.name for c in columns if c.role is None and not c.is_index]
     names = ", ".join(candidates or layout.columns)[:200]
     listing = f"{'candidates' if candidates else 'its columns'} are {names}"
     if not layout.is_named:
