@@ -357,11 +357,11 @@ def _complete(
 
     Each fault that an option answers is answered, so that the faults behind it are found as well.
     """
-    found: list[Fault] = []
+    found: list[Fault] = []  # on the way to the first reading, or of the first trial
     readings: list[Reading] = []
-    trials: list[dict[str, Any]] = [dict(options)]
+    trials: list[tuple[dict[str, Any], list[Fault]]] = [({**options}, [])]
     table = words = None
-    for k, trial in enumerate(trials):
+    for k, (trial, prior) in enumerate(trials):
         settings = ReadOptions(**trial)
         try:
             if table is None or settings.values != words:
@@ -371,22 +371,24 @@ def _complete(
         except BadRatings as error:
             found += getattr(error, "faults", [Fault(str(error))]) if k == 0 else []
             continue
+        way = [*prior, *(fault for fault in faults if fault not in prior)]
         wrong = [fault for fault in faults if fault is not RANGE_ASKED]
-        if k == 0 or all(fault not in found for fault in wrong):
-            found += [fault for fault in faults if fault not in found]
-        if not wrong:
-            is_poor = len(checked.rows) < 2 or has_single_ratings(checked)
-            if len(checked.rows) and not (is_offer and is_poor):
-                readings.append(_summarise_reading(checked, trial))
-            continue
+        is_poor = len(checked.rows) < 2 or has_single_ratings(checked)
+        if not wrong and len(checked.rows) and not (is_offer and is_poor):
+            reading = _summarise_reading(checked, trial)
+            found = found if readings else way
+            readings += [reading] * (not reading.is_useless)
+        elif k == 0:
+            found = way
         answers: list[dict[str, Any]] = [{}]
         for fault in wrong:
             choices = [answer for answer in fault.answers if not {*answer} & _CHOSEN_OPTIONS]
             choices = choices[: 1 if fault.option in _SETTLED else 3]
             answers = [answer | choice for answer in answers for choice in choices]
         new = [trial | answer for answer in answers if not answer.items() <= trial.items()]
-        trials += [each for each in new if each not in trials][: _MAX_TRIALS - len(trials)]
-    return [reading for reading in readings if not reading.is_useless], found
+        known = [other for other, _ in trials]
+        trials += [(each, way) for each in new if each not in known][: _MAX_TRIALS - len(trials)]
+    return readings, found
 
 
 def _summarise_reading(checked: Checked, options: Mapping[str, Any]) -> Reading:
