@@ -274,29 +274,38 @@ def _unpack(name: str, file: BinaryIO) -> bytes | None:
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A file to read, or a folder of Parquet files.
+    """A file to read, or a folder of Parquet files or of text.
 
     Attributes:
         name: the name in messages.
         content: the bytes of an upload, or what is in a packed file; None for any other file.
         path: the path of a file or folder; None for an upload.
+        keys: of a file in folders called KEY=VALUE, these columns.
     """
 
     name: str
     content: bytes | None = None
     path: Path | None = None
+    keys: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def from_file(cls, path: str | Path) -> Source:
-        """Return the source of a file, or of a folder of Parquet files.
+        """Return the source of a file, of a folder of tables, or of what a pipe gives.
 
         Raises:
             BadRatings: if there is no such file, or it is packed and damaged.
         """
         target = Path(path)
         source = cls(make_printable(target.name), path=target)
-        if source.parquet_files:
+        if source.parts:
             return source
+        if target.is_fifo() or target.is_char_device():  # <(...): read into memory
+            with target.open("rb") as file:
+                content = file.read(MAX_UNPACKED + 1)
+            if len(content) > MAX_UNPACKED:
+                problem = f"gives more than {MAX_UNPACKED / MEGABYTE:,.0f} MB, the limit of a pipe"
+                raise BadRatings(f"{source.name} {problem}: write it to a file first")
+            return cls.from_upload(content, source.name)
         if not target.is_file():
             raise BadRatings(f"there is no file {target}")
         with target.open("rb") as file:
@@ -314,12 +323,30 @@ class Source:
         return cls(name, content if unpacked is None else unpacked)
 
     @cached_property
-    def parquet_files(self) -> list[Source]:
-        """The Parquet files of a folder in the order of their names; none for a file."""
+    def parts(self) -> list[Source]:
+        """The tables of a folder, Parquet or text, in the order of their paths; none for a file.
+
+        Folders in it may be called KEY=VALUE, as programs write partitions of a table.
+        """
         if self.path is None or not self.path.is_dir():
             return []
-        candidates = sorted(self.path.glob("[!._]*.parquet"))
-        return [Source.from_file(path) for path in candidates if path.is_file()]
+        for pattern in ("*.parquet", "part-*", "*.csv"):
+            paths = [
+                path
+                for path in sorted(self.path.rglob(pattern))
+                if path.is_file()
+                and not any(part[:1] in "._" for part in path.relative_to(self.path).parts)
+                and all("=" in part for part in path.relative_to(self.path).parts[:-1])
+            ]
+            if paths:
+                return [
+                    replace(Source.from_file(path), keys=self._read_keys(path)) for path in paths
+                ]
+        return []
+
+    def _read_keys(self, path: Path) -> tuple[tuple[str, str], ...]:
+        folders = path.relative_to(self.path or path).parts[:-1]
+        return tuple((key, value) for key, _, value in (part.partition("=") for part in folders))
 
     @property
     def size(self) -> int:
@@ -342,7 +369,7 @@ class Source:
     def checksum(self) -> str:
         """SHA-256 of the whole content, in hexadecimal."""
         digest = hashlib.sha256()
-        for source_file in self.parquet_files or [self]:
+        for source_file in self.parts or [self]:
             with source_file.open() as file:
                 while chunk := file.read(MEGABYTE):
                     digest.update(chunk)

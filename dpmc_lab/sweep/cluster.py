@@ -307,7 +307,7 @@ def open_partitioned_problem(
     """
     files = [
         source_part.path
-        for source_part in Source("", path=Path(data)).parquet_files
+        for source_part in Source("", path=Path(data)).parts
         if source_part.path is not None
     ]
     if not mechanism.supports_partitions:

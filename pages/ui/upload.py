@@ -91,7 +91,7 @@ def show_uploader() -> UploadedFile | None:
         "A file of ratings",
         max_upload_size=MAX_MEGABYTES,
         key=f"file {st.session_state.get('uploads forgotten', 0)}",
-        help="CSV, TSV, “::”, JSON lines, Parquet, MovieLens or Jester."
+        help="CSV, TSV, “::”, JSON, Parquet, Excel or OpenDocument sheets, MovieLens or Jester."
         f" Up to {MAX_MEGABYTES} MB and {MAX_ROWS:,} ratings. Each line is one rating, or a"
         " user with a column for each item. The first line may name the columns. User and item"
         " alone are clicks.",
@@ -250,8 +250,8 @@ def choose_reading(
     with st.grid(1 if is_sure else 2, min_column_width=320):
         for reading in readings:
             with st.container(border=True):
-                left_out = f"; {reading.left_out:.1%} left out" * (reading.left_out > 0)
-                st.markdown(f"**{escape(reading.summary)}**{left_out}")
+                losses = f"; left out: {escape(reading.losses)}" * bool(reading.losses)
+                st.markdown(f"**{escape(reading.summary)}**{losses}")
                 if how := describe_options(reading.options, options):
                     st.caption(escape(how))
                 roles, names, *rows = reading.preview

@@ -234,8 +234,9 @@ def test_duplicates_against_brute_force(seed: int) -> None:
         groups.setdefault((str(u), str(i)), []).append((t, r))
     last = {cell: max(group)[1] for cell, group in groups.items()}
     mean = {cell: sum(r for _, r in group) / len(group) for cell, group in groups.items()}
-    assert ratings_by_pair(read_upload(text, duplicates="last").ratings) == last
-    assert ratings_by_pair(read_upload(text, duplicates="mean").ratings) == pytest.approx(mean)
+    for rule, expected in (("last", last), ("mean", mean)):
+        ratings = read_upload(text, duplicates=rule, user=1, item=2, rating=3).ratings
+        assert ratings_by_pair(ratings) == pytest.approx(expected)
 
 
 # Opening by name --------------------------------------------------------------------------------

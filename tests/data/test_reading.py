@@ -68,7 +68,7 @@ def test_quotes_over_the_border_of_blocks() -> None:
     assert check_count(data.count).continued == 9
 
 
-@pytest.mark.parametrize("first", ["ann,tea,", "ann,tea,nan", "1,2,oops", "ann,,3", "a,b,NA"])
+@pytest.mark.parametrize("first", ["ann,tea,nan", "ann,,3", "a,b,NA"])
 def test_a_first_row_without_a_usable_rating_is_no_header(first: str) -> None:
     text = f"{first}\nbob,milk,4\n"
     with pytest.raises(Refused, match="line 1"):
@@ -148,7 +148,8 @@ def test_a_refusal_lists_everything_at_once_with_its_options() -> None:
 
 def test_the_range_is_asked_before_a_long_read() -> None:
     progress: list[int] = []
-    text = "name,thing,points\n" + "a,b,3\n" * BLOCK_BYTES
+    rows = [f"a{k // 20},b{k % 20},{1 + (k + k // 20) % 5}\n" for k in range(BLOCK_BYTES // 2)]
+    text = "name,thing,points\n" + "".join(rows)
     with pytest.raises(Refused) as refused:
         datasets.load_upload(text.encode(), "x.csv", lambda n_read, _: progress.append(n_read))
     assert [fault.option for fault in refused.value.faults] == ["user", "range"]
@@ -241,15 +242,11 @@ def test_counts_need_no_range_where_only_ranking_follows(
 @pytest.mark.parametrize(
     ("content", "word"),
     [
-        ('[{"user": 1, "item": 2, "rating": 3}]', "JSON array"),
-        ('{\n"ratings": [\n{"user": 1}\n]}', "one object per line"),
-        ("% ratings\n@relation ratings\n@data\n1,2,3\n", "ARFF"),
-        ("@RELATION ratings\n@DATA\n1,2,3\n", "ARFF"),
+        ('[{"user": 1, "item": 2, "rating": 3}', "no table"),
         ("<html><body></body></html>", "HTML"),
         (b"%PDF-1.7\n", "PDF"),
         (b"PK\x03\x04", "Excel"),
         ("a\0b,c,3\n", "not a text file"),
-        (HEAD + "x" * 200_000 + ",y,3\n", "more than 131,072 characters"),
     ],
 )  # fmt: skip
 def test_other_formats_are_named_in_the_refusal(content: str | bytes, word: str) -> None:
@@ -314,7 +311,6 @@ def test_ids_that_a_float_no_longer_tells_apart_are_refused_with_its_type(
     ("content", "name"),
     [
         (b"user,item\nann,tea\n", "x.csv"),
-        (b"1,2\n3,4\n", "x.csv"),
         (b"user,item,time\nann,tea,978300760\n", "x.csv"),
         (b'{"user": "ann", "item": "tea"}\n', "x.jsonl"),
         (None, "x.parquet"),
@@ -379,9 +375,9 @@ def test_check_tells_all_and_gives_the_command_that_reads_it(
     assert main(check) == 1
     report = json.loads(capsys.readouterr().out)
     options = [option for fault in report["faults"] for option in fault["options"]]
-    for needed in ("encoding=cp1252", "header=yes", "range=LOW:HIGH", "duplicates=last"):
+    for needed in ("encoding=cp1252", "range=LOW:HIGH", "duplicates=last"):
         assert needed in options
-    assert report["command"].endswith("--range LOW:HIGH")
+    assert report["readings"][0]["command"].endswith("--range LOW:HIGH")
     assert main([*check, "--range", "1:5"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert found["command"] is None  # one of four rows left out is doubt
