@@ -346,8 +346,6 @@ def choose_predicted_task(data: str, privacy_unit: PrivacyUnit) -> Task:
     default = Task.RATINGS if Task.RATINGS in possible else Task.RANKING
     labels = groups.TASK_LABELS
     names = {task: labels[task] for task in reversed(labels) if task in possible}
-    if st.session_state.get("answer_task", default) not in names:
-        del st.session_state["answer_task"]  # chosen for other data
     return widgets.choose_option(
         "Predict",
         "what is predicted",

@@ -12,6 +12,7 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers import recovery
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.recovery import Recovery, Regress, Regression, Reports, Rule
+from dpmc_lab.papers.z16 import measure_recovery
 from tests.ratings_helpers import with_values
 from tests.replay import fit_model, predict_all
 from tests.theory.z16 import recovery_error
@@ -160,6 +161,16 @@ def test_no_rating_reaches_the_model_past_the_channel(monkeypatch, id, estimator
         ratings, _ = draw_low_rank_ratings(np.random.default_rng(seed), density=density)
         models.append(predict_all(fit_model(mechanism, ratings, 1), (300, 200)))
     assert np.array_equal(*models)
+
+
+def test_reports_are_no_further_off_than_theorem_3_says():
+    measured = measure_recovery("randomised-response", [16.0])
+    rho, tight, theorem, moments, share = (
+        float(measured[name].item()) for name in ("rho", "tight", "theorem", "moments", "share")
+    )
+    assert rho <= tight <= theorem
+    assert moments == pytest.approx(rho, rel=0.02)
+    assert share == pytest.approx(0.3, abs=0.01)  # of the cells are rated and reported
 
 
 def test_levels_follow_a_whole_numbered_range():

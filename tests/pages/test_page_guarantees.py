@@ -89,6 +89,16 @@ def test_the_attacker_follows_the_certificate_at_hand(id):
 
 
 @pytest.mark.parametrize("id", CARDS)
+def test_a_row_gives_each_of_its_reasons_once(id):
+    proved, per_user = CARDS[id].certified(), CARDS[id].certified(USER_EMPTIED)
+    reason = cards.build_guarantee_row(id, CARDS[id]).reason
+    assert not reason.startswith("; ")
+    assert "; ; " not in reason
+    if not proved.finite or not per_user.finite:
+        assert reason.count(per_user.reason if proved.finite else proved.reason) == 1
+
+
+@pytest.mark.parametrize("id", CARDS)
 def test_the_question_decides_what_may_change(id):
     """Whether data were used: emptied. Which ratings they were: replaced."""
     guarantee = CARDS[id]

@@ -313,3 +313,19 @@ def test_where_no_limit_helps_the_wall_says_no_at_most(epsilon, limited):
         assert all(re.fullmatch(r"at most [\d.]+", limit) for limit in limits)
     else:
         assert limits == ["> 99.9"] * 3
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0])
+def test_every_throw_stands_under_the_answer_that_is_then_shown(epsilon):
+    rule = room.choose_coin_rule(epsilon)
+    html = charts_room.render_coins(rule, "", charts.LIGHT)
+    counts = {
+        name: (int(k), int(n)) for name, k, n in re.findall(r">(Show .*?): (.*?) of (.*?)<", html)
+    }
+    throws = 2**rule.coins
+    opposite = sum(math.comb(rule.coins, heads) for heads in range(rule.heads + 1))
+    assert counts == {
+        "Show the opposite": (opposite, throws),
+        "Show your answer": (throws - opposite, throws),
+    }
+    assert opposite / throws == pytest.approx(float(rule.channel.matrix[0, 1]))
