@@ -16,12 +16,12 @@ from dpmc_core.metrics import choose_headline_metric
 from dpmc_core.model import Task
 from dpmc_core.problem import choose_default_split
 from dpmc_lab import glossary, store
-from dpmc_lab.curves import comparison, groups, lines, numbers, trade
-from dpmc_lab.curves.lines import CurveChart, EpsilonUnit, PlottedLine
-from dpmc_lab.curves.numbers import RequiredEpsilon
-from dpmc_lab.curves.trade import AttackerPosition, QuestionScope, QuestionSwitches, Relation
 from dpmc_lab.store import Store
 from dpmc_lab.sweep import Grid, PlanKeys, parse_epsilons
+from dpmc_lab.views import compare, groups, lines, numbers, trade
+from dpmc_lab.views.lines import CurveChart, EpsilonUnit, PlottedLine
+from dpmc_lab.views.numbers import RequiredEpsilon
+from dpmc_lab.views.trade import AttackerPosition, QuestionScope, QuestionSwitches, Relation
 from pages.ui import (
     blocks,
     prepare,
@@ -503,11 +503,11 @@ def show_conclusions(result: Comparison, frame: stage.Stage) -> Exhibit:
         (*dependencies, target),
         lambda: [numbers.find_required_epsilons(entry, [target])[0] for entry in plotted_lines],
     )
-    leader = comparison.describe_leader(
-        comparison.compare_lines(plotted_lines, comparison.compare_pairs(plotted_lines))
+    leader = compare.describe_leader(
+        compare.compare_lines(plotted_lines, compare.compare_pairs(plotted_lines))
     )
     if len(plotted_lines) < 2:
-        leader = comparison.TOO_FEW
+        leader = compare.TOO_FEW
     limit = numbers.describe_baseline_limit(picture) if EpsilonUnit.PAPER in dependencies else ""
     cost = numbers.describe_cost(answers, picture.nonprivate_reference)
     with cost_place:
@@ -520,10 +520,10 @@ def show_conclusions(result: Comparison, frame: stage.Stage) -> Exhibit:
                 help="The runs cannot distinguish them. The epsilons that they need differ by at"
                 " most 10 %, and their 95 % intervals overlap.",
             )
-        for sentence in filter(None, (leader or comparison.NOT_COMPARABLE, limit)):
+        for sentence in filter(None, (leader or compare.NOT_COMPARABLE, limit)):
             st.markdown(
                 escape(sentence.removesuffix(".") + "."),
-                help=comparison.COMPARISON_NOTE if sentence is leader else None,
+                help=compare.COMPARISON_NOTE if sentence is leader else None,
             )
         link_cheapest_run(answers)
     title = f"What {metric.label} {metric.format_value(target)} costs"

@@ -18,10 +18,6 @@ from dpmc_data import LoadedDataset, paths, public_sets
 from dpmc_data.reading import size_words
 from dpmc_data.synthetic import GENERATORS, list_sample_options
 from dpmc_lab import glossary, sweep
-from dpmc_lab.curves import answer as answer_text
-from dpmc_lab.curves import data as charts_of_data
-from dpmc_lab.curves import groups, lines, text
-from dpmc_lab.curves.lines import CurveChart
 from dpmc_lab.store import digest_values
 from dpmc_lab.study import answer as study
 from dpmc_lab.study.advice import Advice, PrivacyUnit
@@ -29,6 +25,10 @@ from dpmc_lab.study.answer import Finding, Inquiry, UserScoreCache
 from dpmc_lab.study.release import check_releasable
 from dpmc_lab.sweep import Grid, PlanKeys, Unit
 from dpmc_lab.sweep.presets import EPSILONS
+from dpmc_lab.views import answer as answer_text
+from dpmc_lab.views import data as charts_of_data
+from dpmc_lab.views import groups, lines, text
+from dpmc_lab.views.lines import CurveChart
 from pages.ui import (
     blocks,
     report,

@@ -12,7 +12,7 @@ from dpmc_core.problem import DEFAULT_SEED
 from dpmc_core.ratings import PublicFacts
 from dpmc_lab import glossary
 from dpmc_lab.audit.report import AuditReport, build_measured_bound
-from dpmc_lab.curves import audits, cards, groups, measurements, trade
+from dpmc_lab.views import audits, cards, groups, measurements, trade
 from pages.ui import blocks, shell, sources, stage, state, widgets
 from pages.ui.audits import make_audit_work
 from pages.ui.charts import guarantees as charts_guarantees

@@ -15,14 +15,14 @@ from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import Guarantee
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts
-from dpmc_lab.curves import cards, groups, lines, people
-from dpmc_lab.curves.lines import CurveChart
-from dpmc_lab.curves.numbers import describe_chart_at
-from dpmc_lab.curves.people import PeopleWithLists
 from dpmc_lab.store import Store, StoreError, StoreMissing
 from dpmc_lab.study.advice import PrivacyUnit, recommend_for_unit
 from dpmc_lab.sweep import LISTS_SEED, Grid, PlanKeys
 from dpmc_lab.sweep.presets import EPSILONS
+from dpmc_lab.views import cards, groups, lines, people
+from dpmc_lab.views.lines import CurveChart
+from dpmc_lab.views.numbers import describe_chart_at
+from dpmc_lab.views.people import PeopleWithLists
 from pages.ui import (
     blocks,
     instrument,

@@ -12,8 +12,8 @@ from streamlit.testing.v1 import AppTest
 from dpmc_core import registry
 from dpmc_core.metrics import METRICS
 from dpmc_core.privacy import RATING
-from dpmc_lab.curves import lines
 from dpmc_lab.store import CurveInfo
+from dpmc_lab.views import lines
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from dpmc_lab.cli import build_parser
-from dpmc_lab.curves import lines
+from dpmc_lab.views import lines
 from pages.ui import report
 from tests import notebooks
 from tests.notebooks import ROOT

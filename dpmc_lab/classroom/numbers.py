@@ -42,14 +42,14 @@ from dpmc_lab.classroom.room import (
     simulate_reports,
 )
 from dpmc_lab.classroom.room_view import MIN_PHONES, explain_two_coins, list_senders
-from dpmc_lab.curves import cards, lines, numbers, text, trade
-from dpmc_lab.curves.lines import CurveChart, EpsilonUnit, is_clearly_better
-from dpmc_lab.curves.numbers import GainShare
 from dpmc_lab.measured import find_measured_bound
 from dpmc_lab.sweep.presets import EPSILONS
+from dpmc_lab.views import cards, lines, numbers, text, trade
+from dpmc_lab.views.lines import CurveChart, EpsilonUnit, is_clearly_better
+from dpmc_lab.views.numbers import GainShare
 
 if TYPE_CHECKING:
-    from dpmc_lab.curves.audits import RatingInfluence
+    from dpmc_lab.views.audits import RatingInfluence
 
 N_SQUARES = 40  # blocks in a row of the picture of a matrix
 _MIN_BRIGHTNESS = 0.01  # of the brightest block: darker ones are drawn as not lit
@@ -157,7 +157,7 @@ def load_audit_example(which_rating: str = "only") -> tuple[RatingInfluence, Gua
         which_rating: 'only' for a person's only rating, 'many' for one of the person with the most
             ratings.
     """
-    from dpmc_lab.curves.audits import (  # here, since it loads the audits
+    from dpmc_lab.views.audits import (  # here, since it loads the audits
         build_known_instance,
         measure_rating_influence,
     )

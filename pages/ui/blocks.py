@@ -20,10 +20,10 @@ from dpmc_core.errors import DpmcError, capitalise, format_sentence
 from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.privacy import Guarantee
 from dpmc_lab import citation
-from dpmc_lab.curves import cards, lines, measurements
-from dpmc_lab.curves.lines import CurveChart, EpsilonUnit
 from dpmc_lab.measured import MeasuredBound
 from dpmc_lab.store import guard_formula
+from dpmc_lab.views import cards, lines, measurements
+from dpmc_lab.views.lines import CurveChart, EpsilonUnit
 from pages.ui import classroom, report, sources, state
 from pages.ui.charts import Figure
 from pages.ui.jobs import MAX_RUNNING_JOBS, Job, Snapshot

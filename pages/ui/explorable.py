@@ -23,9 +23,9 @@ from dpmc_core.privacy import Guarantee
 from dpmc_core.problem import prepare_public_facts
 from dpmc_data import datasets
 from dpmc_data.synthetic import SAMPLES
-from dpmc_lab.curves import cards, lines, text
 from dpmc_lab.study.advice import PrivacyUnit, recommend_for_unit
 from dpmc_lab.sweep.presets import EPSILONS
+from dpmc_lab.views import cards, lines, text
 from pages.ui import scene
 from pages.ui.charts import DARK, LIGHT
 from pages.ui.scene import Scene

@@ -15,10 +15,10 @@ from dpmc_core.model import Task
 from dpmc_data import paths
 from dpmc_lab import shipped as files
 from dpmc_lab import store, sweep
-from dpmc_lab.curves import lines
-from dpmc_lab.curves.lines import CurveChart
 from dpmc_lab.store import Store, StoreMissing, default_path
 from dpmc_lab.sweep import Grid, PlanKeys, presets
+from dpmc_lab.views import lines
+from dpmc_lab.views.lines import CurveChart
 from pages.ui import blocks, classroom, sources, state, sweeps
 from pages.ui.sweeps import Sweep
 from pages.ui.text import escape, format_count

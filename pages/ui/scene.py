@@ -20,12 +20,12 @@ from dpmc_core.privacy import Guarantee
 from dpmc_core.ratings import PublicFacts
 from dpmc_data import datasets
 from dpmc_data.synthetic import SAMPLES
-from dpmc_lab.curves import cards, lines, measurements, numbers, people, trade
-from dpmc_lab.curves.lines import CurveChart, Line
-from dpmc_lab.curves.people import PeopleWithLists, Person
-from dpmc_lab.curves.trade import AttackerQuestion
 from dpmc_lab.sweep import Grid
 from dpmc_lab.sweep.presets import BOTH_ESTIMATORS, EPSILONS
+from dpmc_lab.views import cards, lines, measurements, numbers, people, trade
+from dpmc_lab.views.lines import CurveChart, Line
+from dpmc_lab.views.people import PeopleWithLists, Person
+from dpmc_lab.views.trade import AttackerQuestion
 from pages.ui import sentences
 from pages.ui.charts import Theme
 from pages.ui.charts import curve as charts_curve

@@ -19,15 +19,15 @@ from dpmc_core.privacy import (
     Trust,
 )
 from dpmc_core.ratings import PublicFacts
-from dpmc_lab.curves import cards, lines, numbers, trade
-from dpmc_lab.curves.lines import CurveChart, FlatLine, Line, compute_interval
-from dpmc_lab.curves.measurements import find_default_measured_bound
-from dpmc_lab.curves.numbers import GainShare
-from dpmc_lab.curves.people import QUANTILES
-from dpmc_lab.curves.text import Table
-from dpmc_lab.curves.trade import AttackerQuestion
 from dpmc_lab.study.advice import PrivacyUnit
 from dpmc_lab.sweep.presets import EPSILONS
+from dpmc_lab.views import cards, lines, numbers, trade
+from dpmc_lab.views.lines import CurveChart, FlatLine, Line, compute_interval
+from dpmc_lab.views.measurements import find_default_measured_bound
+from dpmc_lab.views.numbers import GainShare
+from dpmc_lab.views.people import QUANTILES
+from dpmc_lab.views.text import Table
+from dpmc_lab.views.trade import AttackerQuestion
 from pages.ui.text import keep_units
 
 Sentence = list[tuple[str, str]]

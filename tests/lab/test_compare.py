@@ -12,9 +12,9 @@ from scipy.stats import t as student
 from dpmc_core.metrics import METRICS
 from dpmc_core.privacy import RATING, USER_EMPTIED, USER_REPLACED
 from dpmc_core.ratings import PublicFacts
-from dpmc_lab.curves import comparison, lines, numbers
-from dpmc_lab.curves.lines import EpsilonUnit, Line
 from dpmc_lab.store import Claim, CurveInfo, Store
+from dpmc_lab.views import compare, lines, numbers
+from dpmc_lab.views.lines import EpsilonUnit, Line
 from tests.store_helpers import load_curve_chart, make_record
 
 GRID = np.array([0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0])
@@ -171,7 +171,7 @@ def test_without_a_finite_value_in_the_unit_a_line_is_hollow_and_not_dropped():
 
 
 def compare_signs(first, second):
-    return comparison.compare_pair(place_line(first), place_line(second)).signs
+    return compare.compare_pair(place_line(first), place_line(second)).signs
 
 
 def test_equal_lines_cannot_be_told_apart():
@@ -201,12 +201,12 @@ def test_only_seeds_that_both_have_everywhere_are_compared():
     partial_values[:, 4:] = np.nan
     partial_values[3, 3] = np.nan
     first, second = build_line(steep, values=partial_values), build_line(rising, key="b")
-    assert comparison.compare_pair(place_line(first), place_line(second)).seeds == 3
+    assert compare.compare_pair(place_line(first), place_line(second)).seeds == 3
 
 
 def test_lines_in_different_units_are_never_compared():
     per_user = build_line(rising, key="b", change=USER_REPLACED, certified={"user_replace": GRID})
-    assert comparison.compare_pairs([place_line(build_line(steep)), place_line(per_user)]) == []
+    assert compare.compare_pairs([place_line(build_line(steep)), place_line(per_user)]) == []
 
 
 def test_in_the_same_unit_the_crossover_moves_with_the_certified_values():
@@ -214,7 +214,7 @@ def test_in_the_same_unit_the_crossover_moves_with_the_certified_values():
     expensive = build_line(rising, key="b", certified={"value": 3 * GRID})
     cheap = build_line(rising)
     views = [lines.place_on_axis(curve, EpsilonUnit.RATING) for curve in (cheap, expensive)]
-    (pair,) = comparison.compare_pairs(views)
+    (pair,) = compare.compare_pairs(views)
     assert pair.x.min() == pytest.approx(0.3)
     assert pair.x.max() == pytest.approx(10.0)
     assert {*pair.signs} == {1}
@@ -292,7 +292,7 @@ def test_errors_shrink_as_epsilon_grows():
 
 
 def compare_lines(*plotted):
-    return comparison.compare_lines(plotted, comparison.compare_pairs(plotted))
+    return compare.compare_lines(plotted, compare.compare_pairs(plotted))
 
 
 def build_shifted_line(key, shifts, **changes):
@@ -314,12 +314,12 @@ def test_each_line_stands_at_each_epsilon_as_the_duels_say():
     assert third.best == (*[False] * 6, True)
     assert third.behind[0] == ("A", "B")
     assert {rivals for result in results for rivals in result.rivals} == {2}
-    assert comparison.describe_leader(results) == "2 mechanisms are each clearly best somewhere"
+    assert compare.describe_leader(results) == "2 mechanisms are each clearly best somewhere"
 
 
 def test_the_leader_is_told_with_its_epsilons_and_only_where_something_was_decided():
     def leader(*plotted):
-        return comparison.describe_leader(compare_lines(*plotted))
+        return compare.describe_leader(compare_lines(*plotted))
 
     a, b = build_shifted_line("a", [0, 0, 0, 0.1, 0.1, 0, 0]), build_shifted_line("b", [0] * 7)
     assert leader(a, b) == "A is clearly best from epsilon 1 to 2"
@@ -350,7 +350,7 @@ def test_differences_to_the_best_are_taken_seed_by_seed_and_the_best_is_at_zero(
     values = rising(GRID)[:, None] + np.array([0.0, 0.1, 0.2])  # seeds differ more than lines
     first = place_line(build_line(rising, 3, key="a", values=values))
     second = place_line(build_line(rising, 3, key="b", values=values - 0.02))
-    differences, best = comparison.subtract_best([first, second])
+    differences, best = compare.subtract_best([first, second])
     assert np.allclose(differences[0].line.values, 0)
     factor = 100 if first.line.metric.is_share else 1
     assert np.allclose(np.abs(differences[1].line.values), 0.02 * factor)
@@ -367,8 +367,8 @@ def test_bands_of_differences_go_by_the_rule_of_the_sentence():
             place_line(build_line(rising, std=0.01, key=chr(1000 + 2 * k + j))) for j in range(2)
         ]
         first, second = (entry.line for entry in plotted_lines)
-        signs = comparison.compare_pair(*plotted_lines).signs
-        differences, _ = comparison.subtract_best(plotted_lines)
+        signs = compare.compare_pair(*plotted_lines).signs
+        differences, _ = compare.subtract_best(plotted_lines)
         for index, sign in enumerate(signs):
             below = [entry.band.high[index] < 0 for entry in differences]
             assert below == [sign < 0, sign > 0]
@@ -402,7 +402,7 @@ def test_lines_stand_only_among_those_whose_epsilons_count_the_same():
     assert [result.plotted.line.label for result in results] == ["A", "C", "B"]  # side by side
     assert results[2].rivals == (0,) * 7
     assert not any(results[2].best)
-    assert comparison.describe_leader(results) == (
+    assert compare.describe_leader(results) == (
         "C is clearly best from epsilon 0.1 to 10, among those counted alike"
     )
 

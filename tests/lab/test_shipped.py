@@ -15,10 +15,10 @@ from dpmc_core.problem import choose_default_split
 from dpmc_data import datasets
 from dpmc_data.synthetic import SAMPLES
 from dpmc_lab import shipped, sweep
-from dpmc_lab.curves import lines, numbers
 from dpmc_lab.store import Store, iterate_records, list_curves
 from dpmc_lab.sweep import Grid
 from dpmc_lab.sweep.presets import EPSILONS, PRESETS
+from dpmc_lab.views import lines, numbers
 from sample_data import compute
 from tests.slow_helpers import mark_rest_slow
 from tests.store_helpers import load_curve_chart

@@ -13,7 +13,7 @@ from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_data import datasets
 from dpmc_lab.cli import main
-from dpmc_lab.curves import cards, lines
+from dpmc_lab.views import cards, lines
 from pages.ui import sources
 from tests.page_helpers import (
     open_page,

@@ -1,6 +1,6 @@
 """The switch for public facts about items, on every page that has it."""
 
-from dpmc_lab.curves import lines, numbers
+from dpmc_lab.views import lines, numbers
 from pages.ui import sentences
 from tests.page_helpers import (
     open_page,

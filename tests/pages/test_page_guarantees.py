@@ -15,8 +15,8 @@ from dpmc_core.privacy import CELL, RATING, ROW_VALUES, USER_EMPTIED, USER_REPLA
 from dpmc_core.ratings import PublicFacts
 from dpmc_lab.audit import audit_mechanism
 from dpmc_lab.cli import main
-from dpmc_lab.curves import cards, groups, measurements, trade
-from dpmc_lab.curves.cards import ClaimState
+from dpmc_lab.views import cards, groups, measurements, trade
+from dpmc_lab.views.cards import ClaimState
 from pages.ui import audits
 from pages.ui.charts import PAPER
 from tests.page_helpers import (

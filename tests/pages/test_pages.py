@@ -26,9 +26,9 @@ from dpmc_core.ratings import Ratings
 from dpmc_data import datasets, public_sets
 from dpmc_lab import shipped
 from dpmc_lab.cli import main
-from dpmc_lab.curves import cards, lines, measurements, run_card, trade
 from dpmc_lab.protocol.federated import FLOW
 from dpmc_lab.sweep.presets import EPSILONS
+from dpmc_lab.views import cards, lines, measurements, run_card, trade
 from pages.ui import blocks, charts, scene, sentences, upload
 from pages.ui.charts import compare as charts_compare
 from pages.ui.charts.curve import Usefulness
@@ -801,7 +801,7 @@ def test_guarantees_need_public_facts_only_and_a_cap_bounds_a_row():
 
 @pytest.mark.slow
 def test_the_report_stands_alone():
-    from dpmc_lab.curves.run_card import FinishedRun
+    from dpmc_lab.views.run_card import FinishedRun
     from pages.ui import blocks, learned
 
     problem = build_problem(datasets.load("one-bit-lab"), Task.BINARY, seed=1)

@@ -20,12 +20,13 @@ from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts
 from dpmc_data import datasets
 from dpmc_lab import shipped, sweep
-from dpmc_lab.curves import cards, lines, numbers, people, trade, training
-from dpmc_lab.curves.data import format_user_name
-from dpmc_lab.curves.people import Person
 from dpmc_lab.store import Store, load_top_lists
 from dpmc_lab.sweep import LISTS_SEED, Grid, toplists
 from dpmc_lab.sweep.presets import EPSILONS
+from dpmc_lab.views import cards, lines, numbers, people, trade
+from dpmc_lab.views import train as train_views
+from dpmc_lab.views.data import format_user_name
+from dpmc_lab.views.people import Person
 from pages.ui import scene
 from sample_data import compute
 from tests.browser_helpers import CHROMIUM, open_chromium
@@ -141,7 +142,7 @@ def test_one_data_set_has_one_example_person_on_every_page(name):
     for task in (Task.BINARY, Task.RATINGS):
         for seed in (1, 2):  # no split changes whom the picture of a run shows
             problem = build_problem(data, task, seed=seed)
-            corner = training.select_corner(task, problem, user)
+            corner = train_views.select_corner(task, problem, user)
             assert corner.person == user
             assert len({*corner.users}) == len(corner.users)
 

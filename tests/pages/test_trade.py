@@ -12,15 +12,15 @@ from scipy import optimize, stats
 from dpmc_core import registry
 from dpmc_core.model import Task
 from dpmc_core.privacy import Trust
-from dpmc_lab.curves import lines, measurements, trade
-from dpmc_lab.curves.trade import (
+from dpmc_lab.store import restore_mechanism
+from dpmc_lab.views import lines, measurements, trade
+from dpmc_lab.views.trade import (
     AttackerPosition,
     BoundState,
     QuestionScope,
     QuestionSwitches,
     Relation,
 )
-from dpmc_lab.store import restore_mechanism
 from pages.ui.charts import compare
 from tests.page_helpers import open_page
 

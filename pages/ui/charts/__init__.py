@@ -16,10 +16,10 @@ from dpmc_core.arrays import Floats
 from dpmc_core.registry import get_style as get_style
 from dpmc_core.style import BLUE, RED, Style
 from dpmc_data import facts
-from dpmc_lab.curves.lines import BASELINE, NO_PRIVACY, POPULAR_LIST, WITHOUT_OTHERS, Band
-from dpmc_lab.curves.measurements import describe_measured_bound
-from dpmc_lab.curves.numbers import fit_isotonic
 from dpmc_lab.measured import MeasuredBound
+from dpmc_lab.views.lines import BASELINE, NO_PRIVACY, POPULAR_LIST, WITHOUT_OTHERS, Band
+from dpmc_lab.views.measurements import describe_measured_bound
+from dpmc_lab.views.numbers import fit_isotonic
 
 Values = Sequence[Any] | Floats
 Interval = tuple[float, float]

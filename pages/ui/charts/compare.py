@@ -11,8 +11,8 @@ import numpy as np
 
 from dpmc_core import registry
 from dpmc_core.metrics import Metric
-from dpmc_lab.curves.comparison import subtract_best
-from dpmc_lab.curves.lines import (
+from dpmc_lab.views.compare import subtract_best
+from dpmc_lab.views.lines import (
     AS_CLAIMED,
     BASELINE,
     Band,
@@ -22,17 +22,17 @@ from dpmc_lab.curves.lines import (
     format_short_label,
     has_item_features,
 )
-from dpmc_lab.curves.measurements import (
+from dpmc_lab.views.measurements import (
     find_default_measured_bound,
     find_line_bound,
     is_refuted,
 )
-from dpmc_lab.curves.numbers import (
+from dpmc_lab.views.numbers import (
     RequiredEpsilon,
     format_estimate_interval,
     format_required_epsilon,
 )
-from dpmc_lab.curves.trade import (
+from dpmc_lab.views.trade import (
     MAX_INFORMATIVE_RATE,
     BoundState,
     TradeChart,

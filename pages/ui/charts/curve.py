@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmc_core.metrics import Metric
-from dpmc_lab.curves.cards import ClaimState
-from dpmc_lab.curves.lines import NO_PRIVACY, CurveChart, Interval, Line, select_ranking_metrics
 from dpmc_lab.sweep.presets import EPSILONS
+from dpmc_lab.views.cards import ClaimState
+from dpmc_lab.views.lines import NO_PRIVACY, CurveChart, Interval, Line, select_ranking_metrics
 from pages.ui import sentences
 from pages.ui.charts import (
     ACCENT,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmc_core import registry
-from dpmc_lab.curves.lines import (
+from dpmc_lab.views.lines import (
     BASELINE,
     POPULAR_LIST,
     Band,

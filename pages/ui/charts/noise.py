@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dpmc_core import registry
-from dpmc_lab.curves.noise import (
+from dpmc_lab.views.noise import (
     BeforeAfter,
     ChannelChances,
     Density,

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from dpmc_lab.curves import training
-from dpmc_lab.curves.lines import BASELINE, NO_PRIVACY
-from dpmc_lab.curves.run_card import RememberedRun, format_run_epsilon
-from dpmc_lab.curves.training import ErrorCdf
+from dpmc_lab.views import train as train_views
+from dpmc_lab.views.lines import BASELINE, NO_PRIVACY
+from dpmc_lab.views.run_card import RememberedRun, format_run_epsilon
+from dpmc_lab.views.train import ErrorCdf
 from pages.ui.charts import LEVEL_STYLES, STYLES, Figure, create_figure, get_style, wrap_label
 from pages.ui.charts.lines import Tag, draw_labels
 
@@ -31,7 +31,7 @@ def plot_two_runs(first: RememberedRun, second: RememberedRun) -> Figure:
     ends = [
         end
         for f in films.values()
-        for end in training.choose_metric_axis(metric, f.baseline, f.reference)
+        for end in train_views.choose_metric_axis(metric, f.baseline, f.reference)
     ]
     lower = ", lower is better" * metric.lower_is_better
     fig = create_figure(

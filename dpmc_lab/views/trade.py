@@ -33,19 +33,19 @@ from dpmc_core.privacy import (
     sensitivity_at,
 )
 from dpmc_core.privacy.accounting import attacker_certainty
-from dpmc_lab.curves import cards
-from dpmc_lab.curves.cards import (
+from dpmc_lab.measured import MeasuredBound
+from dpmc_lab.store import restore_mechanism
+from dpmc_lab.views import cards
+from dpmc_lab.views.cards import (
     MAX_INFORMATIVE_RATE,
     TYPICAL_RATINGS,
     cap_guarantee,
     format_limit_percent,
 )
-from dpmc_lab.curves.lines import CurveChart, Interval, Line
-from dpmc_lab.curves.measurements import describe_measured_bound, find_line_bound
-from dpmc_lab.curves.noise import list_symbols
-from dpmc_lab.curves.text import Table, build_table
-from dpmc_lab.measured import MeasuredBound
-from dpmc_lab.store import restore_mechanism
+from dpmc_lab.views.lines import CurveChart, Interval, Line
+from dpmc_lab.views.measurements import describe_measured_bound, find_line_bound
+from dpmc_lab.views.noise import list_symbols
+from dpmc_lab.views.text import Table, build_table
 
 
 class QuestionScope(enum.Enum):

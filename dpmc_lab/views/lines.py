@@ -25,8 +25,8 @@ from dpmc_core.model import Task
 from dpmc_core.privacy import RATING, USER_EMPTIED, Change
 from dpmc_core.problem import format_split
 from dpmc_lab import shipped as files
-from dpmc_lab.curves.text import Table, build_table
 from dpmc_lab.store import Claim, CurveInfo, Store, list_curves, load_claims, load_points
+from dpmc_lab.views.text import Table, build_table
 
 Curve = TypeVar("Curve", "Line", "FlatLine")
 

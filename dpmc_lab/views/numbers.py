@@ -25,7 +25,7 @@ from scipy.special import ndtri, stdtrit
 from dpmc_core.arrays import Bools, Floats, Ints
 from dpmc_core.errors import capitalise
 from dpmc_core.metrics import Metric
-from dpmc_lab.curves.lines import (
+from dpmc_lab.views.lines import (
     AS_CLAIMED,
     BASELINE,
     LEVEL,
@@ -42,7 +42,7 @@ from dpmc_lab.curves.lines import (
     place_on_axis,
     refer_to_baseline,
 )
-from dpmc_lab.curves.text import Table, build_table, format_count
+from dpmc_lab.views.text import Table, build_table, format_count
 
 N_RESAMPLES = 2_000
 MIN_SEEDS = 3  # with fewer seeds an interval is too wide to be useful

@@ -29,15 +29,15 @@ from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_data.datasets import LoadedDataset
 from dpmc_lab import shipped
-from dpmc_lab.curves.data import (
+from dpmc_lab.store import Store, list_curves, load_top_lists
+from dpmc_lab.sweep import toplists
+from dpmc_lab.views.data import (
     count_ratings,
     describe_anonymous_user,
     format_item_title,
     format_user_name,
 )
-from dpmc_lab.curves.noise import find_main_release
-from dpmc_lab.store import Store, list_curves, load_top_lists
-from dpmc_lab.sweep import toplists
+from dpmc_lab.views.noise import find_main_release
 
 QUANTILES = (0.5, 0.25, 0.75, 0.1, 0.9)  # of the number of ratings: the first person has the median
 _GOLDEN_RATIO = 0.618034  # its multiples spread evenly

@@ -2,9 +2,9 @@
 
 from dpmc_core import registry
 from dpmc_core.experiment import serialise_settings
-from dpmc_lab.curves import cards
-from dpmc_lab.curves.lines import Line
 from dpmc_lab.measured import AuditMethod, MeasuredBound, Refuted, find_measured_bound
+from dpmc_lab.views import cards
+from dpmc_lab.views.lines import Line
 
 METHOD_LABELS = {
     AuditMethod.PROBE: "Tracing one change",

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpmc_core.arrays import Floats
-from dpmc_lab.curves.lines import (
+from dpmc_lab.views.lines import (
     AS_CLAIMED,
     LEVEL,
     Line,
@@ -16,7 +16,7 @@ from dpmc_lab.curves.lines import (
     compute_interval,
     format_short_number,
 )
-from dpmc_lab.curves.numbers import MIN_SEEDS, find_complete_seeds
+from dpmc_lab.views.numbers import MIN_SEEDS, find_complete_seeds
 
 COMPARISON_NOTE = (
     "Each seed gives all mechanisms the same split. One is clearly better where the 95 % interval"

@@ -16,10 +16,10 @@ from dpmc_core.metrics import METRICS, Metric, choose_headline_metric
 from dpmc_core.model import Mechanism, Model
 from dpmc_core.problem import Split, format_command_options, format_split
 from dpmc_core.settings import list_settings, serialise_setting
-from dpmc_lab.curves import cards, numbers
-from dpmc_lab.curves.lines import NO_PRIVACY, CurveChart, format_baseline_name, refer_to_baseline
-from dpmc_lab.curves.text import Table
-from dpmc_lab.curves.training import RunRecording, TopItem, list_top_items
+from dpmc_lab.views import cards, numbers
+from dpmc_lab.views.lines import NO_PRIVACY, CurveChart, format_baseline_name, refer_to_baseline
+from dpmc_lab.views.text import Table
+from dpmc_lab.views.train import RunRecording, TopItem, list_top_items
 
 SEED_NOTE = (
     "A fixed seed is for demonstration: anybody who knows it can compute the noise and subtract it."
