@@ -98,7 +98,7 @@ class AnswerPlan(NamedTuple):
         seeds = range(1, 1 + rows.count_default_seeds(location.name, question.task))
         return rows.read_grid_rows(
             location, self.keys, [self.method.id], [question.metric], EPSILONS, seeds
-        ).pictures[0]
+        ).charts[0]
 
     def name_gain_ends(self, finding: Finding) -> tuple[str, str]:
         """Return the names of what the gain is counted from and up to."""
@@ -509,7 +509,7 @@ def show_files(finding: Finding, plan: AnswerPlan, cache: UserScoreCache) -> Non
         ),
     )
     argv = ["dpmc", "sweep", *rows.to_terminal_grid(plan.grid, location).argv()]
-    blocks.show_downloads(*files, picture=chart, argv=argv, displayed_argv=command)
+    blocks.show_downloads(*files, chart=chart, argv=argv, displayed_argv=command)
     with st.expander(
         "Publish a model with this privacy",
         icon=":material/publish:",
@@ -573,7 +573,7 @@ def show_curve(plan: AnswerPlan, running: bool, finding: Finding | None) -> None
     summary = answer_text.SEEDS_NOTE
     if finding is None:
         answer = sentences.write_answer(  # without baselines nothing is compared
-            chart._replace(baselines=(), private_baselines=()),
+            chart._replace(baselines=()),
             plan.method,
             plan.method.guarantee(public),
             question.epsilon,

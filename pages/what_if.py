@@ -88,7 +88,7 @@ class CurveSource(NamedTuple):
         A broken store hides no shipped curve.
         """
         try:
-            return self.read_rows().pictures
+            return self.read_rows().charts
         except StoreError:
             if not self.shipped:
                 raise
@@ -155,7 +155,7 @@ def find_curve(location: RunLocation, id: str) -> CurveSource:
     seeds = range(1, 1 + rows.count_default_seeds(location.name, registry.get_mechanism(id).task))
     grid = scene.build_curve_grid(location.data, id, seeds, location.steps)
     shipped = load_shipped_curve(location, id)
-    keys = rows.build_picture_keys(shipped[0]) if shipped else rows.plan_keys(grid, location)
+    keys = rows.build_chart_keys(shipped[0]) if shipped else rows.plan_keys(grid, location)
     return CurveSource(location, grid, keys, bool(shipped))
 
 
@@ -360,7 +360,7 @@ def show_page_downloads(source: CurveSource, charts: tuple[CurveChart, ...]) -> 
 
     label, name = "This page (HTML, needs no network)", f"what-if-{location.name}.html"
     file = blocks.File(label, name, "text/html", render)
-    blocks.show_downloads(file, picture=charts[0], argv=["dpmc", "sweep", *grid.argv()])
+    blocks.show_downloads(file, chart=charts[0], argv=["dpmc", "sweep", *grid.argv()])
 
 
 def show_curve_details(

@@ -426,14 +426,15 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "reached": lambda bought: math.isfinite(bought),
     "seeds": lambda informed: len(informed.lines[0].seeds),
     "own_gain": lambda informed: (
-        compute_lesson_gain(PER_PERSON, EPSILONS[0], informed.baselines[0].values).share
+        compute_lesson_gain(PER_PERSON, EPSILONS[0], informed.baselines[0].values[0]).share
     ),
     "more": lambda informed, epsilon: is_clearly_better(
         informed.metric, informed.lines[0].interval_at(epsilon), informed.baselines[0].interval
     ),
     "adds": lambda informed_gain, gain_kept: informed_gain - gain_kept,
     "raw_adds": lambda informed: (
-        compute_lesson_gain(PER_PERSON, EPSILONS[0], informed.nonprivate_reference.values).share - 1
+        compute_lesson_gain(PER_PERSON, EPSILONS[0], informed.nonprivate_reference.values[0]).share
+        - 1
     ),
     "plain": lambda: load_lesson_curve(PER_PERSON),
     "raw_helps": lambda informed, plain: is_clearly_better(

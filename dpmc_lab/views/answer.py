@@ -21,7 +21,7 @@ from dpmc_lab.study.answer import (
 from dpmc_lab.study.paired import IntervalEstimate
 from dpmc_lab.views import cards, numbers
 from dpmc_lab.views.cards import format_delta, format_epsilon
-from dpmc_lab.views.lines import CurveChart, Interval, format_baseline_name, refer_to_baseline
+from dpmc_lab.views.lines import CurveChart, Interval, refer_to_baseline
 from dpmc_lab.views.text import Table, build_table, format_count
 
 # What stands beside a curve once there is a verdict.
@@ -206,7 +206,7 @@ def _is_clearly_worse(finding: Finding) -> bool:
 
 def _name_baseline(finding: Finding) -> str:
     """Return the name of the baseline as it stands in a sentence."""
-    return refer_to_baseline(format_baseline_name(finding.baseline_id))
+    return refer_to_baseline(finding.baseline_id)
 
 
 def _format_percent_interval(share: IntervalEstimate) -> str:

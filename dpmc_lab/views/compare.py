@@ -11,7 +11,7 @@ from dpmc_core.arrays import Floats
 from dpmc_lab.views.lines import (
     AS_CLAIMED,
     LEVEL,
-    Line,
+    Curve,
     PlottedLine,
     compute_interval,
     format_short_number,
@@ -44,8 +44,8 @@ class PairComparison(NamedTuple):
             where there are too few seeds.
     """
 
-    first: Line
-    second: Line
+    first: Curve
+    second: Curve
     x: Floats
     seeds: int
     signs: tuple[int, ...] = ()

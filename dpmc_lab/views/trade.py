@@ -42,7 +42,7 @@ from dpmc_lab.views.cards import (
     cap_guarantee,
     format_limit_percent,
 )
-from dpmc_lab.views.lines import CurveChart, Interval, Line
+from dpmc_lab.views.lines import Curve, CurveChart, Interval
 from dpmc_lab.views.measurements import describe_measured_bound, find_line_bound
 from dpmc_lab.views.noise import list_symbols
 from dpmc_lab.views.text import Table, build_table
@@ -221,7 +221,7 @@ class TradeLine(NamedTuple):
         min_success_rate: the success rate that the audit proves possible; no limit can be lower.
     """
 
-    line: Line
+    line: Curve
     points: tuple[TradePoint, ...]
     measured_point: MeasuredBound | None = None
     min_success_rate: float = 0.5
@@ -267,7 +267,7 @@ def build_trade_chart(chart: CurveChart, task: Task, switches: QuestionSwitches)
 
 
 def _build_trade_line(
-    line: Line, question: AttackerQuestion, position: AttackerPosition
+    line: Curve, question: AttackerQuestion, position: AttackerPosition
 ) -> TradeLine:
     """Return a line of the chart for a curve, with what an audit measured.
 
@@ -334,7 +334,7 @@ def _compute_claimed_rate(guarantee: Guarantee, question: AttackerQuestion) -> f
 
 
 def _find_measured_rate(
-    line: Line, question: AttackerQuestion, build_guarantee: Callable[[float], Guarantee]
+    line: Curve, question: AttackerQuestion, build_guarantee: Callable[[float], Guarantee]
 ) -> tuple[MeasuredBound, float] | tuple[()]:
     """Return an audit's measured bound and the success rate that it proves possible.
 

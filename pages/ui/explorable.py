@@ -184,14 +184,14 @@ def _render_note(displayed_scene: Scene, *, data: str, private: bool) -> str:
         data: the data set, as it is typed on the command line.
         private: whether the data are an upload.
     """
-    picture = displayed_scene.picture
-    line = picture.lines[0]
+    chart = displayed_scene.chart
+    line = chart.lines[0]
     seeds = line.seeds.tolist()
     grid = scene.build_curve_grid(data, displayed_scene.id, seeds)
-    if not any("estimator" in curve_line.info.settings for curve_line in picture.lines):
+    if not any("estimator" in curve_line.info.settings for curve_line in chart.lines):
         grid = replace(grid, settings={})
     command = shlex.join(["dpmc", "sweep", *grid.argv()])
-    sentences = [*lines.describe_measurement(picture), *([_REPEAT_WARNING] if private else [])]
+    sentences = [*lines.describe_measurement(chart), *([_REPEAT_WARNING] if private else [])]
     seeds_text = f"Seeds {', '.join(map(str, seeds))}. Computed by"
     return (
         f'<section class="note" hidden>{text.render_paragraphs(*sentences)}'

@@ -23,7 +23,7 @@ from dpmc_data.synthetic import SAMPLES
 from dpmc_lab.sweep import Grid
 from dpmc_lab.sweep.presets import BOTH_ESTIMATORS, EPSILONS
 from dpmc_lab.views import cards, lines, measurements, numbers, people, trade
-from dpmc_lab.views.lines import CurveChart, Line
+from dpmc_lab.views.lines import Curve, CurveChart
 from dpmc_lab.views.people import PeopleWithLists, Person
 from dpmc_lab.views.trade import AttackerQuestion
 from pages.ui import sentences
@@ -44,7 +44,7 @@ class Scene(NamedTuple):
 
     Attributes:
         mechanisms: the method at each stop of the slider.
-        picture: the curve.
+        chart: the curve.
         public: public facts of the prepared ratings.
         displayed_people: people and their lists, where they may be shown.
         descriptions: of the people, by public facts.
@@ -52,7 +52,7 @@ class Scene(NamedTuple):
     """
 
     mechanisms: tuple[Mechanism, ...]
-    picture: CurveChart
+    chart: CurveChart
     public: PublicFacts
     displayed_people: PeopleWithLists | None = None
     descriptions: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class Scene(NamedTuple):
 
     def cards(self) -> list[Guarantee]:
         """Return the guarantee at each stop of the slider, on ratings prepared as the curve's."""
-        prepared = self.picture.lines[0].prepared if self.picture.lines else ()
+        prepared = self.chart.lines[0].prepared if self.chart.lines else ()
         return [
             mechanism.guarantee(self.public).with_preparation(prepared)
             for mechanism in self.mechanisms
@@ -129,7 +129,7 @@ def read_javascript() -> str:
 
 def build_view(scene: Scene, theme: Theme) -> dict[str, Any]:
     """Return everything that the instrument draws as JSON, except its state."""
-    mechanisms, picture, public, displayed_people, descriptions, refuted = scene
+    mechanisms, chart, public, displayed_people, descriptions, refuted = scene
     first = mechanisms[0]
     guarantees = [mechanism.guarantee(public) for mechanism in mechanisms]
     people_view, lists = displayed_people or (None, {})
@@ -138,9 +138,9 @@ def build_view(scene: Scene, theme: Theme) -> dict[str, Any]:
         trade.list_questions(guarantees[0], first.task, person.rated) for person in persons
     ]
     question = attacker_questions[0][0]
-    line = picture.lines[0] if picture.lines else None
+    line = chart.lines[0] if chart.lines else None
     claim_state = cards.determine_claim_state(guarantees[0], refuted=refuted)
-    usefulness = line and Usefulness.from_line(picture, line, claim_state)
+    usefulness = line and Usefulness.from_line(chart, line, claim_state)
     risk = [
         question.success_rate(guarantee) if question.is_bounded(guarantee) else None
         for guarantee in guarantees
@@ -150,7 +150,7 @@ def build_view(scene: Scene, theme: Theme) -> dict[str, Any]:
     alt = f"Risk and usefulness against epsilon, {name}" + f", {data_name}" * bool(data_name)
     titles = (
         sentences.write_risk_title(question, first.task),
-        sentences.write_usefulness_title(picture.metric),
+        sentences.write_usefulness_title(chart.metric),
     )
     unit = "person" if guarantees[0].change.per_user else sentences.name_rating(first.task)
     body: dict[str, Any] = {
@@ -158,7 +158,7 @@ def build_view(scene: Scene, theme: Theme) -> dict[str, Any]:
         "axis": f"privacy budget epsilon, {guarantees[0].change.label}",
         "colors": charts_curve.get_instrument_colors(theme, first.id),
         "sentences": [
-            sentences.write_answer(picture, first, guarantee, epsilon)
+            sentences.write_answer(chart, first, guarantee, epsilon)
             for guarantee, epsilon in zip(guarantees, EPSILONS, strict=True)
         ],
         "pictures": {
@@ -174,7 +174,7 @@ def build_view(scene: Scene, theme: Theme) -> dict[str, Any]:
             "texts": [sentences.format_risk(question, guarantee) for guarantee in guarantees],
         },
         "range": usefulness and usefulness.axis,
-        "stops": [_describe_stop(picture, epsilon) for epsilon in EPSILONS],
+        "stops": [_describe_stop(chart, epsilon) for epsilon in EPSILONS],
         "needed": line and usefulness and _list_needed_epsilons(line, sorted(usefulness.axis)),
         "question": sentences.write_guess(question, first.task),
         "right": [*map(question.describe_answer, guarantees)],
@@ -230,23 +230,23 @@ def _invent_person(public: PublicFacts) -> Person:
     return Person("", cards.TYPICAL_RATINGS, (("an invented item", public.high),), (), 0)
 
 
-def _describe_stop(picture: CurveChart, epsilon: float) -> dict[str, Any]:
+def _describe_stop(chart: CurveChart, epsilon: float) -> dict[str, Any]:
     """Return the metric of the first line and its kept share at an epsilon, as JSON."""
-    line = picture.lines[0] if picture.lines else None
+    line = chart.lines[0] if chart.lines else None
     point = line.interval_at(epsilon) if line else None
     name = f"{epsilon:g}"
     if line is None or point is None:
         return {"epsilon": name, "text": "-", "half": "not computed", "kept": "", "value": None}
     return {
         "epsilon": name,
-        "text": picture.metric.format_value(point.mean),
-        "half": numbers.format_margin(picture.metric, point),
-        "kept": sentences.write_benefit(numbers.compute_gain_share(picture, line, epsilon)),
+        "text": chart.metric.format_value(point.mean),
+        "half": numbers.format_margin(chart.metric, point),
+        "kept": sentences.write_benefit(numbers.compute_gain_share(chart, line, epsilon)),
         "value": point.mean,
     }
 
 
-def _list_needed_epsilons(line: Line, axis: Sequence[float]) -> dict[str, Any]:
+def _list_needed_epsilons(line: Curve, axis: Sequence[float]) -> dict[str, Any]:
     """Return the epsilon that each target on the metric's axis needs, as JSON.
 
     Targets are the multiples of `step`, from `first` times the step on. A quality less `slack` is

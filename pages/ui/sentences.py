@@ -22,7 +22,7 @@ from dpmc_core.ratings import PublicFacts
 from dpmc_lab.study.advice import PrivacyUnit
 from dpmc_lab.sweep.presets import EPSILONS
 from dpmc_lab.views import cards, lines, numbers, trade
-from dpmc_lab.views.lines import CurveChart, FlatLine, Line, compute_interval
+from dpmc_lab.views.lines import Curve, CurveChart, compute_interval
 from dpmc_lab.views.measurements import find_default_measured_bound
 from dpmc_lab.views.numbers import GainShare
 from dpmc_lab.views.people import QUANTILES
@@ -66,11 +66,11 @@ def name_rating(task: Task) -> str:
 
 
 def write_answer(
-    picture: CurveChart, mechanism: Mechanism, guarantee: Guarantee, epsilon: float
+    chart: CurveChart, mechanism: Mechanism, guarantee: Guarantee, epsilon: float
 ) -> Sentence:
     """Write what an epsilon means: how often an attacker is right, and how useful the result is."""
     risk = _write_risk(mechanism, guarantee, epsilon)
-    answer = [*risk, (" ", ""), *_write_usefulness(picture, epsilon)]
+    answer = [*risk, (" ", ""), *_write_usefulness(chart, epsilon)]
     return [(keep_units(text), role) for text, role in answer]
 
 
@@ -118,20 +118,20 @@ def format_risk(question: AttackerQuestion, guarantee: Guarantee) -> str:
     return cards.format_limit_percent(question.success_rate(guarantee))
 
 
-def _write_usefulness(picture: CurveChart, epsilon: float) -> Sentence:
-    line = picture.lines[0] if picture.lines else None
+def _write_usefulness(chart: CurveChart, epsilon: float) -> Sentence:
+    line = chart.lines[0] if chart.lines else None
     current = line and line.interval_at(epsilon)
-    metric = picture.metric
+    metric = chart.metric
     if line is None or current is None:
         return [
             (f"Usefulness: not computed {'at this epsilon' if line else 'yet'}", "use"),
             (".", ""),
         ]
-    baseline_id, reference = picture.baseline_id(line), picture.nonprivate_reference
+    baseline_id, reference = chart.baseline_id(line), chart.nonprivate_reference
     values = [current.mean, *([reference.interval.mean] if reference else [])]
     value, *without = _round_apart(metric, values)
     end = f"; without privacy {without[0]}" if without else ""
-    baselines = (*picture.baselines, *picture.private_baselines, *picture.lines)
+    baselines = (*chart.baselines, *chart.lines)
     ids = [curve.mechanism for curve in baselines]
     if baseline_id in ids and baseline_id != line.mechanism:
         baseline_name = name_baseline(baseline_id)
@@ -151,9 +151,7 @@ def _write_usefulness(picture: CurveChart, epsilon: float) -> Sentence:
     return [(start, ""), (middle, "use"), (f"{end}.", "")]
 
 
-def _compare_seeds(
-    metric: Metric, first: Line | FlatLine, second: Line | FlatLine, epsilon: float
-) -> int | None:
+def _compare_seeds(metric: Metric, first: Curve, second: Curve, epsilon: float) -> int | None:
     """Compare two curves at an epsilon by the 95 % interval of their difference, seed by seed.
 
     All methods of a seed share its split. The seeds of curves count from 1.
@@ -162,12 +160,7 @@ def _compare_seeds(
         1 where the first curve is clearly better, -1 where it is clearly worse, 0 where the runs
         cannot tell, and None where they have too few seeds in common.
     """
-    values = (
-        curve.values
-        if isinstance(curve, FlatLine)
-        else curve.values[curve.epsilon == epsilon].ravel()
-        for curve in (first, second)
-    )
+    values = (curve.values_at(epsilon) for curve in (first, second))
     differences = [metric.sign * (a - b) for a, b in zip(*values, strict=False) if a - b == a - b]
     if len(differences) < numbers.MIN_SEEDS:
         return None

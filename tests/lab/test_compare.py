@@ -14,7 +14,7 @@ from dpmc_core.privacy import RATING, USER_EMPTIED, USER_REPLACED
 from dpmc_core.ratings import PublicFacts
 from dpmc_lab.store import Claim, CurveInfo, Store
 from dpmc_lab.views import compare, lines, numbers
-from dpmc_lab.views.lines import EpsilonUnit, Line
+from dpmc_lab.views.lines import Curve, EpsilonUnit, Role
 from tests.store_helpers import load_curve_chart, make_record
 
 GRID = np.array([0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0])
@@ -38,10 +38,11 @@ def build_line(truth, seeds=6, std=0.004, key="a", metric="accuracy", common=Non
     values = truth(GRID)[:, None] + noise + (0 if common is None else common)
     infinite = np.full(len(GRID), math.inf)
     units = dict.fromkeys(("value", "row_values", "entry", "user_empty", "user_replace"), infinite)
-    built = Line(
+    built = Curve(
         info=build_info(key),
         label=key.upper(),
         metric=METRICS[metric],
+        role=Role.PRIVATE,
         epsilon=GRID,
         seeds=np.arange(1, seeds + 1),
         values=values,
@@ -97,15 +98,17 @@ def test_lines_come_from_the_store_with_what_they_certify(tmp_path):
             opened.add([make_record(id, None, seed=s, accuracy=level + s) for s in (1, 2)])
         opened.add([make_record("majority", None, seed=1)])  # beside methods without noise alone
         ids, accuracy = ["input-flip"], METRICS["accuracy"]
-        picture = load_curve_chart(opened, ids, accuracy)
+        chart = load_curve_chart(opened, ids, accuracy)
         less = load_curve_chart(opened, ids, accuracy, epsilons=[2.0], seeds=[2])
         assert not any(load_curve_chart(opened, ids, METRICS["rmse"])[1:])
         assert not any(load_curve_chart(opened, ["output"], accuracy).lines)
         assert not any(load_curve_chart(opened, ids, accuracy, keys=["x"])[1:])
         plain = load_curve_chart(opened, ["clear"], accuracy)
-    (curve,), (baseline,), (fewer,) = picture.lines, picture.private_baselines, less.lines
-    assert picture.baselines == ()
-    levels = {level.mechanism: level.interval.mean for level in picture.nonprivate_counterparts}
+    (curve,), (baseline,), (fewer,) = chart.lines, chart.private_baselines, less.lines
+    assert chart.baselines == chart.private_baselines
+    assert baseline.role is Role.BASELINE
+    assert [level.role for level in chart.levels] == [Role.NO_PRIVACY, Role.COUNTERPART]
+    levels = {level.mechanism: level.interval.mean for level in chart.nonprivate_counterparts}
     assert list(levels) == ["reference-binary", "clear"]
     assert list(levels.values()) == pytest.approx([2.3, 2.2])
     assert [level.mechanism for level in plain.baselines] == ["majority"]
@@ -323,7 +326,7 @@ def test_the_leader_is_told_with_its_epsilons_and_only_where_something_was_decid
 
     a, b = build_shifted_line("a", [0, 0, 0, 0.1, 0.1, 0, 0]), build_shifted_line("b", [0] * 7)
     assert leader(a, b) == "A is clearly best from epsilon 1 to 2"
-    hollow = leader(a._replace(is_certified=False), b)
+    hollow = leader(a._replace(reason="no proof"), b)
     assert hollow == "A is clearly best from epsilon 1 to 2, as claimed"
     gap = build_shifted_line("a", [0, 0.1, 0, 0.1, 0.1, 0, 0])
     assert "best in places from epsilon 0.2 to 2" in leader(gap, b)
@@ -334,7 +337,7 @@ def test_the_leader_is_told_with_its_epsilons_and_only_where_something_was_decid
     worse = build_shifted_line("d", [-0.1, 0, 0, 0, 0, 0, 0])
     assert leader(b, worse, equal).endswith(" clearly better at any epsilon than B or C")
     worse_once = build_shifted_line("e", [0, -0.1, 0, 0, 0, 0, 0])
-    hollow = leader(b._replace(is_certified=False), worse_once, worse)
+    hollow = leader(b._replace(reason="no proof"), worse_once, worse)
     assert hollow.endswith(" clearly better at any epsilon than B, as claimed")
     turns = [
         build_shifted_line(key, [0.1 if (k + j) % 3 else 0 for k in range(7)])
@@ -390,7 +393,7 @@ def test_mechanisms_cost_the_same_only_while_their_intervals_overlap():
     equal = numbers.find_equal_costs(answers)
     assert [answer.plotted.line.label for answer in equal] == ["A", "B"]
     assert numbers.describe_cost(answers).startswith("These two cost the same at 65.0 %: epsilon ")
-    claimed = [answers[0], answers[1]._replace(plotted=same[1]._replace(is_certified=False))]
+    claimed = [answers[0], answers[1]._replace(plotted=same[1]._replace(reason="no proof"))]
     assert not numbers.find_equal_costs(claimed)
     assert not numbers.find_equal_costs(answers[1:])
 
@@ -419,11 +422,11 @@ def test_the_title_names_what_a_wanted_quality_costs():
     a, low = build_shifted_line("a", [0] * 7), build_shifted_line("b", 0.55 - rising(GRID))
     assert describe_cost(0.65, a) == "A needs epsilon 1 for accuracy 65.0 %"
     assert describe_cost(0.65, a, low).endswith("for accuracy 65.0 %; nothing else gets there")
-    claimed = place_line(build_line(rising, key="c"))._replace(is_certified=False)
+    claimed = place_line(build_line(rising, key="c"))._replace(reason="no proof")
     assert describe_cost(0.65, a, claimed).endswith("; others only claim to get there")
     finding = describe_cost(0.65, claimed, low)
     assert finding == "Only claims that are not proved reach accuracy 65.0 %"
-    elsewhere = claimed._replace(unit="per rating" + lines.AS_CLAIMED)
+    elsewhere = claimed._replace(role=Role.AS_CLAIMED)
     finding = describe_cost(0.65, elsewhere, low)
     assert finding == "Nothing certified in this unit reaches accuracy 65.0 %"
     start = "Accuracy 40.0 % takes epsilon 0.1 or less with 2 "
@@ -472,7 +475,7 @@ def test_rows_of_ones_own_and_rows_that_came_are_one_line():
     for local, came in ((many_rows, few), (few, many_rows)):
         chart = lines.build_curve_chart({"clear": local}, ids, metric, {"clear": came})
         (level,) = chart.nonprivate_counterparts
-        assert len(level.values) == 5
+        assert len(level.seeds) == level.values.size == 5
 
 
 def test_an_interval_that_leaves_the_grid_is_open():

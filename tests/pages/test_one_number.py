@@ -293,9 +293,9 @@ def test_what_is_said_twice_is_said_the_same(data, id, target, with_features):
     assert {*statements.by_meaning["spread_over"].values()} == {
         *statements.by_meaning["seeds"].values()
     }
-    for line in lines.load_shipped_charts(data, id, with_item_features=with_features)[0].flat_lines:
+    for line in lines.load_shipped_charts(data, id, with_item_features=with_features)[0].levels:
         # Baselines: of the same.
-        assert str(len(line[1].values)) in statements.by_meaning["seeds"].values()
+        assert str(len(line.seeds)) in statements.by_meaning["seeds"].values()
 
 
 @pytest.mark.slow
@@ -373,7 +373,7 @@ def test_a_run_has_the_split_of_a_curve_s_seed():
         key: rows.select_seeds([1])
         for key, rows in lines.load_shipped_rows("restaurants", "input-flip").items()
     }
-    picture = lines.build_curve_chart(first_seed, ["input-flip"], METRICS["accuracy"])
-    without = next(level for name, level in picture.flat_lines if name == lines.NO_PRIVACY)
+    chart = lines.build_curve_chart(first_seed, ["input-flip"], METRICS["accuracy"])
+    without = chart.nonprivate_reference
     accuracy = result.baselines[registry.NONPRIVATE_REFERENCES[task]]["accuracy"]
-    assert without.values.tolist() == pytest.approx([accuracy], abs=1e-6)
+    assert without.values[0].tolist() == pytest.approx([accuracy], abs=1e-6)

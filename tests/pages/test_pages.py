@@ -172,26 +172,27 @@ def test_what_if_shows_the_stored_means_and_moves_only_its_marker(id):
 
 def test_a_private_guess_is_compared_at_its_own_epsilon():
     app = open_page(data="bookshop-clicks", mechanism="dplcf", epsilon="1")
-    picture = lines.load_shipped_charts("bookshop-clicks", "dplcf")[0]
-    (baseline,) = picture.private_baselines
+    chart = lines.load_shipped_charts("bookshop-clicks", "dplcf")[0]
+    (baseline,) = chart.baselines
+    assert not baseline.is_level
     assert baseline.mechanism == "local-popularity"
-    assert not picture.baselines
-    usefulness = Usefulness.from_line(picture, picture.lines[0], cards.ClaimState.PROVED)
-    ((_, values),) = (level for level in usefulness.levels if level[0] == "popular list")
+    usefulness = Usefulness.from_line(chart, chart.lines[0], cards.ClaimState.PROVED)
+    ((role, _, values),) = (level for level in usefulness.levels if level[1] == "popular list")
+    assert role is lines.Role.BASELINE
     assert values == pytest.approx(baseline.band.mean)
     assert max(values) > min(values)  # it is noisy as well
-    reference = next(level for name, level in picture.flat_lines if name == lines.NO_PRIVACY)
+    reference = chart.nonprivate_reference
     for epsilon in (1.0, 10.0):
         move_slider_to(app, epsilon)
         low, high = baseline.interval_at(epsilon).mean, reference.interval.mean
-        share = (picture.lines[0].interval_at(epsilon).mean - low) / (high - low)
+        share = (chart.lines[0].interval_at(epsilon).mean - low) / (high - low)
         is_better = lines.is_clearly_better(
-            picture.metric, picture.lines[0].interval_at(epsilon), baseline.interval_at(epsilon)
+            chart.metric, chart.lines[0].interval_at(epsilon), baseline.interval_at(epsilon)
         )
         kept = read_current_stop(app)["kept"]
         assert kept.startswith(f"keeps {100 * share:.0f} %") if is_better else kept == ""
         values, baseline_values = (
-            line.values[line.epsilon == epsilon][0] for line in (picture.lines[0], baseline)
+            line.values[line.epsilon == epsilon][0] for line in (chart.lines[0], baseline)
         )
         difference = lines.compute_interval(values - baseline_values[: len(values)])
         answer = read_answer(app)
@@ -224,14 +225,14 @@ def test_the_sentence_on_top_is_the_one_of_the_slider():
 )
 def test_the_sentence_says_what_is_not_proved_not_clear_or_not_computed(data, id, epsilon, phrases):
     shipped_scene = scene.load_shipped_scene(data, id)
-    picture = (
-        shipped_scene.picture
+    chart = (
+        shipped_scene.chart
         if shipped_scene
         else lines.CurveChart(lines.list_plotted_metrics(registry.get_mechanism(id).task)[0])
     )
     mechanism = registry.create(id, epsilon=epsilon)
     public = prepare_public_facts(datasets.load(data).ratings.public, mechanism.task)
-    answer = sentences.write_answer(picture, mechanism, mechanism.guarantee(public), epsilon)
+    answer = sentences.write_answer(chart, mechanism, mechanism.guarantee(public), epsilon)
     text = "".join(part for part, _ in answer)
     assert not re.search(r"epsilon \d|\d %|\d stars", text)  # no line ends between the two
     text = unescape_markdown(text)

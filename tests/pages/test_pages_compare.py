@@ -287,8 +287,8 @@ def test_verdicts_and_budget_are_those_of_the_core():
     fill_store(seeds=(1, 2, 3))
     app = open_page("compare", **LINK | {"seeds": "3"})
     with Store(read_only=True) as store:
-        picture = load_curve_chart(store, IDS, METRICS["accuracy"])
-    plotted = [lines.place_on_axis(line, lines.EpsilonUnit.PAPER) for line in picture.lines]
+        chart = load_curve_chart(store, IDS, METRICS["accuracy"])
+    plotted = [lines.place_on_axis(line, lines.EpsilonUnit.PAPER) for line in chart.lines]
     leader = compare.describe_leader(compare.compare_lines(plotted, compare.compare_pairs(plotted)))
     assert leader in read_markdown(app)
     for target in (55.0, 99.5):
@@ -304,7 +304,7 @@ def test_verdicts_and_budget_are_those_of_the_core():
         dots = {t["name"]: t["x"] for t in read_chart_spec(app, 1)["data"] if t.get("name")}
         reached = {a.plotted.line.label: a.epsilon.value for a in answers if a.epsilon.value < 1e9}
         assert dots == {label: [pytest.approx(value)] for label, value in reached.items()}
-        without = next(level for name, level in picture.flat_lines if name == lines.NO_PRIVACY)
+        without = chart.nonprivate_reference
         assert read_heading(app) == numbers.describe_cost(answers, without)
     assert "not reachable" in list_charts(app)[1].proto.alt
     assert "not reached: best" in list_charts(app)[1].proto.spec

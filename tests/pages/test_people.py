@@ -26,11 +26,12 @@ from dpmc_lab.sweep.presets import EPSILONS
 from dpmc_lab.views import cards, lines, numbers, people, trade
 from dpmc_lab.views import train as train_views
 from dpmc_lab.views.data import format_user_name
+from dpmc_lab.views.lines import Role
 from dpmc_lab.views.people import Person
 from pages.ui import scene
 from sample_data import compute
 from tests.browser_helpers import CHROMIUM, open_chromium
-from tests.page_helpers import make_placed_line
+from tests.page_helpers import make_level, make_placed_line
 from tests.sweep_helpers import InProcessPool
 
 PUBLIC = {
@@ -377,32 +378,32 @@ def test_a_refuted_claim_is_a_crossed_ring_on_what_if():
 def build_chart(values, baseline_value, without):
     line = make_placed_line("input-flip", values, epsilons=(0.1, 1.0, 10.0)).line
     baseline, reference = (
-        lines.FlatLine(id, id, id, np.array([value] * 3))
-        for id, value in (
-            (registry.get_mechanism("input-flip").baseline, baseline_value),
-            (registry.NONPRIVATE_REFERENCES[Task.BINARY], without),
+        make_level(id, [value] * 3, role)
+        for id, value, role in (
+            (registry.get_mechanism("input-flip").baseline, baseline_value, Role.BASELINE),
+            (registry.NONPRIVATE_REFERENCES[Task.BINARY], without, Role.NO_PRIVACY),
         )
     )
     return lines.CurveChart(line.metric, (line,), (baseline,), (reference,))
 
 
 def test_what_is_kept_is_the_share_of_the_gain():
-    picture = build_chart([[0.5] * 3, [0.65] * 3, [0.69] * 3], 0.5, 0.7)
-    line = picture.lines[0]
-    shares = [numbers.compute_gain_share(picture, line, e) for e in (0.1, 1.0, 10.0)]
+    chart = build_chart([[0.5] * 3, [0.65] * 3, [0.69] * 3], 0.5, 0.7)
+    line = chart.lines[0]
+    shares = [numbers.compute_gain_share(chart, line, e) for e in (0.1, 1.0, 10.0)]
     assert [gain_share.share for gain_share in shares] == pytest.approx([0.0, 0.75, 0.95])
     assert [gain_share.is_clear for gain_share in shares] == [False, True, True]
-    assert numbers.compute_gain_share(picture, line, 2.0) is None
+    assert numbers.compute_gain_share(chart, line, 2.0) is None
     assert numbers.format_gain_share(0.75) == "keeps 75 % of the gain over the baseline"
     assert numbers.compute_gain_share(
-        picture, line, 10.0, lines.Interval(0.88, 0.0, 0)
+        chart, line, 10.0, lines.Interval(0.88, 0.0, 0)
     ).share == pytest.approx(0.5)
 
 
 def test_a_share_is_told_only_of_a_gain_that_the_seeds_show():
     def format_share(values, baseline_value, without):
-        picture = build_chart(values, baseline_value, without)
-        gain_share = numbers.compute_gain_share(picture, picture.lines[0], 1.0)
+        chart = build_chart(values, baseline_value, without)
+        gain_share = numbers.compute_gain_share(chart, chart.lines[0], 1.0)
         assert not gain_share.is_clear
         return gain_share.label
 
@@ -423,8 +424,8 @@ def test_the_interval_of_a_share_grows_with_every_error():
 
 
 def test_what_is_needed_is_read_off_an_increasing_fit():
-    picture = build_chart([[0.5] * 3, [0.7] * 3, [0.6] * 3], 0.5, 0.7)
-    line, grid = picture.lines[0], (0.1, 1.0, 10.0)
+    chart = build_chart([[0.5] * 3, [0.7] * 3, [0.6] * 3], 0.5, 0.7)
+    line, grid = chart.lines[0], (0.1, 1.0, 10.0)
     few, half, largest, beyond = numbers.locate_targets(line, grid, [0.4, 0.575, 0.65, 0.66])
     assert (few.at, largest.at) == pytest.approx((0, 1))
     assert beyond.at is None

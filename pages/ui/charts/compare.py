@@ -13,12 +13,9 @@ from dpmc_core import registry
 from dpmc_core.metrics import Metric
 from dpmc_lab.views.compare import subtract_best
 from dpmc_lab.views.lines import (
-    AS_CLAIMED,
-    BASELINE,
     Band,
     CurveChart,
     PlottedLine,
-    format_baseline_name,
     format_short_label,
     has_item_features,
 )
@@ -73,7 +70,7 @@ MISSING = "no curve yet"
 
 
 def plot_comparison(
-    picture: CurveChart,
+    chart: CurveChart,
     placed_lines: Sequence[PlottedLine],
     ends: Interval,
     waiting: Sequence[str] = (),
@@ -83,7 +80,7 @@ def plot_comparison(
     """Plot curves whose markers are solid where an epsilon is certified in the axis unit.
 
     Args:
-        picture: the chart.
+        chart: the chart.
         placed_lines: its lines.
         ends: epsilons that are always within the axis.
         waiting: mechanisms without a point yet; with them the picture stays still while it fills.
@@ -91,14 +88,14 @@ def plot_comparison(
         refuted: ids of mechanisms whose claims an attack of this session refuted.
     """
     x_range = get_epsilon_range(ends, [*placed_lines, *baselines])
-    text = picture.metric.format_value
+    text = chart.metric.format_value
     fig = _create_frame(_MIN_HEIGHT, x_range, placed_lines)
     ids = [*{entry.line.mechanism for entry in placed_lines}, *waiting]
     baseline_lines = [
         (entry.line, entry.band, [f"epsilon {x:.4g} {entry.unit}<br>" for x in entry.x])
         for entry in baselines
     ]
-    tags = draw_reference_lines(fig, picture, x_range, baseline_lines, ids)
+    tags = draw_reference_lines(fig, chart, x_range, baseline_lines, ids)
     methods_with_features = {
         entry.line.mechanism for entry in placed_lines if has_item_features(entry.line)
     }
@@ -136,12 +133,12 @@ def plot_comparison(
     lines, baseline_curves = (
         [entry.line for entry in line_group] for line_group in (placed_lines, baselines)
     )
-    _draw_label_column(fig, picture.metric, tags, choose_y_range(picture, lines, baseline_curves))
+    _draw_label_column(fig, chart.metric, tags, choose_y_range(chart, lines, baseline_curves))
     return fig
 
 
 def plot_differences(
-    picture: CurveChart,
+    chart: CurveChart,
     placed_lines: Sequence[PlottedLine],
     ends: Interval,
     focus: Collection[str] = (),
@@ -150,14 +147,14 @@ def plot_differences(
     """Plot how far each mechanism is below the best at each epsilon.
 
     Args:
-        picture: the chart.
+        chart: the chart.
         placed_lines: its lines.
         ends: epsilons that are always within the axis.
         focus: ids of the mechanisms that the axis fits; other lines may leave it (default: all).
         refuted: ids of mechanisms whose claims an attack of this session refuted.
     """
     differences, best = subtract_best(placed_lines)
-    metric = picture.metric
+    metric = chart.metric
     unit = "percentage points" if metric.is_share else metric.unit
     factor = metric.sign * (100 if metric.is_share else 1)
     in_focus = [entry for entry in differences if not focus or entry.line.mechanism in focus]
@@ -167,11 +164,8 @@ def plot_differences(
     fig = _create_frame(_MIN_HEIGHT, x_range, placed_lines)
     tags = []
     references = [
-        (name, level.interval.mean, LEVEL_STYLES.get(name, (MUTED, "dash")))
-        for name, level in picture.flat_lines
-    ] + [
-        (format_baseline_name(line.mechanism), float(line.band.mean[-1]), LEVEL_STYLES[BASELINE])
-        for line in picture.private_baselines
+        (curve.name, float(curve.band.mean[-1]), LEVEL_STYLES.get(curve.role, (MUTED, "dash")))
+        for curve in chart.endpoints
     ]
     for name, value, (color, dash) in references:
         y = [factor * (value - level) for level in best.values()]
@@ -263,7 +257,7 @@ def _format_unit(
     placed_line: PlottedLine, placed_lines: Sequence[PlottedLine], separator: str
 ) -> str:
     """Return the unit of a line's epsilon after a separator; empty if all lines have the same."""
-    counts = placed_line.unit.removesuffix(AS_CLAIMED).replace("user-item cell", "cell")
+    counts = placed_line.counted.replace("user-item cell", "cell")
     return f"{separator}{counts}" * (len({other.unit for other in placed_lines}) > 1)
 
 
@@ -329,13 +323,13 @@ def plot_accuracy_against_attacker(tradeoff: TradeChart, epsilon: float) -> Figu
         tradeoff: the lines under one question.
         epsilon: the chosen epsilon.
     """
-    picture = tradeoff.chart
+    chart = tradeoff.chart
     metric = tradeoff.chart.metric
     lines, baseline_curves = (
         [trade_line.line for trade_line in line_group]
         for line_group in (tradeoff.lines, tradeoff.private_baselines)
     )
-    y_range = choose_y_range(picture, lines, baseline_curves)
+    y_range = choose_y_range(chart, lines, baseline_curves)
     y_range = y_range[::-1] if metric.lower_is_better else y_range  # the better is above
     raw = any(
         point.state is BoundState.RAW
@@ -366,9 +360,7 @@ def plot_accuracy_against_attacker(tradeoff: TradeChart, epsilon: float) -> Figu
         )
         for trade_line in tradeoff.private_baselines
     ]
-    tags = draw_reference_lines(
-        fig, picture, (0, end), baselines, [line.mechanism for line in lines]
-    )
+    tags = draw_reference_lines(fig, chart, (0, end), baselines, [line.mechanism for line in lines])
     for trade_line in tradeoff.lines:
         method_style = get_style(trade_line.line.mechanism)
         placed_band = _place_band(trade_line)

@@ -13,7 +13,7 @@ import numpy as np
 from dpmc_core.metrics import Metric
 from dpmc_lab.sweep.presets import EPSILONS
 from dpmc_lab.views.cards import ClaimState
-from dpmc_lab.views.lines import NO_PRIVACY, CurveChart, Interval, Line, select_ranking_metrics
+from dpmc_lab.views.lines import Curve, CurveChart, Interval, Role, select_ranking_metrics
 from pages.ui import sentences
 from pages.ui.charts import (
     ACCENT,
@@ -80,7 +80,7 @@ class Usefulness(NamedTuple):
     Attributes:
         axis: the worst and the best value on it.
         ticks: values with their texts.
-        levels: the nonprivate method and the baseline: a name, and a value for each stop.
+        levels: the nonprivate method and the baseline: role, name, and a value for each stop.
         points: the curve's interval at each stop.
         claim_state: of the method.
     """
@@ -88,30 +88,34 @@ class Usefulness(NamedTuple):
     metric: Metric
     axis: Span
     ticks: list[tuple[float, str]]
-    levels: list[tuple[str, Values]]
+    levels: list[tuple[Role, str, Values]]
     points: list[Interval | None]
     claim_state: ClaimState
 
     @classmethod
-    def from_line(cls, picture: CurveChart, line: Line, claim_state: ClaimState) -> Usefulness:
+    def from_line(cls, chart: CurveChart, line: Curve, claim_state: ClaimState) -> Usefulness:
         """Collect what is drawn.
 
         The axis covers the baseline and the nonprivate method, and of the curve what lies less than
         half of their distance beyond them. In it up is better.
         """
-        metric, baseline_id = picture.metric, picture.baseline_id(line)
-        baselines = (*(level for _, level in picture.flat_lines), *picture.private_baselines)
-        named = [(NO_PRIVACY, picture.nonprivate_reference)]
+        metric, baseline_id = chart.metric, chart.baseline_id(line)
+        curves = [chart.nonprivate_reference]
         if baseline_id != line.mechanism:
-            baseline = next((b for b in baselines if b.mechanism == baseline_id), None)
-            named.append((sentences.name_baseline(baseline_id, short=True), baseline))
+            curves += [curve for curve in chart.endpoints if curve.mechanism == baseline_id][:1]
         levels = [
-            (name, [point and point.mean for point in map(level.interval_at, EPSILONS)])
-            for name, level in named
-            if level is not None
+            (
+                curve.role,
+                curve.name
+                if curve.role is Role.NO_PRIVACY
+                else sentences.name_baseline(baseline_id, short=True),
+                [point and point.mean for point in map(curve.interval_at, EPSILONS)],
+            )
+            for curve in curves
+            if curve is not None
         ]
         mean_values = line.band.mean.tolist()
-        ends = [value for _, values in levels for value in values if value is not None]
+        ends = [value for *_, values in levels for value in values if value is not None]
         if len(levels) < 2:
             ends += mean_values
         room = (max(ends) - min(ends) or 0.1) / 2
@@ -307,8 +311,8 @@ def _draw_usefulness(layout: PictureLayout, usefulness: Usefulness, method: str)
     style = usefulness.marker_class
     name_lines = [textwrap.shorten(method, 42)] if layout.inside else textwrap.wrap(method, 17)
     curves = [(name_lines, mean_values, "method")]
-    for name, values in usefulness.levels:
-        dash = "dash" if name == NO_PRIVACY else "dot"
+    for role, name, values in usefulness.levels:
+        dash = "dash" if role is Role.NO_PRIVACY else "dot"
         end = [metric.format_value(value) for value in values if value is not None][-1:]
         name_lines = [name, *end]
         curves.append(([" ".join(name_lines)] if layout.inside else name_lines, values, dash))

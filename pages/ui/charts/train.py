@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from dpmc_lab.views import train as train_views
-from dpmc_lab.views.lines import BASELINE, NO_PRIVACY
+from dpmc_lab.views.lines import Role
 from dpmc_lab.views.run_card import RememberedRun, format_run_epsilon
 from dpmc_lab.views.train import ErrorCdf
 from pages.ui.charts import LEVEL_STYLES, STYLES, Figure, create_figure, get_style, wrap_label
@@ -43,8 +43,8 @@ def plot_two_runs(first: RememberedRun, second: RememberedRun) -> Figure:
     )
     if last < 15:
         fig.update_layout(xaxis_dtick=1)  # no half rounds
-    levels = {(film.baseline_name, film.baseline): (k, BASELINE) for k, film in films.items()}
-    levels |= {(film.best, film.reference): (k, NO_PRIVACY) for k, film in films.items()}
+    levels = {(film.baseline_name, film.baseline): (k, Role.BASELINE) for k, film in films.items()}
+    levels |= {(film.best, film.reference): (k, Role.NO_PRIVACY) for k, film in films.items()}
     names = [name for name, _ in levels]
     for (name, level), (number, kind) in levels.items():
         if level is not None:
