@@ -99,12 +99,12 @@ def page() -> None:
     choices = stage.lay_out_choices("Compare mechanisms")
     chips, body = st.container(key="chips"), st.container()
     with blocks.show_errors_in(body):
-        query = show_controls(choices, chips)
+        query = choose_query(choices, chips)
         location, grid, keys, *_ = query
         grid_rows = query.read_rows()
         label = "Go on" if grid_rows.present else "Start"
         with choices:
-            running = rows.show_run_buttons(location, grid, keys, grid_rows, label)
+            running = rows.control_runs(location, grid, keys, grid_rows, label)
         with body:
             rows.poll_runs(
                 location,
@@ -118,7 +118,7 @@ def page() -> None:
 # --- what is compared --------------------------------------------------------------------------
 
 
-def show_controls(choices: DeltaGenerator, chips: DeltaGenerator) -> Query:
+def choose_query(choices: DeltaGenerator, chips: DeltaGenerator) -> Query:
     """Show the widgets, whose values are in the address.
 
     Raises:
@@ -380,6 +380,7 @@ class Comparison(NamedTuple):
         x_range: the axis of epsilon.
         refuted: mechanisms whose claims an attack of this session refuted.
         dependencies: what all of it depends on.
+        unit: what the axis counts.
     """
 
     chart: CurveChart
@@ -388,6 +389,7 @@ class Comparison(NamedTuple):
     x_range: tuple[float, float]
     refuted: tuple[str, ...]
     dependencies: tuple[object, ...]
+    unit: EpsilonUnit
 
 
 def show_results(query: Query, start_label: str, *, running: bool) -> None:
@@ -406,7 +408,7 @@ def show_results(query: Query, start_label: str, *, running: bool) -> None:
     refuted = (*filter(blocks.is_mechanism_refuted, grid.mechanisms),)
     dependencies = (keys.name, grid_rows.last, unit, refuted)
     x_range = charts_compare.get_epsilon_range(ends, [*plotted_lines, *baselines])
-    result = Comparison(chart, plotted_lines, waiting, x_range, refuted, dependencies)
+    result = Comparison(chart, plotted_lines, waiting, x_range, refuted, dependencies, unit)
     summary = lines.describe_chart(chart, plotted_lines)
     fig = state.memoize(
         "comparison figure",
@@ -442,7 +444,22 @@ def show_results(query: Query, start_label: str, *, running: bool) -> None:
     exhibits = []
     if plotted_lines and not running:
         curves = Exhibit("", "", "", fig, "", f"{caption} {notes}")
-        exhibits = [curves, show_conclusions(result, frame)]
+        with frame.panel:
+            headline = st.container()
+            target = choose_target(chart, plotted_lines)
+        answers = state.memoize(
+            "comparison answers",
+            (*dependencies, target),
+            lambda: [numbers.find_required_epsilons(entry, [target])[0] for entry in plotted_lines],
+        )
+        cost = build_cost_exhibit(result, answers, target)
+        with frame.details:
+            blocks.show_exhibits([cost])
+        with headline:
+            blocks.show_headline(numbers.describe_cost(answers, chart.nonprivate_reference))
+        with frame.panel:
+            show_conclusions(result, answers)
+        exhibits = [curves, cost]
     with frame.panel:
         show_comparison_downloads(query, grid_rows, exhibits)
 
@@ -491,57 +508,48 @@ def describe_available_rows(
     )
 
 
-def show_conclusions(result: Comparison, frame: stage.Stage) -> Exhibit:
-    """Show what a target quality costs, which mechanism is better, and what to do next."""
-    chart, plotted_lines, waiting, x_range, refuted, dependencies = result
-    metric = chart.metric
-    with frame.panel:
-        cost_place = st.container()
-        target = choose_target(chart, plotted_lines)
-    answers = state.memoize(
-        "comparison answers",
-        (*dependencies, target),
-        lambda: [numbers.find_required_epsilons(entry, [target])[0] for entry in plotted_lines],
-    )
+def show_conclusions(result: Comparison, answers: list[RequiredEpsilon]) -> None:
+    """Show which mechanism is better, and what to do next."""
+    chart, plotted_lines = result.chart, result.plotted_lines
     leader = compare.describe_leader(
         compare.compare_lines(plotted_lines, compare.compare_pairs(plotted_lines))
     )
     if len(plotted_lines) < 2:
         leader = compare.TOO_FEW
-    limit = numbers.describe_baseline_limit(chart) if EpsilonUnit.PAPER in dependencies else ""
-    cost = numbers.describe_cost(answers, chart.nonprivate_reference)
-    with cost_place:
-        blocks.show_headline(cost)
-    with frame.panel:
-        if equal := numbers.find_equal_costs(answers):
-            names = [lines.format_short_label(answer.plotted.line) for answer in equal]
-            st.markdown(
-                escape(f"The same cost: {'; '.join(names)}."),
-                help="The runs cannot distinguish them. The epsilons that they need differ by at"
-                " most 10 %, and their 95 % intervals overlap.",
-            )
-        for sentence in filter(None, (leader or compare.NOT_COMPARABLE, limit)):
-            st.markdown(
-                escape(sentence.removesuffix(".") + "."),
-                help=compare.COMPARISON_NOTE if sentence is leader else None,
-            )
-        link_cheapest_run(answers)
+    limit = numbers.describe_baseline_limit(chart) if result.unit is EpsilonUnit.PAPER else ""
+    if equal := numbers.find_equal_costs(answers):
+        names = [lines.format_short_label(answer.plotted.line) for answer in equal]
+        st.markdown(
+            escape(f"The same cost: {'; '.join(names)}."),
+            help="The runs cannot distinguish them. The epsilons that they need differ by at"
+            " most 10 %, and their 95 % intervals overlap.",
+        )
+    for sentence in filter(None, (leader or compare.NOT_COMPARABLE, limit)):
+        st.markdown(
+            escape(sentence.removesuffix(".") + "."),
+            help=compare.COMPARISON_NOTE if sentence is leader else None,
+        )
+    link_cheapest_run(answers)
+
+
+def build_cost_exhibit(
+    result: Comparison, answers: list[RequiredEpsilon], target: float
+) -> Exhibit:
+    """Build the figure of what a target quality costs, in words and numbers too."""
+    metric = result.chart.metric
     title = f"What {metric.label} {metric.format_value(target)} costs"
-    exhibit = Exhibit(
+    return Exhibit(
         "price",
         title,
         title,
-        charts_compare.plot_epsilon_needed(answers, x_range, waiting, refuted),
+        charts_compare.plot_epsilon_needed(answers, result.x_range, result.waiting, result.refuted),
         "Bars: 95 % intervals over seeds. Nothing is extended beyond what was computed.",
         "\n".join(
-            numbers.describe_required_epsilon(answer, chart.nonprivate_reference)
+            numbers.describe_required_epsilon(answer, result.chart.nonprivate_reference)
             for answer in answers
         ),
         numbers.tabulate_required_epsilons(answers),
     )
-    with frame.details:
-        blocks.show_exhibits([exhibit])
-    return exhibit
 
 
 def link_cheapest_run(answers: list[RequiredEpsilon]) -> None:

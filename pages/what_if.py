@@ -129,7 +129,7 @@ def page() -> None:
         settings = restore_state()
         carry_target(charts[0].metric, settings["target"])
         with figure:
-            running = not source.shipped and show_runs(source)
+            running = not source.shipped and control_curve_runs(source)
         curve_scene = build_scene(source, charts, running=running)
         stop = curve_scene.find_stop(settings["epsilon"])
         with unit_choice:
@@ -197,13 +197,13 @@ def choose_recommended(data: str) -> None:
             st.session_state["mechanism"] = id
 
 
-def show_runs(source: CurveSource) -> bool:
+def control_curve_runs(source: CurveSource) -> bool:
     """Show the state and the buttons of the runs behind a curve; return whether they run."""
     grid_rows, (location, grid, keys, _) = source.read_rows(), source
     label = "Go on" if grid_rows.present else "Compute the curve"
     if not rows.is_running(location, keys.name):
         rows.show_grid_state(location, keys.name, grid_rows, len(keys.units), label)
-    return rows.show_run_buttons(location, grid, keys, grid_rows, label)
+    return rows.control_runs(location, grid, keys, grid_rows, label)
 
 
 # --- the instrument ----------------------------------------------------------------------------

@@ -390,45 +390,39 @@ def build_curve_chart(
     references = {registry.NONPRIVATE_REFERENCES[cls.task] for cls in classes}
     counterparts = {cls.nonprivate_counterpart for cls in classes} - references
 
-    lines = [curve for curve in curves if curve.mechanism in mechanisms and not curve.is_level]
-    lines.sort(
-        key=lambda curve: (
-            mechanisms.index(curve.mechanism),
-            not has_item_features(curve),
-            len(curve.label),
-        )
-    )
-
-    def select_baselines(*, are_levels: bool) -> list[Curve]:
-        """Return the baselines with, or without, an epsilon."""
-        return [
-            replace(
-                curve,
-                role=Role.WITHOUT_OTHERS
-                if curve.mechanism in registry.WITHOUT_OTHERS_BASELINES.values()
-                else Role.BASELINE,
-            )
-            for curve in curves
-            if curve.mechanism in baselines
-            and curve.is_level == are_levels
-            and (are_levels or has_item_features(curve) or curve.mechanism not in feature_baselines)
-        ]
-
-    def select_levels(ids: Collection[str], role: Role) -> list[Curve]:
-        """Return the methods without epsilon that have these ids."""
+    def select(ids: Collection[str], role: Role, *, is_level: bool = True) -> list[Curve]:
+        """Return the curves of these mechanisms, with or without an epsilon, in a role."""
         return [
             replace(curve, role=role)
             for curve in curves
-            if curve.mechanism in ids and curve.is_level
+            if curve.mechanism in ids and curve.is_level is is_level
         ]
 
+    without_others = baselines & {*registry.WITHOUT_OTHERS_BASELINES.values()}
     return CurveChart(
         metric,
-        tuple(lines),
-        (*select_baselines(are_levels=True), *select_baselines(are_levels=False)),
+        tuple(
+            sorted(
+                select(mechanisms, Role.PRIVATE, is_level=False),
+                key=lambda curve: (
+                    mechanisms.index(curve.mechanism),
+                    not has_item_features(curve),
+                    len(curve.label),
+                ),
+            )
+        ),
         (
-            *select_levels(references, Role.NO_PRIVACY)[:1],
-            *select_levels(counterparts, Role.COUNTERPART),
+            *select(baselines - without_others, Role.BASELINE),
+            *select(without_others, Role.WITHOUT_OTHERS),
+            *(
+                curve
+                for curve in select(baselines, Role.BASELINE, is_level=False)
+                if has_item_features(curve) or curve.mechanism not in feature_baselines
+            ),
+        ),
+        (
+            *select(references, Role.NO_PRIVACY)[:1],
+            *select(counterparts, Role.COUNTERPART),
         ),
         errors,
     )

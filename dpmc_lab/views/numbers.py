@@ -70,7 +70,7 @@ def find_complete_seeds(values: Floats) -> Bools:
     return np.asarray(~np.isnan(values).any(axis=0), dtype=np.bool_)
 
 
-def draw_resamples(seeds: int) -> Ints:
+def sample_resamples(seeds: int) -> Ints:
     """Return the seeds that each resample takes; they are the same every time.
 
     Returns:
@@ -205,7 +205,7 @@ def find_required_epsilons(plotted: PlottedLine, targets: Sequence[float]) -> li
     resampled_fits = fitted[None]
     if seeds > 1:
         resampled_fits = fit_isotonic(
-            resample_means(direction * observed, draw_resamples(seeds)), weights
+            resample_means(direction * observed, sample_resamples(seeds)), weights
         )
     threshold = fitted[-1] - 1e-12 * abs(fitted[-1])  # equal means differ by rounding
     best = direction * float(fitted[-1])

@@ -271,8 +271,8 @@ class ServerView(NamedTuple):
     changed: tuple[bool, ...]
 
 
-def draw_server_view(guarantee: Guarantee, person: Person, task: Task) -> ServerView | None:
-    """Draw what the server gets of a person's cells; None for a mechanism that trusts the server.
+def sample_server_view(guarantee: Guarantee, person: Person, task: Task) -> ServerView | None:
+    """Sample what the server gets of a person's cells; None for a mechanism that trusts the server.
 
     Every epsilon uses the same random numbers, so a report that was unchanged stays unchanged as
     epsilon grows.

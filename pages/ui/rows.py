@@ -311,10 +311,10 @@ def is_running(location: RunLocation, name: str) -> bool:
     return current is not None and current.running
 
 
-def show_run_buttons(
+def control_runs(
     location: RunLocation, grid: Grid, grid_keys: PlanKeys, grid_rows: GridRows, label: str
 ) -> bool:
-    """Show the button that stops, starts or continues a grid's runs; return whether they run.
+    """Offer to stop, start or continue a grid's runs; return whether they run.
 
     Args:
         location: where the runs are computed.

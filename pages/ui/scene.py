@@ -163,7 +163,9 @@ def build_view(scene: Scene, theme: Theme) -> dict[str, Any]:
         "pictures": {
             kind: layout._asdict()
             | {
-                "svg": charts_curve.draw_picture(layout, alt, titles, stops, usefulness, cls.name),
+                "svg": charts_curve.render_picture(
+                    layout, alt, titles, stops, usefulness, cls.name
+                ),
                 "at": layout.columns,
             }
             for kind, layout in charts_curve.LAYOUTS.items()
@@ -268,7 +270,7 @@ def _describe_panel(scene: Scene, person: Person) -> dict[str, Any]:
         ]
     }
     title, value = person.cells[0]
-    served_reports = [people.draw_server_view(stop.guarantee, person, task) for stop in stops]
+    served_reports = [people.sample_server_view(stop.guarantee, person, task) for stop in stops]
     if served_reports[0] is None or value is None:
         source, computation, audience = sentences.RAW_DATA_FLOW[guarantee.trust]
         published = guarantee.publishes.value.partition(";")[0].partition(",")[0]

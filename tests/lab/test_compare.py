@@ -264,7 +264,7 @@ def test_stretched_means_of_five_seeds_cover_the_truth():
     covered = 0
     for _ in range(1000):
         values = rng.normal(size=(1, 5))
-        resampled = numbers.resample_means(values, numbers.draw_resamples(5))[:, 0]
+        resampled = numbers.resample_means(values, numbers.sample_resamples(5))[:, 0]
         estimate = numbers.compute_estimate(float(values.mean()), resampled, 5)
         covered += estimate.low <= 0 <= estimate.high
     assert covered >= 890

@@ -655,6 +655,15 @@ def test_a_setting_that_makes_no_sense_in_a_link_is_told_and_cannot_be_trained()
     assert "link must be one of" in unescape_markdown(app.warning[0].value).lower()
 
 
+def test_a_target_of_an_older_link_is_met_and_has_its_new_name_in_the_address():
+    app = open_page(need="0.7", epsilon="1")
+    view = read_instrument(app)
+    assert (view["epsilon"], view["target"], view["limit"]) == (1.0, 0.7, None)
+    assert app.session_state["target"] == 0.7
+    assert app.query_params["target"] == "0.7"
+    assert "need" not in app.query_params
+
+
 def run_until_whole(app):
     """Wait until the runs behind the curve are over."""
     wait_until(app, lambda: find_button(app, "Stop") is None)

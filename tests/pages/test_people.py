@@ -181,7 +181,7 @@ def test_the_server_gets_draws_of_the_very_release(id):
     for draw in range(N_DRAWS):
         for rating in sent:
             person = Person("x", 1, (("title", rating),), (), draw)
-            sent[rating].append(people.draw_server_view(guarantee, person, task).values[0])
+            sent[rating].append(people.sample_server_view(guarantee, person, task).values[0])
     (release,) = (release for _, release in guarantee.releases)
     for rating, values in sent.items():
         mask = ~np.isnan(values)
@@ -211,7 +211,7 @@ def test_what_is_told_truly_stays_so_as_epsilon_grows(id):
         person = Person("x", 2, (("a", high), ("b", low), ("c", high)), (), draw)
         changed = np.array(
             [
-                people.draw_server_view(
+                people.sample_server_view(
                     registry.create(id, epsilon=e).guarantee(PUBLIC[task]), person, task
                 ).changed
                 for e in EPSILONS
@@ -223,7 +223,7 @@ def test_what_is_told_truly_stays_so_as_epsilon_grows(id):
 
 def test_nothing_is_told_of_unrated_titles_where_which_exist_is_public():
     person = Person("x", 1, (("a", 1.0), ("b", None)), (), 0)
-    server_view = people.draw_server_view(
+    server_view = people.sample_server_view(
         registry.create("input-flip", epsilon=1.0).guarantee(PUBLIC[Task.BINARY]),
         person,
         Task.BINARY,
@@ -234,7 +234,7 @@ def test_nothing_is_told_of_unrated_titles_where_which_exist_is_public():
 def test_of_a_trusted_server_nothing_is_served():
     person = Person("x", 1, (("a", 4.0),), (), 0)
     effects = registry.create("private-effects", epsilon=1.0).guarantee(PUBLIC[Task.RATINGS])
-    assert people.draw_server_view(effects, person, Task.RATINGS) is None
+    assert people.sample_server_view(effects, person, Task.RATINGS) is None
 
 
 @pytest.mark.parametrize("id", LOCAL)

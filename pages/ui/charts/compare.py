@@ -55,7 +55,7 @@ from pages.ui.charts import (
     get_style,
     with_opacity,
 )
-from pages.ui.charts.lines import Tag, choose_y_range, draw_labels, draw_reference_lines
+from pages.ui.charts.lines import Tag, add_reference_lines, choose_y_range, place_labels
 
 _FRAME = {"l": 48, "r": 118, "b": 46}  # pixels around what is drawn
 _MIN_HEIGHT = 360  # pixels that curves are high
@@ -95,7 +95,7 @@ def plot_comparison(
         (entry.line, entry.band, [f"epsilon {x:.4g} {entry.unit}<br>" for x in entry.x])
         for entry in baselines
     ]
-    tags = draw_reference_lines(fig, chart, x_range, baseline_lines, ids)
+    tags = add_reference_lines(fig, chart, x_range, baseline_lines, ids)
     methods_with_features = {
         entry.line.mechanism for entry in placed_lines if has_item_features(entry.line)
     }
@@ -290,7 +290,7 @@ def _draw_label_column(
     if "type" in fig.layout["xaxis"]:
         label_start = 10**label_start
         edge = 10**edge
-    for tag, y in zip(tags, draw_labels(fig, tags, y_range, height), strict=True):
+    for tag, y in zip(tags, place_labels(fig, tags, y_range, height), strict=True):
         is_near = tag.y_value is not None and abs(y - tag.y_value) <= _LEADER_PIXELS * per_pixel
         is_connected = is_near and tag.end >= label_start
         mark = fig.make_marker(tag.method_style, solid=bool(tag.solid))
@@ -360,7 +360,7 @@ def plot_accuracy_against_attacker(tradeoff: TradeChart, epsilon: float) -> Figu
         )
         for trade_line in tradeoff.private_baselines
     ]
-    tags = draw_reference_lines(fig, chart, (0, end), baselines, [line.mechanism for line in lines])
+    tags = add_reference_lines(fig, chart, (0, end), baselines, [line.mechanism for line in lines])
     for trade_line in tradeoff.lines:
         method_style = get_style(trade_line.line.mechanism)
         placed_band = _place_band(trade_line)
@@ -551,7 +551,7 @@ def _create_row_figure(
     fig = _create_frame(height, x_range, placed_lines, margin_top=8)
     y_range = [0.5 - len(tags), 0.5]
     fig.update_layout(**STYLE_SHEET["figures"]["rows"], yaxis_range=y_range)
-    draw_labels(fig, tags, y_range, height)
+    place_labels(fig, tags, y_range, height)
     edge = 10 ** fig.layout["xaxis"]["range"][1]
     for k, method_style in enumerate(method_styles):
         color = with_opacity(method_style.color, 0.45)

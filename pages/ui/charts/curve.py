@@ -144,7 +144,7 @@ class Usefulness(NamedTuple):
         return min(max(value, min(self.axis)), max(self.axis))
 
 
-def draw_picture(
+def render_picture(
     layout: PictureLayout,
     alt: str,
     titles: tuple[str, str],
@@ -174,10 +174,10 @@ def draw_picture(
     style = usefulness.marker_class if usefulness else ""
     return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {layout.width} {layout.height}"
 class="dpmc-picture" role="img" aria-label="{escape(alt)}">{_PICTURE_STYLE}
-{"".join(_draw_gap(x, columns[1] - columns[0], upper) for x in unproved)}
-{"".join(_draw_chart(layout, upper, to_row, shares, coin))}
-{_draw_curve(columns, to_row, risk, "risk")}
-{_draw_usefulness(layout, usefulness, method) if usefulness else ""}
+{"".join(_render_gap(x, columns[1] - columns[0], upper) for x in unproved)}
+{"".join(_render_chart(layout, upper, to_row, shares, coin))}
+{_render_curve(columns, to_row, risk, "risk")}
+{_render_usefulness(layout, usefulness, method) if usefulness else ""}
 {"" if usefulness else _write(columns[8], sum(lower) / 2, "not computed yet")}
 {"".join(_write(columns[k], layout.numbers, f"{EPSILONS[k]:g}", "middle") for k in numbers)}
 <path class="moves rule" d="M0 {upper[0]}V{lower[1]}"/>
@@ -207,7 +207,7 @@ def _write_title(layout: PictureLayout, y: float, title: str) -> str:
     )
 
 
-def _draw_gap(x: float, width: float, rows: Span) -> str:
+def _render_gap(x: float, width: float, rows: Span) -> str:
     """Draw that nothing is proved at a stop."""
     return (
         f'<rect x="{x - width / 2:.1f}" y="{rows[0]}" width="{width + 0.3:.1f}"'
@@ -215,7 +215,7 @@ def _draw_gap(x: float, width: float, rows: Span) -> str:
     )
 
 
-def _draw_curve(columns: Sequence[float], to_row: ToRow, values: Values, name: str) -> str:
+def _render_curve(columns: Sequence[float], to_row: ToRow, values: Values, name: str) -> str:
     """Draw a curve through the values that are there."""
     points = (
         f"{x:.1f} {to_row(value):.1f}" for x, value in zip(columns, values, strict=True) if value
@@ -224,7 +224,7 @@ def _draw_curve(columns: Sequence[float], to_row: ToRow, values: Values, name: s
     return f'<path d="M{path}" class="curve {name}"/>' if path else ""
 
 
-def _draw_chart(
+def _render_chart(
     layout: PictureLayout,
     rows: Span,
     to_row: ToRow,
@@ -242,7 +242,7 @@ def _draw_chart(
         f"{_write(left - 8, to_row(v) + 4, text, 'end muted')}"
         for v, text in ticks
     )
-    lines = "".join(_draw_curve(columns, to_row, values, name) for _, values, name in curves)
+    lines = "".join(_render_curve(columns, to_row, values, name) for _, values, name in curves)
     named = [
         (name_lines, points, name)
         for name_lines, values, name in curves
@@ -304,7 +304,7 @@ def _find_free_row(
     return end
 
 
-def _draw_usefulness(layout: PictureLayout, usefulness: Usefulness, method: str) -> str:
+def _render_usefulness(layout: PictureLayout, usefulness: Usefulness, method: str) -> str:
     """Draw the lower chart: levels, and the curve with its band and its points."""
     metric, clip, columns = usefulness.metric, usefulness.clip, layout.columns
     to_row = _scale_to_rows(layout.lower, usefulness.axis)
@@ -329,7 +329,7 @@ def _draw_usefulness(layout: PictureLayout, usefulness: Usefulness, method: str)
         f" ({metric.format_value(point.low)} to {metric.format_value(point.high)})</title></path>"
         for k, point in computed
     )
-    chart, names = _draw_chart(layout, layout.lower, to_row, usefulness.ticks, curves)
+    chart, names = _render_chart(layout, layout.lower, to_row, usefulness.ticks, curves)
     return f'<polygon points="{band}" class="band"/>{chart}{points}{names}'
 
 

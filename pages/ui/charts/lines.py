@@ -65,10 +65,10 @@ class Tag(NamedTuple):
         return 16 * self.lines.count("<br>") + 20
 
 
-def draw_labels(
+def place_labels(
     fig: Figure, tags: Sequence[Tag], y_range: Sequence[float], height: float
 ) -> list[float]:
-    """Draw labels at the right of the frame, near what they name and apart from each other.
+    """Place labels at the right of the frame, near what they name and apart from each other.
 
     Args:
         fig: the figure.
@@ -90,7 +90,7 @@ def draw_labels(
     return [y_range[1] - position * scale for position in positions]
 
 
-def draw_reference_lines(
+def add_reference_lines(
     fig: Figure,
     chart: CurveChart,
     ends: Interval,
@@ -98,7 +98,7 @@ def draw_reference_lines(
     ids: Sequence[str],
     **trace: Any,
 ) -> list[Tag]:
-    """Draw the methods without epsilon as levels and the private baselines, and return labels.
+    """Add the methods without epsilon as levels and the private baselines, and return labels.
 
     Several baselines have the colours of their mechanisms; a single one is grey.
 

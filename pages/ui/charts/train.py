@@ -7,7 +7,7 @@ from dpmc_lab.views.lines import Role
 from dpmc_lab.views.run_card import RememberedRun, format_run_epsilon
 from dpmc_lab.views.train import ErrorCdf
 from pages.ui.charts import LEVEL_STYLES, STYLES, Figure, create_figure, get_style, wrap_label
-from pages.ui.charts.lines import Tag, draw_labels
+from pages.ui.charts.lines import Tag, place_labels
 
 Points = Sequence[tuple[int, float]]  # round and value
 
@@ -71,7 +71,7 @@ def plot_two_runs(first: RememberedRun, second: RememberedRun) -> Figure:
         )
         name = f"run {run.number}{format_run_epsilon(run).replace(' · ', chr(10))}"
         tags.append(Tag(name, values[-1] if values else None, method_style, True))
-    draw_labels(fig, tags, fig.layout["yaxis"]["range"], 260)
+    place_labels(fig, tags, fig.layout["yaxis"]["range"], 260)
     return fig
 
 
