@@ -11,7 +11,7 @@ from dpmc_core.model import Mechanism
 from dpmc_core.privacy import Additive, Guarantee
 from dpmc_core.ratings import PublicFacts
 from dpmc_lab import glossary
-from dpmc_lab.curves import cards, groups, noise
+from dpmc_lab.views import cards, groups, noise
 from pages.ui import blocks, shell, sources, stage, state, widgets
 from pages.ui.charts import noise as charts_noise
 from pages.ui.stage import Stage

@@ -15,12 +15,12 @@ from dpmc_core.privacy import Guarantee, Shares
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab import glossary
-from dpmc_lab.curves import protocol as views
-from dpmc_lab.curves.text import Table
 from dpmc_lab.protocol.attacks import run_sum_attacks
 from dpmc_lab.protocol.federated import FLOW, TITLE, VARIANTS, Federation, build_federation
 from dpmc_lab.protocol.scenarios import Scenario
 from dpmc_lab.protocol.simulate import SCENARIOS, Gap, measure_gap
+from dpmc_lab.views import protocol as views
+from dpmc_lab.views.text import Table
 from pages.ui import blocks, shell, sources, stage, state, widgets
 from pages.ui.charts import protocol as charts_protocol
 from pages.ui.stage import Stage

@@ -13,8 +13,8 @@ from dpmc_lab.classroom import CLASS_SIZE, room_view
 from dpmc_lab.classroom import room as core
 from dpmc_lab.classroom.room import EXAMPLE_QUESTIONS, MAX_QUESTION_LENGTH, QUESTIONS, Room, View
 from dpmc_lab.classroom.room_view import ShareRow
-from dpmc_lab.curves import cards
 from dpmc_lab.sweep.presets import EPSILONS
+from dpmc_lab.views import cards
 from pages.ui import blocks, classroom, shell, state
 from pages.ui.blocks import show_safely
 from pages.ui.charts import room as charts_room

@@ -38,7 +38,7 @@ ORDER = [
     "data",
     *("lab.plugins", "lab.audit_bounds", "lab.locks", "lab.citation", "lab.measured", "lab.audit"),
     *("lab.store", "lab.shipped", "lab.sweep", "lab.study", "lab.protocol"),
-    *("lab.curves", "lab.classroom", "lab.glossary", "lab.lessons", "lab.papers", "lab.cli"),
+    *("lab.views", "lab.classroom", "lab.glossary", "lab.lessons", "lab.papers", "lab.cli"),
     "lab.__main__",
     "__main__",
 ]

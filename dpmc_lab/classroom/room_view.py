@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from dpmc_lab.classroom import CLASS_SIZE, PHONE_TEXTS, room
 from dpmc_lab.classroom.room import Bounds, CoinRule, GuessPoll, Poll, Sender, View
-from dpmc_lab.curves import cards
-from dpmc_lab.curves.text import format_count
 from dpmc_lab.store import guard_formula
+from dpmc_lab.views import cards
+from dpmc_lab.views.text import format_count
 
 PHONE_COUNTS = (30, 300, 3000)  # whose intervals the projector shows for comparison
 MIN_PHONES = 3  # fewer phones have no share, so that no single report can be seen

@@ -29,8 +29,8 @@ from dpmc_lab.cli.interface import (
     paragraph,
 )
 from dpmc_lab.cli.options import Data, ReadingOptions
-from dpmc_lab.curves.text import format_count
 from dpmc_lab.store import CurveInfo, Store
+from dpmc_lab.views.text import format_count
 
 
 def list_data_sets() -> CommandReport:

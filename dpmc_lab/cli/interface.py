@@ -35,7 +35,7 @@ from typing import Annotated, Any, NamedTuple, NoReturn, TypeVar
 from dpmc_core.arrays import JsonObject
 from dpmc_core.errors import DpmcError, format_value, make_printable
 from dpmc_core.model import Mechanism, Step
-from dpmc_lab.curves.cards import format_delta
+from dpmc_lab.views.cards import format_delta
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])

@@ -54,12 +54,12 @@ from dpmc_lab.cli.options import (
     Steps,
     Unit,
 )
-from dpmc_lab.curves import as_published as published
-from dpmc_lab.curves import cards
-from dpmc_lab.curves.run_card import SEED_NOTE, collect_metrics, tabulate_metrics
-from dpmc_lab.curves.text import format_count
 from dpmc_lab.measured import find_measured_bound
 from dpmc_lab.study.advice import recommend_method as advise
+from dpmc_lab.views import as_published as published
+from dpmc_lab.views import cards
+from dpmc_lab.views.run_card import SEED_NOTE, collect_metrics, tabulate_metrics
+from dpmc_lab.views.text import format_count
 
 TRUST = {"curator": Trust.CURATOR, "nobody": Trust.LOCAL}
 

@@ -36,9 +36,9 @@ from dpmc_data import LoadedDataset, ReadOptions, datasets
 from dpmc_data.public_inputs import read_setting
 from dpmc_data.synthetic import GENERATORS
 from dpmc_lab.cli.interface import ExclusiveOptions, Option, build_reader, format_document_table
-from dpmc_lab.curves import as_published as published
-from dpmc_lab.curves.answer import FREQUENCY_LABELS
-from dpmc_lab.curves.cards import label_columns
+from dpmc_lab.views import as_published as published
+from dpmc_lab.views.answer import FREQUENCY_LABELS
+from dpmc_lab.views.cards import label_columns
 
 UNITS = {
     "rating": RATING,

@@ -73,8 +73,6 @@ from dpmc_lab.cli.options import (
     print_columns,
 )
 from dpmc_lab.cli.sweep import ProgressLines
-from dpmc_lab.curves import answer as answers
-from dpmc_lab.curves import cards, lines
 from dpmc_lab.store import Store
 from dpmc_lab.study import answer as inquiry
 from dpmc_lab.study.advice import PrivacyUnit
@@ -97,6 +95,8 @@ from dpmc_lab.study.verify import (
 )
 from dpmc_lab.study.verify import verify_release as verify_file
 from dpmc_lab.sweep.presets import EPSILONS
+from dpmc_lab.views import answer as answers
+from dpmc_lab.views import cards, lines
 
 _PROVISIONAL_SECONDS = 10.0  # a provisional answer is printed only if it took longer than this
 OFTEN = ", ".join(answers.FREQUENCY_LABELS.values())

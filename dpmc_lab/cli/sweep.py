@@ -42,9 +42,9 @@ from dpmc_lab.cli.options import (
     parse_setting_lists,
     print_columns,
 )
-from dpmc_lab.curves.text import format_count
 from dpmc_lab.store import Store
 from dpmc_lab.sweep import presets
+from dpmc_lab.views.text import format_count
 
 _END_SIGNAL = 0  # is no signal's number; it ends the thread that listens for signals
 

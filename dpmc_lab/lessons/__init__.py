@@ -34,13 +34,13 @@ from dpmc_lab.classroom.pictures import (
     format_percent,
 )
 from dpmc_lab.classroom.room import View
-from dpmc_lab.curves.cards import (
+from dpmc_lab.sweep.presets import EPSILONS
+from dpmc_lab.views.cards import (
     format_at_most,
     format_epsilon,
     format_limit_percent,
     format_share_percent,
 )
-from dpmc_lab.sweep.presets import EPSILONS
 
 ControlValues = Mapping[str, Any]
 Table = Mapping[str, Any]

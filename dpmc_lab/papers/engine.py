@@ -37,10 +37,10 @@ from dpmc_data import datasets, facts, paths, public_sets
 from dpmc_data.archives import parse_json
 from dpmc_lab import locks, store, sweep
 from dpmc_lab.citation import CitedPaper
-from dpmc_lab.curves.lines import compute_interval
 from dpmc_lab.store import Store, digest_values
 from dpmc_lab.sweep import Grid, Plan, SweepReport, Unit, format_seeds
 from dpmc_lab.sweep.engine import share_solve
+from dpmc_lab.views.lines import compute_interval
 
 FOLDER = Path(__file__).resolve().parents[2] / "sample_data" / "papers"  # also in a wheel
 ROUNDING = 1e-6  # relative: files hold seven digits of a value

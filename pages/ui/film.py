@@ -10,8 +10,8 @@ import streamlit as st
 
 from dpmc_core.arrays import Floats
 from dpmc_core.model import Task
-from dpmc_lab.curves.noise import BINARY_NAMES
-from dpmc_lab.curves.training import (
+from dpmc_lab.views.noise import BINARY_NAMES
+from dpmc_lab.views.train import (
     RecordedRound,
     RunRecording,
     describe_recording,

@@ -21,7 +21,7 @@ from dpmc_data.synthetic import (
     count_sample_cells,
     list_sample_options,
 )
-from dpmc_lab.curves import noise
+from dpmc_lab.views import noise
 from pages.ui import state
 
 UPLOAD = "upload"

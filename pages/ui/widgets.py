@@ -16,9 +16,9 @@ from dpmc_core.privacy import Guarantee
 from dpmc_core.settings import Setting, list_settings, serialise_setting
 from dpmc_data.public_inputs import read_setting
 from dpmc_lab import glossary
-from dpmc_lab.curves import groups
-from dpmc_lab.curves.groups import MechanismChoice
 from dpmc_lab.sweep.presets import EPSILONS
+from dpmc_lab.views import groups
+from dpmc_lab.views.groups import MechanismChoice
 from pages.ui import blocks, rows, sources, state
 from pages.ui.text import escape
 

@@ -22,7 +22,7 @@ from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_data import datasets
 from dpmc_data.source import Refused
 from dpmc_lab.cli import main
-from dpmc_lab.curves import cards
+from dpmc_lab.views import cards
 from tests.reading_helpers import ratings_by_pair, read_upload
 
 ROOT = Path(__file__).resolve().parents[2]

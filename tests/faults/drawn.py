@@ -64,7 +64,7 @@ DRAWN = [
          "test_every_throw_stands_under_the_answer_that_is_then_shown")),
     ),
     *family_of(
-        "drawn", "dpmc_lab/curves/cards.py",
+        "drawn", "dpmc_lab/views/cards.py",
         ("a row has reasons where nothing is wrong", OTHER,
          "if proved.finite and not proved_per_user.finite:",
          "if proved.finite or not proved_per_user.finite:",

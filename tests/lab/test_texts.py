@@ -67,7 +67,7 @@ def test_a_class_meets_the_attacker_under_one_name():
         named += re.findall(r"(\w+)\s[\"f ]*with\s[\"f ]*no idea\s[\"f ]*about", text)
     assert len(named) >= 8
     assert {name.casefold() for name in named} == {"someone"}
-    for path in [*(ROOT / "dpmc_lab/curves").glob("*.py"), *(ROOT / "pages/ui").glob("s*.py")]:
+    for path in [*(ROOT / "dpmc_lab/views").glob("*.py"), *(ROOT / "pages/ui").glob("s*.py")]:
         assert "no idea about" not in path.read_text("utf-8"), path
     attacker = TERMS["attacker"]
     assert "torn 50:50" in attacker.words

@@ -17,8 +17,8 @@ from dpmc_core.problem import DEFAULT_SEED, build_problem
 from dpmc_core.stopping import check_cancelled
 from dpmc_data import datasets
 from dpmc_data.synthetic import SAMPLES
-from dpmc_lab.curves import cards as cards_of
-from dpmc_lab.curves.training import CORNER_SIZE
+from dpmc_lab.views import cards as cards_of
+from dpmc_lab.views.train import CORNER_SIZE
 from pages.ui import blocks, classroom, jobs, runs
 from pages.ui.shelf import RunHistory
 from tests.page_helpers import (

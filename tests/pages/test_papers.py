@@ -20,8 +20,6 @@ from dpmc_lab import citation, papers, sweep
 from dpmc_lab.audit import AuditMethod, audit_mechanism
 from dpmc_lab.cli import main
 from dpmc_lab.cli import papers as cli_papers
-from dpmc_lab.curves import as_published, audits
-from dpmc_lab.curves.lines import compute_interval
 from dpmc_lab.papers import engine, lwhm22, verdicts, views
 from dpmc_lab.papers.engine import (
     Axis,
@@ -40,6 +38,8 @@ from dpmc_lab.papers.engine import (
 )
 from dpmc_lab.store import Store
 from dpmc_lab.sweep import Grid
+from dpmc_lab.views import as_published, audits
+from dpmc_lab.views.lines import compute_interval
 from tests.page_helpers import HtmlFile, open_page, read_all_text
 
 ROOT = Path(__file__).resolve().parents[2]

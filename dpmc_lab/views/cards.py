@@ -29,7 +29,7 @@ from dpmc_core.privacy import (
     sensitivity_at,
 )
 from dpmc_core.ratings import LINE_NUMBER, OTHERS, ColumnRoles
-from dpmc_lab.curves.text import Table, build_table, format_count
+from dpmc_lab.views.text import Table, build_table, format_count
 
 _TRUST_PHRASES = {
     Trust.CURATOR: "against everyone who sees only what is published; the server sees raw ratings",
