@@ -391,7 +391,7 @@ def show_tables(source: CurveSource, charts: tuple[CurveChart, ...]) -> None:
     risk = sentences.tabulate_risk(build_scene(source, charts).cards(), source.task)
     blocks.show_table(risk, alt="Risk, point by point")
     if source.task is Task.RANKING:
-        st.caption("Ten items, ranked among 99 drawn at random or among all unseen ones.")
+        st.caption("The next item is ranked among all unseen items, or among 99 drawn at random.")
         blocks.show_table(lines.tabulate_panels(charts), alt="Four measures, point by point")
 
 
