@@ -129,7 +129,7 @@ def run(
     on_result: Callable[[Result], None] | None = None,
     *,
     cached_baselines: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
-    max_reference_ratings: int | None = None,
+    max_reference_ratings: float = math.inf,
 ) -> Result:
     """Fit a mechanism, then its baselines, and measure all of them on the test ratings.
 
@@ -192,11 +192,10 @@ def run(
         report(result)
         with suppress(Stopped):
             reference_problem = problem
-            if with_baselines and len(problem.train) > (max_reference_ratings or math.inf):
+            if with_baselines and len(problem.train) > max_reference_ratings:
                 rng = create_generator(seed, f"references on {problem.train.fingerprint}")
-                reference_problem = problem.sample_users(int(max_reference_ratings or 0), rng)
-                reference_users = reference_problem.train.public.users
-                result = replace(result, reference_users=reference_users)
+                reference_problem = problem.sample_users(max_reference_ratings, rng)
+                result = replace(result, reference_users=reference_problem.train.public.users)
             baseline_ids = registry.list_baselines(type(mechanism), problem.steps)
             for baseline in baselines if with_baselines else ():
                 check_cancelled()

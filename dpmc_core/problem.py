@@ -199,7 +199,7 @@ class Problem:
         """
         return evaluate(task, model, self.train, self.test, rng)
 
-    def sample_users(self, max_ratings: int, rng: Rng) -> Problem:
+    def sample_users(self, max_ratings: float, rng: Rng) -> Problem:
         """Return the problem of random users with about `max_ratings` training ratings in all.
 
         Args:
@@ -208,15 +208,15 @@ class Problem:
         """
         counts = np.diff(self.train.indptr)
         order = rng.permutation(len(counts))
-        drawn = order[np.cumsum(counts[order]) - counts[order] < max_ratings]
+        drawn = np.sort(order[np.cumsum(counts[order]) - counts[order] < max_ratings])
         positions = np.full(len(counts), -1, dtype=np.int32)
-        positions[np.sort(drawn)] = np.arange(len(drawn))
+        positions[drawn] = np.arange(len(drawn))
         truth = self.truth
         return replace(
             self,
             train=self.train.select_users(positions),
             test=self.test.select_users(positions),
-            truth=truth and Factors(truth.left[np.sort(drawn)], truth.right),
+            truth=truth and Factors(truth.left[drawn], truth.right),
         )
 
 

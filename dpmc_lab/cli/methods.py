@@ -56,18 +56,13 @@ from dpmc_lab.cli.options import (
 )
 from dpmc_lab.curves import as_published as published
 from dpmc_lab.curves import cards
-from dpmc_lab.curves.lines import format_baseline_name
-from dpmc_lab.curves.run_card import (
-    SEED_NOTE,
-    collect_metrics,
-    format_sample,
-    tabulate_metrics,
-)
+from dpmc_lab.curves.run_card import SEED_NOTE, collect_metrics, tabulate_metrics
 from dpmc_lab.curves.text import format_count
 from dpmc_lab.measured import find_measured_bound
 from dpmc_lab.study.advice import recommend_method as advise
 
 MAX_REFERENCE_RATINGS = 5_000_000  # beyond it, references take far longer than a private fit
+NAME_WIDTH = 36  # characters of the column of names in a table that is printed line by line
 TRUST = {"curator": Trust.CURATOR, "nobody": Trust.LOCAL}
 
 
@@ -199,19 +194,12 @@ def fit(
         options.print_columns(problem.train, json)
         progress = stack.enter_context(Progress())
         public = problem.train.public
-        baseline_ids = registry.list_baselines(type(built_mechanism), problem.steps)
-        counterpart = registry.get_mechanism(built_mechanism.nonprivate_counterpart)
-        names = (built_mechanism.name, counterpart.name, *map(format_baseline_name, baseline_ids))
-        # The first column is wide enough for all names, since the first line is printed alone.
-        width = max(map(len, names))
-        if len(problem.train) > MAX_REFERENCE_RATINGS:
-            width += len(format_sample(public.users, public))
 
-        def split_table(result: Result) -> tuple[str, str]:
-            """Return the table of metrics up to the mechanism's line, and what follows."""
-            padded = {name.ljust(width): row for name, row in collect_metrics(result).items()}
-            head, first, remainder = format_metrics(padded).split("\n", 2)
-            return f"{head}\n{first}", remainder
+        def split_table(result: Result) -> list[str]:
+            """Return the head of the table of metrics, the mechanism's line, and what follows."""
+            # The names are padded because the first line is printed before the others are known.
+            padded = {f"{name:<{NAME_WIDTH}}": row for name, row in collect_metrics(result).items()}
+            return format_metrics(padded).split("\n", 2)
 
         def show_mechanism(result: Result) -> None:
             """Print what was trained, and its metrics before anything is fitted for comparison."""
@@ -224,9 +212,9 @@ def fit(
                 f" {format_count(public.items, 'item')},"
                 f" {format_count(len(problem.train), 'rating')}\n"
                 f"tested on {format_split(problem.split)}"
-                f" ({len(problem.test):,})" + f"; prepared with {steps}" * bool(steps),
-                split_table(result)[0],
-                sep="\n\n",
+                f" ({len(problem.test):,})" + f"; prepared with {steps}" * bool(steps) + "\n",
+                *split_table(result)[:2],
+                sep="\n",
                 flush=True,
             )
 
@@ -241,7 +229,7 @@ def fit(
         )
     document = result.as_dict()
     text = [
-        split_table(result)[1],
+        split_table(result)[2],
         format_guarantee(cards.build_privacy_card(result.guarantee, columns=problem.train.columns)),
         paragraph(
             f"{format_count(result.rounds, 'round')} in {result.seconds:.1f} s, seed {result.seed}."

@@ -15,7 +15,6 @@ from dpmc_core.experiment import Result, serialise_settings
 from dpmc_core.metrics import METRICS, Metric, choose_headline_metric
 from dpmc_core.model import Mechanism, Model
 from dpmc_core.problem import Split, format_command_options, format_split
-from dpmc_core.ratings import PublicFacts
 from dpmc_core.settings import list_settings, serialise_setting
 from dpmc_lab.curves import cards, numbers
 from dpmc_lab.curves.lines import NO_PRIVACY, CurveChart, format_baseline_name, refer_to_baseline
@@ -65,18 +64,14 @@ def collect_metrics(result: Result) -> dict[str, Mapping[str, float]]:
     baseline_ids = registry.list_baselines(cls, result.problem.steps)
     # Of several baselines, those that the data did not choose are left out.
     hidden = {*baseline_ids} - {*roles}
-    sample = format_sample(result.reference_users, result.problem.train.public)
+    n_users = result.reference_users
+    sample = f" (on {n_users:,} of {result.problem.train.public.users:,} users)" if n_users else ""
     comparisons = {
         roles.get(id, id) + sample * (id not in baseline_ids): metrics
         for id, metrics in result.baselines.items()
         if id not in hidden
     }
     return {result.mechanism.name: result.metrics} | comparisons
-
-
-def format_sample(n_users: int | None, public: PublicFacts) -> str:
-    """Return on how many users a method was fitted and measured; empty for all users."""
-    return f" (on {n_users:,} of {public.users:,} users)" if n_users else ""
 
 
 def find_run_metric(result: Result) -> Metric:
