@@ -62,7 +62,7 @@ from dpmc_lab.measured import find_measured_bound
 from dpmc_lab.study.advice import recommend_method as advise
 
 MAX_REFERENCE_RATINGS = 5_000_000  # beyond it, references take far longer than a private fit
-NAME_WIDTH = 36  # characters of the column of names in a table that is printed line by line
+NAME_WIDTH = 40  # characters of the column of names in a table that is printed line by line
 TRUST = {"curator": Trust.CURATOR, "nobody": Trust.LOCAL}
 
 
