@@ -6,6 +6,7 @@ import codecs
 import enum
 import hashlib
 import io
+import os
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -69,6 +70,18 @@ class FileShape(enum.Enum):
     ADJACENCY = "adjacency"
 
 
+_ROW_BYTES = 150  # of memory for each rating that is read and fitted, a third of them to spare
+
+
+def count_rows_in_memory() -> int:
+    """Return how many ratings the memory of this machine holds in a run, at least 40 million."""
+    try:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):  # this system does not say
+        memory = 0
+    return max(40_000_000, memory // _ROW_BYTES)
+
+
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
     """How to read a file of ratings; what is None is guessed, except the rating range.
@@ -94,7 +107,7 @@ class ReadOptions:
         for_ranking: whether only the presence of ratings matters, so that a file without a known
             range is read as clicks.
         max_bytes: larger files are refused before they are read.
-        max_rows: longer files are refused before more is read.
+        max_rows: longer files are refused before more is read; by default what memory holds.
     """
 
     user: str | int | None = None
@@ -115,7 +128,7 @@ class ReadOptions:
     items: str | None = None
     for_ranking: bool = False
     max_bytes: int = 200 * MEGABYTE
-    max_rows: int = 40_000_000
+    max_rows: int = field(default_factory=count_rows_in_memory)
 
     @property
     def columns(self) -> dict[str, str | int]:

@@ -372,7 +372,7 @@ def show_tables(charts: tuple[CurveChart, ...], curve_scene: Scene, epsilon: flo
     risk = sentences.tabulate_risk(curve_scene.stops)
     blocks.show_table(risk, alt="Risk, point by point")
     if curve_scene.mechanism.task is Task.RANKING:
-        st.caption("Ten items, ranked among 99 drawn at random or among all unseen ones.")
+        st.caption("The next item is ranked among all unseen items, or among 99 drawn at random.")
         blocks.show_table(lines.tabulate_panels(charts), alt="Four measures, point by point")
 
 

@@ -61,10 +61,15 @@ def collect_metrics(result: Result) -> dict[str, Mapping[str, float]]:
         registry.NONPRIVATE_REFERENCES[cls.task]: NO_PRIVACY.capitalize(),
         result.baseline_id: format_baseline_name(result.baseline_id).capitalize(),
     }
+    baseline_ids = registry.list_baselines(cls, result.problem.steps)
     # Of several baselines, those that the data did not choose are left out.
-    hidden = {*registry.list_baselines(cls, result.problem.steps)} - {*roles}
+    hidden = {*baseline_ids} - {*roles}
+    n_users = result.reference_users
+    sample = f" (on {n_users:,} of {result.problem.train.public.users:,} users)" if n_users else ""
     comparisons = {
-        roles.get(id, id): metrics for id, metrics in result.baselines.items() if id not in hidden
+        roles.get(id, id) + sample * (id not in baseline_ids): metrics
+        for id, metrics in result.baselines.items()
+        if id not in hidden
     }
     return {result.mechanism.name: result.metrics} | comparisons
 

@@ -17,7 +17,7 @@ from pages.ui.report import Exhibit
 def build_exhibits(run: FinishedRun) -> list[Exhibit]:
     """Return charts of how well a run's model predicts held-out ratings.
 
-    For the task RANKING it is how often the held-out item is among the first ten, otherwise the
+    For the task RANKING it is how often the next item is among ten suggestions, otherwise the
     distribution of errors.
     """
     result = run.result
@@ -33,8 +33,8 @@ def build_exhibits(run: FinishedRun) -> list[Exhibit]:
         return [
             Exhibit(
                 "ranking",
-                "Held-out items among the first ten",
-                "How often is the next item among the first ten?",
+                "Next items among ten suggestions",
+                "How often is the next item among ten suggestions?",
                 charts_curve.plot_ranking_bars(id, methods),
                 " ".join((term.words, term.more)),
                 lines.describe_bars(methods),

@@ -131,7 +131,7 @@ def _write_usefulness(chart: CurveChart, stop: Stop) -> Sentence:
         "rmse": ("Predicted ratings are typically off by ", f"{value} {metric.unit}"),
     }.get(metric.name, ("", f"{value} of people"))
     if metric.candidates:
-        end = " find a held-out item in the first ten of 100" + end
+        end = " find the next item among ten suggestions" + end
     return [(start, ""), (middle, "use"), (f"{end}.", "")]
 
 
@@ -199,7 +199,7 @@ def write_usefulness_title(metric: Metric) -> str:
     return "Usefulness: " + {
         "accuracy": "likes and dislikes predicted right",
         "rmse": f"typical error in {metric.unit} (smaller is better, up)",
-    }.get(metric.name, "held-out items in the first ten of 100")
+    }.get(metric.name, "people who find the next item among ten suggestions")
 
 
 def tabulate_risk(stops: Sequence[Stop]) -> Table:

@@ -25,8 +25,8 @@ ELSEWHERE = [
         ("HR@10 of all items is that of a hundred", REUSED, '"hr@10_full": full.hr',
          '"hr@10_full": sampled.hr',
          named("metrics", "test_evaluate_measures_lists_among_a_hundred_and_among_all")),
-        ("HR@10 of all items is the headline", OTHER, "METRICS[_HEADLINE_METRICS[task]]",
-         "METRICS[_PER_RATING_METRICS[task]]",
+        ("HR@10 among a hundred items is the headline", OTHER, 'Task.RANKING: "hr@10_full"',
+         'Task.RANKING: "hr@10"',
          named("metrics", "test_all_that_is_measured_is_a_metric_and_each_task_has_a_headline")),
     ),
     *family_of(

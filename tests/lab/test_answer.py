@@ -76,7 +76,7 @@ def test_each_rating_adds_up_to_the_metric(data, method, metric):
     values = metrics.score_test_ratings(task, result.model, problem.train, problem.test)
     mean = float(np.nanmean(values))
     metric_value = measure_model(result.mechanism, result.model, problem, 0)[metric]
-    assert metrics.choose_per_rating_metric(task).name == metric
+    assert metrics.choose_headline_metric(task).name == metric
     assert (math.sqrt(mean) if metric == "rmse" else mean) == pytest.approx(metric_value, rel=1e-12)
     scores = UserScores.from_result(result)
     assert scores.totals.sum() / scores.counts.sum() == pytest.approx(mean)

@@ -35,8 +35,8 @@ SITUATIONS = [  # data, method, wanted quality as the address spells it; whether
     ("jokes", "private-effects", 4.2, False),
     ("movie-night", "private-effects", 0.985, True),
     ("one-bit-lab", "output", 50, False),
-    ("bookshop-clicks", "private-taste", 40, False),
-    ("bookshop-clicks", "private-popularity", 35, False),
+    ("bookshop-clicks", "private-taste", 10, False),
+    ("bookshop-clicks", "private-popularity", 5, False),
 ]
 
 

@@ -174,6 +174,7 @@ def test_what_if_shows_the_stored_means_and_moves_only_its_marker(id):
 def test_a_private_guess_is_compared_at_its_own_epsilon():
     app = open_page(data="bookshop-clicks", mechanism="dplcf", epsilon="1")
     chart = lines.load_shipped_charts("bookshop-clicks", "dplcf")[0]
+    assert chart.metric.candidates == "all unseen items"
     (baseline,) = chart.baselines
     assert not baseline.is_level
     assert baseline.mechanism == "local-popularity"
@@ -197,6 +198,7 @@ def test_a_private_guess_is_compared_at_its_own_epsilon():
         )
         difference = lines.compute_interval(values - baseline_values[: len(values)])
         answer = read_answer(app)
+        assert "of people find the next item among ten suggestions" in answer
         assert ("cannot distinguish this from one popular list" in answer) == (
             abs(difference.mean) <= difference.half_width
         )

@@ -281,7 +281,9 @@ def _draw_label_column(
     """
     height = max(_MIN_HEIGHT, sum(tag.height for tag in tags))
     fig.layout["height"] += height - _MIN_HEIGHT
-    fig.update_layout(yaxis_range=y_range, yaxis_tickformat=metric.tick_format and PERCENT_TICKS)
+    fig.update_layout(
+        yaxis_range=y_range, yaxis_tickformat=PERCENT_TICKS if metric.is_share else None
+    )
     fig.add_annotation("axis", text=metric.axis_title)
     low, right = fig.layout["xaxis"]["range"]
     label_start = low + _LABEL_START * (right - low)

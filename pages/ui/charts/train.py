@@ -6,7 +6,15 @@ from dpmc_lab.views import train as train_views
 from dpmc_lab.views.lines import Role
 from dpmc_lab.views.run_card import RememberedRun, format_run_epsilon
 from dpmc_lab.views.train import ErrorCdf
-from pages.ui.charts import LEVEL_STYLES, STYLES, Figure, create_figure, get_style, wrap_label
+from pages.ui.charts import (
+    LEVEL_STYLES,
+    PERCENT_TICKS,
+    STYLES,
+    Figure,
+    create_figure,
+    get_style,
+    wrap_label,
+)
 from pages.ui.charts.lines import Tag, place_labels
 
 Points = Sequence[tuple[int, float]]  # round and value
@@ -39,7 +47,7 @@ def plot_two_runs(first: RememberedRun, second: RememberedRun) -> Figure:
         xaxis_range=[0, last + 1],
         yaxis_title_text=f"{metric.title}<br>(held out{lower})",
         yaxis_range=[min(ends), max(ends)],
-        yaxis_tickformat=metric.tick_format,
+        yaxis_tickformat=PERCENT_TICKS if metric.is_share else None,
     )
     if last < 15:
         fig.update_layout(xaxis_dtick=1)  # no half rounds
