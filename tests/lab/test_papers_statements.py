@@ -318,7 +318,7 @@ def test_figures_on_an_own_copy_can_be_made(monkeypatch, tmp_path, capsys):
 @pytest.mark.parametrize("formula", ["m + 1", "n if n else 1", "open('n')", "__import__('os')"])
 def test_a_formula_is_arithmetic_of_its_columns_and_no_python(formula):
     recipe = engine.evaluate_formulas({"n": [2.0, 3.0]}, {"ours": formula})
-    with pytest.raises((NameError, NotImplementedError, ValueError)):
+    with pytest.raises(ValueError, match="no formula of n"):
         recipe.trials[0].make()
     exact = engine.evaluate_formulas({"n": [2.0, 3.0]}, {"ours": "2*n**2/n - log(n) + 1"})
     values = [2 * n - math.log(n) + 1 for n in (2, 3)]
