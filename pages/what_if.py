@@ -238,11 +238,15 @@ def build_scene(
     def build() -> Scene:
         chart, public = charts[0], source.load_public_facts(charts)
         is_hidden = location.private or running or not chart.lines
-        shown = None if is_hidden else load_displayed_people(location, chart)
+        displayed_people = None if is_hidden else load_displayed_people(location, chart)
         descriptions = (
-            people.describe_people(shown[0], sources.get_dataset(location.name)) if shown else ()
+            people.describe_people(displayed_people[0], sources.get_dataset(location.name))
+            if displayed_people
+            else ()
         )
-        return scene.build_scene(source.id, chart, public, shown, descriptions, refuted=refuted)
+        return scene.build_scene(
+            source.id, chart, public, displayed_people, descriptions, refuted=refuted
+        )
 
     dependencies = (location.name, location.steps, source.id, charts, running, refuted)
     return state.memoize("scene", dependencies, build)

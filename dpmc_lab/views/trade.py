@@ -98,10 +98,10 @@ class AttackerQuestion(NamedTuple):
 
     def assess(self, guarantee: Guarantee) -> "Risk":
         """Compute how often the best attacker is right; a coin is right half of the time."""
-        about = self.guarantee_for(guarantee)
-        loss = about.loss(self.change)
+        guarantee = self.guarantee_for(guarantee)
+        loss = guarantee.loss(self.change)
         # A rate of 1 is no limit: a large finite epsilon has the same in floating point.
-        return Risk(self, about, loss.attacker_accuracy(), math.isfinite(loss.epsilon))
+        return Risk(self, guarantee, loss.attacker_accuracy(), math.isfinite(loss.epsilon))
 
     def guarantee_for(self, guarantee: Guarantee) -> Guarantee:
         """Return the guarantee that the question is about.

@@ -61,18 +61,19 @@ def build_stop(
     """
     line = chart.first_line
     guarantee = mechanism.guarantee(public).with_preparation(line.prepared if line else ())
-    question, _ = trade.list_questions(guarantee, mechanism.task, TYPICAL_RATINGS)
+    rating_question, _ = trade.list_questions(guarantee, mechanism.task, TYPICAL_RATINGS)
     person_questions = {
         count: trade.list_questions(guarantee, mechanism.task, count)[1] for count in rated
     }
     # A guarantee per person has one question about everything, however much a person rated.
-    risks = {asked: asked.assess(guarantee) for asked in {question, *person_questions.values()}}
+    questions = {rating_question, *person_questions.values()}
+    risks = {question: question.assess(guarantee) for question in questions}
     return Stop(
         epsilon,
         mechanism,
         guarantee,
-        risks[question],
-        {count: risks[asked] for count, asked in person_questions.items()},
+        risks[rating_question],
+        {count: risks[question] for count, question in person_questions.items()},
         line.interval_at(epsilon) if line else None,
         compute_gain_share(chart, line, epsilon) if line else None,
     )

@@ -106,11 +106,15 @@ def load_shipped_scene(data: str, id: str) -> Scene | None:
     if shipped_curve is None:
         return None
     line = shipped_curve[0].lines[0]
-    shown = people.load_people(data, registry.get_mechanism(id).task, line.key)
-    descriptions = people.describe_people(shown[0], datasets.load(data)) if shown else ()
+    displayed_people = people.load_people(data, registry.get_mechanism(id).task, line.key)
+    descriptions = (
+        people.describe_people(displayed_people[0], datasets.load(data)) if displayed_people else ()
+    )
     refuted = measurements.is_refuted(measurements.find_default_measured_bound(id))
     public = line.info.public
-    return build_scene(id, shipped_curve[0], public, shown, descriptions, refuted=refuted)
+    return build_scene(
+        id, shipped_curve[0], public, displayed_people, descriptions, refuted=refuted
+    )
 
 
 def build_curve_grid(data: str, id: str, seeds: Sequence[int], steps: Sequence[str] = ()) -> Grid:
