@@ -212,7 +212,7 @@ def find_equal_mechanisms(query: Query) -> list[str]:
         return []
 
     def find() -> list[str]:
-        *_, target, scale = choose_targets(chart, plotted_lines)
+        *_, target, scale = numbers.choose_targets(chart, plotted_lines)
         answers = [
             numbers.find_required_epsilons(entry, [target / scale])[0] for entry in plotted_lines
         ]
@@ -594,27 +594,10 @@ def show_comparison_downloads(query: Query, grid_rows: GridRows, exhibits: list[
     blocks.show_downloads(*files, chart=chart, argv=argv)
 
 
-def choose_targets(
-    chart: CurveChart, plotted_lines: list[PlottedLine]
-) -> tuple[float, float, float, float, float]:
-    """Return the ends, the step, the default and the scale of the slider of target values."""
-    metric = chart.metric
-    levels = [level.mean for _, level in chart.list_endpoints(1.0)]
-    if metric.is_share:
-        low, high, step = 50.0 if metric.name == "accuracy" else 0.0, 100.0, 0.5
-        start = round(100 * sum(levels) / len(levels)) if levels else 50
-    else:
-        curve_values = [float(value) for entry in plotted_lines for value in entry.band.mean]
-        low, high, step = numbers.choose_target_range([*levels, *curve_values])
-        middle = sum(levels) / len(levels) if levels else (low + high) / 2
-        start = step * round(middle / step)
-    return low, high, step, float(min(high, max(low, start))), 100.0 if metric.is_share else 1.0
-
-
 def choose_target(chart: CurveChart, plotted_lines: list[PlottedLine]) -> float:
     """Show the target value of the metric on a slider."""
     metric = chart.metric
-    low, high, step, start, scale = choose_targets(chart, plotted_lines)
+    low, high, step, start, scale = numbers.choose_targets(chart, plotted_lines)
     chosen = widgets.choose_on_slider(
         f"Wanted {metric.label}{'' if metric.is_share else ' at most'}",
         f"the wanted {metric.label}",

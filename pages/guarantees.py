@@ -288,7 +288,7 @@ def show_ledger(guarantee: Guarantee) -> None:
         f" {escape(format_sentence(total.reason))}"
         f" For one person: {escape(person)}"
     )
-    if sum(row.epsilon for row in rows) > 1.01 * total.epsilon:
+    if cards.exceeds_total(rows, total.epsilon):
         st.markdown(
             "The rows add up to more than this total. Separate noise rarely helps an attacker"
             " in every answer at once."
