@@ -29,6 +29,7 @@ from dpmc_lab.views import answer as answer_text
 from dpmc_lab.views import data as charts_of_data
 from dpmc_lab.views import groups, lines, text
 from dpmc_lab.views.lines import CurveChart
+from dpmc_lab.views.what_if import build_stop
 from pages.ui import (
     blocks,
     report,
@@ -567,17 +568,14 @@ def show_curve(plan: AnswerPlan, running: bool, finding: Finding | None) -> None
     view = state.memoize(
         "answer picture",
         (plan.location.name, public, id, chart, theme),
-        lambda: scene.build_view(scene.Scene(scene.create_mechanisms(id), chart, public), theme),
+        lambda: scene.build_view(scene.build_scene(id, chart, public), theme),
     )
     gains = answer_text.list_gains_by_epsilon(chart, id, question.reference)
     summary = answer_text.SEEDS_NOTE
     if finding is None:
-        answer = sentences.write_answer(  # without baselines nothing is compared
-            chart._replace(baselines=()),
-            plan.method,
-            plan.method.guarantee(public),
-            question.epsilon,
-        )
+        alone = chart._replace(baselines=())  # without baselines nothing is compared
+        stop = build_stop(plan.method, question.epsilon, alone, public)
+        answer = sentences.write_answer(alone, stop)
         st.markdown("".join(text for text, _ in answer))
         average = answer_text.describe_gains(gains, question.keep, chart)
         summary = average and f"{average}. The verdict will say how sure this is."

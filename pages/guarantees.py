@@ -222,9 +222,10 @@ def show_claims_table(guarantees: dict[str, Guarantee], alt: str, epsilon: float
 def show_panel(guarantee: Guarantee, id: str, epsilon: float) -> AuditReport | None:
     """Show the chosen mechanism's promise, and return what an attack on it found."""
     row = build_guarantee_rows({id: guarantee}, epsilon)[id]
-    single, everything = trade.list_questions(
+    question, everything = trade.list_questions(
         guarantee, registry.get_mechanism(id).task, cards.TYPICAL_RATINGS
     )
+    risk = question.assess(guarantee)
     claimed, proved = map(cards.format_epsilon, (row.claimed, row.certified))
     proved = "no epsilon" if math.isinf(row.certified) else f"epsilon {proved}"
     claim = f"The claim is epsilon {claimed} {guarantee.change.label}"
@@ -245,13 +246,13 @@ def show_panel(guarantee: Guarantee, id: str, epsilon: float) -> AuditReport | N
         help=glossary.explain_terms("claimed", "certified", "measured"),
     )
     st.markdown(
-        keep_units(escape(single.describe_answer(guarantee))),
+        keep_units(escape(risk.describe())),
         help=glossary.explain_terms("attacker"),
     )
     st.caption(cards.describe_protection(guarantee))
     with st.popover("Read why", icon=":material/verified_user:"):
-        if single.success_rate(guarantee) <= cards.MAX_INFORMATIVE_RATE:
-            st.markdown(keep_units(escape(everything.describe_answer(guarantee))))
+        if risk.is_informative:
+            st.markdown(keep_units(escape(everything.assess(guarantee).describe())))
         blocks.show_guarantee(guarantee, id)
         for bound in list(filter(measurements.is_refuted, blocks.list_attacks(id)))[-1:]:
             sentence = format_sentence(measurements.describe_counterexample(bound))

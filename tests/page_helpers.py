@@ -57,7 +57,8 @@ def read_instrument(app):
 def read_current_stop(app):
     """What the instrument says where it stands."""
     view = read_instrument(app)
-    return view["stops"][view["stop"]]
+    (stop,) = (stop for stop in view["stops"] if stop["epsilon"] == view["epsilon"])
+    return stop
 
 
 def move_slider_to(app, epsilon):

@@ -309,7 +309,7 @@ def all_values_certainty(method: str, epsilon: float, rated: float) -> float:
     """
     guarantee = build_lesson_guarantee(method, epsilon)
     _, question = trade.list_questions(guarantee, registry.get_mechanism(method).task, int(rated))
-    return question.success_rate(guarantee)
+    return question.assess(guarantee).success_rate
 
 
 def format_lesson_budget(guarantee: Guarantee) -> str:

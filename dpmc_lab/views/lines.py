@@ -222,6 +222,11 @@ class CurveChart(NamedTuple):
         )
 
     @property
+    def first_line(self) -> Curve | None:
+        """Return the line that comes first; None where nothing is computed yet."""
+        return self.lines[0] if self.lines else None
+
+    @property
     def endpoints(self) -> tuple[Curve, ...]:
         """Return the curves that the lines run between."""
         return (*self.nonprivate_counterparts, *self.baselines)

@@ -16,7 +16,7 @@ import numpy as np
 
 from dpmc_core.arrays import Floats, Ints
 from dpmc_core.errors import DpmcError
-from dpmc_core.model import Mechanism, Task
+from dpmc_core.model import Task
 from dpmc_core.privacy import (
     Guarantee,
     ModifiedLaplace,
@@ -271,20 +271,17 @@ class ServerView(NamedTuple):
     changed: tuple[bool, ...]
 
 
-def draw_server_view(
-    mechanism: Mechanism, person: Person, public: PublicFacts
-) -> ServerView | None:
+def draw_server_view(guarantee: Guarantee, person: Person, task: Task) -> ServerView | None:
     """Draw what the server gets of a person's cells; None for a mechanism that trusts the server.
 
     Every epsilon uses the same random numbers, so a report that was unchanged stays unchanged as
     epsilon grows.
 
     Args:
-        mechanism: the mechanism.
+        guarantee: guarantee of the mechanism.
         person: whose cells are reported.
-        public: public facts of the prepared ratings.
+        task: of the mechanism.
     """
-    guarantee = mechanism.guarantee(public)
     release = find_main_release(guarantee)
     if guarantee.trust is not Trust.LOCAL or release is None:
         return None
@@ -293,12 +290,12 @@ def draw_server_view(
     true_values = np.array([math.nan if value is None else value for _, value in person.cells])
     reported = np.array(
         [
-            _randomise_cell(release, value, pair, public)
+            _randomise_cell(release, value, pair, guarantee.public)
             for value, pair in zip(true_values, uniforms, strict=True)
         ]
     )
     unchanged = (reported == true_values) | (np.isnan(reported) & np.isnan(true_values))
-    if isinstance(release, RandomizedResponse) and mechanism.task is Task.BINARY:
+    if isinstance(release, RandomizedResponse) and task is Task.BINARY:
         # Which ratings exist is public, and cells without a rating send nothing.
         is_rated = ~np.isnan(true_values)
         reported = reported[is_rated]
@@ -365,7 +362,7 @@ def _pass_channel(row: Floats, true_symbol: int, uniforms: Floats) -> int:
     return int(other_symbols[position.clip(max=len(other_symbols) - 1)])  # rounding may exceed it
 
 
-def count_outcomes(guarantee: Guarantee, value: float, public: PublicFacts) -> list[int]:
+def count_outcomes(guarantee: Guarantee, value: float) -> list[int]:
     """Return how many of 100 reports of a rating are true, changed or empty.
 
     The random numbers are replaced by evenly spaced ones, so the counts are those of the channel,
@@ -374,8 +371,8 @@ def count_outcomes(guarantee: Guarantee, value: float, public: PublicFacts) -> l
     Args:
         guarantee: guarantee of a local mechanism.
         value: the rating.
-        public: public facts of the prepared ratings.
     """
+    public = guarantee.public
     release = find_main_release(guarantee)
     assert release is not None
     tolerance = compute_tolerance(public) * isinstance(release, ModifiedLaplace)

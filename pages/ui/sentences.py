@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dpmc_core.metrics import Metric
-from dpmc_core.model import Mechanism, Task
+from dpmc_core.model import Task
 from dpmc_core.privacy import (
     CELL,
     RATING,
@@ -20,14 +20,14 @@ from dpmc_core.privacy import (
 )
 from dpmc_core.ratings import PublicFacts
 from dpmc_lab.study.advice import PrivacyUnit
-from dpmc_lab.sweep.presets import EPSILONS
-from dpmc_lab.views import cards, lines, numbers, trade
+from dpmc_lab.views import cards, lines, numbers
 from dpmc_lab.views.lines import CurveChart
 from dpmc_lab.views.measurements import find_default_measured_bound
 from dpmc_lab.views.numbers import GainShare
 from dpmc_lab.views.people import QUANTILES, compute_tolerance
 from dpmc_lab.views.text import Table
-from dpmc_lab.views.trade import AttackerQuestion
+from dpmc_lab.views.trade import AttackerQuestion, Risk
+from dpmc_lab.views.what_if import Stop
 from pages.ui.text import keep_units
 
 Sentence = list[tuple[str, str]]
@@ -65,20 +65,16 @@ def name_rating(task: Task) -> str:
 # --- the answer -------------------------------------------------------------------------------
 
 
-def write_answer(
-    chart: CurveChart, mechanism: Mechanism, guarantee: Guarantee, epsilon: float
-) -> Sentence:
+def write_answer(chart: CurveChart, stop: Stop) -> Sentence:
     """Write what an epsilon means: how often an attacker is right, and how useful the result is."""
-    risk = _write_risk(mechanism, guarantee, epsilon)
-    answer = [*risk, (" ", ""), *_write_usefulness(chart, epsilon)]
+    answer = [*_write_risk(stop), (" ", ""), *_write_usefulness(chart, stop)]
     return [(keep_units(text), role) for text, role in answer]
 
 
-def _write_risk(mechanism: Mechanism, guarantee: Guarantee, epsilon: float) -> Sentence:
-    task = mechanism.task
-    question, _ = trade.list_questions(guarantee, task, cards.TYPICAL_RATINGS)
-    start = f"At epsilon {epsilon:g}, "
-    if not question.is_bounded(guarantee):
+def _write_risk(stop: Stop) -> Sentence:
+    risk, mechanism = stop.risk, stop.mechanism
+    start = f"At epsilon {stop.epsilon:g}, "
+    if not risk.is_bounded:
         bound = find_default_measured_bound(mechanism.id)
         leak = bound and cards.format_epsilon(bound.measured, round_down=True)
         attack_note = (
@@ -89,14 +85,11 @@ def _write_risk(mechanism: Mechanism, guarantee: Guarantee, epsilon: float) -> S
             ("no limit on the attacker is proved", "risk"),
             (f".{attack_note}", ""),
         ]
-    is_informative = question.success_rate(guarantee) <= cards.MAX_INFORMATIVE_RATE
-    verb, at_most = ("is", "at most ") if is_informative else ("may be", "")
+    verb, at_most = ("is", "at most ") if risk.is_informative else ("may be", "")
+    subject = _name_subject(risk.question, mechanism.task)
     return [
-        (
-            f"{start}{cards.ATTACKER} {verb} right about {_name_subject(question, task)} {at_most}",
-            "",
-        ),
-        (f"{format_risk(question, guarantee)} of the time", "risk"),
+        (f"{start}{cards.ATTACKER} {verb} right about {subject} {at_most}", ""),
+        (f"{risk.label} of the time", "risk"),
         (" ", ""),
         ("(a coin flip: 50 %).", "coin"),
     ]
@@ -111,24 +104,15 @@ def _name_subject(question: AttackerQuestion, task: Task) -> str:
     )
 
 
-def format_risk(question: AttackerQuestion, guarantee: Guarantee) -> str:
-    """Return how often the attacker is right at most, or that nothing is proved."""
-    if not question.is_bounded(guarantee):
-        return "not proved"
-    return cards.format_limit_percent(question.success_rate(guarantee))
-
-
-def _write_usefulness(chart: CurveChart, epsilon: float) -> Sentence:
-    line = chart.lines[0] if chart.lines else None
-    current = line and line.interval_at(epsilon)
-    metric = chart.metric
-    if line is None or current is None:
+def _write_usefulness(chart: CurveChart, stop: Stop) -> Sentence:
+    line, epsilon, metric = chart.first_line, stop.epsilon, chart.metric
+    if line is None or stop.interval is None:
         return [
             (f"Usefulness: not computed {'at this epsilon' if line else 'yet'}", "use"),
             (".", ""),
         ]
     baseline_id, reference = chart.baseline_id(line), chart.nonprivate_reference
-    values = [current.mean, *([reference.interval.mean] if reference else [])]
+    values = [stop.interval.mean, *([reference.interval.mean] if reference else [])]
     value, *without = _round_apart(metric, values)
     end = f"; without privacy {without[0]}" if without else ""
     baselines = (*chart.baselines, *chart.lines)
@@ -198,12 +182,11 @@ def write_usefulness_title(metric: Metric) -> str:
     }.get(metric.name, "held-out items in the first ten of 100")
 
 
-def tabulate_risk(guarantees: Sequence[Guarantee], task: Task) -> Table:
+def tabulate_risk(stops: Sequence[Stop]) -> Table:
     """Return how often an attacker is right at most, by epsilon."""
-    question, _ = trade.list_questions(guarantees[0], task, cards.TYPICAL_RATINGS)
     return {
-        "epsilon": [f"{epsilon:g}" for epsilon in EPSILONS],
-        "attacker right at most": [format_risk(question, entry) for entry in guarantees],
+        "epsilon": [f"{stop.epsilon:g}" for stop in stops],
+        "attacker right at most": [stop.risk.label for stop in stops],
     }
 
 
@@ -246,21 +229,18 @@ def write_outcomes(
     return f"Of 100 such reports, {effect} and drops {missing}; nobody knows which."
 
 
-def write_whole_row(
-    question: AttackerQuestion, guarantee: Guarantee, rated: int, task: Task
-) -> str:
+def write_whole_row(risk: Risk, rated: int, task: Task) -> str:
     """Write what is proved for everything one person rated."""
     rating = name_rating(task)
-    rate = question.success_rate(guarantee)
-    if not question.is_bounded(guarantee):
+    question, guarantee, rate, is_bounded = risk
+    if not is_bounded:
         return f"No limit is proved for all her {rated} {rating}s together."
     limit = f"{cards.ATTACKER} {cards.format_success_rate(rate)} of the time"
     if guarantee.change.per_user:
         return f"If the attacker compares two possible sets of {rating}s: {limit}."
-    capped = question.guarantee_for(guarantee)
-    spent, _, at_delta = cards.format_spent_budget(capped, question.change).partition(" (or")
+    spent, _, at_delta = cards.format_spent_budget(guarantee, question.change).partition(" (or")
     limit = f"and {limit}"
-    if rate > cards.MAX_INFORMATIVE_RATE:
+    if not risk.is_informative:
         limit = "which is no protection"
     elif at_delta:
         limit += f": {cards.EXACT_COUNT}"
@@ -270,9 +250,8 @@ def write_whole_row(
     return f"Her {rated} {rating}s together cost {spent}, {limit}."
 
 
-def write_protection(refuted: bool, mechanism: Mechanism, guarantee: Guarantee) -> str:
+def write_protection(guarantee: Guarantee, task: Task, *, refuted: bool) -> str:
     """Write what the noise hides of a trusted server's work, and from whom it does not."""
-    task = mechanism.task
     hidden = (
         f"what any one person adds, whatever her {name_rating(task)}s are"
         if guarantee.change.per_user

@@ -116,7 +116,7 @@ def test_all_it_is_set_to_is_in_the_address_and_a_link_opens_it(instrument, serv
     drag_to(page, 3.0)
     page.mouse.up()
     page.wait_for_url(re.compile("epsilon=3"))
-    page.wait_for_url(re.compile("need=.*limit="))
+    page.wait_for_url(re.compile("target=.*limit="))
     settle(page)
     params = {k: v[0] for k, v in parse_qs(urlsplit(page.url).query).items()}
     assert (params["epsilon"], params["person"], params["limit"]) == ("3", "1", "0.74")

@@ -38,8 +38,8 @@ VIEWS = family_of(
 VIEWS += family_of(
     "views", "dpmc_lab/views/trade.py",
     ("all ratings together cost what one costs", UNIT,
-     "cards.format_spent_budget(self.guarantee_for(guarantee), self.change)",
-     "cards.format_spent_budget(guarantee, guarantee.change)",
+     "cards.format_spent_budget(self.guarantee, question.change)",
+     "cards.format_spent_budget(self.guarantee, self.guarantee.change)",
      named("page_guarantees", "test_the_question_decides_what_may_change")),
     ("who is removed is asked about as replaced", UNIT, "yes, USER_EMPTIED, rated)",
      "yes, USER_REPLACED, rated)",

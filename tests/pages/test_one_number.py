@@ -121,7 +121,7 @@ def add_what_if(statements, app, metric, target):
         needed=find_one(r"budget of (?:about )?([\d.]+(?: or less)?)", answer["words"])
         or "not reached",
         unit=view["axis"].partition(", ")[2],
-        attacker=read_attack(view["right"][view["stop"]]),
+        attacker=read_attack(current_stop["attacker"]),
         seeds=read_seeds(text),
         split=find_one(r"Tested on ([^.]*)\.", text),
         certified=find_one(r"(?:proved: |proved )(?:epsilon )?([^\n]*)", read_badge(app)),
@@ -129,8 +129,8 @@ def add_what_if(statements, app, metric, target):
     app.session_state["numbers"] = True
     app.run()
     (curve_text,) = [t.value for t in app.text if "the curve at epsilon" in t.value]
-    add_curve(statements, "What if, in words", curve_text, current_stop["epsilon"])
-    app.session_state["epsilon"] = float(current_stop["epsilon"])
+    add_curve(statements, "What if, in words", curve_text, f"{current_stop['epsilon']:g}")
+    app.session_state["epsilon"] = current_stop["epsilon"]
 
 
 def add_curve(statements, source, text, epsilon):

@@ -81,9 +81,9 @@ def test_the_attacker_follows_the_certificate_at_hand(id):
     small, everything = trade.list_questions(
         guarantee, registry.get_mechanism(id).task, cards.TYPICAL_RATINGS
     )
-    single_rate = small.success_rate(guarantee)
-    assert small.describe_answer(guarantee) in unescape_markdown(read_all_text(app))
-    assert (everything.describe_answer(guarantee) in unescape_markdown(read_all_text(app))) == (
+    single_rate = small.assess(guarantee).success_rate
+    assert small.assess(guarantee).describe() in unescape_markdown(read_all_text(app))
+    assert (everything.assess(guarantee).describe() in unescape_markdown(read_all_text(app))) == (
         single_rate <= cards.MAX_INFORMATIVE_RATE
     )
 
@@ -103,10 +103,12 @@ def test_the_question_decides_what_may_change(id):
             guarantee, public=dataclasses.replace(guarantee.public, cap=59)
         )
         used = guarantee if question.rated is None else capped
-        assert question.success_rate(guarantee) == pytest.approx(used.attacker_accuracy(change))
+        assert question.assess(guarantee).success_rate == pytest.approx(
+            used.attacker_accuracy(change)
+        )
         if question is everything and used.certified(change).finite:
             epsilon = cards.format_epsilon(used.certified(change).epsilon)
-            assert f": epsilon {epsilon}" in question.describe_answer(guarantee)
+            assert f": epsilon {epsilon}" in question.assess(guarantee).describe()
 
 
 def test_a_refuted_claim_is_told_from_one_that_is_not_proved(capsys):

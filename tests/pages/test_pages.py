@@ -28,7 +28,8 @@ from dpmc_lab import shipped
 from dpmc_lab.cli import main
 from dpmc_lab.protocol.federated import FLOW
 from dpmc_lab.sweep.presets import EPSILONS
-from dpmc_lab.views import cards, lines, measurements, run_card, trade
+from dpmc_lab.views import cards, lines, measurements, run_card
+from dpmc_lab.views.what_if import build_stop
 from pages.ui import blocks, charts, scene, sentences, upload
 from pages.ui.charts import compare as charts_compare
 from pages.ui.charts.curve import Usefulness
@@ -164,10 +165,10 @@ def test_what_if_shows_the_stored_means_and_moves_only_its_marker(id):
             line.interval_at(epsilon).mean
         )
         assert read_current_stop(app)["value"] == line.interval_at(epsilon).mean
-        view = {name: value for name, value in read_instrument(app).items() if name != "stop"}
+        view = {name: value for name, value in read_instrument(app).items() if name != "epsilon"}
         assert before is None or view == before
         before = view
-    assert [stop["epsilon"] for stop in before["stops"]] == [f"{e:g}" for e in EPSILONS]
+    assert [stop["epsilon"] for stop in before["stops"]] == [*EPSILONS]
 
 
 def test_a_private_guess_is_compared_at_its_own_epsilon():
@@ -202,8 +203,7 @@ def test_a_private_guess_is_compared_at_its_own_epsilon():
 
 
 def read_answer(app):
-    view = read_instrument(app)
-    return "".join(text for text, _ in view["sentences"][view["stop"]])
+    return "".join(text for text, _ in read_current_stop(app)["sentence"])
 
 
 def test_the_sentence_on_top_is_the_one_of_the_slider():
@@ -232,7 +232,7 @@ def test_the_sentence_says_what_is_not_proved_not_clear_or_not_computed(data, id
     )
     mechanism = registry.create(id, epsilon=epsilon)
     public = prepare_public_facts(datasets.load(data).ratings.public, mechanism.task)
-    answer = sentences.write_answer(chart, mechanism, mechanism.guarantee(public), epsilon)
+    answer = sentences.write_answer(chart, build_stop(mechanism, epsilon, chart, public))
     text = "".join(part for part, _ in answer)
     assert not re.search(r"epsilon \d|\d %|\d stars", text)  # no line ends between the two
     text = unescape_markdown(text)
@@ -245,22 +245,17 @@ def test_the_sentence_says_what_is_not_proved_not_clear_or_not_computed(data, id
 )
 def test_the_sentence_names_the_prior_and_its_number_is_a_limit(id):
     """At every epsilon, also where the limit is nearly 100 %."""
-    mechanisms = scene.create_mechanisms(id)
-    task = mechanisms[0].task
+    task = registry.get_mechanism(id).task
     data = "bookshop-clicks" if task is Task.RANKING else "movie-night"
     public = prepare_public_facts(datasets.load(data).ratings.public, task)
     no_curve = lines.CurveChart(lines.list_plotted_metrics(task)[0])
-    for mechanism, epsilon in zip(mechanisms, EPSILONS, strict=True):
-        guarantee = mechanism.guarantee(public)
-        question, _ = trade.list_questions(guarantee, task, 20)
-        rate = 100 * question.success_rate(guarantee)
+    for stop in scene.build_scene(id, no_curve, public).stops:
+        rate = 100 * stop.guarantee.attacker_accuracy(stop.risk.question.change)
         answer = unescape_markdown(
-            "".join(
-                text for text, _ in sentences.write_answer(no_curve, mechanism, guarantee, epsilon)
-            )
+            "".join(text for text, _ in sentences.write_answer(no_curve, stop))
         )
         assert "an attacker torn 50:50" in answer
-        for sentence in (answer, question.describe_answer(guarantee)):
+        for sentence in (answer, stop.risk.describe()):
             if rate > 99.9:
                 assert "> 99.9\N{NO-BREAK SPACE}%" in sentence or "> 99.9 %" in sentence
             else:
@@ -276,7 +271,7 @@ def test_junk_in_a_link_falls_back_with_a_note():
     assert "script" in notes
     assert (app.selectbox(key="data").value, read_current_stop(app)["epsilon"]) == (
         "movie-night",
-        "1",
+        1.0,
     )
     app.run()
     assert not app.warning  # said once
@@ -693,12 +688,15 @@ def test_without_a_curve_the_slider_and_what_is_promised_are_there_already():
     assert "claimed" in read_all_text(app) or "certified" in read_all_text(app)
     view = read_instrument(app)
     assert "Usefulness: not computed yet" in read_answer(app)
-    assert view["right"][EPSILONS.index(1.0)] == (
+    assert read_current_stop(app)["attacker"] == (
         "An attacker torn 50:50 who asks “Is this rating high or low?” is right at most 73.2 %"
         " of the time; a coin flip gets 50 %."
     )
     (panel,) = view["panel"]["persons"]
-    assert "Her 20 ratings together cost epsilon 20," in panel["together"][view["stop"]]
+    assert (
+        "Her 20 ratings together cost epsilon 20,"
+        in panel["together"][EPSILONS.index(view["epsilon"])]
+    )
     assert read_instrument(app)["people"] is None  # of an upload no person is shown
 
 

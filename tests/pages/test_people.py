@@ -175,14 +175,14 @@ N_DRAWS = 1_000
 def test_the_server_gets_draws_of_the_very_release(id):
     """Against the channel of the card, 1,000 people each; false alarms below 1e-6 a method."""
     task = registry.get_mechanism(id).task
-    mechanism = registry.create(id, epsilon=1.0)
+    guarantee = registry.create(id, epsilon=1.0).guarantee(PUBLIC[task])
     low, high = RANGES[task]
     sent = {rating: [] for rating in (low, high)}
     for draw in range(N_DRAWS):
         for rating in sent:
             person = Person("x", 1, (("title", rating),), (), draw)
-            sent[rating].append(people.draw_server_view(mechanism, person, PUBLIC[task]).values[0])
-    (release,) = (release for _, release in mechanism.guarantee(PUBLIC[task]).releases)
+            sent[rating].append(people.draw_server_view(guarantee, person, task).values[0])
+    (release,) = (release for _, release in guarantee.releases)
     for rating, values in sent.items():
         mask = ~np.isnan(values)
         if hasattr(release, "matrix"):
@@ -212,7 +212,7 @@ def test_what_is_told_truly_stays_so_as_epsilon_grows(id):
         changed = np.array(
             [
                 people.draw_server_view(
-                    registry.create(id, epsilon=e), person, PUBLIC[task]
+                    registry.create(id, epsilon=e).guarantee(PUBLIC[task]), person, task
                 ).changed
                 for e in EPSILONS
             ]
@@ -224,15 +224,17 @@ def test_what_is_told_truly_stays_so_as_epsilon_grows(id):
 def test_nothing_is_told_of_unrated_titles_where_which_exist_is_public():
     person = Person("x", 1, (("a", 1.0), ("b", None)), (), 0)
     server_view = people.draw_server_view(
-        registry.create("input-flip", epsilon=1.0), person, PUBLIC[Task.BINARY]
+        registry.create("input-flip", epsilon=1.0).guarantee(PUBLIC[Task.BINARY]),
+        person,
+        Task.BINARY,
     )
     assert len(server_view.values) == 1
 
 
 def test_of_a_trusted_server_nothing_is_served():
     person = Person("x", 1, (("a", 4.0),), (), 0)
-    effects = registry.create("private-effects", epsilon=1.0)
-    assert people.draw_server_view(effects, person, PUBLIC[Task.RATINGS]) is None
+    effects = registry.create("private-effects", epsilon=1.0).guarantee(PUBLIC[Task.RATINGS])
+    assert people.draw_server_view(effects, person, Task.RATINGS) is None
 
 
 @pytest.mark.parametrize("id", LOCAL)
@@ -240,13 +242,13 @@ def test_a_hundred_reports_are_those_of_the_channel(id):
     cls = registry.get_mechanism(id)
     public, value = PUBLIC[cls.task], PUBLIC[cls.task].high
     guarantee = registry.create(id, epsilon=1.0).guarantee(public)
-    kept, changed, missing = people.count_outcomes(guarantee, value, public)
+    kept, changed, missing = people.count_outcomes(guarantee, value)
     assert kept + changed + missing == 100
     release = people.find_main_release(guarantee)
     if hasattr(release, "matrix"):
         assert kept == pytest.approx(100 * release.matrix[-1, -1], abs=1)
     strict = registry.create(id, epsilon=1000.0).guarantee(public)
-    assert people.count_outcomes(strict, value, public)[0] > 95
+    assert people.count_outcomes(strict, value)[0] > 95
 
 
 # --- the attacker --------------------------------------------------------------------------------
@@ -274,7 +276,7 @@ def test_the_game_is_as_hard_as_it_says_and_no_harder(id, epsilon):
     mechanism = registry.create(id, epsilon=epsilon)
     guarantee = mechanism.guarantee(PUBLIC[mechanism.task])
     for question in trade.list_questions(guarantee, mechanism.task, 20):
-        game = trade.build_guessing_game(guarantee, question)
+        game = trade.build_guessing_game(question.assess(guarantee))
         if game is None:
             continue
         if "symbols" in game:
@@ -284,28 +286,29 @@ def test_the_game_is_as_hard_as_it_says_and_no_harder(id, epsilon):
             best = stats.norm.cdf(game["shift"] / 2)
         else:
             best = 1 - math.exp(-game["shift"] / 2) / 2
-        assert 0.5 < best <= question.success_rate(guarantee) + 1e-9
+        assert 0.5 < best <= question.assess(guarantee).success_rate + 1e-9
         if guarantee.trust is Trust.LOCAL and "symbols" in game and len(game["symbols"]) == 2:
-            assert best == pytest.approx(question.success_rate(guarantee))
+            assert best == pytest.approx(question.assess(guarantee).success_rate)
 
 
 def test_all_of_a_persons_ratings_cost_more_than_one():
     guarantee = registry.create("input-flip", epsilon=0.5).guarantee(PUBLIC[Task.BINARY])
     single, all_of_them = trade.list_questions(guarantee, Task.BINARY, 6)
-    assert single.success_rate(guarantee) == pytest.approx(1 / (1 + math.exp(-0.5)))
+    assert single.assess(guarantee).success_rate == pytest.approx(1 / (1 + math.exp(-0.5)))
     flip = 1 / (1 + math.exp(0.5))  # six answers, guessed by their majority, ties by a coin
     pmf = [math.comb(6, k) * flip**k * (1 - flip) ** (6 - k) for k in range(7)]
-    assert all_of_them.success_rate(guarantee) == pytest.approx(sum(pmf[:3]) + pmf[3] / 2)
+    assert all_of_them.assess(guarantee).success_rate == pytest.approx(sum(pmf[:3]) + pmf[3] / 2)
 
 
 def test_where_nothing_is_proved_no_limit_stands_for_certainty():
     proved = registry.create("input-flip", epsilon=10.0).guarantee(PUBLIC[Task.BINARY])
     _, all_ratings = trade.list_questions(proved, Task.BINARY, 500)
-    assert all_ratings.success_rate(proved) == 1  # as far as numbers go
-    assert all_ratings.is_bounded(proved)
+    assert all_ratings.assess(proved).success_rate == 1  # as far as numbers go
+    assert all_ratings.assess(proved).is_bounded
     claimed = registry.create("dpmf", epsilon=1.0).guarantee(PUBLIC[Task.RATINGS])
     assert not any(
-        question.is_bounded(claimed) for question in trade.list_questions(claimed, Task.RATINGS, 20)
+        question.assess(claimed).is_bounded
+        for question in trade.list_questions(claimed, Task.RATINGS, 20)
     )
 
 
@@ -342,9 +345,9 @@ def test_the_phone_rounds_limits_as_the_server_does():
 @pytest.mark.parametrize(
     ("name", "asked", "value", "note"),
     [
-        ("wanted", 0.697, 0.695, "The target 69.7 was rounded to 69.5. "),
-        ("wanted", 0.695, 0.695, ""),
-        ("wanted", 0.9, 0.8, "The target 90 was rounded to 80. "),
+        ("target", 0.697, 0.695, "The target 69.7 was rounded to 69.5. "),
+        ("target", 0.695, 0.695, ""),
+        ("target", 0.9, 0.8, "The target 90 was rounded to 80. "),
         ("limit", 0.735, 0.74, "The target 73.5 was rounded to 74. "),
         ("limit", 0.6, 0.6, ""),
     ],

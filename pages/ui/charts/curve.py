@@ -14,6 +14,7 @@ from dpmc_core.metrics import Metric
 from dpmc_lab.sweep.presets import EPSILONS
 from dpmc_lab.views.cards import ClaimState
 from dpmc_lab.views.lines import Curve, CurveChart, Interval, Role, select_ranking_metrics
+from dpmc_lab.views.what_if import Stop
 from pages.ui import sentences
 from pages.ui.charts import (
     ACCENT,
@@ -147,7 +148,7 @@ def draw_picture(
     layout: PictureLayout,
     alt: str,
     titles: tuple[str, str],
-    risk: Sequence[float | None],
+    stops: Sequence[Stop],
     usefulness: Usefulness | None,
     method: str,
 ) -> str:
@@ -157,12 +158,13 @@ def draw_picture(
         layout: where the charts stand.
         alt: what the picture shows.
         titles: of the two charts.
-        risk: how often the attacker is right at most, by stop; None where nothing is proved.
+        stops: the method at each epsilon.
         usefulness: the lower chart; None before the first run.
         method: name of the method.
     """
     upper, lower = layout.upper, layout.lower
     columns = layout.columns
+    risk = [stop.risk.success_rate if stop.risk.is_bounded else None for stop in stops]
     unproved = [x for x, share in zip(columns, risk, strict=True) if share is None]
     shares = [(share, f"{100 * share:.0f} %") for share in (1.0, 0.75, 0.5)]
     to_row = _scale_to_rows(upper, (0.5, 1.0))
