@@ -38,6 +38,7 @@ from pages.ui.charts import Figure
 from pages.ui.charts import compare as charts_compare
 from pages.ui.report import Exhibit
 from pages.ui.rows import GridRows, RunLocation
+from pages.ui.session import session
 from pages.ui.text import escape, format_count
 
 MOST_SEEDS = 100
@@ -52,7 +53,6 @@ _GRIDS = {
 }
 E = TypeVar("E", bound=enum.Enum)
 _MAX_FIRST_CHOICE = 6  # mechanisms chosen at the start; more would hide each other
-_LAST_VISITED = "brought"  # the mechanism of the page that the visitor came from
 _COLLAPSED = {"label_visibility": "collapsed"}
 _VIEWS = {
     "Quality": "Accuracy",
@@ -228,19 +228,17 @@ def find_equal_mechanisms(query: Query) -> list[str]:
 
 def add_visited_mechanism(data: str) -> None:
     """Add the mechanism of the page before, once, and choose its task."""
-    id = st.session_state.get("mechanism")
-    if id == st.session_state.get(_LAST_VISITED) or id not in sources.list_available_mechanisms(
-        data
-    ):
+    id = session.mechanism
+    if id == session.last_visited or id not in sources.list_available_mechanisms(data):
         return
     task = registry.get_mechanism(id).task
     names = registry.list_private_mechanisms(task)
-    now = [other for other in st.session_state.get("mechanisms") or [] if other in names]
+    now = [other for other in session.mechanisms or [] if other in names]
     chosen = now or list_comparable(id, names, rows.list_ready_mechanisms(data))
-    st.session_state[_LAST_VISITED] = id
-    st.session_state["mechanisms"] = chosen if id in chosen else [*chosen, id]
+    session.last_visited = id
+    session.mechanisms = chosen if id in chosen else [*chosen, id]
     if len(sources.list_available_tasks(data)) > 1:
-        st.session_state["task"] = task
+        session.task = task
     st.rerun()  # only what was there in the last run gets into the address
 
 
@@ -286,8 +284,8 @@ def choose_mechanisms(data: str, task: Task) -> list[str]:
     if st.query_params.get_all("mechanisms") != [""]:  # what Streamlit writes for a choice of none
         state.apply_link_choice("mechanisms", "the mechanism", names)
     first = list_comparable(next(iter(names)), names, rows.list_ready_mechanisms(data))
-    if now := st.session_state.get("mechanisms"):  # maybe chosen for another task
-        st.session_state["mechanisms"] = [id for id in now if id in names] or first
+    if now := session.mechanisms:  # maybe chosen for another task
+        session.mechanisms = [id for id in now if id in names] or first
     chosen = st.pills(
         "Mechanisms",
         list(names),
@@ -346,7 +344,7 @@ def plan_curves(grid: Grid, location: RunLocation) -> PlanKeys:
     plain_curves = {
         key: id
         for key, id in rows.plan_keys(plain, location).curves.items()
-        if registry.can_use_item_features(registry.get_mechanism(id))
+        if registry.get_mechanism(id).uses_item_features
     }
     return keys._replace(curves=plain_curves | dict(keys.curves))
 
@@ -379,6 +377,7 @@ class Comparison(NamedTuple):
         waiting: mechanisms without a curve.
         x_range: the axis of epsilon.
         refuted: mechanisms whose claims an attack of this session refuted.
+        unit: what an epsilon of the axis protects.
         dependencies: what all of it depends on.
     """
 
@@ -387,6 +386,7 @@ class Comparison(NamedTuple):
     waiting: list[str]
     x_range: tuple[float, float]
     refuted: tuple[str, ...]
+    unit: EpsilonUnit
     dependencies: tuple[object, ...]
 
 
@@ -406,7 +406,7 @@ def show_results(query: Query, start_label: str, *, running: bool) -> None:
     refuted = (*filter(blocks.is_mechanism_refuted, grid.mechanisms),)
     dependencies = (keys.name, grid_rows.last, unit, refuted)
     x_range = charts_compare.get_epsilon_range(ends, [*plotted_lines, *baselines])
-    result = Comparison(chart, plotted_lines, waiting, x_range, refuted, dependencies)
+    result = Comparison(chart, plotted_lines, waiting, x_range, refuted, unit, dependencies)
     summary = lines.describe_chart(chart, plotted_lines)
     fig = state.memoize(
         "comparison figure",
@@ -459,7 +459,7 @@ def show_view(fig: Figure, alt: str, frame: stage.Stage) -> None:
 def show_trade(result: Comparison, switches: QuestionSwitches, frame: stage.Stage) -> None:
     """Show the metric against what an attacker may learn."""
     task = registry.get_mechanism(result.chart.lines[0].mechanism).task
-    epsilon = st.session_state.get("epsilon", 1.0)
+    epsilon = session.epsilon
     tradeoff = state.memoize(
         "trade",
         (result.dependencies, switches),
@@ -493,7 +493,7 @@ def describe_available_rows(
 
 def show_conclusions(result: Comparison, frame: stage.Stage) -> Exhibit:
     """Show what a target quality costs, which mechanism is better, and what to do next."""
-    chart, plotted_lines, waiting, x_range, refuted, dependencies = result
+    chart, plotted_lines, waiting, x_range, refuted, unit, dependencies = result
     metric = chart.metric
     with frame.panel:
         cost_place = st.container()
@@ -508,7 +508,7 @@ def show_conclusions(result: Comparison, frame: stage.Stage) -> Exhibit:
     )
     if len(plotted_lines) < 2:
         leader = compare.TOO_FEW
-    limit = numbers.describe_baseline_limit(chart) if EpsilonUnit.PAPER in dependencies else ""
+    limit = numbers.describe_baseline_limit(chart) if unit is EpsilonUnit.PAPER else ""
     cost = numbers.describe_cost(answers, chart.nonprivate_reference)
     with cost_place:
         blocks.show_headline(cost)
@@ -604,7 +604,7 @@ def choose_target(chart: CurveChart, plotted_lines: list[PlottedLine]) -> float:
         low,
         high,
         start,
-        f"wanted {metric.name}",
+        session.wanted.key_of(metric.name),
         step=step,
         format="%.1f %%" if metric.is_share else "%.3f" if step >= 0.001 else "%.4g",
     )

@@ -49,6 +49,7 @@ from pages.ui.charts import data as charts_data
 from pages.ui.jobs import get_snapshot
 from pages.ui.report import Exhibit
 from pages.ui.rows import RunLocation
+from pages.ui.session import session
 from pages.ui.sweeps import Sweep
 from pages.ui.text import escape, format_count
 
@@ -172,7 +173,7 @@ def show_generator() -> None:
             if (error := sources.find_generation_error(sample)) is not None:
                 blocks.show_error(error)
             else:
-                st.session_state["next data"] = sample
+                session.next_data = sample
                 st.rerun()
 
 
@@ -195,7 +196,7 @@ def show_public_set() -> None:
         st.button(
             "Open it",
             type="primary",
-            on_click=lambda: st.session_state.update({"next data": name}),
+            on_click=lambda: session.update(next_data=name),
         )
         return
     if blocks.is_reserved_for_teacher("download data sets", "The samples are for everybody."):
@@ -347,8 +348,8 @@ def choose_predicted_task(data: str, privacy_unit: PrivacyUnit) -> Task:
     default = Task.RATINGS if Task.RATINGS in possible else Task.RANKING
     labels = groups.TASK_LABELS
     names = {task: labels[task] for task in reversed(labels) if task in possible}
-    if st.session_state.get("answer_task", default) not in names:
-        del st.session_state["answer_task"]  # chosen for other data
+    if session.answer_task not in names:
+        del session.answer_task  # chosen for other data
     return widgets.choose_option(
         "Predict",
         "what is predicted",
@@ -452,7 +453,7 @@ def show_buttons(plan: AnswerPlan, cache: UserScoreCache, current: Sweep | None)
             f" method without privacy. The first points appear within seconds.{disk_notice}"
         )
     if is_pressed:
-        st.session_state["mechanism"] = method.id  # other pages open with this mechanism
+        session.mechanism = method.id  # other pages open with this mechanism
         command = study.build_child_command(
             question, location.data, location.store, curve=not has_curve
         )
