@@ -348,7 +348,7 @@ def choose_predicted_task(data: str, privacy_unit: PrivacyUnit) -> Task:
     default = Task.RATINGS if Task.RATINGS in possible else Task.RANKING
     labels = groups.TASK_LABELS
     names = {task: labels[task] for task in reversed(labels) if task in possible}
-    if session.answer_task not in names:
+    if (session.answer_task or default) not in names:
         del session.answer_task  # chosen for other data
     return widgets.choose_option(
         "Predict",
