@@ -38,6 +38,7 @@ from pages.ui.charts import Figure
 from pages.ui.charts import compare as charts_compare
 from pages.ui.report import Exhibit
 from pages.ui.rows import GridRows, RunLocation
+from pages.ui.session import session
 from pages.ui.text import escape, format_count
 
 MOST_SEEDS = 100
@@ -52,7 +53,6 @@ _GRIDS = {
 }
 E = TypeVar("E", bound=enum.Enum)
 _MAX_FIRST_CHOICE = 6  # mechanisms chosen at the start; more would hide each other
-_LAST_VISITED = "brought"  # the mechanism of the page that the visitor came from
 _COLLAPSED = {"label_visibility": "collapsed"}
 _VIEWS = {
     "Quality": "Accuracy",
@@ -212,7 +212,7 @@ def find_equal_mechanisms(query: Query) -> list[str]:
         return []
 
     def find() -> list[str]:
-        *_, target, scale = choose_targets(chart, plotted_lines)
+        *_, target, scale = numbers.choose_targets(chart, plotted_lines)
         answers = [
             numbers.find_required_epsilons(entry, [target / scale])[0] for entry in plotted_lines
         ]
@@ -228,19 +228,17 @@ def find_equal_mechanisms(query: Query) -> list[str]:
 
 def add_visited_mechanism(data: str) -> None:
     """Add the mechanism of the page before, once, and choose its task."""
-    id = st.session_state.get("mechanism")
-    if id == st.session_state.get(_LAST_VISITED) or id not in sources.list_available_mechanisms(
-        data
-    ):
+    id = session.mechanism
+    if id == session.last_visited or id not in sources.list_available_mechanisms(data):
         return
     task = registry.get_mechanism(id).task
     names = registry.list_private_mechanisms(task)
-    now = [other for other in st.session_state.get("mechanisms") or [] if other in names]
+    now = [other for other in session.mechanisms or [] if other in names]
     chosen = now or list_comparable(id, names, rows.list_ready_mechanisms(data))
-    st.session_state[_LAST_VISITED] = id
-    st.session_state["mechanisms"] = chosen if id in chosen else [*chosen, id]
+    session.last_visited = id
+    session.mechanisms = chosen if id in chosen else [*chosen, id]
     if len(sources.list_available_tasks(data)) > 1:
-        st.session_state["task"] = task
+        session.task = task
     st.rerun()  # only what was there in the last run gets into the address
 
 
@@ -286,8 +284,8 @@ def choose_mechanisms(data: str, task: Task) -> list[str]:
     if st.query_params.get_all("mechanisms") != [""]:  # what Streamlit writes for a choice of none
         state.apply_link_choice("mechanisms", "the mechanism", names)
     first = list_comparable(next(iter(names)), names, rows.list_ready_mechanisms(data))
-    if now := st.session_state.get("mechanisms"):  # maybe chosen for another task
-        st.session_state["mechanisms"] = [id for id in now if id in names] or first
+    if now := session.mechanisms:  # maybe chosen for another task
+        session.mechanisms = [id for id in now if id in names] or first
     chosen = st.pills(
         "Mechanisms",
         list(names),
@@ -346,7 +344,7 @@ def plan_curves(grid: Grid, location: RunLocation) -> PlanKeys:
     plain_curves = {
         key: id
         for key, id in rows.plan_keys(plain, location).curves.items()
-        if registry.can_use_item_features(registry.get_mechanism(id))
+        if registry.get_mechanism(id).uses_item_features
     }
     return keys._replace(curves=plain_curves | dict(keys.curves))
 
@@ -476,7 +474,7 @@ def show_view(fig: Figure, alt: str, frame: stage.Stage) -> None:
 def show_trade(result: Comparison, switches: QuestionSwitches, frame: stage.Stage) -> None:
     """Show the metric against what an attacker may learn."""
     task = registry.get_mechanism(result.chart.lines[0].mechanism).task
-    epsilon = st.session_state.get("epsilon", 1.0)
+    epsilon = session.epsilon
     tradeoff = state.memoize(
         "trade",
         (result.dependencies, switches),
@@ -602,34 +600,17 @@ def show_comparison_downloads(query: Query, grid_rows: GridRows, exhibits: list[
     blocks.show_downloads(*files, chart=chart, argv=argv)
 
 
-def choose_targets(
-    chart: CurveChart, plotted_lines: list[PlottedLine]
-) -> tuple[float, float, float, float, float]:
-    """Return the ends, the step, the default and the scale of the slider of target values."""
-    metric = chart.metric
-    levels = [level.mean for _, level in chart.list_endpoints(1.0)]
-    if metric.is_share:
-        low, high, step = 50.0 if metric.name == "accuracy" else 0.0, 100.0, 0.5
-        start = round(100 * sum(levels) / len(levels)) if levels else 50
-    else:
-        curve_values = [float(value) for entry in plotted_lines for value in entry.band.mean]
-        low, high, step = numbers.choose_target_range([*levels, *curve_values])
-        middle = sum(levels) / len(levels) if levels else (low + high) / 2
-        start = step * round(middle / step)
-    return low, high, step, float(min(high, max(low, start))), 100.0 if metric.is_share else 1.0
-
-
 def choose_target(chart: CurveChart, plotted_lines: list[PlottedLine]) -> float:
     """Show the target value of the metric on a slider."""
     metric = chart.metric
-    low, high, step, start, scale = choose_targets(chart, plotted_lines)
+    low, high, step, start, scale = numbers.choose_targets(chart, plotted_lines)
     chosen = widgets.choose_on_slider(
         f"Wanted {metric.label}{'' if metric.is_share else ' at most'}",
         f"the wanted {metric.label}",
         low,
         high,
         start,
-        f"wanted {metric.name}",
+        session.wanted.key_of(metric.name),
         step=step,
         format="%.1f %%" if metric.is_share else "%.3f" if step >= 0.001 else "%.4g",
     )

@@ -49,6 +49,7 @@ from pages.ui.charts import data as charts_data
 from pages.ui.jobs import get_snapshot
 from pages.ui.report import Exhibit
 from pages.ui.rows import RunLocation
+from pages.ui.session import session
 from pages.ui.sweeps import Sweep
 from pages.ui.text import escape, format_count
 
@@ -172,7 +173,7 @@ def show_generator() -> None:
             if (error := sources.find_generation_error(sample)) is not None:
                 blocks.show_error(error)
             else:
-                st.session_state["next data"] = sample
+                session.next_data = sample
                 st.rerun()
 
 
@@ -195,7 +196,7 @@ def show_public_set() -> None:
         st.button(
             "Open it",
             type="primary",
-            on_click=lambda: st.session_state.update({"next data": name}),
+            on_click=lambda: session.update(next_data=name),
         )
         return
     if blocks.is_reserved_for_teacher("download data sets", "The samples are for everybody."):
@@ -450,7 +451,7 @@ def show_buttons(plan: AnswerPlan, cache: UserScoreCache, current: Sweep | None)
             f" method without privacy. The first points appear within seconds.{disk_notice}"
         )
     if is_pressed:
-        st.session_state["mechanism"] = method.id  # other pages open with this mechanism
+        session.mechanism = method.id  # other pages open with this mechanism
         command = study.build_child_command(
             question, location.data, location.store, curve=not has_curve
         )

@@ -19,10 +19,10 @@ from pages.ui import blocks, shell, sources, stage, state, widgets
 from pages.ui.audits import make_audit_work
 from pages.ui.charts import guarantees as charts_guarantees
 from pages.ui.jobs import Snapshot, get_snapshot
+from pages.ui.session import session
 from pages.ui.text import escape, format_count, keep_units
 
 AUDIT = "audit"
-CLICKS = "clicks on claims"
 MAX_COUNT = 10_000_000  # users or items that can be typed in
 MIN_ROW_HEIGHT = 40  # pixels that the two lines of a row need
 FACT_SOURCES = {"data": "from the chosen data", "typed": "typed in"}
@@ -164,13 +164,13 @@ def show_claims(
     )
     min_height = MIN_ROW_HEIGHT * (len(rows) + len(mechanism_groups))
     st.html(f"<style>.st-key-figure.st-key-figure {{ --least: {min_height}px; }}</style>")
-    clicks = st.session_state.get(CLICKS, 0)
-    key = f"claims {clicks}"  # a new key forgets the last selection
+    clicks = session.clicks
+    key = session.claims.key_of(clicks)  # a new key forgets the last selection
 
     def choose_clicked() -> None:
-        st.session_state[CLICKS] = clicks + 1
-        for point in st.session_state[key].selection.points:
-            st.session_state["mechanism"] = point["customdata"][0]
+        session.clicks = clicks + 1
+        for point in session.claims[clicks].selection.points:
+            session.mechanism = point["customdata"][0]
 
     measured = {
         other: bound
@@ -290,7 +290,7 @@ def show_ledger(guarantee: Guarantee) -> None:
         f" {escape(format_sentence(total.reason))}"
         f" For one person: {escape(person)}"
     )
-    if sum(row.epsilon for row in rows) > 1.01 * total.epsilon:
+    if cards.exceeds_total(rows, total.epsilon):
         st.markdown(
             "The rows add up to more than this total. Separate noise rarely helps an attacker"
             " in every answer at once."
@@ -340,10 +340,9 @@ def store_last_attack() -> None:
     now = get_snapshot(state.get_jobs().get(AUDIT))
     report: AuditReport | None = now.result or now.display
     if report is not None and report.valid:
-        attacks = st.session_state.setdefault(blocks.ATTACKS, {})
         last = build_measured_bound(report)
-        attacks.pop((last.mechanism, last.epsilon), None)
-        attacks[last.mechanism, last.epsilon] = last
+        session.attacks.pop((last.mechanism, last.epsilon), None)
+        session.attacks[last.mechanism, last.epsilon] = last
 
 
 def show_audit_report(report: AuditReport) -> None:

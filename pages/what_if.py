@@ -38,9 +38,9 @@ from pages.ui import (
 )
 from pages.ui.rows import GridRows, RunLocation
 from pages.ui.scene import Scene
+from pages.ui.session import Session, session
 from pages.ui.text import escape
 
-KEY, REWRITTEN_PARAMS = "instrument", "what if told late"
 OTHER_UNIT = "own"  # of a method that somebody chose, whose privacy unit is neither of the two
 # By name in component, session and address: the default, and all possible values. The targets, of
 # usefulness and of risk, may be any number.
@@ -160,17 +160,17 @@ def find_curve(location: RunLocation, id: str) -> CurveSource:
 
 def carry_target(metric: Metric, target: float | None) -> None:
     """Take a target for usefulness along to Compare, once: there it can be moved on."""
-    if target is not None and st.session_state.get("carried") != (metric, target):
-        st.session_state["carried"] = metric, target
+    if target is not None and session.carried != (metric, target):
+        session.carried = metric, target
         value = 100 * target if metric.is_share else target
-        st.session_state[f"wanted {metric.name}"] = round(float(value), 6)
+        session.wanted[metric.name] = round(float(value), 6)
 
 
 def choose_privacy_unit(data: str, guarantee: Guarantee) -> None:
     """Choose whom to protect, which chooses the recommended method."""
     unit = PrivacyUnit.from_guarantee(guarantee)
     names = {**sentences.UNIT_LABELS, **({} if unit else {OTHER_UNIT: "Another promise"})}
-    st.session_state["protect"] = unit or OTHER_UNIT
+    session.protect = unit or OTHER_UNIT
     st.segmented_control(
         "Whom to protect",
         list(names),
@@ -186,7 +186,7 @@ def choose_privacy_unit(data: str, guarantee: Guarantee) -> None:
 
 def choose_recommended(data: str) -> None:
     """Choose the recommended method for a privacy unit; some data sets have none."""
-    unit: PrivacyUnit | str = st.session_state["protect"]
+    unit: PrivacyUnit | str = session.protect
     if not isinstance(unit, PrivacyUnit):
         return
     with suppress(DpmcError, OSError):  # the page says so where it needs the data
@@ -194,7 +194,7 @@ def choose_recommended(data: str) -> None:
             unit, sources.list_available_tasks(data), partial(sources.get_public_facts, data)
         )
         if id is not None:
-            st.session_state["mechanism"] = id
+            session.mechanism = id
 
 
 def control_curve_runs(source: CurveSource) -> bool:
@@ -226,7 +226,7 @@ def show_curves(source: CurveSource, epsilon: float, *, running: bool) -> None:
         (location.name, location.steps, source.id, charts, theme, running, curve_scene.refuted),
         lambda: scene.build_view(curve_scene, theme),
     )
-    instrument.show_instrument(view | settings, key=KEY, on_change=save_state)
+    instrument.show_instrument(view | settings, key=Session.instrument.key, on_change=save_state)
 
 
 def build_scene(
@@ -273,8 +273,8 @@ def restore_state() -> dict[str, Any]:
     The address wins when it differs from what this session wrote last: the visitor went back.
     Impossible values are noted and replaced by the default.
     """
-    last_written: dict[str, str | None] = st.session_state.setdefault(state.LAST_WRITTEN_PARAMS, {})
-    values, rewritten = {}, st.session_state.pop(REWRITTEN_PARAMS, ())
+    last_written, values, rewritten = session.last_written_params, {}, session.rewritten_params
+    del session.rewritten_params
     for older, param in OLDER_PARAMS.items():
         if older in st.query_params:
             st.query_params.setdefault(param, st.query_params.pop(older))
@@ -316,12 +316,13 @@ def parse_param(text: str, possible: Sequence[Any]) -> Any:
 
 def save_state() -> None:
     """Save the state of the released instrument for the address and the other pages."""
-    current = st.session_state[KEY]
-    rewritten = [param for param in SETTINGS if param in current]
-    st.session_state[REWRITTEN_PARAMS] = rewritten
-    for param in rewritten:  # the address of this request may be older: it is written again
+    current = session.instrument
+    session.rewritten_params = [param for param in SETTINGS if param in current]
+    for (
+        param
+    ) in session.rewritten_params:  # the address of this request may be older: it is written again
         st.session_state[param] = current[param]
-        st.session_state[state.LAST_WRITTEN_PARAMS].pop(param, None)
+        session.last_written_params.pop(param, None)
 
 
 # --- downloads and details ---------------------------------------------------------------------

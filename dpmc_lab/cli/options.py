@@ -173,7 +173,7 @@ class ReadingOptions:
         table = self.items is not None or any(text.startswith("items=") for text in self.read)
         if not table or registry.has_features_step(steps):
             return (*steps,)
-        idle = [id for id in ids if not registry.can_use_item_features(registry.get_mechanism(id))]
+        idle = [id for id in ids if not registry.get_mechanism(id).uses_item_features]
         if idle:
             print(f"dpmc: --items is not used by {', '.join(idle)}", file=sys.stderr)
         return (*steps,) if ids and len(idle) == len(ids) else ("features", *steps)

@@ -53,6 +53,7 @@ from dpmc_lab.cli.interface import (
     format_table,
     paragraph,
     read_number,
+    report_end,
     write_json,
 )
 from dpmc_lab.cli.methods import format_guarantee
@@ -121,6 +122,7 @@ class AnswerFormat(ExclusiveOptions):
     progress: bool = False
 
 
+@report_end("progress")
 def answer_question(
     data: Data,
     *,

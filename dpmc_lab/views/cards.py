@@ -230,6 +230,11 @@ def tabulate_guarantees(rows: list[GuaranteeRow]) -> Table:
     )
 
 
+def exceeds_total(rows: tuple[LedgerRow, ...], total: float) -> bool:
+    """Return whether the epsilons of the rows add up to visibly more than the total."""
+    return math.fsum(row.epsilon for row in rows) > 1.01 * total
+
+
 def tabulate_ledger(rows: tuple[LedgerRow, ...]) -> Table:
     """Return the ledger as columns of text."""
     names = ("question to the data", "noise", "noise scale", "numbers released", "times")

@@ -379,12 +379,10 @@ def build_curve_chart(
     feature_baselines = set()  # baselines that are drawn only with features
     if registry.has_features_step(steps):
         baselines |= {
-            registry.WITHOUT_OTHERS_BASELINES[cls.task]
-            for cls in classes
-            if registry.can_use_item_features(cls)
+            registry.WITHOUT_OTHERS_BASELINES[cls.task] for cls in classes if cls.uses_item_features
         }
         feature_baselines = {
-            id for id in baselines if registry.can_use_item_features(registry.get_mechanism(id))
+            id for id in baselines if registry.get_mechanism(id).uses_item_features
         }
     baselines -= {*mechanisms}
     references = {registry.NONPRIVATE_REFERENCES[cls.task] for cls in classes}

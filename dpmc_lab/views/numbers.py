@@ -33,6 +33,7 @@ from dpmc_lab.views.lines import (
     Interval,
     PlottedLine,
     Role,
+    compute_interval,
     format_curve_ends,
     format_short_number,
     is_clearly_better,
@@ -386,7 +387,39 @@ def find_equal_costs(answers: Sequence[RequiredEpsilon]) -> list[RequiredEpsilon
 # --- the slider of targets -----------------------------------------------------------------
 
 
-def choose_target_range(values: Sequence[float]) -> tuple[float, float, float]:
+class TargetRange(NamedTuple):
+    """The targets that a slider offers, on its own scale.
+
+    Attributes:
+        low, high, step: its ends, and the step between its values.
+        start: its first value, halfway between the levels that the lines run between.
+        scale: what one unit of the metric is on it; a share is shown in percent.
+    """
+
+    low: float
+    high: float
+    step: float
+    start: float
+    scale: float
+
+
+def choose_targets(chart: CurveChart, plotted_lines: Sequence[PlottedLine]) -> TargetRange:
+    """Choose the targets that are worth asking for in a chart."""
+    metric = chart.metric
+    levels = [level.mean for _, level in chart.list_endpoints(1.0)]
+    if metric.is_share:
+        low, high, step = 50.0 if metric.name == "accuracy" else 0.0, 100.0, 0.5
+        start: float = round(100 * sum(levels) / len(levels)) if levels else 50
+    else:
+        curve_values = [float(value) for entry in plotted_lines for value in entry.band.mean]
+        low, high, step = _choose_target_range([*levels, *curve_values])
+        middle = sum(levels) / len(levels) if levels else (low + high) / 2
+        start = step * round(middle / step)
+    start = min(high, max(low, float(start)))
+    return TargetRange(low, high, step, start, 100.0 if metric.is_share else 1.0)
+
+
+def _choose_target_range(values: Sequence[float]) -> tuple[float, float, float]:
     """Return the smallest and the largest target worth asking for, and a step between them.
 
     They are round numbers around all values, in about a hundred steps of 1, 2 or 5 times a power of
@@ -454,6 +487,23 @@ def _find_crossings(x: Floats, fitted: Floats, goal: float) -> Floats:
     return crossings
 
 
+def compare_by_seed(metric: Metric, first: Curve, second: Curve, epsilon: float) -> int | None:
+    """Compare two curves at an epsilon by the 95 % interval of their difference, seed by seed.
+
+    All methods of a seed share its split. The seeds of curves count from 1.
+
+    Returns:
+        1 where the first curve is clearly better, -1 where it is clearly worse, 0 where the runs
+        cannot tell, and None where they have too few seeds in common.
+    """
+    values = (curve.values_at(epsilon) for curve in (first, second))
+    differences = [metric.sign * (a - b) for a, b in zip(*values, strict=False) if a - b == a - b]
+    if len(differences) < MIN_SEEDS:
+        return None
+    interval = compute_interval(differences)
+    return (interval.low > 0) - (interval.high < 0)
+
+
 # --- the share of the gain that is kept --------------------------------------------------
 
 
@@ -464,13 +514,14 @@ class GainShare(NamedTuple):
         share: the share, computed from the means over seeds.
         is_clear: whether the seeds distinguish the line from the baseline, and the gain from zero.
         label: the share in words, or why it is not clear.
-        half_width: of the interval of the share, where it is clear.
+        low, high: ends of the 95 % interval of the share, where it is clear.
     """
 
     share: float
     is_clear: bool
     label: str
-    half_width: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
 
 
 def find_gain_ends(
@@ -535,7 +586,8 @@ def compute_gain_share(
             share * best.half_width,
         )
         half_width = math.hypot(*errors) / total_gain
-        return GainShare(share, True, format_gain_share(share, baseline_name), half_width)
+        label = format_gain_share(share, baseline_name)
+        return GainShare(share, True, label, share - half_width, share + half_width)
     elif is_clearly_better(metric, best, current):
         label = unclear
     else:

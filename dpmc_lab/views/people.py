@@ -363,13 +363,18 @@ def count_outcomes(guarantee: Guarantee, value: float) -> list[int]:
     public = guarantee.public
     release = find_main_release(guarantee)
     assert release is not None
-    tolerance = (public.high - public.low) / 8 * isinstance(release, ModifiedLaplace)
+    tolerance = compute_tolerance(public) * isinstance(release, ModifiedLaplace)
     grid = (np.arange(100) + 0.5) / 100
     uniforms = np.column_stack([grid, np.modf(100 * grid * _GOLDEN_RATIO)[0]])
     reports = np.array([_randomise_cell(release, value, pair, public) for pair in uniforms])
     missing = int(np.isnan(reports).sum())
     changed = int((np.abs(reports - value) > tolerance).sum())
     return [100 - missing - changed, changed, missing]
+
+
+def compute_tolerance(public: PublicFacts) -> float:
+    """Return how far noise may move a report that counts as true, in rating points."""
+    return (public.high - public.low) / 8
 
 
 # --- descriptions of people -------------------------------------------------------------------

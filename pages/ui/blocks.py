@@ -28,10 +28,10 @@ from pages.ui import classroom, report, sources, state
 from pages.ui.charts import Figure
 from pages.ui.jobs import MAX_RUNNING_JOBS, Job, Snapshot
 from pages.ui.report import Exhibit
+from pages.ui.session import session
 from pages.ui.text import escape, keep_units
 
 EVALUATION = format_sentence(EVALUATION_ONLY)
-ATTACKS = "attacks"  # of this session, by mechanism and epsilon
 _MESSAGE_TIMEOUT = 3.0  # seconds that a page waits to hear whether a file could be made
 # One tool, always in sight: it saves the picture.
 _PLOTLY_CONFIG = {"displaylogo": False, "displayModeBar": True, "modeBarButtons": [["toImage"]]}
@@ -286,8 +286,7 @@ def show_paper_links(id: str) -> None:
 
 def list_attacks(id: str) -> list[MeasuredBound]:
     """Return the measured bounds of a mechanism: the shipped one, then those of this session."""
-    session_attacks: dict[object, MeasuredBound] = st.session_state.get(ATTACKS, {})
-    candidates = (measurements.find_default_measured_bound(id), *session_attacks.values())
+    candidates = (measurements.find_default_measured_bound(id), *session.attacks.values())
     return [attack for attack in candidates if attack is not None and attack.mechanism == id]
 
 

@@ -21,10 +21,10 @@ from dpmc_core.privacy import (
 from dpmc_core.ratings import PublicFacts
 from dpmc_lab.study.advice import PrivacyUnit
 from dpmc_lab.views import cards, lines, numbers
-from dpmc_lab.views.lines import Curve, CurveChart, compute_interval
+from dpmc_lab.views.lines import CurveChart
 from dpmc_lab.views.measurements import find_default_measured_bound
 from dpmc_lab.views.numbers import GainShare
-from dpmc_lab.views.people import QUANTILES
+from dpmc_lab.views.people import QUANTILES, compute_tolerance
 from dpmc_lab.views.text import Table
 from dpmc_lab.views.trade import AttackerQuestion, Risk
 from dpmc_lab.views.what_if import Stop
@@ -119,12 +119,12 @@ def _write_usefulness(chart: CurveChart, stop: Stop) -> Sentence:
     ids = [curve.mechanism for curve in baselines]
     if baseline_id in ids and baseline_id != line.mechanism:
         baseline_name = name_baseline(baseline_id)
-        sign = _compare_seeds(metric, line, baselines[ids.index(baseline_id)], epsilon)
+        sign = numbers.compare_by_seed(metric, line, baselines[ids.index(baseline_id)], epsilon)
         if sign == -1:
             end = f", worse than {baseline_name}"
         elif sign == 0:
             end = f". The runs cannot distinguish this from {baseline_name}"
-        elif sign and reference and _compare_seeds(metric, reference, line, epsilon) == 0:
+        elif sign and reference and numbers.compare_by_seed(metric, reference, line, epsilon) == 0:
             end = ", as good as without privacy"
     start, middle = {
         "accuracy": ("Predictions are ", f"{value} right"),
@@ -133,23 +133,6 @@ def _write_usefulness(chart: CurveChart, stop: Stop) -> Sentence:
     if metric.candidates:
         end = " find the next item among ten suggestions" + end
     return [(start, ""), (middle, "use"), (f"{end}.", "")]
-
-
-def _compare_seeds(metric: Metric, first: Curve, second: Curve, epsilon: float) -> int | None:
-    """Compare two curves at an epsilon by the 95 % interval of their difference, seed by seed.
-
-    All methods of a seed share its split. The seeds of curves count from 1.
-
-    Returns:
-        1 where the first curve is clearly better, -1 where it is clearly worse, 0 where the runs
-        cannot tell, and None where they have too few seeds in common.
-    """
-    values = (curve.values_at(epsilon) for curve in (first, second))
-    differences = [metric.sign * (a - b) for a, b in zip(*values, strict=False) if a - b == a - b]
-    if len(differences) < numbers.MIN_SEEDS:
-        return None
-    interval = compute_interval(differences)
-    return (interval.low > 0) - (interval.high < 0)
 
 
 def _round_apart(metric: Metric, values: list[float]) -> list[str]:
@@ -165,12 +148,9 @@ def write_benefit(share: GainShare | None) -> str:
     """Write how much of the benefit is kept, only where that is clear."""
     if share is None or not share.is_clear:
         return ""
-    low, high = (100 * (share.share + sign * share.half_width) for sign in (-1, 1))
-    return (
-        f"keeps {100 * share.share:.0f} % ({low:.0f} to {high:.0f} %) of the benefit"
-        if high - low >= 1
-        else f"keeps {100 * share.share:.0f} % of the benefit"
-    )
+    kept, low, high = (100 * value for value in (share.share, share.low, share.high))
+    interval = f" ({low:.0f} to {high:.0f} %)" if high - low >= 1 else ""
+    return f"keeps {kept:.0f} %{interval} of the benefit"
 
 
 def render_answer(sentence: Sentence) -> str:
@@ -242,7 +222,7 @@ def write_outcomes(
             return f"Chance hides {missing} of 100 such clicks; nobody knows which."
         return f"The coin turns {changed} of 100 such reports; nobody knows which."
     if isinstance(release, ModifiedLaplace):
-        distance = lines.format_short_number((public.high - public.low) / 8)
+        distance = lines.format_short_number(compute_tolerance(public))
         effect = f"the noise moves {changed} by more than {distance}"
     else:
         effect = f"chance changes {changed}"

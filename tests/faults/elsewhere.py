@@ -179,9 +179,8 @@ ELSEWHERE = [
         "elsewhere", "dpmc_lab/views/lines.py",
         ("public facts alone are no baseline", OTHER,
          "baselines |= {\n"
-         "            registry.WITHOUT_OTHERS_BASELINES[cls.task]\n"
-         "            for cls in classes\n"
-         "            if registry.can_use_item_features(cls)\n"
+         "            registry.WITHOUT_OTHERS_BASELINES[cls.task] for cls in classes"
+         " if cls.uses_item_features\n"
          "        }", "pass", named("page_facts",
          "test_what_if_draws_both_curves_and_counts_the_gain_from_public_facts_alone")),
         ("a line has the ends of its own epsilons in every unit", UNIT,

@@ -143,7 +143,7 @@ def test_every_shipped_curve_belongs_to_the_data_and_the_mechanisms_of_this_vers
         assert {f.mechanism for f in chart.baselines if f.is_level} == expected_baselines
         references = [registry.NONPRIVATE_REFERENCES[task], cls.nonprivate_counterpart]
         counterpart = registry.get_mechanism(cls.nonprivate_counterpart)
-        if has_features and not registry.can_use_item_features(counterpart):
+        if has_features and not counterpart.uses_item_features:
             references.pop()
         twins = [t.mechanism for t in chart.nonprivate_counterparts]
         assert twins == [*dict.fromkeys(references)] or (not uses_both and twins == references[:1])

@@ -586,7 +586,7 @@ def test_releases_of_the_version_before_with_features_are_refused_with_the_reaso
 FEATURED = [
     id
     for id, cls in registry.MECHANISMS.items()
-    if registry.can_use_item_features(cls) and registry.adds_noise(cls)
+    if cls.uses_item_features and registry.adds_noise(cls)
 ]
 RATED = "user_id,item_id,rating\n" + "".join(
     f"u{u},f{i},{1 + (u * i + u) % 5}\n" for u in range(30) for i in range(9) if (u + i) % 3

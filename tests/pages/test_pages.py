@@ -88,7 +88,7 @@ def test_after_an_attack_its_mechanism_is_refuted_on_other_pages():
         captions = dict(zip(app.radio(key="mechanism").options, list_captions(app), strict=True))
         state = "⊗ refuted" if is_attacked else "○ claimed only"
         assert captions[registry.get_mechanism("dpimf-sampled").name].startswith(state)
-        app.session_state[blocks.ATTACKS] = {("dpimf-sampled", 1.0): attack}
+        app.session_state["attacks"] = {("dpimf-sampled", 1.0): attack}
         app.run()
 
 
@@ -812,7 +812,7 @@ def test_guarantees_need_public_facts_only_and_a_cap_bounds_a_row():
 @pytest.mark.slow
 def test_the_report_stands_alone():
     from dpmc_lab.views.run_card import FinishedRun
-    from pages.ui import blocks, learned
+    from pages.ui import learned
 
     problem = build_problem(datasets.load("one-bit-lab"), Task.BINARY, seed=1)
     result = experiment.run(registry.create("objective", epsilon=2.0), problem, 1)

@@ -696,7 +696,7 @@ def test_a_run_tells_programs_where_its_result_is(capsys, tmp_path, monkeypatch)
     argv = ["papers", "jtt18-table-1", "--run", "--json", "--write", str(tmp_path / "new" / "one")]
     assert main(argv) == 0
     captured = capsys.readouterr()
-    assert not captured.err  # what a page takes for the last words of a run that failed
+    assert not captured.err
     *_, last = map(json.loads, captured.out.splitlines())
     assert last["accuracy"] == "agrees"
     assert engine.read_result(Path(last["result"])).id == "jtt18-table-1"

@@ -425,7 +425,8 @@ def test_the_interval_of_a_share_grows_with_every_error():
     share = numbers.compute_gain_share(chart, chart.lines[0], 1.0)
     assert share.is_clear
     current = chart.lines[0].interval_at(1.0)
-    assert share.half_width == pytest.approx(current.half_width / 0.2)
+    expected = (share.share + sign * current.half_width / 0.2 for sign in (-1, 1))
+    assert (share.low, share.high) == pytest.approx(tuple(expected))
 
 
 def test_what_is_needed_is_read_off_an_increasing_fit():
