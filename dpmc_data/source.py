@@ -269,7 +269,8 @@ def _unpack(name: str, file: BinaryIO) -> bytes | None:
     try:
         return archives.unpack(name, file, MAX_UNPACKED)
     except archives.BadArchive as error:
-        raise BadRatings(f"{error}; unpack it, and save a sheet of Excel as CSV") from None
+        advice = "" if "sheet" in error.reason else "; unpack it first"
+        raise BadRatings(f"{error}{advice}") from None
 
 
 @dataclass(frozen=True, eq=False)
