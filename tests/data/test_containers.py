@@ -81,6 +81,7 @@ def encode_xlsx(**sheets: Cells) -> bytes:
         )
     relations += f'<Relationship Id="r0" Type="{office}/styles" Target="styles.xml"/>'
     formats = '<xf numFmtId="0"/><xf numFmtId="14" applyNumberFormat="1"/>'  # 14 is a date
+    styles = f'<styleSheet xmlns="{main}"><cellXfs>{formats}</cellXfs></styleSheet>'
     return encode_zip(
         {
             "[Content_Types].xml": f'<Types xmlns="{package}/content-types"/>',
@@ -90,7 +91,7 @@ def encode_xlsx(**sheets: Cells) -> bytes:
             "</sheets></workbook>",
             "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{package}/relationships">'
             f"{relations}</Relationships>",
-            "xl/styles.xml": f'<styleSheet xmlns="{main}"><cellXfs>{formats}</cellXfs></styleSheet>',
+            "xl/styles.xml": styles,
             **parts,
         }
     )

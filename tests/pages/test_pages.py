@@ -23,7 +23,8 @@ from dpmc_core.model import Task
 from dpmc_core.preparation import CapPerUser
 from dpmc_core.problem import LeaveLast, RandomShare, build_problem, prepare_public_facts
 from dpmc_core.ratings import Ratings
-from dpmc_data import datasets, public_sets
+from dpmc_data import datasets, memory, public_sets
+from dpmc_data.source import USUAL_BYTES
 from dpmc_lab import shipped
 from dpmc_lab.cli import main
 from dpmc_lab.curves import cards, lines, measurements, run_card, trade
@@ -591,6 +592,18 @@ def test_too_much_is_refused_on_the_server(monkeypatch, limit):
         assert "limit" in app.error[0].value or "larger" in app.error[0].value
     assert app.error
     assert "upload" not in app.session_state
+
+
+def test_little_free_memory_shortens_the_examination(monkeypatch):
+    """A file is examined up to an eighth of the largest size that is read."""
+    free = 2 * len(CSV) * memory.REFERENCE // USUAL_BYTES + 1
+    monkeypatch.setattr(memory, "measure_free_memory", lambda: free)
+    app = open_page("data")
+    app.file_uploader[0].upload("ratings.csv", CSV.encode()).run()
+    assert any("MB of free memory. This file has" in caption.value for caption in app.caption)
+    monkeypatch.setattr(memory, "measure_free_memory", lambda: free // 4)
+    app = upload_file(open_page("data"), CSV)
+    assert "MB of free memory: use a part of it" in app.error[0].value
 
 
 def test_titles_are_shown_as_text():
