@@ -283,7 +283,8 @@ def choose_reading(
     if chosen is None:
         st.caption("Choose a reading, or say below how the file is written.")
         if faults := list_faults(examination):
-            show_refusal(Refused(name, faults), name, show=st.warning)
+            lines = map(format_fault, faults)
+            st.info("\n".join(["**Why you are asked:**", *lines]), icon=":material/help:")
     elif not is_sure:
         command = ["dpmc", "data", "describe", name]
         command += format_command_options(chosen.confirmed_options, (), None)
@@ -344,19 +345,22 @@ def choose_range(layout: datasets.Layout, file_id: str) -> dict[str, float]:
     return {} if low is None or high is None else {"low": low, "high": high}
 
 
-def show_refusal(error: Exception, name: str, show: Any = st.error) -> None:
+def show_refusal(error: Exception, name: str) -> None:
     """Show why a file is not taken as it is, with the control that answers each fault."""
     if not isinstance(error, Refused):
         text = str(error)
         blocks.show_error(DpmcError(f"The file {text}" if text.startswith(name) else text))
         return
-    lines = [f"**{escape(name)}** cannot be read yet:"]
-    for fault in error.faults:
-        label = CONTROLS.get(fault.option)
-        control = f" → **{label}**" if label else ""
-        advice = f": {fault.advice}" if fault.advice else ""
-        lines.append(f"- {escape(f'{fault.problem}{advice}')}{control}")
-    show("\n".join(lines), icon=":material/error:")
+    lines = [f"**{escape(name)}** cannot be read yet:", *map(format_fault, error.faults)]
+    st.error("\n".join(lines), icon=":material/error:")
+
+
+def format_fault(fault: Fault) -> str:
+    """Return a fault as an entry of a list, with the control that answers it."""
+    label = CONTROLS.get(fault.option)
+    control = f" → **{label}**" if label else ""
+    advice = f": {fault.advice}" if fault.advice else ""
+    return f"- {escape(f'{fault.problem}{advice}')}{control}"
 
 
 def choose_public_features(dataset: LoadedDataset) -> None:

@@ -24,6 +24,7 @@ import pytest
 
 from dpmc_core.errors import BadRatings
 from dpmc_data import load
+from dpmc_lab.cli import main
 from tests.reading_helpers import ratings_by_pair
 
 HEAD = ["user", "item", "rating"]
@@ -248,3 +249,37 @@ def test_what_is_never_read_says_which_program_saves_it(
     with pytest.raises(BadRatings, match=advice) as error:
         load(path, **OPTIONS)
     assert re.search(r"CSV|csv", str(error.value))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\n\n",
+        b"\0" * 99,
+        b"user,item,rating\n",
+        b"ratings\n1\n2\n",
+        "利用者,品目,評価\n太郎,本,3\n花子,本,4\n太郎,茶,5\n".encode("shift_jis"),
+        b'user,item,rating\na,"b,3\nc,d,4\n',
+        encode_csv(ROWS),
+        encode_csv([[*row[:2], 9] for row in ROWS]),
+        encode_xlsx(Empty=[]),
+        gzip.compress(encode_csv(ROWS))[:-9],
+        pickle.dumps(ROWS),
+    ],
+    ids=range(12),
+)
+@pytest.mark.parametrize("known", [[], ["--range", "1:5"]], ids=["", "range"])
+def test_check_says_yes_where_describe_reads(
+    known: list[str], content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(content)
+    status = main(["data", "check", str(path), *known])
+    checked = capsys.readouterr()
+    assert main(["data", "describe", str(path), *known]) == status
+    described = capsys.readouterr()
+    assert (status == 0) == (bool(known) and content == encode_csv(ROWS))
+    assert checked.out + checked.err, "it says nothing"
+    if "If this is right" in checked.out:
+        assert described.out == checked.out
