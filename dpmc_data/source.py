@@ -17,7 +17,8 @@ from typing import Any, BinaryIO
 from dpmc_core.errors import BadRatings, InvalidSetting, check_number, check_range, make_printable
 from dpmc_core.stopping import check_cancelled
 from dpmc_data import archives
-from dpmc_data.memory import MEGABYTE, MemoryLimit, explain_limit
+from dpmc_data.memory import MEGABYTE as MEGABYTE
+from dpmc_data.memory import MemoryLimit, explain_limit
 
 # Limits where 4 GB of memory are free; they follow the free memory.
 USUAL_BYTES = 200 * MEGABYTE  # of a file, and of what a packed file or a pipe holds
