@@ -258,7 +258,9 @@ def _convert_sheet(content: bytes, max_bytes: int) -> bytes:
     except CalamineError as error:
         raise ValueError(str(error)) from None
     filled = {name: rows for name, rows in sheets.items() if len(rows) > 1}
-    if len(filled) != 1:
+    if not filled:
+        raise ValueError("it has no filled sheet")
+    if len(filled) > 1:
         some = ", ".join(map(format_value, [*filled][:4]))
         raise ValueError(f"it has {len(filled)} filled sheets ({some}): save one of them as CSV")
     (rows,) = filled.values()

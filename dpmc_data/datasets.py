@@ -373,8 +373,10 @@ def _complete(
             continue
         way = [*prior, *(fault for fault in faults if fault not in prior)]
         wrong = [fault for fault in faults if fault is not RANGE_ASKED]
+        if not wrong and len(checked.rows) < 2:
+            way.append(Fault("fewer than two ratings can be used", "give a longer file"))
         is_poor = len(checked.rows) < 2 or has_single_ratings(checked)
-        if not wrong and len(checked.rows) and not (is_offer and is_poor):
+        if not wrong and len(checked.rows) > 1 and not (is_offer and is_poor):
             reading = _summarise_reading(checked, trial)
             found = found if readings else way
             readings += [reading] * (not reading.is_useless)

@@ -24,6 +24,7 @@ from dpmc_core.ratings import PublicFacts, Ratings, number_ids
 from dpmc_core.stopping import check_cancelled
 from dpmc_data import public_sets
 from dpmc_data.archives import READ_ERRORS
+from dpmc_data.memory import explain_limit
 from dpmc_data.readings import Candidate, Format, Layout, RowSample, decide, tells_apart
 from dpmc_data.source import (
     MEGABYTE,
@@ -511,7 +512,8 @@ def _parse_times(column: Any) -> tuple[Floats, bool]:
 
 def _check_rows(source: Source, rows: int, limit: int) -> None:
     if rows > limit:
-        raise BadRatings(f"{source.name} has more than {limit:,} rows, the limit: use a part of it")
+        reason = f"the limit{explain_limit(limit)}"
+        raise BadRatings(f"{source.name} has more than {limit:,} rows, {reason}: use a part of it")
 
 
 # Parquet ------------------------------------------------------------------------------------------

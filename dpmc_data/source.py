@@ -6,7 +6,6 @@ import codecs
 import enum
 import hashlib
 import io
-import os
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -18,9 +17,12 @@ from typing import Any, BinaryIO
 from dpmc_core.errors import BadRatings, InvalidSetting, check_number, check_range, make_printable
 from dpmc_core.stopping import check_cancelled
 from dpmc_data import archives
+from dpmc_data.memory import MEGABYTE as MEGABYTE
+from dpmc_data.memory import MemoryLimit, explain_limit
 
-MEGABYTE = 1_000_000
-MAX_UNPACKED = 200 * MEGABYTE  # of a packed file, which is unpacked in memory
+# Limits where 4 GB of memory are free; they follow the free memory.
+USUAL_BYTES = 200 * MEGABYTE  # of a file, and of what a packed file or a pipe holds
+USUAL_ROWS = 40_000_000
 HEAD_BYTES = 65_536  # bytes read to recognise a format
 BLOCK_BYTES = 1_000_000  # bytes read at a time
 PLACEHOLDERS = ("COLUMN", "CHARACTER", "LOW:HIGH", "WORD:NUMBER,...")  # a person says what
@@ -70,18 +72,6 @@ class FileShape(enum.Enum):
     ADJACENCY = "adjacency"
 
 
-_ROW_BYTES = 150  # of memory for each rating that is read and fitted, a third of them to spare
-
-
-def count_rows_in_memory() -> int:
-    """Return how many ratings the memory of this machine holds in a run, at least 40 million."""
-    try:
-        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):  # this system does not say
-        memory = 0
-    return max(40_000_000, memory // _ROW_BYTES)
-
-
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
     """How to read a file of ratings; what is None is guessed, except the rating range.
@@ -106,8 +96,9 @@ class ReadOptions:
         items: path of a table of public item features, CSV or Parquet.
         for_ranking: whether only the presence of ratings matters, so that a file without a known
             range is read as clicks.
-        max_bytes: larger files are refused before they are read.
-        max_rows: longer files are refused before more is read; by default what memory holds.
+        max_bytes: larger files are refused before they are read; by default more than fits into
+            the free memory.
+        max_rows: longer files are refused before more is read; by default as for `max_bytes`.
     """
 
     user: str | int | None = None
@@ -127,8 +118,8 @@ class ReadOptions:
     event: str | None = None
     items: str | None = None
     for_ranking: bool = False
-    max_bytes: int = 200 * MEGABYTE
-    max_rows: int = field(default_factory=count_rows_in_memory)
+    max_bytes: int = field(default_factory=lambda: MemoryLimit.from_usual(USUAL_BYTES))
+    max_rows: int = field(default_factory=lambda: MemoryLimit.from_usual(USUAL_ROWS))
 
     @property
     def columns(self) -> dict[str, str | int]:
@@ -279,10 +270,13 @@ class LineCount:
 
 def _unpack(name: str, file: BinaryIO) -> bytes | None:
     """Return what is in a packed file; None if it is not packed."""
+    limit = MemoryLimit.from_usual(USUAL_BYTES)
     try:
-        return archives.unpack(name, file, MAX_UNPACKED)
+        return archives.unpack(name, file, limit)
     except archives.BadArchive as error:
-        raise BadRatings(f"{error}; unpack it, and save a sheet of Excel as CSV") from None
+        reason = explain_limit(limit) * (f"more than {limit:,} " in error.reason)
+        advice = "" if "sheet" in error.reason else "; unpack it first"
+        raise BadRatings(f"{error}{reason}{advice}") from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -313,11 +307,13 @@ class Source:
         if source.parts:
             return source
         if target.is_fifo() or target.is_char_device():  # <(...): read into memory
+            limit = MemoryLimit.from_usual(USUAL_BYTES)
             with target.open("rb") as file:
-                content = file.read(MAX_UNPACKED + 1)
-            if len(content) > MAX_UNPACKED:
-                problem = f"gives more than {MAX_UNPACKED / MEGABYTE:,.0f} MB, the limit of a pipe"
-                raise BadRatings(f"{source.name} {problem}: write it to a file first")
+                content = file.read(limit + 1)
+            if len(content) > limit:
+                problem = f"gives more than {limit / MEGABYTE:,.0f} MB, the limit of a pipe"
+                advice = "write it to a file first"
+                raise BadRatings(f"{source.name} {problem}{explain_limit(limit)}: {advice}")
             return cls.from_upload(content, source.name)
         if not target.is_file():
             raise BadRatings(f"there is no file {target}")
@@ -405,5 +401,5 @@ class Source:
         if self.size > limit:
             raise BadRatings(
                 f"{self.name} has {self.size / MEGABYTE:,.1f} MB, the limit is"
-                f" {limit / MEGABYTE:,.6g} MB: use a part of it"
+                f" {limit / MEGABYTE:,.6g} MB{explain_limit(limit)}: use a part of it"
             )

@@ -686,5 +686,11 @@ def flatten_json(parsed: Any) -> Iterator[dict[str, Any]]:
     elif not plain and all(isinstance(value, dict) for value in nested.values()):
         for key, value in nested.items():
             yield {"": key} | {name: cell for name, cell in value.items() if not _is_nested(cell)}
-    else:
-        yield plain
+    else:  # such as a user and an item, each with an id and a name
+        inner = {key: value for key, value in nested.items() if isinstance(value, dict)}
+        yield plain | {
+            f"{key}.{name}": cell
+            for key, value in inner.items()
+            for name, cell in value.items()
+            if not _is_nested(cell)
+        }

@@ -15,10 +15,13 @@ from streamlit.runtime.uploaded_file_manager import UploadedFile
 from dpmc_core.errors import DpmcError
 from dpmc_core.problem import format_command_options
 from dpmc_data import LoadedDataset, datasets, features
+from dpmc_data.memory import MemoryLimit, explain_limit
 from dpmc_data.source import (
     MEGABYTE,
     NO_COLUMN,
     SEPARATORS,
+    USUAL_BYTES,
+    USUAL_ROWS,
     BadRows,
     Duplicates,
     Fault,
@@ -33,7 +36,6 @@ from pages.ui.text import escape
 MAX_MEGABYTES = 200
 MAX_ROWS = 5_000_000
 MAX_EXAMINED_BYTES = 25 * MEGABYTE  # of a file, which is read once for each reading
-LIMITS = {"max_bytes": MAX_MEGABYTES * MEGABYTE, "max_rows": MAX_ROWS}
 GUESS = "guess"  # leaves an option to the reader
 READING = "reading"  # the job that reads an upload
 ROLES = {"user": "Users", "item": "Items", "rating": "Ratings", "time": "Times"}
@@ -92,9 +94,9 @@ def show_uploader() -> UploadedFile | None:
         max_upload_size=MAX_MEGABYTES,
         key=f"file {session.uploads_forgotten}",
         help="CSV, TSV, “::”, JSON, Parquet, Excel or OpenDocument sheets, MovieLens or Jester."
-        f" Up to {MAX_MEGABYTES} MB and {MAX_ROWS:,} ratings. Each line is one rating, or a"
-        " user with a column for each item. The first line may name the columns. User and item"
-        " alone are clicks.",
+        f" Up to {MAX_MEGABYTES} MB and {MAX_ROWS:,} ratings, less if memory is short. Each line is"
+        " one rating, or a user with a column for each item. The first line may name the columns."
+        " User and item alone are clicks.",
         on_change=Session.waiting_file.forget,
     )
     st.caption("Only this session uses it. Closing the tab removes it.")
@@ -131,12 +133,15 @@ def read_upload(file: UploadedFile) -> None:
         if (value := session.reading_option[option, id]) != GUESS
     }
     submitted_id, submitted_range = session.submitted
-    options = {**chosen, **LIMITS, **(submitted_range if submitted_id == id else {})}
+    # What is free changes while the file is shown; its limits do not.
+    limits = state.memoize("limits", id, compute_limits)
+    max_examined = limits["max_bytes"] * MAX_EXAMINED_BYTES // (MAX_MEGABYTES * MEGABYTE)
+    options = {**chosen, **limits, **(submitted_range if submitted_id == id else {})}
     layout: datasets.Layout | None = None
     examination = datasets.Examination(name, (), needs_range=True)
     error: DpmcError | None = None
     try:
-        if len(content) <= MAX_EXAMINED_BYTES:
+        if len(content) <= max_examined:
             examination = state.memoize(
                 "examination",
                 (id, options),
@@ -159,6 +164,11 @@ def read_upload(file: UploadedFile) -> None:
         )
         show_refusal(error or Refused(name, problems), name)
     else:  # the file is too long to examine
+        st.caption(
+            f"The app compares the readings of files up to {max_examined / MEGABYTE:,.1f} MB"
+            f"{explain_limit(limits['max_bytes'])}. This file has"
+            f" {len(content) / MEGABYTE:,.1f} MB; its likeliest reading is shown."
+        )
         show_rows([layout.columns, *layout.rows[:3]], "The first rows of the file")
         is_sure = "user" not in layout.guessed
     if layout is not None and is_sure:
@@ -183,6 +193,12 @@ def read_upload(file: UploadedFile) -> None:
     if is_sure:
         show_outcome()
     show_rules(layout, id, expanded=not (is_sure or examination.readings))
+
+
+def compute_limits() -> dict[str, int]:
+    """Return the limits of an upload, which are lower where little memory is free."""
+    max_bytes = min(MAX_MEGABYTES * MEGABYTE, MemoryLimit.from_usual(USUAL_BYTES))
+    return {"max_bytes": max_bytes, "max_rows": min(MAX_ROWS, MemoryLimit.from_usual(USUAL_ROWS))}
 
 
 def show_rules(layout: datasets.Layout | None, file_id: str, *, expanded: bool) -> None:
@@ -266,7 +282,8 @@ def choose_reading(
     if chosen is None:
         st.caption("Choose a reading, or say below how the file is written.")
         if faults := list_faults(examination):
-            show_refusal(Refused(name, faults), name, show=st.warning)
+            lines = map(format_fault, faults)
+            st.info("\n".join(["**Why you are asked:**", *lines]), icon=":material/help:")
     elif not is_sure:
         command = ["dpmc", "data", "describe", name]
         command += format_command_options(chosen.confirmed_options, (), None)
@@ -327,19 +344,22 @@ def choose_range(layout: datasets.Layout, file_id: str) -> dict[str, float]:
     return {} if low is None or high is None else {"low": low, "high": high}
 
 
-def show_refusal(error: Exception, name: str, show: Any = st.error) -> None:
+def show_refusal(error: Exception, name: str) -> None:
     """Show why a file is not taken as it is, with the control that answers each fault."""
     if not isinstance(error, Refused):
         text = str(error)
         blocks.show_error(DpmcError(f"The file {text}" if text.startswith(name) else text))
         return
-    lines = [f"**{escape(name)}** cannot be read yet:"]
-    for fault in error.faults:
-        label = CONTROLS.get(fault.option)
-        control = f" → **{label}**" if label else ""
-        advice = f": {fault.advice}" if fault.advice else ""
-        lines.append(f"- {escape(f'{fault.problem}{advice}')}{control}")
-    show("\n".join(lines), icon=":material/error:")
+    lines = [f"**{escape(name)}** cannot be read yet:", *map(format_fault, error.faults)]
+    st.error("\n".join(lines), icon=":material/error:")
+
+
+def format_fault(fault: Fault) -> str:
+    """Return a fault as an entry of a list, with the control that answers it."""
+    label = CONTROLS.get(fault.option)
+    control = f" → **{label}**" if label else ""
+    advice = f": {fault.advice}" if fault.advice else ""
+    return f"- {escape(f'{fault.problem}{advice}')}{control}"
 
 
 def choose_public_features(dataset: LoadedDataset) -> None:

@@ -15,8 +15,8 @@ import pytest
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.links import Probit
 from dpmc_core.ratings import Ratings
-from dpmc_data import datasets, load, public_sets, read
-from dpmc_data.source import Duplicates, FileShape, ReadOptions
+from dpmc_data import datasets, load, memory, public_sets, read
+from dpmc_data.source import Duplicates, FileShape
 from tests.reading_helpers import ratings_by_pair, read_upload
 
 # Real sets ------------------------------------------------------------------------------------
@@ -199,7 +199,10 @@ def test_the_range_is_never_taken_from_the_data() -> None:
 
 
 @pytest.mark.slow
-def test_a_file_over_the_limit_is_refused_before_it_is_read(tmp_path: Path) -> None:
+def test_a_file_over_the_limit_is_refused_before_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "measure_free_memory", lambda: memory.REFERENCE)
     path = tmp_path / "large.csv"
     with path.open("wb") as file:
         file.write(GOOD.encode())
@@ -208,16 +211,6 @@ def test_a_file_over_the_limit_is_refused_before_it_is_read(tmp_path: Path) -> N
         datasets.load(path, low=1, high=5)
     with pytest.raises(BadRatings, match="more than 2 rows, the limit"):
         read_upload(GOOD, max_rows=2)
-
-
-def test_as_many_rows_are_read_as_memory_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    memory = {"SC_PHYS_PAGES": 4_000_000, "SC_PAGE_SIZE": 4096}  # 16 GB
-    monkeypatch.setattr(os, "sysconf", memory.__getitem__)
-    assert 86_000_000 < ReadOptions().max_rows < 16e9 / 100
-    memory["SC_PHYS_PAGES"] //= 8
-    assert ReadOptions().max_rows == 40_000_000
-    monkeypatch.delattr(os, "sysconf")  # as on Windows
-    assert ReadOptions().max_rows == 40_000_000
 
 
 def test_duplicates_can_be_resolved() -> None:

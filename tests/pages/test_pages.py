@@ -23,7 +23,8 @@ from dpmc_core.model import Task
 from dpmc_core.preparation import CapPerUser
 from dpmc_core.problem import LeaveLast, RandomShare, build_problem, prepare_public_facts
 from dpmc_core.ratings import Ratings
-from dpmc_data import datasets, public_sets
+from dpmc_data import datasets, memory, public_sets
+from dpmc_data.source import USUAL_BYTES
 from dpmc_lab import shipped
 from dpmc_lab.cli import main
 from dpmc_lab.protocol.federated import FLOW
@@ -335,7 +336,7 @@ def test_an_upload_without_a_range_asks_for_it(content):
 def test_with_a_range_an_upload_is_read_as_clicks_only_if_asked():
     text = "user,item\n" + "".join(f"u{k % 7},i{k}\n" for k in range(20))
     app = upload_file(open_page("data"), text)
-    assert "no column holds the rating" in app.warning[0].value
+    assert "no column holds the rating" in app.info[0].value
     assert "upload" not in app.session_state
     press_button(app, "Choose this reading")
     press_button(app, "Read the ratings")
@@ -563,7 +564,7 @@ def test_the_command_of_a_run_on_an_upload_repeats_it(tmp_path, monkeypatch, cap
 )
 def test_a_bad_file_is_a_sentence_and_loses_nothing(content, message):
     app = upload_file(open_page("data", data="restaurants"), content)
-    refusal = unescape_markdown([*app.error, *app.warning][0].value)
+    refusal = unescape_markdown([*app.error, *app.info][0].value)
     assert message in refusal.lower()
     assert "Traceback" not in refusal
     assert "Ratings.csv" not in refusal  # a name keeps its letters
@@ -589,6 +590,19 @@ def test_too_much_is_refused_on_the_server(monkeypatch, limit):
         assert "limit" in app.error[0].value or "larger" in app.error[0].value
     assert app.error
     assert "upload" not in app.session_state
+
+
+def test_little_free_memory_shortens_the_examination(monkeypatch):
+    """A file is examined up to an eighth of the largest size that is read."""
+    free = 2 * len(CSV) * memory.REFERENCE // USUAL_BYTES + 1
+    monkeypatch.setattr(memory, "measure_free_memory", lambda: free)
+    app = open_page("data")
+    app.file_uploader[0].upload("ratings.csv", CSV.encode()).run()
+    assert any("MB of free memory. This file has" in caption.value for caption in app.caption)
+    monkeypatch.setattr(memory, "measure_free_memory", lambda: free // 4)
+    app = upload_file(open_page("data"), CSV)
+    refusal = unescape_markdown(app.error[0].value)
+    assert "MB of free memory: use a part of it" in refusal
 
 
 def test_titles_are_shown_as_text():
