@@ -460,7 +460,7 @@ class Fields(Cutter):
         used = [names[k] for k in dict.fromkeys(self.used)]
         try:
             table = arrow_csv.read_csv(
-                io.BytesIO(content),
+                pa.BufferReader(content),
                 arrow_csv.ReadOptions(
                     use_threads=False, block_size=len(content), column_names=names
                 ),
@@ -626,7 +626,7 @@ class Objects(Lines):
                 (key, kind[type(first[key])]) for key, kind in zip(self.keys, kinds, strict=False)
             ]
             table = arrow_json.read_json(
-                io.BytesIO(text.encode()),
+                pa.BufferReader(text.encode()),
                 arrow_json.ReadOptions(use_threads=False, block_size=5 * len(text)),
                 arrow_json.ParseOptions(pa.schema(schema), unexpected_field_behavior="ignore"),
             )
