@@ -800,12 +800,6 @@ def check(table: Table, options: ReadOptions, *, asks: bool = True) -> Checked:
     answered = options.missing if table.layout.is_matrix else options.user
     if asks and answered is None and not public_set:
         faults += _recheck_facts(table, rows, options.item)
-    for axis, ids in (("users", table.user), ("items", table.item)):
-        if ids.names and all(re.fullmatch(r"-?\d+\.0+", name) for name in ids.names):
-            report.append(
-                f"the ids of the {axis} look like {ids.names[0]}: whole numbers written with"
-                " decimals, kept as they are"
-            )
     count = replace(table.count, used=len(rows), left_out=left_out, repeated=repeated)
     return Checked(
         table,
@@ -1194,7 +1188,11 @@ def facts_of(ratings: Ratings) -> tuple[str, ...]:
     for number, noun, fact in (
         (np.count_nonzero(counts == 0), "user", nothing),
         (np.count_nonzero((counts > 0) & (counts < FEW)), "user", f"fewer than {FEW} ratings"),
-        (np.count_nonzero(np.bincount(ratings.items, minlength=ratings.public.items) == 0), "item", "no ratings"),
+        (
+            np.count_nonzero(np.bincount(ratings.items, minlength=ratings.public.items) == 0),
+            "item",
+            "no ratings",
+        ),
     ):
         if number:
             lines.append(f"{count_words(number, noun)} {'has' if number == 1 else 'have'} {fact}")

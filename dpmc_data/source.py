@@ -21,7 +21,7 @@ from dpmc_data import archives
 MEGABYTE = 1_000_000
 MAX_UNPACKED = 200 * MEGABYTE  # of a packed file, which is unpacked in memory
 HEAD_BYTES = 65_536  # bytes read to recognise a format
-BLOCK_BYTES = 4_000_000  # bytes read at a time
+BLOCK_BYTES = 2_000_000  # bytes read at a time
 PLACEHOLDERS = ("COLUMN", "CHARACTER", "LOW:HIGH", "WORD:NUMBER,...")  # a person says what
 COLUMNS = ("user", "item", "rating", "time")  # options that name a column
 NO_COLUMN = "none"  # as a column: the file has none
