@@ -328,9 +328,7 @@ class Column:
 
     @cached_property
     def holds_dates(self) -> bool:
-        """Whether it holds dates or durations and no numbers."""
-        if self.filled and all(map(re.compile(r"\d+:\d\d(:\d\d)?").fullmatch, self.filled)):
-            return True
+        """Whether it holds dates and no numbers."""
         if not self.filled or any(number is not None for number in self.numbers):
             return False
         some = self.filled[:50]
@@ -344,7 +342,7 @@ class Column:
         if self.holds_dates:
             return True
         numbers = [number for number in self.numbers if number is not None]
-        many = len(self.filled) > 0.2 * self.n_filled or len(self.filled) > 100
+        many = len(self.filled) > 0.2 * self.n_filled
         seconds = all(3e8 <= number < 5e9 or 3e11 <= number < 5e12 for number in numbers)
         return many and len(numbers) == len(self.filled) > 0 and seconds
 
@@ -665,7 +663,6 @@ def _find_runs(sample: RowSample) -> set[range]:
                 ends[c.index] = (min(numbers), max(numbers))
     if not ends:
         return set()
-    rating &= {*range(min(ends), max(ends) + 1)}  # empty columns at its ends are no part of it
     k = len(ends) // 4  # so many may be of another range
     low = sorted(low for low, _ in ends.values())[k]
     high = sorted(high for _, high in ends.values())[-1 - k]
@@ -736,20 +733,11 @@ class Evidence:
             self.sample.counts[key] = count_distinct(columns, self.mask)
         return self.sample.counts[key]
 
-    def name_user(self) -> float:
-        return self.role["user"].name_fit("user") if "user" in self.role else 0.0
+    def fit_name(self, role: str) -> float:
+        return self.role[role].name_fit(role) if role in self.role else 0.0
 
-    def name_item(self) -> float:
-        return self.role["item"].name_fit("item") if "item" in self.role else 0.0
-
-    def name_rating(self) -> float:
-        return self.role["rating"].name_fit("rating") if "rating" in self.role else 0.0
-
-    def id_user(self) -> float:
-        return self.role["user"].id_fit if "user" in self.role else 0.0
-
-    def id_item(self) -> float:
-        return self.role["item"].id_fit if "item" in self.role else 0.0
+    def fit_texts(self, role: str) -> float:
+        return self.role[role].id_fit if role in self.role else 0.0
 
     def scale(self) -> float:
         """One scale of few values; of a matrix the same one in its columns."""
@@ -811,9 +799,7 @@ class Evidence:
             n_users, n_items = sizes if self.layout.shape is FileShape.WIDE else sizes[::-1]
         else:
             return 0.0
-        strength = min(1.0, self.sample.n_rows / 100)
-        if self.layout.is_matrix:
-            strength = min(1.0, max(self.sample.n_rows, len(self.layout.ratings)) / 10)
+        strength = min(1.0, self.sample.n_rows / (10 if self.layout.is_matrix else 100))
         return float(np.clip(np.log2((n_users + 0.5) / (n_items + 0.5)), -1, 1)) * strength
 
     def used(self) -> float:
@@ -879,13 +865,7 @@ class Evidence:
         fit -= 0.3 * sum(c.rating_fit > 0 and c.key not in _WORDS["about_people"] for c in aside)
         inner = {c.role for k in layout.ratings if len((c := self.sample.columns[k]).key) > 1}
         named = {c.role for c in outer if len(c.key) > 1}
-        has_key = any(c.key.endswith("id") and c.role for c in self.sample.columns
-                      if c.index in layout.ratings)  # fmt: skip
-        if ({"user", "item"} <= named | inner and ("item" in named or has_key)) or {
-            "user",
-            "item",
-            "rating",
-        } <= named | inner:
+        if {"user", "item"} <= named | inner:
             fit -= 1.0
         if not layout.roles and any(c.id_fit > -0.4 and len(c.distinct) > 0.9 * len(c.cells)
                                     for c in outer):  # fmt: skip
@@ -906,11 +886,11 @@ class Evidence:
 
 
 FEATURES: Mapping[str, tuple[float, Callable[[Evidence], float]]] = {  # weights are rough
-    "the name of the user's column": (2.0, Evidence.name_user),
-    "the name of the item's column": (1.5, Evidence.name_item),
-    "the name of the rating's column": (1.5, Evidence.name_rating),
-    "the texts of the user's column": (3.0, Evidence.id_user),
-    "the texts of the item's column": (2.0, Evidence.id_item),
+    "the name of the user's column": (2.0, lambda evidence: evidence.fit_name("user")),
+    "the name of the item's column": (1.5, lambda evidence: evidence.fit_name("item")),
+    "the name of the rating's column": (1.5, lambda evidence: evidence.fit_name("rating")),
+    "the texts of the user's column": (3.0, lambda evidence: evidence.fit_texts("user")),
+    "the texts of the item's column": (2.0, lambda evidence: evidence.fit_texts("item")),
     "one scale": (1.5, Evidence.scale),
     "several ratings a person": (2.5, Evidence.several),
     "repeated pairs": (4.0, Evidence.repeats),
@@ -1081,8 +1061,7 @@ def list_offers(ranked: Sequence[Candidate], options: ReadOptions) -> list[dict[
             break
         if candidate.sample.cut < ranked[0].sample.cut - 2 * MARGIN:
             continue  # it is clear how the lines are cut
-        is_weak = candidate.score - candidate.sample.cut < _FLOOR and candidate.layout.is_named
-        if is_weak and not options.columns and candidate.sample.n_rows > 20:
+        if candidate.score - candidate.sample.cut < _FLOOR and not options.columns:
             continue
         if not any(candidate.gives_way_to(other) for other in chosen):
             chosen.append(candidate)

@@ -24,7 +24,7 @@ from dpmc_data.memory import MemoryLimit, explain_limit
 USUAL_BYTES = 200 * MEGABYTE  # of a file, and of what a packed file or a pipe holds
 USUAL_ROWS = 40_000_000
 HEAD_BYTES = 65_536  # bytes read to recognise a format
-BLOCK_BYTES = 1_000_000  # bytes read at a time
+BLOCK_BYTES = 2_000_000  # bytes read at a time
 PLACEHOLDERS = ("COLUMN", "CHARACTER", "LOW:HIGH", "WORD:NUMBER,...")  # a person says what
 COLUMNS = ("user", "item", "rating", "time")  # options that name a column
 NO_COLUMN = "none"  # as a column: the file has none

@@ -29,9 +29,9 @@ from dpmc_data.text import (
     read_text,
 )
 
-FIRST_ROWS, _FIRST_CHARACTERS = 1_000, 2_000_000  # that are looked at, fewer where lines are long
+FIRST_ROWS, _FIRST_CHARACTERS = 400, 2_000_000  # that are looked at, fewer where lines are long
 _PREVIEWED = 8  # rows
-_BLOCKS, _BLOCK_BYTES, _BLOCK_ROWS = 10, 65_536, 100  # of a large file, at random places
+_BLOCKS, _BLOCK_BYTES, _BLOCK_ROWS = 10, 65_536, 30  # of a large file, at random places
 _LARGE = 4_000_000  # bytes from which on a file is looked at in other places than its head
 _CUTS = 3  # separators, and headers for each of them, that are tried
 _MAX_TITLES = 8  # lines above a table

@@ -1,8 +1,8 @@
 """Text files of ratings: numbers, dates and records in a text, and all lines cut into columns.
 
 One pass of pyarrow cuts the lines. A line ends at LF, CRLF or a lone CR and nowhere else. Quotes
-join lines only in a record that is well formed from its first to its last field; any other quote
-left open spoils its own line.
+join lines only in a record that is well formed from its first to its last field; a file with any
+other quote left open is refused with the line.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -166,8 +167,6 @@ def _rewrite_json(text: str) -> str:
 
 LONGEST = 16_000_000  # characters of a line
 SHORT = 32  # bytes of texts that may be kept more than once
-QUOTE = "with a quote that is not closed"
-_MAX_OPEN = 100  # quotes left open in a chunk, after which nothing of it can be trusted
 _UNIT = "\x1f"  # separates units: stands in for a separator of several characters
 _END = "\x1e"  # a line that an open quote would take
 
@@ -264,14 +263,8 @@ def normalise_fields(text: str, separator: str, quote: str = '"') -> tuple[str, 
 
 
 def split_records(
-    lines: Sequence[str],
-    mark: str,
-    quote: str,
-    width: int,
-    *,
-    final: bool = True,
-    strict: bool = True,
-) -> tuple[list[tuple[int, Row]], list[int], int]:
+    lines: Sequence[str], mark: str, quote: str, width: int
+) -> tuple[list[tuple[int, Row]], int]:
     """Split lines into records; a quote joins lines in a record that is well formed to its end.
 
     Args:
@@ -279,51 +272,22 @@ def split_records(
         mark: the character between fields.
         quote: what stands around fields; "" for nothing.
         width: of a record; 0 if it is not known.
-        final: whether no line follows.
-        strict: whether many quotes that stay open are an error.
 
     Returns:
-        The first line and the fields of each record, the lines whose quote stays open, and where
-        the lines begin that must wait for more.
+        The first line and the fields of each record, and the first line whose quote stays open.
     """
     records: list[tuple[int, Row]] = []
-    broken: list[int] = []
-    start = 0
-    while start < len(lines):
-        reader = _build_reader(map("{}\n".format, [*lines[start:], _END]), mark, quote)
-        base, end = start, start
-        try:
-            for record in reader:
-                begin, end = end, base + reader.line_num
-                if end > len(lines):
-                    if record == [_END]:
-                        return records, broken, len(lines)
-                    if not final and sum(map(len, lines[begin:])) < BLOCK_BYTES:
-                        return records, broken, begin
-                    break
-                if end > begin + 1 and (
-                    (width and len(record) != width)
-                    or any(
-                        width and len(next(_build_reader([line], mark, quote))) == width
-                        for line in lines[begin + 1 : end]
-                    )
-                ):
-                    break
-                records.append((begin, record))
-            else:
-                return records, broken, len(lines)
-        except csv.Error:
-            begin = end
-        broken.append(begin)
-        if len(broken) > _MAX_OPEN and not strict:
-            return records, [*broken, *range(begin + 1, len(lines))], len(lines)
-        if len(broken) > _MAX_OPEN:
-            raise BadRatings(
-                f"more than {_MAX_OPEN} lines have a quote that is not closed, the first is"
-                f" '{lines[broken[0]][:40]}': close them, or remove the quotes"
-            )
-        start = begin + 1
-    return records, broken, len(lines)
+    end = 0
+    reader = _build_reader(map("{}\n".format, [*lines, _END]), mark, quote)
+    with suppress(csv.Error):
+        for record in reader:
+            begin, end = end, reader.line_num
+            inner = lines[begin + 1 : end] if width else []
+            alone = (len(next(_build_reader([line], mark, quote))) for line in inner)
+            if end > len(lines) or (inner and (len(record) != width or width in alone)):
+                return records, begin
+            records.append((begin, record))
+    return records, end
 
 
 def read_first_records(
@@ -332,12 +296,12 @@ def read_first_records(
     """Return the records of the first lines, which come with their numbers."""
     text, mark = normalise_fields("\n".join(line for _, line in lines), separator, quote)
     split = text.split("\n")
-    records, broken, _ = split_records(split, mark, quote, 0, strict=False)
-    if len(records) + len(broken) < len(split):  # some go over several lines
+    records, end = split_records(split, mark, quote, 0)
+    if len(records) < len(split):  # some go over several lines
         width = Counter([len(row) for _, row in records] or [0]).most_common(1)[0][0]
-        records, broken, _ = split_records(split, mark, quote, width, strict=False)
-    merged: list[Record] = [(lines[k][0], tuple(map(str.strip, row))) for k, row in records]
-    return sorted([*merged, *((lines[k][0], None) for k in broken)], key=lambda record: record[0])
+        records, end = split_records(split, mark, quote, width)
+    merged = [(lines[k][0], tuple(map(str.strip, row))) for k, row in records]
+    return [*merged, *((number, None) for number, _ in lines[end:])]
 
 
 def _may_exceed(text: str, length: int) -> bool:
@@ -417,26 +381,17 @@ class Fields(Cutter):
         tail = ""
         if result is None or result[1] != count:  # some quotes join lines, or stay open
             lines = text.split("\n")[:-1]
-            records, broken, end = split_records(lines, mark, self.quote, self.width, final=final)
+            records, end = split_records(lines, mark, self.quote, self.width)
             tail = "".join(f"{line}\n" for line in lines[end:])
-            for k in broken:
-                self._count_broken(QUOTE, lines[k], k)
             starts = np.array([start for start, _ in records], dtype=np.int64)
-            self.continued += end - len(records) - len(broken)
-            ends = [*starts[1:], end][: len(starts)]
-            skipped = {*broken}
-            whole = "".join(
-                f"{lines[k]}\n"
-                for start, stop in zip(starts, ends, strict=True)
-                for k in range(start, stop)
-                if k not in skipped
-            )
-            result = self._parse(whole, mark)
-            if records and (result is None or result[1] != len(records)):
-                problem = f"with a quote that is not closed near line {self.lines + 1}"
-                raise BadRatings(f"the file has a row {problem}: close it, or remove the quotes")
-            if not records or result is None:
-                return [], tail
+            self.continued += end - len(records)
+            result = self._parse("".join(f"{line}\n" for line in lines[:end]), mark)
+            is_open = bool(tail) and (final or len(tail) > BLOCK_BYTES)
+            if is_open or result is None or result[1] != len(records):
+                raise BadRatings(
+                    f"the file has a row with a quote that is not closed in line"
+                    f" {self.lines + end + 1}: close it, or remove the quotes"
+                )
         columns, n_rows, odd = result
         return self._sort_rows(columns, starts[:n_rows], odd, mark), tail
 
@@ -460,7 +415,7 @@ class Fields(Cutter):
         used = [names[k] for k in dict.fromkeys(self.used)]
         try:
             table = arrow_csv.read_csv(
-                io.BytesIO(content),
+                pa.BufferReader(content),
                 arrow_csv.ReadOptions(
                     use_threads=False, block_size=len(content), column_names=names
                 ),
@@ -626,7 +581,7 @@ class Objects(Lines):
                 (key, kind[type(first[key])]) for key, kind in zip(self.keys, kinds, strict=False)
             ]
             table = arrow_json.read_json(
-                io.BytesIO(text.encode()),
+                pa.BufferReader(text.encode()),
                 arrow_json.ReadOptions(use_threads=False, block_size=5 * len(text)),
                 arrow_json.ParseOptions(pa.schema(schema), unexpected_field_behavior="ignore"),
             )

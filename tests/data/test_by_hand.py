@@ -28,9 +28,9 @@ BY_HAND: list[tuple[str | bytes, dict[str, Any], str]] = [
     # Quotes.
     (HEAD + '"a,b",x,1\n"say ""hi""",x,2\n', {}, 'a,b x 1|say "hi" x 2'),
     (HEAD + '"a,x,1\nb,x,2\n', {}, "refused"),
-    (HEAD + '"a,x,1\nb,x,2\n', {"bad_rows": "leave-out"}, "b x 2"),
+    (HEAD + '"a,x,1\nb,x,2\n', {"bad_rows": "leave-out"}, "refused"),
     ("user,item,rating,note\na,x,1,\"two\nlines\"\nb,x,2,\n", {}, "a x 1|b x 2"),
-    (HEAD + '"a\nb",x,1\nc,x,2\n', {"bad_rows": "leave-out"}, "b\" x 1|c x 2"),
+    (HEAD + '"a\nb",x,1\nc,x,2\n', {"bad_rows": "leave-out"}, "refused"),
     # Headers.
     ("a,x,good\nb,x,3\n", {}, "refused"),
     ("a,x,good\nb,x,3\n", {"header": "no", "bad_rows": "leave-out"}, "b x 3"),

