@@ -134,7 +134,7 @@ def test_times_are_seconds_or_left_alone_with_a_word(
 
 
 def test_a_refusal_lists_everything_at_once_with_its_options() -> None:
-    text = HEAD + 'ann,tea,9\nbob,tea,x\n,tea,3\nbob,,3\nbob,milk,\na,b\nx,y,3\nx,y,4\n'
+    text = HEAD + "ann,tea,9\nbob,tea,x\n,tea,3\nbob,,3\nbob,milk,\na,b\nx,y,3\nx,y,4\n"
     with pytest.raises(Refused) as refused:
         read_upload(text)
     faults = refused.value.faults
