@@ -867,6 +867,8 @@ class Evidence:
         named = {c.role for c in outer if len(c.key) > 1}
         if {"user", "item"} <= named | inner:
             fit -= 1.0
+        if {"item", "rating"} <= inner:  # its header names the columns of a table of rows
+            fit -= 3.0
         if not layout.roles and any(c.id_fit > -0.4 and len(c.distinct) > 0.9 * len(c.cells)
                                     for c in outer):  # fmt: skip
             fit -= 0.4

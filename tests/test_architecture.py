@@ -25,7 +25,15 @@ ORDER = [
     *("arrays", "errors", "stopping", "style", "settings", "ratings", "privacy", "model", "links"),
     *("dataset", "preparation", "metrics", "solvers", "mechanisms"),
     *("registry", "problem", "experiment"),
-    *("data.facts", "data.archives", "data.paths", "data.source", "data.public_sets", "data.text"),
+    *(
+        "data.facts",
+        "data.archives",
+        "data.paths",
+        "data.memory",
+        "data.source",
+        "data.public_sets",
+        "data.text",
+    ),
     *(
         "data.readings",
         "data.tables",

@@ -245,7 +245,7 @@ def test_counts_need_no_range_where_only_ranking_follows(
         ('[{"user": 1, "item": 2, "rating": 3}', "no table"),
         ("<html><body></body></html>", "HTML"),
         (b"%PDF-1.7\n", "PDF"),
-        (b"PK\x03\x04", "Excel"),
+        (b"PK\x03\x04", "no ZIP archive, or cut short"),
         ("a\0b,c,3\n", "not a text file"),
     ],
 )  # fmt: skip
@@ -385,7 +385,7 @@ def test_check_tells_all_and_gives_the_command_that_reads_it(
     assert main(command[1:]) == 0
     assert "2 users x 1 item" in capsys.readouterr().out
     good = tmp_path / "good.csv"
-    good.write_text(HEAD + "a,x,3\n")
+    good.write_text(HEAD + "a,x,3\nb,x,4\n")
     assert main(["data", "check", str(good), "--range", "1:5"]) == 0
 
 
