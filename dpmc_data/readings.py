@@ -1048,8 +1048,7 @@ def _is_taken(ranked: Sequence[Candidate], options: ReadOptions) -> bool:
         return user.role == "user"
     places = [layout.roles[r] for r in ("user", "item", "rating", "time") if r in layout.roles]
     return (
-        len(layout.columns) <= 4
-        and places == [*range(len(layout.columns))]
+        places == [*range(len(layout.columns))]
         and "event" not in layout.roles
         and not (user.counts_up or user.holds_times)
     )

@@ -295,6 +295,13 @@ def test_blocks_ask_what_their_numbers_name(tmp_path: Path) -> None:
     assert (data.count.lines, data.count.rows) == (len(GAPS) + 8, len(GAPS))
     with pytest.raises(BadRatings, match=r"first 9 in line 3"):
         read_upload(text.replace(blocks[0].splitlines()[2], "101,9", 1), **first)
+    by_people = "".join(  # more blocks than ids, so counts alone say that a block is a person
+        f"{3 * j % 97 + 1}:\n"
+        + "".join(f"{k + 100},{1 + k * (j + 1) % 5}\n" for k in range(8) if (k + j) % 3)
+        for j in range(60)
+    )
+    with pytest.raises(BadRatings, match="which column names the person"):
+        read_upload(by_people)
 
 
 def test_records_over_several_lines_are_read() -> None:

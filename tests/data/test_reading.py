@@ -418,3 +418,23 @@ def test_parquet_with_an_index_of_pandas() -> None:
         ("a", "x"): 3.5,
         ("b", "y"): 4,
     }
+
+
+@pytest.mark.parametrize("row", ["b,y,", "b,y,9", "b,y,0"])
+def test_a_person_without_a_usable_rating_is_not_counted(row: str) -> None:
+    """The number of users is public, so a row that is left out must not add one."""
+    data = read_upload(HEAD + f"a,x,3\n{row}\nc,x,4\n", bad_rows="leave-out")
+    assert (data.ratings.public.users, data.ratings.public.items, len(data.ratings)) == (2, 1, 2)
+
+
+def test_two_columns_that_may_hold_the_rating_are_asked_about() -> None:
+    """Both say the same of themselves, so neither is ahead by the margin."""
+    rng = np.random.default_rng(0)
+    rows = "".join(
+        f"ann{u},film{i},{rng.integers(1, 6)},{rng.integers(1, 6)}\n"
+        for u in range(12)
+        for i in range(6)
+    )
+    for names in ("story,music", "rating,score"):
+        with pytest.raises(BadRatings, match="which column holds what"):
+            read_upload(f"user,item,{names}\n{rows}")
