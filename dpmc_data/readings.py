@@ -734,9 +734,11 @@ class Evidence:
         return self.sample.counts[key]
 
     def fit_name(self, role: str) -> float:
+        """Return how well the name of the column fits its role; 0 where no column has the role."""
         return self.role[role].name_fit(role) if role in self.role else 0.0
 
     def fit_texts(self, role: str) -> float:
+        """Return how well the column's texts serve as ids; 0 where no column has the role."""
         return self.role[role].id_fit if role in self.role else 0.0
 
     def scale(self) -> float:
