@@ -206,10 +206,8 @@ def run_once(job: tuple[str, str, float, int, tuple[tuple[str, str], ...], str])
     chosen = {name: parse_setting(cls, name, text) for name, text in settings}
     mechanism = registry.create(id, epsilon=epsilon or None, **chosen)
     task = cls.task
-    result = experiment.run(
-        mechanism, build_split(data, task, seed, folder), seed, with_baselines=False
-    )
-    return result.metrics[choose_headline_metric(task).name]
+    fitted = experiment.fit(mechanism, build_split(data, task, seed, folder), seed)
+    return experiment.measure(fitted).metrics[choose_headline_metric(task).name]
 
 
 def main() -> None:

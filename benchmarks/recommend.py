@@ -69,10 +69,8 @@ def run_once(
             return registry.create(id, epsilon=setting_value).guarantee(generated.train.public)
 
         setting = calibrate(build_guarantee, Budget(epsilon, DELTA), change)
-    result = experiment.run(
-        registry.create(id, epsilon=setting), generated, seed, with_baselines=False
-    )
-    return result.metrics[choose_headline_metric(cls.task).name]
+    fitted = experiment.fit(registry.create(id, epsilon=setting), generated, seed)
+    return experiment.measure(fitted).metrics[choose_headline_metric(cls.task).name]
 
 
 def main() -> None:

@@ -1,14 +1,17 @@
-"""Single runs: fit a mechanism on a problem with a seed and measure it beside its baselines."""
+"""Single runs: fit a mechanism on a problem with a seed and measure it beside its baselines.
+
+`run` does all of it. `fit`, `measure` and `fit_baselines` are its parts, for callers that show
+progress, share a solve, or need no baselines. Inside `stop_when(stop)` each can be stopped.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from types import MappingProxyType
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +24,7 @@ from dpmc_core.privacy import Guarantee, Publication, record_publications
 from dpmc_core.problem import Problem, build_problem, create_generator
 from dpmc_core.ratings import Ratings
 from dpmc_core.settings import list_settings, serialise_setting
-from dpmc_core.stopping import StopCheck, Stopped, allow_grace, check_cancelled, stop_when
+from dpmc_core.stopping import Stopped, allow_grace, check_cancelled
 
 _GRACE_SECONDS = 0.5  # seconds in which the model of a stopped run may be measured
 
@@ -38,40 +41,51 @@ Solve = Callable[[AddsNoiseLast, Ratings], Rounds]  # as `AddsNoiseLast.solve_wi
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
-    """The outcome of one run; metrics and baselines are for evaluation only and not private.
+class FittedModel:
+    """A model that a mechanism has fitted, before anything is measured.
 
     Attributes:
         mechanism: the mechanism with its settings.
         problem: the training and test ratings.
         seed: the seed from which the noise was drawn.
-        guarantee: the mechanism's privacy guarantee, with the preparation steps as caveats.
-        model: the last model that the mechanism yielded.
-        metrics: the measures of the model, by name.
-        baselines: the measures of the baselines and nonprivate methods, by id and name.
+        model: the last publishable model that the mechanism yielded.
         trace: the numbers that each round reported.
-        seconds: duration of the mechanism's fit alone.
-        stopped: whether the caller ended the run early.
-        reference_users: the number of random users that the methods without privacy, apart from
-            baselines, were fitted to and measured on; None for all users.
+        seconds: duration of the fit.
+        stopped: whether the caller ended the fit before its last round.
     """
 
     mechanism: Mechanism
     problem: Problem
     seed: int
-    guarantee: Guarantee
     model: Model
-    metrics: Mapping[str, float]
-    baselines: Mapping[str, Mapping[str, float]]
     trace: tuple[Mapping[str, float], ...]
     seconds: float
-    stopped: bool = False
-    reference_users: int | None = None
+    stopped: bool
 
     @property
     def rounds(self) -> int:
         """The number of rounds that were run."""
         return len(self.trace)
+
+
+@dataclass(frozen=True, eq=False)
+class Result(FittedModel):
+    """A fitted model with its guarantee and its measures.
+
+    Metrics and baselines are for evaluation only and not private.
+
+    Attributes:
+        guarantee: the mechanism's privacy guarantee, with the preparation steps as caveats.
+        metrics: the measures of the model, by name.
+        baselines: the measures of the baselines and nonprivate methods, by id and name.
+        reference_users: the number of random users that the methods without privacy, apart from
+            baselines, were fitted to and measured on; None for all users.
+    """
+
+    guarantee: Guarantee
+    metrics: Mapping[str, float]
+    baselines: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    reference_users: int | None = None
 
     @property
     def baseline_id(self) -> str:
@@ -119,17 +133,7 @@ class Result:
 
 
 def run(
-    mechanism: Mechanism,
-    problem: Problem | Dataset | tuple[Ratings, Ratings],
-    seed: int = 0,
-    on_step: OnStep | None = None,
-    stop: StopCheck | None = None,
-    with_baselines: bool = True,
-    solve: Solve | None = None,
-    on_result: Callable[[Result], None] | None = None,
-    *,
-    cached_baselines: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
-    max_reference_ratings: float = math.inf,
+    mechanism: Mechanism, problem: Problem | Dataset | tuple[Ratings, Ratings], seed: int = 0
 ) -> Result:
     """Fit a mechanism, then its baselines, and measure all of them on the test ratings.
 
@@ -138,76 +142,116 @@ def run(
         problem: a prepared problem; or a data set or an official pair (training, test), which
             `build_problem` turns into one with the same seed and default steps.
         seed: decides the split, the noise and the sampled ranking candidates.
-        on_step: called with every step and the method that yielded it.
-        stop: polled during the run; once it returns true, the run ends at its next check. The model
-            it has by then is measured if that takes at most half a second.
-        with_baselines: whether to fit the baselines too.
-        solve: returns the noiseless rounds for a mechanism that adds its noise last.
-        on_result: called with the result once the mechanism is measured, and again after each
-            baseline.
-        cached_baselines: measures of baselines on the same problem and seed, which are not fitted
-            again.
-        max_reference_ratings: with more training ratings than this, methods without privacy get as
-            many, of random users; baselines, which cost little, always get all.
 
     Raises:
-        DpmcError: if the run was stopped before there was a publishable model with its measures.
         BadRatings: if nothing can be measured on the test ratings; raised before any fit.
     """
+    if not isinstance(problem, Problem):
+        problem = build_problem(problem, mechanism.task, seed=seed)
+    *_, result = fit_baselines(measure(fit(mechanism, problem, seed)))
+    return result
+
+
+def fit(
+    mechanism: Mechanism,
+    problem: Problem,
+    seed: int,
+    on_step: OnStep | None = None,
+    solve: Solve | None = None,
+) -> FittedModel:
+    """Fit a mechanism until it ends or the work is stopped.
+
+    Args:
+        mechanism: the mechanism to fit.
+        problem: the training and test ratings.
+        seed: decides the noise.
+        on_step: called with the mechanism and every step that it yields.
+        solve: returns the noiseless rounds for a mechanism that adds its noise last.
+
+    Raises:
+        BadRatings: if nothing could be measured on the test ratings; raised before the fit.
+        Stopped: if the work was stopped before there was a publishable model.
+        DpmcError: if the mechanism yields no model.
+    """
     check_number("seed", seed, at_least=0, integer=True)
-    with stop_when(stop):
-        if not isinstance(problem, Problem):
-            problem = build_problem(problem, mechanism.task, seed=seed)
-        baselines = build_baselines(mechanism, problem.steps)
-        problem.check(mechanism.task)
-        start = time.perf_counter()
-        model, trace, stopped = _fit_mechanism(mechanism, problem, seed, on_step, solve)
-        seconds = time.perf_counter() - start
-        if model is None:
-            reason = (
-                "stopped before the noise was in" if stopped else f"{mechanism.id} yielded none"
-            )
-            raise DpmcError(f"{reason}, so there is no model to publish")
-        with allow_grace(_GRACE_SECONDS):
-            measures = measure_model(mechanism, model, problem, seed)
-        result = Result(
-            mechanism=mechanism,
-            problem=problem,
-            seed=seed,
-            guarantee=mechanism.guarantee(problem.train.public).with_preparation(
-                problem.train.prepared
-            ),
-            model=model,
-            metrics=measures,
-            baselines={
-                candidate.id: cached_baselines[candidate.id]
-                for candidate in baselines
-                if candidate.id in cached_baselines
-            },
-            trace=trace,
-            seconds=seconds,
-            stopped=stopped,
-        )
-        report = on_result or (lambda _: None)
-        report(result)
-        with suppress(Stopped):
-            reference_problem = problem
-            if with_baselines and len(problem.train) > max_reference_ratings:
-                rng = create_generator(seed, f"references on {problem.train.fingerprint}")
-                reference_problem = problem.sample_users(max_reference_ratings, rng)
-                result = replace(result, reference_users=reference_problem.train.public.users)
-            baseline_ids = registry.list_baselines(type(mechanism), problem.steps)
-            for baseline in baselines if with_baselines else ():
-                check_cancelled()
-                if baseline.id in cached_baselines:
-                    continue
-                compared = problem if baseline.id in baseline_ids else reference_problem
-                model, _, was_stopped = _fit_mechanism(baseline, compared, seed, on_step)
-                if model is not None and not was_stopped:
-                    measures = measure_model(baseline, model, compared, seed)
-                    result = replace(result, baselines={**result.baselines, baseline.id: measures})
-                    report(result)
-        return result
+    problem.check(mechanism.task)
+    start = time.perf_counter()
+    rng = create_generator(seed, format_run_key(mechanism, problem))
+    if solve is not None and isinstance(mechanism, AddsNoiseLast):
+        steps = mechanism.fit(problem.train, rng, solve(mechanism, problem.train))
+    else:
+        steps = mechanism.fit(problem.train, rng)
+    model: Model | None = None
+    trace: list[Mapping[str, float]] = []
+    complete = stopped = False
+    try:
+        for step in steps:
+            model = step.model or model  # a step before the noise is in has no model
+            complete = step.final or step.index == step.total
+            trace.append(step.trace)
+            if on_step is not None:
+                on_step(mechanism, step)
+            check_cancelled()
+    except Stopped:
+        stopped = not complete  # a stop after the last round cuts nothing short
+    if model is None:
+        without_model = "so there is no model to publish"
+        if stopped:
+            raise Stopped(f"stopped before the noise was in, {without_model}")
+        raise DpmcError(f"{mechanism.id} yielded none, {without_model}")
+    seconds = time.perf_counter() - start
+    return FittedModel(mechanism, problem, seed, model, tuple(trace), seconds, stopped)
+
+
+def measure(fitted: FittedModel) -> Result:
+    """Measure a fitted model on the test ratings and state its guarantee.
+
+    The model of a stopped fit is measured too, if that takes at most half a second.
+
+    Raises:
+        Stopped: if the work was stopped before the model was measured.
+    """
+    mechanism, train = fitted.mechanism, fitted.problem.train
+    with allow_grace(_GRACE_SECONDS):
+        measures = measure_model(mechanism, fitted.model, fitted.problem, fitted.seed)
+    guarantee = mechanism.guarantee(train.public).with_preparation(train.prepared)
+    return Result(**vars(fitted), guarantee=guarantee, metrics=measures)
+
+
+def fit_baselines(
+    result: Result, on_step: OnStep | None = None, max_reference_ratings: float = math.inf
+) -> Iterator[Result]:
+    """Yield a result, then the result again after each baseline that is fitted and added to it.
+
+    Baselines that the result has already are not fitted again. If the work is stopped, what was
+    yielded stays valid and nothing follows.
+
+    Args:
+        result: the result of the mechanism.
+        on_step: called with every step and the method that yielded it.
+        max_reference_ratings: with more training ratings than this, methods without privacy get as
+            many, of random users; baselines, which cost little, always get all.
+    """
+    yield result
+    problem, seed = result.problem, result.seed
+    reference_problem = problem
+    if len(problem.train) > max_reference_ratings:
+        rng = create_generator(seed, f"references on {problem.train.fingerprint}")
+        reference_problem = problem.sample_users(max_reference_ratings, rng)
+        result = replace(result, reference_users=reference_problem.train.public.users)
+    baseline_ids = registry.list_baselines(type(result.mechanism), problem.steps)
+    with suppress(Stopped):
+        for method in build_baselines(result.mechanism, problem.steps):
+            if method.id in result.baselines:
+                continue
+            check_cancelled()
+            compared = problem if method.id in baseline_ids else reference_problem
+            fitted = fit(method, compared, seed, on_step)
+            if fitted.stopped:
+                return
+            measures = measure_model(method, fitted.model, compared, seed)
+            result = replace(result, baselines={**result.baselines, method.id: measures})
+            yield result
 
 
 def collect_publications(
@@ -265,7 +309,7 @@ def build_baselines(mechanism: Mechanism, steps: Iterable[str] = ()) -> list[Mec
 
     Args:
         mechanism: the mechanism to compare.
-        steps: the preparation as command-line texts.
+        steps: the preparation steps as texts.
     """
     defaults = {s.name: s.default for s in list_settings(type(mechanism))}
     baselines = []
@@ -301,47 +345,6 @@ def format_run_key(mechanism: Mechanism, problem: Problem) -> str:
     """Format the key of a run without its seed: mechanism, revision, settings, training data."""
     settings = json.dumps(serialise_settings(mechanism), sort_keys=True)
     return f"{mechanism.id} {mechanism.revision} {settings} on {problem.train.fingerprint}"
-
-
-def _fit_mechanism(
-    mechanism: Mechanism,
-    problem: Problem,
-    seed: int,
-    on_step: OnStep | None,
-    solve: Solve | None = None,
-) -> tuple[Model | None, tuple[Mapping[str, float], ...], bool]:
-    """Fit a mechanism until it ends or the run is stopped.
-
-    Args:
-        mechanism: the mechanism to fit.
-        problem: the training and test ratings.
-        seed: decides the noise.
-        on_step: called with every step.
-        solve: returns the noiseless rounds for a mechanism that adds its noise last.
-
-    Returns:
-        The last publishable model, the trace of each round, and whether the run was stopped before
-        the last round.
-    """
-    model: Model | None = None
-    trace: list[Mapping[str, float]] = []
-    rng = create_generator(seed, format_run_key(mechanism, problem))
-    if solve is not None and isinstance(mechanism, AddsNoiseLast):
-        steps = mechanism.fit(problem.train, rng, solve(mechanism, problem.train))
-    else:
-        steps = mechanism.fit(problem.train, rng)
-    complete = stopped = False
-    try:
-        for step in steps:
-            model = step.model or model
-            complete = step.final or step.index == step.total
-            trace.append(step.trace)
-            if on_step is not None:
-                on_step(mechanism, step)
-            check_cancelled()
-    except Stopped:
-        stopped = not complete
-    return model, tuple(trace), stopped
 
 
 def _to_json(value: Any) -> Any:

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from dpmc_core import registry
+from dpmc_core import experiment, registry
 from dpmc_core.arrays import JsonObject
 from dpmc_core.errors import InvalidSetting, format_number
 from dpmc_core.experiment import EVALUATION_ONLY, Result, serialise_settings
-from dpmc_core.experiment import run as run_experiment
 from dpmc_core.model import Mechanism
 from dpmc_core.privacy import DEFAULT_DELTA, USER_EMPTIED, Change, Trust
 from dpmc_core.problem import (
@@ -203,8 +202,6 @@ def fit(
 
         def show_mechanism(result: Result) -> None:
             """Print what was trained, and its metrics before anything is fitted for comparison."""
-            if json or result.baselines:
-                return
             progress.close()
             steps = ", ".join(problem.steps)
             print(
@@ -218,15 +215,12 @@ def fit(
                 flush=True,
             )
 
-        result = run_experiment(
-            built_mechanism,
-            problem,
-            seed,
-            on_step=progress.step,
-            with_baselines=cluster is None and baselines == "all",
-            on_result=show_mechanism,
-            max_reference_ratings=MAX_REFERENCE_RATINGS,
-        )
+        fitted = experiment.fit(built_mechanism, problem, seed, progress.step)
+        result = experiment.measure(fitted)
+        if not json:
+            show_mechanism(result)
+        if cluster is None and baselines == "all":
+            *_, result = experiment.fit_baselines(result, progress.step, MAX_REFERENCE_RATINGS)
     document = result.as_dict()
     text = [
         split_table(result)[2],

@@ -666,8 +666,15 @@ def plan_grid(recipe: GridRecipe) -> Plan:
 
 
 def fit_model(mechanism: Mechanism, problem: Problem, seed: int) -> Model:
-    """Return what a run ends with."""
-    return core.run(mechanism, problem, seed, with_baselines=False, solve=share_solve).model
+    """Return what a run ends with.
+
+    Raises:
+        Stopped: the fit was stopped; the model of its rounds so far is no result.
+    """
+    fitted = core.fit(mechanism, problem, seed, solve=share_solve)
+    if fitted.stopped:
+        raise Stopped("stopped before the last round")
+    return fitted.model
 
 
 def make_setting_recipe(

@@ -23,7 +23,7 @@ from dpmc_core.problem import Problem, RandomShare, build_problem
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.settings import format_setting
 from dpmc_data import datasets
-from dpmc_lab.papers.engine import Trial, TrialRecipe
+from dpmc_lab.papers.engine import Trial, TrialRecipe, fit_model
 from dpmc_lab.sweep import Grid
 
 GUESS = "user-mean"
@@ -98,7 +98,8 @@ def run(
     if method == BY_RATING:
         create = ByRating
     mechanism = create(epsilon=epsilon, **chosen)
-    return experiment.run(mechanism, problem, seed, with_baselines=False).metrics["rmse"]
+    model = fit_model(mechanism, problem, seed)
+    return experiment.measure_model(mechanism, model, problem, seed)["rmse"]
 
 
 def compare_methods(

@@ -168,9 +168,8 @@ def run_unit_locally(unit: Unit, source: SweepData) -> tuple[Result, Record]:
     problem = _problems.get((*key, seed), lambda: build_unit_problem(unit, source))
     if len(problem.train) > _LARGE:
         _problems.size = 1  # units come seed by seed, and a split is as large as its data
-    result = experiment.run(
-        unit.mechanism, problem, unit.seed, with_baselines=False, solve=share_solve
-    )
+    fitted = experiment.fit(unit.mechanism, problem, unit.seed, solve=share_solve)
+    result = experiment.measure(fitted)
     record = result.as_dict()
     del record["baselines"], record["evaluation"], record["raw"]
     record["data"] |= {

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from dpmc_core import experiment, registry
@@ -84,10 +85,9 @@ def make_training_work(
         for id in registry.list_baselines(type(mechanism), problem.steps):
             if cheap_baseline := baselines.get(id):
                 report(0, 0, f"{cheap_baseline.name}, for comparison: starting")
-                baseline_result = experiment.run(
-                    cheap_baseline, problem, seed, stop=stopped, with_baselines=False
-                )
-                baseline_metrics[id] = baseline_result.metrics
+                with stop_when(stopped):
+                    fitted = experiment.fit(cheap_baseline, problem, seed)
+                    baseline_metrics[id] = experiment.measure(fitted).metrics
         errors = {id: method_metrics[metric] for id, method_metrics in baseline_metrics.items()}
         baseline_id = registry.choose_baseline(type(mechanism), problem.steps, errors)
         camera_args = (film or f"run {number}", errors.get(baseline_id), *reference)
@@ -182,16 +182,12 @@ def make_training_work(
                 **run_fields,
             )
 
-        with record_publications() if camera.witnesses else nullcontext([]) as publications:
-            result = experiment.run(
-                mechanism,
-                problem,
-                seed,
-                on_step,
-                stopped,
-                on_result=show,
-                cached_baselines=baseline_metrics,
-            )
+        recorder = record_publications() if camera.witnesses else nullcontext([])
+        with recorder as publications, stop_when(stopped):
+            fitted = experiment.fit(mechanism, problem, seed, on_step)
+            measured = replace(experiment.measure(fitted), baselines=baseline_metrics)
+            for result in experiment.fit_baselines(measured, on_step):
+                show(result)
         return build_run(result)
 
     spent_messages = [f"{mechanism.name} had not begun and has spent nothing"]

@@ -8,8 +8,8 @@ import pytest
 
 from dpmc_core import metrics, registry
 from dpmc_core.dataset import Dataset
-from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
-from dpmc_core.experiment import build_baselines, measure_model, run
+from dpmc_core.errors import BadRatings, InvalidSetting
+from dpmc_core.experiment import build_baselines, fit, fit_baselines, measure, measure_model, run
 from dpmc_core.links import Probit
 from dpmc_core.model import Estimator, Factors, Task
 from dpmc_core.preparation import (
@@ -30,6 +30,7 @@ from dpmc_core.problem import (
     prepare_public_facts,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.stopping import Stopped, stop_when
 from dpmc_data import datasets, synthetic
 
 USERS, ITEMS = 30, 20
@@ -276,30 +277,27 @@ def test_a_guess_a_reference_and_the_paper_s_twin_stand_beside_a_method(id):
 
 def test_a_run_can_be_stopped_and_keeps_what_is_publishable(stars, flips):
     steps = []
-    result = run(
-        flips,
-        build_problem(stars, Task.BINARY),
-        0,
-        on_step=lambda _, step: steps.append(step),
-        stop=lambda: len(steps) >= 3,
-    )
+    problem = build_problem(stars, Task.BINARY)
+    with stop_when(lambda: len(steps) >= 3):
+        result = measure(fit(flips, problem, 0, lambda _, step: steps.append(step)))
+        assert list(fit_baselines(result)) == [result]
     assert result.stopped
     assert result.rounds == 3
     assert result.model is steps[-1].model
     assert result.as_dict()["stopped"] is True
-    assert not result.baselines
 
 
 def test_stopped_before_the_noise_there_is_no_result(stars):
     output = registry.create("output", epsilon=1.0, iterations=10)
-    with pytest.raises(DpmcError, match="no model to publish"):
-        run(output, build_problem(stars, Task.BINARY), 0, stop=lambda: True)
+    problem = build_problem(stars, Task.BINARY)
+    with stop_when(lambda: True), pytest.raises(Stopped, match="no model to publish"):
+        fit(output, problem, 0)
 
 
 def record_standard_noise(mechanism, problem, seed):
     """The noise of a run in units of its scale."""
     with releases.record_publications() as publications:
-        run(mechanism, problem, seed, with_baselines=False)
+        fit(mechanism, problem, seed)
     (publication,) = publications
     return (publication.published - publication.private) / publication.release.scale
 

@@ -162,8 +162,8 @@ def test_what_cannot_be_measured_is_refused_before_anything_is_trained() -> None
     train, test = LeaveLast()(ratings, np.random.default_rng(0))
     problem = Problem(train=train, test=test, name="small", steps=(), split="", truth=None)
     with pytest.raises(BadRatings, match="hr@10 needs users with at least 10 items"):
-        experiment.run(
-            registry.create("ials"), problem, 0, on_step=lambda *_: pytest.fail("it was trained")
+        experiment.fit(
+            registry.create("ials"), problem, 0, lambda *_: pytest.fail("it was trained")
         )
 
 

@@ -17,7 +17,7 @@ from scipy.stats import norm
 
 from dpmc_core import metrics, registry
 from dpmc_core.errors import DpmcError
-from dpmc_core.experiment import measure_model, run
+from dpmc_core.experiment import fit, measure, measure_model
 from dpmc_core.mechanisms.user_ranking import ProtectedUnit
 from dpmc_core.model import Task
 from dpmc_core.privacy import USER_EMPTIED, Change
@@ -71,8 +71,10 @@ def run_units(question, dataset, cache=None, seeds=core.SEEDS):
     ],
 )
 def test_each_rating_adds_up_to_the_metric(data, method, metric):
-    result = run(registry.create(method, epsilon=1.0), datasets.load(data), with_baselines=False)
-    task, problem = result.mechanism.task, result.problem
+    mechanism = registry.create(method, epsilon=1.0)
+    task = mechanism.task
+    problem = build_problem(datasets.load(data), task)
+    result = measure(fit(mechanism, problem, 0))
     values = metrics.score_test_ratings(task, result.model, problem.train, problem.test)
     mean = float(np.nanmean(values))
     metric_value = measure_model(result.mechanism, result.model, problem, 0)[metric]
@@ -98,8 +100,8 @@ def test_interactions_among_too_few_others_are_not_counted():
     public = PublicFacts(users=2, items=12, low=0, high=1)
     all_of = Ratings.build(users, items, np.ones(7), public)
     problem = build_problem((all_of.select(~held_out), all_of.select(held_out)), Task.RANKING)
-    result = run(registry.create("popularity"), problem, with_baselines=False)
-    values = metrics.score_test_ratings(Task.RANKING, result.model, problem.train, problem.test)
+    model = fit(registry.create("popularity"), problem, 0).model
+    values = metrics.score_test_ratings(Task.RANKING, model, problem.train, problem.test)
     assert np.isnan(values).tolist() == [True, False]
 
 

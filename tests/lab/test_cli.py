@@ -93,13 +93,13 @@ def test_fit_options_reach_their_place(fit):
 
 def test_the_mechanism_s_line_is_printed_before_its_references_are_fitted(capsys, monkeypatch):
     """What was printed when the first baseline begins, and what follows: together one table."""
-    fit_mechanism, printed = experiment._fit_mechanism, {}
+    fit_model, printed = experiment.fit, {}
 
     def record_output(fitted, *arguments):
         printed[fitted.id] = capsys.readouterr().out
-        return fit_mechanism(fitted, *arguments)
+        return fit_model(fitted, *arguments)
 
-    monkeypatch.setattr(experiment, "_fit_mechanism", record_output)
+    monkeypatch.setattr(experiment, "fit", record_output)
     argv = ["fit", "restaurants", "private-effects", "--epsilon", "1"]
     assert main(argv) == 0
     remainder = capsys.readouterr().out

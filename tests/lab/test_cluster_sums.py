@@ -15,7 +15,7 @@ from pyarrow import parquet
 
 from dpmc_core import registry
 from dpmc_core.errors import BadRatings, DpmcError
-from dpmc_core.experiment import run
+from dpmc_core.experiment import fit, measure
 from dpmc_core.mechanisms.dpals import ItemBudget
 from dpmc_core.model import Estimator, Factors, Task
 from dpmc_core.privacy import record_publications
@@ -369,7 +369,7 @@ def test_a_fit_outlives_a_worker_between_its_rounds(cluster, tmp_path):
         with open_partitioned_problem(
             two.address, str(folder), mechanism, reading, RandomShare(0.2), 1
         ) as local_cluster:
-            results.append(run(mechanism, local_cluster, 1, on_step=lose, with_baselines=False))
+            results.append(measure(fit(mechanism, local_cluster, 1, lose)))
     assert results[0].metrics == pytest.approx(results[1].metrics, rel=1e-12)
     assert results[0].as_dict()["data"] == results[1].as_dict()["data"]
 

@@ -286,13 +286,12 @@ def test_one_solve_serves_every_epsilon_and_seed_of_a_split(opened, monkeypatch)
 def test_a_shared_solve_is_published_once_and_equals_a_solve_of_its_own():
     problem = build_problem(make_dataset(), registry.get_mechanism("output").task, seed=5)
     mechanism = registry.create("output", epsilon=2.0, iterations=6)
-    options = {"with_baselines": False}
     with record_publications() as published:
-        shared = experiment.run(mechanism, problem, 5, solve=engine.share_solve, **options)
+        fitted = experiment.fit(mechanism, problem, 5, solve=engine.share_solve)
     assert [publication.release.query for publication in published] == ["completed matrix"]
-    single_run = experiment.run(mechanism, problem, 5, **options)
-    assert shared.metrics == single_run.metrics
-    assert shared.trace == single_run.trace
+    single_run = experiment.measure(experiment.fit(mechanism, problem, 5))
+    assert experiment.measure(fitted).metrics == single_run.metrics
+    assert fitted.trace == single_run.trace
 
 
 def test_two_radii_of_a_sweep_have_a_solve_each(opened):
@@ -308,7 +307,7 @@ def test_two_radii_of_a_sweep_have_a_solve_each(opened):
         radius = row["settings"]["radius"]
         mechanism = registry.create("output", epsilon=50.0, radius=radius)
         problem = build_problem(make_dataset(), mechanism.task, seed=1)
-        single_run = experiment.run(mechanism, problem, 1, with_baselines=False)
+        single_run = experiment.measure(experiment.fit(mechanism, problem, 1))
         assert row["metrics"] == single_run.metrics
         assert row["rounds"] == single_run.rounds
         rounds[radius] = single_run.rounds
@@ -339,7 +338,7 @@ def test_stopping_keeps_what_is_finished(plan, undisturbed, opened):
 
 
 def test_a_unit_that_fails_takes_no_other_with_it(plan, undisturbed, opened, monkeypatch):
-    real = experiment.run
+    real = experiment.fit
 
     def broken(mechanism, *args, **options):
         if mechanism.id == "gradient":
@@ -349,7 +348,7 @@ def test_a_unit_that_fails_takes_no_other_with_it(plan, undisturbed, opened, mon
         return real(mechanism, *args, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(experiment, "run", broken)
+        patch.setattr(experiment, "fit", broken)
         report = run_units(plan, opened)
     reasons = {str(unit): reason for unit, reason in report.failed.items()}
     assert len(reasons) == 6 + 2
@@ -591,6 +590,6 @@ def test_a_unit_that_fails_is_free_for_others(plan, opened, monkeypatch):
     """Two sweeps that each kept what has failed could wait for each other forever."""
     dropped = []
     monkeypatch.setattr(locks.Claims, "drop", lambda _, key: dropped.append(key))
-    monkeypatch.setattr(experiment, "run", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(experiment, "fit", lambda *_, **__: 1 / 0)
     assert len(run_units(plan, opened).failed) == len(plan.units)
     assert sorted(dropped) == sorted(unit.key for unit in plan.units)

@@ -12,10 +12,13 @@ import pytest
 
 from dpmc_core import registry
 from dpmc_core.errors import BadRatings, DpmcError
+from dpmc_core.model import Task
 from dpmc_core.privacy import RATING, USER_EMPTIED
+from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.settings import format_setting
-from dpmc_core.stopping import Stopped
+from dpmc_core.stopping import Stopped, stop_when
+from dpmc_data import datasets
 from dpmc_lab import citation, papers, sweep
 from dpmc_lab.audit import AuditMethod, audit_mechanism
 from dpmc_lab.cli import main
@@ -564,6 +567,13 @@ def test_a_piece_is_done_once_whoever_stops_it(tmp_path):
     changed = build_pieces_experiment(finished, settings={"size": 2})
     engine.run_trials(changed, changed.recipe, folder=tmp_path)
     assert len(finished) == 2 + 3
+
+
+def test_a_stopped_fit_is_no_result():
+    problem = build_problem(datasets.load("restaurants"), Task.BINARY, seed=1)
+    mechanism, steps = registry.create("clear", iterations=50), iter([False] * 60)
+    with stop_when(lambda: next(steps, True)), pytest.raises(Stopped, match="last round"):
+        engine.fit_model(mechanism, problem, 1)
 
 
 def test_other_seeds_leave_the_pieces_of_the_first(tmp_path):

@@ -68,7 +68,7 @@ def test_what_is_released_of_each_rating_is_in_the_units_of_the_ratings(id):
     problem = build_problem(datasets.load("restaurants"), mechanism.task, seed=1)
     corner = train_views.select_corner(mechanism.task, problem)
     with record_publications() as publications:
-        experiment.run(mechanism, problem, 1, with_baselines=False)
+        experiment.fit(mechanism, problem, 1)
     released = train_views.extract_released_corner(publications[0], corner, problem.train)
     mask = ~np.isnan(corner.rated) & ~np.isnan(released)
     assert mask.sum() > 10
