@@ -31,13 +31,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from dpmc_core import registry
 from dpmc_core.privacy import RATING, Gaussian
 from dpmc_core.privacy.accounting import gaussian_epsilon, gaussian_mu
-from dpmc_core.problem import DEFAULT_SEED
 from dpmc_lab import measured, papers
 from dpmc_lab.audit import AuditMethod, Refuted, audit_mechanism, generate_small_ratings
 from dpmc_lab.audit.canaries import CanaryAuditor
 from dpmc_lab.audit.report import build_measured_bound
 from dpmc_lab.audit_bounds import count_right_guesses, gaussian_canary_bound
 from dpmc_lab.papers import verdicts
+from dpmc_lab.sweep.grid import DEFAULT_SEED
 from dpmc_lab.views import as_published, audits
 from tests.flawed_mechanisms import list_faults, plant_fault
 from tests.noise_law import find_misfits

@@ -66,7 +66,7 @@ def preserves_neighbours(step: str, change: Change) -> bool:
 
 
 class Transform(abc.ABC):
-    """A preparation step; `str(step)` is its command-line text, the inverse of `parse_step`.
+    """A preparation step; `str(step)` is its text, the inverse of `parse_step`.
 
     Attributes:
         training_only: whether test ratings pass unchanged.
@@ -394,10 +394,11 @@ class UseItemFeatures(Transform):
 
 
 def parse_step(text: str) -> Transform:
-    """Parse the command-line text of a step.
+    """Parse the text of a step.
 
     The texts are binarise=middle|mean|VALUE, implicit=all|VALUE, top-items=N, cap=N[:SEED],
-    rescale=LOW:HIGH and features[=NAME,...].
+    rescale=LOW:HIGH and features[=NAME,...]. They are read here and not by the command line,
+    because rows, releases and keys of curves store them.
 
     Raises:
         InvalidSetting: if the text is no step.

@@ -7,10 +7,9 @@ Public facts pass to both sides unchanged. Official folds need no split: load th
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
@@ -21,7 +20,6 @@ from dpmc_core.metrics import check_measurable, evaluate
 from dpmc_core.model import Factors, Model, Task
 from dpmc_core.preparation import Binarise, Implicit, Transform, apply_steps
 from dpmc_core.ratings import PublicFacts, Ratings, rank_within_user
-from dpmc_core.settings import serialise_setting
 from dpmc_core.stopping import check_cancelled
 
 # The steps that bring ratings into the form that a task needs.
@@ -31,7 +29,6 @@ _TASK_STEPS: Mapping[Task, tuple[Transform, ...]] = {
     Task.RANKING: (Implicit(),),
 }
 OFFICIAL_SPLIT = "the given test ratings"  # `Problem.split` of an official pair
-DEFAULT_SEED = 1  # the default of the command line and of the app
 
 
 def _split_ratings(ratings: Ratings, is_held_out: Bools) -> tuple[Ratings, Ratings]:
@@ -47,12 +44,10 @@ class RandomShare:
 
     Attributes:
         share: share of the ratings that are held out, in 0..1.
-        option: its option on the command line.
         population: what the share is a share of, in its description.
     """
 
     share: float = 0.2
-    option: ClassVar[str] = "--holdout"
     population: ClassVar[str] = "the ratings"
 
     def __str__(self) -> str:
@@ -61,11 +56,6 @@ class RandomShare:
     def describe(self, ratings: Ratings) -> str:  # noqa: ARG002
         """Return a description that completes 'tested on ...'."""
         return str(self)
-
-    @property
-    def options(self) -> list[str]:
-        """The options of the command line that choose this split."""
-        return [self.option, format_number(self.share)]
 
     def __call__(self, ratings: Ratings, rng: Rng) -> tuple[Ratings, Ratings]:
         """Split ratings.
@@ -102,7 +92,6 @@ class SharePerUser(RandomShare):
     1): share n on average, also for users with few ratings.
     """
 
-    option: ClassVar[str] = "--holdout-per-user"
     population: ClassVar[str] = "every user's ratings"
 
     def _draw_held_out(self, ratings: Ratings, rng: Rng) -> Bools:
@@ -119,8 +108,6 @@ class LeaveLast:
 
     A user with a single rating keeps it in training.
     """
-
-    options: ClassVar[list[str]] = ["--leave-last"]
 
     def __str__(self) -> str:
         return "the latest rating of every user"
@@ -156,7 +143,7 @@ class LeaveLast:
 
 
 # How ratings are held out: split(ratings, rng) returns (train, test) over the same index space.
-# `str(split)` names the split, and this name seeds its draws; see also `format_split`.
+# `str(split)` names the split, and this name seeds its draws.
 Split: TypeAlias = RandomShare | LeaveLast
 
 
@@ -168,7 +155,7 @@ class Problem:
         train: training ratings, of shape (n_users, n_items).
         test: test ratings, of the same shape.
         name: the name of the data set.
-        steps: the preparation steps as command-line texts.
+        steps: the preparation steps as texts.
         split: what the test ratings are, as `Split.describe` returns it.
         truth: factors of the matrix behind generated ratings; None if it is unknown or the
             preparation changed the unit of the ratings.
@@ -307,7 +294,7 @@ def prepare_all_ratings(
     form keep their values.
 
     Returns:
-        The prepared ratings, and all steps as command-line texts.
+        The prepared ratings, and all steps as texts.
     """
     prepared, _, _ = _prepare_ratings(task, steps, ratings)
     task_steps = _TASK_STEPS[task]
@@ -344,7 +331,7 @@ def _prepare_ratings(
         test: test ratings; None without any.
 
     Returns:
-        Prepared training and test ratings, and all steps as command-line texts.
+        Prepared training and test ratings, and all steps as texts.
     """
     steps = [step.for_ratings(train) for step in steps]
     train, test = apply_steps(steps, train, test)
@@ -366,53 +353,6 @@ def choose_default_split(task: Task) -> Split:
 def choose_default_task(ratings: Ratings) -> Task:
     """Return the default task of ratings: ranking for clicks, else predicting ratings."""
     return Task.RANKING if ratings.has_only_clicks else Task.RATINGS
-
-
-def format_split(split: str) -> str:
-    """Format the split of a problem for display, with its share in percent."""
-    match = re.fullmatch(r"a random ([\d.e-]+) of (.*)", split)
-    if match is None:
-        return split
-    share = f"{100 * float(match[1]):g} % of {match[2]}"
-    # The number for one user is rounded up or down at random, and never all are held out.
-    return f"a random {share}" if match[2] == "the ratings" else f"about {share}, drawn at random"
-
-
-def is_ranking_only(tasks: Iterable[Task], steps: Iterable[str]) -> bool:
-    """Return whether only the presence of ratings matters, so that their file needs no range.
-
-    That is so if all tasks are rankings and the only step that changes values is `implicit=all`.
-    """
-    shaping_steps = {
-        text for text in steps if not text.startswith(("top-items", "cap", "features"))
-    }
-    return set(tasks) == {Task.RANKING} and shaping_steps <= {"implicit=all"}
-
-
-def format_command_options(
-    reading: Mapping[str, Any], steps: Iterable[str], split: Split | None
-) -> list[str]:
-    """Return the options of the command line for reading, preparing and splitting data.
-
-    Args:
-        reading: reading options, as `data.load` takes them.
-        steps: the preparation steps as command-line texts.
-        split: the split; None if none was given.
-    """
-    chosen = {
-        name: serialise_setting(value)
-        for name, value in reading.items()
-        if value is not None and not name.startswith("max_")  # limits of memory are left out
-    }
-    options = []
-    if "low" in chosen:  # with = because the value may begin with a minus
-        ends = (format_number(chosen.pop(end)) for end in ("low", "high"))
-        options.append(f"--range={':'.join(ends)}")
-    for name, value in chosen.items():
-        options += ["--read", f"{name}={value}"]
-    for step in steps:
-        options += ["--prepare", step]
-    return options + (split.options if split is not None else [])
 
 
 def create_generator(seed: int, key: str) -> Rng:

@@ -351,7 +351,7 @@ def list_possible_baselines(cls: type[Mechanism], steps: Iterable[str]) -> tuple
 
     Args:
         cls: the class of the method.
-        steps: the preparation as command-line texts.
+        steps: the preparation steps as texts.
     """
     with_features = cls.uses_item_features and has_features_step(steps)
     if cls.baseline in BASELINE_ALTERNATIVES:
@@ -374,7 +374,7 @@ def choose_baseline(
 
     Args:
         cls: the class of the method.
-        steps: the preparation as command-line texts.
+        steps: the preparation steps as texts.
         errors: errors of nonprivate methods by id. Baselines without an error here are not chosen,
             unless none has one; then it is the last.
     """
@@ -393,7 +393,7 @@ def list_baselines(cls: type[Mechanism], steps: Sequence[str]) -> tuple[str, ...
 
     Args:
         cls: the class of the method.
-        steps: the preparation as command-line texts.
+        steps: the preparation steps as texts.
     """
     baselines = list_possible_baselines(cls, steps)
     if len(baselines) > 1:

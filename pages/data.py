@@ -13,7 +13,7 @@ from dpmc_core.errors import DpmcError, format_number, format_sentence
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.preparation import UseItemFeatures, declare_catalogue_public
 from dpmc_core.privacy import DEFAULT_DELTA
-from dpmc_core.problem import format_command_options, prepare_all_ratings
+from dpmc_core.problem import prepare_all_ratings
 from dpmc_data import LoadedDataset, paths, public_sets
 from dpmc_data.reading import size_words
 from dpmc_data.synthetic import GENERATORS, list_sample_options
@@ -24,6 +24,7 @@ from dpmc_lab.study.advice import Advice, PrivacyUnit
 from dpmc_lab.study.answer import Finding, Inquiry, UserScoreCache
 from dpmc_lab.study.release import check_releasable
 from dpmc_lab.sweep import Grid, PlanKeys, Unit
+from dpmc_lab.sweep.grid import format_command_options
 from dpmc_lab.sweep.presets import EPSILONS
 from dpmc_lab.views import answer as answer_text
 from dpmc_lab.views import data as charts_of_data

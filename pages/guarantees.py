@@ -9,10 +9,10 @@ import streamlit as st
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError, format_sentence
 from dpmc_core.privacy import Change, Guarantee
-from dpmc_core.problem import DEFAULT_SEED
 from dpmc_core.ratings import PublicFacts
 from dpmc_lab import glossary
 from dpmc_lab.audit.report import AuditReport, build_measured_bound
+from dpmc_lab.sweep.grid import DEFAULT_SEED
 from dpmc_lab.views import audits, cards, groups, measurements, trade
 from dpmc_lab.views.groups import MechanismGroup
 from pages.ui import blocks, shell, sources, stage, state, widgets

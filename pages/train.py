@@ -13,19 +13,15 @@ from dpmc_core import registry
 from dpmc_core.errors import DpmcError
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.preparation import parse_step
-from dpmc_core.problem import (
-    DEFAULT_SEED,
-    build_problem,
-    choose_default_split,
-    format_split,
-    prepare_public_facts,
-)
+from dpmc_core.problem import build_problem, choose_default_split, prepare_public_facts
 from dpmc_data import LoadedDataset
 from dpmc_data.synthetic import SAMPLES
 from dpmc_lab import glossary
+from dpmc_lab.sweep.grid import DEFAULT_SEED
 from dpmc_lab.views import as_published, cards, lines, people, run_card
 from dpmc_lab.views import train as train_views
 from dpmc_lab.views.run_card import FinishedRun, RememberedRun
+from dpmc_lab.views.text import format_split
 from dpmc_lab.views.train import RunRecording, TopItem
 from pages.ui import (
     blocks,

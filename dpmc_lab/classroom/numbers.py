@@ -24,7 +24,6 @@ from dpmc_core.mechanisms.one_bit import InputFlip, Output
 from dpmc_core.mechanisms.private_effects import PrivateEffects
 from dpmc_core.privacy import USER_EMPTIED, Guarantee
 from dpmc_core.privacy.accounting import attacker_certainty
-from dpmc_core.problem import DEFAULT_SEED
 from dpmc_data import datasets
 from dpmc_lab.classroom import CLASS_SIZE
 from dpmc_lab.classroom.pictures import PeopleDots
@@ -43,6 +42,7 @@ from dpmc_lab.classroom.room import (
 )
 from dpmc_lab.classroom.room_view import MIN_PHONES, explain_two_coins, list_senders
 from dpmc_lab.measured import find_measured_bound
+from dpmc_lab.sweep.grid import DEFAULT_SEED
 from dpmc_lab.sweep.presets import EPSILONS
 from dpmc_lab.views import cards, lines, numbers, text, trade
 from dpmc_lab.views.lines import CurveChart, EpsilonUnit, is_clearly_better

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from dpmc_core.privacy import ROW_VALUES, Change
-from dpmc_core.problem import DEFAULT_SEED, prepare_all_ratings
+from dpmc_core.problem import prepare_all_ratings
 from dpmc_lab.audit import RUNS, AuditReport, audit_mechanism
 from dpmc_lab.audit import AuditMethod as AuditMethod
 from dpmc_lab.cli import options
@@ -18,6 +18,7 @@ from dpmc_lab.cli.interface import (
     paragraph,
 )
 from dpmc_lab.cli.options import DATA, UNITS, BudgetOptions, Method, ReadingOptions, Seed, Steps
+from dpmc_lab.sweep.grid import DEFAULT_SEED
 from dpmc_lab.views import audits, cards
 from dpmc_lab.views.measurements import METHOD_LABELS
 

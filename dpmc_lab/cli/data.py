@@ -13,7 +13,6 @@ from typing import Annotated, Any
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError, InvalidSetting
-from dpmc_core.problem import format_command_options, format_split
 from dpmc_data import datasets, paths, public_sets, synthetic
 from dpmc_data.source import MEGABYTE, Refused
 from dpmc_data.synthetic import GENERATORS, ON_DEMAND, SAMPLES
@@ -30,7 +29,8 @@ from dpmc_lab.cli.interface import (
 )
 from dpmc_lab.cli.options import Data, ReadingOptions
 from dpmc_lab.store import CurveInfo, Store
-from dpmc_lab.views.text import format_count
+from dpmc_lab.sweep.grid import format_command_options
+from dpmc_lab.views.text import format_count, format_split
 
 
 def list_data_sets() -> CommandReport:

@@ -17,15 +17,7 @@ from dpmc_core.errors import InvalidSetting, format_number
 from dpmc_core.experiment import EVALUATION_ONLY, Result, serialise_settings
 from dpmc_core.model import Mechanism
 from dpmc_core.privacy import DEFAULT_DELTA, USER_EMPTIED, Change, Trust
-from dpmc_core.problem import (
-    DEFAULT_SEED,
-    Problem,
-    build_problem,
-    choose_default_task,
-    format_command_options,
-    format_split,
-    prepare_public_facts,
-)
+from dpmc_core.problem import Problem, build_problem, choose_default_task, prepare_public_facts
 from dpmc_data import read_pair
 from dpmc_lab.cli import options
 from dpmc_lab.cli.interface import (
@@ -55,10 +47,11 @@ from dpmc_lab.cli.options import (
 )
 from dpmc_lab.measured import find_measured_bound
 from dpmc_lab.study.advice import recommend_method as advise
+from dpmc_lab.sweep.grid import DEFAULT_SEED, format_command_options
 from dpmc_lab.views import as_published as published
 from dpmc_lab.views import cards
 from dpmc_lab.views.run_card import SEED_NOTE, collect_metrics, tabulate_metrics
-from dpmc_lab.views.text import format_count
+from dpmc_lab.views.text import format_count, format_split
 
 MAX_REFERENCE_RATINGS = 5_000_000  # beyond it, references take far longer than a private fit
 NAME_WIDTH = 40  # characters of the column of names in a table that is printed line by line

@@ -22,20 +22,14 @@ from dpmc_core.errors import (
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.preparation import Transform, parse_step
 from dpmc_core.privacy import CELL, RATING, USER_EMPTIED, USER_REPLACED, Change
-from dpmc_core.problem import (
-    DEFAULT_SEED,
-    LeaveLast,
-    RandomShare,
-    SharePerUser,
-    Split,
-    is_ranking_only,
-)
+from dpmc_core.problem import LeaveLast, RandomShare, SharePerUser, Split
 from dpmc_core.ratings import OTHERS, Ratings
 from dpmc_core.settings import Setting, list_settings, serialise_setting
 from dpmc_data import LoadedDataset, ReadOptions, datasets
 from dpmc_data.public_inputs import read_setting
 from dpmc_data.synthetic import GENERATORS
 from dpmc_lab.cli.interface import ExclusiveOptions, Option, build_reader, format_document_table
+from dpmc_lab.sweep.grid import DEFAULT_SEED, is_ranking_only
 from dpmc_lab.views import as_published as published
 from dpmc_lab.views.answer import FREQUENCY_LABELS
 from dpmc_lab.views.cards import label_columns

@@ -12,7 +12,7 @@ from dpmc_core import registry
 from dpmc_core.arrays import JsonObject
 from dpmc_core.errors import InvalidSetting, check_number, unknown_name_error
 from dpmc_core.model import Task
-from dpmc_core.problem import DEFAULT_SEED, Problem, build_problem
+from dpmc_core.problem import Problem, build_problem
 from dpmc_core.settings import list_settings
 from dpmc_lab.cli import options
 from dpmc_lab.cli.interface import (
@@ -28,6 +28,7 @@ from dpmc_lab.cli.options import Data, Epsilon, ReadingOptions, Seed, SettingTex
 from dpmc_lab.protocol import Transcript, federated, simulate
 from dpmc_lab.protocol.federated import Federation
 from dpmc_lab.protocol.scenarios import DynamicUsers, Scenario
+from dpmc_lab.sweep.grid import DEFAULT_SEED
 from dpmc_lab.views import cards
 from dpmc_lab.views import protocol as protocol_text
 from dpmc_lab.views.text import format_count

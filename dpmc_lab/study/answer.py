@@ -39,13 +39,7 @@ from dpmc_core.privacy import (
     Release,
 )
 from dpmc_core.privacy.guarantee import calibrate
-from dpmc_core.problem import (
-    OFFICIAL_SPLIT,
-    Split,
-    format_command_options,
-    prepare_all_ratings,
-    prepare_public_facts,
-)
+from dpmc_core.problem import OFFICIAL_SPLIT, Split, prepare_all_ratings, prepare_public_facts
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.stopping import StopCheck, Stopped, check_cancelled, stop_when
 from dpmc_data import archives
@@ -55,6 +49,7 @@ from dpmc_lab.study.advice import Advice, PrivacyUnit, recommend_method
 from dpmc_lab.study.paired import IntervalEstimate, PairedMetrics
 from dpmc_lab.sweep import Grid, LocalPool, SweepData, Unit, format_seeds, run_unit_locally
 from dpmc_lab.sweep.engine import POLL_SECONDS
+from dpmc_lab.sweep.grid import format_command_options
 
 SEEDS = (1, 2, 3, 4, 5)
 N_CURVE_SEEDS = 3  # the first of them, over all epsilons

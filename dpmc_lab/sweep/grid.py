@@ -1,10 +1,13 @@
-"""Expand a grid of data, mechanisms, settings, epsilons and seeds into units of work."""
+"""Expand a grid of data, mechanisms, settings, epsilons and seeds into units of work.
+
+Here is also how these are spelled on the command line.
+"""
 
 from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -25,14 +28,14 @@ from dpmc_core.experiment import build_baselines, serialise_settings
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.preparation import parse_step
 from dpmc_core.problem import (
+    LeaveLast,
+    SharePerUser,
     Split,
     build_problem,
     choose_default_split,
-    format_command_options,
-    is_ranking_only,
 )
 from dpmc_core.registry import has_features_step
-from dpmc_core.settings import format_setting, list_settings
+from dpmc_core.settings import format_setting, list_settings, serialise_setting
 from dpmc_data.public_inputs import read_setting
 from dpmc_lab.store import digest_values, drop_epsilon, unit_key
 from dpmc_lab.sweep.sources import SweepData, open_source
@@ -42,6 +45,7 @@ MAX_VALUES = 10_000  # that a typed range can stand for
 _MAX_TRIES = 5  # seeds whose split is tried
 NUMBERS_LIMIT = "numbers > 0 separated by commas, or LO:HI:COUNT"
 INTEGERS_LIMIT = "integers separated by commas, or {}"
+DEFAULT_SEED = 1  # of a run, by command or in the app
 MAX_SEED = 2**63 - 1  # the largest integer of a database column
 
 
@@ -471,6 +475,51 @@ def format_seeds(seeds: Sequence[int]) -> str:
     """Return seeds as they are typed; the inverse of `parse_seeds`."""
     is_range = len(seeds) > 1 and tuple(seeds) == tuple(range(seeds[0], seeds[-1] + 1))
     return f"{seeds[0]}:{seeds[-1]}" if is_range else ",".join(map(str, seeds))
+
+
+def is_ranking_only(tasks: Iterable[Task], steps: Iterable[str]) -> bool:
+    """Return whether only the presence of ratings matters, so that their file needs no range.
+
+    That is so if all tasks are rankings and the only step that changes values is `implicit=all`.
+    """
+    shaping_steps = {
+        text for text in steps if not text.startswith(("top-items", "cap", "features"))
+    }
+    return set(tasks) == {Task.RANKING} and shaping_steps <= {"implicit=all"}
+
+
+def format_command_options(
+    reading: Mapping[str, Any], steps: Iterable[str], split: Split | None
+) -> list[str]:
+    """Return the options of the command line for reading, preparing and splitting data.
+
+    Args:
+        reading: reading options, as `datasets.load` takes them.
+        steps: the preparation steps as texts.
+        split: the split; None if none was given.
+    """
+    chosen = {
+        name: serialise_setting(value)
+        for name, value in reading.items()
+        if value is not None and not name.startswith("max_")  # limits of memory are left out
+    }
+    options = []
+    if "low" in chosen:  # with = because the value may begin with a minus
+        ends = (format_number(chosen.pop(end)) for end in ("low", "high"))
+        options.append(f"--range={':'.join(ends)}")
+    for name, value in chosen.items():
+        options += ["--read", f"{name}={value}"]
+    for step in steps:
+        options += ["--prepare", step]
+    return options if split is None else options + _list_split_options(split)
+
+
+def _list_split_options(split: Split) -> list[str]:
+    """Return the options of the command line that choose a split."""
+    if isinstance(split, LeaveLast):
+        return ["--leave-last"]
+    option = "--holdout-per-user" if isinstance(split, SharePerUser) else "--holdout"
+    return [option, format_number(split.share)]
 
 
 def build_sweep_command(grid: Grid, *, store: Path | None = None) -> list[str]:

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 from dpmc_core.errors import capitalise
 from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.model import Task
-from dpmc_core.problem import format_split
 from dpmc_lab.study.advice import PrivacyUnit
 from dpmc_lab.study.answer import (
     MIN_NOISE_DEVIATIONS,
@@ -22,7 +21,7 @@ from dpmc_lab.study.paired import IntervalEstimate
 from dpmc_lab.views import cards, numbers
 from dpmc_lab.views.cards import format_delta, format_epsilon
 from dpmc_lab.views.lines import CurveChart, Interval, refer_to_baseline
-from dpmc_lab.views.text import Table, build_table, format_count
+from dpmc_lab.views.text import Table, build_table, format_count, format_split
 
 # What stands beside a curve once there is a verdict.
 SEEDS_NOTE = (

@@ -23,10 +23,9 @@ from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.metrics import RANKING_METRICS, Metric, choose_headline_metric
 from dpmc_core.model import Task
 from dpmc_core.privacy import RATING, USER_EMPTIED, Change
-from dpmc_core.problem import format_split
 from dpmc_lab import shipped as files
 from dpmc_lab.store import Claim, CurveInfo, Store, list_curves, load_claims, load_points
-from dpmc_lab.views.text import Table, build_table
+from dpmc_lab.views.text import Table, build_table, format_split
 
 LEVEL = 0.95
 MAX_SEEDS = 200  # seeds that are loaded for each epsilon of a curve, by default

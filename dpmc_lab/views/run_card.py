@@ -14,11 +14,12 @@ from dpmc_core.errors import format_number
 from dpmc_core.experiment import Result, serialise_settings
 from dpmc_core.metrics import METRICS, Metric, choose_headline_metric
 from dpmc_core.model import Mechanism, Model
-from dpmc_core.problem import Split, format_command_options, format_split
+from dpmc_core.problem import Split
 from dpmc_core.settings import list_settings, serialise_setting
+from dpmc_lab.sweep.grid import format_command_options
 from dpmc_lab.views import cards, numbers
 from dpmc_lab.views.lines import NO_PRIVACY, CurveChart, format_baseline_name, refer_to_baseline
-from dpmc_lab.views.text import Table
+from dpmc_lab.views.text import Table, format_split
 from dpmc_lab.views.train import RunRecording, TopItem, list_top_items
 
 SEED_NOTE = (
@@ -313,7 +314,7 @@ def format_fit_command(run: FinishedRun) -> str:
                 "--set",
                 f"{s.name}={'none' if value is None else serialise_setting(value)}",
             ]
-    arguments += format_command_options(_list_reading_options(run), result.problem.steps, run.split)
+    arguments += format_command_options(run.reading, result.problem.steps, run.split)
     if not run.fresh:
         arguments += ["--seed", str(result.seed)]
     return shlex.join([*arguments, "--json"])
@@ -329,12 +330,3 @@ def pack_factors(result: Result) -> bytes | None:
         stream, allow_pickle=False, left=model_factors.left, right=model_factors.right
     )
     return stream.getvalue()
-
-
-def _list_reading_options(run: FinishedRun) -> dict[str, Any]:
-    """Return the options that decide what is read, without limits of size and empty values."""
-    return {
-        name: serialise_setting(value)
-        for name, value in run.reading.items()
-        if value is not None and not name.startswith("max_")
-    }

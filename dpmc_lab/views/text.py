@@ -47,6 +47,16 @@ def format_count(count: int, noun: str) -> str:
     return f"{count:,} {noun}"
 
 
+def format_split(split: str) -> str:
+    """Format the split of a problem for display, with its share in percent."""
+    match = re.fullmatch(r"a random ([\d.e-]+) of (.*)", split)
+    if match is None:
+        return split
+    share = f"{100 * float(match[1]):g} % of {match[2]}"
+    # The number for one user is rounded up or down at random, and never all are held out.
+    return f"a random {share}" if match[2] == "the ratings" else f"about {share}, drawn at random"
+
+
 def join_phrases(phrases: Sequence[str]) -> str:
     """Return phrases in a sentence, with 'and' before the last."""
     return ", ".join([*phrases[:-2], " and ".join(phrases[-2:])])

@@ -3,11 +3,11 @@
 from dpmc_core.errors import format_sentence
 from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.model import Task
-from dpmc_core.problem import format_split
 from dpmc_lab import glossary
 from dpmc_lab.views import cards, lines, run_card, text
 from dpmc_lab.views import train as train_views
 from dpmc_lab.views.run_card import FinishedRun
+from dpmc_lab.views.text import format_split
 from pages.ui import report
 from pages.ui.charts import curve as charts_curve
 from pages.ui.charts import train as charts_train

@@ -4,9 +4,10 @@ import streamlit as st
 
 from dpmc_core.model import Task
 from dpmc_core.preparation import Binarise, CapPerUser, TopItems, Transform
-from dpmc_core.problem import LeaveLast, RandomShare, Split, choose_default_split, format_split
+from dpmc_core.problem import LeaveLast, RandomShare, Split, choose_default_split
 from dpmc_core.ratings import PublicFacts
 from dpmc_lab import glossary
+from dpmc_lab.views.text import format_split
 from pages.ui import widgets
 
 

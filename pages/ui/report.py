@@ -7,12 +7,12 @@ from html import escape
 from typing import Any, NamedTuple
 
 from dpmc_core import registry
-from dpmc_core.problem import format_split
 from dpmc_data import paths
 from dpmc_lab import citation
 from dpmc_lab.store import guard_formula
 from dpmc_lab.views import cards, lines, text
 from dpmc_lab.views.lines import CurveChart, EpsilonUnit
+from dpmc_lab.views.text import format_split
 from pages.ui.charts import LIGHT, Figure
 
 

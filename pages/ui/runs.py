@@ -74,8 +74,7 @@ def make_training_work(
     def work(report: ProgressReporter, stopped: Callable[[], bool]) -> FinishedRun:
         """Fit everything, report every round, and return the finished run."""
         report(0, 0, "preparing the data")
-        with stop_when(stopped):
-            problem = make()
+        problem = make()
         baseline_metrics: dict[str, Mapping[str, float]] = {}
         baselines = {
             baseline.id: baseline
@@ -85,9 +84,8 @@ def make_training_work(
         for id in registry.list_baselines(type(mechanism), problem.steps):
             if cheap_baseline := baselines.get(id):
                 report(0, 0, f"{cheap_baseline.name}, for comparison: starting")
-                with stop_when(stopped):
-                    fitted = experiment.fit(cheap_baseline, problem, seed)
-                    baseline_metrics[id] = experiment.measure(fitted).metrics
+                fitted = experiment.fit(cheap_baseline, problem, seed)
+                baseline_metrics[id] = experiment.measure(fitted).metrics
         errors = {id: method_metrics[metric] for id, method_metrics in baseline_metrics.items()}
         baseline_id = registry.choose_baseline(type(mechanism), problem.steps, errors)
         camera_args = (film or f"run {number}", errors.get(baseline_id), *reference)
@@ -182,8 +180,7 @@ def make_training_work(
                 **run_fields,
             )
 
-        recorder = record_publications() if camera.witnesses else nullcontext([])
-        with recorder as publications, stop_when(stopped):
+        with record_publications() if camera.witnesses else nullcontext([]) as publications:
             fitted = experiment.fit(mechanism, problem, seed, on_step)
             measured = replace(experiment.measure(fitted), baselines=baseline_metrics)
             for result in experiment.fit_baselines(measured, on_step):
@@ -195,7 +192,8 @@ def make_training_work(
     def work_with_budget_note(report: ProgressReporter, stopped: Callable[[], bool]) -> FinishedRun:
         """Do the work; if it is stopped, add to the message what it has spent."""
         try:
-            return work(report, stopped)
+            with stop_when(stopped):
+                return work(report, stopped)
         except DpmcError as error:
             raise DpmcError(f"{error}; {spent_messages[-1]}") if stopped() else error from None
 

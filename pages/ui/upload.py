@@ -13,7 +13,6 @@ import streamlit as st
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from dpmc_core.errors import DpmcError
-from dpmc_core.problem import format_command_options
 from dpmc_data import LoadedDataset, datasets, features
 from dpmc_data.memory import MemoryLimit, explain_limit
 from dpmc_data.source import (
@@ -28,6 +27,7 @@ from dpmc_data.source import (
     Refused,
     Source,
 )
+from dpmc_lab.sweep.grid import format_command_options
 from pages.ui import blocks, runs, sources, state
 from pages.ui.jobs import READING_SLOTS
 from pages.ui.session import Session, session

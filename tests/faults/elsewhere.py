@@ -110,8 +110,8 @@ ELSEWHERE = [
     *family_of(
         "elsewhere", "problem.py",
         ("a split has the name of its class", OTHER,
-         "        return str(self)\n\n    @property\n    def options",
-         "        return type(self).__name__\n\n    @property\n    def options",
+         "        return str(self)\n\n    def __call__",
+         "        return type(self).__name__\n\n    def __call__",
          named("experiment", "test_every_split_says_what_it_is")),
         ("the first ratings of each user are held out", REUSED,
          "return rank_within_user(ratings, rng.random(len(ratings)))",

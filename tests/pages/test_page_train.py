@@ -13,10 +13,11 @@ import pytest
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError
 from dpmc_core.model import Task
-from dpmc_core.problem import DEFAULT_SEED, build_problem
+from dpmc_core.problem import build_problem
 from dpmc_core.stopping import check_cancelled
 from dpmc_data import datasets
 from dpmc_data.synthetic import SAMPLES
+from dpmc_lab.sweep.grid import DEFAULT_SEED
 from dpmc_lab.views import cards as cards_of
 from dpmc_lab.views.train import CORNER_SIZE
 from pages.ui import blocks, classroom, jobs, runs
