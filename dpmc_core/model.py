@@ -160,6 +160,7 @@ class DeferredFactors(Factors):
 
     @cached_property
     def _built(self) -> Factors:
+        """The factors, built at their first use and kept."""
         return self._build()
 
     left = property(lambda self: self._built.left)

@@ -685,11 +685,11 @@ def _as_numbers(name: str, column: ArrayLike, kind: type[Any]) -> AnyArray:
         with np.errstate(invalid="raise"):  # a NaN among whole numbers
             return np.asarray(column).astype(kind, copy=False)
     except (TypeError, ValueError, FloatingPointError):
-        raise BadRatings(f"{name} must be numbers{_find_text(column)}") from None
+        raise BadRatings(f"{name} must be numbers{_describe_text(column)}") from None
 
 
-def _find_text(column: ArrayLike) -> str:
-    """Return the first value of a column that is no number, for a message; "" if all are."""
+def _describe_text(column: ArrayLike) -> str:
+    """Return the end of a message, with a column's first value that is no number, if any."""
     for value in np.asarray(column).tolist():
         try:
             float(value)

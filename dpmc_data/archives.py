@@ -257,6 +257,7 @@ def _convert_sheet(content: bytes, max_bytes: int) -> bytes:
         sheets = {name: book.get_sheet_by_name(name).to_python() for name in book.sheet_names}
     except CalamineError as error:
         raise ValueError(str(error)) from None
+    # A sheet of one row has no rating under its header.
     filled = {name: rows for name, rows in sheets.items() if len(rows) > 1}
     if not filled:
         raise ValueError("it has no filled sheet")

@@ -176,6 +176,11 @@ def parse_drawn_sample(text: str) -> tuple[str, dict[str, Any]] | None:
 
 
 def _find_data_file(name: str) -> Path:
+    """Return the path of a file, of a downloaded set by its name, or of the ratings in a folder.
+
+    Raises:
+        BadRatings: if there is none.
+    """
     path = Path(name)
     if not path.exists() and name in {*public_sets.ARCHIVES, *public_sets.BY_HAND}:
         path = public_sets.find_downloaded_folder(name)
@@ -268,6 +273,7 @@ class Reading:
         return [[line[k][:20] if k < len(line) else "" for k in sorted(roles)] for line in lines]
 
     def as_dict(self) -> dict[str, Any]:
+        """Return what the command line prints of the reading, as plain JSON values."""
         names = ("summary", "left_out", "losses", "preview")
         return {name: getattr(self, name) for name in names}
 
@@ -320,6 +326,11 @@ def examine_upload(content: bytes, filename: str, **options: Any) -> Examination
 
 
 def _examine(source: Source, options: Mapping[str, Any]) -> Examination:
+    """Find every fault of a source and the readings that mend it.
+
+    A source that cannot be read as it is is examined again under each answer to its faults, and
+    the readings are those of the answers that lead to one.
+    """
     settings = ReadOptions(**options)
     try:
         layout, ranked = rank_readings(source, settings)
@@ -455,6 +466,11 @@ def read_pair(train: str | Path, test: str | Path, **options: Any) -> tuple[Rati
 
 
 def _load_sample(name: str, options: Mapping[str, Any]) -> LoadedDataset:
+    """Load a sample, or draw one anew if options of its generator are given.
+
+    Raises:
+        InvalidSetting: if the sample has no such option, or another range.
+    """
     sample = synthetic.ALL_SAMPLES[name]
     description = sample.made
     # A sample's range is its own; giving the same range again changes nothing.
@@ -502,6 +518,14 @@ def _load_source(
     reading: Mapping[str, Any],
     on_progress: ReadProgress | None = None,
 ) -> LoadedDataset:
+    """Read, validate and describe the ratings of a file or folder.
+
+    Args:
+        source: the file or folder.
+        loaded_name: the name under which `load` finds the data again.
+        reading: the fields of `ReadOptions`.
+        on_progress: called several times a megabyte.
+    """
     options = ReadOptions(**reading)
     table = read_table(source, options, on_progress)
     (ratings,), (checked,) = clean(options, table)

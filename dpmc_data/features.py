@@ -251,6 +251,7 @@ def extract_years(titles: Sequence[str | None]) -> list[str | None]:
 
 
 def _split_categories(text: str | None) -> tuple[str, ...]:
+    """Split a cell at the first separator that it holds; each category is kept once."""
     separator = next((token for token in _SEPARATORS if token in (text or "")), "|")
     tokens = (token.strip() for token in (text or "").split(separator))
     return tuple(dict.fromkeys(filter(None, tokens)))
@@ -302,4 +303,5 @@ def read_item_table(source: Source) -> dict[str, list[str]]:
 
 
 def _format_cell(cell: Any) -> str:
+    """Return a cell of a Parquet table as text; "" for None and NaN, which differs from itself."""
     return "" if cell is None or cell != cell else str(cell)

@@ -138,6 +138,7 @@ def recognise_public_set(source: Source) -> PublicSet | None:
 
 
 def _recognise_by_checksum(source: Source) -> PublicSet | None:
+    """Return the set one of whose files has the size and checksum of the source."""
     for public_set in SETS.values():
         for size, checksum, file in public_set.prints:
             if source.size == size and source.checksum == checksum:
@@ -146,6 +147,7 @@ def _recognise_by_checksum(source: Source) -> PublicSet | None:
 
 
 def _recognise_by_note(source: Source) -> PublicSet | None:
+    """Return the set that a download's note beside the file names with the file's checksum."""
     path = source.find_neighbour(NOTE_FILE)
     if path is None:
         return None
@@ -162,6 +164,10 @@ def _recognise_by_note(source: Source) -> PublicSet | None:
 
 
 def _recognise_by_neighbours(source: Source) -> PublicSet | None:
+    """Return the set whose other files, with its readme, lie beside the file.
+
+    Name and first line are compared first because that is cheap; the neighbours are the evidence.
+    """
     first = source.read_head().split(b"\n", 1)[0].decode("utf-8-sig", "replace").strip()
     for public_set in SETS.values():
         if (
@@ -178,6 +184,7 @@ def _recognise_by_neighbours(source: Source) -> PublicSet | None:
 
 
 def _recognise_by_place(source: Source) -> PublicSet | None:
+    """Return the set whose folder the file lies in, if a person had to put it there."""
     for public_set in BY_HAND.values():
         if public_set.holds and source.path == get_set_folder(public_set.id) / public_set.files[0]:
             recognised_by = "by the place where you put your copy"
@@ -193,6 +200,7 @@ def has_unchanged_ratings(public_set: PublicSet, folder: Path) -> bool:
 
 
 def _contains_phrase(path: Path | None, phrase: str) -> bool:
+    """Return whether a file can be read and holds a phrase, in whatever lines it is broken."""
     try:
         return path is not None and phrase in " ".join(_read_text(path).split())
     except OSError:
@@ -245,6 +253,7 @@ def read_titles(source: Source) -> dict[str, tuple[str, tuple[str, ...]]]:
 
 
 def _read_ml_100k_titles(path: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Return titles and genres by item id; a film has a 0 or 1 for each genre of `u.genre`."""
     listing = path.with_name("u.genre")
     lines = _read_text(listing).splitlines() if listing.is_file() else []
     names = [line.split("|")[0] for line in lines if line]
@@ -259,6 +268,7 @@ def _read_ml_100k_titles(path: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
 
 
 def _split_genres(text: str) -> tuple[str, ...]:
+    """Return the genres of a film; none for MovieLens' note that none are listed."""
     return () if text.startswith("(no genres") else tuple(text.split("|"))
 
 
@@ -371,6 +381,11 @@ def download_public_set(
 
 
 def _read_published_md5(public_set: PublicSet) -> str:
+    """Return the MD5 checksum that the set's makers publish beside the archive.
+
+    Raises:
+        DownloadError: if it cannot be had, because the archive then cannot be checked.
+    """
     try:
         with _open_url(public_set.url + ".md5") as response:
             text = response.read(4096).decode("latin-1")
@@ -404,8 +419,7 @@ def _download(public_set: PublicSet, file: Path, progress: DownloadProgress | No
             if expected not in (None, checksum):
                 raise DownloadError(
                     f"{public_set.id} arrived with checksum {checksum} instead of {expected}: it"
-                    " was"
-                    " deleted, try again"
+                    " was deleted, try again"
                 )
             return checksum
     raise failure
@@ -444,6 +458,7 @@ def _network_errors() -> tuple[type[Exception], ...]:
 
 
 def _open_url(url: str) -> Any:
+    """Open an address, with the name of the program for the server's log."""
     import urllib.request
 
     request = urllib.request.Request(url, headers={"User-Agent": "dpmc-lab"})
@@ -451,16 +466,19 @@ def _open_url(url: str) -> Any:
 
 
 def _unpack_archive(id: str, packed: Path, target: Path) -> None:
+    """Unpack a ZIP archive into a new folder.
+
+    Raises:
+        DownloadError: if it is damaged, or a member is a link or lies outside the folder.
+    """
     target.mkdir()
     try:
         for member, chunks in archives.iterate_members(packed, UNPACKED_LIMIT):
             name = PurePosixPath(member.filename.replace("\\", "/"))
             is_link = (member.external_attr >> 16) & 0o170000 == 0o120000
             if name.is_absolute() or ".." in name.parts or ":" in member.filename or is_link:
-                raise DownloadError(
-                    f"{id} holds a file that would land elsewhere,"
-                    f" {member.filename!r}: not unpacked"
-                )
+                reason = f"would land elsewhere, {member.filename!r}: not unpacked"
+                raise DownloadError(f"{id} holds a file that {reason}")
             destination = target.joinpath(*name.parts)
             destination.parent.mkdir(parents=True, exist_ok=True)
             with destination.open("wb") as file:
@@ -494,5 +512,6 @@ def unpack_workbook(workbook: Path, file: Path) -> None:
 
 
 def _unreachable_error(public_set: PublicSet, error: Exception) -> DownloadError:
+    """Return the error for an address that cannot be reached, with the reason."""
     reason = getattr(error, "reason", None) or error
     return DownloadError(f"{public_set.id} cannot be downloaded from {public_set.url}: {reason}")

@@ -129,6 +129,7 @@ class Ids:
         return self._spread(compute.match_substring_regex(self.names.texts, pattern))
 
     def _spread(self, matches: Any) -> Bools:
+        """Return for each row what holds of its text; a missing text has no match."""
         return np.append(matches.to_numpy(zero_copy_only=False), False)[self.codes]
 
 
@@ -191,6 +192,7 @@ def natural_order(texts: Any) -> NDArray[np.intp]:
 
 
 def _number_names(count: int) -> Names:
+    """Return the names "1" to the count."""
     return Names(pa.array(number_ids(count)))
 
 
@@ -300,6 +302,10 @@ def rank_readings(source: Source, options: ReadOptions) -> tuple[Layout, list[Ca
 def _read_rows(
     source: Source, layout: Layout, options: ReadOptions, on_progress: ReadProgress | None
 ) -> Table:
+    """Read all rows of the used columns, batch by batch, and join them to one table.
+
+    Each batch is compacted at once and joined last, because large files fill the memory.
+    """
     used = [*layout.roles.values(), *layout.ratings]
     roles = [*layout.axes, "rating"] if layout.is_matrix else [*layout.roles]
     chunks: dict[str, list[Any]] = {role: [] for role in roles}
@@ -325,16 +331,6 @@ def _read_rows(
             n_entries += len(columns[-1])
             # Of a matrix, its cells.
             _check_rows(source, n_entries + cutter.unusable, options.max_rows)
-    n_lines, n_continued, n_unusable = (
-        sum(getattr(cutter, name) for cutter in cutters)
-        for name in ("lines", "continued", "unusable")
-    )
-    broken: dict[str, tuple[int, str]] = {}
-    for cutter in cutters:
-        for kind, (count, example) in cutter.broken.items():
-            prior, first = broken.get(kind, (0, example))
-            broken[kind] = prior + count, first
-    n_headers = layout.header * len(cutters)
     all_lines = np.concatenate(line_chunks)
     line_chunks.clear()
 
@@ -361,15 +357,37 @@ def _read_rows(
         _index_texts(_encode_texts(join("event"))) if "event" in roles else None,
         all_lines,
         files,
-        broken,
-        LineCount(
-            lines=n_lines,
-            header=n_headers,
-            blank=n_lines - n_headers - n_continued - n_rows - n_unusable,
-            continued=n_continued,
-            rows=n_rows + n_unusable,
-            entries=n_entries + n_unusable,
-        ),
+        _merge_broken(cutters),
+        _count_lines(cutters, layout, n_rows, n_entries),
+    )
+
+
+def _merge_broken(cutters: Sequence[Cutter]) -> dict[str, tuple[int, str]]:
+    """Return for each reason how many lines of all files cannot be cut, and the first of them."""
+    broken: dict[str, tuple[int, str]] = {}
+    for cutter in cutters:
+        for kind, (count, example) in cutter.broken.items():
+            prior, first = broken.get(kind, (0, example))
+            broken[kind] = prior + count, first
+    return broken
+
+
+def _count_lines(
+    cutters: Sequence[Cutter], layout: Layout, n_rows: int, n_entries: int
+) -> LineCount:
+    """Return what became of the lines of all files; the rest of them is blank."""
+    n_lines, n_continued, n_unusable = (
+        sum(getattr(cutter, name) for cutter in cutters)
+        for name in ("lines", "continued", "unusable")
+    )
+    n_headers = layout.header * len(cutters)
+    return LineCount(
+        lines=n_lines,
+        header=n_headers,
+        blank=n_lines - n_headers - n_continued - n_rows - n_unusable,
+        continued=n_continued,
+        rows=n_rows + n_unusable,
+        entries=n_entries + n_unusable,
     )
 
 
@@ -472,6 +490,7 @@ def _join_chunks(chunks: Sequence[Any]) -> Any:
 
 
 def _convert_to_floats(column: Any) -> Floats:
+    """Return a column of pyarrow as an array of floats, NaN where it is null."""
     values = column.cast("float64", safe=False).to_numpy(zero_copy_only=False)
     return np.array(values, dtype=np.float64)  # a copy that can be written to
 
@@ -511,6 +530,7 @@ def _parse_times(column: Any) -> tuple[Floats, bool]:
 
 
 def _check_rows(source: Source, rows: int, limit: int) -> None:
+    """Raise BadRatings if there are more rows than the limit."""
     if rows > limit:
         reason = f"the limit{explain_limit(limit)}"
         raise BadRatings(f"{source.name} has more than {limit:,} rows, {reason}: use a part of it")
@@ -596,6 +616,7 @@ def _translate_errors(source: Source) -> Iterator[None]:
 
 @contextmanager
 def _open_parquet(source: Source, strings: Sequence[str] = ()) -> Iterator[Any]:
+    """Open a Parquet file, some columns as dictionaries; a damaged file is one sentence."""
     with source.open() as file, _translate_errors(source):
         yield parquet.ParquetFile(
             file, read_dictionary=list(strings), page_checksum_verification=True
@@ -624,6 +645,7 @@ def _iterate_batches(
 
 
 def _check_decoded(source: Source, size: int) -> None:
+    """Raise BadRatings if a part of a Parquet file is larger in memory than the limit."""
     if size > _DECODED:
         raise BadRatings(
             f"{source.name} holds a row group of {size / MEGABYTE:,.0f} MB once it is unpacked, the"
@@ -653,6 +675,7 @@ class Batches(Cutter):
     on_progress: ReadProgress | None
 
     def iterate_batches(self, chunks: Iterable[str]) -> Iterator[Batch]:  # noqa: ARG002
+        """Yield columns of the stored rows, batch by batch; there is no text to cut."""
         with _open_parquet(self.source) as stored:
             stated = stored.metadata.num_rows
         _check_rows(self.source, stated, self.max_rows)
@@ -670,6 +693,7 @@ class Batches(Cutter):
 FEW = 5  # a user with fewer ratings is worth a sentence
 _LATEST = 253_402_300_799.0  # Unix seconds at the end of the year 9999
 _MOSTLY = 0.95  # share of the users with one rating from which on they may be no persons
+_CLICKS = "clicks"  # where the range 0..1 comes from
 CHOSEN = "not rated or of other events, as the options say"
 _ZEROS = 0.3  # share of the cells of a full matrix from which on 0 may stand for none
 _MAX_WORDS = 20  # as ratings
@@ -719,15 +743,18 @@ def clean(options: ReadOptions, *tables: Table) -> tuple[list[Ratings], list[Che
             or how to settle repeated pairs.
     """
     # Of test ratings everybody may have one.
-    judged = [check(table, options, asks=not k) for k, table in enumerate(merge(tables))]
+    judged = [check(table, options, asks=not k) for k, table in enumerate(share_codes(tables))]
     for checked in judged:
         if checked.faults:
             raise Refused(checked.table.source.name, checked.faults)
     return build(judged), judged
 
 
-def merge(tables: Sequence[Table]) -> list[Table]:
-    """Return the same rows with codes into shared lists of users and items."""
+def share_codes(tables: Sequence[Table]) -> list[Table]:
+    """Return the same rows with codes into shared lists of users and items.
+
+    A user then has one code in training and test ratings.
+    """
     if len(tables) == 1:
         return [*tables]
     users, items = (
@@ -741,6 +768,7 @@ def merge(tables: Sequence[Table]) -> list[Table]:
 
 
 def _share_names(columns: Sequence[Ids]) -> list[Ids]:
+    """Return the same ids with codes into the names of all of them together."""
     texts = pa.concat_arrays([ids.names.texts for ids in columns])
     names = _index_texts(_encode_texts(texts)).names
     return [ids.recode(names) for ids in columns]
@@ -753,21 +781,12 @@ def check(table: Table, options: ReadOptions, *, asks: bool = True) -> Checked:
     """
     faults: list[Fault] = []
     public_set, clicks = table.layout.known, table.layout.clicks
-    low, high, origin = 0.0, 1.0, "clicks"
-    if options.low is not None and options.high is not None:
-        low, high, origin = options.low, options.high, "the public range as given"
-    elif public_set:
-        low, high, origin = (
-            public_set.low,
-            public_set.high,
-            f"the public range of {public_set.title}",
-        )
-    elif not clicks and options.for_ranking:
+    low, high, origin = _choose_range(table, options)
+    if not origin:
+        faults.append(RANGE_ASKED)
+    elif origin == _CLICKS and not clicks:  # of ratings that are read for ranking, which exist
         clicks = True
         table = replace(table, ratings=np.where(np.isfinite(table.ratings), 1.0, table.ratings))
-    elif not clicks:
-        faults.append(RANGE_ASKED)
-        low, high = -np.inf, np.inf
     if clicks and not low <= 1 <= high:
         faults.append(Fault(f"every row is a click, a 1, which {low:g}..{high:g} does not hold"))
     report = [f"ratings lie in {low:g}..{high:g} ({origin})"] * (not faults)
@@ -817,6 +836,18 @@ def check(table: Table, options: ReadOptions, *, asks: bool = True) -> Checked:
     )
 
 
+def _choose_range(table: Table, options: ReadOptions) -> tuple[float, float, str]:
+    """Return the ends of the public range and where it comes from; without one no end, and ""."""
+    public_set = table.layout.known
+    if options.low is not None and options.high is not None:
+        return options.low, options.high, "the public range as given"
+    if public_set:
+        return public_set.low, public_set.high, f"the public range of {public_set.title}"
+    if table.layout.clicks or options.for_ranking:
+        return 0.0, 1.0, _CLICKS
+    return -np.inf, np.inf, ""
+
+
 def _select_rows(table: Table, options: ReadOptions) -> Bools:
     """Return the rows that the options do not leave aside: not rated, or of other events."""
     chosen = np.ones(len(table.ratings), dtype=bool)
@@ -853,7 +884,7 @@ def _judge_rows(
         if 0 < len(words) <= _MAX_WORDS and not translations:
             translations = ["values=WORD:NUMBER,..."]
             wrong_column += ", or say what its words stand for"
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore"):  # a missing rating, NaN, is judged as empty
         outside = ~infinite & ((table.ratings < low) | (table.ratings > high))
     # One whole number beyond the range, again and again, is a mark.
     beyond = np.unique(table.ratings[outside & chosen])
@@ -999,7 +1030,7 @@ def _convert_to_seconds(table: Table, keep: Bools) -> tuple[Ints | None, str]:
     usual = np.median(some) if len(some) and not table.dated else 0.0
     # The year 5138 in seconds, milliseconds, microseconds.
     unit = 1000.0 ** sum(usual > edge for edge in (1e11, 1e14, 1e17))
-    with np.errstate(invalid="ignore", over="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):  # what is no time counts as wrong
         seconds = np.floor(table.times / unit)
         wrong = ~(np.abs(seconds) <= _LATEST) & keep
     if wrong.any():
@@ -1101,6 +1132,7 @@ def has_single_ratings(checked: Checked) -> bool:
 
 
 def _are_mostly_ones(counts: Ints) -> bool:
+    """Return whether nearly all of those that are counted at all are counted once."""
     return bool((counts == 1).sum() >= _MOSTLY * (counts > 0).sum())
 
 

@@ -354,6 +354,7 @@ class Source:
         return []
 
     def _read_keys(self, path: Path) -> tuple[tuple[str, str], ...]:
+        """Return the names and values of the folders NAME=VALUE above a file of a folder."""
         folders = path.relative_to(self.path or path).parts[:-1]
         return tuple((key, value) for key, _, value in (part.partition("=") for part in folders))
 

@@ -175,6 +175,7 @@ GENERATORS: Mapping[str, Callable[..., Generated]] = {
 
 
 def _list_defaults(name: str) -> dict[str, Any]:
+    """Return the options of a generator with their defaults; its first parameter is the seed."""
     _, *parameters = inspect.signature(GENERATORS[name]).parameters.values()
     return {parameter.name: parameter.default for parameter in parameters}
 
@@ -221,6 +222,7 @@ def load_sample(name: str) -> Generated:
 
 
 def _read_items(path: Path) -> tuple[Titles, Genres | None]:
+    """Return titles, and genres if any item has one; both None without a file."""
     if not path.exists():
         return None, None
     with path.open(encoding="utf-8", newline="") as file:

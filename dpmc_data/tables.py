@@ -264,6 +264,7 @@ def _cut_records(
 
 
 def _build_adjacency(layout: Layout, records: list[Record]) -> RowSample:
+    """Return the sample of lines that each hold a user and then any number of items."""
     rows = [row for _, row in records if row]
     width = max(map(len, rows))
     layout = replace(
@@ -287,7 +288,11 @@ def _counts_ratings(row: Row) -> bool:
 def _propose_headers(
     layout: Layout, options: ReadOptions, records: list[Record]
 ) -> Iterator[RowSample]:
-    """Yield samples with each of the likeliest headers, and without any."""
+    """Yield samples with each of the likeliest headers, and without any.
+
+    A header is rated against the rows below it. Lines that it skips make it less likely, most of
+    all if they look like rows.
+    """
     width = layout.width
     n_titles = _MAX_TITLES if len(records) > 2 * _MAX_TITLES else 1
     table = [row for _, row in records[n_titles:] if row and len(row) == width]
@@ -351,7 +356,16 @@ def _propose_headers(
 def _merge_names(
     rows: Sequence[Row | None], body: Sequence[Column], is_numeric: Sequence[bool]
 ) -> Iterator[tuple[str, ...]]:
-    """Yield the names that the last of some lines gives, and all of them together."""
+    """Yield the names that the last of some lines gives, and all of them together.
+
+    A spreadsheet may spread its header over several lines, as in "Film | Alien | Brazil" below
+    "Ratings". Each column then has the name in whichever line fills its cell.
+
+    Args:
+        rows: the lines above the table, down to the last one of its header.
+        body: the columns of the rows below.
+        is_numeric: whether each of these columns holds numbers.
+    """
     last, width = rows[-1], len(body)
     if last is None or not any(last):
         return
@@ -360,6 +374,7 @@ def _merge_names(
         plain = ("", *plain)  # the rows have names of their own
     if len(plain) == width and not any(last[width:]) and sum(map(bool, last)) > 1:
         yield plain
+    # All lines together only if each is as wide as the table and none is one of its rows.
     titles = [row for row in rows if row and len(row) >= width]
     if len(titles) < 2 or len(titles) != len(rows):
         return
@@ -367,7 +382,7 @@ def _merge_names(
     if any(_is_data(row, body, is_numeric) for row in titles if row is not fullest):
         return
     names = tuple(max(column, key=bool) for column in zip(fullest, *titles, strict=False))[:width]
-    if [text for text in last if text] == [last[0]]:
+    if [text for text in last if text] == [last[0]]:  # only the ids are named there
         names = (last[0], *names[1:])
     if names != plain:
         yield names
@@ -381,10 +396,12 @@ def _holds_numbers(column: Column) -> bool:
 
 
 def _is_value(text: str) -> bool:
+    """Return whether a text is a number, a date, or a rating with words."""
     return _is_number_or_date(text) or parse_rating(text) is not None
 
 
 def _is_number_or_date(text: str) -> bool:
+    """Return whether a text is a number or a date."""
     return parse_decimal(text) is not None or parse_date(text) is not None
 
 
@@ -400,7 +417,11 @@ def _is_data(row: Row, body: Sequence[Column], is_numeric: Sequence[bool]) -> bo
 def _rate_header(
     names: tuple[str, ...], body: Sequence[Column], is_numeric: Sequence[bool]
 ) -> float:
-    """Return how likely a line names the columns below it rather than being one of the rows."""
+    """Return how likely a line names the columns below it rather than being one of the rows.
+
+    The numbers are rough, in the unit of `FEATURES`. For it speak known names, words over numbers,
+    and numbers that count up; against it any text that its own column repeats as a value.
+    """
     keys = [key for key in map(normalise_name, names) if key in ROLE_OF]
     long_keys = [key for key in keys if len(key) > 1]
     roles = {ROLE_OF[key] for key in long_keys}

@@ -184,6 +184,10 @@ def read_text(
 
 
 def _read_blocks(source: Source, encoding: str, on_progress: ReadProgress | None) -> Iterator[str]:
+    """Yield decoded text in pieces of whole lines; see `read_text`.
+
+    The end of a block waits for the next one, since a line or a character may cross the border.
+    """
     decode = io.IncrementalNewlineDecoder(
         codecs.getincrementaldecoder(encoding)(), translate=True
     ).decode
@@ -375,6 +379,11 @@ class Fields(Cutter):
     plain: set[int] = field(default_factory=set)
 
     def _cut(self, text: str, count: int, final: bool) -> tuple[list[Batch], str]:
+        """Cut a text by pyarrow, and by records where quotes join lines.
+
+        pyarrow does not say on which lines a row lies. If it finds as many rows as there are lines,
+        each row is one line; else the records are found first, and an open one waits for more text.
+        """
         text, mark = normalise_fields(text, self.separator, self.quote)
         result = self._parse(text, mark)
         starts = np.arange(count, dtype=np.int64)
@@ -490,6 +499,10 @@ class Lines(Cutter):
     """Rows that one line each holds."""
 
     def _cut(self, text: str, count: int, final: bool) -> tuple[list[Batch], str]:  # noqa: ARG002
+        """Cut a text line by line, unless pyarrow can cut it as well and faster.
+
+        The text ends with a newline, so nothing follows the last one.
+        """
         numbers = self.lines + np.arange(1, count + 1, dtype=np.int32)
         if columns := self._cut_quickly(text, count):
             return [(columns, numbers)], ""
@@ -520,6 +533,7 @@ class Adjacency(Lines):
     separator: str
 
     def _read_rows(self, line: str) -> tuple[Sequence[Sequence[str | None]], str]:
+        """Return a row for each item of the line; a blank line has none and no fault."""
         text, mark = normalise_fields(line, self.separator)
         user, *items = [cell.strip() for cell in text.split(mark) if cell.strip()] or ("",)
         return [(user, item) for item in items], "without an item" if user and not items else ""
@@ -531,6 +545,7 @@ _DEEPEST = 10_000  # characters of a line: what nests some ten thousand deep can
 
 
 def _reject_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the pairs of a JSON object as a dictionary; of two equal keys one would be lost."""
     if len(dict(pairs)) < len(pairs):
         raise ValueError("a key comes twice")
     return dict(pairs)
@@ -569,6 +584,11 @@ class Objects(Lines):
     keys: Row
 
     def _cut_quickly(self, text: str, count: int) -> list[Any] | None:
+        """Cut by pyarrow, which guesses the types of values that are not declared.
+
+        So the first object declares them, and whatever pyarrow may read differently from
+        `_read_rows` is left to that.
+        """
         is_plain = text.startswith("{") and text.endswith("}\n") and text.count("}\n{") + 1 >= count
         if not is_plain or _may_exceed(text, _DEEPEST):
             return None
@@ -596,6 +616,7 @@ class Objects(Lines):
         return columns if len(table) == count else None
 
     def _read_rows(self, line: str) -> tuple[Sequence[Sequence[str | None]], str]:
+        """Return the row of the line's object; a blank line has none and no fault."""
         if not line.strip():
             return [], ""
         values = parse_json_object(line)

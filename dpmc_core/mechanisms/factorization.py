@@ -192,6 +192,7 @@ class DPMF(Mechanism, LeastSquaresMF):
         """
         releases = self.guarantee(public).releases
         squares, moments = self.normal_equation_terms(matrices.by_item, user_factors)
+        # The loss of an item is q' A q - 2 b' q; the paper adds its noise to the linear term.
         noisy = releases.linear_term.publish(-2 * moments, rng)
         item_factors = solve_ridge(squares, -noisy / 2, self.noisy_penalty(public))
         if self.change is RATING:  # which ratings exist is public here

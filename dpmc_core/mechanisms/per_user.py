@@ -321,7 +321,16 @@ class EffectsFirst(PerUser):
         return item_effects, ratings.map_users(self.clip_user_rows, item_effects, draw_cap_key(rng))
 
     def clip_user_rows(self, ratings: Ratings, item_effects: ItemEffects, key: int) -> ClippedRows:
-        """Return the clipped residual rows of some users."""
+        """Return the clipped residual rows of some users.
+
+        A method with an items x items matrix has room for the most rated items only; which these
+        are is told from the published item effects.
+
+        Args:
+            ratings: the users' ratings.
+            item_effects: the private item effects.
+            key: the key of the choice of ratings, see `draw_cap_key`.
+        """
         public = ratings.public
         rows = self.compute_residual_rows(
             ratings, item_effects, effective_cap(self.cap, public), key
@@ -598,6 +607,7 @@ class PrivateItemMean(PerUser):
     publishes = Publishes.ITEM_MEANS
 
     def guarantee(self, public: PublicFacts) -> Guarantee[EffectsReleases]:
+        """Return the guarantee of the item effects, the only release."""
         releases = build_effects_releases(public, self.budget())
         return self.build_guarantee(public, releases, "exact Gaussian curve")
 
@@ -606,6 +616,7 @@ class PrivateItemMean(PerUser):
         return describe_user_regression(public, columns)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield the only model: every user's regression on the published item effects."""
         item_effects = publish_item_effects(self.guarantee(ratings.public).releases, ratings, rng)
         yield Step(1, 1, ratings.build_model(fit_user_regressions, item_effects), final=True)
 
@@ -639,6 +650,7 @@ class PrivateConstant(PerUser):
     publishes = Publishes.ONE_NUMBER
 
     def guarantee(self, public: PublicFacts) -> Guarantee[MeanRelease]:
+        """Return the guarantee of the mean of all users, the only release."""
         return self.build_guarantee(
             public, MeanRelease(_build_mean_release(self.budget())), "exact Gaussian curve"
         )
@@ -654,6 +666,7 @@ class PrivateConstant(PerUser):
         return Constant(mean[0])
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield the only model, built from the published mean of all users."""
         mean = _publish_mean(self.guarantee(ratings.public).releases.mean, ratings, rng)
         yield Step(1, 1, self.build_model(ratings, mean), final=True)
 

@@ -97,6 +97,11 @@ class PrivateEffects(PerUser):
         return "item effects and taste from sums over many users, each user's own side for free"
 
     def guarantee(self, public: PublicFacts) -> Guarantee[PrivateEffectsReleases]:
+        """Return the guarantee: item effects once, then residuals and moments in every round.
+
+        A user adds the product u u' of a unit vector and two gains in 0..1 to the moments: a row of
+        l2 norm sqrt(3) at most. Two such rows differ by at most 2, as two products by sqrt(2).
+        """
         effects_budget, rounds_budget = self.budget().split(sum(_SHARES), 1 - sum(_SHARES))
         residuals_budget, moments_budget = (rounds_budget / self.rounds).split(
             1 - _MOMENTS_SHARE, _MOMENTS_SHARE
@@ -130,6 +135,7 @@ class PrivateEffects(PerUser):
         return describe_user_regression(public, columns, (0, self.rank))
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield a model of item effects, then one of refined effects and factors each round."""
         public, n_steps = ratings.public, self.rounds + 1
         releases = self.guarantee(public).releases
         noise_scale, r = releases.rounds.residuals.scale, self.rank

@@ -94,7 +94,7 @@ class ReferenceRatings(NonprivateMechanism):
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         """Yield the rounds of variational Bayes, and last the weighted sum of the three models."""
         weights = self._fit_weights(ratings, rng)
-        seed = int(rng.integers(2**63))
+        seed = int(rng.integers(2**63))  # both private fits below start from the same draws
         total = self.rounds + 1
         for step in self._fit_variational_bayes(ratings):
             yield replace(step, total=total, final=False)
@@ -245,7 +245,7 @@ class ReferenceRanking(NonprivateMechanism):
         """Yield a step without a model for each candidate, and last the best one, fitted to all."""
         check_interactions(ratings)
         is_held_out = self._choose_held_out(ratings, rng)
-        seed = int(rng.integers(2**63))
+        seed = int(rng.integers(2**63))  # both private fits below start from the same draws
         total = len(_CANDIDATES) + 1
         candidates = list(_CANDIDATES)
         hit_ratios = {candidate.name: 0.0 for candidate in candidates}  # the best of each kind

@@ -465,7 +465,7 @@ class _DiscreteLoss(NamedTuple):
         Returns:
             The weighted loss, and the logarithm of the mean weight.
         """
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore"):  # ln 0 of a loss that does not occur
             logs = np.log(self.masses) + t * (self.start + np.arange(len(self.masses)))
         max_log = logs.max()
         weights = np.exp(logs - max_log)
@@ -642,7 +642,7 @@ def _gaussian_log_deltas(epsilons: Floats, mu: float) -> Floats:
         epsilons: array of shape (n,).
         mu: the Gaussian ratio; 0 stands for no release, with delta 1 - e^epsilon below 0.
     """
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore"):  # delta 0 has the logarithm -inf
         if mu == 0:
             return np.log(-np.expm1(np.minimum(epsilons, 0.0)))
         u = epsilons / mu - mu / 2

@@ -396,6 +396,7 @@ class Laplace(Additive):
         return np.exp(self.log_likelihood(x, 0.0)) / (2 * self.scale)
 
     def _draw_noise(self, shape: tuple[int, ...], rng: Rng) -> Floats:
+        """Draw Laplace noise of the scale for each coordinate."""
         return rng.laplace(0.0, self.scale, shape)
 
 
@@ -466,12 +467,13 @@ class NormLaplace(Additive):
         near_zero = (
             (nu - 1) * math.log(2) + scipy.special.gammaln(nu) - z * z / (4 * max(nu - 1, 0.5))
         )
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):  # what is not finite is replaced below
             log_shape = nu * np.log(z) + np.log(scipy.special.kve(nu, z)) - z
         logs = log_front + np.where(np.isfinite(log_shape), log_shape, near_zero)
         return np.exp(logs) / self.scale
 
     def _draw_noise(self, shape: tuple[int, ...], rng: Rng) -> Floats:
+        """Draw rows of noise whose density falls with the l2 norm of a row."""
         return noise.draw_norm_laplace(self.scale, shape, rng)
 
 
@@ -540,6 +542,7 @@ class Gaussian(Additive):
         return noise.SymmetricGaussian(checked_product, size, self.scale, rng).multiply
 
     def _draw_noise(self, shape: tuple[int, ...], rng: Rng) -> Floats:
+        """Draw normal noise of the scale for each coordinate."""
         return rng.normal(0.0, self.scale, shape)
 
 

@@ -83,7 +83,7 @@ def amplified_losses(losses: ArrayLike, weights: ArrayLike) -> Floats:
     a, w = np.broadcast_arrays(np.asarray(losses, float), np.asarray(weights, float))
     amplified = np.zeros(a.shape)
     is_finite = np.isfinite(w)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore"):  # an infinite loss is large, see below
         scaled_losses = np.multiply(a, w, where=is_finite, out=np.zeros(a.shape))
     is_large = scaled_losses > _MAX_EXPONENT
     is_small = is_finite & ~is_large
@@ -97,7 +97,7 @@ def amplified_losses(losses: ArrayLike, weights: ArrayLike) -> Floats:
 
 def _log_expm1(x: Floats) -> Floats:
     """Return ln(e^x - 1) of an array of any shape, x >= 0, without overflow; -inf at 0."""
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore"):  # ln 0 where x is 0
         return np.where(x > 1.0, x + np.log1p(-np.exp(-x)), np.log(np.expm1(np.minimum(x, 1.0))))
 
 

@@ -571,7 +571,7 @@ def _minimise_in_eigenbasis(values: Floats, beta: Floats, radius: float) -> Floa
     for _ in range(_MAX_NEWTON_ROUNDS):
         check_cancelled()
         gap = values + nu
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):  # 0/0 is replaced by 0
             x = np.where(beta == 0, 0.0, beta / gap)
             slope = np.where(beta == 0, 0.0, x * x / gap).sum(axis=1, keepdims=True)
         norm = np.linalg.norm(x, axis=1, keepdims=True)
