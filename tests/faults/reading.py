@@ -75,9 +75,9 @@ READING = (
     + family_of(
         "reading", "dpmc_data/reading.py",
         ("the range is read off the data", CLIP,
-         'low, high, origin = options.low, options.high, "the public range as given"',
-         "low, high = float(np.nanmin(table.ratings)), float(np.nanmax(table.ratings))\n"
-         '        origin = "the public range as given"', _BY_HAND),
+         'return options.low, options.high, "the public range as given"',
+         "ends = float(np.nanmin(table.ratings)), float(np.nanmax(table.ratings))\n"
+         '        return *ends, "the public range as given"', _BY_HAND),
         ("users with one rating each are not asked about", UNIT,
          "if _are_mostly_ones(counts[0]):", "if _are_mostly_ones(counts[0] + 1):",
          named("columns", "test_counts_that_speak_against_the_column_are_asked_about")),
