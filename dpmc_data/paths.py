@@ -70,6 +70,7 @@ def write_atomically(path: Path) -> Iterator[Path]:
     temporary = Path(name)
     try:
         yield temporary
+        # mkstemp makes files for their owner alone; this one is like any other that is written.
         temporary.chmod(0o666 & ~_read_umask())
         temporary.replace(path)
     except OSError as error:  # if the disk is full, the error does not even name the file

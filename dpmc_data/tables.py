@@ -223,7 +223,11 @@ def _list_quotes(lines: Sequence[tuple[int, str]], mark: str) -> list[str]:
 def _cut_records(
     layout: Layout, options: ReadOptions, records: list[Record]
 ) -> Iterator[RowSample]:
-    """Yield the samples of records for each likely header."""
+    """Yield the samples of records for each likely header.
+
+    Two shapes have no header and are told by their numbers: the lines of the Jester sets, and an
+    adjacency list, whose lines differ in length.
+    """
     first = records[0][1]
     rows = [row for _, row in records if row is not None]
     if not rows or (first is None and layout.quote):
@@ -241,6 +245,8 @@ def _cut_records(
         return
     width = layout.width
     if options.layout is FileShape.GUESS:
+        # In the Jester sets a line is the number of its ratings and 100 ratings, 99 for none. Of
+        # another width the first line must lack a rating, or its number proves nothing.
         counted = width > 20 and sum(map(_counts_ratings, rows)) > 0.95 * len(rows)
         if counted and (width == 101 or parse_decimal(rows[0][0]) != width - 1):
             base = replace(

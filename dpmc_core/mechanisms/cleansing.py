@@ -31,7 +31,7 @@ from dpmc_core.mechanisms.per_user import (
 )
 from dpmc_core.mechanisms.plain import NonprivateMechanism, fit_on_most_rated
 from dpmc_core.model import ArraySpec, Estimator, Model, OwnSide, Step, Steps
-from dpmc_core.privacy import Gaussian, Guarantee, Publishes, Releases
+from dpmc_core.privacy import Gaussian, Guarantee, Loss, Publishes, Releases
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import PublishedSettings, inherit_setting, mechanism, setting
 from dpmc_core.solvers.effects import estimate_low_rank_from_gram
@@ -321,74 +321,92 @@ class SvdAfterCleansing(PerUser, Cleansing):
     def guarantee(self, public: PublicFacts) -> Guarantee[CleansingStatistics]:
         """Return the guarantee: means or item effects, products of residuals, and their weights."""
         check_rank(self.rank, public)
-        n, cap = ItemAxis(count_gram_items(public)), effective_cap(self.cap, public)
-        bound, sqrt_cap = self.clamp * public.width, math.sqrt(cap)
-        budget = self.budget()
-        # `emptied_norm` is how long the products of one row may be, in units of B^2.
-        if self.is_noise_aware:
-            effects_budget, remainder = budget.split(_EFFECTS_SHARE, 1 - _EFFECTS_SHARE)
-            means_releases: CleansingMeans | EffectsReleases = build_effects_releases(
-                public, effects_budget
-            )
-            products, weights = remainder.split(0.99, 0.01)
-            emptied_norm = math.sqrt(max(sqrt_cap**2 - 1, 1))
-            max_sum = sqrt_cap * emptied_norm**2  # sqrt(k) (k - 1) of a row with k ratings
-            weights_release = build_gaussian_release(
+        build = self._build_noise_aware_releases if self.is_noise_aware else self._build_releases
+        return self.build_guarantee(
+            public,
+            build(public),
+            "exact Gaussian curve for McSherry and Mironov (2009), whose own card is per rating",
+            *most_rated_caveats(public),
+        )
+
+    def _build_noise_aware_releases(self, public: PublicFacts) -> CleansingStatistics:
+        """Return the releases of item effects, products of residuals, and one sum of weights."""
+        sqrt_cap = math.sqrt(effective_cap(self.cap, public))
+        effects_budget, remainder = self.budget().split(_EFFECTS_SHARE, 1 - _EFFECTS_SHARE)
+        products, weights = remainder.split(0.99, 0.01)  # the sum is one number of many pairs
+        emptied_norm = math.sqrt(max(sqrt_cap**2 - 1, 1))  # without the squares on the diagonal
+        max_sum = sqrt_cap * emptied_norm**2  # sqrt(k) (k - 1) of a row with k ratings
+        return CleansingStatistics(
+            means=build_effects_releases(public, effects_budget),
+            products=self._build_products_release(public, products, emptied_norm),
+            weights=build_gaussian_release(
                 "weighted number of pairs of ratings of one user", (), weights, max_sum, max_sum
-            )
-        else:
-            check_gram(public.items, "estimator noise-aware works on the most rated of them")
-            # The means need little of the budget, the covariance most of it.
-            half_width = public.half_width
-            means_releases = CleansingMeans(
-                total=build_gaussian_release(
-                    "sum of all ratings less the middle of the range",
-                    (),
-                    budget * 0.01,
-                    cap * half_width,
-                    2 * cap * half_width,
-                ),
-                count=build_gaussian_release("number of ratings", (), budget * 0.01, cap, cap),
-                item_sums=build_gaussian_release(
-                    "sum of the ratings of each item less the middle of the range",
-                    (n,),
-                    budget * 0.05,
-                    sqrt_cap * half_width,
-                    2 * sqrt_cap * half_width,
-                ),
-                item_counts=build_gaussian_release(
-                    "number of ratings of each item",
-                    (n,),
-                    budget * 0.03,
-                    sqrt_cap,
-                    math.sqrt(min(2 * cap, n)),
-                ),
-            )
-            emptied_norm = sqrt_cap
-            products = budget * 0.7
-            weights_release = build_gaussian_release(
+            ),
+        )
+
+    def _build_releases(self, public: PublicFacts) -> CleansingStatistics:
+        """Return the releases of the published method: means, products and weights of all items.
+
+        The means need little of the budget, the covariance most of it.
+        """
+        check_gram(public.items, "estimator noise-aware works on the most rated of them")
+        n, cap, budget = ItemAxis(public.items), effective_cap(self.cap, public), self.budget()
+        half_width, sqrt_cap = public.half_width, math.sqrt(cap)
+        means = CleansingMeans(
+            total=build_gaussian_release(
+                "sum of all ratings less the middle of the range",
+                (),
+                budget * 0.01,
+                cap * half_width,
+                2 * cap * half_width,
+            ),
+            count=build_gaussian_release("number of ratings", (), budget * 0.01, cap, cap),
+            item_sums=build_gaussian_release(
+                "sum of the ratings of each item less the middle of the range",
+                (n,),
+                budget * 0.05,
+                sqrt_cap * half_width,
+                2 * sqrt_cap * half_width,
+            ),
+            item_counts=build_gaussian_release(
+                "number of ratings of each item",
+                (n,),
+                budget * 0.03,
+                sqrt_cap,
+                math.sqrt(min(2 * cap, n)),
+            ),
+        )
+        products = budget * 0.7
+        return CleansingStatistics(
+            means=means,
+            products=self._build_products_release(public, products, sqrt_cap),
+            weights=build_gaussian_release(
                 "weighted number of users who rated each two items",
                 (n, n),
                 budget * 0.2,
                 sqrt_cap,
                 math.sqrt(2) * sqrt_cap,
-            )
-        releases = CleansingStatistics(
-            means=means_releases,
-            products=build_gaussian_release(
-                "weighted products of residuals of each two items",
-                (n, n),
-                products,
-                emptied_norm * bound**2,
-                math.sqrt(2) * sqrt_cap * bound**2,
             ),
-            weights=weights_release,
         )
-        return self.build_guarantee(
-            public,
-            releases,
-            "exact Gaussian curve for McSherry and Mironov (2009), whose own card is per rating",
-            *most_rated_caveats(public),
+
+    def _build_products_release(
+        self, public: PublicFacts, budget: Loss, emptied_norm: float
+    ) -> Gaussian:
+        """Return the release of the weighted products of residuals of each two items.
+
+        Args:
+            public: the public facts.
+            budget: the budget of the release.
+            emptied_norm: how long the products of one row may be, in units of B^2.
+        """
+        n, bound = ItemAxis(count_gram_items(public)), self.clamp * public.width
+        sqrt_cap = math.sqrt(effective_cap(self.cap, public))
+        return build_gaussian_release(
+            "weighted products of residuals of each two items",
+            (n, n),
+            budget,
+            emptied_norm * bound**2,
+            math.sqrt(2) * sqrt_cap * bound**2,
         )
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
@@ -417,16 +435,35 @@ class SvdAfterCleansing(PerUser, Cleansing):
         public = ratings.public
         releases = self.guarantee(public).releases
         cap = effective_cap(self.cap, public)
-        bound = self.clamp * public.width
-        if not isinstance(releases.means, EffectsReleases):
-            capped_ratings = cap_ratings(ratings, cap, draw_cap_key(rng))
-            # The releases by the names of the statistics that `cleanse` asks for.
-            releases_by_name = {**vars(releases.means), **vars(releases)}
-            yield self.cleanse(
-                capped_ratings, lambda name, value: releases_by_name[name].publish(value, rng)
-            )
+        if isinstance(releases.means, EffectsReleases):
+            yield self._fit_noise_aware(ratings, releases, releases.means, rng)
             return
-        item_effects = publish_item_effects(releases.means, ratings, rng)
+        capped_ratings = cap_ratings(ratings, cap, draw_cap_key(rng))
+        # The releases by the names of the statistics that `cleanse` asks for.
+        releases_by_name = {**vars(releases.means), **vars(releases)}
+        yield self.cleanse(
+            capped_ratings, lambda name, value: releases_by_name[name].publish(value, rng)
+        )
+
+    def _fit_noise_aware(
+        self,
+        ratings: Ratings,
+        releases: CleansingStatistics,
+        effects_releases: EffectsReleases,
+        rng: Rng,
+    ) -> Step:
+        """Return the step with item effects and the low-rank factors that exceed the noise.
+
+        Args:
+            ratings: the users' ratings.
+            releases: all releases.
+            effects_releases: those of the item effects among them.
+            rng: draws the noise.
+        """
+        public = ratings.public
+        cap = effective_cap(self.cap, public)
+        bound = self.clamp * public.width
+        item_effects = publish_item_effects(effects_releases, ratings, rng)
         rows = ResidualRows.from_ratings(
             ratings,
             fit_user_regressions(ratings, item_effects),
@@ -447,7 +484,8 @@ class SvdAfterCleansing(PerUser, Cleansing):
         low_rank = estimate_low_rank_from_gram(
             item_effects, *leading, noise_edge, float(n_pairs), rows.columns
         )
-        yield Step.from_trace(1, 1, fit_user_regressions(ratings, item_effects, low_rank), trace)
+        model = fit_user_regressions(ratings, item_effects, low_rank)
+        return Step.from_trace(1, 1, model, trace)
 
 
 @mechanism

@@ -745,7 +745,7 @@ class PrivateSvd(EffectsFirst):
         public = ratings.public
         releases = self.guarantee(public).releases
         item_effects, clipped_users = self.clip_residual_rows(ratings, releases, rng)
-        n_ratings, n_clipped = clipped_users.sum_over_users(_count_sizes)
+        n_ratings, n_clipped = clipped_users.sum_over_users(_count_ratings_and_clipped)
         if self.density is not None:
             density = self.density
         else:
@@ -778,7 +778,7 @@ class PrivateSvd(EffectsFirst):
         yield Step.from_trace(1, 1, model, trace, published_names=("top singular value", "density"))
 
 
-def _count_sizes(clipped: ClippedRows) -> tuple[int, int]:
+def _count_ratings_and_clipped(clipped: ClippedRows) -> tuple[int, int]:
     """Return the number of ratings, and the number of users whose rows were scaled down."""
     return len(clipped.rows.values), (clipped.scales < 1).sum()
 

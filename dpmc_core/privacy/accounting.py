@@ -447,9 +447,10 @@ class _DiscreteLoss(NamedTuple):
         edges = step * np.arange(low, high + 1.0)
         # Single points at both ends: the two outputs of a randomised response, or the numbers
         # beyond both means, where the likelihood ratio of Laplace noise is constant.
-        p, q = np.zeros((2, high - low))
+        p, q = np.zeros((2, high - low))  # masses between grid points with and without the change
         end_probability = 0.5 if releases.laplace else 1 / (1 + math.exp(-end))
         for loss, mass in ((end, end_probability), (-end, end_probability * math.exp(-end))):
+            # The last grid point has no interval above it.
             k = min(math.floor(loss / step) - low, len(p) - 1)
             p[k] += mass
             q[k] += mass * math.exp(edges[k] - loss)  # e^-loss as likely without the change
