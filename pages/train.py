@@ -12,9 +12,10 @@ from streamlit.delta_generator import DeltaGenerator
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError
 from dpmc_core.model import Mechanism, Task
-from dpmc_core.preparation import parse_step
+from dpmc_core.preparation import Transform, parse_step
 from dpmc_core.problem import (
     DEFAULT_SEED,
+    Split,
     build_problem,
     choose_default_split,
     format_split,
@@ -103,26 +104,8 @@ def page() -> None:
         history.add_run(run_card.remember_run(run, job.data_id))
     with steering:
         pressed, starts_paused = show_training_buttons(job, now, possible=possible)
-    if pressed and possible:
-        fresh = seed is None
-        number = secrets.randbits(128) if fresh else seed
-        is_default = not steps and split == choose_default_split(cls.task)
-        work = runs.make_training_work(
-            mechanism,
-            lambda: build_problem(dataset, cls.task, steps=steps, split=split, seed=number),
-            number,
-            reference=find_expected_reference(data, id, seed) if is_default else (),
-            find_example=lambda: people.find_example_user(dataset),
-            number=history.number(),
-            data=dataset.loaded_name,
-            reading=dataset.reading,
-            title=dataset.title,
-            split=split,
-            fresh=fresh,
-        )
-        job = state.get_jobs().start(JOB, work, data, classroom.get_worker_slots(), starts_paused)
-        if starts_paused:
-            job.wait_for_halt()
+    if pressed and mechanism is not None and possible:
+        start_training(mechanism, data, dataset, steps, split, seed, starts_paused=starts_paused)
         st.rerun()
     if run and (repr(run.result.mechanism), run.title) != (repr(mechanism), dataset.title):
         frame.panel.info(
@@ -143,6 +126,50 @@ def page() -> None:
             show_run_details(run)
         if run is not None or not now.active:
             show_objective(now)
+
+
+def start_training(
+    mechanism: Mechanism,
+    data: str,
+    dataset: LoadedDataset,
+    steps: list[Transform],
+    split: Split,
+    seed: int | None,
+    *,
+    starts_paused: bool,
+) -> None:
+    """Start the job of a run.
+
+    Args:
+        mechanism: the mechanism.
+        data: id of the data set.
+        dataset: the data set.
+        steps: of preparation.
+        split: how ratings are held out.
+        seed: of the run; None for one from the operating system.
+        starts_paused: whether the run waits after its first round.
+    """
+    task, number = mechanism.task, state.get_run_history().number()
+    run_seed = secrets.randbits(128) if seed is None else seed
+    # The app's curves have the default preparation and split.
+    is_on_curve = not steps and split == choose_default_split(task)
+    work = runs.Training(
+        mechanism,
+        lambda: build_problem(dataset, task, steps=steps, split=split, seed=run_seed),
+        run_seed,
+        recording_id=f"run {number}",
+        reference=find_expected_reference(data, mechanism.id, seed) if is_on_curve else (),
+        find_example=lambda: people.find_example_user(dataset),
+        number=number,
+        data=dataset.loaded_name,
+        reading=dataset.reading,
+        title=dataset.title,
+        split=split,
+        fresh=seed is None,
+    )
+    job = state.get_jobs().start(JOB, work, data, classroom.get_worker_slots(), starts_paused)
+    if starts_paused:
+        job.wait_for_halt()
 
 
 def may_train(data: str) -> bool:
