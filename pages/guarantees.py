@@ -54,7 +54,7 @@ def page() -> None:
             blocks.show_error(error)
         return
     with frame.figure:
-        epsilon = widgets.show_epsilon_slider(wide)
+        epsilon = widgets.choose_epsilon(wide)
         figure = stage.reserve_figure()
         available, problems = groups.build_guarantees(
             sources.list_available_mechanisms(data), public, epsilon

@@ -36,7 +36,7 @@ def page() -> None:
     with frame.figure:
         figure_place = stage.reserve_figure()
         with blocks.lay_out_row():
-            epsilon = widgets.show_epsilon_slider(wide)
+            epsilon = widgets.choose_epsilon(wide)
             second = choose_second_epsilon(widgets.list_epsilons(wide))
     if settings is None:
         return

@@ -75,9 +75,7 @@ def page() -> None:
         wide, published = widgets.choose_wide_range(), widgets.choose_as_published()
         chosen = widgets.choose_settings(cls)
         timed = dataset.ratings.times is not None
-        steps, split = prepare.show_preparation_controls(
-            dataset.ratings.public, cls.task, timed=timed
-        )
+        steps, split = prepare.choose_preparation(dataset.ratings.public, cls.task, timed=timed)
         steps += [parse_step(step) for step in widgets.choose_item_features(data, [id])]
         seed = choose_seed()
         if history.runs:
@@ -88,7 +86,7 @@ def page() -> None:
                 help="Forget all runs that are not pinned.",
             )
     with steering:
-        epsilon = widgets.show_epsilon_slider(wide)
+        epsilon = widgets.choose_epsilon(wide)
     with frame.panel:
         if published and chosen is not None:
             chosen = apply_paper_settings(id, chosen, dataset, epsilon)
@@ -103,7 +101,7 @@ def page() -> None:
     if run is not None and job is not None:
         history.add_run(run_card.remember_run(run, job.data_id))
     with steering:
-        pressed, starts_paused = show_training_buttons(job, now, possible=possible)
+        pressed, starts_paused = ask_for_training(job, now, possible=possible)
     if pressed and mechanism is not None and possible:
         start_training(mechanism, data, dataset, steps, split, seed, starts_paused=starts_paused)
         st.rerun()
@@ -195,7 +193,7 @@ def apply_paper_settings(
     return as_published.merge_published_settings(id, chosen)
 
 
-def show_training_buttons(job: Job | None, now: Snapshot, *, possible: bool) -> tuple[bool, bool]:
+def ask_for_training(job: Job | None, now: Snapshot, *, possible: bool) -> tuple[bool, bool]:
     """Show the buttons of a run, each in its own place.
 
     Returns:

@@ -226,7 +226,7 @@ class FixedPoint:
         """Reduce 64-bit integers mod P."""
         return integers & np.uint64(2**self.modulus_bits - 1)
 
-    def draw_uniform(self, shape: tuple[int, ...], rng: Rng) -> Uint64s:
+    def sample_uniform(self, shape: tuple[int, ...], rng: Rng) -> Uint64s:
         """Draw uniform integers mod P, which serve as a mask."""
         return self.reduce(rng.integers(0, 2**64 - 1, shape, dtype=np.uint64, endpoint=True))
 

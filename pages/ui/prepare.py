@@ -10,7 +10,7 @@ from dpmc_lab import glossary
 from pages.ui import widgets
 
 
-def show_preparation_controls(
+def choose_preparation(
     public: PublicFacts, task: Task, *, timed: bool = True
 ) -> tuple[list[Transform], Split]:
     """Show the preparation steps and the hold-out, and return the choices.

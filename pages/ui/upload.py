@@ -85,7 +85,7 @@ CONTROLS = ROLES | {option: label for option, (label, _) in RULES.items()} | {"r
 OFFERS = {"values": "Words are ratings", "missing": "Not rated", "event": "Rows that count"}
 
 
-def show_uploader() -> UploadedFile | None:
+def ask_for_file() -> UploadedFile | None:
     """Show the uploader, and return a file that waits to be read."""
     if blocks.is_reserved_for_teacher("upload files", "The samples are for everybody."):
         return None

@@ -52,7 +52,7 @@ def choose_option(
     """
     storage = {"bind": "query-params"} if shared else {"persist_state": "session"}
     options |= storage | {"index": list(names).index(default)}
-    return _show_choice(st.selectbox, label, description, names, key, default, **options)
+    return _choose(st.selectbox, label, description, names, key, default, **options)
 
 
 def choose_segment(
@@ -60,7 +60,7 @@ def choose_segment(
 ) -> T:
     """Show a choice of one option with all of them visible; see `choose_option`."""
     options |= {"bind": "query-params", "required": True, "default": default}
-    return _show_choice(st.segmented_control, label, description, names, key, default, **options)
+    return _choose(st.segmented_control, label, description, names, key, default, **options)
 
 
 def follow_default(key: str, default: object) -> None:
@@ -70,7 +70,7 @@ def follow_default(key: str, default: object) -> None:
     session.usual[key] = default
 
 
-def _show_choice(
+def _choose(
     make: Callable[..., T],
     label: str,
     description: str,
@@ -130,7 +130,7 @@ def choose_number(
 choose_on_slider = partial(choose_number, kind="slider")
 
 
-def show_tabs(description: str, names: Sequence[str], key: str) -> Sequence[Any]:
+def lay_out_tabs(description: str, names: Sequence[str], key: str) -> Sequence[Any]:
     """Show tabs and return them; the address has the open one, and others need not be drawn.
 
     Args:
@@ -301,7 +301,7 @@ def find_nearest_epsilon(epsilon: float, epsilons: Sequence[float]) -> float:
     return min(epsilons, key=lambda candidate: abs(candidate - epsilon))
 
 
-def show_epsilon_slider(wide: bool = False) -> float:
+def choose_epsilon(wide: bool = False) -> float:
     """Show epsilon on a logarithmic slider, the same on every page and in the address."""
     epsilons = list_epsilons(wide)
     names = {value: f"{value:g}" for value in epsilons}
