@@ -109,7 +109,7 @@ PAGES = (
     + family_of(
         "pages", "pages/ui/state.py",
         ("the page shows what was kept of other choices", REUSED,
-         "if last is None or last[0] != dependencies:", "if last is None:",
+         "if entry[0] == dependencies), None)", "), None)",
          named("pages_compare", "test_the_same_unit_uses_certified_values_and_drops_nothing")),
     )
     + family_of(
