@@ -416,14 +416,19 @@ def choose_public_features(dataset: LoadedDataset) -> None:
     )
     if file is None:
         return
-    source = Source.from_upload(file.getvalue(), file.name)
+
+    def read_features() -> tuple[features.ItemFeature, ...] | DpmcError:
+        """Read the table, or return why it cannot be read, without a traceback that holds it."""
+        try:
+            source = Source.from_upload(file.getvalue(), file.name)
+            return features.read_items(source, dataset.ratings)
+        except (DpmcError, OSError) as error:
+            return DpmcError(str(error))
+
     dependencies = (file.file_id, dataset.ratings.fingerprint)
-    try:
-        item_features = state.memoize(
-            "items", dependencies, lambda: features.read_items(source, dataset.ratings)
-        )
-    except (DpmcError, OSError) as error:
-        blocks.show_error(error)
+    item_features = state.memoize("items", dependencies, read_features)
+    if isinstance(item_features, DpmcError):
+        blocks.show_error(item_features)
         return
     fields = {"column": "name", "what became of it": "summary", "beware": "mark"}
     table = {
