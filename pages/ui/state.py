@@ -17,6 +17,8 @@ from pages.ui.text import escape
 
 T = TypeVar("T")
 
+_IN_RUN = "in this run"
+
 
 @st.cache_resource(scope="session", on_release=lambda jobs: jobs.cancel(), show_spinner=False)
 def get_jobs() -> Jobs:
@@ -195,6 +197,19 @@ def memoize(name: str, dependencies: object, make: Callable[[], T], n_kept: int 
     session.memoized[name] = [*rest, entry][-n_kept:]
     value: T = entry[1]
     return value
+
+
+def memoize_in_run(dependencies: object, make: Callable[[], T]) -> T:
+    """Return the value that this run of the page made of these dependencies, or make it.
+
+    Use it for what may change at any time, such as a file, and is read in several places.
+    """
+    return memoize(_IN_RUN, dependencies, make, n_kept=10)
+
+
+def begin_run() -> None:
+    """Forget what `memoize_in_run` holds; a run of a page, or of a part that polls, begins."""
+    session.memoized.pop(_IN_RUN, None)
 
 
 def clear_memoized() -> None:
