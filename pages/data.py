@@ -136,7 +136,7 @@ def page() -> None:
         )
         upload.read_upload(file)
         return
-    upload.show_outcome()
+    upload.finish_reading()
     with blocks.show_errors_in(st.container()):
         dataset = sources.get_dataset(data)
         public = dataset.ratings.public

@@ -126,10 +126,10 @@ def schedule_steps(plan: LessonPlan) -> Iterator[tuple[int, PlanStep]]:
 def list_questions(plan: LessonPlan) -> tuple[list[Slide], list[Slide]]:
     """Return slides with the questions for the class, the exit question last, and for home."""
     in_class, at_home = (
-        [_get_slide(name)[1] for name in names if name]
+        [slide for _, slide in map(_get_slide, filter(None, names))]
         for names in ([step.slide for step in plan.steps], plan.home)
     )
-    return [*in_class, EXITS.get_slide(plan.exit)], at_home
+    return [*in_class, EXITS.get_slide(plan.exit)], at_home  # exit questions stand in no lesson
 
 
 def render_class(minutes: str) -> str:

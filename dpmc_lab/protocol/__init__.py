@@ -204,6 +204,7 @@ class FixedPoint:
             InvalidSetting: the sum of that many such values could wrap around.
         """
         array = np.asarray(values, dtype=float)
+        # Rounding to a whole number of steps moves a value by less than one step.
         headroom = self.max_sum / np.asarray(addends, dtype=float) - self.step
         out_of_range = ~(np.abs(array) < headroom)
         if out_of_range.any():

@@ -207,7 +207,7 @@ def read_upload(file: UploadedFile) -> None:
             # A small file needs no progress.
             state.get_jobs().start(READING, work, slots=READING_SLOTS).wait(0.3)
             st.rerun()
-        show_outcome()
+        finish_reading()
     show_rules(layout, id, expanded=confirmed is None and not examination.readings)
 
 
@@ -265,8 +265,8 @@ def show_rules(layout: datasets.Layout | None, file_id: str, *, expanded: bool) 
             )
 
 
-def show_outcome() -> None:
-    """Show how far the reading is; keep the ratings, or show everything that is wrong."""
+def finish_reading() -> None:
+    """Show how far the reading is; in the end keep the ratings, or show all that is wrong."""
     job = state.get_jobs().get(READING)
     if job is None:
         return
