@@ -9,7 +9,6 @@ import streamlit as st
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError, format_sentence
 from dpmc_core.privacy import Change, Guarantee
-from dpmc_core.problem import DEFAULT_SEED
 from dpmc_core.ratings import PublicFacts
 from dpmc_lab import glossary
 from dpmc_lab.audit.report import AuditReport, build_measured_bound
@@ -321,7 +320,7 @@ def control_attack(id: str, epsilon: float) -> AuditReport | None:
     if now.active:
         blocks.show_stop_button(job, now)
     elif st.button("Attack this claim", type="primary", icon=":material/policy:"):
-        state.get_jobs().start(AUDIT, make_audit_work(mechanism, DEFAULT_SEED), data_id=settings)
+        state.get_jobs().start(AUDIT, make_audit_work(mechanism), data_id=settings)
         st.rerun()
     blocks.poll_job(job, now, show_attack_progress)
     return now.result or now.display

@@ -155,15 +155,17 @@ def start_training(
         mechanism,
         lambda: build_problem(dataset, task, steps=steps, split=split, seed=run_seed),
         run_seed,
+        {
+            "number": number,
+            "data": dataset.loaded_name,
+            "reading": dataset.reading,
+            "title": dataset.title,
+            "split": split,
+            "fresh": seed is None,
+        },
         recording_id=f"run {number}",
         reference=find_expected_reference(data, mechanism.id, seed) if is_on_curve else (),
         find_example=lambda: people.find_example_user(dataset),
-        number=number,
-        data=dataset.loaded_name,
-        reading=dataset.reading,
-        title=dataset.title,
-        split=split,
-        fresh=seed is None,
     )
     job = state.get_jobs().start(JOB, work, data, classroom.get_worker_slots(), starts_paused)
     if starts_paused:

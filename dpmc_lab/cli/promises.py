@@ -11,9 +11,9 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
-from functools import partial
+from functools import cached_property, partial
 from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
@@ -171,7 +171,7 @@ def answer_question(
     """
     chosen_seeds = inquiry.SEEDS if seeds is None else sweep.parse_seeds(seeds)
     sweep.warm_up()
-    times = parse_frequency("--often", often)
+    times = parse_frequency(often)
     source = sweep.open_source(data, **reading.load_options(data, task))
     ratings = sweep.load_training_ratings(source, chosen_seeds[0])
     check_user_column(ratings, data)
@@ -192,7 +192,8 @@ def answer_question(
     if not no_curve:
         curve_seeds = chosen_seeds[: inquiry.N_CURVE_SEEDS]
         plans.append(sweep.build_plan(grid(seeds=curve_seeds, epsilons=EPSILONS), [source]))
-    answer = _Answer(question, advice, plans, source, ratings, as_lines=show.progress)
+    progress_lines = ProgressLines() if show.progress else None
+    answer = _Answer(question, advice, plans, source, ratings, progress_lines)
     previous_handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with ExitStack() as stack:
@@ -224,46 +225,37 @@ def _wrap_sentences(*sentences: str) -> list[str]:
     return [paragraph(answers.strip_bold(text)) for text in sentences if text]
 
 
+@dataclass
 class _Answer:
     """The computation of an answer; Ctrl-C ends its runs, and what is known so far remains.
 
     Attributes:
+        question: the inquiry.
+        advice: the recommended mechanism.
+        plans: of the runs at the requested epsilon, and of the curve if it is wanted.
+        source: of the data.
+        ratings: training ratings of the first seed.
+        lines: writes progress as JSON lines, for programs; None for a bar.
         document: the answer as plain JSON values; empty until there is one.
         stopped: whether Ctrl-C has ended the runs.
     """
 
-    def __init__(
-        self,
-        question: inquiry.Inquiry,
-        advice: Advice,
-        plans: Sequence[sweep.Plan],
-        source: sweep.SweepData,
-        ratings: Ratings,
-        *,
-        as_lines: bool,
-    ) -> None:
-        """Describe the computation.
+    question: inquiry.Inquiry
+    advice: Advice
+    plans: Sequence[sweep.Plan]
+    source: sweep.SweepData
+    ratings: Ratings
+    lines: ProgressLines | None
+    document: JsonObject = field(default_factory=dict)
+    stopped: bool = False
+    _jobs: int = field(default_factory=sweep.count_cores)
+    _progress: Progress = field(default_factory=Progress)
+    _done_counts: list[int] = field(default_factory=list)  # increasing, as reported
 
-        Args:
-            question: the inquiry.
-            advice: the recommended mechanism.
-            plans: of the runs at the requested epsilon, and of the curve if it is wanted.
-            source: of the data.
-            ratings: training ratings of the first seed.
-            as_lines: whether progress is written as JSON lines, for programs.
-        """
-        self.document: JsonObject = {}
-        self.stopped = False
-        self._question = question
-        self._advice = advice
-        self._plans = plans
-        self._source = source
-        self._ratings = ratings
-        self._n_units = len({unit.key for plan in plans for unit in plan.units})
-        self._jobs = sweep.count_cores()
-        self._progress = Progress()
-        self._lines = ProgressLines() if as_lines else None
-        self._done_counts: list[int] = []  # increasing, as reported
+    @cached_property
+    def n_units(self) -> int:
+        """Return the number of units of all plans."""
+        return len({unit.key for plan in self.plans for unit in plan.units})
 
     def compute_blocks(
         self, rows: Store, cache: inquiry.UserScoreCache, *, is_own_data: bool
@@ -280,11 +272,11 @@ class _Answer:
         """
         yield from self._describe_distinguishable_items(is_own_data)
         start = time.monotonic()
-        plan, curve_plan = self._plans[0], self._plans[-1]
+        plan, curve_plan = self.plans[0], self.plans[-1]
         # Programs that watch the progress get a coarse curve first.
         coarse_units = (
-            inquiry.select_coarse_units(curve_plan.units, self._advice.mechanism.id)
-            if self._lines
+            inquiry.select_coarse_units(curve_plan.units, self.advice.mechanism.id)
+            if self.lines
             else []
         )
         units = [*{unit.key: unit for unit in [*coarse_units, *plan.units]}.values()]
@@ -309,8 +301,8 @@ class _Answer:
 
     def _describe_distinguishable_items(self, is_own_data: bool) -> Iterator[list[str]]:
         """Yield how many items the noise leaves distinguishable, which needs no run."""
-        question = self._question
-        items = inquiry.count_distinguishable_items(self._advice.mechanism, self._ratings)
+        question = self.question
+        items = inquiry.count_distinguishable_items(self.advice.mechanism, self.ratings)
         if items is not None:
             self.document["told_from_noise"] = {
                 "items": items.n_distinguishable,
@@ -322,8 +314,8 @@ class _Answer:
 
     def _find(self, cache: inquiry.UserScoreCache) -> inquiry.Finding | None:
         """Return the answer from the seeds that are complete; None before the first."""
-        units = self._plans[0].units
-        return inquiry.compute_finding(self._question, self._advice, units, cache, self._ratings)
+        units = self.plans[0].units
+        return inquiry.compute_finding(self.question, self.advice, units, cache, self.ratings)
 
     def _run_units(
         self,
@@ -336,7 +328,7 @@ class _Answer:
         self._run(
             inquiry.run_missing_units,
             units,
-            source=self._source,
+            source=self.source,
             cache=cache,
             store=rows,
             jobs=self._jobs,
@@ -345,7 +337,7 @@ class _Answer:
 
     def _compute_curve(self, plan: sweep.Plan, rows: Store) -> Iterator[list[str]]:
         """Compute the curve over all epsilons, and yield it as far as it could be computed."""
-        id, metric = self._advice.mechanism.id, self._question.metric
+        id, metric = self.advice.mechanism.id, self.question.metric
         pool = partial(sweep.LocalPool, plan.sources, min(self._jobs, len(plan.units)))
         if not self.stopped:
             self._run(sweep.run, plan.units, rows, pool, on_progress=self._report_curve)
@@ -354,7 +346,7 @@ class _Answer:
             rows, [id], [metric], keys=plan.keys.curves, epsilons=EPSILONS, seeds=seeds
         )
         chart = lines.build_curve_chart(curve_rows, [id], metric)
-        curve = answers.list_gains_by_epsilon(chart, id, self._question.reference)
+        curve = answers.list_gains_by_epsilon(chart, id, self.question.reference)
         if curve:
             values = format_table(answers.tabulate_gains(curve, chart), "  ")
             yield [values, *_wrap_sentences(answers.SEEDS_NOTE)]
@@ -371,19 +363,19 @@ class _Answer:
 
     def _report_curve(self, report: sweep.SweepReport) -> None:
         """Report the progress of the curve, counting all units of the answer."""
-        n_other = self._n_units - report.total  # units of seeds that are not part of the curve
+        n_other = self.n_units - report.total  # units of seeds that are not part of the curve
         n_done = n_other + report.skipped + report.n_ended
-        self._report_progress("curve", n_done, self._n_units)
+        self._report_progress("curve", n_done, self.n_units)
 
     def _report_progress(self, task: str, n_done: int, total: int) -> None:
         """Show the progress of a task, as a bar or as lines for programs."""
-        if self._lines is None:
+        if self.lines is None:
             if total:
                 self._progress.update(task, n_done, total)
         elif not self._done_counts or n_done > self._done_counts[-1]:
             self._done_counts.append(n_done)
             first = self._done_counts[0]
-            self._lines(sweep.SweepReport(self._n_units, skipped=first, done=n_done - first))
+            self.lines(sweep.SweepReport(self.n_units, skipped=first, done=n_done - first))
 
 
 FROM_DATA = "from-data"

@@ -53,14 +53,13 @@ _TOLERANCE = 1 + 1e-9  # where a bound is met exactly
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis of a figure; `better` is 1 where more is better, -1 where less is.
+    """An axis of a figure.
 
     An axis with `names` has them at 0, 1, ... in place of numbers, and the figure is a table.
     """
 
     title: str = ""
     log: bool = False
-    better: int = 0
     names: tuple[str, ...] = ()
 
 

@@ -299,11 +299,7 @@ def list_ready_mechanisms(name: str) -> frozenset[str]:
 
 def build_chart_keys(chart: CurveChart) -> PlanKeys:
     """Return the keys of a chart's curves, to find them in another store."""
-    all_lines = [
-        *chart.lines,
-        *chart.endpoints,
-    ]
-    curves = {curve_line.key: curve_line.mechanism for curve_line in all_lines}
+    curves = {curve.key: curve.mechanism for curve in (*chart.lines, *chart.endpoints)}
     return PlanKeys(" ".join(curves), (), curves)
 
 

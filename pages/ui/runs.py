@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from dpmc_core import experiment, registry
@@ -42,59 +43,52 @@ class Round(NamedTuple):
     raw: bool
 
 
+@dataclass
 class Training:
     """The work of one training job: fit a baseline, the mechanism, then the nonprivate methods.
 
     It is called once, by the job. Every round is reported and recorded. The baseline comes first,
     since it is cheap and the picture of the run starts from it.
+
+    Attributes:
+        mechanism: the mechanism.
+        make_problem: prepares the data.
+        seed: of the run.
+        run_fields: further fields of `FinishedRun`.
+        recording_id: id of its recording.
+        reference: the headline metric without privacy and its name, if they are known beforehand;
+            they decide the axis of the recording.
+        find_example: finds the user whose list is displayed.
     """
 
-    _report: ProgressReporter
-    _is_stopped: Callable[[], bool]
-    _problem: Problem
-    _recorder: RunRecorder
+    mechanism: Mechanism
+    make_problem: Callable[[], Problem]
+    seed: int
+    run_fields: Mapping[str, Any]
+    recording_id: str = ""
+    reference: Sequence[Any] = ()
+    find_example: Callable[[], int] | None = None
 
-    def __init__(
-        self,
-        mechanism: Mechanism,
-        make_problem: Callable[[], Problem],
-        seed: int,
-        *,
-        recording_id: str = "",
-        reference: Sequence[Any] = (),
-        find_example: Callable[[], int] | None = None,
-        **run_fields: Any,
-    ) -> None:
-        """Describe a training.
+    _report: ProgressReporter = field(init=False)
+    _is_stopped: Callable[[], bool] = field(init=False)
+    _problem: Problem = field(init=False)
+    _recorder: RunRecorder = field(init=False)
+    _baselines: dict[str, Mechanism] = field(init=False)
+    _models: dict[str, Model] = field(init=False, default_factory=dict)  # the last of each method
+    _publications: list[Publication] = field(init=False)  # of the current round
+    _start: float = field(init=False)
+    _evaluation_seconds: float = field(init=False, default=0.0)
+    _spent: str = field(init=False)
 
-        Args:
-            mechanism: the mechanism.
-            make_problem: prepares the data.
-            seed: of the run.
-            recording_id: id of its recording.
-            reference: the headline metric without privacy and its name, if they are known
-                beforehand; they decide the axis of the recording.
-            find_example: finds the user whose list is displayed.
-            **run_fields: further fields of `FinishedRun`.
-        """
-        self._mechanism = mechanism
-        self._make_problem = make_problem
-        self._seed = seed
-        self._recording_id = recording_id
-        self._reference = reference
-        self._find_example = find_example
-        self._run_fields = run_fields
-        self._metric = choose_headline_metric(mechanism.task).name
-        self._baselines: dict[str, Mechanism] = {}
-        self._models: dict[str, Model] = {}  # the last one of each method
-        self._publications: list[Publication] = []  # of the current round
-        self._start = 0.0
-        self._evaluation_seconds = 0.0
-        self._spent = f"{mechanism.name} had not begun and has spent nothing"
+    @property
+    def metric_name(self) -> str:
+        """Return the name of the headline metric."""
+        return choose_headline_metric(self.mechanism.task).name
 
     def __call__(self, report: ProgressReporter, stopped: Callable[[], bool]) -> FinishedRun:
         """Do the work; if it is stopped without a model, the message says what it has spent."""
         self._report, self._is_stopped = report, stopped
+        self._spent = f"{self.mechanism.name} had not begun and has spent nothing"
         try:
             return self._run()
         except DpmcError as error:
@@ -104,17 +98,17 @@ class Training:
         """Fit and measure all methods, and return the finished run."""
         self._report(0, 0, "preparing the data")
         with stop_when(self._is_stopped):
-            self._problem = self._make_problem()
+            self._problem = self.make_problem()
         baseline_metrics = self._measure_baselines()
         self._recorder = self._build_recorder(baseline_metrics)
         self._start = time.monotonic()
-        self._report(0, 0, f"{self._mechanism.name}: starting", display=self._recorder.recording)
+        self._report(0, 0, f"{self.mechanism.name}: starting", display=self._recorder.recording)
         witnesses = self._recorder.witnesses
         with record_publications() if witnesses else nullcontext([]) as self._publications:
             result = experiment.run(
-                self._mechanism,
+                self.mechanism,
                 self._problem,
-                self._seed,
+                self.seed,
                 self._handle_step,
                 self._is_stopped,
                 on_result=self._report_result,
@@ -125,30 +119,30 @@ class Training:
     def _measure_baselines(self) -> dict[str, Mapping[str, float]]:
         """Fit the cheap baselines, and return their metrics by id."""
         steps = self._problem.steps
-        methods = experiment.build_baselines(self._mechanism, steps)
+        methods = experiment.build_baselines(self.mechanism, steps)
         self._baselines = {method.id: method for method in methods}
         metrics = {}
-        for id in registry.list_baselines(type(self._mechanism), steps):
+        for id in registry.list_baselines(type(self.mechanism), steps):
             if baseline := self._baselines.get(id):
                 self._report(0, 0, f"{baseline.name}, for comparison: starting")
                 metrics[id] = experiment.run(
-                    baseline, self._problem, self._seed, stop=self._is_stopped, with_baselines=False
+                    baseline, self._problem, self.seed, stop=self._is_stopped, with_baselines=False
                 ).metrics
         return metrics
 
     def _build_recorder(self, baseline_metrics: Mapping[str, Mapping[str, float]]) -> RunRecorder:
         """Build the recorder, with the baseline to which the mechanism is compared."""
-        errors = {id: metrics[self._metric] for id, metrics in baseline_metrics.items()}
+        errors = {id: metrics[self.metric_name] for id, metrics in baseline_metrics.items()}
         steps = self._problem.steps
-        baseline_id = registry.choose_baseline(type(self._mechanism), steps, errors)
+        baseline_id = registry.choose_baseline(type(self.mechanism), steps, errors)
         return RunRecorder(
-            self._mechanism,
+            self.mechanism,
             self._problem,
-            self._recording_id,
+            self.recording_id,
             errors.get(baseline_id),
-            *self._reference,
+            *self.reference,
             baseline_id=baseline_id,
-            example=self._find_example() if self._find_example else None,
+            example=self.find_example() if self.find_example else None,
         )
 
     def _handle_step(self, method: Mechanism, step: Step) -> None:
@@ -157,7 +151,7 @@ class Training:
             self._models[method.id] = step.model
         released, self._publications[:] = tuple(self._publications), []
         label = f"round {step.index} of at most {step.total}"
-        if method.id != self._mechanism.id:
+        if method.id != self.mechanism.id:
             self._report(step.index, step.total, f"{method.name}, for comparison: {label}")
             return
         if step.index == 1:
@@ -179,7 +173,7 @@ class Training:
     def _describe_spending(self) -> str:
         """Say what a run has spent that is stopped after its first round."""
         train = self._problem.train
-        guarantee = self._mechanism.guarantee(train.public).with_preparation(train.prepared)
+        guarantee = self.mechanism.guarantee(train.public).with_preparation(train.prepared)
         certified = guarantee.certified()
         budget = cards.format_budget(certified.epsilon, certified.delta)
         return f"what it had begun counts as spent, epsilon {budget} {guarantee.change.label}"
@@ -191,9 +185,9 @@ class Training:
         is_last = step.final or step.index == step.total
         if self._is_stopped() or not (is_last or self._evaluation_seconds < max_seconds):
             return None
-        metrics = experiment.measure_model(self._mechanism, model, self._problem, self._seed)
+        metrics = experiment.measure_model(self.mechanism, model, self._problem, self.seed)
         self._evaluation_seconds += time.monotonic() - start
-        return metrics[self._metric]
+        return metrics[self.metric_name]
 
     def _report_result(self, result: experiment.Result) -> None:
         """Report the run so far, and the method that is fitted next."""
@@ -207,19 +201,19 @@ class Training:
         frames = self._recorder.recording.frames
         if not frames or frames[-1].round < result.rounds or frames[-1].metric is None:
             with stop_when(lambda: False):  # small, and there even where the run was stopped
-                metric = result.metrics[self._metric]
+                metric = result.metrics[self.metric_name]
                 self._recorder.add_round(result.rounds, result.model, metric)
-        nonprivate_id = registry.NONPRIVATE_REFERENCES[self._mechanism.task]
+        nonprivate_id = registry.NONPRIVATE_REFERENCES[self.mechanism.task]
         nonprivate_model = None
         if nonprivate_id in result.baselines:
-            reference = result.baselines[nonprivate_id][self._metric]
+            reference = result.baselines[nonprivate_id][self.metric_name]
             self._recorder.update_recording(reference=reference, best=NO_PRIVACY)
             nonprivate_model = self._models.get(nonprivate_id)
         return FinishedRun(
             result=result,
             nonprivate_model=nonprivate_model,
             recording=self._recorder.recording,
-            **self._run_fields,
+            **self.run_fields,
         )
 
 
@@ -250,7 +244,6 @@ def make_example_film(mechanism: Mechanism, dataset: LoadedDataset) -> RunRecord
     name = f"example {mechanism!r} on {ratings.fingerprint}"
     run_fields = {
         "data": dataset.name,
-        "find_example": lambda: small.public.users - 1,
         "title": "",
         "split": choose_default_split(mechanism.task),
         "fresh": False,
@@ -259,8 +252,9 @@ def make_example_film(mechanism: Mechanism, dataset: LoadedDataset) -> RunRecord
         mechanism,
         lambda: build_problem(pair, mechanism.task, name=dataset.name),
         0,
+        run_fields,
         recording_id=name,
-        **run_fields,
+        find_example=lambda: small.public.users - 1,
     )
     run = train(report, has_nonprivate_model)
     assert run.recording is not None

@@ -154,11 +154,10 @@ def recognise_file(
         if len(content) <= max_examined:
             examination = datasets.examine_upload(content, name, **options)
         return Recognition(datasets.preview_upload(content, name, **options), examination)
-    except Refused as error:
-        # The session keeps a new error: the traceback of this one would hold the file.
-        return Recognition(None, examination, Refused(error.name, error.faults))
     except DpmcError as error:
-        return Recognition(None, examination, DpmcError(str(error)))
+        # The session keeps the error, and frames of a traceback would hold the file.
+        error.__traceback__ = error.__context__ = None
+        return Recognition(None, examination, error)
 
 
 def read_upload(file: UploadedFile) -> None:

@@ -206,7 +206,7 @@ def choose_by_guarantee(cards: Mapping[str, Guarantee], ready_ids: Collection[st
         )
     with st.popover(f"Mechanism: **{escape(displayed_name)}**"):
         st.caption("● proved, ○ claimed only, ⊗ refuted; then what it predicts and publishes.")
-        st.html(_build_heading_style("mechanism", headings))
+        st.html(_build_heading_style(headings))
         chosen = st.radio(
             "Mechanism",
             list(names),
@@ -229,20 +229,15 @@ def _find_nearest(id: str, cards: Mapping[str, Guarantee]) -> str:
     )
     if id not in target_guarantees:
         return next(iter(cards))
-    target_guarantee = target_guarantees[id]
-    task = registry.get_mechanism(id).task
-
-    def similarity(other: str) -> tuple[bool, bool, bool]:
-        """Return how much of another mechanism's promise and task is the same, for sorting."""
-        guarantee = cards[other]
-        same_task = registry.get_mechanism(other).task is task
-        return (
-            guarantee.change.per_user is target_guarantee.change.per_user,
-            guarantee.trust is target_guarantee.trust,
-            same_task,
-        )
-
-    return max(cards, key=similarity)  # the first of those alike
+    target, task = target_guarantees[id], registry.get_mechanism(id).task
+    return max(  # the first of those that share most
+        cards,
+        key=lambda other: (
+            cards[other].change.per_user is target.change.per_user,
+            cards[other].trust is target.trust,
+            registry.get_mechanism(other).task is task,
+        ),
+    )
 
 
 def _format_caption(choice: MechanismChoice, ready_ids: Collection[str]) -> str:
@@ -257,14 +252,13 @@ def _format_caption(choice: MechanismChoice, ready_ids: Collection[str]) -> str:
     )
 
 
-def _build_heading_style(key: str, headings: Mapping[int, str]) -> str:
-    """Return a style with headings between a radio's options, and captions beside labels.
+def _build_heading_style(headings: Mapping[int, str]) -> str:
+    """Return a style with headings between the mechanisms, and captions beside their names.
 
     Args:
-        key: of the radio.
         headings: headings by the number, from 1, of the option below.
     """
-    group = f'.st-key-{key} [data-testid="stRadioGroup"]'
+    group = '.st-key-mechanism [data-testid="stRadioGroup"]'
     rules = [
         f"{group} {{ gap: 0.15rem; }}",
         f"@media (min-width: 800px) {{ {group} > div {{ display: grid; align-items: center;"

@@ -213,7 +213,7 @@ def train_mechanism(mechanism="gradient", stop=lambda _: False, problem=build_sm
         registry.create(mechanism, epsilon=4.0, rounds=6, estimator=Estimator.PUBLISHED),
         problem,
         1,
-        **details,
+        details,
     )
     return reports, work(report, lambda: stop(reports))
 

@@ -34,11 +34,13 @@ def run_training(id, data="restaurants", seed=1, number=1, **settings):
         registry.create(id, **{"epsilon": 2.0} | settings),
         lambda: build_problem(dataset, cls.task, split=split, seed=seed),
         seed,
-        number=number,
-        data=data,
-        title=dataset.title,
-        split=split,
-        fresh=False,
+        {
+            "number": number,
+            "data": data,
+            "title": dataset.title,
+            "split": split,
+            "fresh": False,
+        },
     )
     return work(lambda *_, **__: None, lambda: False)
 
