@@ -364,7 +364,7 @@ def show_step(
                 st.markdown(escape(slide.teacher))
     with answer_place:
         if not revealed:
-            picture = slide.reveal(slide.start).picture
+            picture = slide.reveal(slide.start_values).picture
             if picture is not None:
                 draw_picture(picture, VEILED)
             st.caption("The picture fills in after your prediction.")

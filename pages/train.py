@@ -483,8 +483,7 @@ def show_metrics(run: FinishedRun) -> None:
             st.metric(name, value, width="content")
     st.caption(
         f"{metric.panel_title} on {format_split(result.problem.split)}: one split and one draw of"
-        # The rest of the sentence has numbers without privacy of other splits and methods.
-        " the noise" + escape(f"; {curve.partition('; no privacy')[0]}" * bool(curve)),
+        " the noise" + escape(f"; {curve}" * bool(curve)),
         help=f"{metric.explanation} {glossary.explain_terms('held_out', 'guessing')}",
     )
 

@@ -181,7 +181,7 @@ def _render_answer(slide: Slide, question: Predict) -> str:
     """Render a question with its right option and what the slide reveals."""
     right = LABELS["open"] if question.right is None else question.options[question.right]
     answer = f"<p>{escape(question.question)} <b>{escape(right)}</b></p>"
-    return answer + text.render_paragraphs(*slide.reveal(slide.start).sentences)
+    return answer + text.render_paragraphs(*slide.reveal(slide.start_values).sentences)
 
 
 def _render_questions(plan: LessonPlan, render: Callable[[Slide, Predict], str]) -> str:
@@ -228,7 +228,7 @@ def render_lessons_page() -> str:
         """
         rows = []
         for stop in product(*stops):
-            reveal = slide.reveal(dict(zip(slide.start, stop, strict=True)))
+            reveal = slide.reveal(dict(zip(slide.start_values, stop, strict=True)))
             drawing = pictures.render_picture(reveal.picture) if reveal.picture else ""
             piece_indices = tuple(map(store_once, _HTML_BOUNDARIES.split(drawing)))
             rows.append((piece_indices, reveal.note, *reveal.sentences))

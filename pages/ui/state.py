@@ -17,7 +17,7 @@ from pages.ui.text import escape
 
 T = TypeVar("T")
 
-_IN_RUN = "in this run"
+_IN_RUN, _MAX_IN_RUN = "in this run", 10  # more than any page reads in a run
 
 
 @st.cache_resource(scope="session", on_release=lambda jobs: jobs.cancel(), show_spinner=False)
@@ -204,7 +204,7 @@ def memoize_in_run(dependencies: object, make: Callable[[], T]) -> T:
 
     Use it for what may change at any time, such as a file, and is read in several places.
     """
-    return memoize(_IN_RUN, dependencies, make, n_kept=10)
+    return memoize(_IN_RUN, dependencies, make, n_kept=_MAX_IN_RUN)
 
 
 def begin_run() -> None:
