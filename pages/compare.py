@@ -171,7 +171,7 @@ def choose_query(choices: DeltaGenerator, chips: DeltaGenerator) -> Query:
         )
         ratings = sources.get_dataset(data).ratings
         timed = ratings.times is not None
-        steps, split = prepare.show_preparation_controls(ratings.public, task, timed=timed)
+        steps, split = prepare.choose_preparation(ratings.public, task, timed=timed)
     if not ids:
         raise InvalidSetting("mechanisms", "at least one: choose what to compare", "none")
     location = rows.locate_runs(data)._replace(steps=feature_steps)

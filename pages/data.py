@@ -126,7 +126,7 @@ def page() -> None:
         source = widgets.choose_segment(
             "Where from", "the way in", SOURCES, "way", "upload", label_visibility="collapsed"
         )
-        file = upload.show_uploader() if source == "upload" else None
+        file = upload.ask_for_file() if source == "upload" else None
         if source == "public":
             show_public_set()
         elif source == "sample":
@@ -137,7 +137,7 @@ def page() -> None:
         )
         upload.read_upload(file)
         return
-    upload.show_outcome()
+    upload.finish_reading()
     with blocks.show_errors_in(st.container()):
         dataset = sources.get_dataset(data)
         public = dataset.ratings.public
@@ -293,7 +293,7 @@ def choose_inquiry(data: str, dataset: LoadedDataset) -> Inquiry:
             f" {glossary.explain_terms('guessing')}",
         )
     with st.expander("Epsilon, delta and more", type="compact"):
-        epsilon = widgets.show_epsilon_slider()
+        epsilon = widgets.choose_epsilon()
         with st.grid(3, min_column_width=170):
             task = choose_predicted_task(data, privacy_unit)
             metric = Inquiry(task=task, privacy_unit=privacy_unit).metric

@@ -12,7 +12,6 @@ from dpmc_core.privacy import Change, Guarantee
 from dpmc_core.ratings import PublicFacts
 from dpmc_lab import glossary
 from dpmc_lab.audit.report import AuditReport, build_measured_bound
-from dpmc_lab.sweep.grid import DEFAULT_SEED
 from dpmc_lab.views import audits, cards, groups, measurements, trade
 from dpmc_lab.views.groups import MechanismGroup
 from pages.ui import blocks, shell, sources, stage, state, widgets
@@ -54,7 +53,7 @@ def page() -> None:
             blocks.show_error(error)
         return
     with frame.figure:
-        epsilon = widgets.show_epsilon_slider(wide)
+        epsilon = widgets.choose_epsilon(wide)
         figure = stage.reserve_figure()
         available, problems = groups.build_guarantees(
             sources.list_available_mechanisms(data), public, epsilon
@@ -321,7 +320,7 @@ def control_attack(id: str, epsilon: float) -> AuditReport | None:
     if now.active:
         blocks.show_stop_button(job, now)
     elif st.button("Attack this claim", type="primary", icon=":material/policy:"):
-        state.get_jobs().start(AUDIT, make_audit_work(mechanism, DEFAULT_SEED), data_id=settings)
+        state.get_jobs().start(AUDIT, make_audit_work(mechanism), data_id=settings)
         st.rerun()
     blocks.poll_job(job, now, show_attack_progress)
     return now.result or now.display

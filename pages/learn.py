@@ -112,7 +112,9 @@ def page() -> None:
         projector = False
         st.html(style)  # in place of the projector's, which would stay
     else:
-        projector = show_lesson_header(lesson, position)
+        with st.container(**SPREAD_LAYOUT):
+            show_lesson_progress(lesson, position)
+            projector = choose_projector_mode()
         st.html(style + _LARGE if projector else style)
         slides = lesson.slides
         if position == len(slides):
@@ -282,29 +284,30 @@ def show_terms(terms: Sequence[Term]) -> None:
 # --- one step ----------------------------------------------------------------------------------
 
 
-def show_lesson_header(lesson: Lesson, position: int) -> bool:
-    """Show the lesson's title and progress; return whether it is projected."""
-    with st.container(**SPREAD_LAYOUT):
-        st.button(
-            "All lessons",
-            icon=":material/arrow_back:",
-            type="tertiary",
-            on_click=go_to_lesson_list,
-            key="all",
-        )
-        last = len(lesson.slides)
-        progress = (
-            f"{'●' * (position + 1)}{'○' * (last - position)} step {position + 1} of {last + 1}"
-        )
-        st.caption(f"{escape(lesson.title)} · {progress}", width="content")
-        return widgets.choose_toggle(
-            "Projector",
-            "projector mode",
-            "projector",
-            help="Large letters, without the notes for the teacher. Arrow keys and a presenter's"
-            " clicker change the step.",
-            width="content",
-        )
+def show_lesson_progress(lesson: Lesson, position: int) -> None:
+    """Show the lesson's title, how far it is, and the way back to the list."""
+    st.button(
+        "All lessons",
+        icon=":material/arrow_back:",
+        type="tertiary",
+        on_click=go_to_lesson_list,
+        key="all",
+    )
+    last = len(lesson.slides)
+    progress = f"{'●' * (position + 1)}{'○' * (last - position)} step {position + 1} of {last + 1}"
+    st.caption(f"{escape(lesson.title)} · {progress}", width="content")
+
+
+def choose_projector_mode() -> bool:
+    """Show the switch for a projector."""
+    return widgets.choose_toggle(
+        "Projector",
+        "projector mode",
+        "projector",
+        help="Large letters, without the notes for the teacher. Arrow keys and a presenter's"
+        " clicker change the step.",
+        width="content",
+    )
 
 
 def show_step(
@@ -338,14 +341,14 @@ def show_step(
             else:
                 show_prediction_buttons(lesson, slide, slide.predict)
             title = f"{lesson.title}: {slide.predict.question}"
-            blocks.show_safely(
+            blocks.render_safely(
                 "The phones' guess", show_phone_guesses, title, slide.predict, revealed
             )
         values = {}
         if revealed:  # beside each other where room is short
             with st.container(horizontal=projector, vertical_alignment="bottom"):
                 values = {
-                    entry.key: show_control(slide, entry, ends=not projector)
+                    entry.key: choose_control_value(slide, entry, ends=not projector)
                     for entry in slide.move
                 }
             if slide.predict is not None:
@@ -361,7 +364,7 @@ def show_step(
                 st.markdown(escape(slide.teacher))
     with answer_place:
         if not revealed:
-            picture = slide.reveal(slide.start).picture
+            picture = slide.reveal(slide.start_values).picture
             if picture is not None:
                 draw_picture(picture, VEILED)
             st.caption("The picture fills in after your prediction.")
@@ -440,7 +443,7 @@ def show_phone_guesses(title: str, prediction: Predict, revealed: bool) -> None:
 
         @st.fragment(run_every=TICK)
         def guessing() -> None:
-            blocks.show_safely("The number of guesses", show_guess_count, room, guess_poll.number)
+            blocks.render_safely("The number of guesses", show_guess_count, room, guess_poll.number)
 
         guessing()
 
@@ -474,7 +477,7 @@ def show_prediction_result(prediction: Predict, guessed: int | None, moved: bool
     st.markdown(" ".join(sentences))
 
 
-def show_control(slide: Slide, entry: Control, *, ends: bool) -> Any:
+def choose_control_value(slide: Slide, entry: Control, *, ends: bool) -> Any:
     """Show a control of a step and return its value, which is kept in the address.
 
     A button returns how often it was pressed, added to a random number of this visitor.
@@ -556,7 +559,7 @@ def poll_class_result(slide: Slide) -> None:
     """Show what the step reveals by the reports of the open room, and update it."""
     with st.container(border=True):
         st.subheader("In your class")
-        blocks.show_safely("The result of your class", show_class_result, slide)
+        blocks.render_safely("The result of your class", show_class_result, slide)
 
 
 def show_class_result(slide: Slide) -> None:

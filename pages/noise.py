@@ -18,7 +18,8 @@ from pages.ui.session import session
 from pages.ui.stage import Stage
 from pages.ui.text import escape, keep_units
 
-_PAGES_OF_ONE = ("", "train", "guarantees")  # mechanism; they open on the first of the data set
+# Pages of one mechanism, which open on the first of the data set.
+_SINGLE_MECHANISM_PAGES = ("", "train", "guarantees")
 _SECOND_EPSILON = 4.0  # beside the chosen one, until another is chosen
 
 
@@ -36,7 +37,7 @@ def page() -> None:
     with frame.figure:
         figure_place = stage.reserve_figure()
         with blocks.lay_out_row():
-            epsilon = widgets.show_epsilon_slider(wide)
+            epsilon = widgets.choose_epsilon(wide)
             second = choose_second_epsilon(widgets.list_epsilons(wide))
     if settings is None:
         return
@@ -77,9 +78,9 @@ def suggest_additive_mechanism(data: str) -> None:
     guarantees, _ = groups.build_guarantees(ids, groups.ANY_PUBLIC_FACTS)
     additive = (id for id in ids if isinstance(noise.find_main_release(guarantees[id]), Additive))
     suggested = next(additive, ids[0])
-    if session.previous_page in _PAGES_OF_ONE and suggested != ids[0]:
-        came, shown = (registry.get_mechanism(id).name for id in (ids[0], suggested))
-        state.add_note(f"{came} adds no noise to numbers. This page shows {shown} instead.")
+    if session.previous_page in _SINGLE_MECHANISM_PAGES and suggested != ids[0]:
+        first, substitute = (registry.get_mechanism(id).name for id in (ids[0], suggested))
+        state.add_note(f"{first} adds no noise to numbers. This page shows {substitute} instead.")
     session.mechanism = session.suggested_mechanism = suggested
 
 
@@ -169,6 +170,7 @@ def show_sizes(id: str, epsilons: list[float], settings: dict, public: PublicFac
         (id, grid, settings, public),
         lambda: noise.compute_noise_scales(id, grid, public, settings),
     )
+    # One axis measures one thing: scales and chances of a change have no axis in common.
     scales = [release for release in scales if release.unit == scales[0].unit]
     if not scales:
         return

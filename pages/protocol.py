@@ -100,7 +100,7 @@ def show_scenario(frame: Stage, rules: DeltaGenerator, data: str, scenario: str)
     items = views.find_small_items(ratings)
     with rules:
         chosen_rules = choose_scenario_rules(items, scenario, shared=data != sources.UPLOAD)
-        epsilon = widgets.show_epsilon_slider()
+        epsilon = widgets.choose_epsilon()
     with frame.panel:
         summary_place, attack_place = st.container(), st.container()
     with attack_place:
@@ -120,7 +120,8 @@ def show_scenario(frame: Stage, rules: DeltaGenerator, data: str, scenario: str)
     show_play(frame, summary_place, play, chosen_rules["masks"])
     run_settings = play.run.settings
     with attack_place:
-        is_attacked = show_third_party_attack(play, frame.details)
+        show_third_party_attack(play, frame.details)
+    is_attacked = session.tried == run_settings.number
     all_online = SCENARIOS[scenario](epsilon=epsilon, shares=chosen_rules["shares"])
     phases, picked = chosen_rules["phases"], chosen_rules["picked"]
 
@@ -266,7 +267,7 @@ def show_play(
         session.message += 1
     with frame.figure:
         figure_place = stage.reserve_figure()
-        position = show_play_controls(last)
+        position = choose_message(last)
     message = play.messages[position - 1] if position else None
     summary = views.format_position(play, position)
     with figure_place:
@@ -300,7 +301,7 @@ def show_play(
         )
 
 
-def show_play_controls(last: int) -> int:
+def choose_message(last: int) -> int:
     """Show the controls that go from message to message; return the number of messages sent."""
     with blocks.lay_out_row():
         buttons = st.container(horizontal=True, width="content")
@@ -335,7 +336,7 @@ def move_to(target: int, plays: bool) -> None:
 
 def show_received_messages(play: views.MessagePlay, position: int) -> None:
     """Show what each party has received so far."""
-    tabs = widgets.show_tabs("the party", play.parties, "seen")
+    tabs = widgets.lay_out_tabs("the party", play.parties, "seen")
     for tab, name in zip(tabs, play.parties, strict=True):
         if tab.open:
             table = views.tabulate_received(play, name, position)
@@ -346,8 +347,8 @@ def show_received_messages(play: views.MessagePlay, position: int) -> None:
                     st.markdown("Nothing yet.")
 
 
-def show_third_party_attack(play: views.ScenarioPlay, table_place: DeltaGenerator) -> bool:
-    """Show the third party's attack on request, and return whether it was requested.
+def show_third_party_attack(play: views.ScenarioPlay, table_place: DeltaGenerator) -> None:
+    """Show the third party's attack on request.
 
     Args:
         play: the messages.
@@ -361,11 +362,11 @@ def show_third_party_attack(play: views.ScenarioPlay, table_place: DeltaGenerato
             on_click=lambda: session.update(tried=settings.number),
             help="The third party compares what one user sent in two rounds.",
         )
-        return False
+        return
     table = views.tabulate_difference_attack(play)
     if not table["user"]:
         st.markdown("Nobody answered in both rounds, so the third party cannot compare them.")
-        return True
+        return
     n_recovered = table["recovered"].count("yes")
     st.markdown(
         f"The third party compares two rounds of one user. It recovers {n_recovered} of"
@@ -384,7 +385,6 @@ def show_third_party_attack(play: views.ScenarioPlay, table_place: DeltaGenerato
     with table_place:
         st.header("The third party compares two rounds")
         blocks.show_table(table, alt="Difference attack on each user")
-    return True
 
 
 def show_recommender_attack(play: views.ScenarioPlay) -> None:
@@ -463,7 +463,7 @@ def show_federation(frame: Stage, rules: DeltaGenerator, data: str) -> None:
     public = sources.get_public_facts(data, Task.RANKING)
     with rules:
         chosen, watched = choose_federation_rules(corner_ratings, shared=data != sources.UPLOAD)
-        epsilon = widgets.show_epsilon_slider()
+        epsilon = widgets.choose_epsilon()
     flow = build_federation(epsilon=epsilon, **chosen)
     with frame.figure, st.spinner("Running the rounds"):
         play = state.memoize(

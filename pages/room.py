@@ -16,7 +16,7 @@ from dpmc_lab.classroom.room_view import ShareRow
 from dpmc_lab.sweep.presets import EPSILONS
 from dpmc_lab.views import cards
 from pages.ui import blocks, classroom, shell, state
-from pages.ui.blocks import show_safely
+from pages.ui.blocks import render_safely
 from pages.ui.charts import room as charts_room
 from pages.ui.session import Session, session
 from pages.ui.text import escape
@@ -125,7 +125,7 @@ def show_setup() -> None:
     with left:
         questions = choose_questions()
     with right:
-        epsilon = choose_epsilon(len(questions))
+        epsilon = choose_poll_epsilon(len(questions))
         expected = choose_size() if classroom.is_class_mode() else CLASS_SIZE
         if st.button("Open the room", type="primary", icon=":material/meeting_room:"):
             run_action(lambda: begin_class(questions, epsilon, expected))
@@ -179,7 +179,7 @@ def fill_questions() -> None:
         session.room_question[k] = texts[k] if k < len(texts) else ""
 
 
-def choose_epsilon(questions: int) -> float:
+def choose_poll_epsilon(questions: int) -> float:
     """Choose the privacy budget of an answer, and show what it means."""
     epsilon = st.select_slider(
         "epsilon of an answer",
@@ -218,7 +218,7 @@ def show_lobby(room: Room) -> None:
     """Show whether a phone reaches the room, before the first question."""
     left, right = st.columns([2, 3], gap="large", vertical_alignment="center")
     with left:
-        show_safely("The QR code", show_phone_link, True)
+        render_safely("The QR code", show_phone_link, True)
     with right:
         blocks.show_heading(
             "Open this on one phone now",
@@ -262,7 +262,7 @@ def show_projector(room: Room) -> None:
     view = room.view()
     guess_poll, question = view.guess_poll, view.now.question if view.now else -1
     if classroom.is_class_mode() and not view.ended:
-        show_safely("The QR code", show_phone_link, False)
+        render_safely("The QR code", show_phone_link, False)
     st.html(charts_room.LARGE)
     st.title(escape(guess_poll.title if guess_poll else view.questions[question]))
     summary = summarise_view(view)
@@ -270,28 +270,28 @@ def show_projector(room: Room) -> None:
     @st.fragment(run_every=TICK if classroom.is_class_mode() and not view.ended else None)
     def show_live() -> None:
         latest = poll_view(summary)
-        show_safely("The number of reports", show_report_count, latest)
-        rows = show_safely("The chart", show_question_chart, latest, question) or []
+        render_safely("The number of reports", show_report_count, latest)
+        rows = render_safely("The chart", plot_question, latest, question) or []
         show_teacher_buttons(room, latest, question)
-        show_safely("The list of phones that wait", show_waiting_phones, room, latest)
+        render_safely("The list of phones that wait", show_waiting_phones, room, latest)
         if not guess_poll:
             rows = rows + (
-                show_safely("The effect of asking again", show_repetition, latest, question) or []
+                render_safely("The effect of asking again", plot_repetition, latest, question) or []
             )
             rows = rows + (
-                show_safely("The comparison of questions", show_all_questions, latest) or []
+                render_safely("The comparison of questions", plot_all_questions, latest) or []
             )
-        show_safely("The table", show_share_table, rows)
+        render_safely("The table", show_share_table, rows)
 
     if guess_poll:
         show_live()
     else:
         show_reports(room, view, question, show_live)
     if view.ended:
-        show_safely("The guesses", show_guess_poll_buttons, room, view)
+        render_safely("The guesses", show_guess_poll_buttons, room, view)
     else:
         show_changes(room, view)
-    show_safely("The promise", show_class_promise, view, question)
+    render_safely("The promise", show_class_promise, view, question)
 
 
 def show_guess_poll_buttons(room: Room, view: View) -> None:
@@ -323,16 +323,16 @@ def show_reports(room: Room, view: View, question: int, show_live: Callable[[], 
         ):
             left, right = st.columns(2, gap="large")
             with left:
-                show_safely("The count of hands", show_hand_count, room, view)
+                render_safely("The count of hands", show_hand_count, room, view)
             with right:
-                show_safely("The simulation", show_simulation, room, view, question)
+                render_safely("The simulation", show_simulation, room, view, question)
     else:
         left, right = st.columns([5, 3], gap="large")
         with left:
             show_live()
         with right:
-            show_safely("The simulation", show_simulation, room, view, question)
-            show_safely("The count of hands", show_hand_count, room, view)
+            render_safely("The simulation", show_simulation, room, view, question)
+            render_safely("The count of hands", show_hand_count, room, view)
 
 
 def show_report_count(view: View) -> None:
@@ -357,7 +357,7 @@ def draw_rows(rows: list[ShareRow], title: str, **style: Any) -> None:
     st.html(charts_room.render_shares(rows, alt, state.get_theme(), **style))
 
 
-def show_question_chart(view: View, question: int) -> list[ShareRow]:
+def plot_question(view: View, question: int) -> list[ShareRow]:
     """Draw what the reports say about a question or a guess poll, and return its shares."""
     guess_poll = view.guess_poll
     if guess_poll:
@@ -457,8 +457,8 @@ def show_export_button(room: Room) -> None:
 def show_changes(room: Room, view: View) -> None:
     """Show what can change while the room stays open."""
     with st.expander("Change or take away", icon=":material/tune:"):
-        show_safely("The settings", show_room_settings, room, view)
-        show_safely("The guesses", show_guess_poll_buttons, room, view)
+        render_safely("The settings", show_room_settings, room, view)
+        render_safely("The guesses", show_guess_poll_buttons, room, view)
         show_export_button(room)
 
 
@@ -484,7 +484,7 @@ def show_room_settings(room: Room, view: View) -> None:
             run_action(lambda: room.add(text))
 
 
-def show_repetition(view: View, question: int) -> list[ShareRow]:
+def plot_repetition(view: View, question: int) -> list[ShareRow]:
     """Show what a repeated question reveals to the class and to an attacker."""
     estimates, certainty = room_view.compare_rounds(
         view, question, session.room_prior or room_view.PRIOR
@@ -515,7 +515,7 @@ def show_repetition(view: View, question: int) -> list[ShareRow]:
     return [*estimates, *certainty]
 
 
-def show_all_questions(view: View) -> list[ShareRow]:
+def plot_all_questions(view: View) -> list[ShareRow]:
     """Show every question so far, and offer an order only where the shares clearly have one."""
     rows = room_view.summarise_questions(view)
     if len(rows) < 2:

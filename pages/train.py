@@ -12,8 +12,8 @@ from streamlit.delta_generator import DeltaGenerator
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError
 from dpmc_core.model import Mechanism, Task
-from dpmc_core.preparation import parse_step
-from dpmc_core.problem import build_problem, choose_default_split, prepare_public_facts
+from dpmc_core.preparation import Transform, parse_step
+from dpmc_core.problem import Split, build_problem, choose_default_split, prepare_public_facts
 from dpmc_data import LoadedDataset
 from dpmc_data.synthetic import SAMPLES
 from dpmc_lab import glossary
@@ -70,9 +70,7 @@ def page() -> None:
         wide, published = widgets.choose_wide_range(), widgets.choose_as_published()
         chosen = widgets.choose_settings(cls)
         timed = dataset.ratings.times is not None
-        steps, split = prepare.show_preparation_controls(
-            dataset.ratings.public, cls.task, timed=timed
-        )
+        steps, split = prepare.choose_preparation(dataset.ratings.public, cls.task, timed=timed)
         steps += [parse_step(step) for step in widgets.choose_item_features(data, [id])]
         seed = choose_seed()
         if history.runs:
@@ -83,7 +81,7 @@ def page() -> None:
                 help="Forget all runs that are not pinned.",
             )
     with steering:
-        epsilon = widgets.show_epsilon_slider(wide)
+        epsilon = widgets.choose_epsilon(wide)
     with frame.panel:
         if published and chosen is not None:
             chosen = apply_paper_settings(id, chosen, dataset, epsilon)
@@ -98,27 +96,9 @@ def page() -> None:
     if run is not None and job is not None:
         history.add_run(run_card.remember_run(run, job.data_id))
     with steering:
-        pressed, starts_paused = show_training_buttons(job, now, possible=possible)
-    if pressed and possible:
-        fresh = seed is None
-        number = secrets.randbits(128) if fresh else seed
-        is_default = not steps and split == choose_default_split(cls.task)
-        work = runs.make_training_work(
-            mechanism,
-            lambda: build_problem(dataset, cls.task, steps=steps, split=split, seed=number),
-            number,
-            reference=find_expected_reference(data, id, seed) if is_default else (),
-            find_example=lambda: people.find_example_user(dataset),
-            number=history.number(),
-            data=dataset.loaded_name,
-            reading=dataset.reading,
-            title=dataset.title,
-            split=split,
-            fresh=fresh,
-        )
-        job = state.get_jobs().start(JOB, work, data, classroom.get_worker_slots(), starts_paused)
-        if starts_paused:
-            job.wait_for_halt()
+        pressed, starts_paused = ask_for_training(job, now, possible=possible)
+    if pressed and mechanism is not None and possible:
+        start_training(mechanism, data, dataset, steps, split, seed, starts_paused=starts_paused)
         st.rerun()
     if run and (repr(run.result.mechanism), run.title) != (repr(mechanism), dataset.title):
         frame.panel.info(
@@ -139,6 +119,52 @@ def page() -> None:
             show_run_details(run)
         if run is not None or not now.active:
             show_objective(now)
+
+
+def start_training(
+    mechanism: Mechanism,
+    data: str,
+    dataset: LoadedDataset,
+    steps: list[Transform],
+    split: Split,
+    seed: int | None,
+    *,
+    starts_paused: bool,
+) -> None:
+    """Start the job of a run.
+
+    Args:
+        mechanism: the mechanism.
+        data: id of the data set.
+        dataset: the data set.
+        steps: of preparation.
+        split: how ratings are held out.
+        seed: of the run; None for one from the operating system.
+        starts_paused: whether the run waits after its first round.
+    """
+    task, number = mechanism.task, state.get_run_history().number()
+    run_seed = secrets.randbits(128) if seed is None else seed
+    # The app's curves have the default preparation and split.
+    is_on_curve = not steps and split == choose_default_split(task)
+    work = runs.Training(
+        mechanism,
+        lambda: build_problem(dataset, task, steps=steps, split=split, seed=run_seed),
+        run_seed,
+        {
+            "number": number,
+            "data": dataset.loaded_name,
+            "reading": dataset.reading,
+            "title": dataset.title,
+            "split": split,
+            "fresh": seed is None,
+        },
+        recording_id=f"run {number}",
+        reference=find_expected_reference(data, mechanism.id, seed) if is_on_curve else (),
+        find_example=lambda: people.find_example_user(dataset),
+    )
+    job = state.get_jobs().start(JOB, work, data, classroom.get_worker_slots(), starts_paused)
+    if starts_paused:
+        job.wait_for_halt()
 
 
 def may_train(data: str) -> bool:
@@ -164,7 +190,7 @@ def apply_paper_settings(
     return as_published.merge_published_settings(id, chosen)
 
 
-def show_training_buttons(job: Job | None, now: Snapshot, *, possible: bool) -> tuple[bool, bool]:
+def ask_for_training(job: Job | None, now: Snapshot, *, possible: bool) -> tuple[bool, bool]:
     """Show the buttons of a run, each in its own place.
 
     Returns:
@@ -452,8 +478,7 @@ def show_metrics(run: FinishedRun) -> None:
             st.metric(name, value, width="content")
     st.caption(
         f"{metric.panel_title} on {format_split(result.problem.split)}: one split and one draw of"
-        # The rest of the sentence has numbers without privacy of other splits and methods.
-        " the noise" + escape(f"; {curve.partition('; no privacy')[0]}" * bool(curve)),
+        " the noise" + escape(f"; {curve}" * bool(curve)),
         help=f"{metric.explanation} {glossary.explain_terms('held_out', 'guessing')}",
     )
 

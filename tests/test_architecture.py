@@ -241,6 +241,17 @@ def test_a_page_holds_no_maths():
         assert not names & {"compute_interval", "half_width", "MIN_SEEDS"}, name
 
 
+def test_what_shows_or_draws_returns_nothing():
+    """Neither does a context manager; what a person chooses comes from `choose_*` and the like."""
+    for name, tree in [*list_files("pages").items(), *list_files("dpmc_lab").items()]:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef) and node.name.lstrip("_").startswith(
+                ("show_", "draw_")
+            ):
+                assert node.returns is not None, f"{name}: {node.name}"
+                assert ast.unparse(node.returns) in {"None", "Iterator[None]"}, node.name
+
+
 def test_pages_and_the_command_line_stand_side_by_side():
     """What both need is in the core: a page starts `dpmc` as a process, it does not import it."""
     for name, tree in list_files("pages").items():

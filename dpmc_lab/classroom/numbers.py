@@ -35,9 +35,9 @@ from dpmc_lab.classroom.room import (
     View,
     build_phone_channel,
     build_truthful_channel,
+    compute_half_widths,
     equal_report_chances,
     guess_probability,
-    population_half_width,
     simulate_reports,
 )
 from dpmc_lab.classroom.room_view import MIN_PHONES, explain_two_coins, list_senders
@@ -62,19 +62,18 @@ PER_PERSON = PrivateEffects.id
 
 
 @cache
-def simulate_class(share: float, n_people: int, epsilon: float, throw: int) -> PeopleDots:
-    """Simulate what a class reports, and whose answers their coins turned around.
+def simulate_class(share: float, epsilon: float, throw: int) -> PeopleDots:
+    """Simulate what CLASS_SIZE people report, and whose answers their coins turned around.
 
     This is for display and must never protect anybody: the draws are known.
 
     Args:
         share: share of the people who answer yes, rounded to whole people.
-        n_people: number of people.
         epsilon: of an answer.
         throw: number of the throw, which seeds its random numbers.
     """
     rng = np.random.default_rng((DEFAULT_SEED, throw))
-    answers = rng.permutation(np.arange(n_people) < round(share * n_people))
+    answers = rng.permutation(np.arange(CLASS_SIZE) < round(share * CLASS_SIZE))
     reports = simulate_reports(answers, build_phone_channel(epsilon), rng)
     return PeopleDots(tuple(map(int, reports)), tuple(map(bool, reports != answers)))
 
@@ -109,10 +108,9 @@ def estimate_half_width(people: float, epsilon: float) -> float:
         people: number of people who report.
         epsilon: of an answer; inf for reports without noise.
     """
-    return population_half_width(
-        build_truthful_channel() if math.isinf(epsilon) else build_phone_channel(epsilon),
-        int(people),
-    )
+    channel = build_truthful_channel() if math.isinf(epsilon) else build_phone_channel(epsilon)
+    _, half_width = compute_half_widths(channel, int(people))
+    return half_width
 
 
 @cache
@@ -335,7 +333,7 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "max_flip_chance": lambda lowest: compute_flip_chance(lowest),
     "min_flip_chance": lambda highest: compute_flip_chance(highest),
     # a class, or more people
-    "phones": lambda share, epsilon, throw: simulate_class(share, CLASS_SIZE, epsilon, throw),
+    "phones": simulate_class,
     "poll": lambda phones, epsilon: Poll(phones.yes, CLASS_SIZE, build_phone_channel(epsilon)),
     "opposite": lambda poll, flip_chance: poll.reports * flip_chance,
     "truth": lambda share: round(share * CLASS_SIZE) / CLASS_SIZE,

@@ -127,31 +127,21 @@ def equal_report_chances(
     return honest + opposite, sum(map(max, cases)) / (honest + opposite)
 
 
-def population_half_width(channel: RandomizedResponse, phones: int) -> float:
-    """Return half the 95 % interval of a share of about one half, for the population.
+def compute_half_widths(channel: RandomizedResponse, phones: int) -> tuple[float, float]:
+    """Return half the 95 % intervals of a share of about one half: of the class, of all people.
 
-    It is 0.5 where the reports say nothing.
-
-    Args:
-        channel: of each report.
-        phones: number of phones, each with one report.
-    """
-    return _half_width(Poll(phones // 2, phones, channel).of_people)
-
-
-def class_half_width(channel: RandomizedResponse, phones: int) -> float:
-    """Return half the 95 % interval of a share of about one half, for the class itself.
+    They are 0.5 where the reports say nothing.
 
     Args:
         channel: of each report.
         phones: number of phones, each with one report.
     """
-    return _half_width(Poll(phones // 2, phones, channel).of_class)
-
-
-def _half_width(bounds: Bounds | None) -> float:
-    """Return half the width of an interval; 0.5 where there is none."""
-    return 0.5 if bounds is None else (bounds.high - bounds.low) / 2
+    poll = Poll(phones // 2, phones, channel)
+    of_class, of_people = (
+        0.5 if bounds is None else (bounds.high - bounds.low) / 2
+        for bounds in (poll.of_class, poll.of_people)
+    )
+    return of_class, of_people
 
 
 def _flip_probability(channel: RandomizedResponse) -> float:

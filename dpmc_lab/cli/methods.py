@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +15,9 @@ from dpmc_core import experiment, registry
 from dpmc_core.arrays import JsonObject
 from dpmc_core.errors import InvalidSetting, format_number
 from dpmc_core.experiment import EVALUATION_ONLY, Result, serialise_settings
-from dpmc_core.model import Mechanism
-from dpmc_core.privacy import DEFAULT_DELTA, USER_EMPTIED, Change, Trust
+from dpmc_core.model import Mechanism, Task
+from dpmc_core.preparation import Transform
+from dpmc_core.privacy import DEFAULT_DELTA, USER_EMPTIED, Change, Guarantee, Trust
 from dpmc_core.problem import Problem, build_problem, choose_default_task, prepare_public_facts
 from dpmc_data import read_pair
 from dpmc_lab.cli import options
@@ -45,7 +46,7 @@ from dpmc_lab.cli.options import (
     Steps,
     Unit,
 )
-from dpmc_lab.measured import find_measured_bound
+from dpmc_lab.measured import MeasuredBound, find_measured_bound
 from dpmc_lab.study.advice import recommend_method as advise
 from dpmc_lab.sweep.grid import DEFAULT_SEED, format_command_options
 from dpmc_lab.views import as_published as published
@@ -156,13 +157,15 @@ def fit(
     # Mistakes in the options are reported before a file is read.
     built_mechanism = budget.mechanism(mechanism, as_published)
     parsed_steps = options.parse_steps(reading.prepare(prepare, mechanism))
-    problem_options: JsonObject = {"steps": parsed_steps, "seed": seed}
     with ExitStack() as stack:
-        problem: Problem
-        if cluster is not None:
-            if prepare or held_out.test is not None:
-                left_out = prepare[0] if prepare else str(held_out.test)
-                raise InvalidSetting("--prepare and --test", "left out with --cluster", left_out)
+        if cluster is None:
+            problem = _build_local_problem(
+                data, built_mechanism.task, parsed_steps, prepare, held_out, reading, seed
+            )
+        elif prepare or held_out.test is not None:
+            left_out = prepare[0] if prepare else str(held_out.test)
+            raise InvalidSetting("--prepare and --test", "left out with --cluster", left_out)
+        else:
             from dpmc_lab.sweep import cluster as clusters  # no other run needs it
 
             load_options = reading.load_options(data, built_mechanism.task)
@@ -170,19 +173,6 @@ def fit(
                 cluster, data, built_mechanism, load_options, held_out.split, seed
             )
             problem = stack.enter_context(partitioned_problem)
-        elif held_out.test is None:
-            # The ratings before the split have no name here, so that their memory is freed.
-            problem = build_problem(
-                reading.load(data, built_mechanism.task, prepare),
-                built_mechanism.task,
-                **problem_options,
-                split=held_out.split,
-            )
-        else:
-            load_options = reading.load_options(data, built_mechanism.task, prepare)
-            name = Path(data).name
-            pair = read_pair(data, held_out.test, **load_options)
-            problem = build_problem(pair, built_mechanism.task, **problem_options, name=name)
         options.print_columns(problem.train, json)
         progress = stack.enter_context(Progress())
         public = problem.train.public
@@ -230,6 +220,39 @@ def fit(
         )
         text.append(paragraph(" ".join(published.describe_published_changes(comparison))))
     return CommandReport(document, text)
+
+
+def _build_local_problem(
+    data: str,
+    task: Task,
+    steps: Sequence[Transform],
+    step_texts: Sequence[str],
+    held_out: HeldOutOrTest,
+    reading: ReadingOptions,
+    seed: int,
+) -> Problem:
+    """Build a problem on this machine, from one file or from a training and a test file.
+
+    Args:
+        data: as typed.
+        task: what is predicted.
+        steps: the preparation.
+        step_texts: what --prepare gives, which decides how a file is read.
+        held_out: how ratings are held out, or the test file.
+        reading: how files are read.
+        seed: of the split.
+    """
+    if held_out.test is None:
+        # The ratings before the split have no name here, so that their memory is freed.
+        return build_problem(
+            reading.load(data, task, step_texts),
+            task,
+            steps=steps,
+            split=held_out.split,
+            seed=seed,
+        )
+    pair = read_pair(data, held_out.test, **reading.load_options(data, task, step_texts))
+    return build_problem(pair, task, steps=steps, name=Path(data).name, seed=seed)
 
 
 def format_metrics(metrics: Mapping[str, Mapping[str, float]]) -> str:
@@ -350,40 +373,10 @@ def compare_guarantees(
         except InvalidSetting as error:
             refused[id] = error
             continue
-        measured_bound = find_measured_bound(mechanism) if measured else None
-        units = [
-            {
-                "unit": proved.change.unit,
-                "neighbours": proved.change.neighbours,
-                "epsilon": proved.epsilon if proved.finite else None,
-                "delta": proved.delta,
-                "reason": proved.reason,
-            }
-            for proved in map(guarantee.certified, Change)
-        ]
-        document.append({"mechanism": id, **guarantee.as_dict(), "units": units})
-        if measured:
-            names = ("delta", "unit", "neighbours", "confidence", "method", "refuted", "given")
-            document[-1]["measured"] = measured_bound and {
-                "epsilon": measured_bound.measured,
-                **{name: getattr(measured_bound, name) for name in names},
-            }
+        bounds = [find_measured_bound(mechanism)] * measured
+        document.append(_describe_guarantee(id, guarantee, bounds))
         row = cards.build_guarantee_row(id, guarantee)
-        epsilons = (row.claimed, row.certified, row.per_rating, row.per_user, row.per_user_other)
-        texts = [
-            id,
-            guarantee.change.label,
-            guarantee.trust.value,
-            *map(cards.format_epsilon, epsilons),
-        ]
-        if measured:
-            texts.insert(
-                5,  # after claimed and proved
-                f">= {cards.format_epsilon(measured_bound.measured, round_down=True)}"
-                if measured_bound
-                else "-",
-            )
-        rows.append(texts)
+        rows.append(_format_guarantee_row(row, bounds))
         notes.append(f"{id}: {row.reason or 'proved as claimed'}")
     if not document:
         raise next(iter(refused.values()))
@@ -399,3 +392,47 @@ def compare_guarantees(
         "\n".join(paragraph(reason, "  ", "") for reason in notes),
     ]
     return CommandReport(document, text)
+
+
+def _describe_guarantee(
+    id: str, guarantee: Guarantee, bounds: Sequence[MeasuredBound | None]
+) -> JsonObject:
+    """Return a mechanism's guarantee as plain JSON values, with its measured bound if asked for.
+
+    Args:
+        id: of the mechanism.
+        guarantee: its guarantee.
+        bounds: what an audit measured, None without an audit; empty if it is not asked for.
+    """
+    units = [
+        {
+            "unit": proved.change.unit,
+            "neighbours": proved.change.neighbours,
+            "epsilon": proved.epsilon if proved.finite else None,
+            "delta": proved.delta,
+            "reason": proved.reason,
+        }
+        for proved in map(guarantee.certified, Change)
+    ]
+    document: JsonObject = {"mechanism": id, **guarantee.as_dict(), "units": units}
+    names = ("delta", "unit", "neighbours", "confidence", "method", "refuted", "given")
+    for bound in bounds:
+        document["measured"] = bound and {
+            "epsilon": bound.measured,
+            **{name: getattr(bound, name) for name in names},
+        }
+    return document
+
+
+def _format_guarantee_row(
+    row: cards.GuaranteeRow, bounds: Sequence[MeasuredBound | None]
+) -> list[str]:
+    """Return a row of the table of guarantees, with a cell for each bound; see above."""
+    change, trust = row.guarantee.change, row.guarantee.trust
+    measured = (
+        f">= {cards.format_epsilon(bound.measured, round_down=True)}" if bound else "-"
+        for bound in bounds
+    )
+    proved = map(cards.format_epsilon, (row.per_rating, row.per_user, row.per_user_other))
+    claim = map(cards.format_epsilon, (row.claimed, row.certified))
+    return [row.mechanism, change.label, trust.value, *claim, *measured, *proved]

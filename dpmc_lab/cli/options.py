@@ -304,15 +304,15 @@ def _describe_accepted(s: Setting) -> str:
     return text + (" or none" if s.optional else "")
 
 
-def parse_frequency(option: str, text: str) -> int:
-    """Parse a word for how often one publishes, or a number of times a year.
+def parse_frequency(text: str) -> int:
+    """Parse what --often gives: a word for how often one publishes, or times a year.
 
     Raises:
         InvalidSetting: it is neither.
     """
     times_by_word = {word: times for times, word in FREQUENCY_LABELS.items()}
     limit = f"one of {', '.join(times_by_word)}, or a number of times a year"
-    return times_by_word.get(text) or parse_number(int, text, option, limit)
+    return times_by_word.get(text) or parse_number(int, text, "--often", limit)
 
 
 def parse_steps(texts: Iterable[str]) -> list[Transform]:

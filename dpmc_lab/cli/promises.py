@@ -11,13 +11,14 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
-from functools import partial
+from functools import cached_property, partial
 from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
 
+from dpmc_core.arrays import JsonObject
 from dpmc_core.errors import (
     DpmcError,
     InvalidSetting,
@@ -76,7 +77,7 @@ from dpmc_lab.cli.options import (
 from dpmc_lab.cli.sweep import ProgressLines
 from dpmc_lab.store import Store
 from dpmc_lab.study import answer as inquiry
-from dpmc_lab.study.advice import PrivacyUnit
+from dpmc_lab.study.advice import Advice, PrivacyUnit
 from dpmc_lab.study.release import (
     Export,
     check_output_path,
@@ -170,7 +171,7 @@ def answer_question(
     """
     chosen_seeds = inquiry.SEEDS if seeds is None else sweep.parse_seeds(seeds)
     sweep.warm_up()
-    times = parse_frequency("--often", often)
+    times = parse_frequency(often)
     source = sweep.open_source(data, **reading.load_options(data, task))
     ratings = sweep.load_training_ratings(source, chosen_seeds[0])
     check_user_column(ratings, data)
@@ -191,83 +192,8 @@ def answer_question(
     if not no_curve:
         curve_seeds = chosen_seeds[: inquiry.N_CURVE_SEEDS]
         plans.append(sweep.build_plan(grid(seeds=curve_seeds, epsilons=EPSILONS), [source]))
-    total = len({u.key for plan in plans for u in plan.units})
-    jobs = sweep.count_cores()
-    work = _InterruptibleWork(total, show.progress)
-    document = dict[str, Any]()
-
-    def answer_blocks(rows: Store, score_cache: inquiry.UserScoreCache) -> Iterator[list[str]]:
-        """Yield blocks of lines as parts of the answer become available, and fill the document."""
-        distinguishable = inquiry.count_distinguishable_items(advice.mechanism, ratings)
-        if distinguishable is not None:
-            document["told_from_noise"] = {
-                "items": distinguishable.n_distinguishable,
-                "of": distinguishable.n_items,
-            }
-            items = answers.format_distinguishable_items(
-                distinguishable, question, data not in SAMPLES
-            )
-            yield _wrap_sentences(
-                f"{items}. {answers.explain_distinguishable_items(question.task)}"
-            )
-        units = plans[0].units
-        id = advice.mechanism.id
-        report_answer = partial(work.report_progress, "answer")
-        start = time.monotonic()
-        run_units = partial(
-            inquiry.run_missing_units, source=source, cache=score_cache, store=rows, jobs=jobs
-        )
-        # Programs that watch the progress get a coarse curve first.
-        coarse_units = inquiry.select_coarse_units(plans[-1].units, id) if show.progress else []
-        all_units = list({unit.key: unit for unit in [*coarse_units, *units]}.values())
-        # Two seeds give a provisional answer.
-        first_units = [unit for unit in all_units if unit.seed in chosen_seeds[:2]]
-        work.run(
-            partial(
-                run_units,
-                first_units,
-                report_progress=lambda n_done, _: report_answer(n_done, len(all_units)),
-            )
-        )
-        finding = inquiry.compute_finding(question, advice, units, score_cache, ratings)
-        if finding is not None and finding.provisional and not work.stopped:
-            if time.monotonic() - start > _PROVISIONAL_SECONDS:
-                yield _wrap_sentences(*answers.format_answer(finding)[:2])
-            work.run(partial(run_units, all_units, report_progress=report_answer))
-            finding = inquiry.compute_finding(question, advice, units, score_cache, ratings)
-        if finding is None:
-            if not work.stopped:
-                raise DpmcError("no held-out rating could be measured: take more ratings")
-            document.clear()
-            return
-        document.update(answers.serialise_finding(finding))
-        yield _wrap_sentences(*answers.format_answer(finding))
-        for plan in plans[1:]:  # over the fourteen epsilons, as far as they were computed
-            pool = partial(sweep.LocalPool, plan.sources, min(jobs, len(plan.units)))
-            if not work.stopped:
-                work.run(partial(sweep.run, plan.units, rows, pool, on_progress=report_curve))
-            curve_seeds = {unit.seed for unit in plan.units}
-            curve_rows = lines.load_curve_rows(
-                rows,
-                [id],
-                [question.metric],
-                keys=plan.keys.curves,
-                epsilons=EPSILONS,
-                seeds=curve_seeds,
-            )
-            chart = lines.build_curve_chart(curve_rows, [id], question.metric)
-            curve = answers.list_gains_by_epsilon(chart, id, reference)
-            if curve:
-                values = format_table(answers.tabulate_gains(curve, chart), "  ")
-                yield [values, *_wrap_sentences(answers.SEEDS_NOTE)]
-            document["curve"] = [point._asdict() for point in curve]
-            document["curve_seeds"] = len(curve_seeds)
-
-    def report_curve(report: sweep.SweepReport) -> None:
-        """Report the progress of the curve, counting all units of the answer."""
-        n_other = total - report.total  # units of seeds that are not part of the curve
-        work.report_progress("curve", n_other + report.skipped + report.n_ended, total)
-
+    progress_lines = ProgressLines() if show.progress else None
+    answer = _Answer(question, advice, plans, source, ratings, progress_lines)
     previous_handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with ExitStack() as stack:
@@ -281,14 +207,14 @@ def answer_question(
                 if store is None
                 else inquiry.UserScoreCache.from_store_path(rows.path)
             )
-            for block in answer_blocks(rows, score_cache):
+            for block in answer.compute_blocks(rows, score_cache, is_own_data=data not in SAMPLES):
                 if not (show.json or show.progress):
                     print(*block, "", sep="\n", flush=True)
-            if show.json and document:
-                write_json(document)
+            if show.json and answer.document:
+                write_json(answer.document)
     finally:
         signal.signal(signal.SIGTERM, previous_handler)
-    if work.stopped:
+    if answer.stopped:
         if store is not None:
             print("dpmc: the same command goes on from there", file=sys.stderr)
         raise KeyboardInterrupt
@@ -299,33 +225,157 @@ def _wrap_sentences(*sentences: str) -> list[str]:
     return [paragraph(answers.strip_bold(text)) for text in sentences if text]
 
 
-class _InterruptibleWork:
-    """Long work that reports its progress; Ctrl-C ends it, and results so far are kept."""
+@dataclass
+class _Answer:
+    """The computation of an answer; Ctrl-C ends its runs, and what is known so far remains.
 
-    def __init__(self, total: int, as_json: bool) -> None:
-        self.stopped = False
-        self._total = total
-        self._progress = Progress()
-        self._lines = ProgressLines() if as_json else None
-        self._done_counts: list[int] = []  # increasing, as reported
+    Attributes:
+        question: the inquiry.
+        advice: the recommended mechanism.
+        plans: of the runs at the requested epsilon, and of the curve if it is wanted.
+        source: of the data.
+        ratings: training ratings of the first seed.
+        lines: writes progress as JSON lines, for programs; None for a bar.
+        document: the answer as plain JSON values; empty until there is one.
+        stopped: whether Ctrl-C has ended the runs.
+    """
 
-    def run(self, work: Callable[[], object]) -> None:
+    question: inquiry.Inquiry
+    advice: Advice
+    plans: Sequence[sweep.Plan]
+    source: sweep.SweepData
+    ratings: Ratings
+    lines: ProgressLines | None
+    document: JsonObject = field(default_factory=dict)
+    stopped: bool = False
+    _jobs: int = field(default_factory=sweep.count_cores)
+    _progress: Progress = field(default_factory=Progress)
+    _done_counts: list[int] = field(default_factory=list)  # increasing, as reported
+
+    @cached_property
+    def n_units(self) -> int:
+        """Return the number of units of all plans."""
+        return len({unit.key for plan in self.plans for unit in plan.units})
+
+    def compute_blocks(
+        self, rows: Store, cache: inquiry.UserScoreCache, *, is_own_data: bool
+    ) -> Iterator[list[str]]:
+        """Yield blocks of lines as parts of the answer become available, and fill the document.
+
+        Args:
+            rows: store of the runs.
+            cache: scores of the runs by user.
+            is_own_data: whether the data are the visitor's own.
+
+        Raises:
+            DpmcError: nothing could be measured.
+        """
+        yield from self._describe_distinguishable_items(is_own_data)
+        start = time.monotonic()
+        plan, curve_plan = self.plans[0], self.plans[-1]
+        # Programs that watch the progress get a coarse curve first.
+        coarse_units = (
+            inquiry.select_coarse_units(curve_plan.units, self.advice.mechanism.id)
+            if self.lines
+            else []
+        )
+        units = [*{unit.key: unit for unit in [*coarse_units, *plan.units]}.values()]
+        # Two seeds give a provisional answer.
+        first_seeds = [*dict.fromkeys(unit.seed for unit in plan.units)][:2]
+        self._run_units([unit for unit in units if unit.seed in first_seeds], units, rows, cache)
+        finding = self._find(cache)
+        if finding is not None and finding.provisional and not self.stopped:
+            if time.monotonic() - start > _PROVISIONAL_SECONDS:
+                yield _wrap_sentences(*answers.format_answer(finding)[:2])
+            self._run_units(units, units, rows, cache)
+            finding = self._find(cache)
+        if finding is None:
+            if not self.stopped:
+                raise DpmcError("no held-out rating could be measured: take more ratings")
+            self.document.clear()
+            return
+        self.document.update(answers.serialise_finding(finding))
+        yield _wrap_sentences(*answers.format_answer(finding))
+        if curve_plan is not plan:
+            yield from self._compute_curve(curve_plan, rows)
+
+    def _describe_distinguishable_items(self, is_own_data: bool) -> Iterator[list[str]]:
+        """Yield how many items the noise leaves distinguishable, which needs no run."""
+        question = self.question
+        items = inquiry.count_distinguishable_items(self.advice.mechanism, self.ratings)
+        if items is not None:
+            self.document["told_from_noise"] = {
+                "items": items.n_distinguishable,
+                "of": items.n_items,
+            }
+            sentence = answers.format_distinguishable_items(items, question, is_own_data)
+            explanation = answers.explain_distinguishable_items(question.task)
+            yield _wrap_sentences(f"{sentence}. {explanation}")
+
+    def _find(self, cache: inquiry.UserScoreCache) -> inquiry.Finding | None:
+        """Return the answer from the seeds that are complete; None before the first."""
+        units = self.plans[0].units
+        return inquiry.compute_finding(self.question, self.advice, units, cache, self.ratings)
+
+    def _run_units(
+        self,
+        units: Sequence[sweep.Unit],
+        all_units: Sequence[sweep.Unit],
+        rows: Store,
+        cache: inquiry.UserScoreCache,
+    ) -> None:
+        """Run those of some units that are missing, and show them as a part of all units."""
+        self._run(
+            inquiry.run_missing_units,
+            units,
+            source=self.source,
+            cache=cache,
+            store=rows,
+            jobs=self._jobs,
+            report_progress=lambda n, _: self._report_progress("answer", n, len(all_units)),
+        )
+
+    def _compute_curve(self, plan: sweep.Plan, rows: Store) -> Iterator[list[str]]:
+        """Compute the curve over all epsilons, and yield it as far as it could be computed."""
+        id, metric = self.advice.mechanism.id, self.question.metric
+        pool = partial(sweep.LocalPool, plan.sources, min(self._jobs, len(plan.units)))
+        if not self.stopped:
+            self._run(sweep.run, plan.units, rows, pool, on_progress=self._report_curve)
+        seeds = {unit.seed for unit in plan.units}
+        curve_rows = lines.load_curve_rows(
+            rows, [id], [metric], keys=plan.keys.curves, epsilons=EPSILONS, seeds=seeds
+        )
+        chart = lines.build_curve_chart(curve_rows, [id], metric)
+        curve = answers.list_gains_by_epsilon(chart, id, self.question.reference)
+        if curve:
+            values = format_table(answers.tabulate_gains(curve, chart), "  ")
+            yield [values, *_wrap_sentences(answers.SEEDS_NOTE)]
+        self.document["curve"] = [point._asdict() for point in curve]
+        self.document["curve_seeds"] = len(seeds)
+
+    def _run(self, work: Callable[..., object], *args: Any, **options: Any) -> None:
         """Do some of the work; Ctrl-C ends it and sets `stopped`."""
         with self._progress:
             try:
-                work()
+                work(*args, **options)
             except KeyboardInterrupt:
                 self.stopped = True
 
-    def report_progress(self, task: str, n_done: int, total: int) -> None:
+    def _report_curve(self, report: sweep.SweepReport) -> None:
+        """Report the progress of the curve, counting all units of the answer."""
+        n_other = self.n_units - report.total  # units of seeds that are not part of the curve
+        n_done = n_other + report.skipped + report.n_ended
+        self._report_progress("curve", n_done, self.n_units)
+
+    def _report_progress(self, task: str, n_done: int, total: int) -> None:
         """Show the progress of a task, as a bar or as lines for programs."""
-        if self._lines is None:
+        if self.lines is None:
             if total:
                 self._progress.update(task, n_done, total)
         elif not self._done_counts or n_done > self._done_counts[-1]:
             self._done_counts.append(n_done)
             first = self._done_counts[0]
-            self._lines(sweep.SweepReport(self._total, skipped=first, done=n_done - first))
+            self.lines(sweep.SweepReport(self.n_units, skipped=first, done=n_done - first))
 
 
 FROM_DATA = "from-data"

@@ -361,8 +361,8 @@ class Slide:
     phrases: Table
 
     @property
-    def start(self) -> dict[str, Any]:
-        """Return the first value of each control."""
+    def start_values(self) -> dict[str, Any]:
+        """Return the value that each control has at first, by its key."""
         return {control.key: control.start for control in self.move}
 
     def compute_values(self, control_values: ControlValues) -> LessonValues:
@@ -393,7 +393,7 @@ class Slide:
 
     def fill_in_texts(self) -> Slide:
         """Return the slide with its texts filled in for the first values of its controls."""
-        current_values = self.compute_values(self.start)
+        current_values = self.compute_values(self.start_values)
         after = self.after
         return replace(
             self,

@@ -126,10 +126,10 @@ def schedule_steps(plan: LessonPlan) -> Iterator[tuple[int, PlanStep]]:
 def list_questions(plan: LessonPlan) -> tuple[list[Slide], list[Slide]]:
     """Return slides with the questions for the class, the exit question last, and for home."""
     in_class, at_home = (
-        [_get_slide(name)[1] for name in names if name]
+        [slide for _, slide in map(_get_slide, filter(None, names))]
         for names in ([step.slide for step in plan.steps], plan.home)
     )
-    return [*in_class, EXITS.get_slide(plan.exit)], at_home
+    return [*in_class, EXITS.get_slide(plan.exit)], at_home  # exit questions stand in no lesson
 
 
 def render_class(minutes: str) -> str:
@@ -181,7 +181,7 @@ def _render_answer(slide: Slide, question: Predict) -> str:
     """Render a question with its right option and what the slide reveals."""
     right = LABELS["open"] if question.right is None else question.options[question.right]
     answer = f"<p>{escape(question.question)} <b>{escape(right)}</b></p>"
-    return answer + text.render_paragraphs(*slide.reveal(slide.start).sentences)
+    return answer + text.render_paragraphs(*slide.reveal(slide.start_values).sentences)
 
 
 def _render_questions(plan: LessonPlan, render: Callable[[Slide, Predict], str]) -> str:
@@ -228,7 +228,7 @@ def render_lessons_page() -> str:
         """
         rows = []
         for stop in product(*stops):
-            reveal = slide.reveal(dict(zip(slide.start, stop, strict=True)))
+            reveal = slide.reveal(dict(zip(slide.start_values, stop, strict=True)))
             drawing = pictures.render_picture(reveal.picture) if reveal.picture else ""
             piece_indices = tuple(map(store_once, _HTML_BOUNDARIES.split(drawing)))
             rows.append((piece_indices, reveal.note, *reveal.sentences))

@@ -53,14 +53,13 @@ _TOLERANCE = 1 + 1e-9  # where a bound is met exactly
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis of a figure; `better` is 1 where more is better, -1 where less is.
+    """An axis of a figure.
 
     An axis with `names` has them at 0, 1, ... in place of numbers, and the figure is a table.
     """
 
     title: str = ""
     log: bool = False
-    better: int = 0
     names: tuple[str, ...] = ()
 
 
@@ -247,7 +246,8 @@ class GridRecipe:
         curves: the label of a mechanism's runs by its id, or by 'ID SETTING=VALUE ...' of the runs
             with these settings; other runs are left out.
         by_epsilon: whether each epsilon is a curve of its own.
-        x: 'OPTION' of the generated data on the x axis, or 'SHARE * OPTION'; empty: epsilon.
+        x: what is on the x axis: an option of the generated data, such as 'items', or a share of
+            it, such as '0.4 * items'; empty: epsilon.
     """
 
     grid: Grid
@@ -279,7 +279,8 @@ class GridRecipe:
         if not self.x:
             return unit.epsilon
         share, _, option = self.x.rpartition(" * ")
-        options = dict(text.split("=", 1) for text in unit.name.partition(":")[2].split(","))
+        _, _, options_text = unit.name.partition(":")  # rank-one:users=1000,items=50
+        options = dict(text.split("=", 1) for text in options_text.split(","))
         return round(float(share or 1) * float(options[option]), 6)
 
 
@@ -355,17 +356,23 @@ Recipe = GridRecipe | TrialRecipe
 
 
 def make_exact_recipe(
-    make: Callable[[], Mapping[str, tuple[Iterable[float], Iterable[float]]]],
+    compute_curves: Callable[[], Mapping[str, tuple[Iterable[float], Iterable[float]]]],
     mechanisms_by_label: Mapping[str, str | None],
     **options: Any,
 ) -> TrialRecipe:
-    """Return the recipe of curves without randomness, made at once: x and y by label."""
+    """Return the recipe of curves without randomness, which one run computes together.
+
+    Args:
+        compute_curves: returns the x and the y of each curve by its label.
+        mechanisms_by_label: the mechanism behind each curve, None without one.
+        **options: fields of the recipe.
+    """
 
     def get_curve(label: str, output: Mapping[str, Any]) -> Mapping[float, float]:
         return dict(zip(*output[label], strict=True))
 
     trials = [
-        Trial(label, id, None, "curves", make, partial(get_curve, label))
+        Trial(label, id, None, "curves", compute_curves, partial(get_curve, label))
         for label, id in mechanisms_by_label.items()
     ]
     return TrialRecipe(trials=trials, is_random=False, **options)
@@ -820,7 +827,10 @@ def run_trials(
 
 @contextmanager
 def _open_outputs(path: Path, digest: str) -> Iterator[dict[str, tuple[Any, float]]]:
-    """Yield outputs and seconds of runs by key; none of a file that begins with another digest."""
+    """Yield outputs and seconds of runs by key; none of a file that begins with another digest.
+
+    The file is written again first, so that new lines follow complete ones of this digest.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = locks.acquire_lock(path.with_suffix(".lock"))
     if lock is None:

@@ -60,9 +60,12 @@ class Margin(NamedTuple):
 
 
 def widen(half_width: float, seeds: int, n_comparisons: int) -> float:
-    """Return the half width of a 95 % t interval that holds for so many comparisons at once."""
+    """Return the half width of a 95 % t interval that holds for so many comparisons at once.
+
+    A value without seeds is exact; with one seed, nothing is known of its error.
+    """
     if seeds < 2:
-        return math.inf if seeds else half_width  # one seed says nothing
+        return math.inf if seeds else half_width
     single, joint = stdtrit(seeds - 1, 1 - (1 - LEVEL) / np.array([2, 2 * n_comparisons]))
     return float(half_width * joint / single)
 

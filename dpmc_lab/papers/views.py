@@ -467,7 +467,7 @@ def format_axis_titles(view: ExperimentView) -> tuple[str, str]:
 
 
 def has_markers(series: Series) -> bool:
-    """Return whether its points have marks: neither a level nor a density has."""
+    """Return whether its points have marks, which would cover each other on a dense curve."""
     return not series.level and len(series.x) <= _MAX_MARKED_POINTS
 
 

@@ -22,7 +22,7 @@ from dpmc_lab.papers.engine import Trial, TrialRecipe, parse_texts
 NAMES = {"modified-laplace": "modified Laplace", "randomised-response": "randomised response"}
 
 
-def _draw_ratings(rng: np.random.Generator) -> tuple[Ratings, Floats, float]:
+def _sample_ratings(rng: np.random.Generator) -> tuple[Ratings, Floats, float]:
     """Draw whole-numbered ratings 1..5 of a low-rank matrix of opinions, with noise of one point.
 
     The opinions are a mean of 3.3 and three tastes, in rating points, before rounding and cutting.
@@ -59,7 +59,7 @@ def measure_algorithms(
         ||Theta^ - Theta||_F on the scale -1..1 by algorithm, and ||Theta||_F.
     """
     rng, norm = np.random.default_rng(seed), np.linalg.norm
-    ratings, truth, _ = _draw_ratings(rng)
+    ratings, truth, _ = _sample_ratings(rng)
     public = ratings.public
     pattern, values, *_ = _collect(
         cast(Collection, registry.create(id, epsilon=epsilon)), ratings, rng
@@ -87,7 +87,7 @@ def measure_recovery(id: str, epsilons: Sequence[float], seed: int = 0) -> dict[
         so the zero matrix where rho is ||P(Z)||_F or more. `share` is that of the cells reported.
     """
     rng, norm = np.random.default_rng(seed), np.linalg.norm
-    ratings, truth, misfit = _draw_ratings(rng)
+    ratings, truth, misfit = _sample_ratings(rng)
     public, rows = ratings.public, []
     for epsilon in epsilons:
         create = partial(registry.create, id, epsilon=epsilon, intrinsic=misfit / 2)

@@ -204,6 +204,7 @@ class FixedPoint:
             InvalidSetting: the sum of that many such values could wrap around.
         """
         array = np.asarray(values, dtype=float)
+        # Rounding to a whole number of steps moves a value by less than one step.
         headroom = self.max_sum / np.asarray(addends, dtype=float) - self.step
         out_of_range = ~(np.abs(array) < headroom)
         if out_of_range.any():
@@ -226,7 +227,7 @@ class FixedPoint:
         """Reduce 64-bit integers mod P."""
         return integers & np.uint64(2**self.modulus_bits - 1)
 
-    def draw_uniform(self, shape: tuple[int, ...], rng: Rng) -> Uint64s:
+    def sample_uniform(self, shape: tuple[int, ...], rng: Rng) -> Uint64s:
         """Draw uniform integers mod P, which serve as a mask."""
         return self.reduce(rng.integers(0, 2**64 - 1, shape, dtype=np.uint64, endpoint=True))
 

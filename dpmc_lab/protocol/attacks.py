@@ -251,7 +251,7 @@ def build_sum_query(run: ScenarioRun, item: int) -> Callable[[Floats], Floats]:
     def query_sum(v: Floats) -> Floats:
         """Return the item's noisy sum at the factors v, array of shape (rank,)."""
         sent_factors = np.broadcast_to(v, (len(pairs), len(v)))
-        masks = run.recommender.draw_masks(len(pairs))
+        masks = run.recommender.sample_masks(len(pairs))
         masked_total = run.third_party.add_answers(
             run.users.answer_gradients(pairs, sent_factors, run.raters[group], masks), group
         )

@@ -237,9 +237,9 @@ class Recommender:
     penalty: float = 0.0
     noise: Uint64s | None = None
 
-    def draw_masks(self, count: int) -> Uint64s:
+    def sample_masks(self, count: int) -> Uint64s:
         """Draw uniform numbers mod P, one row for each of `count` users."""
-        return self.fixed_point.draw_uniform((count, self.items.shape[1]), self.rng)
+        return self.fixed_point.sample_uniform((count, self.items.shape[1]), self.rng)
 
     def split_noise(self, groups: Ints) -> Uint64s:
         """Split the hidden noise of each item into random pieces that add up to it mod P.
@@ -251,7 +251,7 @@ class Recommender:
             Array of shape (n, rank).
         """
         assert self.noise is not None
-        noise_pieces = self.draw_masks(len(groups))
+        noise_pieces = self.sample_masks(len(groups))
         # The first user of each item gets the noise minus the random pieces of the others.
         present, first = np.unique(groups, return_index=True)
         noise_pieces[first] = 0
@@ -514,7 +514,7 @@ class Scenario:
             summed = [pairs[:0]]
             for queried, is_gone, is_summed in self._iterate_attempts(run, pairs, t):
                 group = run.item_of_pair[queried]
-                payload = self._draw_hiding_payload(run, group)
+                payload = self._build_hiding_payload(run, group)
                 answers = run.exchange(
                     t, queried, is_gone, self.addends * run.raters[group], payload
                 )
@@ -560,7 +560,7 @@ class Scenario:
         is_gone = run.find_leaving(pairs, t)
         yield pairs, is_gone, ~is_gone
 
-    def _draw_hiding_payload(self, run: ScenarioRun, groups: Ints) -> dict[str, Uint64s]:
+    def _build_hiding_payload(self, run: ScenarioRun, groups: Ints) -> dict[str, Uint64s]:
         """Draw what users add to their gradients to hide them, by name.
 
         Args:
@@ -998,9 +998,9 @@ class StaticUsers(Scenario):
         run.users.linear = noisy
         return pairs
 
-    def _draw_hiding_payload(self, run: ScenarioRun, groups: Ints) -> dict[str, Uint64s]:
+    def _build_hiding_payload(self, run: ScenarioRun, groups: Ints) -> dict[str, Uint64s]:
         """Draw fresh masks; nothing if users send their gradients without masks."""
-        return {"mask": run.recommender.draw_masks(len(groups))} if self.masks else {}
+        return {"mask": run.recommender.sample_masks(len(groups))} if self.masks else {}
 
     def _handle_departures(self, run: ScenarioRun, t: int, pairs: Ints) -> None:
         """Abort the run if somebody left.
@@ -1117,11 +1117,11 @@ class DynamicUsers(Scenario):
         run.wire.send(ONLINE, USERS, RECOMMENDER, {}, online, t)
         return self._pick_raters(run, online)
 
-    def _draw_hiding_payload(self, run: ScenarioRun, groups: Ints) -> dict[str, Uint64s]:
+    def _build_hiding_payload(self, run: ScenarioRun, groups: Ints) -> dict[str, Uint64s]:
         """Draw fresh masks and pieces of the hidden noise."""
         recommender = run.recommender
         return {
-            "mask": recommender.draw_masks(len(groups)),
+            "mask": recommender.sample_masks(len(groups)),
             "piece": recommender.split_noise(groups),
         }
 
@@ -1130,12 +1130,12 @@ class DynamicUsers(Scenario):
         phase = run.phase
         size = run.items.shape
         present = self._pick_raters(run, self._select_online(run, np.arange(len(run.user_of_pair))))
-        run.third_party.secret = self.fixed_point.draw_uniform(size, run.third_party.rng)
+        run.third_party.secret = self.fixed_point.sample_uniform(size, run.third_party.rng)
         run.recommender.noise = np.zeros(size, dtype=np.uint64)
         has_noise = np.zeros(size[0], dtype=bool)
         for queried, is_gone, is_summed in self._iterate_attempts(run, present, 0):
             group = run.item_of_pair[queried]
-            masks = run.recommender.draw_masks(len(queried))
+            masks = run.recommender.sample_masks(len(queried))
             mixing = run.set_up(queried, {"mask": masks})
             shares = phase.release.publish_shares(
                 np.zeros((len(queried), self.rank)), group, mixing, run.rng

@@ -83,7 +83,8 @@ def read_file(path: str, options: ReadOptions, expected_stamp: tuple[int, int]) 
     # Dask reads a file again, in the middle of a fit, when a worker is lost.
     if Path(path).is_file() and read_file_stamp(Path(path)) != expected_stamp:
         raise BadRatings(f"{Path(path).name} has changed while it was used: run the command again")
-    return clean(options, read_table(Source.from_file(path), options))[0][0]
+    (ratings,), _ = clean(options, read_table(Source.from_file(path), options))
+    return ratings
 
 
 def reindex_ratings(
@@ -100,9 +101,9 @@ def reindex_ratings(
     """
     public = replace(ratings.public, items=n_items)
     cells = ratings.users, item_indices[ratings.items], ratings.values
-    return prepare_all_ratings(
-        Ratings.build(*cells, public, times=ratings.times, user_positions=user_positions), task
-    )[0]
+    reindexed = Ratings.build(*cells, public, times=ratings.times, user_positions=user_positions)
+    prepared_ratings, _ = prepare_all_ratings(reindexed, task)
+    return prepared_ratings
 
 
 def split_ratings(
@@ -173,5 +174,5 @@ def add_results(first: Any, *remaining: Any) -> Any:
 
 
 def pair_partitions(*values: Any) -> tuple[Any, ...]:
-    """Return what several futures hold for the users of one partition, as a tuple."""
+    """Return the values of several futures as one tuple; a worker fetches them to call this."""
     return values

@@ -42,7 +42,8 @@ def list_recommendations(model: Model, train: Ratings) -> list[list[int]]:
     lists = []
     for user in sample_users(train):
         check_cancelled()
-        lists.append(rank_items(model, train, int(user), LIST_LENGTH)[0].tolist())
+        items, _ = rank_items(model, train, int(user), LIST_LENGTH)
+        lists.append(items.tolist())
     return lists
 
 

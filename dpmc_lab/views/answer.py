@@ -187,11 +187,10 @@ def _format_kept_share(finding: Finding) -> str:
     """Return a sentence on the share of the gain that is kept; empty without a gain."""
     if finding.gain_share is None:
         return ""
-    baseline_name = _name_baseline(finding)
-    unclear = numbers.UNCLEAR.format(baseline_name)
-    if _is_clearly_worse(finding):
-        unclear = f"worse than {baseline_name}"
-    caveat = "" if finding.gain_share.low > 0 else f": {unclear}"
+    caveat = ""
+    if finding.gain_share.low <= 0:
+        limit = "worse than {}" if _is_clearly_worse(finding) else numbers.UNCLEAR
+        caveat = f": {limit.format(_name_baseline(finding))}"
     return (
         f" You keep **{_format_percent_interval(finding.gain_share)}** of what personal predictions"
         f" add{caveat}."

@@ -122,7 +122,7 @@ def _describe_certified_change(comparison: PublishedComparison) -> str:
 
 def _format_bound(proved: Certified) -> str:
     """Return what is certified without the reason, which the card states."""
-    return cards.format_certified(proved).partition(": ")[0]
+    return cards.format_certified(proved) if proved.finite else f"no bound {proved.change.label}"
 
 
 def _format_setting(value: Any) -> str:

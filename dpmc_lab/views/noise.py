@@ -104,31 +104,24 @@ class Density(NamedTuple):
 
 _REACH = 6  # noise scales from the middle of the axis to its ends
 _N_BARS = 48
+_N_DRAWS = 5_000
 
 
-def compute_density(
-    release: Additive | ModifiedLaplace,
-    seed: int = 0,
-    draws: int = 5_000,
-    reach: float | None = None,
-) -> Density:
+def compute_density(release: Additive | ModifiedLaplace, reach: float) -> Density:
     """Return the exact density of noise, and a histogram of fresh draws.
 
     Args:
         release: the release with the noise.
-        seed: of the draws.
-        draws: number of draws.
-        reach: the axis goes from -reach to reach (default: some noise scales).
+        reach: the axis goes from -reach to reach.
     """
     noise = release
     if isinstance(noise, ModifiedLaplace):  # only the Laplace noise on a reported value
         noise = Laplace(query=noise.query, shape=(None,), sensitivity={}, scale=noise.scale)
-    reach = reach or _REACH * noise.scale
     # A narrow density needs a finer grid near zero.
     fine_grid = np.linspace(-_REACH * noise.scale, _REACH * noise.scale, 201)
     x = np.linspace(-reach, reach, 401)
     x = np.union1d(x, fine_grid[np.abs(fine_grid) <= reach])
-    sample = noise.sample(draws, np.random.default_rng(seed))
+    sample = noise.sample(_N_DRAWS, np.random.default_rng(0))
     bar_counts, edges = np.histogram(sample, bins=_N_BARS, range=(-reach, reach))
     return Density(
         query=release.query,
@@ -169,7 +162,7 @@ def compute_noise_views(
             symbols = list_symbols(release, public)
             views[epsilon] = ChannelChances(release.query, symbols, release.matrix)
         elif isinstance(release, Additive | ModifiedLaplace):
-            views[epsilon] = compute_density(release, reach=reach)
+            views[epsilon] = compute_density(release, reach)
         else:
             raise DpmcError(f"'{release.query}' has no noise to draw")
     return views
@@ -508,7 +501,7 @@ def _find_first_column(view: BeforeAfter) -> int:
     return int(np.argmax(observed * (1 + (view.before[0] != view.after[0]))))
 
 
-def format_row_title(view: BeforeAfter, row: int = 0) -> str:
+def format_row_title(view: BeforeAfter, row: int) -> str:
     """Return the title of a row of the picture, which states whose values it holds."""
     if view.rows == "users":
         return f"Row {row + 1} of {len(view.users)}: one person's values, before and after"
@@ -517,7 +510,7 @@ def format_row_title(view: BeforeAfter, row: int = 0) -> str:
     return "One value for each item, of all users together"
 
 
-def describe_row(view: BeforeAfter, user: int = 0) -> str:
+def describe_row(view: BeforeAfter, user: int) -> str:
     """Describe one row of the picture in words."""
     row = view.before[user]
     noisy = view.after[user]
@@ -526,22 +519,23 @@ def describe_row(view: BeforeAfter, user: int = 0) -> str:
     n_missing = int(np.isnan(differences).sum())
     differences = differences[~np.isnan(differences)]
     n_invented = int((~np.isnan(noisy) & ~is_present).sum())
+    n_present = int(is_present.sum())
     if n_missing or n_invented:
         return (
-            f"{format_count(int(is_present.sum()), 'rating')} of one row: left out {n_missing},"
+            f"{format_count(n_present, 'rating')} of one row: left out {n_missing},"
             " reported with noise"
             f" {len(differences)}; cells without a rating that report one: {n_invented}."
         )
     if not len(differences):
         return "This row has no value."
     return (
-        f"{format_count(int(is_present.sum()), 'released value')} of one row, before and after"
+        f"{format_count(n_present, 'released value')} of one row, before and after"
         " the noise:"
         f" {int((differences > 1e-12).sum())} changed, by {differences.mean():.2g} on average."
     )
 
 
-def tabulate_row(view: BeforeAfter, user: int = 0) -> Table:
+def tabulate_row(view: BeforeAfter, user: int) -> Table:
     """Return one row of the picture as columns."""
     released_columns = np.flatnonzero(~np.isnan(view.before[user]) | ~np.isnan(view.after[user]))
     return {"item": [view.items[i] for i in released_columns]} | {

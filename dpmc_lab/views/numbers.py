@@ -659,7 +659,7 @@ def find_lasting_epsilon(epsilons: Sequence[float], holds: Sequence[bool]) -> fl
 # --- where a curve stands at an epsilon --------------------------------------------------
 
 
-def describe_at_epsilon(chart: CurveChart, epsilon: float) -> str:
+def describe_at_epsilon(chart: CurveChart, epsilon: float, *, with_endpoints: bool = True) -> str:
     """Describe the first line of a chart at an epsilon, as means over seeds.
 
     The text states the metric, the share of the gain, the baselines and the reference; it is empty
@@ -668,6 +668,7 @@ def describe_at_epsilon(chart: CurveChart, epsilon: float) -> str:
     Args:
         chart: the chart.
         epsilon: the setting.
+        with_endpoints: whether baselines and reference are stated.
     """
     line = chart.lines[0]
     metric = chart.metric
@@ -679,7 +680,7 @@ def describe_at_epsilon(chart: CurveChart, epsilon: float) -> str:
         f"{metric.format_value(current.mean)} {format_margin(metric, current)}",
         share.label if share else "",
     ]
-    for name, level in chart.list_endpoints(epsilon):
+    for name, level in chart.list_endpoints(epsilon) if with_endpoints else ():
         seed_note = f" over {format_count(level.seeds, 'seed')}" * (level.seeds != current.seeds)
         phrases.append(f"{name}: {metric.format_value(level.mean)}{seed_note}")
     return f"the curve at epsilon {epsilon:g}: {'; '.join(filter(None, phrases))}"

@@ -404,7 +404,6 @@ class FederatedPlay(MessagePlay):
     """A run of the federated flow as messages to step through, with the watched profile's name."""
 
     run: FederatedRun
-    name: str
 
 
 def select_busiest_corner(ratings: Ratings) -> Ratings:
@@ -412,21 +411,18 @@ def select_busiest_corner(ratings: Ratings) -> Ratings:
     return select_block(ratings, *CORNER_SHAPE)
 
 
-def play_federation(
-    flow: Federation, ratings: Ratings, *, watched: int = 0, seed: int = 0
-) -> FederatedPlay:
+def play_federation(flow: Federation, ratings: Ratings, *, watched: int = 0) -> FederatedPlay:
     """Play the federated flow on some ratings.
 
     Args:
         flow: the settings.
         ratings: the clicks.
         watched: index of the profile that the messages show.
-        seed: of the run.
 
     Raises:
         InvalidSetting: there are too many parties.
     """
-    run = FederatedRun(flow, ratings, np.random.default_rng(seed), watch=watched)
+    run = FederatedRun(flow, ratings, np.random.default_rng(0), watch=watched)
     for _ in run.play():
         pass
     name = (format_item_title if flow.owned_axis is Profiles.USERS else format_user_name)(
@@ -453,7 +449,6 @@ def play_federation(
         ),
         units="Each number takes 8 bytes.",
         run=run,
-        name=name,
     )
 
 

@@ -110,7 +110,8 @@ def describe_on_curve(run: FinishedRun, charts: Sequence[CurveChart] | None) -> 
     """Describe the curve of a run's method at the run's epsilon, over many seeds.
 
     The curve has the same data, preparation, split and settings as the run. The text is empty if
-    the first chart has no such curve.
+    the first chart has no such curve. It leaves out baselines and references, whose seeds and
+    splits are not those of the run.
     """
     result = run.result
     settings = serialise_settings(result.mechanism)
@@ -120,7 +121,8 @@ def describe_on_curve(run: FinishedRun, charts: Sequence[CurveChart] | None) -> 
         for line in chart.lines:
             info = line.info
             if (info.title, info.prepare, info.split, info.settings) == run_key:
-                return numbers.describe_at_epsilon(chart._replace(lines=(line,)), epsilon)
+                alone = chart._replace(lines=(line,))
+                return numbers.describe_at_epsilon(alone, epsilon, with_endpoints=False)
     return ""
 
 

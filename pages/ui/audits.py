@@ -3,11 +3,12 @@
 from collections.abc import Callable
 
 from dpmc_core.model import Mechanism
+from dpmc_core.problem import DEFAULT_SEED
 from dpmc_lab.audit import AuditReport, audit_mechanism
 from pages.ui.jobs import ProgressReporter, Work
 
 
-def make_audit_work(mechanism: Mechanism, seed: int) -> Work:
+def make_audit_work(mechanism: Mechanism) -> Work:
     """Return the work that audits a mechanism on small generated ratings."""
 
     def work(report: ProgressReporter, stopped: Callable[[], bool]) -> AuditReport:
@@ -15,6 +16,6 @@ def make_audit_work(mechanism: Mechanism, seed: int) -> Work:
             report(n_done, total, label, display=partial_report)
 
         report(0, 0, "the first pair")
-        return audit_mechanism(mechanism, seed=seed, on_progress=tell, stop=stopped)
+        return audit_mechanism(mechanism, seed=DEFAULT_SEED, on_progress=tell, stop=stopped)
 
     return work

@@ -85,7 +85,7 @@ def show_error(error: Exception) -> None:
     st.error(escape(format_sentence(str(error))), icon=":material/error:")
 
 
-def show_safely(section: str, body: Callable[..., Any], *args: Any) -> Any:
+def render_safely(section: str, body: Callable[..., Any], *args: Any) -> Any:
     """Draw one part of a page by `body(*args)`, and return its result.
 
     If it fails, one sentence takes its place, the rest of the page continues, and the fault is

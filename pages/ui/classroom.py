@@ -224,11 +224,7 @@ def _find_local_address() -> str:
     configured = st.get_option("server.address")
     if configured not in _ALL_INTERFACES:
         return str(configured)
-    # The second may wait for a name server.
-    finders = (
-        _list_outgoing_addresses,
-        _list_hostname_addresses,
-    )
+    finders = (_list_outgoing_addresses, _list_hostname_addresses)  # the second may wait
     addresses = (address for finder in finders for address in finder())
     return next((address for address in addresses if not address.startswith("127.")), "127.0.0.1")
 

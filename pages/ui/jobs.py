@@ -151,11 +151,8 @@ class Job:
         self._work: Work | None = work
         self._stop = threading.Event()
         self._turn = threading.Condition()
-        # To go on, and to go on up to the next halt.
-        self._free, self._single_step = (
-            not start_paused,
-            False,
-        )
+        self._free = not start_paused  # to go on
+        self._single_step = False  # to go on up to the next halt
         self._now = Snapshot()
         self._started = 0.0
         _active.append(self)
@@ -189,10 +186,10 @@ class Job:
             self._turn.notify_all()
         self.wait_for_halt()
 
-    def wait_for_halt(self, seconds: float = 0.3) -> None:
+    def wait_for_halt(self) -> None:
         """Give the work a moment to reach its next halt."""
         with self._turn:
-            self._turn.wait_for(self._is_halted, seconds)
+            self._turn.wait_for(self._is_halted, timeout=0.3)
 
     def _is_halted(self) -> bool:
         """Return whether the job is over, or waits for somebody to resume it."""

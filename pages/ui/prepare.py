@@ -11,7 +11,7 @@ from dpmc_lab.views.text import format_split
 from pages.ui import widgets
 
 
-def show_preparation_controls(
+def choose_preparation(
     public: PublicFacts, task: Task, *, timed: bool = True
 ) -> tuple[list[Transform], Split]:
     """Show the preparation steps and the hold-out, and return the choices.

@@ -48,5 +48,5 @@ def remove_orphans() -> None:
 
 def _remove_folder(folder: PrivateFolder) -> None:
     """Stop the sweeps of a private folder at once, and remove it."""
-    sweeps.cancel_folder_sweeps(folder.path / "sweeps", grace=0.0)  # its rows go too
+    sweeps.cancel_folder_sweeps(folder.path / "sweeps")  # its rows go too
     folder.close()

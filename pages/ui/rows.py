@@ -211,7 +211,7 @@ def read_grid_rows(
 ) -> GridRows:
     """Read the rows of a grid from the store, completed by those that came with the app.
 
-    They are read again only when a row has arrived.
+    The store is opened once in a run of the page, and rows are read only when one has arrived.
 
     Args:
         location: where the runs are stored.
@@ -263,10 +263,15 @@ def read_grid_rows(
         return GridRows(last, len(present), charts, len(shipped_only.difference(present)))
 
     key = (location.store, *dependencies)
-    with suppress(StoreMissing), Store(location.store, read_only=True) as file:
-        last = store.get_last_row_id(file)
-        return state.memoize("rows", (key, last), lambda: collect_rows(file, last))
-    return state.memoize("rows", (key, 0), lambda: collect_rows(None, 0))
+
+    def read_store() -> GridRows:
+        """Open the store, and collect the rows if one has arrived."""
+        with suppress(StoreMissing), Store(location.store, read_only=True) as file:
+            last = store.get_last_row_id(file)
+            return state.memoize("rows", (key, last), lambda: collect_rows(file, last))
+        return state.memoize("rows", (key, 0), lambda: collect_rows(None, 0))
+
+    return state.memoize_in_run(key, read_store)
 
 
 cache_shipped = st.cache_resource(max_entries=100, show_spinner=False)  # what came with the app
@@ -294,11 +299,7 @@ def list_ready_mechanisms(name: str) -> frozenset[str]:
 
 def build_chart_keys(chart: CurveChart) -> PlanKeys:
     """Return the keys of a chart's curves, to find them in another store."""
-    all_lines = [
-        *chart.lines,
-        *chart.endpoints,
-    ]
-    curves = {curve_line.key: curve_line.mechanism for curve_line in all_lines}
+    curves = {curve.key: curve.mechanism for curve in (*chart.lines, *chart.endpoints)}
     return PlanKeys(" ".join(curves), (), curves)
 
 
@@ -348,10 +349,16 @@ def poll_runs(location: RunLocation, name: str, draw: Callable[[], None], *, run
         running: whether the sweep is running now.
     """
 
+    is_drawn = False
+
     def poll() -> None:
         """Draw the part, or the whole page again once the runs have ended."""
+        nonlocal is_drawn
         if running and not is_running(location, name):
             st.rerun()
+        if is_drawn:  # the first time, the page has just read the store
+            state.begin_run()
+        is_drawn = True
         try:
             draw()
         except DpmcError as error:

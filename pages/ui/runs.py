@@ -3,14 +3,14 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from dpmc_core import experiment, registry
 from dpmc_core.errors import DpmcError
 from dpmc_core.metrics import choose_headline_metric
 from dpmc_core.model import Mechanism, Model, Step
-from dpmc_core.privacy import record_publications
+from dpmc_core.privacy import Publication, record_publications
 from dpmc_core.problem import Problem, build_problem, choose_default_split, create_generator
 from dpmc_core.stopping import stop_when
 from dpmc_data import LoadedDataset, datasets, public_sets
@@ -43,161 +43,157 @@ class Round(NamedTuple):
     raw: bool
 
 
-def make_training_work(
-    mechanism: Mechanism,
-    make: Callable[[], Problem],
-    seed: int,
-    *,
-    number: int = 0,
-    film: str = "",
-    reference: Sequence[Any] = (),
-    find_example: Callable[[], int] | None = None,
-    **run_fields: Any,
-) -> Work:
-    """Return the work that fits the baseline, the mechanism and its nonprivate counterparts.
+@dataclass
+class Training:
+    """The work of one training job: fit a baseline, the mechanism, then the nonprivate methods.
 
-    It prepares the data and reports every round.
+    It is called once, by the job. Every round is reported and recorded. The baseline comes first,
+    since it is cheap and the picture of the run starts from it.
 
-    Args:
+    Attributes:
         mechanism: the mechanism.
-        make: builds the problem.
+        make_problem: prepares the data.
         seed: of the run.
-        number: of the run in its session.
-        film: name of its recording (default: from the number).
+        run_fields: further fields of `FinishedRun`.
+        recording_id: id of its recording.
         reference: the headline metric without privacy and its name, if they are known beforehand;
             they decide the axis of the recording.
         find_example: finds the user whose list is displayed.
-        **run_fields: further fields of `FinishedRun`.
     """
-    metric = choose_headline_metric(mechanism.task).name
 
-    def work(report: ProgressReporter, stopped: Callable[[], bool]) -> FinishedRun:
-        """Fit everything, report every round, and return the finished run."""
-        report(0, 0, "preparing the data")
-        problem = make()
-        baseline_metrics: dict[str, Mapping[str, float]] = {}
-        baselines = {
-            baseline.id: baseline
-            for baseline in experiment.build_baselines(mechanism, problem.steps)
-        }
-        # They are cheap, and the picture of the run starts from one of them.
-        for id in registry.list_baselines(type(mechanism), problem.steps):
-            if cheap_baseline := baselines.get(id):
-                report(0, 0, f"{cheap_baseline.name}, for comparison: starting")
-                fitted = experiment.fit(cheap_baseline, problem, seed)
-                baseline_metrics[id] = experiment.measure(fitted).metrics
-        errors = {id: method_metrics[metric] for id, method_metrics in baseline_metrics.items()}
-        baseline_id = registry.choose_baseline(type(mechanism), problem.steps, errors)
-        camera_args = (film or f"run {number}", errors.get(baseline_id), *reference)
-        camera = RunRecorder(
-            mechanism,
-            problem,
-            *camera_args,
-            baseline_id=baseline_id,
-            example=find_example() if find_example else None,
-        )
-        models: dict[str, Model] = {}
-        training_start = time.monotonic()
-        evaluation_seconds = 0.0
-        report(0, 0, f"{mechanism.name}: starting", display=camera.recording)
+    mechanism: Mechanism
+    make_problem: Callable[[], Problem]
+    seed: int
+    run_fields: Mapping[str, Any]
+    recording_id: str = ""
+    reference: Sequence[Any] = ()
+    find_example: Callable[[], int] | None = None
 
-        def evaluate_round(step: Step, model: Model) -> float | None:
-            """Return the metric in this round, or None if measuring has taken too long already."""
-            nonlocal evaluation_seconds
-            start = time.monotonic()
-            last = step.final or step.index == step.total
-            if stopped() or not (
-                last
-                or evaluation_seconds
-                < _EVALUATION_SECONDS + _EVALUATION_SHARE * (start - training_start)
-            ):
-                return None
-            method_metrics = experiment.measure_model(mechanism, model, problem, seed)
-            evaluation_seconds += time.monotonic() - start
-            return method_metrics[metric]
+    _report: ProgressReporter = field(init=False)
+    _is_stopped: Callable[[], bool] = field(init=False)
+    _problem: Problem = field(init=False)
+    _recorder: RunRecorder = field(init=False)
+    _baselines: dict[str, Mechanism] = field(init=False)
+    _models: dict[str, Model] = field(init=False, default_factory=dict)  # the last of each method
+    _publications: list[Publication] = field(init=False)  # of the current round
+    _start: float = field(init=False)
+    _evaluation_seconds: float = field(init=False, default=0.0)
+    _spent: str = field(init=False)
 
-        def on_step(method: Mechanism, step: Step) -> None:
-            """Report a round, record it in the film, and note what the run has spent."""
-            if step.model is not None:
-                models[method.id] = step.model
-            new_releases, publications[:] = tuple(publications), []
-            if step.index == 1 and method.id == mechanism.id:
-                guarantee = method.guarantee(problem.train.public).with_preparation(
-                    problem.train.prepared
-                )
-                certified_budget = guarantee.certified()
-                budget = cards.format_budget(certified_budget.epsilon, certified_budget.delta)
-                spent_messages.append(
-                    f"what it had begun counts as spent, epsilon {budget} {guarantee.change.label}"
-                )
-            if method.id != mechanism.id:
-                progress_label = (
-                    f"{method.name}, for comparison: round {step.index} of at most {step.total}"
-                )
-                report(step.index, step.total, progress_label)
-                return
-            if step.index == 1:
-                camera.update_recording(total=step.total)
-            camera.add_publications(new_releases)
-            if step.model is not None and camera.needs_round(step):
-                camera.add_round(step.index, step.model, evaluate_round(step, step.model))
-            report(
-                step.index,
-                step.total,
-                f"{method.name}: round {step.index} of at most {step.total}",
-                Round(step.index, step.trace.get("objective"), "objective" in step.raw),
-                display=camera.recording,
-                halt=not (step.final or step.index == step.total),
-            )
+    @property
+    def metric_name(self) -> str:
+        """Return the name of the headline metric."""
+        return choose_headline_metric(self.mechanism.task).name
 
-        nonprivate_id = registry.NONPRIVATE_REFERENCES[mechanism.task]
-
-        def show(result: experiment.Result) -> None:
-            """Report the run with its private model, before nonprivate methods are fitted."""
-            remaining = [
-                baseline.name for id, baseline in baselines.items() if id not in result.baselines
-            ]
-            label = f"{remaining[0]}, for comparison: starting" if remaining else ""
-            report(0, 0, label, result=build_run(result), display=camera.recording)
-
-        def build_run(result: experiment.Result) -> FinishedRun:
-            """Return the finished run, with a film that has the last round and the reference."""
-            frames = camera.recording.frames
-            if not frames or frames[-1].round < result.rounds or frames[-1].metric is None:
-                with stop_when(lambda: False):  # small, and there even where the run was stopped
-                    camera.add_round(result.rounds, result.model, result.metrics[metric])
-            nonprivate_model = None
-            if nonprivate_id in result.baselines:
-                camera.update_recording(
-                    reference=result.baselines[nonprivate_id][metric], best=NO_PRIVACY
-                )
-                nonprivate_model = models.get(nonprivate_id)
-            return FinishedRun(
-                result=result,
-                nonprivate_model=nonprivate_model,
-                recording=camera.recording,
-                number=number,
-                **run_fields,
-            )
-
-        with record_publications() if camera.witnesses else nullcontext([]) as publications:
-            fitted = experiment.fit(mechanism, problem, seed, on_step)
-            measured = replace(experiment.measure(fitted), baselines=baseline_metrics)
-            for result in experiment.fit_baselines(measured, on_step):
-                show(result)
-        return build_run(result)
-
-    spent_messages = [f"{mechanism.name} had not begun and has spent nothing"]
-
-    def work_with_budget_note(report: ProgressReporter, stopped: Callable[[], bool]) -> FinishedRun:
-        """Do the work; if it is stopped, add to the message what it has spent."""
+    def __call__(self, report: ProgressReporter, stopped: Callable[[], bool]) -> FinishedRun:
+        """Do the work; if it is stopped without a model, the message says what it has spent."""
+        self._report, self._is_stopped = report, stopped
+        self._spent = f"{self.mechanism.name} had not begun and has spent nothing"
         try:
             with stop_when(stopped):
-                return work(report, stopped)
+                return self._run()
         except DpmcError as error:
-            raise DpmcError(f"{error}; {spent_messages[-1]}") if stopped() else error from None
+            raise DpmcError(f"{error}; {self._spent}") if stopped() else error from None
 
-    return work_with_budget_note
+    def _measure_baselines(self) -> dict[str, Mapping[str, float]]:
+        """Fit the cheap baselines, and return their metrics by id."""
+        steps = self._problem.steps
+        methods = experiment.build_baselines(self.mechanism, steps)
+        self._baselines = {method.id: method for method in methods}
+        metrics = {}
+        for id in registry.list_baselines(type(self.mechanism), steps):
+            if baseline := self._baselines.get(id):
+                self._report(0, 0, f"{baseline.name}, for comparison: starting")
+                fitted = experiment.fit(baseline, self._problem, self.seed)
+                metrics[id] = experiment.measure(fitted).metrics
+        return metrics
+
+    def _run(self) -> FinishedRun:
+        """Fit and measure all methods, and return the finished run."""
+        self._report(0, 0, "preparing the data")
+        self._problem = self.make_problem()
+        baseline_metrics = self._measure_baselines()
+        self._recorder = self._build_recorder(baseline_metrics)
+        self._start = time.monotonic()
+        self._report(0, 0, f"{self.mechanism.name}: starting", display=self._recorder.recording)
+        witnesses = self._recorder.witnesses
+        with record_publications() if witnesses else nullcontext([]) as self._publications:
+            fitted = experiment.fit(self.mechanism, self._problem, self.seed, self._handle_step)
+            measured = replace(experiment.measure(fitted), baselines=baseline_metrics)
+            for result in experiment.fit_baselines(measured, self._handle_step):
+                self._report_result(result)
+        return self._build_run(result)
+
+    def _handle_step(self, method: Mechanism, step: Step) -> None:
+        """Keep the model of a round, and record and report the round."""
+        if step.model is not None:
+            self._models[method.id] = step.model
+        released, self._publications[:] = tuple(self._publications), []
+        label = f"round {step.index} of at most {step.total}"
+        if method.id != self.mechanism.id:
+            self._report(step.index, step.total, f"{method.name}, for comparison: {label}")
+            return
+        if step.index == 1:
+            self._recorder.update_recording(total=step.total)
+            self._spent = self._describe_spending()
+        self._recorder.add_publications(released)
+        if step.model is not None and self._recorder.needs_round(step):
+            metric = self._evaluate_round(step, step.model)
+            self._recorder.add_round(step.index, step.model, metric)
+        self._report(
+            step.index,
+            step.total,
+            f"{method.name}: {label}",
+            Round(step.index, step.trace.get("objective"), "objective" in step.raw),
+            display=self._recorder.recording,
+            halt=not (step.final or step.index == step.total),
+        )
+
+    def _describe_spending(self) -> str:
+        """Say what a run has spent that is stopped after its first round."""
+        train = self._problem.train
+        guarantee = self.mechanism.guarantee(train.public).with_preparation(train.prepared)
+        certified = guarantee.certified()
+        budget = cards.format_budget(certified.epsilon, certified.delta)
+        return f"what it had begun counts as spent, epsilon {budget} {guarantee.change.label}"
+
+    def _evaluate_round(self, step: Step, model: Model) -> float | None:
+        """Return the metric in this round, or None if measuring has taken too long already."""
+        start = time.monotonic()
+        max_seconds = _EVALUATION_SECONDS + _EVALUATION_SHARE * (start - self._start)
+        is_last = step.final or step.index == step.total
+        if self._is_stopped() or not (is_last or self._evaluation_seconds < max_seconds):
+            return None
+        metrics = experiment.measure_model(self.mechanism, model, self._problem, self.seed)
+        self._evaluation_seconds += time.monotonic() - start
+        return metrics[self.metric_name]
+
+    def _report_result(self, result: experiment.Result) -> None:
+        """Report the run so far, and the method that is fitted next."""
+        following = [method for id, method in self._baselines.items() if id not in result.baselines]
+        label = f"{following[0].name}, for comparison: starting" if following else ""
+        run = self._build_run(result)
+        self._report(0, 0, label, result=run, display=run.recording)
+
+    def _build_run(self, result: experiment.Result) -> FinishedRun:
+        """Return the run so far; its recording has the last round, and the reference if fitted."""
+        frames = self._recorder.recording.frames
+        if not frames or frames[-1].round < result.rounds or frames[-1].metric is None:
+            with stop_when(lambda: False):  # small, and there even where the run was stopped
+                metric = result.metrics[self.metric_name]
+                self._recorder.add_round(result.rounds, result.model, metric)
+        nonprivate_id = registry.NONPRIVATE_REFERENCES[self.mechanism.task]
+        nonprivate_model = None
+        if nonprivate_id in result.baselines:
+            reference = result.baselines[nonprivate_id][self.metric_name]
+            self._recorder.update_recording(reference=reference, best=NO_PRIVACY)
+            nonprivate_model = self._models.get(nonprivate_id)
+        return FinishedRun(
+            result=result,
+            nonprivate_model=nonprivate_model,
+            recording=self._recorder.recording,
+            **self.run_fields,
+        )
 
 
 def make_example_film(mechanism: Mechanism, dataset: LoadedDataset) -> RunRecording:
@@ -227,19 +223,19 @@ def make_example_film(mechanism: Mechanism, dataset: LoadedDataset) -> RunRecord
     name = f"example {mechanism!r} on {ratings.fingerprint}"
     run_fields = {
         "data": dataset.name,
-        "find_example": lambda: small.public.users - 1,
         "title": "",
         "split": choose_default_split(mechanism.task),
         "fresh": False,
     }
-    work = make_training_work(
+    train = Training(
         mechanism,
         lambda: build_problem(pair, mechanism.task, name=dataset.name),
         0,
-        film=name,
-        **run_fields,
+        run_fields,
+        recording_id=name,
+        find_example=lambda: small.public.users - 1,
     )
-    run = work(report, has_nonprivate_model)
+    run = train(report, has_nonprivate_model)
     assert run.recording is not None
     return run.recording
 

@@ -107,11 +107,10 @@ class Session:
     suggested_mechanism = Key[str]("suggested", "noise.py", "")  # until the page is left
     last_written_params = Key[dict[str, str | None]]("written", "what_if.py", dict)
     notes = Key[list[str]]("notes", "ui/state.py", list)
-    memoized = Key[dict[str, tuple[object, Any]]]("kept", "ui/state.py", dict)
+    memoized = Key[dict[str, list[tuple[object, Any]]]]("kept", "ui/state.py", dict)
 
     # Uploads.
     upload: Key[LoadedDataset | None] = Key("upload", "ui/sources.py")
-    upload_results = Key[dict[str, Any]]("upload looks", "ui/sources.py", dict)
     waiting_file: Key[UploadedFile | None] = Key("waiting file", "ui/upload.py")  # not yet read
     file_read = Key[str | None]("file read", "ui/upload.py")  # its id
     uploads_forgotten = Key[int]("uploads forgotten", "ui/upload.py", 0)

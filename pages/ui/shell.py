@@ -185,7 +185,7 @@ def run(sections: Mapping[str, Sequence[Entry]]) -> None:
 
 
 def enter_through_app() -> None:
-    """Enter through app.py; call this first in every page.
+    """Begin a run of a page, after entering through app.py; call this first in every page.
 
     Until st.navigation has run once in the server, Streamlit takes pages/ for its older kind of app
     and opens a linked page without app.py. In this case the visit restarts at app.py.
@@ -194,3 +194,4 @@ def enter_through_app() -> None:
         root = Path(__file__).parents[2]
         st.navigation([root / "app.py", *sorted((root / "pages").glob("*.py"))])
         st.rerun()
+    state.begin_run()

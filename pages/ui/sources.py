@@ -27,6 +27,7 @@ from pages.ui.session import session
 
 UPLOAD = "upload"
 UPLOAD_TITLE = "Your upload"  # as it stands in the address
+MAX_RESULTS = 250  # values kept that were computed from shared data, or from a session's upload
 MAX_GENERATED_CELLS = 4_000_000  # cells, users x items, of a set that is generated for a page
 
 
@@ -141,7 +142,7 @@ def forget_upload() -> None:
     state.get_run_history().forget_data(UPLOAD)
     state.get_upload_folder().close()
     state.clear_memoized()
-    del session.upload, session.upload_results, session.chosen_reading
+    del session.upload, session.chosen_reading
 
 
 def compute_once(id: str, compute: Callable[[Ratings], Any], name: str = "") -> Any:
@@ -159,12 +160,12 @@ def compute_once(id: str, compute: Callable[[Ratings], Any], name: str = "") -> 
     name = name or compute.__name__
     if id != UPLOAD:
         return _compute_shared(id, name, compute)
-    if name not in session.upload_results:
-        session.upload_results[name] = compute(get_dataset(id).ratings)
-    return session.upload_results[name]
+    return state.memoize(
+        "upload results", name, lambda: compute(get_dataset(id).ratings), n_kept=MAX_RESULTS
+    )
 
 
-@st.cache_resource(max_entries=250, show_spinner=False)
+@st.cache_resource(max_entries=MAX_RESULTS, show_spinner=False)
 def _compute_shared(id: str, name: str, _compute: Callable[[Ratings], Any]) -> Any:  # noqa: ARG001
     """Compute a value from a shared data set, cached by the value's name."""
     return _compute(get_dataset(id).ratings)

@@ -17,6 +17,8 @@ from pages.ui.text import escape
 
 T = TypeVar("T")
 
+_IN_RUN, _MAX_IN_RUN = "in this run", 10  # more than any page reads in a run
+
 
 @st.cache_resource(scope="session", on_release=lambda jobs: jobs.cancel(), show_spinner=False)
 def get_jobs() -> Jobs:
@@ -178,19 +180,36 @@ def save_bound_choices() -> None:
         context.session_state.on_script_will_rerun(None)
 
 
-def memoize(name: str, dependencies: object, make: Callable[[], T]) -> T:
-    """Return the value last made under this name in the session; make it if `dependencies` changed.
+def memoize(name: str, dependencies: object, make: Callable[[], T], n_kept: int = 1) -> T:
+    """Return the value that the session made of these dependencies; make it where there is none.
 
     Args:
         name: of the value.
         dependencies: what the value depends on.
         make: makes the value.
+        n_kept: number of values kept under this name; the one unused for longest goes first.
     """
-    last = session.memoized.get(name)
-    if last is None or last[0] != dependencies:
-        last = session.memoized[name] = (dependencies, make())
-    value: T = last[1]
+    entries = session.memoized.get(name, ())
+    entry = next((entry for entry in entries if entry[0] == dependencies), None)
+    if entry is None:
+        entry = (dependencies, make())
+    rest = [other for other in session.memoized.get(name, ()) if other[0] != dependencies]
+    session.memoized[name] = [*rest, entry][-n_kept:]
+    value: T = entry[1]
     return value
+
+
+def memoize_in_run(dependencies: object, make: Callable[[], T]) -> T:
+    """Return the value that this run of the page made of these dependencies, or make it.
+
+    Use it for what may change at any time, such as a file, and is read in several places.
+    """
+    return memoize(_IN_RUN, dependencies, make, n_kept=_MAX_IN_RUN)
+
+
+def begin_run() -> None:
+    """Forget what `memoize_in_run` holds; a run of a page, or of a part that polls, begins."""
+    session.memoized.pop(_IN_RUN, None)
 
 
 def clear_memoized() -> None:

@@ -198,11 +198,11 @@ def cancel_sweep(folder: Path, key: str, grace: float = GRACE) -> None:
             file.write('\n{"ended": "stopped"}\n')
 
 
-def cancel_folder_sweeps(folder: Path, grace: float = GRACE) -> None:
-    """Stop every sweep of the folder that can be stopped from here."""
+def cancel_folder_sweeps(folder: Path) -> None:
+    """Stop at once every sweep of the folder that can be stopped from here."""
     for sweep in list_sweeps(folder):
         with suppress(DpmcError):
-            cancel_sweep(folder, sweep.key, grace)
+            cancel_sweep(folder, sweep.key, grace=0.0)
 
 
 def _open_for_writing(folder: Path, key: str, kind: str) -> IO[bytes]:

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
 import streamlit as st
 from streamlit.runtime.uploaded_file_manager import UploadedFile
@@ -36,6 +36,7 @@ from pages.ui.text import escape
 MAX_MEGABYTES = 200
 MAX_ROWS = 5_000_000
 MAX_EXAMINED_BYTES = 25 * MEGABYTE  # of a file, which is read once for each reading
+MAX_RECOGNITIONS = 8  # kept of a file, for a person who tries options and goes back
 GUESS = "guess"  # leaves an option to the reader
 READING = "reading"  # the job that reads an upload
 ROLES = {"user": "Users", "item": "Items", "rating": "Ratings", "time": "Times"}
@@ -85,7 +86,7 @@ CONTROLS = ROLES | {option: label for option, (label, _) in RULES.items()} | {"r
 OFFERS = {"values": "Words are ratings", "missing": "Not rated", "event": "Rows that count"}
 
 
-def show_uploader() -> UploadedFile | None:
+def ask_for_file() -> UploadedFile | None:
     """Show the uploader, and return a file that waits to be read."""
     if blocks.is_reserved_for_teacher("upload files", "The samples are for everybody."):
         return None
@@ -106,7 +107,7 @@ def show_uploader() -> UploadedFile | None:
     session.waiting_file = waiting
     if waiting and not file:
         label = f"Forget {escape(waiting.name)}"
-        st.button(label, icon=":material/delete:", on_click=Session.waiting_file.forget)
+        st.button(label, icon=":material/delete:", on_click=forget_waiting_file)
     if session.upload is not None:
         with st.container(horizontal=True):
             st.button("Forget this upload", icon=":material/delete:", on_click=clear_uploader)
@@ -124,75 +125,111 @@ def clear_uploader() -> None:
     session.uploads_forgotten += 1
 
 
+def forget_waiting_file() -> None:
+    """Forget a file that waits to be read, and what was recognised of it."""
+    del session.waiting_file
+    state.clear_memoized()
+
+
+class Recognition(NamedTuple):
+    """What was recognised of a file with some options, before it is read.
+
+    Attributes:
+        layout: its columns and first rows in the likeliest reading; None if there is none.
+        examination: its possible readings; none if it is too long to compare them.
+        refusal: why it cannot be read, if so.
+    """
+
+    layout: datasets.Layout | None
+    examination: datasets.Examination
+    refusal: DpmcError | None = None
+
+
+def recognise_file(
+    content: bytes, name: str, options: Mapping[str, Any], max_examined: float
+) -> Recognition:
+    """Recognise a file, and compare its readings unless it is longer than `max_examined` bytes."""
+    examination = datasets.Examination(name, (), needs_range=True)
+    try:
+        if len(content) <= max_examined:
+            examination = datasets.examine_upload(content, name, **options)
+        return Recognition(datasets.preview_upload(content, name, **options), examination)
+    except DpmcError as error:
+        # The session keeps the error, and frames of a traceback would hold the file.
+        error.__traceback__ = error.__context__ = None
+        return Recognition(None, examination, error)
+
+
 def read_upload(file: UploadedFile) -> None:
     """Show how a file would be read, take what cannot be guessed, and read it."""
     content, name, id = file.getvalue(), file.name, file.file_id
-    chosen = {
-        option: value
-        for option in (*ROLES, *RULES)
-        if (value := session.reading_option[option, id]) != GUESS
-    }
-    submitted_id, submitted_range = session.submitted
     # What is free changes while the file is shown; its limits do not.
     limits = state.memoize("limits", id, compute_limits)
-    max_examined = limits["max_bytes"] * MAX_EXAMINED_BYTES // (MAX_MEGABYTES * MEGABYTE)
-    options = {**chosen, **limits, **(submitted_range if submitted_id == id else {})}
-    layout: datasets.Layout | None = None
-    examination = datasets.Examination(name, (), needs_range=True)
-    error: DpmcError | None = None
-    try:
-        if len(content) <= max_examined:
-            examination = state.memoize(
-                "examination",
-                (id, options),
-                lambda: datasets.examine_upload(content, name, **options),
-            )
-        layout = datasets.preview_upload(content, name, **options)
-    except DpmcError as refusal:
-        error = refusal
-    is_sure = False
+    max_examined = limits["max_bytes"] * MAX_EXAMINED_BYTES / (MAX_MEGABYTES * MEGABYTE)
+    chosen = {option: session.reading_option[option, id] for option in (*ROLES, *RULES)}
+    submitted_id, submitted_range = session.submitted
+    options = {option: value for option, value in chosen.items() if value != GUESS}
+    options |= {**limits, **(submitted_range if submitted_id == id else {})}
+    recognition = state.memoize(
+        "recognition",
+        (id, options),
+        lambda: recognise_file(content, name, options, max_examined),
+        n_kept=MAX_RECOGNITIONS,
+    )
+    layout, examination, refusal = recognition
+    confirmed: Mapping[str, Any] | None = None
     if examination.readings:
         reading = choose_reading(examination, options, id)
-        is_sure = reading is not None
         if reading is not None:
-            layout, options = reading.layout, options | reading.confirmed_options
+            layout, confirmed = reading.layout, options | reading.confirmed_options
     elif layout is None or layout.faults or examination.faults:
         problems = (
             list_faults(examination)
             or (layout.faults if layout else ())
             or (Fault("fewer than two ratings can be used: give a longer file"),)
         )
-        show_refusal(error or Refused(name, problems), name)
-    else:  # the file is too long to examine
+        show_refusal(refusal or Refused(name, problems), name)
+    else:
         st.caption(
             f"The app compares the readings of files up to {max_examined / MEGABYTE:,.1f} MB"
             f"{explain_limit(limits['max_bytes'])}. This file has"
             f" {len(content) / MEGABYTE:,.1f} MB; its likeliest reading is shown."
         )
         show_rows([layout.columns, *layout.rows[:3]], "The first rows of the file")
-        is_sure = "user" not in layout.guessed
-    if layout is not None and is_sure:
-        if layout.known:
-            st.markdown(f"This is **{escape(layout.known.description)}**.")
-        ends = choose_range(layout, id)
-        is_range_missing = examination.needs_range and not (
-            layout.clicks or session.rating_scale[id]
-        )
-        if is_range_missing:
-            st.caption(
-                "Choose the possible ratings first. The app does not take them from the file: its"
-                " smallest and largest rating would reveal something about people."
-            )
-        if st.button("Read the ratings", type="primary", disabled=is_range_missing):
+        confirmed = None if "user" in layout.guessed else options
+    if layout is not None and confirmed is not None:
+        ends = choose_confirmed_range(layout, id, required=examination.needs_range)
+        if ends is not None:
             session.submitted = (id, ends)
-            unranged = {option: options[option] for option in options.keys() - {"low", "high"}}
+            unranged = {option: confirmed[option] for option in confirmed.keys() - {"low", "high"}}
             work = runs.make_reading_work(content, name, unranged | ends)
             # A small file needs no progress.
             state.get_jobs().start(READING, work, slots=READING_SLOTS).wait(0.3)
             st.rerun()
-    if is_sure:
-        show_outcome()
-    show_rules(layout, id, expanded=not (is_sure or examination.readings))
+        finish_reading()
+    show_rules(layout, id, expanded=confirmed is None and not examination.readings)
+
+
+def choose_confirmed_range(
+    layout: datasets.Layout, file_id: str, *, required: bool
+) -> dict[str, float] | None:
+    """Let a person give the public range and confirm it; None until the button is pressed.
+
+    Args:
+        layout: of the file.
+        file_id: of the file.
+        required: whether the file needs a range, unless it holds clicks.
+    """
+    if layout.known:
+        st.markdown(f"This is **{escape(layout.known.description)}**.")
+    ends = choose_range(layout, file_id)
+    is_missing = required and not (layout.clicks or session.rating_scale[file_id])
+    if is_missing:
+        st.caption(
+            "Choose the possible ratings first. The app does not take them from the file: its"
+            " smallest and largest rating would reveal something about people."
+        )
+    return ends if st.button("Read the ratings", type="primary", disabled=is_missing) else None
 
 
 def compute_limits() -> dict[str, int]:
@@ -227,8 +264,8 @@ def show_rules(layout: datasets.Layout | None, file_id: str, *, expanded: bool) 
             )
 
 
-def show_outcome() -> None:
-    """Show how far the reading is; keep the ratings, or show everything that is wrong."""
+def finish_reading() -> None:
+    """Show how far the reading is; in the end keep the ratings, or show all that is wrong."""
     job = state.get_jobs().get(READING)
     if job is None:
         return
@@ -378,14 +415,19 @@ def choose_public_features(dataset: LoadedDataset) -> None:
     )
     if file is None:
         return
-    source = Source.from_upload(file.getvalue(), file.name)
+
+    def read_features() -> tuple[features.ItemFeature, ...] | DpmcError:
+        """Read the table, or return why it cannot be read, without a traceback that holds it."""
+        try:
+            source = Source.from_upload(file.getvalue(), file.name)
+            return features.read_items(source, dataset.ratings)
+        except (DpmcError, OSError) as error:
+            return DpmcError(str(error))
+
     dependencies = (file.file_id, dataset.ratings.fingerprint)
-    try:
-        item_features = state.memoize(
-            "items", dependencies, lambda: features.read_items(source, dataset.ratings)
-        )
-    except (DpmcError, OSError) as error:
-        blocks.show_error(error)
+    item_features = state.memoize("items", dependencies, read_features)
+    if isinstance(item_features, DpmcError):
+        blocks.show_error(item_features)
         return
     fields = {"column": "name", "what became of it": "summary", "beware": "mark"}
     table = {

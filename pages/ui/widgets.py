@@ -52,7 +52,7 @@ def choose_option(
     """
     storage = {"bind": "query-params"} if shared else {"persist_state": "session"}
     options |= storage | {"index": list(names).index(default)}
-    return _show_choice(st.selectbox, label, description, names, key, default, **options)
+    return _choose(st.selectbox, label, description, names, key, default, **options)
 
 
 def choose_segment(
@@ -60,7 +60,7 @@ def choose_segment(
 ) -> T:
     """Show a choice of one option with all of them visible; see `choose_option`."""
     options |= {"bind": "query-params", "required": True, "default": default}
-    return _show_choice(st.segmented_control, label, description, names, key, default, **options)
+    return _choose(st.segmented_control, label, description, names, key, default, **options)
 
 
 def follow_default(key: str, default: object) -> None:
@@ -70,7 +70,7 @@ def follow_default(key: str, default: object) -> None:
     session.usual[key] = default
 
 
-def _show_choice(
+def _choose(
     make: Callable[..., T],
     label: str,
     description: str,
@@ -130,7 +130,7 @@ def choose_number(
 choose_on_slider = partial(choose_number, kind="slider")
 
 
-def show_tabs(description: str, names: Sequence[str], key: str) -> Sequence[Any]:
+def lay_out_tabs(description: str, names: Sequence[str], key: str) -> Sequence[Any]:
     """Show tabs and return them; the address has the open one, and others need not be drawn.
 
     Args:
@@ -206,7 +206,7 @@ def choose_by_guarantee(cards: Mapping[str, Guarantee], ready_ids: Collection[st
         )
     with st.popover(f"Mechanism: **{escape(displayed_name)}**"):
         st.caption("● proved, ○ claimed only, ⊗ refuted; then what it predicts and publishes.")
-        st.html(_build_heading_style("mechanism", headings))
+        st.html(_build_heading_style(headings))
         chosen = st.radio(
             "Mechanism",
             list(names),
@@ -229,20 +229,15 @@ def _find_nearest(id: str, cards: Mapping[str, Guarantee]) -> str:
     )
     if id not in target_guarantees:
         return next(iter(cards))
-    target_guarantee = target_guarantees[id]
-    task = registry.get_mechanism(id).task
-
-    def similarity(other: str) -> tuple[bool, bool, bool]:
-        """Return how much of another mechanism's promise and task is the same, for sorting."""
-        guarantee = cards[other]
-        same_task = registry.get_mechanism(other).task is task
-        return (
-            guarantee.change.per_user is target_guarantee.change.per_user,
-            guarantee.trust is target_guarantee.trust,
-            same_task,
-        )
-
-    return max(cards, key=similarity)  # the first of those alike
+    target, task = target_guarantees[id], registry.get_mechanism(id).task
+    return max(  # the first of those that share most
+        cards,
+        key=lambda other: (
+            cards[other].change.per_user is target.change.per_user,
+            cards[other].trust is target.trust,
+            registry.get_mechanism(other).task is task,
+        ),
+    )
 
 
 def _format_caption(choice: MechanismChoice, ready_ids: Collection[str]) -> str:
@@ -257,14 +252,13 @@ def _format_caption(choice: MechanismChoice, ready_ids: Collection[str]) -> str:
     )
 
 
-def _build_heading_style(key: str, headings: Mapping[int, str]) -> str:
-    """Return a style with headings between a radio's options, and captions beside labels.
+def _build_heading_style(headings: Mapping[int, str]) -> str:
+    """Return a style with headings between the mechanisms, and captions beside their names.
 
     Args:
-        key: of the radio.
         headings: headings by the number, from 1, of the option below.
     """
-    group = f'.st-key-{key} [data-testid="stRadioGroup"]'
+    group = '.st-key-mechanism [data-testid="stRadioGroup"]'
     rules = [
         f"{group} {{ gap: 0.15rem; }}",
         f"@media (min-width: 800px) {{ {group} > div {{ display: grid; align-items: center;"
@@ -301,7 +295,7 @@ def find_nearest_epsilon(epsilon: float, epsilons: Sequence[float]) -> float:
     return min(epsilons, key=lambda candidate: abs(candidate - epsilon))
 
 
-def show_epsilon_slider(wide: bool = False) -> float:
+def choose_epsilon(wide: bool = False) -> float:
     """Show epsilon on a logarithmic slider, the same on every page and in the address."""
     epsilons = list_epsilons(wide)
     names = {value: f"{value:g}" for value in epsilons}

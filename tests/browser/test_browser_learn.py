@@ -81,7 +81,10 @@ def test_a_lesson_from_start_to_end_by_keyboard_alone(page, server, name, mode):
             tab_to(page, option)
             press_key(page, "Enter")
             wait_for_focus(page, slide.predict.question)
-        finding, thrown = slide.reveal(slide.start), any(c.key == "throw" for c in slide.move)
+        finding, thrown = (
+            slide.reveal(slide.start_values),
+            any(c.key == "throw" for c in slide.move),
+        )
         if finding.picture is not None:
             picture_label = page.locator(".st-key-drawing [role=img]").get_attribute("aria-label")
             assert thrown or picture_label == finding.picture.description
@@ -95,7 +98,7 @@ def test_a_lesson_from_start_to_end_by_keyboard_alone(page, server, name, mode):
             assert read_params(page).get("step", lesson.slides[0].key) == slide.key
             assert page.evaluate(SLIDER)
             after = control.values[before + (1 if key == "ArrowRight" else -1)]
-            new = slide.reveal(slide.start | {control.key: after})
+            new = slide.reveal(slide.start_values | {control.key: after})
             if not thrown:
                 page.locator(".st-key-finding", has_text=new.sentences[0]).wait_for()
         tab_to(page, "Next")
@@ -136,7 +139,7 @@ def test_a_class_sees_all_of_a_step_without_scrolling(page, server, lesson):
         if slide.predict is not None:
             assert page.evaluate(COVERED, 768) == []
             press_key(page, "PageDown")
-        finding = slide.reveal(slide.start)
+        finding = slide.reveal(slide.start_values)
         if finding.picture is not None:
             page.locator(".st-key-drawing [role=img]").wait_for()
         page_text = (

@@ -54,7 +54,7 @@ def walk_through(tab, lesson):
             # Nothing is revealed before it is predicted: the picture is there, grey and unnamed.
             assert tab.locator(".shows p").count() == 0
             assert tab.locator(".shows [aria-label]").count() == 0
-            has_picture = slide.reveal(slide.start).picture is not None
+            has_picture = slide.reveal(slide.start_values).picture is not None
             assert tab.locator('[aria-hidden="true"] > .veiled').count() == has_picture
             for kind in (".bar span", ".key", ".plot .point", ".rule", ".range"):
                 assert tab.locator(f".veiled {kind}").filter(visible=True).count() == 0
@@ -64,7 +64,7 @@ def walk_through(tab, lesson):
             right = slide.predict.right
             assert ("As you predicted" in verdict.inner_text()) == (right == 0)
             assert right is None or slide.predict.options[right] in verdict.inner_text()
-        setting = dict(slide.start)
+        setting = dict(slide.start_values)
         check_finding(tab, slide, setting)
         for control in slide.move:
             if control.values:

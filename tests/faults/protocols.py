@@ -48,29 +48,30 @@ PROTOCOL = (
          "        )", "fixed_point, mask_rng)",
          named("protocol", "test_the_parties_draw_from_generators_of_their_own")),
         ("the third party's secret is 0", OTHER,
-         "self.fixed_point.draw_uniform(size,"
+         "self.fixed_point.sample_uniform(size,"
          " run.third_party.rng)", "np.zeros(size, dtype=np.uint64)", named("protocol", _VIEWS)),
         ("the secret is the start of the mask stream", OTHER,
-         "self.fixed_point.draw_uniform(size, run.third_party.rng)",
-         'self.fixed_point.draw_uniform(size, __import__("copy").deepcopy(run.recommender.rng))',
+         "self.fixed_point.sample_uniform(size, run.third_party.rng)",
+         'self.fixed_point.sample_uniform(size, __import__("copy").deepcopy(run.recommender.rng))',
          named("protocol", f"{_OWN_STREAM}[DynamicUsers]")),
         ("the recommender draws the secret", OTHER,
-         "self.fixed_point.draw_uniform(size, run.third_party.rng)",
-         "self.fixed_point.draw_uniform(size, run.recommender.rng)",
+         "self.fixed_point.sample_uniform(size, run.third_party.rng)",
+         "self.fixed_point.sample_uniform(size, run.recommender.rng)",
          named("protocol", f"{_OWN_STREAM}[DynamicUsers]")),
         ("scenario 2: gradients without masks", OTHER,
-         '{"mask": run.recommender.draw_masks(len(groups))} if',
-         '{"draw_masks": np.uint64(0) * run.recommender.mask(len(groups))} if',
+         '{"mask": run.recommender.sample_masks(len(groups))} if',
+         '{"mask": np.uint64(0) * run.recommender.sample_masks(len(groups))} if',
          named("protocol", "test_the_third_party_sees_uniform_numbers_whatever_the_ratings")),
         ("scenario 3: shares without masks", OTHER,
-         "masks = run.recommender.draw_masks(len(queried))",
-         "masks = np.uint64(0) * run.recommender.draw_masks(len(queried))",
+         "masks = run.recommender.sample_masks(len(queried))",
+         "masks = np.uint64(0) * run.recommender.sample_masks(len(queried))",
          named("protocol", _VIEWS)),
         ("scenario 3: gradients without masks", OTHER,
          "{\n"
          '            "mask":'
-         ' recommender.draw_masks(len(groups)),',
-         '{"draw_masks": np.uint64(0) * recommender.mask(len(groups)),', named("protocol", _VIEWS)),
+         ' recommender.sample_masks(len(groups)),',
+         '{"mask": np.uint64(0) * recommender.sample_masks(len(groups)),',
+         named("protocol", _VIEWS)),
         ("every phase spends all of epsilon", SCALE,
          "dataclasses.replace(self.mechanism, epsilon=budget.epsilon) for budget in budgets",
          "self.mechanism for budget in budgets", named("phases", _ADD_UP)),
@@ -93,9 +94,9 @@ PROTOCOL = (
          "            run.users.linear, run.item_of_pair, mixing, np.random.default_rng(0)\n"
          "        )", named("phases", f"{_NO_TWO}[StaticUsers-Shares.GAMMA]")),
         ("scenario 3: the phases share their secret", OTHER,
-         "run.third_party.secret = self.fixed_point.draw_uniform(size, run.third_party.rng)",
+         "run.third_party.secret = self.fixed_point.sample_uniform(size, run.third_party.rng)",
          "if not run.third_party.secret.any():\n"
-         "            run.third_party.secret = self.fixed_point.draw_uniform(size, "
+         "            run.third_party.secret = self.fixed_point.sample_uniform(size, "
          "run.third_party.rng)",
          named("phases", "test_the_secret_of_the_third_party_is_another_in_every_phase")),
         ("fitted user factors count as public", UNIT,

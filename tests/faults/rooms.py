@@ -140,7 +140,7 @@ WALL = [
          "{view.waiting}", named("page_room",
          "test_more_phones_than_twice_the_class_are_let_in_one_by_one_or_all")),
         ("the code takes the way to the first question away", OTHER,
-         'show_safely("The QR code", show_phone_link, True)', "show_phone_link(True)",
+         'render_safely("The QR code", show_phone_link, True)', "show_phone_link(True)",
          named("page_room", "test_the_way_to_the_first_question_stays_without_a_code")),
         ("after the end only questions that follow each other in the list are reached", OTHER,
          "reachable = room_view.list_asked_questions(view) if view.ended else ",

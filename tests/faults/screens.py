@@ -109,7 +109,7 @@ PAGES = (
     + family_of(
         "pages", "pages/ui/state.py",
         ("the page shows what was kept of other choices", REUSED,
-         "if last is None or last[0] != dependencies:", "if last is None:",
+         "if entry[0] == dependencies), None)", "), None)",
          named("pages_compare", "test_the_same_unit_uses_certified_values_and_drops_nothing")),
     )
     + family_of(
@@ -128,8 +128,8 @@ PAGES = (
     + family_of(
         "pages", "pages/train.py",
         ("training takes no notice of the preparation", OTHER,
-         "lambda: build_problem(dataset, cls.task, steps=steps, split=split, seed=number)",
-         "lambda: build_problem(dataset, cls.task, split=split, seed=number)",
+         "lambda: build_problem(dataset, task, steps=steps, split=split, seed=run_seed)",
+         "lambda: build_problem(dataset, task, split=split, seed=run_seed)",
          named("pages", "test_training_uses_the_settings_preparation_and_hold_out_on_the_page")),
         ("a new run waits for what the last one is compared with", OTHER,
          "possible and (not now.active or now.result is not None)", "possible and not now.active",

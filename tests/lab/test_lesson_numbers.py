@@ -542,7 +542,7 @@ def list_extreme_settings(slide):
         values = control.values
         ends = {0, len(values) // 2, len(values) - 1} if values else ()
         for value in control.options or [values[k] for k in sorted(ends)]:
-            yield slide.start | {control.key: value}
+            yield slide.start_values | {control.key: value}
 
 
 def limit_of_one(setting):
@@ -570,7 +570,7 @@ def test_limits_in_lessons_are_rounded_up(path):
     lesson, key = path.split("/")
     slide = LESSONS[lesson].get_slide(key)
     for epsilon in STOPS:
-        setting = slide.start | {"epsilon": epsilon}
+        setting = slide.start_values | {"epsilon": epsilon}
         finding = slide.reveal(setting)
         picture_text = html.unescape(re.sub("<[^>]*>", " ", finding.picture.to_html()))
         shown_texts = (" ".join(finding.sentences), picture_text)
@@ -612,7 +612,7 @@ def test_a_throw_says_of_itself_whether_the_interval_becomes_longer():
     (slide,) = (slide for slide in LESSONS["crowd"].slides if slide.key == "undo")
     f, words = lie(1), set()
     for throw in range(40):
-        setting = slide.start | {"throw": throw}
+        setting = slide.start_values | {"throw": throw}
         reveal = slide.reveal(setting)
         rows = reveal.picture.rows
         counted, people = (
@@ -681,5 +681,5 @@ def test_every_number_of_an_exit_question_is_so(slide):
     else:
         before, after = [1, 20, 3, 20, 1, 20, 20, 1, 20], [20, 20, 3]
     compare(" | ".join(texts), before)
-    compare(" | ".join(slide.reveal(slide.start).sentences), after)
+    compare(" | ".join(slide.reveal(slide.start_values).sentences), after)
     assert not NUMBER.findall(slide.teacher)

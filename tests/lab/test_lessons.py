@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dpmc_lab import lessons
-from dpmc_lab.classroom import numbers
+from dpmc_lab.classroom import CLASS_SIZE, numbers
 from dpmc_lab.classroom.pictures import (
     STYLE_SHEET,
     CellGrid,
@@ -174,9 +174,10 @@ def test_an_interval_holds_what_lies_between_its_ends(bounds, holds):
 
 
 def test_throws_lie_as_often_as_the_coin_says():
-    """False alarms: fewer than one in a million (six standard deviations of 40,000 coins)."""
-    n_flips = sum(numbers.simulate_class(1.0, 100, 1.0, throw).turned for throw in range(400))
-    assert abs(n_flips / 40_000 - lie(1)) < 6 * math.sqrt(lie(1) * (1 - lie(1)) / 40_000)
+    """False alarms: fewer than one in a million (six standard deviations of so many coins)."""
+    n_coins = 1_500 * CLASS_SIZE
+    n_flips = sum(numbers.simulate_class(1.0, 1.0, throw).turned for throw in range(1_500))
+    assert abs(n_flips / n_coins - lie(1)) < 6 * math.sqrt(lie(1) * (1 - lie(1)) / n_coins)
 
 
 INTERVALS = (

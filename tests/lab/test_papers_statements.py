@@ -388,7 +388,7 @@ def test_algorithms_on_reports_do_what_is_told():
     """Where nothing is changed, an algorithm that takes reports is one that takes ratings."""
     names = {"pmf": {}, "user-mean": {}}
     exact = z16.measure_algorithms(names, "randomised-response", 60.0, 3)
-    ratings, truth, _ = z16._draw_ratings(np.random.default_rng(3))
+    ratings, truth, _ = z16._sample_ratings(np.random.default_rng(3))
     assert exact[z16._ZERO] == pytest.approx(np.linalg.norm(truth))
     *_, last = registry.create("user-mean").fit(ratings, np.random.default_rng(0))
     predicted = last.model.predict(*np.indices(truth.shape))

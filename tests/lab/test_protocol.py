@@ -390,7 +390,7 @@ def test_fixed_point_goes_there_and_back_and_masks_vanish():
         values = rng.uniform(-1, 1, (50, 3)) * fixed.max_sum / 60
         encoded = fixed.encode(values, 50, "value")
         assert np.abs(fixed.decode(encoded) - values).max() <= fixed.step / 2
-        masks = fixed.draw_uniform(encoded.shape, rng)
+        masks = fixed.sample_uniform(encoded.shape, rng)
         groups = np.zeros(50, dtype=np.int64)
         hidden = fixed.sum_groups(fixed.reduce(encoded + masks), groups, 1)
         decoded = fixed.decode(fixed.reduce(hidden - fixed.sum_groups(masks, groups, 1)))

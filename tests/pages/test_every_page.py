@@ -5,8 +5,9 @@ import pytest
 from app import SECTIONS
 from dpmc_core import registry
 from dpmc_data.synthetic import SAMPLES
+from dpmc_lab.store import Store, default_path
 from dpmc_lab.sweep.presets import EPSILONS
-from pages.ui import sources
+from pages.ui import rows, sources, state
 from tests.page_helpers import open_page, read_current_stop
 
 PAGES = [entry.file for section in SECTIONS.values() for entry in section]
@@ -55,3 +56,30 @@ def test_at_every_epsilon(page):
         app.session_state["epsilon"] = epsilon
         app.run()
         assert_no_error(app, epsilon)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_run_of_a_page_opens_the_store_at_most_once(page, monkeypatch):
+    Store(default_path()).close()
+    opened, open_store = [], Store.__init__
+
+    def count(self, path=None, **options):
+        opened.extend([path] if path == default_path() else [])
+        open_store(self, path, **options)
+
+    monkeypatch.setattr(Store, "__init__", count)
+    app = open_page(page)
+    for n_runs in (1, 2, 3):  # and again in each run, in which other rows may have arrived
+        assert len(opened) == n_runs * (page in ("what_if", "compare", "data"))
+        app.run()
+
+
+def test_a_part_that_polls_reads_the_store_anew_each_time_but_the_first(monkeypatch):
+    polls, runs_begun = [], []
+    monkeypatch.setattr(rows.st, "fragment", lambda poll, run_every: polls.append(poll) or poll)  # noqa: ARG005
+    monkeypatch.setattr(rows, "is_running", lambda *_: True)
+    monkeypatch.setattr(state, "begin_run", lambda: runs_begun.append(1))
+    rows.poll_runs(None, "a sweep", lambda: None, running=True)
+    assert not runs_begun
+    polls[0]()
+    assert len(runs_begun) == 1

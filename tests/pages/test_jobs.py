@@ -209,11 +209,11 @@ def train_mechanism(mechanism="gradient", stop=lambda _: False, problem=build_sm
         reports.append((label, point, result))
 
     details = {"data": "one-bit-lab", "reading": {}, "title": "", "split": None, "fresh": False}
-    work = runs.make_training_work(
+    work = runs.Training(
         registry.create(mechanism, epsilon=4.0, rounds=6, estimator=Estimator.PUBLISHED),
         problem,
         1,
-        **details,
+        details,
     )
     return reports, work(report, lambda: stop(reports))
 

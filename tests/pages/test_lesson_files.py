@@ -106,7 +106,7 @@ def test_a_worksheet_has_eight_questions_and_answers_none(name):
         assert slide.said in unescape(question_html)
         boxes = re.findall(r"<li>(.*?)</li>", question_html)
         assert tuple(map(unescape, boxes)) == slide.predict.options
-        for sentence in (slide.teacher, *slide.reveal(slide.start).sentences):
+        for sentence in (slide.teacher, *slide.reveal(slide.start_values).sentences):
             assert sentence not in text
     assert not [lesson for lesson in LESSONS.values() if lesson.take_home in text]
     assert "<b>" not in re.sub(r"<p><b>.*?</b></p>", "", html)
@@ -123,7 +123,7 @@ def test_a_key_answers_the_questions_of_its_worksheet_in_their_order(name):
         index = slide.predict.right
         assert (right in boxes) == (index is not None)
         assert index is None or boxes.index(right) == index
-        for sentence in slide.reveal(slide.start).sentences:
+        for sentence in slide.reveal(slide.start_values).sentences:
             assert sentence in unescape(answered)
 
 

@@ -82,7 +82,7 @@ def test_a_lesson_is_walked_through(lesson):
         assert app.query_params.get("step", lesson.slides[0].key) == slide.key
         assert read_heading(app) == slide.title
         assert slide.said in read_all_text(app)
-        finding = slide.reveal(slide.start)
+        finding = slide.reveal(slide.start_values)
         if slide.predict is not None:
             assert not list_drawings(app)
             assert not app.select_slider
@@ -158,7 +158,7 @@ def test_the_teachers_line_is_never_projected():
     assert slide.teacher not in read_all_text(app)
     press_key(app, "next")
     assert slide.teacher not in read_all_text(app)
-    assert slide.reveal(slide.start).sentences[0] in read_all_text(app)
+    assert slide.reveal(slide.start_values).sentences[0] in read_all_text(app)
 
 
 def test_in_a_class_the_teachers_line_is_the_teachers(monkeypatch):

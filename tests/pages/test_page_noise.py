@@ -66,7 +66,7 @@ def build_additive(kind, scale, **options):
 )
 def test_half_of_the_noise_is_within_what_is_said(release):
     draws = np.abs(release.sample(200_000, np.random.default_rng(5)))
-    view = noise.compute_density(release)
+    view = noise.compute_density(release, 6 * release.scale)
     assert abs((draws < view.median_size).mean() - 0.5) < 5 * 0.5 / np.sqrt(len(draws))
 
 

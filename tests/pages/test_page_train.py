@@ -121,9 +121,7 @@ def test_a_run_stopped_before_its_noise_says_what_it_spent():
             reports.extend(args[3:])
 
         with pytest.raises(DpmcError) as error:
-            runs.make_training_work(mechanism, lambda: problem, 0)(
-                report, lambda: len(reports) >= rounds
-            )
+            runs.Training(mechanism, lambda: problem, 0, {})(report, lambda: len(reports) >= rounds)
         return str(error.value)
 
     assert "has spent nothing" in describe_spending(0)

@@ -10,6 +10,7 @@ import re
 import shlex
 import sys
 import weakref
+from collections import Counter
 from pathlib import Path
 
 import plotly.graph_objects as plotly
@@ -425,6 +426,54 @@ def test_files_as_people_bring_them_are_read_right_by_clicks_or_refused(name):
     assert found == (truth["users"], truth["items"], truth["n"])
 
 
+def choose_rule(app, option, value):
+    """Choose how the waiting file is written."""
+    (box,) = (box for box in app.selectbox if box.label == upload.RULES[option][0])
+    box.set_value(value).run()
+
+
+def test_a_file_is_recognised_once_for_each_choice_of_options(monkeypatch):
+    """However often the page runs again, and on whichever page the person is meanwhile."""
+    counts = Counter()
+    for name in ("examine_upload", "preview_upload", "load_upload"):
+        function = getattr(datasets, name)
+
+        def count(*args, name=name, function=function, **options):
+            counts[name] += 1
+            return function(*args, **options)
+
+        monkeypatch.setattr(datasets, name, count)
+    app = open_page("data")
+    app.file_uploader[0].upload("ratings.csv", CSV.encode())
+    for _ in range(4):
+        app.run()
+    assert counts == {"examine_upload": 1, "preview_upload": 1}
+    for value in ("comma", upload.GUESS, "comma", upload.GUESS):
+        choose_rule(app, "separator", value)
+    assert counts == {"examine_upload": 2, "preview_upload": 2}
+    confirm_reading(app, 1.0, 5.0)  # with the range the file is recognised again
+    before = dict(counts)
+    assert before["load_upload"] == 1
+    for page in ("what_if", "noise", "compare", "train", "protocol", "guarantees", "data"):
+        go_to(app, f"pages/{page}.py")
+        app.run()
+    assert counts == before
+
+
+def test_no_more_than_a_few_recognitions_of_a_file_are_kept_and_forgetting_drops_them():
+    app = open_page("data")
+    app.file_uploader[0].upload("ratings.csv", CSV.encode())
+    app.run()
+    for option in ("separator", "layout"):
+        for value in upload.RULES[option][1]:
+            choose_rule(app, option, value)
+    assert len(app.session_state["kept"]["recognition"]) == upload.MAX_RECOGNITIONS
+    go_to(app, "pages/noise.py")
+    go_to(app, "pages/data.py")
+    press_button(app, "Forget ratings.csv")
+    assert "recognition" not in app.session_state["kept"]
+
+
 def test_an_upload_stays_in_its_session():
     upload_file(open_page("data"), CSV)
     other_app = open_page("data")
@@ -441,7 +490,7 @@ def test_nothing_of_an_upload_is_held_once_its_session_has_ended():
         go_to(app, f"pages/{page}.py")
     session_objects = [
         app.session_state["upload"].ratings,
-        *app.session_state["upload looks"].values(),
+        *(value for _, value in app.session_state["kept"]["upload results"]),
     ]
     references = [weakref.ref(value) for value in session_objects if isinstance(value, Ratings)]
     assert len(references) > 1
@@ -486,9 +535,9 @@ def _session():
 
 def test_forgetting_an_upload_leaves_nothing_of_it_in_the_session():
     app, secret = AppTest.from_function(_session), ["a rating"]
-    for name in ("upload", "upload looks", "chosen reading"):
+    for name in ("upload", "chosen reading"):
         app.session_state[name] = secret
-    app.session_state["kept"] = {"a chart": ("choices", secret)}
+    app.session_state["kept"] = {"a chart": [("choices", secret)]}
     app.session_state["forget"] = True
     app.run()
     assert not app.exception

@@ -89,12 +89,12 @@ def test_the_wall_and_lesson_four_tell_one_story():
     lock_reports(class_room, 12, 30)
     _, certainty = words.compare_rounds(class_room.view(), 0)
     slide = LESSONS["again"].get_slide("majority")
-    assert (slide.start["before"], slide.start["times"]) == (words.PRIOR, 2)
-    assert slide.start["epsilon"] == class_room.view().epsilon
-    shares = [share for (share,) in slide.reveal(slide.start).picture.shares.values()]
+    assert (slide.start_values["before"], slide.start_values["times"]) == (words.PRIOR, 2)
+    assert slide.start_values["epsilon"] == class_room.view().epsilon
+    shares = [share for (share,) in slide.reveal(slide.start_values).picture.shares.values()]
     assert shares == [row.interval.share for row in certainty]
-    assert [row.name for row in certainty] == list(slide.reveal(slide.start).picture.shares)
-    sentences = " ".join(slide.reveal(slide.start).sentences)
+    assert [row.name for row in certainty] == list(slide.reveal(slide.start_values).picture.shares)
+    sentences = " ".join(slide.reveal(slide.start_values).sentences)
     for row in certainty:
         assert words.format_row_share(row) in sentences
     assert "79 %" in sentences

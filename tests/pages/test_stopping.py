@@ -142,7 +142,7 @@ def test_a_stop_while_the_data_is_prepared_ends_the_job(problems):
 
     for make in (asked_now, asked_later):
         ready = threading.Event()
-        train = runs.make_training_work(mechanism, make, 1, **details)
+        train = runs.Training(mechanism, make, 1, details)
 
         def work(report: Any, stopped: Any, ready: Any = ready, train: Any = train) -> Any:
             ready.wait(120)  # until there is a job to cancel

@@ -30,15 +30,17 @@ def run_training(id, data="restaurants", seed=1, number=1, **settings):
     cls = registry.get_mechanism(id)
     dataset = datasets.load(data)
     split = RandomShare()
-    work = runs.make_training_work(
+    work = runs.Training(
         registry.create(id, **{"epsilon": 2.0} | settings),
         lambda: build_problem(dataset, cls.task, split=split, seed=seed),
         seed,
-        number=number,
-        data=data,
-        title=dataset.title,
-        split=split,
-        fresh=False,
+        {
+            "number": number,
+            "data": data,
+            "title": dataset.title,
+            "split": split,
+            "fresh": False,
+        },
     )
     return work(lambda *_, **__: None, lambda: False)
 

@@ -14,7 +14,7 @@ import numpy as np
 from dpmc_core import registry
 from dpmc_core.privacy import USER_REPLACED
 from dpmc_core.ratings import PublicFacts
-from dpmc_lab.papers.z16 import NAMES, _draw_ratings, measure_recovery
+from dpmc_lab.papers.z16 import NAMES, _sample_ratings, measure_recovery
 from tests.theory import make_row
 
 
@@ -31,7 +31,7 @@ def recovery_error(rho: float, reported: float, constant: float = 1.0) -> float:
 def beyond() -> tuple[float, float]:
     """The share of true ratings outside -1..1, which Theorem 3's proof excludes, and the mean of
     all their squares, of which it needs no more than that it is at most 1."""
-    _, truth, _ = _draw_ratings(np.random.default_rng(0))
+    _, truth, _ = _sample_ratings(np.random.default_rng(0))
     return float(np.mean(np.abs(truth) > 1)), float(np.mean(truth**2))
 
 
