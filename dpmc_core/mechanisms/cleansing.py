@@ -28,6 +28,7 @@ from dpmc_core.mechanisms.per_user import (
     fit_user_regressions,
     most_rated_caveats,
     publish_item_effects,
+    split_effects_budget,
 )
 from dpmc_core.mechanisms.plain import NonprivateMechanism, fit_on_most_rated
 from dpmc_core.model import ArraySpec, Estimator, Model, OwnSide, Step, Steps
@@ -328,7 +329,7 @@ class SvdAfterCleansing(PerUser, Cleansing):
         if self.is_noise_aware:
             effects_budget, remainder = budget.split(_EFFECTS_SHARE, 1 - _EFFECTS_SHARE)
             means_releases: CleansingMeans | EffectsReleases = build_effects_releases(
-                public, effects_budget
+                public, split_effects_budget(public, effects_budget)
             )
             products, weights = remainder.split(0.99, 0.01)
             emptied_norm = math.sqrt(max(sqrt_cap**2 - 1, 1))

@@ -8,7 +8,7 @@ is private, so what a user computes from the own row alone (mean, clip, last upd
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, TypeVar
 
@@ -73,7 +73,10 @@ from dpmc_core.solvers.rows import (
 from dpmc_core.solvers.sizes import check_gram, count_gram_items
 from dpmc_core.style import BLUE, GREEN, PURPLE, SKY, Style
 
-_SHARES = (0.005, 0.20, 0.75, 0.005, 0.04)  # shares of the budget: mean, counts, sums, gain, own
+# The mean of all users gets what brings its noise to this standard deviation in half ranges, within
+# limits: with few users that is much, with many next to nothing.
+_MEAN_NOISE, _MEAN_SHARES = 0.04, (0.005, 0.3)
+_SHARES = (0.20, 0.75, 0.005, 0.04)  # what counts, sums, gain and own get of the remainder
 _EFFECTS_CLIP = 0.25  # C in widths of the rating range
 
 _REGRESSION_FORMULA = (
@@ -261,7 +264,8 @@ class EffectsFirst(PerUser):
                     public.items, "with item_share above 0 it works on the most rated of them"
                 )
             return None
-        return build_effects_releases(public, self.budget() * self.item_share)
+        budget = self.budget() * self.item_share
+        return build_effects_releases(public, split_effects_budget(public, budget))
 
     def remaining_budget(self) -> Loss:
         """Return the budget that the item effects leave."""
@@ -401,10 +405,30 @@ def most_rated_caveats(public: PublicFacts) -> tuple[str, ...]:
     )
 
 
-def build_effects_releases(
+def split_effects_budget(
     public: PublicFacts, budget: Loss, shares: tuple[float, ...] = _SHARES
-) -> EffectsReleases:
-    """Return the releases of the item effects for the whole of a budget.
+) -> tuple[Loss, ...]:
+    """Split a budget: the mean of all users gets what it needs, all else the remainder.
+
+    The mean of n users has noise of standard deviation sqrt(2) / (mu sqrt(share) n) in half ranges.
+
+    Args:
+        public: the public facts.
+        budget: the budget.
+        shares: in what proportion the remainder is split.
+
+    Returns:
+        The budget of the mean, and one for each of `shares`.
+    """
+    noise = math.sqrt(2) / (budget.mu * public.users)  # at the whole budget
+    lowest, highest = _MEAN_SHARES
+    mean_share = min(max((noise / _MEAN_NOISE) ** 2, lowest), highest)
+    scale = (1 - mean_share) / math.fsum(shares)
+    return budget.split(mean_share, *(scale * share for share in shares))
+
+
+def build_effects_releases(public: PublicFacts, budgets: Sequence[Loss]) -> EffectsReleases:
+    """Return the releases of the item effects.
 
     A user's contribution: (mean less middle over half the range, 1); 1/sqrt(k) at each of k items;
     the residuals, weighted and clipped to l2 norm C; the gain over its bound; eight numbers of the
@@ -415,11 +439,10 @@ def build_effects_releases(
 
     Args:
         public: the public facts.
-        budget: the budget of all these releases.
-        shares: of mean, counts, sums, gain and own.
+        budgets: of mean, counts, sums, gain and own, see `split_effects_budget`.
     """
     n, clip = ItemAxis(public.items), effects_row_clip(public)
-    mean_budget, counts_budget, sums_budget, gain_budget, own_budget = budget.split(*shares)
+    mean_budget, counts_budget, sums_budget, gain_budget, own_budget = budgets
     own_norm = math.sqrt(2 * N_USER_COEFFICIENTS + 2)
     return EffectsReleases(
         _build_mean_release(mean_budget),
@@ -598,7 +621,7 @@ class PrivateItemMean(PerUser):
     publishes = Publishes.ITEM_MEANS
 
     def guarantee(self, public: PublicFacts) -> Guarantee[EffectsReleases]:
-        releases = build_effects_releases(public, self.budget())
+        releases = build_effects_releases(public, split_effects_budget(public, self.budget()))
         return self.build_guarantee(public, releases, "exact Gaussian curve")
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:

@@ -20,6 +20,7 @@ from dpmc_core.mechanisms.per_user import (
     effects_row_clip,
     fit_user_regressions,
     publish_item_effects,
+    split_effects_budget,
 )
 from dpmc_core.model import OwnSide, PrivacyRequest, Step, Steps, defer_unless_last
 from dpmc_core.privacy import Gaussian, Guarantee, Releases, Trust
@@ -36,7 +37,8 @@ from dpmc_core.solvers.effects import (
 from dpmc_core.solvers.rows import draw_random_factors
 from dpmc_core.style import ORANGE, Style
 
-_SHARES = (0.005, 0.12, 0.20, 0.005, 0.02)  # of the budget; the rounds share the rest equally
+# What counts, sums, gain, own and all rounds get of the budget that the mean of all users leaves.
+_SHARES = (0.12, 0.20, 0.005, 0.02, 0.65)
 _MOMENTS_SHARE = 0.02  # of a round's budget
 
 
@@ -97,7 +99,7 @@ class PrivateEffects(PerUser):
         return "item effects and taste from sums over many users, each user's own side for free"
 
     def guarantee(self, public: PublicFacts) -> Guarantee[PrivateEffectsReleases]:
-        effects_budget, rounds_budget = self.budget().split(sum(_SHARES), 1 - sum(_SHARES))
+        *effects_budgets, rounds_budget = split_effects_budget(public, self.budget(), _SHARES)
         residuals_budget, moments_budget = (rounds_budget / self.rounds).split(
             1 - _MOMENTS_SHARE, _MOMENTS_SHARE
         )
@@ -120,9 +122,7 @@ class PrivateEffects(PerUser):
                 self.rounds,
             ),
         )
-        releases = PrivateEffectsReleases(
-            build_effects_releases(public, effects_budget, _SHARES), rounds
-        )
+        releases = PrivateEffectsReleases(build_effects_releases(public, effects_budgets), rounds)
         return self.build_guarantee(public, releases, "exact Gaussian curve")
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
@@ -141,9 +141,9 @@ class PrivateEffects(PerUser):
             item_effects, effects_row_clip(public), self.budget().mu
         )
         low_rank = start_low_rank(item_effects, random_start) if factor_share > 0 else None
-        trace = {"share of taste": factor_share}
+        trace, likelihood = {"share of taste": factor_share}, None
         build = defer_unless_last(fit_user_regressions, False)
-        yield Step(1, n_steps, ratings.build_model(build, item_effects), trace)
+        yield Step(1, n_steps, ratings.build_model(build, item_effects.scale_down()), trace)
         for index in range(2, n_steps + 1):
             query_arguments = item_effects, low_rank, r, factor_share, effects_row_clip(public)
             sums, moments = ratings.sum_over_users(sum_round_statistics, *query_arguments)
@@ -154,17 +154,18 @@ class PrivateEffects(PerUser):
             if low_rank is not None:
                 root_share = math.sqrt(factor_share)
                 second_moments = moments[:-2].reshape(r, r) / public.users
-                low_rank = estimate_low_rank(
+                low_rank, likelihood = estimate_low_rank(
                     item_effects,
                     sums[:, 1:] / root_share,
                     noise_scale / root_share,
                     mean_gains[1],
                     second_moments,
+                    likelihood,
                 )
             item_effects = refine_item_effects(
                 item_effects, sums[:, 0], noise_scale, mean_gains[0], 1 - factor_share
             )
             is_last = index == n_steps
             build = defer_unless_last(fit_user_regressions, is_last)
-            model = ratings.build_model(build, item_effects, low_rank)
+            model = ratings.build_model(build, item_effects.scale_down(), low_rank)
             yield Step(index, n_steps, model, trace, final=is_last)

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpmc_core.arrays import Floats, Ints
+from dpmc_core.arrays import SMALLEST, Floats, Ints
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.empirical_bayes import (
     fit_normal_prior,
@@ -62,6 +62,7 @@ _FEATURES_LOG_ODDS = -0.5  # that a user has slopes on any features, before the 
 _NO_EFFECTS_LOG_ODDS = -1.0  # that a user's ratings are not about the item effects
 _NOISE_PSEUDO_COUNT = 2.0  # ratings that the noise variance of the regression counts for
 _MAX_GROUPS = 5  # of features, of which all subsets are compared
+_MIN_SCALE, _SCALE_STD = 0.3, 0.3  # of one factor for all item effects, see `scale_down`
 _LOW_RANK_STD = 0.05  # of the low-rank part, in the rule that decides about it
 _MIN_RHO, _HALF_RHO, _MAX_LOW_RANK_SHARE = 8.0, 30.0, 0.95  # see `choose_low_rank_share`
 
@@ -576,6 +577,8 @@ class ItemEffects:
         user_variances: shape (N_USER_COEFFICIENTS + 1,), the variances of users' coefficients and
             of ratings about the regression, relative to the prior ones.
         item_features: shape (n, d), the public features of the items.
+        scale_precision: the sum of 1/variance over estimates of one factor for all effects.
+        scale_target: the sum of these estimates, each over its variance.
     """
 
     public: PublicFacts
@@ -588,6 +591,8 @@ class ItemEffects:
     variances: Floats
     user_variances: Floats = field(default_factory=lambda: np.ones(N_USER_COEFFICIENTS + 1))
     item_features: Floats = field(kw_only=True)
+    scale_precision: float = 0.0
+    scale_target: float = 0.0
 
     def select_most_rated(self, max_items: int) -> Ints | None:
         """Return the items with the largest released counts, in increasing order of their indices.
@@ -663,6 +668,21 @@ class ItemEffects:
         """
         return (self.public.users / self.counts.sum()) * (_RATING_STD * self.public.width) ** 2
 
+    def scale_down(self) -> ItemEffects:
+        """Return the effects times one factor in [0, 1], as far as the rounds confirm them.
+
+        The rounds' sums are about the residuals that the effects leave, and their noise is new: so
+        they say how much of the effects is there. The prior mean of the factor is near 1 where the
+        released counts stand out of their noise, and `_MIN_SCALE` where they drown in it: the flat
+        prior of a count then makes the effects of rare items too large.
+        """
+        energy = max(float(np.mean(self.noisy_counts**2)) - self.count_noise**2, 0.0)
+        reliability = energy / (energy + self.count_noise**2)
+        prior_mean = _MIN_SCALE + (1 - _MIN_SCALE) * reliability
+        target = prior_mean / _SCALE_STD**2 + self.scale_target
+        scale = target / (1 / _SCALE_STD**2 + self.scale_precision)
+        return replace(self, effects=min(max(scale, 0.0), 1.0) * self.effects)
+
     def compute_popularity(self) -> Floats:
         """Return the log count about its mean over ratings, of standard deviation one at most.
 
@@ -729,6 +749,41 @@ class LowRankFactors(NamedTuple):
 
     item_factors: Floats
     user_moments: Floats
+
+
+class FactorLikelihood(NamedTuple):
+    """What noisy sums say of each item's factors q: exp(t'q - q'Pq / 2).
+
+    Attributes:
+        precisions: P, shape (n, r, r).
+        targets: t, shape (n, r).
+    """
+
+    precisions: Floats
+    targets: Floats
+
+    @classmethod
+    def from_sums(
+        cls,
+        values: Floats,
+        basis: Floats,
+        sums: Floats,
+        noise_variance: float,
+        rating_variance: float,
+    ) -> FactorLikelihood:
+        """Return the likelihood of sums ~ N(A q, v I + s^2 A) of each item.
+
+        Args:
+            values: shape (n, r), the eigenvalues of A.
+            basis: shape (n, r, r), the eigenvectors of A, or (r, r) where all items share them.
+            sums: shape (n, r).
+            noise_variance: v.
+            rating_variance: s^2.
+        """
+        weights, transposed = values / (noise_variance + rating_variance * values), basis.mT
+        precisions = (basis * (weights * values)[:, None]) @ transposed
+        targets = (weights[:, None] * (sums[:, None] @ basis)) @ transposed
+        return cls(precisions, targets[:, 0])
 
 
 def compute_item_weights(counts: Floats, drowned_count: float) -> Floats:
@@ -852,7 +907,44 @@ def refine_item_effects(
     reach = root * prior.counts * prior.weights * gain
     noise_variances = noise**2 + root * reach * prior.weights * gain * prior.rating_variance
     changes, variances = update_normal(sums, reach, noise_variances, prior.variances)
-    return replace(prior, effects=prior.effects + changes, variances=variances)
+    # Residuals of the effects e are (q - 1) e where the true effects are q e. So the sums over
+    # `unit` estimate (q - 1) N e, and their product with e estimates (q - 1) times the energy.
+    unit = root * prior.weights * gain
+    energy = max(float(estimate_count_mixture(prior) @ prior.effects**2), SMALLEST)
+    scale = 1 + float(prior.effects @ (sums / unit)) / energy
+    precision = (energy / (noise * max(float(np.linalg.norm(prior.effects / unit)), SMALLEST))) ** 2
+    return replace(
+        prior,
+        effects=prior.effects + changes,
+        variances=variances,
+        scale_precision=prior.scale_precision + precision,
+        scale_target=prior.scale_target + precision * scale,
+    )
+
+
+def estimate_count_mixture(item_effects: ItemEffects) -> Floats:
+    m, n = item_effects.public.shape
+    noisy, noise = item_effects.noisy_counts, item_effects.count_noise
+    grid = np.exp(np.arange(math.log(0.02 * m / n), math.log(max(m, 2 * 0.02 * m / n)) + 0.25, 0.5))
+    from scipy.special import log_ndtr
+    z = (noisy[:, None] - noise**2 / grid) / noise  # exponential tilts
+    logl = -np.log(grid) + noise**2 / (2 * grid**2) - noisy[:, None] / grid + log_ndtr(z)
+    mills = np.exp(-0.5 * z * z - 0.5 * math.log(2 * math.pi) - log_ndtr(z))
+    mean_k = np.maximum(noise * (z + mills), 1e-9)
+    best = []
+    centre = math.log(2.5 * m / n)
+    for spread in (0.5, 1.0, 1.5, 2.0):
+        for M in centre + np.linspace(-1.5, 1.5, 13):
+            lw = -0.5 * ((np.log(grid) - M) / spread) ** 2
+            lw -= np.logaddexp.reduce(lw)
+            t = logl + lw
+            ev = np.logaddexp.reduce(t, axis=1)
+            best.append((ev.sum() - 0.5 * ((M - centre) / 0.5) ** 2, t - ev[:, None]))
+    evs = np.array([b[0] for b in best]); w = np.exp(evs - evs.max()); w /= w.sum()
+    r = sum(wi * np.exp(b[1]) for wi, b in zip(w, best) if wi > 1e-6)
+    r /= r.sum(axis=1, keepdims=True)
+    mean = (r * mean_k).sum(1)
+    return np.maximum(mean, 1e-6)
 
 
 def estimate_user_variances(prior: ItemEffects, sums: Floats, noise: float) -> ItemEffects:
@@ -908,12 +1000,18 @@ def start_low_rank(item_effects: ItemEffects, random: Floats) -> LowRankFactors:
 
 
 def estimate_low_rank(
-    item_effects: ItemEffects, sums: Floats, noise: float, gain: float, moments: Floats
-) -> LowRankFactors:
+    item_effects: ItemEffects,
+    sums: Floats,
+    noise: float,
+    gain: float,
+    moments: Floats,
+    previous: FactorLikelihood | None = None,
+) -> tuple[LowRankFactors, FactorLikelihood]:
     """Estimate low-rank factors from noisy sums of residuals times the users' unit vectors.
 
     With n_j = N_j f and v the `rating_variance`, row j is N(n_j K q_j, noise^2 I + n_j f v K).
-    Directions that noise drowns come out as zero.
+    Directions that noise drowns come out as zero. The round before says almost the same of the
+    factors, with other noise, so both likelihoods are multiplied.
 
     Args:
         item_effects: the item effects.
@@ -921,19 +1019,23 @@ def estimate_low_rank(
         noise: the standard deviation of the noise on the sums.
         gain: f, the average gain of the users.
         moments: K, shape (r, r), the noisy mean of u u' over users.
+        previous: what the sums of the round before say; None: no round before.
+
+    Returns:
+        The factors, and what these sums alone say of them.
     """
     values, basis = np.linalg.eigh(0.5 * (moments + moments.T))
     values = np.clip(values, 0.1 / len(moments), 1.0)
     reach = item_effects.counts[:, None] * gain
-    factors = _estimate_factors(
-        reach * values,
-        basis,
-        sums,
-        noise**2,
-        gain * item_effects.rating_variance,
-        (_EFFECT_STD * item_effects.public.width) ** 2,
+    likelihood = FactorLikelihood.from_sums(
+        reach * values, basis, sums, noise**2, gain * item_effects.rating_variance
     )
-    return LowRankFactors(factors, (basis * values) @ basis.T)
+    precisions, targets = likelihood
+    if previous is not None:
+        precisions, targets = precisions + previous.precisions, targets + previous.targets
+    start_variance = (_EFFECT_STD * item_effects.public.width) ** 2
+    factors = fit_normal_prior(precisions, targets, start_variance)
+    return LowRankFactors(factors, (basis * values) @ basis.T), likelihood
 
 
 def estimate_item_factors(squares: Floats, moments: Floats, noise: float, width: float) -> Floats:
@@ -952,35 +1054,9 @@ def estimate_item_factors(squares: Floats, moments: Floats, noise: float, width:
     """
     values, basis = np.linalg.eigh(squares)
     values, rating_variance = np.maximum(values, 0.0), (_RATING_STD * width) ** 2
+    likelihood = FactorLikelihood.from_sums(values, basis, moments, noise**2, rating_variance)
     # EM starts from 1, as users' factors are in rating points.
-    return _estimate_factors(values, basis, moments, noise**2, rating_variance, 1.0)
-
-
-def _estimate_factors(
-    values: Floats,
-    basis: Floats,
-    sums: Floats,
-    noise_variance: float,
-    rating_variance: float,
-    start_variance: float,
-) -> Floats:
-    """Return posterior means of factors q ~ N(0, G), given sums ~ N(A q, v I + s^2 A) of each item.
-
-    Args:
-        values: shape (n, r), the eigenvalues of A.
-        basis: shape (n, r, r), the eigenvectors of A, or (r, r) where all items share them.
-        sums: shape (n, r).
-        noise_variance: v.
-        rating_variance: s^2.
-        start_variance: the variance of a factor at which expectation-maximisation starts.
-
-    Returns:
-        Array of shape (n, r).
-    """
-    weights, transposed = values / (noise_variance + rating_variance * values), basis.mT
-    precisions = (basis * (weights * values)[:, None]) @ transposed
-    targets = (weights[:, None] * (sums[:, None] @ basis)) @ transposed
-    return fit_normal_prior(precisions, targets[:, 0], start_variance)
+    return fit_normal_prior(*likelihood, 1.0)
 
 
 def estimate_low_rank_from_gram(
