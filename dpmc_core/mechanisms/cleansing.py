@@ -35,7 +35,7 @@ from dpmc_core.model import ArraySpec, Estimator, Model, OwnSide, Step, Steps
 from dpmc_core.privacy import Gaussian, Guarantee, Publishes, Releases
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import PublishedSettings, inherit_setting, mechanism, setting
-from dpmc_core.solvers.effects import estimate_low_rank_from_gram
+from dpmc_core.solvers.item_effects import estimate_low_rank_from_gram
 from dpmc_core.solvers.linalg import Pattern, leading_eigenpairs
 from dpmc_core.solvers.ranking import ItemScores
 from dpmc_core.solvers.rows import (

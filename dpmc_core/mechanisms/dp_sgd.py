@@ -24,6 +24,7 @@ from dpmc_core.model import Factors, OwnSide, Step, Steps
 from dpmc_core.privacy import Gaussian, Guarantee, Releases
 from dpmc_core.ratings import PublicFacts, Ratings, hash_cells
 from dpmc_core.settings import mechanism, setting
+from dpmc_core.solvers.empirical_bayes import PRIORS
 from dpmc_core.solvers.linalg import LARGE_CHUNK, Pattern
 from dpmc_core.solvers.rows import (
     draw_cap_key,
@@ -40,12 +41,9 @@ _MEAN_SHARE = 0.15**2  # share of the squared clip that goes to the gradient of 
 _MAX_STRETCH = 1.5  # largest factor by which a short gradient is scaled up to its clip
 _MIN_NORM = 1e-200  # replaces a norm of zero in a quotient
 # Standard deviations; in widths of the rating range unless a unit is given.
-_RATING_STD = 0.21  # of a rating around its prediction
 _INTERCEPT_STD = 0.14  # of users' intercepts
 _SLOPE_STD = 0.35  # of users' slopes on item offsets, a plain number
-_OFFSET_STD = 0.08  # of item offsets
 _START_STD = 0.05  # of item factors at the start, all columns together
-_MEAN_STD = 0.125  # of the mean of all ratings about the middle of the range
 _MEAN_CLIP = 0.25  # largest absolute mean residual of a user, in widths of the rating range
 _FULL_MEAN_STEPS = 5  # number of full steps of the mean, after which they get shorter
 _DECAYS = 0.9, 0.999  # decay of Adam's averages of gradients and of their squares
@@ -101,7 +99,7 @@ class ItemParameters(NamedTuple):
         # Prior standard deviations of a user's coefficients: intercept, slope, then 1 for factors.
         stds = np.ones(1 + items.shape[1])
         stds[:2] = _INTERCEPT_STD * public.width, _SLOPE_STD
-        return cls(vector[-1], offsets, features, (_RATING_STD * public.width / stds) ** 2)
+        return cls(vector[-1], offsets, features, (PRIORS.rating * public.width / stds) ** 2)
 
     def fit_users(self, entries: Pattern, residuals: Floats) -> Floats:
         """Fit each user's ridge regression on the item features.
@@ -228,12 +226,12 @@ class DpSgd(PerUser):
         # noise on the mean of all gradients. For factors an eighth of the ridge is added that a
         # least-squares fit would have, the variance of a rating over that of a factor.
         noise_scale = release.scale / math.sqrt(self.rounds)
-        decay = np.full(1 + r, noise_scale / (plan.std * width) + (_RATING_STD / plan.std) ** 2 / 8)
-        decay[0] = noise_scale / (_OFFSET_STD * width)
+        decay = np.full(1 + r, noise_scale / (plan.std * width) + (PRIORS.rating / plan.std) ** 2 / 8)
+        decay[0] = noise_scale / (PRIORS.item_effect * width)
         # The rate turns the sum of users' mean residuals into their mean over all users. The decay
         # is the variance of the noise on that mean over the prior variance of the mean.
         mean_rate = _MEAN_CLIP * width / (norms[2] * public.users)
-        mean_decay = (noise_scale * mean_rate / (_MEAN_STD * width)) ** 2
+        mean_decay = (noise_scale * mean_rate / (PRIORS.mean * width)) ** 2
         for index in range(1, self.rounds + 1):
             parameters = ItemParameters.from_vector(vector, public)
             sums, n_clipped = ratings.sum_over_users(

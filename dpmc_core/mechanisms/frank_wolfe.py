@@ -36,7 +36,7 @@ from dpmc_core.model import ArraySpec, Estimator, Factors, OwnSide, Step, Steps
 from dpmc_core.privacy import Calibration, Gaussian, Guarantee, Loss
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import PublishedSettings, inherit_setting, mechanism, setting
-from dpmc_core.solvers.effects import estimate_low_rank_from_gram
+from dpmc_core.solvers.item_effects import estimate_low_rank_from_gram
 from dpmc_core.solvers.empirical_bayes import shrink_eigenvalues
 from dpmc_core.solvers.linalg import (
     MatrixProduct,

@@ -44,19 +44,14 @@ from dpmc_core.privacy import (
 from dpmc_core.privacy.accounting import gaussian_mu
 from dpmc_core.ratings import PublicFacts, Ratings, UserData
 from dpmc_core.settings import mechanism, setting
-from dpmc_core.solvers.effects import (
+from dpmc_core.solvers.item_effects import (
     N_USER_COEFFICIENTS,
-    SHARED_SLOPE_STD,
-    USER_PSEUDO_RATINGS,
     ItemEffects,
     LowRankFactors,
-    UserModels,
     estimate_item_effects,
     estimate_mean_gain,
     estimate_mean_of_users,
     estimate_user_variances,
-    sum_bounded_gains,
-    weigh_rows,
 )
 from dpmc_core.solvers.linalg import LARGE_CHUNK, Pattern
 from dpmc_core.solvers.rows import (
@@ -71,6 +66,14 @@ from dpmc_core.solvers.rows import (
     row_sums,
 )
 from dpmc_core.solvers.sizes import check_gram, count_gram_items
+from dpmc_core.solvers.user_regression import (
+    SHARED_SLOPE_STD,
+    USER_PSEUDO_RATINGS,
+    UserModels,
+    build_user_regression,
+    sum_bounded_gains,
+    weigh_rows,
+)
 from dpmc_core.style import BLUE, GREEN, PURPLE, SKY, Style
 
 # The mean of all users gets what brings its noise to this standard deviation in half ranges, within
@@ -560,7 +563,7 @@ def _sum_weighted_residuals(ratings: Ratings, item_effects: ItemEffects) -> tupl
 
 def _sum_coefficient_variation(ratings: Ratings, item_effects: ItemEffects) -> Floats:
     """Sum over users how much their coefficients vary relative to the prior."""
-    regression = item_effects.build_user_regression(slope_std=SHARED_SLOPE_STD)
+    regression = build_user_regression(item_effects, slope_std=SHARED_SLOPE_STD)
     return regression.sum_coefficient_variation(
         Pattern.from_ratings(ratings), ratings.values, N_USER_COEFFICIENTS
     )
@@ -786,7 +789,7 @@ def fit_user_regressions(
         is_averaged: whether users average over models; else one regression uses all features.
     """
     regression, entries = (
-        item_effects.build_user_regression(low_rank),
+        build_user_regression(item_effects, low_rank),
         Pattern.from_ratings(ratings),
     )
     arrays = {"mean": np.asarray(item_effects.mean), "ridge": regression.ridge}

@@ -22,7 +22,7 @@ from dpmc_core.model import Constant, Factors, Mechanism, Model, Step, Steps, Ta
 from dpmc_core.privacy import RATING, Guarantee, Notion, Publishes, Releases, Trust, Unaccounted
 from dpmc_core.ratings import PublicFacts, Ratings, index_most_rated
 from dpmc_core.settings import mechanism, setting
-from dpmc_core.solvers.effects import ItemEffects, estimate_mean_of_users
+from dpmc_core.solvers.item_effects import ItemEffects, estimate_mean_of_users
 from dpmc_core.solvers.factorization import (
     ImplicitLoss,
     LeastSquaresMF,

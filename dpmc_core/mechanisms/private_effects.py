@@ -26,15 +26,15 @@ from dpmc_core.model import OwnSide, PrivacyRequest, Step, Steps, defer_unless_l
 from dpmc_core.privacy import Gaussian, Guarantee, Releases, Trust
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import mechanism, setting
-from dpmc_core.solvers.effects import (
+from dpmc_core.solvers.item_effects import (
     choose_low_rank_share,
     estimate_low_rank,
     estimate_mean_gain,
     refine_item_effects,
     start_low_rank,
-    sum_round_statistics,
 )
 from dpmc_core.solvers.rows import draw_random_factors
+from dpmc_core.solvers.user_regression import sum_round_statistics
 from dpmc_core.style import ORANGE, Style
 
 # What counts, sums, gain, own and all rounds get of the budget that the mean of all users leaves.

@@ -1,7 +1,7 @@
 """Empirical Bayes: what noisy numbers say of the numbers behind them, given the noise.
 
 Each function is one formula, with the paper or the identity it rests on. The estimators of ratings
-(`effects`, `noisy_reports`) and of rankings (`ranking`) are built from them: each states its own
+(`item_effects`, `noisy_reports`) and of rankings (`ranking`) are built from them: each states its own
 model of how a release follows from what it is about, and the formulas here do the rest. All noise
 is known; variances of what lies behind it are estimated from the releases themselves (Efron,
 Morris, "Stein's estimation rule and its competitors", 1973). No privacy here.
@@ -10,6 +10,7 @@ Morris, "Stein's estimation rule and its competitors", 1973). No privacy here.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,7 +19,38 @@ from dpmc_core.arrays import SMALLEST, Floats
 from dpmc_core.stopping import check_cancelled
 
 _ROUNDS = 30  # of expectation-maximisation
+# Of the means of a mixture of exponential priors of counts: how they may spread in logarithms, and
+# about what multiple of the usual count, with what standard deviation.
+_TAIL_STDS, _TAIL_CENTRE, _TAIL_CENTRE_STD = (0.5, 1.0, 1.5, 2.0), 2.5, 0.5
 _EDGE_MARGIN = 1.05  # over the edge of a noise matrix, which is itself random
+
+
+class Priors(NamedTuple):
+    """Prior standard deviations in widths of the public range of ratings; of slopes plain numbers.
+
+    They were chosen on generated ratings, and are the same for all data and every epsilon.
+
+    Attributes:
+        mean: of the mean of all users about the middle, as most people rate above it.
+        rating: of a rating about user and item effects, which is what good models leave.
+        item_effect: of an item's effect, as items differ less than ratings of one item do.
+        popularity_slope: of a user's slope on the standardised log count, as tastes for the popular
+            are weak.
+        effect_slope: of a user's slope on item effects, as some follow others' taste and some not.
+        feature_slope: of a user's slope on a public feature of variance 1, if it matters at all.
+        low_rank: of what low-rank factors add to a rating, which is less than effects do.
+    """
+
+    mean: float = 0.125
+    rating: float = 0.21
+    item_effect: float = 0.08
+    popularity_slope: float = 0.15 / 4
+    effect_slope: float = 0.5
+    feature_slope: float = 0.06
+    low_rank: float = 0.05
+
+
+PRIORS = Priors()
 
 
 # --- one number, measured with normal noise --------------------------------------------------
@@ -87,16 +119,16 @@ def truncated_normal_moments(mean: Floats, std: float) -> tuple[Floats, Floats]:
     """Return the means and variances of normal variables that are known to be positive.
 
     Args:
-        mean: shape (k,), the means before that is known.
+        mean: the means before that is known, of any shape.
         std: their standard deviation before that is known.
 
     Returns:
-        Two arrays of shape (k,), the means and the variances.
+        Two arrays of that shape, the means and the variances.
     """
     from scipy.special import log_ndtr
 
     if std == 0:
-        return np.maximum(mean, 0.0), np.zeros(len(mean))
+        return np.maximum(mean, 0.0), np.zeros_like(mean)
     z = mean / std
     # The inverse Mills ratio phi(z) / Phi(z), by logarithms so that nothing underflows.
     mills = np.exp(-0.5 * z * z - 0.5 * math.log(2 * math.pi) - log_ndtr(z))
@@ -104,20 +136,59 @@ def truncated_normal_moments(mean: Floats, std: float) -> tuple[Floats, Floats]:
     return np.maximum(std * (z + mills), 0.0), variance
 
 
-def posterior_positive_mean(noisy: Floats, noise_std: float, min_stds: float = 1e-3) -> Floats:
-    """Return the mean of numbers that are at least 0, given each with noise N(0, noise_std^2).
+def estimate_counts(
+    noisy: Floats, noise_std: float, prior_mean: ArrayLike = math.inf, min_stds: float = 1e-3
+) -> Floats:
+    """Return the posterior means of counts, given each with noise N(0, noise_std^2).
 
-    The prior is flat above 0.
+    The prior is exponential. Its density falls by 1/mean, which is as if the noisy count were less
+    by noise variance / mean; so the prior of infinite mean is flat above 0.
 
     Args:
         noisy: shape (k,).
         noise_std: the standard deviation of the noise.
+        prior_mean: the mean of the prior.
         min_stds: the smallest mean that is returned, in standard deviations of the noise.
+
+    Returns:
+        Array above 0, of the shape to which the counts and prior means broadcast.
+    """
+    tilted = noisy - noise_std**2 / np.asarray(prior_mean)
+    return np.maximum(truncated_normal_moments(tilted, noise_std)[0], min_stds * noise_std)
+
+
+def estimate_long_tailed_counts(noisy: Floats, noise_std: float, usual_count: float) -> Floats:
+    """Return the posterior means of counts most of which are small and few of which are large.
+
+    The prior is a mixture of exponential ones, whose means are log-normal. How they lie is averaged
+    over by the likelihood of all counts.
+
+    Args:
+        noisy: shape (k,), counts with noise N(0, noise_std^2).
+        noise_std: the standard deviation of the noise.
+        usual_count: the public number of users over that of items.
 
     Returns:
         Array of shape (k,), above 0.
     """
-    return np.maximum(truncated_normal_moments(noisy, noise_std)[0], min_stds * noise_std)
+    from scipy.special import log_ndtr
+
+    logs = np.arange(math.log(0.02), math.log(max(50 * len(noisy), 2.0)) + 0.5, 0.5)
+    means, tilted = usual_count * np.exp(logs), noisy[:, None] / noise_std
+    tilted = tilted - noise_std / means
+    # The log density of a noisy count under each exponential, up to what all of them share.
+    log_density = 0.5 * tilted**2 + log_ndtr(tilted) - np.log(means)
+    density = np.exp(log_density - log_density.max(axis=1, keepdims=True))
+    stds, offsets = np.meshgrid(_TAIL_STDS, np.linspace(-1.5, 1.5, 13))
+    centres = math.log(_TAIL_CENTRE) + offsets.reshape(-1, 1)
+    shares = np.exp(-0.5 * ((logs - centres) / stds.reshape(-1, 1)) ** 2)
+    shares /= shares.sum(axis=1, keepdims=True)
+    evidence = np.maximum(density @ shares.T, SMALLEST)  # of each count, under each such prior
+    log_weights = np.log(evidence).sum(axis=0) - 0.5 * (offsets.ravel() / _TAIL_CENTRE_STD) ** 2
+    weights = np.exp(log_weights - log_weights.max())
+    posterior = density * ((weights / evidence) @ shares)
+    posterior /= posterior.sum(axis=1, keepdims=True)
+    return (posterior * estimate_counts(noisy[:, None], noise_std, means)).sum(axis=1)
 
 
 # --- vectors ---------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpmc_core.arrays import SMALLEST, AnyArray, Floats, Ints, Sparse
 from dpmc_core.model import Factors, Model
 from dpmc_core.ratings import Ratings
-from dpmc_core.solvers.empirical_bayes import posterior_positive_mean
+from dpmc_core.solvers.empirical_bayes import estimate_counts
 from dpmc_core.solvers.linalg import Pattern, invert_upper_triangle
 from dpmc_core.solvers.rows import gram, normalise_rows
 from dpmc_core.stopping import check_cancelled
@@ -507,7 +507,7 @@ class CountEstimate(NamedTuple):
     @property
     def posterior(self) -> Floats:
         """The posterior means given that no count is negative, shape (n,), all above 0."""
-        return posterior_positive_mean(self.noisy, self.noise_std, min_stds=1e-12)
+        return estimate_counts(self.noisy, self.noise_std, min_stds=1e-12)
 
     def combine(self, noisy: Floats, noise_std: float) -> CountEstimate:
         """Return the average of these counts and others, weighted by their precisions.

@@ -1,0 +1,520 @@
+"""What noisy sums over users say of items: effects and low-rank factors. No raw data here.
+
+Each user with k ratings entered a count with 1/sqrt(k) and a sum with weights of unit length (see
+`user_regression`), so that one row moves a release equally far whatever its length. An item's
+released sum is then normal about a known multiple of its effect, with a known variance, and is
+shrunk accordingly (see `empirical_bayes`); how much effects vary over items is estimated from the
+same releases. Items weigh by private counts, so that the noise falls where ratings are rare
+(Krichene, Mayoraz, Rendle, Song, Thakurta, Zhang, "Multi-Task Differential Privacy Under
+Distribution Skew", ICML 2023).
+
+In shapes, n is the number of items, d the number of their public features and r the rank. A user's
+gain is the average factor with which the own weighted row was stretched to its clip. "Widths" are
+widths of the public rating range.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from dpmc_core.arrays import SMALLEST, Floats, Ints
+from dpmc_core.ratings import PublicFacts
+from dpmc_core.solvers.empirical_bayes import (
+    PRIORS,
+    estimate_counts,
+    estimate_long_tailed_counts,
+    fit_normal_prior,
+    normal_log_likelihood,
+    shrink_eigenvalues,
+    update_normal,
+)
+from dpmc_core.solvers.rows import scatter_rows
+
+MAX_STATISTIC = 4.0  # the largest gain or square of one user that enters a release in full
+N_USER_COEFFICIENTS = 3  # of a user, besides item features and low-rank factors
+_EFFECT_PSEUDO_COUNT = 20.0  # items for which the prior guess of the effects' variance counts
+_TREND_STDS = (10.0, 0.02, 0.01)  # of the coefficients of 1, L, L^2, L the standardised log count
+_FEATURE_TREND_STDS = (1e-5, 0.01, 0.03, 0.1)  # of the effects' slopes on features: one of these
+_EFFECT_STD_GRID = np.geomspace(0.1, 5.0, 40)  # of the std of the effects, relative to the guess
+_USUAL_GAIN, _GAIN_STD, _GAIN_LIMITS = 1.1, 0.3, (0.4, 2.0)  # relative to that of unclipped rows
+# How much users differ, relative to the priors: its standard deviation about 1, and limits.
+_USER_VARIANCE_STD, _USER_VARIANCE_LIMITS = 0.5, (0.02, 4.0)
+_MIN_SCALE, _SCALE_STD = 0.3, 0.3  # of one factor for all item effects, see `scale_down`
+_MIN_RHO, _HALF_RHO, _MAX_LOW_RANK_SHARE = 8.0, 30.0, 0.95  # see `choose_low_rank_share`
+
+
+@dataclass(frozen=True, eq=False)
+class ItemEffects:
+    """What the releases so far say of the n items.
+
+    Attributes:
+        public: the public facts.
+        mean: the mean of all users, in rating points.
+        mean_variance: the posterior variance of the mean, in squared rating points.
+        noisy_counts: shape (n,), the released sums of 1/sqrt(k) over an item's users.
+        count_noise: the standard deviation of the noise on `noisy_counts`.
+        weights: shape (n,), the weight of an item in a user's row.
+        effects: shape (n,), posterior means of the item effects, in rating points.
+        variances: shape (n,), their posterior variances, in squared rating points.
+        user_variances: shape (N_USER_COEFFICIENTS + 1,), the variances of users' coefficients and
+            of ratings about the regression, relative to the prior ones.
+        item_features: shape (n, d), the public features of the items.
+        scale_precision: the sum of 1/variance over estimates of one factor for all effects.
+        scale_target: the sum of these estimates, each over its variance.
+    """
+
+    public: PublicFacts
+    mean: float
+    mean_variance: float
+    noisy_counts: Floats
+    count_noise: float
+    weights: Floats
+    effects: Floats
+    variances: Floats
+    user_variances: Floats = field(default_factory=lambda: np.ones(N_USER_COEFFICIENTS + 1))
+    item_features: Floats = field(kw_only=True)
+    scale_precision: float = 0.0
+    scale_target: float = 0.0
+
+    def select_most_rated(self, max_items: int) -> Ints | None:
+        """Return the items with the largest released counts, in increasing order of their indices.
+
+        Args:
+            max_items: how many items are returned at most.
+
+        Returns:
+            Array of item indices; None: all items.
+        """
+        if self.public.items <= max_items:
+            return None
+        return np.sort(np.argsort(-self.noisy_counts, kind="stable")[:max_items])
+
+    @classmethod
+    def from_counts(
+        cls,
+        public: PublicFacts,
+        mean: tuple[float, float],
+        noisy_counts: Floats,
+        count_noise: float,
+        sums_noise: float,
+        item_features: Floats,
+    ) -> ItemEffects:
+        """Return what is known before any sum of ratings is released: all effects are zero.
+
+        Args:
+            public: the public facts.
+            mean: the mean of all users and its variance, in rating points.
+            noisy_counts: shape (n,), the released counts.
+            count_noise: the standard deviation of the noise on them.
+            sums_noise: the standard deviation of the noise on the sums to come, in rating points.
+            item_features: shape (n, d).
+        """
+        n = public.items
+        variance = (PRIORS.item_effect * public.width) ** 2
+        weights = compute_item_weights(
+            estimate_counts(noisy_counts, count_noise), sums_noise / math.sqrt(variance)
+        )
+        return cls(
+            *(public, *mean, noisy_counts, count_noise, weights, np.zeros(n)),
+            np.full(n, variance),
+            item_features=item_features,
+        )
+
+    @classmethod
+    def from_public(
+        cls, public: PublicFacts, item_features: Floats, mean: tuple[float, float] | None = None
+    ) -> ItemEffects:
+        """Return what is known without counts and sums: all items are alike but for features.
+
+        Args:
+            public: the public facts.
+            item_features: shape (n, d).
+            mean: the mean of all users and its variance, in rating points; None: the middle of the
+                range with its prior variance.
+        """
+        mean = mean or (public.middle, (PRIORS.mean * public.width) ** 2)
+        return cls.from_counts(
+            public, mean, np.ones(public.items), 1.0, public.width, item_features
+        )
+
+    @property
+    def counts(self) -> Floats:
+        """The posterior means of the counts, shape (n,), all above 0; their prior is flat."""
+        return estimate_counts(self.noisy_counts, self.count_noise)
+
+    @property
+    def rating_variance(self) -> float:
+        """The variance that a unit of squared weight adds to a sum, in squared rating points.
+
+        A unit of count stands for as many users as 1/sqrt(k) is on average over ratings.
+        """
+        return (self.public.users / self.counts.sum()) * (PRIORS.rating * self.public.width) ** 2
+
+    def scale_down(self) -> ItemEffects:
+        """Return the effects times one factor in [0, 1], as far as the rounds confirm them.
+
+        The rounds' sums are about the residuals that the effects leave, and their noise is new: so
+        they say how much of the effects is there. The prior mean of the factor is near 1 where the
+        released counts stand out of their noise, and `_MIN_SCALE` where they drown in it: the flat
+        prior of a count then makes the effects of rare items too large.
+        """
+        energy = max(float(np.mean(self.noisy_counts**2)) - self.count_noise**2, 0.0)
+        reliability = energy / (energy + self.count_noise**2)
+        prior_mean = _MIN_SCALE + (1 - _MIN_SCALE) * reliability
+        target = prior_mean / _SCALE_STD**2 + self.scale_target
+        scale = target / (1 / _SCALE_STD**2 + self.scale_precision)
+        return replace(self, effects=min(max(scale, 0.0), 1.0) * self.effects)
+
+    def compute_popularity(self) -> Floats:
+        """Return the log count about its mean over ratings, of standard deviation one at most.
+
+        Here the prior of counts is exponential, so that no item stands out where noise drowns them.
+
+        Returns:
+            Array of shape (n,), clipped to -3..3.
+        """
+        mean = max(self.noisy_counts.mean(), self.count_noise / math.sqrt(len(self.noisy_counts)))
+        counts = estimate_counts(self.noisy_counts, self.count_noise, mean)
+        shares, logs = counts / counts.sum(), np.log(counts)
+        logs = logs - shares @ logs
+        return np.clip(logs / max(math.sqrt(shares @ logs**2), 1.0), -3.0, 3.0)
+
+
+class LowRankFactors(NamedTuple):
+    """Factors of items, with the prior of users' factors.
+
+    Attributes:
+        item_factors: shape (n, r), in rating points.
+        user_moments: shape (r, r), positive definite: E u u' of a user's factors u.
+    """
+
+    item_factors: Floats
+    user_moments: Floats
+
+
+class FactorLikelihood(NamedTuple):
+    """What noisy sums say of each item's factors q: exp(t'q - q'Pq / 2).
+
+    Attributes:
+        precisions: P, shape (n, r, r).
+        targets: t, shape (n, r).
+    """
+
+    precisions: Floats
+    targets: Floats
+
+    @classmethod
+    def from_sums(
+        cls,
+        values: Floats,
+        basis: Floats,
+        sums: Floats,
+        noise_variance: float,
+        rating_variance: float,
+    ) -> FactorLikelihood:
+        """Return the likelihood of sums ~ N(A q, v I + s^2 A) of each item.
+
+        Args:
+            values: shape (n, r), the eigenvalues of A.
+            basis: shape (n, r, r), the eigenvectors of A, or (r, r) where all items share them.
+            sums: shape (n, r).
+            noise_variance: v.
+            rating_variance: s^2.
+        """
+        weights, transposed = values / (noise_variance + rating_variance * values), basis.mT
+        precisions = (basis * (weights * values)[:, None]) @ transposed
+        targets = (weights[:, None] * (sums[:, None] @ basis)) @ transposed
+        return cls(precisions, targets[:, 0])
+
+
+def compute_item_weights(counts: Floats, drowned_count: float) -> Floats:
+    """Return the weight of an item in a user's row: (N + drowned_count)^(-1/2).
+
+    Where noise is small, N^(-1/2) leaves the least error over ratings; more weight for items that
+    noise drowns would be wasted. The weights are scaled to mean square one over ratings.
+
+    Args:
+        counts: N, shape (n,).
+        drowned_count: the noise of the sums over the standard deviation of the effects, which is
+            the count at which they are equal.
+
+    Returns:
+        Array of shape (n,).
+    """
+    weights = 1.0 / np.sqrt(counts + drowned_count)
+    return weights / math.sqrt(counts @ weights**2 / counts.sum())
+
+
+def estimate_mean_of_users(
+    total: float, count: float, noise: float, public: PublicFacts
+) -> tuple[float, float]:
+    """Estimate the mean of the users' means and its variance from noisy sums over users.
+
+    Args:
+        total: the noisy sum of (mean - middle) / half width.
+        count: the noisy number of users with ratings.
+        noise: the standard deviation of the noise on both.
+        public: the public facts.
+
+    Returns:
+        The mean in rating points, and its posterior variance in squared rating points.
+    """
+    count = min(max(count, public.users / 2), public.users)
+    noisy_mean = min(max(total / count, -1.0), 1.0)
+    mean, variance = update_normal(noisy_mean, 1.0, (noise / count) ** 2, (2 * PRIORS.mean) ** 2)
+    half_width = public.half_width
+    return public.middle + half_width * float(mean), float(variance) * half_width**2
+
+
+def estimate_mean_gain(total: float, noise: float, public: PublicFacts) -> float:
+    """Estimate the users' average gain.
+
+    Args:
+        total: the noisy sum of gains over MAX_STATISTIC.
+        noise: the standard deviation of its noise.
+        public: the public facts.
+    """
+    unit = MAX_STATISTIC / public.users
+    prior_variance = (_GAIN_STD * _USUAL_GAIN) ** 2
+    mean, _ = update_normal(unit * total, 1.0, (unit * noise) ** 2, prior_variance, _USUAL_GAIN)
+    low, high = _GAIN_LIMITS
+    return min(max(float(mean), low * _USUAL_GAIN), high * _USUAL_GAIN)
+
+
+def estimate_item_effects(
+    prior: ItemEffects, sums: Floats, noise: float, gain: float
+) -> ItemEffects:
+    """Return the item effects, given each item's noisy weighted sum of users' residuals.
+
+    With counts N, weights a and the average gain f, S_j ~ N(n_j b_j, noise^2 + n_j a_j f v), where
+    n_j = N_j a_j f and v is `rating_variance`. The effects b are normal about a trend in the log of
+    n_j and in the public features. Their standard deviation about the trend, and that of the slopes
+    on the features, maximise the marginal likelihood on a grid.
+
+    Args:
+        prior: what is known of the items so far.
+        sums: S, shape (n,), in rating points.
+        noise: the standard deviation of the noise on S.
+        gain: f, the average gain of the users.
+    """
+    width = prior.public.width
+    reach = prior.counts * prior.weights * gain  # n: by how much S moves with an effect
+    noise_variances = (noise**2 + reach * prior.weights * gain * prior.rating_variance) / reach**2
+    noisy_effects = sums / reach
+    logs = np.log(reach)
+    logs = (logs - logs.mean()) / max(logs.std(), 1e-9)
+    trend = np.hstack([np.vander(logs, 3, increasing=True), prior.item_features])
+    n_features = prior.item_features.shape[1]
+    best = -math.inf
+    for variance in (PRIORS.item_effect * width * _EFFECT_STD_GRID) ** 2:
+        precisions = 1.0 / (noise_variances + variance)
+        squares = trend.T @ (trend * precisions[:, None])
+        moments = trend.T @ (precisions * noisy_effects)
+        ratio = (PRIORS.item_effect * width) ** 2 / variance
+        for slope_std in _FEATURE_TREND_STDS if n_features else _FEATURE_TREND_STDS[:1]:
+            stds = np.array([*_TREND_STDS, *[slope_std] * n_features]) * width
+            normal = squares + np.diag(stds**-2)
+            slopes = np.linalg.solve(normal, moments)
+            means = trend @ slopes
+            # Twice the log likelihood, with the slopes integrated over their prior.
+            likelihood = 2 * normal_log_likelihood(noisy_effects - means, 1 / precisions)
+            likelihood += _EFFECT_PSEUDO_COUNT * (math.log(ratio) - ratio)
+            likelihood -= np.linalg.slogdet(normal)[1]
+            likelihood += 2 * normal_log_likelihood(slopes[3:], stds[3:] ** 2)
+            if likelihood > best:
+                best = likelihood
+                best_effects = noisy_effects, 1.0, noise_variances, variance, means
+    effects, variances = update_normal(*best_effects)
+    return replace(prior, effects=effects, variances=variances)
+
+
+def refine_item_effects(
+    prior: ItemEffects, sums: Floats, noise: float, gain: float, share: float
+) -> ItemEffects:
+    """Return the item effects after noisy weighted sums of residuals about them.
+
+    As in `estimate_item_effects`, with the change c of the effects in place of b: S_j ~ N(n_j c_j,
+    noise^2 + share N_j a_j^2 f^2 v) with n_j = sqrt(share) N_j a_j f. The prior of c_j has the
+    posterior variance of the effect.
+
+    Args:
+        prior: what is known of the items so far.
+        sums: shape (n,), in rating points.
+        noise: the standard deviation of the noise on the sums.
+        gain: the average gain of the users.
+        share: the share of the squared length of a user's row that went into the sums.
+    """
+    root = math.sqrt(share)
+    reach = root * prior.counts * prior.weights * gain
+    noise_variances = noise**2 + root * reach * prior.weights * gain * prior.rating_variance
+    changes, variances = update_normal(sums, reach, noise_variances, prior.variances)
+    # Residuals of the effects e are (q - 1) e where the true effects are q e. So the sums over
+    # `unit` estimate (q - 1) N e, and their product with e estimates (q - 1) times the energy.
+    unit = root * prior.weights * gain
+    usual_count = prior.public.users / prior.public.items
+    counts = estimate_long_tailed_counts(prior.noisy_counts, prior.count_noise, usual_count)
+    energy = max(float(counts @ prior.effects**2), SMALLEST)
+    scale = 1 + float(prior.effects @ (sums / unit)) / energy
+    precision = (energy / (noise * max(float(np.linalg.norm(prior.effects / unit)), SMALLEST))) ** 2
+    return replace(
+        prior,
+        effects=prior.effects + changes,
+        variances=variances,
+        scale_precision=prior.scale_precision + precision,
+        scale_target=prior.scale_target + precision * scale,
+    )
+
+
+def estimate_user_variances(prior: ItemEffects, sums: Floats, noise: float) -> ItemEffects:
+    """Return the item effects with how much users differ, from noisy sums over users.
+
+    Args:
+        prior: what is known so far.
+        sums: shape (2, N_USER_COEFFICIENTS + 1), as of `UserRegression.sum_coefficient_variation`.
+        noise: the standard deviation of the noise on the sums.
+    """
+    ratios, _ = update_normal(
+        MAX_STATISTIC * sums[0],
+        np.maximum(sums[1], 0.0),
+        (MAX_STATISTIC * noise) ** 2,
+        _USER_VARIANCE_STD**2,
+        prior_mean=1.0,
+    )
+    variances = np.clip(prior.user_variances * ratios, *_USER_VARIANCE_LIMITS)
+    return replace(prior, user_variances=variances)
+
+
+def choose_low_rank_share(item_effects: ItemEffects, clip: float, mu: float) -> float:
+    """Return the share of a round that goes into low-rank factors, by how clear they would be.
+
+    It is rho / (rho + 30), at most 0.95, and 0 below rho = 8. rho is the mean of the squared counts
+    less their noise, times the squared standard deviation of the low-rank part, over (clip / mu)^2,
+    the squared noise of the whole budget on rows of norm `clip`.
+
+    Args:
+        item_effects: the item effects, with the released counts.
+        clip: the l2 norm of a row, in rating points.
+        mu: the whole budget.
+    """
+    counts, width = item_effects.noisy_counts, item_effects.public.width
+    energy = max((counts**2).sum() - len(counts) * item_effects.count_noise**2, 0.0)
+    rho = energy * (PRIORS.low_rank * width * mu / clip) ** 2 / len(counts)
+    return min(rho / (rho + _HALF_RHO), _MAX_LOW_RANK_SHARE) if rho >= _MIN_RHO else 0.0
+
+
+def start_low_rank(item_effects: ItemEffects, random: Floats) -> LowRankFactors:
+    """Return low-rank factors to begin with: popularity, the item effects, then random ones.
+
+    Args:
+        item_effects: the item effects.
+        random: shape (n, r), N(0, 1).
+    """
+    factors, rank, width = random.copy(), random.shape[1], item_effects.public.width
+    effects = item_effects.effects
+    standardised = (effects - effects.mean()) / max(effects.std(), 1e-9 * width)
+    start = np.column_stack([item_effects.compute_popularity(), standardised])[:, :rank]
+    factors[:, : start.shape[1]] = start
+    return LowRankFactors(PRIORS.item_effect * width * factors, np.eye(rank) / rank)
+
+
+def estimate_low_rank(
+    item_effects: ItemEffects,
+    sums: Floats,
+    noise: float,
+    gain: float,
+    moments: Floats,
+    previous: FactorLikelihood | None = None,
+) -> tuple[LowRankFactors, FactorLikelihood]:
+    """Estimate low-rank factors from noisy sums of residuals times the users' unit vectors.
+
+    With n_j = N_j f and v the `rating_variance`, row j is N(n_j K q_j, noise^2 I + n_j f v K).
+    Directions that noise drowns come out as zero. The round before says almost the same of the
+    factors, with other noise, so both likelihoods are multiplied.
+
+    Args:
+        item_effects: the item effects.
+        sums: shape (n, r), in rating points.
+        noise: the standard deviation of the noise on the sums.
+        gain: f, the average gain of the users.
+        moments: K, shape (r, r), the noisy mean of u u' over users.
+        previous: what the sums of the round before say; None: no round before.
+
+    Returns:
+        The factors, and what these sums alone say of them.
+    """
+    values, basis = np.linalg.eigh(0.5 * (moments + moments.T))
+    values = np.clip(values, 0.1 / len(moments), 1.0)
+    reach = item_effects.counts[:, None] * gain
+    likelihood = FactorLikelihood.from_sums(
+        reach * values, basis, sums, noise**2, gain * item_effects.rating_variance
+    )
+    precisions, targets = likelihood
+    if previous is not None:
+        precisions, targets = precisions + previous.precisions, targets + previous.targets
+    start_variance = (PRIORS.item_effect * item_effects.public.width) ** 2
+    factors = fit_normal_prior(precisions, targets, start_variance)
+    return LowRankFactors(factors, (basis * values) @ basis.T), likelihood
+
+
+def estimate_item_factors(squares: Floats, moments: Floats, noise: float, width: float) -> Floats:
+    """Estimate item factors from noisy normal equations, shrunk by what the noise says.
+
+    b_j ~ N(A_j q_j, noise^2 I + s^2 A_j) with the item factors q_j ~ N(0, G).
+
+    Args:
+        squares: A, shape (n, r, r), positive semidefinite.
+        moments: b, shape (n, r).
+        noise: the standard deviation of the noise on b.
+        width: of the rating range, in rating points.
+
+    Returns:
+        Array of shape (n, r).
+    """
+    values, basis = np.linalg.eigh(squares)
+    values, rating_variance = np.maximum(values, 0.0), (PRIORS.rating * width) ** 2
+    likelihood = FactorLikelihood.from_sums(values, basis, moments, noise**2, rating_variance)
+    # EM starts from 1, as users' factors are in rating points.
+    return fit_normal_prior(*likelihood, 1.0)
+
+
+def estimate_low_rank_from_gram(
+    item_effects: ItemEffects,
+    values: Floats,
+    vectors: Floats,
+    edge: float,
+    n_pairs: float,
+    columns: Ints | None = None,
+) -> LowRankFactors | None:
+    """Estimate low-rank factors from a noisy Gram matrix of the users' residual rows.
+
+    Args:
+        item_effects: the item effects.
+        values: shape (k,), leading eigenvalues of the matrix off its diagonal, as only that holds
+            low-rank factors.
+        vectors: shape (n_columns, k), their eigenvectors.
+        edge: the largest eigenvalue of the noise.
+        n_pairs: the (weighted) number of pairs of ratings in the matrix, spread over items as N_j
+            N_k.
+        columns: shape (n_columns,), the items of the matrix; None: all.
+
+    Returns:
+        The factors; None where everything is noise.
+    """
+    strengths = shrink_eigenvalues(values, edge)
+    is_clear = strengths > 0
+    if not is_clear.any():
+        return None
+    strengths, vectors = strengths[is_clear], vectors[:, is_clear]
+    counts = item_effects.counts if columns is None else item_effects.counts[columns]
+    reach = math.sqrt(max(n_pairs, 1.0)) * counts / counts.sum()
+    noisy_factors = vectors * np.sqrt(strengths)  # about reach x factor
+    noise_variances = (edge / 2) ** 2 / len(vectors) / strengths
+    prior_variances = (noisy_factors**2).sum(axis=0) / (reach @ reach)
+    factors, _ = update_normal(noisy_factors, reach[:, None], noise_variances, prior_variances)
+    return LowRankFactors(
+        scatter_rows(factors, columns, item_effects.public.items), np.eye(len(strengths))
+    )
