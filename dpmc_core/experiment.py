@@ -309,7 +309,7 @@ def _fit_mechanism(
         The last publishable model, the trace of each round, and whether the run was stopped before
         the last round.
     """
-    model: Model | None = None
+    last: Step | None = None
     trace: list[Mapping[str, float]] = []
     rng = create_generator(seed, format_run_key(mechanism, problem))
     if solve is not None and isinstance(mechanism, AddsNoiseLast):
@@ -319,7 +319,7 @@ def _fit_mechanism(
     complete = stopped = False
     try:
         for step in steps:
-            model = step.model or model
+            last = step if step.build is not None else last
             complete = step.final or step.index == step.total
             trace.append(step.trace)
             if on_step is not None:
@@ -327,6 +327,8 @@ def _fit_mechanism(
             check_cancelled()
     except Stopped:
         stopped = not complete
+    with allow_grace(_GRACE_SECONDS):  # of all rounds' models only this one may have to be built
+        model = None if last is None else last.model
     return model, tuple(trace), stopped
 
 

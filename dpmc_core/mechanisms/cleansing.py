@@ -301,7 +301,7 @@ class SvdAfterCleansing(PerUser, Cleansing):
     short = "Cleansed SVD"
     style = Style(RED, "triangle-up", "8px,3px")
     nonprivate_counterpart = "cleansed-svd"
-    revision = 3
+    revision = 4
     publishes = Publishes.ITEM_COVARIANCE
     published_settings = PublishedSettings(
         {"estimator": Estimator.PUBLISHED},

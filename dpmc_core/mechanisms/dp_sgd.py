@@ -41,6 +41,7 @@ _MEAN_SHARE = 0.15**2  # share of the squared clip that goes to the gradient of 
 _MAX_STRETCH = 1.5  # largest factor by which a short gradient is scaled up to its clip
 _MIN_NORM = 1e-200  # replaces a norm of zero in a quotient
 # Standard deviations; in widths of the rating range unless a unit is given.
+# On generated ratings these do better at epsilon 10 than a user's regression on private effects.
 _INTERCEPT_STD = 0.14  # of users' intercepts
 _SLOPE_STD = 0.35  # of users' slopes on item offsets, a plain number
 _START_STD = 0.05  # of item factors at the start, all columns together
@@ -226,7 +227,9 @@ class DpSgd(PerUser):
         # noise on the mean of all gradients. For factors an eighth of the ridge is added that a
         # least-squares fit would have, the variance of a rating over that of a factor.
         noise_scale = release.scale / math.sqrt(self.rounds)
-        decay = np.full(1 + r, noise_scale / (plan.std * width) + (PRIORS.rating / plan.std) ** 2 / 8)
+        decay = np.full(
+            1 + r, noise_scale / (plan.std * width) + (PRIORS.rating / plan.std) ** 2 / 8
+        )
         decay[0] = noise_scale / (PRIORS.item_effect * width)
         # The rate turns the sum of users' mean residuals into their mean over all users. The decay
         # is the variance of the noise on that mean over the prior variance of the mean.

@@ -146,7 +146,7 @@ class PerUser(Mechanism):
     uses_item_features = True
     task = Task.RATINGS
     baseline = "private-own-mean"
-    revision = 2
+    revision = 3
     publishes: ClassVar[Publishes] = Publishes.ITEM_FACTORS
     epsilon: float = setting(help="privacy budget per user", above=0, at_most=1e6)
     delta: float = setting(1e-6, "chance the promise may fail; less than 1/users", above=0, below=1)

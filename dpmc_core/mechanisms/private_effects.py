@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 from dpmc_core.arrays import ItemAxis, Rng
 from dpmc_core.mechanisms.per_user import (
@@ -22,7 +23,7 @@ from dpmc_core.mechanisms.per_user import (
     publish_item_effects,
     split_effects_budget,
 )
-from dpmc_core.model import OwnSide, PrivacyRequest, Step, Steps, defer_unless_last
+from dpmc_core.model import OwnSide, PrivacyRequest, Step, Steps
 from dpmc_core.privacy import Gaussian, Guarantee, Releases, Trust
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import mechanism, setting
@@ -87,7 +88,7 @@ class PrivateEffects(PerUser):
     short = "Private effects"
     style = Style(ORANGE, "diamond-tall")
     nonprivate_counterpart = "reference-ratings"
-    revision = 2
+    revision = 3
     rank: int = setting(5, "directions of taste, at most", at_least=1, at_most=50)
     rounds: int = setting(3, "rounds that share the rest of the budget", at_least=1, at_most=50)
 
@@ -142,8 +143,8 @@ class PrivateEffects(PerUser):
         )
         low_rank = start_low_rank(item_effects, random_start) if factor_share > 0 else None
         trace, likelihood = {"share of taste": factor_share}, None
-        build = defer_unless_last(fit_user_regressions, False)
-        yield Step(1, n_steps, ratings.build_model(build, item_effects.scale_down()), trace)
+        build = partial(ratings.build_model, fit_user_regressions, item_effects.scale_down())
+        yield Step(1, n_steps, build, trace)
         for index in range(2, n_steps + 1):
             query_arguments = item_effects, low_rank, r, factor_share, effects_row_clip(public)
             sums, moments = ratings.sum_over_users(sum_round_statistics, *query_arguments)
@@ -165,7 +166,6 @@ class PrivateEffects(PerUser):
             item_effects = refine_item_effects(
                 item_effects, sums[:, 0], noise_scale, mean_gains[0], 1 - factor_share
             )
-            is_last = index == n_steps
-            build = defer_unless_last(fit_user_regressions, is_last)
-            model = ratings.build_model(build, item_effects.scale_down(), low_rank)
-            yield Step(index, n_steps, model, trace, final=is_last)
+            scaled = item_effects.scale_down()
+            build = partial(ratings.build_model, fit_user_regressions, scaled, low_rank)
+            yield Step(index, n_steps, build, trace, final=index == n_steps)

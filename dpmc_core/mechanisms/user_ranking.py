@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +21,6 @@ from dpmc_core.model import (
     Step,
     Steps,
     Task,
-    defer_unless_last,
 )
 from dpmc_core.privacy import (
     CELL,
@@ -458,7 +458,6 @@ class PrivateTaste(PerUser):
                 mean_sums += (noisy_sums - mean_sums) / repeat
                 moments += (releases.moments.publish(exact_moments, rng) - moments) / repeat
                 index += 1
-                is_last = index == releases.rounds.times
                 counts = counts.combine(noisy_sums[:, 0] / count_scale, noise_scale / count_scale)
                 signal = 0.0
                 if is_detectable:
@@ -482,8 +481,9 @@ class PrivateTaste(PerUser):
                         min(max(agreement[0] / agreement[1], 0.0), 1.0) if agreement[1] > 0 else 1.0
                     )
                     signal = reliability * audiences.signal
-                    model = profiled_users.build_model(
-                        defer_unless_last(_UserProfiles.score_items, is_last),
+                    build = partial(
+                        profiled_users.build_model,
+                        _UserProfiles.score_items,
                         audiences,
                         query_features,
                         counts.posterior,
@@ -492,13 +492,14 @@ class PrivateTaste(PerUser):
                     )
                     features = audiences.compute_next_features(counts.posterior)
                 else:
-                    model = ratings.build_model(
-                        defer_unless_last(_score_by_popularity, is_last),
+                    build = partial(
+                        ratings.build_model,
+                        _score_by_popularity,
                         counts,
                         gain_probabilities,
                         n_users,
                     )
-                yield Step(index, releases.rounds.times, model, {"taste that is heard": signal})
+                yield Step(index, releases.rounds.times, build, {"taste that is heard": signal})
             is_detectable = is_detectable and signal >= min_signal
 
 

@@ -1,7 +1,7 @@
 """Empirical Bayes: what noisy numbers say of the numbers behind them, given the noise.
 
 Each function is one formula, with the paper or the identity it rests on. The estimators of ratings
-(`item_effects`, `noisy_reports`) and of rankings (`ranking`) are built from them: each states its own
+(`item_effects`, `noisy_reports`) and of rankings (`ranking`) are built from them: each states its
 model of how a release follows from what it is about, and the formulas here do the rest. All noise
 is known; variances of what lies behind it are estimated from the releases themselves (Efron,
 Morris, "Stein's estimation rule and its competitors", 1973). No privacy here.
@@ -33,6 +33,7 @@ class Priors(NamedTuple):
     Attributes:
         mean: of the mean of all users about the middle, as most people rate above it.
         rating: of a rating about user and item effects, which is what good models leave.
+        rating_about_mean: of a rating about the mean of all, with the effects of users and items.
         item_effect: of an item's effect, as items differ less than ratings of one item do.
         popularity_slope: of a user's slope on the standardised log count, as tastes for the popular
             are weak.
@@ -43,6 +44,7 @@ class Priors(NamedTuple):
 
     mean: float = 0.125
     rating: float = 0.21
+    rating_about_mean: float = 0.255
     item_effect: float = 0.08
     popularity_slope: float = 0.15 / 4
     effect_slope: float = 0.5

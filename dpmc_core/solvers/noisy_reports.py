@@ -17,6 +17,7 @@ from dpmc_core.arrays import SMALLEST, AnyArray, Floats, Sparse
 from dpmc_core.model import Step, Steps
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.solvers.empirical_bayes import (
+    PRIORS,
     estimate_variance,
     normal_log_likelihood,
     truncated_normal_moments,
@@ -635,12 +636,12 @@ CELLS = 1_500_000  # reported cells to which factors are fitted, at most
 ROUNDS = 20
 _RANK = 5
 _MAX_RATED_PROBABILITY = 0.9  # largest prior probability that a cell is rated
-# On the scale -1..1, so in half ranges; chosen on generated ratings.
-_MEAN_STD = 0.25  # standard deviation of the mean rating about 0
-_RATING_STD = 0.55  # of a rating about the mean
-_EFFECT_STD = 0.15  # of the effect of a user or item; this guess counts as _PRIOR_EFFECTS effects
-_PRIOR_EFFECTS = 4
-_RESIDUAL_VARIANCE = 0.19  # of a rating about its effects
+# Prior standard deviations on the scale -1..1, so in half ranges.
+_MEAN_STD, _EFFECT_STD, _RESIDUAL_STD = (
+    2 * std for std in (PRIORS.mean, PRIORS.item_effect, PRIORS.rating)
+)
+_RATING_STD = 2 * PRIORS.rating_about_mean
+_PRIOR_EFFECTS = 4  # effects of users or items for which the guess of their variance counts
 # The share of cells that are rated, and the ratings of a user, for which `model_laplace_noise` is
 # tuned.
 _RATED_SHARE, _N_TOGETHER = 0.05, 1000
@@ -849,7 +850,7 @@ class _SideTotals:
             mean: the estimated mean rating.
         """
         raw_counts = (n_reported - n_cells * noise_model.if_missing) / noise_model.slope
-        counts, count_variances = estimate_counts(raw_counts, n_cells * noise_model.count_variance)
+        counts, count_variances = shrink_counts(raw_counts, n_cells * noise_model.count_variance)
         cell_noise = noise_model.sum_variance + mean.rating**2 * noise_model.count_variance
         noise = n_cells * cell_noise + counts * noise_model.rating_variance
         rating_sums = score_sums / noise_model.genuine_probability - mean.rating * raw_counts
@@ -891,13 +892,14 @@ class _SideTotals:
         )[0]
 
 
-def estimate_counts(raw_counts: Floats, variance: float) -> tuple[Floats, Floats]:
+def shrink_counts(raw_counts: Floats, variance: float) -> tuple[Floats, Floats]:
     """Return posterior means and variances of counts, given unbiased noisy ones.
 
     The prior is normal about the mean of the counts, and its variance is estimated from them. It
     moves a count by at most one standard deviation of the noise, because counts have long tails
     (Efron, Morris, "Limiting the risk of Bayes and empirical Bayes estimators", 1972). The
-    posterior is then restricted to positive counts.
+    posterior is then restricted to positive counts. An exponential prior or a mixture of them, as
+    of released counts, loses up to .004 of RMSE here: these counts are of users, too.
 
     Args:
         raw_counts: shape (k,), unbiased.
@@ -1100,7 +1102,7 @@ def _compute_residual_scores(
         expected = a[rows] + b[columns]
         x = np.clip(expected, -1, 1)
         variance = (1 - rho) * noise_model.missing_square + rho * (
-            noise_model.genuine_variance(x) + _RESIDUAL_VARIANCE
+            noise_model.genuine_variance(x) + _RESIDUAL_STD**2
         )
         variance += rho * (1 - rho) * x**2
         y, w = scores[kept_indices] / rho - expected, rho**2 / variance

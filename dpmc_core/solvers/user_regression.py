@@ -484,9 +484,8 @@ def build_user_regression(
         precision = np.pad(precision, (0, len(low_rank.user_moments)))
         precision[first:, first:] = np.linalg.inv(low_rank.user_moments)
     noise_variance = float(item_effects.user_variances[-1]) * (PRIORS.rating * width) ** 2
-    return UserRegression(
-        np.column_stack(columns), precision, noise_variance, item_effects.mean + item_effects.effects
-    )
+    offsets = item_effects.mean + item_effects.effects
+    return UserRegression(np.column_stack(columns), precision, noise_variance, offsets)
 
 
 def weigh_rows(

@@ -98,7 +98,7 @@ def make_training_work(
             baseline_id=baseline_id,
             example=find_example() if find_example else None,
         )
-        models: dict[str, Model] = {}
+        latest_steps: dict[str, Step] = {}
         training_start = time.monotonic()
         evaluation_seconds = 0.0
         report(0, 0, f"{mechanism.name}: starting", display=camera.recording)
@@ -120,8 +120,8 @@ def make_training_work(
 
         def on_step(method: Mechanism, step: Step) -> None:
             """Report a round, record it in the film, and note what the run has spent."""
-            if step.model is not None:
-                models[method.id] = step.model
+            if step.build is not None:
+                latest_steps[method.id] = step
             new_releases, publications[:] = tuple(publications), []
             if step.index == 1 and method.id == mechanism.id:
                 guarantee = method.guarantee(problem.train.public).with_preparation(
@@ -141,7 +141,7 @@ def make_training_work(
             if step.index == 1:
                 camera.update_recording(total=step.total)
             camera.add_publications(new_releases)
-            if step.model is not None and camera.needs_round(step):
+            if camera.needs_round(step) and step.model is not None:
                 camera.add_round(step.index, step.model, evaluate_round(step, step.model))
             report(
                 step.index,
@@ -173,7 +173,7 @@ def make_training_work(
                 camera.update_recording(
                     reference=result.baselines[nonprivate_id][metric], best=NO_PRIVACY
                 )
-                nonprivate_model = models.get(nonprivate_id)
+                nonprivate_model = latest_steps[nonprivate_id].model
             return FinishedRun(
                 result=result,
                 nonprivate_model=nonprivate_model,

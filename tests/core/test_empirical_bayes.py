@@ -9,11 +9,11 @@ import scipy.stats
 
 from dpmc_core.solvers import empirical_bayes
 from dpmc_core.solvers.empirical_bayes import (
+    estimate_counts,
     estimate_variance,
     feature_gain_probability,
     fit_normal_prior,
     normal_log_likelihood,
-    posterior_positive_mean,
     truncated_normal_moments,
     update_normal,
 )
@@ -62,8 +62,8 @@ def test_densities_and_truncated_moments_are_those_of_scipy():
     exact = scipy.stats.truncnorm(-means / 1.5, math.inf, loc=means, scale=1.5)
     assert np.allclose(truncated_normal_moments(means, 1.5)[0], exact.mean(), rtol=1e-7)
     assert np.allclose(truncated_normal_moments(means, 1.5)[1], exact.var(), rtol=1e-4)
-    assert np.allclose(posterior_positive_mean(means, 1.5), exact.mean(), rtol=1e-7)
-    assert posterior_positive_mean(np.array([-1e9]), 2.0) == 2e-3
+    assert np.allclose(estimate_counts(means, 1.5), exact.mean(), rtol=1e-7)
+    assert estimate_counts(np.array([-1e9]), 2.0) == 2e-3
 
 
 def test_a_variance_maximises_its_posterior():

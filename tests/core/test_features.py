@@ -438,7 +438,7 @@ def test_noise_is_judged_by_its_standard_deviation(delta, factor, monkeypatch):
         judged["facts"] = noise_std * USERS
         return np.zeros(len(gains))
 
-    monkeypatch.setattr(ranking_solver, "posterior_positive_mean", judge_counts)
+    monkeypatch.setattr(ranking_solver, "estimate_counts", judge_counts)
     monkeypatch.setattr(user_ranking, "feature_gain_probability", judge_gains)
     interactions = clicks(np.random.default_rng(1).random((USERS, ITEMS)) < 0.4)
     ratings = use_item_features(interactions, {"genre": np.eye(ITEMS)[:, :3]})

@@ -9,26 +9,28 @@ import pytest
 import scipy.special
 import scipy.stats
 
-from dpmc_core import model, registry
+from dpmc_core import registry
 from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED
 from dpmc_core.privacy.accounting import gaussian_epsilon
 from dpmc_core.problem import build_problem
-from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers import effects
-from dpmc_core.solvers.effects import (
-    _MAX_STRETCH,
+from dpmc_core.ratings import PublicFacts, Ratings, UserResults
+from dpmc_core.solvers import user_regression
+from dpmc_core.solvers.empirical_bayes import shrink_eigenvalues
+from dpmc_core.solvers.item_effects import (
     MAX_STATISTIC,
     ItemEffects,
-    UserModels,
-    UserRegression,
     compute_item_weights,
     estimate_low_rank_from_gram,
     estimate_user_variances,
+)
+from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.solvers.user_regression import (
+    _MAX_STRETCH,
+    UserModels,
+    UserRegression,
     sum_bounded_gains,
     weigh_rows,
 )
-from dpmc_core.solvers.empirical_bayes import shrink_eigenvalues
-from dpmc_core.solvers.linalg import Pattern
 from dpmc_data import datasets
 from tests.replay import l2_distance, measure_changes, record_fit
 
@@ -269,7 +271,7 @@ def test_rows_with_few_cells_are_solved_by_their_cells_to_the_same_answers(monke
         )
 
     expected = answers()
-    monkeypatch.setattr(effects, "_SHORT", 1_000)  # no row is short
+    monkeypatch.setattr(user_regression, "_SHORT", 1_000)  # no row is short
     for first, second in zip(expected, answers(), strict=True):
         assert np.allclose(first, second, rtol=1e-9, atol=1e-9)
 
@@ -364,19 +366,21 @@ def test_models_that_nobody_reads_are_not_built_and_late_ones_are_the_same(id, m
     ratings = datasets.load("bookshop-clicks" if id == "private-taste" else "movie-night")
     ratings = build_problem(ratings, registry.get_mechanism(id).task).train
     mechanism, built = make(id), []
-    defer = model.DeferredFactors
-    monkeypatch.setattr(model, "DeferredFactors", lambda build, *arguments: build(*arguments))
     eager = [step.model.left for step in mechanism.fit(ratings, np.random.default_rng(1))]
+    build_model = Ratings.build_model
 
-    def record_build(build, *arguments):
-        return defer(lambda: built.append(build) or build(*arguments))
+    def record_build(self, function, *state):
+        built.append(function)
+        return build_model(self, function, *state)
 
-    monkeypatch.setattr(model, "DeferredFactors", record_build)
+    monkeypatch.setattr(Ratings, "build_model", record_build)
+    monkeypatch.setattr(UserResults, "build_model", record_build)
     steps = list(mechanism.fit(ratings, np.random.default_rng(1)))
     assert not built
     for step, left in zip(steps, eager, strict=True):
         assert np.array_equal(step.model.left, left)
-    assert len(built) == len(steps) - 1
+        assert step.model is step.model
+    assert len(built) == len(steps)
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ from dpmc_core.mechanisms.frank_wolfe import (
 from dpmc_core.metrics import rmse
 from dpmc_core.model import Estimator
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers.effects import ItemEffects, estimate_user_variances
+from dpmc_core.solvers.item_effects import ItemEffects, estimate_user_variances
 from dpmc_core.solvers.linalg import eigenpairs_above, leading_eigenpairs, low_rank_plus_sparse
 from dpmc_core.solvers.rows import (
     centre_ratings,

@@ -81,8 +81,8 @@ CORE = [
         ("raw gains go on after their release", SKIPPED, "estimate_mean_gain(float(noisy_gain), ",
          "estimate_mean_gain(gains, ", _WORST),
         ("residuals about raw item means", OTHER,
-         "regression = item_effects.build_user_regression(slope_std=SHARED_SLOPE_STD)",
-         "regression = item_effects.build_user_regression(slope_std=SHARED_SLOPE_STD)._replace("
+         "regression = build_user_regression(item_effects, slope_std=SHARED_SLOPE_STD)",
+         "regression = build_user_regression(item_effects, slope_std=SHARED_SLOPE_STD)._replace("
          "item_offsets=item_sums(Pattern.from_ratings(ratings), ratings.values)"
          " / np.maximum(item_sums(Pattern.from_ratings(ratings)), 1))", _WORST),
     ),
@@ -126,7 +126,7 @@ CORE = [
          named("baselines", "test_the_answer_counts_from_the_best_kind_of_the_data")),
     ),
     *family_of(
-        "baselines", "solvers/effects.py",
+        "baselines", "solvers/user_regression.py",
         ("few cells are solved without a prior", OTHER, "solve(np.eye(index.shape[1]) + scaled @",
          "solve(1e-9 * np.eye(index.shape[1]) + scaled @", named("private_effects",
          "test_rows_with_few_cells_are_solved_by_their_cells_to_the_same_answers")),
@@ -162,7 +162,7 @@ CORE = [
          "releases.rounds.moments.publish(moments, rng)", _WORST),
     ),
     *family_of(
-        "own side", "solvers/effects.py",
+        "own side", "solvers/user_regression.py",
         ("squares over half their bound", CLIP, "statistics[0] /= MAX_STATISTIC\n",
          "statistics[0] /= MAX_STATISTIC / 2\n",
          _WORST),

@@ -32,7 +32,7 @@ DRAWN = [
          named("user_level_solvers", "test_covariances_shrink_towards_their_average")),
     ),
     *family_of(
-        "drawn", "solvers/effects.py",
+        "drawn", "solvers/item_effects.py",
         ("how much users differ is divided by the unit of its statistic", SCALE,
          "MAX_STATISTIC * sums[0]", "MAX_STATISTIC / sums[0]", named("user_level_solvers",
          "test_how_much_users_differ_lies_between_the_sums_and_the_prior")),

@@ -139,7 +139,7 @@ FEATURES = [
          "0.0", named("user_level_solvers", "test_cleansing_as_published_has_no_singular_system")),
     ),
     *family_of(
-        "features", "solvers/effects.py",
+        "features", "solvers/user_regression.py",
         ("users forget the volume of their models", OTHER,
          "log_evidence = volume - (_NOISE_PSEUDO_COUNT", "log_evidence = -(_NOISE_PSEUDO_COUNT",
          _AVERAGED),
