@@ -10,6 +10,7 @@ import scipy.stats
 from dpmc_core.solvers import empirical_bayes
 from dpmc_core.solvers.empirical_bayes import (
     estimate_counts,
+    estimate_long_tailed_counts,
     estimate_variance,
     feature_gain_probability,
     fit_normal_prior,
@@ -114,3 +115,45 @@ def test_the_probability_that_a_feature_helps_is_bayes_rule():
     does_not = scipy.stats.norm(0.0, math.hypot(0.03, 0.1)).pdf(released) * 0.7
     found = feature_gain_probability(released, 0.1, 0.3, 0.15, 0.03)
     assert np.allclose(found, helps / (helps + does_not), rtol=1e-9)
+
+
+def integrate_posterior_mean(noisy, noise_std, density):
+    """The posterior mean of a count by quadrature, for any prior density on counts above 0."""
+    grid = np.linspace(1e-6, 80.0, 400_001)
+    weights = density(grid) * scipy.stats.norm.pdf(noisy, grid, noise_std)
+    return float(grid @ weights / weights.sum())
+
+
+@pytest.mark.parametrize(("noisy", "prior_mean"), [(-3.0, 0.5), (1.0, 2.0), (7.0, 4.0), (2.0, 1e9)])
+def test_counts_with_an_exponential_prior_are_what_quadrature_gives(noisy, prior_mean):
+    exact = integrate_posterior_mean(noisy, 2.0, lambda n: np.exp(-n / prior_mean))
+    found = estimate_counts(np.array([noisy]), 2.0, prior_mean)
+    assert found[0] == pytest.approx(exact, rel=1e-3)
+
+
+def test_counts_with_a_long_tail_are_what_quadrature_gives(monkeypatch):
+    """Given how exponential priors are mixed, which is fixed here by a single such mixture."""
+    monkeypatch.setattr(empirical_bayes, "_TAIL_STDS", (1.5,))
+    monkeypatch.setattr(empirical_bayes, "_TAIL_CENTRE_STD", 1e-3)  # only the middle offset is left
+    noisy, usual = np.array([-2.0, 0.5, 3.0, 9.0]), 0.8
+    logs = np.arange(math.log(0.02), math.log(50 * len(noisy)) + 0.5, 0.5)
+    shares = scipy.stats.norm.pdf(logs, math.log(2.5), 1.5)
+
+    def density(n):
+        return sum(
+            s * np.exp(-n / m) / m for s, m in zip(shares, usual * np.exp(logs), strict=True)
+        )
+
+    exact = [integrate_posterior_mean(y, 2.0, density) for y in noisy]
+    assert np.allclose(estimate_long_tailed_counts(noisy, 2.0, usual), exact, rtol=1e-3)
+
+
+def test_counts_that_noise_drowns_add_up_to_their_number():
+    """With a flat prior they would add up to several times as much."""
+    rng = np.random.default_rng(6)
+    counts = np.exp(1.2 * rng.normal(size=3000)) / 2
+    noisy = counts + 4.0 * rng.normal(size=3000)
+    found = estimate_long_tailed_counts(noisy, 4.0, 0.4)
+    assert found.sum() == pytest.approx(counts.sum(), rel=0.2)
+    assert estimate_counts(noisy, 4.0).sum() > 3 * counts.sum()
+    assert np.mean((found - counts) ** 2) < np.mean((estimate_counts(noisy, 4.0) - counts) ** 2) / 3

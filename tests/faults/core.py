@@ -162,6 +162,53 @@ CORE = [
          "releases.rounds.moments.publish(moments, rng)", _WORST),
     ),
     *family_of(
+        "item effects", "mechanisms/per_user.py",
+        ("the mean of all users has one share whatever their number", SCALE,
+         "mean_share = min(max((noise / _MEAN_NOISE) ** 2, lowest), highest)",
+         "mean_share = lowest",
+         named("private_effects", "test_the_mean_of_all_users_has_the_noise_that_it_can_bear"
+               "[private-effects-1.0-1000-0.04]")),
+        ("the mean of all users takes the share on top", SCALE,
+         "scale = (1 - mean_share) / math.fsum(shares)", "scale = 1 / math.fsum(shares)",
+         named("private_effects", "test_the_mean_of_all_users_has_the_noise_that_it_can_bear"
+               "[private-effects-1.0-1000-0.04]")),
+    ),
+    *family_of(
+        "item effects", "solvers/item_effects.py",
+        ("effects stay as large as they came out", OTHER,
+         "return replace(self, effects=min(max(scale, 0.0), 1.0) * self.effects)", "return self",
+         named("private_effects", "test_effects_are_scaled_by_what_rounds_and_counts_say")),
+        ("a factor may turn effects around", OTHER, "effects=min(max(scale, 0.0), 1.0) *",
+         "effects=min(scale, 1.0) *",
+         named("private_effects", "test_effects_are_scaled_by_what_rounds_and_counts_say")),
+        ("what rounds leave of the effects is taken for all of them", OTHER,
+         "scale = 1 + float(", "scale = float(",
+         named("private_effects", "test_rounds_estimate_how_much_of_the_effects_is_there")),
+        ("a round forgets what the rounds before said of the factor", OTHER,
+         "scale_precision=prior.scale_precision + precision", "scale_precision=precision",
+         named("private_effects", "test_rounds_estimate_how_much_of_the_effects_is_there")),
+        ("what the round before said of taste is left out", OTHER,
+         "precisions, targets = precisions + previous.precisions, targets + previous.targets",
+         "pass", named("private_effects",
+         "test_two_rounds_say_more_of_the_taste_of_items_than_one")),
+    ),
+    *family_of(
+        "item effects", "solvers/empirical_bayes.py",
+        ("the prior of counts is flat", OTHER,
+         "tilted = noisy - noise_std**2 / np.asarray(prior_mean)", "tilted = noisy + 0 * "
+         "np.asarray(prior_mean) ** -1", named("empirical_bayes",
+         "test_counts_with_an_exponential_prior_are_what_quadrature_gives[1.0-2.0]")),
+        ("small counts are as likely as large ones", OTHER, " - np.log(means)\n", "\n",
+         named("empirical_bayes", "test_counts_with_a_long_tail_are_what_quadrature_gives")),
+    ),
+    *family_of(
+        "taste", "mechanisms/private_effects.py",
+        ("a round of taste begins anew", OTHER,
+         "second_moments,\n                    likelihood,", "second_moments,\n"
+         "                    None,", named("private_effects",
+         "test_a_round_of_taste_goes_on_from_the_round_before")),
+    ),
+    *family_of(
         "own side", "solvers/user_regression.py",
         ("squares over half their bound", CLIP, "statistics[0] /= MAX_STATISTIC\n",
          "statistics[0] /= MAX_STATISTIC / 2\n",
