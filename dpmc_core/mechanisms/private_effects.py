@@ -88,7 +88,7 @@ class PrivateEffects(PerUser):
     short = "Private effects"
     style = Style(ORANGE, "diamond-tall")
     nonprivate_counterpart = "reference-ratings"
-    revision = 3
+    revision = 4
     rank: int = setting(5, "directions of taste, at most", at_least=1, at_most=50)
     rounds: int = setting(3, "rounds that share the rest of the budget", at_least=1, at_most=50)
 

@@ -87,7 +87,7 @@ class ReferenceRatings(NonprivateMechanism):
     uses_item_features = True
     id = "reference-ratings"
     name = "Best ratings without privacy"
-    revision = 6
+    revision = 7
     rank: int = setting(10, "most directions of taste", at_least=0, at_most=200)
     rounds: int = setting(30, "most rounds over users and items", at_least=1, at_most=1_000)
 

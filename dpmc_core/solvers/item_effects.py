@@ -43,7 +43,9 @@ _EFFECT_STD_GRID = np.geomspace(0.1, 5.0, 40)  # of the std of the effects, rela
 _USUAL_GAIN, _GAIN_STD, _GAIN_LIMITS = 1.1, 0.3, (0.4, 2.0)  # relative to that of unclipped rows
 # How much users differ, relative to the priors: its standard deviation about 1, and limits.
 _USER_VARIANCE_STD, _USER_VARIANCE_LIMITS = 0.5, (0.02, 4.0)
-_MIN_SCALE, _SCALE_STD = 0.3, 0.3  # of one factor for all item effects, see `scale_down`
+# Of one factor for all item effects: the prior mean where noise drowns the counts, elsewhere nearer
+# to 1, and the prior standard deviation.
+_MIN_SCALE, _SCALE_STD = 0.3, 0.3
 _MIN_RHO, _HALF_RHO, _MAX_LOW_RANK_SHARE = 8.0, 30.0, 0.95  # see `choose_low_rank_share`
 
 
@@ -63,8 +65,9 @@ class ItemEffects:
         user_variances: shape (N_USER_COEFFICIENTS + 1,), the variances of users' coefficients and
             of ratings about the regression, relative to the prior ones.
         item_features: shape (n, d), the public features of the items.
-        scale_precision: the sum of 1/variance over estimates of one factor for all effects.
-        scale_target: the sum of these estimates, each over its variance.
+        scale: the posterior mean of one factor for all effects, of which rare items have too large
+            ones where noise drowns the counts: their prior is flat.
+        scale_variance: its posterior variance.
     """
 
     public: PublicFacts
@@ -77,8 +80,8 @@ class ItemEffects:
     variances: Floats
     user_variances: Floats = field(default_factory=lambda: np.ones(N_USER_COEFFICIENTS + 1))
     item_features: Floats = field(kw_only=True)
-    scale_precision: float = 0.0
-    scale_target: float = 0.0
+    scale: float = 1.0
+    scale_variance: float = 0.0
 
     def select_most_rated(self, max_items: int) -> Ints | None:
         """Return the items with the largest released counts, in increasing order of their indices.
@@ -114,6 +117,8 @@ class ItemEffects:
             item_features: shape (n, d).
         """
         n = public.items
+        energy = max(float(np.mean(noisy_counts**2)) - count_noise**2, 0.0)
+        reliability = energy / (energy + count_noise**2)
         variance = (PRIORS.item_effect * public.width) ** 2
         weights = compute_item_weights(
             estimate_counts(noisy_counts, count_noise), sums_noise / math.sqrt(variance)
@@ -122,6 +127,8 @@ class ItemEffects:
             *(public, *mean, noisy_counts, count_noise, weights, np.zeros(n)),
             np.full(n, variance),
             item_features=item_features,
+            scale=_MIN_SCALE + (1 - _MIN_SCALE) * reliability,
+            scale_variance=_SCALE_STD**2,
         )
 
     @classmethod
@@ -155,19 +162,8 @@ class ItemEffects:
         return (self.public.users / self.counts.sum()) * (PRIORS.rating * self.public.width) ** 2
 
     def scale_down(self) -> ItemEffects:
-        """Return the effects times one factor in [0, 1], as far as the rounds confirm them.
-
-        The rounds' sums are about the residuals that the effects leave, and their noise is new: so
-        they say how much of the effects is there. The prior mean of the factor is near 1 where the
-        released counts stand out of their noise, and `_MIN_SCALE` where they drown in it: the flat
-        prior of a count then makes the effects of rare items too large.
-        """
-        energy = max(float(np.mean(self.noisy_counts**2)) - self.count_noise**2, 0.0)
-        reliability = energy / (energy + self.count_noise**2)
-        prior_mean = _MIN_SCALE + (1 - _MIN_SCALE) * reliability
-        target = prior_mean / _SCALE_STD**2 + self.scale_target
-        scale = target / (1 / _SCALE_STD**2 + self.scale_precision)
-        return replace(self, effects=min(max(scale, 0.0), 1.0) * self.effects)
+        """Return the effects times `scale`, at least 0 and at most 1."""
+        return replace(self, effects=min(max(self.scale, 0.0), 1.0) * self.effects)
 
     def compute_popularity(self) -> Floats:
         """Return the log count about its mean over ratings, of standard deviation one at most.
@@ -339,7 +335,8 @@ def refine_item_effects(
 
     As in `estimate_item_effects`, with the change c of the effects in place of b: S_j ~ N(n_j c_j,
     noise^2 + share N_j a_j^2 f^2 v) with n_j = sqrt(share) N_j a_j f. The prior of c_j has the
-    posterior variance of the effect.
+    posterior variance of the effect. The sums also say how much of the effects is there at all, as
+    their noise is new. What is not there the round takes away in part, as it does any error.
 
     Args:
         prior: what is known of the items so far.
@@ -352,20 +349,27 @@ def refine_item_effects(
     reach = root * prior.counts * prior.weights * gain
     noise_variances = noise**2 + root * reach * prior.weights * gain * prior.rating_variance
     changes, variances = update_normal(sums, reach, noise_variances, prior.variances)
-    # Residuals of the effects e are (q - 1) e where the true effects are q e. So the sums over
-    # `unit` estimate (q - 1) N e, and their product with e estimates (q - 1) times the energy.
+    # If the true effects are q e, their residuals are (q - 1) e. So the sums over `unit` estimate
+    # (q - 1) N e, and their product with e estimates q - 1 times the energy of the effects.
     unit = root * prior.weights * gain
     usual_count = prior.public.users / prior.public.items
     counts = estimate_long_tailed_counts(prior.noisy_counts, prior.count_noise, usual_count)
-    energy = max(float(counts @ prior.effects**2), SMALLEST)
-    scale = 1 + float(prior.effects @ (sums / unit)) / energy
-    precision = (energy / (noise * max(float(np.linalg.norm(prior.effects / unit)), SMALLEST))) ** 2
+    energies = counts * prior.effects**2
+    energy = max(float(energies.sum()), SMALLEST)
+    scale, scale_variance = update_normal(
+        1 + prior.effects @ (sums / unit) / energy,
+        1.0,
+        max((prior.effects / unit) ** 2 @ noise_variances / energy**2, SMALLEST),
+        prior.scale_variance,
+        prior.scale,
+    )
+    remaining = float(energies @ (variances / prior.variances)) / energy  # of what is not there
     return replace(
         prior,
         effects=prior.effects + changes,
         variances=variances,
-        scale_precision=prior.scale_precision + precision,
-        scale_target=prior.scale_target + precision * scale,
+        scale=1 - remaining * (1 - float(scale)),
+        scale_variance=remaining**2 * float(scale_variance),
     )
 
 

@@ -237,22 +237,41 @@ def build_item_effects(noisy_counts, count_noise, effects, users=500):
 
 
 def test_rounds_estimate_how_much_of_the_effects_is_there():
-    """True effects are .6 of the published ones; the noise of the estimates is what is stated."""
+    """True effects are .6 of the published ones, and sums are noise and ratings about them."""
     rng = np.random.default_rng(3)
     counts, effects = rng.uniform(5.0, 30.0, 80), rng.normal(size=80) / 3
     items, gain, share, noise = build_item_effects(counts, 1e-3, effects), 1.1, 0.5, 4.0
-    reach = math.sqrt(share) * counts * items.weights * gain
-    scales, stds = [], set()
-    for _ in range(400):
-        sums = (0.6 - 1.0) * reach * effects + noise * rng.normal(size=80)
-        refined = refine_item_effects(items, sums, noise, gain, share)
-        scales.append(refined.scale_target / refined.scale_precision)
-        stds.add(refined.scale_precision**-0.5)
-    assert max(stds) == pytest.approx(min(stds))
-    assert np.std(scales) == pytest.approx(max(stds), rel=0.15)
-    assert np.mean(scales) == pytest.approx(0.6, abs=5 * max(stds) / 20)
-    twice = refine_item_effects(refined, sums, noise, gain, share)
-    assert twice.scale_precision > 1.5 * refined.scale_precision
+    items = replace(items, scale_variance=1e6, variances=np.full(80, 1e-9))  # nothing is corrected
+    unit = math.sqrt(share) * items.weights * gain
+    stds = np.sqrt(noise**2 + share * counts * (items.weights * gain) ** 2 * items.rating_variance)
+    refined = [
+        refine_item_effects(
+            items, (0.6 - 1.0) * counts * unit * effects + stds * rng.normal(size=80), *arguments
+        )
+        for arguments in [(noise, gain, share)] * 400
+    ]
+    scales, variances = np.array([[r.scale, r.scale_variance] for r in refined]).T
+    assert np.ptp(variances) < 1e-9
+    assert np.var(scales) == pytest.approx(variances[0], rel=0.3)
+    assert np.mean(scales) == pytest.approx(0.6, abs=5 * math.sqrt(variances[0] / 400))
+
+
+def test_what_rounds_correct_is_not_corrected_twice():
+    """Where the noise is small, a round finds each effect, and one factor for all is 1 again."""
+    counts, effects = np.full(40, 30.0), np.linspace(-0.5, 0.5, 40)
+    items = build_item_effects(counts, 1e-3, effects, users=1200)
+    sums = (0.2 - 1.0) * counts * items.weights * effects
+    scales = []
+    for noise in (1e-3, 1e3):
+        refined = refine_item_effects(items, sums, noise, 1.0, 1.0)
+        left = refined.variances / items.variances
+        assert np.ptp(left) < 1e-9
+        scales.append((refined.scale, left[0], refined.scale_variance))
+    (precise, left, variance), (drowned, *_) = scales
+    assert left < 0.5
+    assert 1 - 0.8 * left <= precise < 1
+    assert variance < (0.3 * left) ** 2
+    assert drowned == pytest.approx(1.0, abs=1e-3)  # these sums say nothing, the counts all
 
 
 def test_effects_are_scaled_by_what_rounds_and_counts_say():
@@ -260,12 +279,9 @@ def test_effects_are_scaled_by_what_rounds_and_counts_say():
     clear, drowned = (build_item_effects(counts, noise, effects) for noise in (1e-6, 1e6))
     assert np.allclose(clear.scale_down().effects, effects)
     assert np.allclose(drowned.scale_down().effects, 0.3 * effects)
-    # The prior of standard deviation .3 weighs as much as one estimate of that.
-    half = replace(drowned, scale_precision=0.3**-2, scale_target=0.9 * 0.3**-2)
-    assert np.allclose(half.scale_down().effects, 0.6 * effects)
-    for target, factor in ((-50.0, 0.0), (50.0, 1.0)):
-        beyond = replace(drowned, scale_precision=10.0, scale_target=target)
-        assert np.allclose(beyond.scale_down().effects, factor * effects)
+    for scale, factor in ((-0.5, 0.0), (0.4, 0.4), (1.7, 1.0)):
+        scaled = replace(clear, scale=scale).scale_down()
+        assert np.allclose(scaled.effects, factor * effects)
 
 
 def draw_small_data(seed, users=300, items=400):
