@@ -230,8 +230,8 @@ class FactorLikelihood(NamedTuple):
 def compute_item_weights(counts: Floats, drowned_count: float) -> Floats:
     """Return the weight of an item in a user's row: (N + drowned_count)^(-1/2).
 
-    Where noise is small, N^(-1/2) leaves the least error over ratings; more weight for items that
-    noise drowns would be wasted. The weights are scaled to mean square one over ratings.
+    Where noise is small, N^(-1/2) leaves the least error over ratings (as in Krichene et al. 2023);
+    more weight for items that noise drowns would be wasted. The weights are scaled to mean square one over ratings.
 
     Args:
         counts: N, shape (n,).
