@@ -15,14 +15,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpmc_core.arrays import SMALLEST, Floats
+from dpmc_core.arrays import SMALLEST, Bools, Floats
 from dpmc_core.stopping import check_cancelled
 
 _ROUNDS = 30  # of expectation-maximisation
 # Of the means of a mixture of exponential priors of counts: how they may spread in logarithms, and
 # about what multiple of the usual count, with what standard deviation.
 _TAIL_STDS, _TAIL_CENTRE, _TAIL_CENTRE_STD = (0.5, 1.0, 1.5, 2.0), 2.5, 0.5
-_EDGE_MARGIN = 1.05  # over the edge of a noise matrix, which is itself random
+# Over the edge of noise, which is itself random: by how much a value has to exceed it where the
+# spectrum of the noise is known at this size, only its limit for large matrices, or only an
+# estimate of its covariance; and where the edge is the largest of a few draws of the noise.
+EXACT_MARGIN, LIMIT_MARGIN, ESTIMATED_MARGIN, SAMPLED_MARGIN = 1.01, 1.05, 1.3, 1.0
 
 
 class Priors(NamedTuple):
@@ -227,6 +230,20 @@ def fit_normal_prior(precisions: Floats, targets: Floats, start_variance: float)
     return means
 
 
+def is_above_noise(values: Floats, edge: float, margin: float = LIMIT_MARGIN) -> Bools:
+    """Return which eigenvalues or singular values stand out of the noise.
+
+    Args:
+        values: shape (k,).
+        edge: the largest one that noise alone has, or is expected to have.
+        margin: one of the margins above, by how well the edge is known.
+
+    Returns:
+        Array of shape (k,).
+    """
+    return np.asarray(values > margin * edge)
+
+
 def shrink_eigenvalues(values: Floats, edge: float) -> Floats:
     """Take the noise out of eigenvalues of a symmetric matrix; those that it drowns become 0.
 
@@ -240,8 +257,9 @@ def shrink_eigenvalues(values: Floats, edge: float) -> Floats:
     Returns:
         Array of shape (k,).
     """
-    is_clear = values > _EDGE_MARGIN * edge
-    return np.where(is_clear, np.sqrt(np.maximum(values**2 - edge**2, 0.0)), 0.0)
+    return np.where(
+        is_above_noise(values, edge), np.sqrt(np.maximum(values**2 - edge**2, 0.0)), 0.0
+    )
 
 
 # --- a choice between two explanations -------------------------------------------------------

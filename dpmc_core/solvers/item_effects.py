@@ -231,7 +231,8 @@ def compute_item_weights(counts: Floats, drowned_count: float) -> Floats:
     """Return the weight of an item in a user's row: (N + drowned_count)^(-1/2).
 
     Where noise is small, N^(-1/2) leaves the least error over ratings (as in Krichene et al. 2023);
-    more weight for items that noise drowns would be wasted. The weights are scaled to mean square one over ratings.
+    more weight for items that noise drowns would be wasted. The weights are scaled to mean square
+    one over ratings.
 
     Args:
         counts: N, shape (n,).
@@ -359,7 +360,7 @@ def refine_item_effects(
     scale, scale_variance = update_normal(
         1 + prior.effects @ (sums / unit) / energy,
         1.0,
-        max((prior.effects / unit) ** 2 @ noise_variances / energy**2, SMALLEST),
+        (prior.effects / unit / energy) ** 2 @ noise_variances,
         prior.scale_variance,
         prior.scale,
     )

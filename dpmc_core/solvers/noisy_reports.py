@@ -18,7 +18,9 @@ from dpmc_core.model import Step, Steps
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.solvers.empirical_bayes import (
     PRIORS,
+    SAMPLED_MARGIN,
     estimate_variance,
+    is_above_noise,
     normal_log_likelihood,
     truncated_normal_moments,
     update_normal,
@@ -304,7 +306,7 @@ def _start_taste(
         _compute_singular_triplets(pattern, scaled * signs, 1, start)[1][0] for signs in flips
     )
     u, singular_values, vt = _compute_singular_triplets(pattern, scaled, rank, start)
-    is_clear = singular_values > noise_edge
+    is_clear = is_above_noise(singular_values, noise_edge, SAMPLED_MARGIN)
     p = (u * singular_values)[:, is_clear] / roots[0][:, None]
     q = vt[is_clear].T / roots[1][:, None]
     unit = np.sqrt(np.average(q**2, axis=0, weights=degrees[1] + _TINY)) + _TINY

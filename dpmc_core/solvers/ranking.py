@@ -21,7 +21,12 @@ from numpy.typing import ArrayLike, NDArray
 from dpmc_core.arrays import SMALLEST, AnyArray, Floats, Ints, Sparse
 from dpmc_core.model import Factors, Model
 from dpmc_core.ratings import Ratings
-from dpmc_core.solvers.empirical_bayes import estimate_counts
+from dpmc_core.solvers.empirical_bayes import (
+    ESTIMATED_MARGIN,
+    EXACT_MARGIN,
+    estimate_counts,
+    is_above_noise,
+)
 from dpmc_core.solvers.linalg import Pattern, invert_upper_triangle
 from dpmc_core.solvers.rows import gram, normalise_rows
 from dpmc_core.stopping import check_cancelled
@@ -33,7 +38,6 @@ _ROUNDING = 1e-9  # a sum that is this much shorter than its longest term counts
 _SWEEPS = 30  # of expectation-maximisation
 _MIN_PROFILE_VARIANCE = 0.02  # of profiles, in units of 1/d, their variance if no direction differs
 _MIN_TASTE_VARIANCE = 1e-4  # of taste at the start, in the same unit
-_EDGE_MARGIN = 1.3  # because the covariance of the noise is only known through released numbers
 _N_NOISE_DRAWS = 20  # simulations of the noise, whose largest eigenvalue taste has to exceed
 _RIDGE = 0.1  # added to the variance of profiles, in the same unit
 _MAX_FEATURE_LENGTH = 6.0  # of an item's features, once they are uncorrelated and of variance 1
@@ -608,9 +612,8 @@ class Audiences(NamedTuple):
         known_noise = np.einsum("l,lab->ab", np.bincount(level_index, weights), error_covariances)
         values, axes = np.linalg.eigh((deviations * weights[:, None]).T @ deviations - known_noise)
         values = np.maximum(values, _MIN_TASTE_VARIANCE / d)
-        is_clear = values > _EDGE_MARGIN * _simulate_noise_edge(
-            error_covariances, level_index, weights, known_noise
-        )
+        edge = _simulate_noise_edge(error_covariances, level_index, weights, known_noise)
+        is_clear = is_above_noise(values, edge, ESTIMATED_MARGIN)
         unpruned_taste, covariances, taste_prior = _fit_taste_posterior(
             deviations, error_covariances, level_index, axes, values
         )
@@ -774,7 +777,6 @@ _CELLS = 4_000_000  # cells of reports held in single precision at once: 16 MB
 _MAX_BYTE = 255  # the largest number in a byte
 _MAX_DIRECTIONS = 40
 _WIDTH, _DEPTH = 48, 6  # columns and blocks of the Krylov space in which they are found
-_CLEARANCE = 1.01  # over the edge of the noise, which is itself random
 
 
 class FlippedBits(NamedTuple):
@@ -915,7 +917,7 @@ class ClickFactors(NamedTuple):
         common = expected / np.linalg.norm(expected)
         squares, vectors = _find_leading_directions(reports, common)
         spectrum = _NoiseSpectrum(flip_variance + click_variances, users)
-        is_clear = squares / users > _CLEARANCE * spectrum.height
+        is_clear = is_above_noise(squares / users, spectrum.height, EXACT_MARGIN)
         alpha = np.array([spectrum.invert_psi(s) for s in squares[is_clear] / users])
         # For a population covariance diag(t) + l l' the eigenvector is (alpha - t)^-1 l.
         vectors = vectors[:, is_clear]

@@ -186,7 +186,7 @@ CORE = [
          "1 + prior.effects @ (sums / unit) / energy", "prior.effects @ (sums / unit) / energy",
          named("private_effects", "test_rounds_estimate_how_much_of_the_effects_is_there")),
         ("ratings have no noise of their own in the factor", OTHER,
-         "** 2 @ noise_variances / energy**2", "** 2 * noise**2 @ np.ones(len(unit)) / energy**2",
+         "/ energy) ** 2 @ noise_variances,", "/ energy) ** 2 @ np.full(len(unit), noise**2),",
          named("private_effects", "test_rounds_estimate_how_much_of_the_effects_is_there")),
         ("what a round corrects is corrected twice", OTHER,
          "scale=1 - remaining * (1 - float(scale))", "scale=float(scale)",
