@@ -28,8 +28,8 @@ from dpmc_core.stopping import call_cancellable, check_cancelled
 
 _PRODUCTS_AT_ONCE = 64  # products of two factors that are summed at once
 _SPARSE_COST = 250.0  # cost of a multiplication in a sparse product, relative to a dense one
-_ITEM_STD = 0.1  # standard deviation of item means, in widths of the rating range
-_RATING_STD = 0.2  # standard deviation of the ratings of one item, in the same unit
+# Ratings at the mean that every item is given: ratings of an item vary twice as much as item means.
+_ITEM_PSEUDO_RATINGS = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -608,9 +608,6 @@ def contribution_weights(ratings: Ratings, n_full: int, norm: int = 2) -> Floats
 def shrink_item_means(sums: Floats, counts: Floats) -> Floats:
     """Return item means of centred ratings, shrunk to 0 as if each item had four more ratings of 0.
 
-    The prior standard deviation of item means is a tenth of the public range, and that of ratings
-    about them a fifth, which gives the number four.
-
     Args:
         sums: shape (n,), in rating points.
         counts: shape (n,), the numbers of ratings.
@@ -618,4 +615,4 @@ def shrink_item_means(sums: Floats, counts: Floats) -> Floats:
     Returns:
         Array of shape (n,), in rating points.
     """
-    return sums / (counts + (_RATING_STD / _ITEM_STD) ** 2)
+    return sums / (counts + _ITEM_PSEUDO_RATINGS)
