@@ -240,7 +240,7 @@ def test_rounds_estimate_how_much_of_the_effects_is_there():
     """True effects are .6 of the published ones, and sums are noise and ratings about them."""
     rng = np.random.default_rng(3)
     counts, effects = rng.uniform(5.0, 30.0, 80), rng.normal(size=80) / 3
-    items, gain, share, noise = build_item_effects(counts, 1e-3, effects), 1.1, 0.5, 4.0
+    items, gain, share, noise = build_item_effects(counts, 1e-3, effects), 1.1, 0.5, 0.4
     items = replace(items, scale_variance=1e6, variances=np.full(80, 1e-9))  # nothing is corrected
     unit = math.sqrt(share) * items.weights * gain
     stds = np.sqrt(noise**2 + share * counts * (items.weights * gain) ** 2 * items.rating_variance)
