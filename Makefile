@@ -42,7 +42,7 @@ slow: $(VENV)/.dev
 			--no-loadscope-reorder tests/$$group* || exit 1; \
 	done
 	@echo "==> Files of ratings, compared with a plain reader"
-	@.ci/step reading $(BIN)/python benchmarks/reading_fuzz.py $(ARGS)
+	@.ci/step reading $(BIN)/python benchmarks/wild.py --mutations 300 $(ARGS)
 	@echo "==> Faults of the machine: rows are kept, uploads are deleted, every fault has a message"
 	@.ci/step faults $(BIN)/python benchmarks/faults.py
 	@echo "==> Damaged releases: each is refused with a message, or reads as the original"

@@ -37,8 +37,8 @@ from dpmc_lab.audit import AuditMethod, Refuted, audit_mechanism, generate_small
 from dpmc_lab.audit.canaries import CanaryAuditor
 from dpmc_lab.audit.report import build_measured_bound
 from dpmc_lab.audit_bounds import count_right_guesses, gaussian_canary_bound
-from dpmc_lab.curves import as_published, audits
 from dpmc_lab.papers import verdicts
+from dpmc_lab.views import as_published, audits
 from tests.flawed_mechanisms import list_faults, plant_fault
 from tests.noise_law import find_misfits
 

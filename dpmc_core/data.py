@@ -1,4 +1,4 @@
-"""`dpmc_core.data` holds the names that it held before `dpmc_data` and `preparation` existed."""
+"""`dpmc_core.data` passes on names of `dpmc_core.preparation` and `dpmc_data` to older scripts."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ EVALUATION_ONLY = "evaluation only, not private: measured on raw held-out rating
 # rounds may also depend on the ratings.
 COMPUTED_FROM_RAW = (
     *(f"data.{name}" for name in ("ratings", "fingerprint", "test_ratings")),
-    *("metrics", "baselines", "rounds", "stopped", "seconds"),
+    *("metrics", "baselines", "reference_users", "rounds", "stopped", "seconds"),
 )
 
 OnStep = Callable[[Mechanism, Step], None]
@@ -52,6 +52,8 @@ class Result:
         trace: the numbers that each round reported.
         seconds: duration of the mechanism's fit alone.
         stopped: whether the caller ended the run early.
+        reference_users: the number of random users that the methods without privacy, apart from
+            baselines, were fitted to and measured on; None for all users.
     """
 
     mechanism: Mechanism
@@ -64,6 +66,7 @@ class Result:
     trace: tuple[Mapping[str, float], ...]
     seconds: float
     stopped: bool = False
+    reference_users: int | None = None
 
     @property
     def rounds(self) -> int:
@@ -105,6 +108,7 @@ class Result:
                 "guarantee": self.guarantee.as_dict(),
                 "metrics": dict(self.metrics),
                 "baselines": {id: dict(values) for id, values in self.baselines.items()},
+                "reference_users": self.reference_users,
                 "evaluation": EVALUATION_ONLY,
                 "raw": list(COMPUTED_FROM_RAW),
                 "rounds": self.rounds,
@@ -125,6 +129,7 @@ def run(
     on_result: Callable[[Result], None] | None = None,
     *,
     cached_baselines: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
+    max_reference_ratings: float = math.inf,
 ) -> Result:
     """Fit a mechanism, then its baselines, and measure all of them on the test ratings.
 
@@ -142,6 +147,8 @@ def run(
             baseline.
         cached_baselines: measures of baselines on the same problem and seed, which are not fitted
             again.
+        max_reference_ratings: with more training ratings than this, methods without privacy get as
+            many, of random users; baselines, which cost little, always get all.
 
     Raises:
         DpmcError: if the run was stopped before there was a publishable model with its measures.
@@ -184,13 +191,20 @@ def run(
         report = on_result or (lambda _: None)
         report(result)
         with suppress(Stopped):
+            reference_problem = problem
+            if with_baselines and len(problem.train) > max_reference_ratings:
+                rng = create_generator(seed, f"references on {problem.train.fingerprint}")
+                reference_problem = problem.sample_users(max_reference_ratings, rng)
+                result = replace(result, reference_users=reference_problem.train.public.users)
+            baseline_ids = registry.list_baselines(type(mechanism), problem.steps)
             for baseline in baselines if with_baselines else ():
                 check_cancelled()
                 if baseline.id in cached_baselines:
                     continue
-                model, _, was_stopped = _fit_mechanism(baseline, problem, seed, on_step)
+                compared = problem if baseline.id in baseline_ids else reference_problem
+                model, _, was_stopped = _fit_mechanism(baseline, compared, seed, on_step)
                 if model is not None and not was_stopped:
-                    measures = measure_model(baseline, model, problem, seed)
+                    measures = measure_model(baseline, model, compared, seed)
                     result = replace(result, baselines={**result.baselines, baseline.id: measures})
                     report(result)
         return result

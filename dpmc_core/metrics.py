@@ -58,7 +58,7 @@ class Metric:
         notes = [self.unit and f"in {self.unit}", "lower is better" * self.lower_is_better]
         suffix = f" ({', '.join(filter(None, notes))})" if any(notes) else ""
         if self.candidates and self.is_share:
-            return f"Held-out items in the first {LIST_LENGTH} ({self.panel_title})"
+            return f"Next item among ten suggestions ({self.panel_title})"
         return f"{self.panel_title}{',' * bool(self.candidates)} on held-out ratings{suffix}"
 
     @property
@@ -70,11 +70,6 @@ class Metric:
     def number_format(self) -> str:
         """The format specification of a value, for Python and for charts."""
         return ".1%" if self.is_share else ".3f"
-
-    @property
-    def tick_format(self) -> str | None:
-        """The format specification of an axis; None for the chart's default."""
-        return ".0%" if self.is_share else None
 
     @property
     def unit_label(self) -> str:
@@ -136,22 +131,19 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
         )
     }
 )
-RANKING_METRICS = tuple(metric for metric in METRICS.values() if metric.candidates)
-_HEADLINE_METRICS = {Task.BINARY: "accuracy", Task.RATINGS: "rmse", Task.RANKING: "hr@10"}
-_PER_RATING_METRICS = {**_HEADLINE_METRICS, Task.RANKING: "hr@10_full"}
-
-
-def choose_per_rating_metric(task: Task) -> Metric:
-    """Return the task's metric that is a mean over held-out ratings (RMSE: the root of a mean).
-
-    For ranking it is over lists of all unseen items, because a real list is never chosen from a
-    hundred items drawn at random.
-    """
-    return METRICS[_PER_RATING_METRICS[task]]
+_HEADLINE_METRICS = {Task.BINARY: "accuracy", Task.RATINGS: "rmse", Task.RANKING: "hr@10_full"}
+# The headline metric comes first.
+RANKING_METRICS = tuple(
+    METRICS[name] for name in ("hr@10_full", "ndcg@10_full", "hr@10", "ndcg@10")
+)
 
 
 def choose_headline_metric(task: Task) -> Metric:
-    """Return the metric that represents a task if there is room for one only."""
+    """Return the metric that represents a task, a mean over held-out ratings (RMSE: its root).
+
+    Lists are judged among all unseen items, because a real list is never chosen from a hundred
+    items drawn at random. Among so few, a popular list looks far better than it is.
+    """
     return METRICS[_HEADLINE_METRICS[task]]
 
 
@@ -298,10 +290,10 @@ def evaluate(task: Task, model: Model, train: Ratings, test: Ratings, rng: Rng) 
         sampled = evaluate_ranking(model, train, test, rng, LIST_LENGTH)
         full = evaluate_ranking(model, train, test, rng, LIST_LENGTH, negatives=None)
         return {
-            "hr@10": sampled.hr,
-            "ndcg@10": sampled.ndcg,
             "hr@10_full": full.hr,
             "ndcg@10_full": full.ndcg,
+            "hr@10": sampled.hr,
+            "ndcg@10": sampled.ndcg,
         }
     predicted = model.predict(test.users, test.items)
     if task is Task.BINARY:
@@ -311,7 +303,7 @@ def evaluate(task: Task, model: Model, train: Ratings, test: Ratings, rng: Rng) 
 
 
 def score_test_ratings(task: Task, model: Model, train: Ratings, test: Ratings) -> Floats:
-    """Compute what every test rating contributes to the measure of `choose_per_rating_metric`.
+    """Compute what every test rating contributes to the measure of `choose_headline_metric`.
 
     Args:
         task: what the model predicts.

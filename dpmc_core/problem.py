@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -198,6 +198,26 @@ class Problem:
             rng: draws the ranking candidates.
         """
         return evaluate(task, model, self.train, self.test, rng)
+
+    def sample_users(self, max_ratings: float, rng: Rng) -> Problem:
+        """Return the problem of random users with about `max_ratings` training ratings in all.
+
+        Args:
+            max_ratings: how many training ratings suffice; the last user drawn may exceed it.
+            rng: draws the users.
+        """
+        counts = np.diff(self.train.indptr)
+        order = rng.permutation(len(counts))
+        drawn = np.sort(order[np.cumsum(counts[order]) - counts[order] < max_ratings])
+        positions = np.full(len(counts), -1, dtype=np.int32)
+        positions[drawn] = np.arange(len(drawn))
+        truth = self.truth
+        return replace(
+            self,
+            train=self.train.select_users(positions),
+            test=self.test.select_users(positions),
+            truth=truth and Factors(truth.left[drawn], truth.right),
+        )
 
 
 def build_problem(

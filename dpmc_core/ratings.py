@@ -500,6 +500,20 @@ class Ratings(UserData):
             item_features={name: columns[retained] for name, columns in self.item_features.items()},
         )
 
+    def select_users(self, positions: Index) -> Ratings:
+        """Return the ratings of some users without their names, re-indexed in their order.
+
+        Args:
+            positions: array of shape (n_users,), the new index of each user; -1 drops the user.
+        """
+        selected = self.select(positions[self.users] >= 0)
+        return replace(
+            selected,
+            users=positions[selected.users],
+            public=replace(self.public, users=int(positions.max()) + 1),
+            user_ids=None,
+        )
+
     def with_item_features(
         self, item_features: Mapping[str, Floats], *, digest: str = ""
     ) -> Ratings:

@@ -255,17 +255,17 @@ def create(
 
 def get_published_settings(id: str) -> PublishedSettings:
     """Return the settings that a method has in its paper; none if it comes from no paper."""
-    return getattr(get_mechanism(id), "published_settings", Mechanism.published_settings)
+    return get_mechanism(id).published_settings
 
 
 def get_short_name(id: str) -> str:
     """Return the name of a method for narrow columns."""
-    return getattr(get_mechanism(id), "short", "") or get_mechanism(id).name
+    return get_mechanism(id).short or get_mechanism(id).name
 
 
 def get_style(id: str) -> Style:
     """Return the style of a method; one without a style, or unknown, gets one by its id."""
-    return getattr(MECHANISMS.get(id), "style", None) or pick_style(id)
+    return (MECHANISMS[id].style if id in MECHANISMS else None) or pick_style(id)
 
 
 def find_changed_settings(id: str, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -286,8 +286,10 @@ def _check_class(candidate: object) -> None:
     """Raise DpmcError unless an object is a class that has the form of a mechanism."""
     if not isinstance(candidate, type):
         raise DpmcError(f"a mechanism must be a class, got {candidate!r}")
+    name = candidate.__name__
+    if not issubclass(candidate, Mechanism):
+        raise DpmcError(f"{name} must be a subclass of dpmc_core.model.Mechanism")
     cls: Any = candidate
-    name = cls.__name__
     for variable, (kind, meaning) in _REQUIRED_VARIABLES.items():
         value = getattr(cls, variable, None)
         if not isinstance(value, kind) or not value or (kind is int and cls.revision < 1):
@@ -296,7 +298,7 @@ def _check_class(candidate: object) -> None:
     if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", cls.id):
         raise DpmcError(f"the id of {name} must be words like my-method, got {cls.id!r}")
     for method in ("guarantee", "fit"):
-        if not callable(getattr(cls, method, None)):
+        if getattr(cls, method) is getattr(Mechanism, method):
             raise DpmcError(f"{name} needs the method {method}")
     dataclass_params = vars(cls).get("__dataclass_params__")
     if (
@@ -351,12 +353,12 @@ def list_possible_baselines(cls: type[Mechanism], steps: Iterable[str]) -> tuple
         cls: the class of the method.
         steps: the preparation as command-line texts.
     """
-    with_features = can_use_item_features(cls) and has_features_step(steps)
+    with_features = cls.uses_item_features and has_features_step(steps)
     if cls.baseline in BASELINE_ALTERNATIVES:
         return tuple(
             id
             for id in BASELINE_ALTERNATIVES[cls.baseline]
-            if with_features or not can_use_item_features(get_mechanism(id))
+            if with_features or not get_mechanism(id).uses_item_features
         )
     return (
         WITHOUT_OTHERS_BASELINES.get(cls.task, cls.baseline) if with_features else cls.baseline,
@@ -409,11 +411,6 @@ def list_comparison_methods(cls: type[Mechanism]) -> tuple[str, ...]:
     """
     baselines = list_baselines(cls, []) + list_baselines(cls, ["features"])
     return *baselines, cls.nonprivate_counterpart, NONPRIVATE_REFERENCES[cls.task]
-
-
-def can_use_item_features(cls: type[Mechanism]) -> bool:
-    """Return whether a method uses item features; the class of a plugin may lack that variable."""
-    return getattr(cls, "uses_item_features", False)
 
 
 def has_features_step(steps: Iterable[str]) -> bool:

@@ -8,12 +8,15 @@ raises `BadArchive`.
 from __future__ import annotations
 
 import bz2
+import csv
 import gzip
+import io
 import json
 import lzma
 import math
 import re
 import struct
+import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -24,7 +27,10 @@ from typing import IO, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmc_core.arrays import LateModule
 from dpmc_core.errors import DpmcError, format_value
+
+pa = LateModule("pyarrow")
 
 MAX_MEMBERS = 1_000  # files in an archive
 MAX_UNPACKED_BYTES = 4_000_000_000  # unpacked bytes of all files together
@@ -45,7 +51,9 @@ _PACKED: dict[bytes, Callable[[Any], Any]] = {  # first bytes, as a pattern
     rb"\x1f\x8b\x08": gzip.open,
     rb"BZh[1-9]1AY&SY": bz2.open,
     rb"\xfd7zXZ\0": lzma.open,
+    rb"\x28\xb5\x2f\xfd": lambda file: pa.CompressedInputStream(file, "zstd"),
 }
+_TAR = slice(257, 262)  # where a tar archive says "ustar"
 _NPY_HEADER = re.compile(
     r"\{'descr': '([<>|][iufU]\d{1,9})', 'fortran_order': (True|False),"
     r" 'shape': \(((?:|\d{1,18},|\d{1,18}(?:, \d{1,18})+))\), \} {0,84}\n"
@@ -54,7 +62,15 @@ _TABLES = (".csv", ".tsv", ".json", ".jsonl", ".parquet", ".dat")
 # RuntimeError includes RecursionError and NotImplementedError, which zipfile raises.
 READ_ERRORS = (  # whatever a damaged file may cause
     *(OSError, ValueError, EOFError, RuntimeError, MemoryError, ArithmeticError, LookupError),
-    *(TypeError, AttributeError, struct.error, zlib.error, lzma.LZMAError, zipfile.BadZipFile),
+    *(
+        TypeError,
+        AttributeError,
+        struct.error,
+        zlib.error,
+        lzma.LZMAError,
+        zipfile.BadZipFile,
+        tarfile.TarError,
+    ),
 )
 
 
@@ -168,7 +184,7 @@ def iterate_members(
 
 
 def unpack(name: str, file: BinaryIO, max_bytes: int) -> bytes | None:
-    """Unpack a file that gzip, bzip2, xz or ZIP has packed.
+    """Unpack a file that gzip, bzip2, xz, zstd, tar or ZIP has packed; a sheet becomes CSV.
 
     Args:
         name: the name of the file in messages.
@@ -179,28 +195,87 @@ def unpack(name: str, file: BinaryIO, max_bytes: int) -> bytes | None:
         The unpacked bytes; None if the file is not packed.
 
     Raises:
-        BadArchive: if the file is damaged or exceeds the limit, or a ZIP archive holds neither one
+        BadArchive: if the file is damaged or exceeds the limit, or an archive holds neither one
             file nor one table beside others.
     """
-    head = file.read(10)
+    head = file.read(512)
     file.seek(0)
     with _translate_errors(Path(name)):
         if head.startswith(_LOCAL_SIGNATURE):
             members = _check_members(file, max_bytes, False)
-            files = [m for m in members if not m.is_dir() and not m.filename.startswith("__MACOSX")]
-            tables = [m for m in files if m.filename.lower().endswith(_TABLES)]
-            files = tables if len(tables) == 1 else files
-            if len(files) != 1:
-                names = ", ".join(format_value(member.filename) for member in files[:4])
-                raise ValueError(f"it is a ZIP archive of {len(files)} files, not of one: {names}")
-            return b"".join(_iterate_chunks(Path(name), file, files[0]))
+            names = [m.filename for m in members if not m.is_dir()]
+            if {"xl/workbook.xml", "xl/workbook.bin"} & {*names} or "mimetype" in names[:1]:
+                file.seek(0)
+                return _convert_sheet(file.read(), max_bytes)
+            chosen = _choose_member([n for n in names if not n.startswith("__MACOSX")], "ZIP")
+            member = next(m for m in members if m.filename == chosen)
+            return b"".join(_iterate_chunks(Path(name), file, member))
         for pattern, opener in _PACKED.items():
             if re.match(pattern, head, re.DOTALL):
                 content: bytes = opener(file).read(max_bytes + 1)
                 if len(content) > max_bytes:
                     raise ValueError(f"it would unpack to more than {max_bytes:,} bytes")
-                return content
+                return _read_tar(content) if content[_TAR] == b"ustar" else content
+        if head[_TAR] == b"ustar":
+            return _read_tar(file.read(max_bytes))
     return None
+
+
+def _choose_member(names: list[str], kind: str) -> str:
+    """Return the only file of an archive, or its only table. Raises ValueError."""
+    tables = [name for name in names if name.lower().endswith(_TABLES)]
+    chosen = tables if len(tables) == 1 else names
+    if len(chosen) != 1:
+        some = ", ".join(map(format_value, chosen[:4]))
+        raise ValueError(f"it is a {kind} archive of {len(chosen)} files, not of one: {some}")
+    return chosen[0]
+
+
+def _read_tar(content: bytes) -> bytes:
+    """Return the only file of a tar archive, or its only table. Raises ValueError."""
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        members: dict[str, tarfile.TarInfo] = {}
+        for member in archive:
+            if len(members) > MAX_MEMBERS:
+                raise ValueError(f"it holds more than {MAX_MEMBERS:,} files")
+            if member.isreg():
+                members[member.name] = member
+        stream = archive.extractfile(members[_choose_member([*members], "tar")])
+        return stream.read() if stream else b""
+
+
+def _convert_sheet(content: bytes, max_bytes: int) -> bytes:
+    """Return the only filled sheet of a spreadsheet (.xlsx, .ods) as CSV. Raises ValueError."""
+    try:
+        from python_calamine import CalamineError, CalamineWorkbook
+    except ImportError:
+        raise ValueError(
+            "it is a spreadsheet: save the sheet as CSV, or install python-calamine"
+        ) from None
+    try:
+        book = CalamineWorkbook.from_filelike(io.BytesIO(content))
+        sheets = {name: book.get_sheet_by_name(name).to_python() for name in book.sheet_names}
+    except CalamineError as error:
+        raise ValueError(str(error)) from None
+    filled = {name: rows for name, rows in sheets.items() if len(rows) > 1}
+    if not filled:
+        raise ValueError("it has no filled sheet")
+    if len(filled) > 1:
+        some = ", ".join(map(format_value, [*filled][:4]))
+        raise ValueError(f"it has {len(filled)} filled sheets ({some}): save one of them as CSV")
+    (rows,) = filled.values()
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\n").writerows([*map(_format_cell, row)] for row in rows)
+    if stream.tell() > max_bytes:
+        raise ValueError(f"its sheet has more than {max_bytes:,} characters")
+    return stream.getvalue().encode()
+
+
+def _format_cell(value: object) -> str:
+    """Return a cell of a spreadsheet as text; a whole number has no decimals."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    return str(value)
 
 
 def _check_members(file: IO[bytes], max_bytes: int, no_extra_bytes: bool) -> list[zipfile.ZipInfo]:

@@ -36,8 +36,10 @@ from dpmc_data.reading import (
     facts_of,
     has_single_ratings,
     layout_of,
+    rank_readings,
     read_table,
 )
+from dpmc_data.readings import OFFERS, Layout, list_offers
 from dpmc_data.source import (
     NO_COLUMN,
     Fault,
@@ -46,16 +48,14 @@ from dpmc_data.source import (
     ReadProgress,
     Source,
 )
-from dpmc_data.text import Layout
 
 # Sources of catalogues.
 _GENERATED_SOURCE, _PUBLIC_SOURCE = "the generated set {}", "the public set {}"
 _CHANGED_NOTE = ", whose file here may have been changed"
-_DOUBTFUL_SHARE = 0.1  # of the entries: a reading that leaves more out is doubted
-_USELESS_SHARE = 0.75  # of the entries: a reading that leaves more out is none
+_USELESS_SHARE = 0.75  # of the entries: a reading that cannot use more is none
 _PREVIEWED = 4  # columns of a matrix that are shown
-_MAX_TRIALS = 24  # readings of a file that are tried
-_CHOSEN_OPTIONS = ("user", "item", "rating", "layout")  # that only a person can settle
+_MAX_TRIALS = 6  # ways in which the rows of one reading are judged
+_CHOSEN_OPTIONS = {"user", "item", "rating", "layout"}  # of another reading
 _SETTLED = ("bad_rows", "duplicates", "encoding")  # options whose first answer is the usual one
 EACH_SEED = "each"  # the seed in NAME:seed=each, which stands for the seed of the run
 
@@ -187,10 +187,11 @@ def _find_data_file(name: str) -> Path:
         )
     if path.is_dir():
         file = public_sets.find_ratings_file(path)
-        if file is None and not Source("", path=path).parquet_files:
+        if file is None and not Source("", path=path).parts:
             raise BadRatings(
                 f"the folder {path} holds no ratings of a known set: give the file itself, or a"
-                f" folder of Parquet files or with one of {', '.join(public_sets.FOLDER_FILES)}"
+                " folder of Parquet or CSV files or with one of"
+                f" {', '.join(public_sets.FOLDER_FILES)}"
             )
         path = file or path
     return path
@@ -221,7 +222,8 @@ class Reading:
     """One way to read a file, which a person may choose.
 
     options: of reading, that lead to it; findings: what the reader understood; summary: what comes
-    of it; left_out: the share of the entries that cannot be used; count: of lines.
+    of it; left_out: the share of the entries that cannot be used, or are called missing; count: of
+    lines.
     """
 
     options: Mapping[str, Any]
@@ -230,6 +232,22 @@ class Reading:
     layout: Layout
     left_out: float
     count: LineCount
+
+    @property
+    def losses(self) -> str:
+        """What is left out, in numbers and in words."""
+        kinds = [f"{count_words(n, 'row')} {kind}" for kind, n in self.count.left_out.items()]
+        if self.layout.is_matrix:
+            kinds = [f"{count_words(n, 'cell')} {kind}" for kind, n in self.count.left_out.items()]
+        return ", ".join(kinds)
+
+    @property
+    def is_useless(self) -> bool:
+        """Whether most of it cannot be used, or most pairs come again and again."""
+        count = self.count
+        unusable = sum(n for kind, n in count.left_out.items() if kind != CHOSEN)
+        repeated = not self.layout.clicks and count.repeated > count.used
+        return unusable > _USELESS_SHARE * count.entries or repeated
 
     @property
     def confirmed_options(self) -> dict[str, Any]:
@@ -250,7 +268,8 @@ class Reading:
         return [[line[k][:20] if k < len(line) else "" for k in sorted(roles)] for line in lines]
 
     def as_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("summary", "left_out", "preview")}
+        names = ("summary", "left_out", "losses", "preview")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True)
@@ -273,7 +292,7 @@ class Examination:
         """What was found, for a script."""
         return {
             "name": self.name,
-            "readable": not self.faults,
+            "readable": bool(self.readings) and not self.faults,
             "found": list(self.only.findings) if self.only else [],
             "faults": [asdict(fault) for fault in self.faults],
             "count": self.only and asdict(self.only.count),
@@ -281,10 +300,9 @@ class Examination:
 
     @property
     def only(self) -> Reading | None:
-        """The only reading, if it leaves little out and no column of it must be chosen."""
-        is_sure = len(self.readings) == 1 and self.readings[0].left_out <= _DOUBTFUL_SHARE
-        is_chosen = any(fault.option in _CHOSEN_OPTIONS for fault in self.faults)
-        return self.readings[0] if is_sure and not is_chosen else None
+        """The reading that is taken, with nothing left out and no word or column chosen for it."""
+        is_taken = all(fault is RANGE_ASKED for fault in self.faults)
+        return self.readings[0] if self.readings and is_taken else None
 
 
 def examine_file(path: str | Path, **options: Any) -> Examination:
@@ -302,40 +320,77 @@ def examine_upload(content: bytes, filename: str, **options: Any) -> Examination
 
 
 def _examine(source: Source, options: Mapping[str, Any]) -> Examination:
-    faults: dict[Fault, None] = {}  # on the ways to readings
-    dead_ends: dict[Fault, None] = {}
+    settings = ReadOptions(**options)
+    try:
+        layout, ranked = rank_readings(source, settings)
+    except BadRatings as error:
+        reasons: tuple[Fault, ...] = tuple(getattr(error, "faults", [Fault(str(error))]))
+        trials = [{**options, **answer} for fault in reasons for answer in fault.answers]
+        found = [_examine(source, trial) for trial in trials if trial != options]
+        found = [examination for examination in found if examination.readings]
+        offered = [reading for examination in found for reading in examination.readings]
+        behind = found[0].faults if found else ()
+        needs_range = bool(found) and found[0].needs_range
+        return Examination(source.name, (*reasons, *behind), (*offered[:OFFERS],), needs_range)
+    faults_found = dict.fromkeys(layout.faults)
+    offers: list[dict[str, Any]] = [{}] if not layout.faults else list_offers(ranked, settings)
     readings: list[Reading] = []
-    trials: list[tuple[dict[str, Any], list[Fault]]] = [(dict(options), [])]
-    for trial, prior in trials:
+    for k, offer in enumerate(offers):
+        completed, faults = _complete(source, {**options, **offer}, is_offer=bool(offer))
+        readings += completed
+        if k == 0 or not readings:
+            faults_found |= dict.fromkeys(faults)
+        if not offer and not completed:  # what was taken does not hold for all rows
+            offers += [other for other in list_offers(ranked, settings) if other]
+        if len({reading.summary for reading in readings}) >= OFFERS:
+            break
+    unique = {reading.summary: reading for reading in reversed(readings)}
+    readings = [r for r in readings if unique[r.summary] is r][:OFFERS]
+    needs_range = RANGE_ASKED in faults_found
+    return Examination(source.name, tuple(faults_found), tuple(readings), needs_range)
+
+
+def _complete(
+    source: Source, options: Mapping[str, Any], *, is_offer: bool
+) -> tuple[list[Reading], list[Fault]]:
+    """Return what reading with some options gives, and what was wrong with the first of them.
+
+    Each fault that an option answers is answered, so that the faults behind it are found as well.
+    """
+    found: list[Fault] = []  # on the way to the first reading, or of the first trial
+    readings: list[Reading] = []
+    trials: list[tuple[dict[str, Any], list[Fault]]] = [({**options}, [])]
+    table = words = None
+    for k, (trial, prior) in enumerate(trials):
         settings = ReadOptions(**trial)
         try:
-            checked = check(read_table(source, settings, ask_range=False), settings)
-            new_faults = [*checked.faults]
+            if table is None or settings.values != words:
+                table, words = read_table(source, settings, ask_range=False), settings.values
+            checked = check(table, settings)
+            faults = list(checked.faults)
         except BadRatings as error:
-            new_faults = [*getattr(error, "faults", [Fault(str(error))])]
-        all_faults = [*prior, *new_faults]
-        wrong = [fault for fault in new_faults if fault is not RANGE_ASKED]
+            found += getattr(error, "faults", [Fault(str(error))]) if k == 0 else []
+            continue
+        way = [*prior, *(fault for fault in faults if fault not in prior)]
+        wrong = [fault for fault in faults if fault is not RANGE_ASKED]
+        if not wrong and len(checked.rows) < 2:
+            way.append(Fault("fewer than two ratings can be used", "give a longer file"))
+        is_poor = len(checked.rows) < 2 or has_single_ratings(checked)
+        if not wrong and len(checked.rows) > 1 and not (is_offer and is_poor):
+            reading = _summarise_reading(checked, trial)
+            found = found if readings else way
+            readings += [reading] * (not reading.is_useless)
+        elif k == 0:
+            found = way
         answers: list[dict[str, Any]] = [{}]
         for fault in wrong:
-            choices = fault.answers[: 1 if fault.option in _SETTLED else None]
+            choices = [answer for answer in fault.answers if not {*answer} & _CHOSEN_OPTIONS]
+            choices = choices[: 1 if fault.option in _SETTLED else 3]
             answers = [answer | choice for answer in answers for choice in choices]
-        answers = [answer for answer in answers if not answer.items() <= trial.items()]
-        # Where nobody rates twice, or nothing is rated twice, some other columns hold the ids.
-        if not wrong and (trial == options or not has_single_ratings(checked)):
-            reading = _summarise_reading(checked, trial)
-            # Nobody rates most things again and again.
-            is_useless = not checked.clicks and checked.count.repeated > len(checked.rows)
-            is_useless |= reading.left_out > _USELESS_SHARE or len(checked.rows) < 2
-            readings += [reading] * (not is_useless)
-            faults |= dict.fromkeys(all_faults)
-        elif not answers:
-            dead_ends |= dict.fromkeys(all_faults)
-        trials += [(trial | answer, all_faults) for answer in answers][: _MAX_TRIALS - len(trials)]
-    sure = [reading for reading in readings if reading.left_out <= _DOUBTFUL_SHARE] or readings
-    unique = {reading.summary: reading for reading in reversed(sure)}  # the first of equal ones
-    readings = [reading for reading in sure if unique[reading.summary] is reading]
-    faults = faults or dead_ends
-    return Examination(source.name, tuple(faults), tuple(readings), RANGE_ASKED in faults)
+        new = [trial | answer for answer in answers if not answer.items() <= trial.items()]
+        known = [other for other, _ in trials]
+        trials += [(each, way) for each in new if each not in known][: _MAX_TRIALS - len(trials)]
+    return readings, found
 
 
 def _summarise_reading(checked: Checked, options: Mapping[str, Any]) -> Reading:
@@ -345,7 +400,9 @@ def _summarise_reading(checked: Checked, options: Mapping[str, Any]) -> Reading:
     span = f"ratings from {low:g} to {high:g}" if low < high else f"ratings of {low:g}"
     what = "clicks" if checked.clicks else span
     count, public = checked.count, ratings.public
-    n_out = sum(count.left_out.values()) - count.left_out.get(CHOSEN, 0)
+    n_out = sum(count.left_out.values())
+    if "event" in checked.table.layout.roles:
+        n_out -= count.left_out.get(CHOSEN, 0)
     return Reading(
         options,
         (*checked.report, *facts_of(ratings)),

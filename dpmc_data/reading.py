@@ -24,6 +24,8 @@ from dpmc_core.ratings import PublicFacts, Ratings, number_ids
 from dpmc_core.stopping import check_cancelled
 from dpmc_data import public_sets
 from dpmc_data.archives import READ_ERRORS
+from dpmc_data.memory import explain_limit
+from dpmc_data.readings import Candidate, Format, Layout, RowSample, decide, tells_apart
 from dpmc_data.source import (
     MEGABYTE,
     NO_COLUMN,
@@ -37,10 +39,9 @@ from dpmc_data.source import (
     Refused,
     Source,
 )
+from dpmc_data.tables import FIRST_ROWS, open_text
 from dpmc_data.text import (
-    FIRST_ROWS,
     KNOWLEDGE,
-    MAX_MARKS,
     MISSING,
     SHORT,
     Adjacency,
@@ -48,16 +49,12 @@ from dpmc_data.text import (
     Codes,
     Cutter,
     Fields,
-    Format,
-    Layout,
     Objects,
-    choose_layout,
     is_distinct,
     parse_dates,
     parse_decimal,
     parse_leading_number,
     read_text,
-    recognise,
 )
 
 pa, compute = LateModule("pyarrow"), LateModule("pyarrow.compute")
@@ -258,69 +255,86 @@ def read_table(
     Raises:
         BadRatings: in a sentence that names the file.
     """
-    parts = source.parquet_files or [source]
-    layouts = [layout_of(part, options) for part in parts]
-    layout = layouts[0]
-    for part_layout in layouts:
-        if (part_layout.roles, part_layout.columns) != (layout.roles, layout.columns):
-            raise BadRatings(
-                f"{part_layout.file} and {layout.file} in the folder {source.name} have different"
-                " columns: write all files alike"
-            )
+    layout = layout_of(source, options)
     has_range = layout.known or layout.clicks or options.for_ranking or options.low is not None
     if faults := [*layout.faults, *[RANGE_ASKED] * (ask_range and not has_range)]:
         raise Refused(layout.file, faults)
     # Damaged texts come to light when they are looked at.
     is_parquet = layout.format is Format.PARQUET
-    with _translate_errors(parts[0]) if is_parquet else nullcontext():
+    with _translate_errors(source) if is_parquet else nullcontext():
         return _read_rows(source, layout, options, on_progress)
 
 
 def layout_of(source: Source, options: ReadOptions) -> Layout:
-    """Return how a file is built, and which public set it is, before it is read.
+    """Return how a file is read, and which public set it is, before it is read.
 
     Raises:
         BadRatings: if it is no table, or too large.
     """
-    public_set = public_sets.recognise_public_set(source)
+    return rank_readings(source, options)[0]
+
+
+def rank_readings(source: Source, options: ReadOptions) -> tuple[Layout, list[Candidate]]:
+    """Return how a file is read, and all its readings, the likeliest first.
+
+    Raises:
+        BadRatings: if it is no table, or too large.
+    """
+    public_set = None if source.parts else public_sets.recognise_public_set(source)
     # A public set on disk is what it is; the limit guards uploads and unknown files.
     on_disk = public_set and source.path
-    source.check_size(max(options.max_bytes, 2000 * MEGABYTE) if on_disk else options.max_bytes)
-    is_parquet = source.read_head().startswith(_PARQUET)
-    layout = (_recognise_parquet if is_parquet else recognise)(source, options)
-    # A set that is recognised is laid out as its makers say.
-    return replace(layout, known=public_set, guessed=() if public_set else layout.guessed)
+    parts = source.parts or [source]
+    for part in parts:
+        part.check_size(max(options.max_bytes, 2000 * MEGABYTE) if on_disk else options.max_bytes)
+    is_parquet = parts[0].read_head().startswith(_PARQUET)
+    samples = [_sample_parquet(parts, options)] if is_parquet else open_text(parts, options)
+    layout, ranked = decide(samples, options)
+    if public_set and layout.faults and not options.columns:
+        # A set that is recognised is laid out as its makers say.
+        layout, ranked = decide(samples, replace(options, user=1, item=2, rating=3))
+    if is_parquet and not layout.faults:
+        layout = _check_kinds(parts[0], layout)
+    return replace(layout, known=public_set, guessed=() if public_set else layout.guessed), ranked
 
 
 def _read_rows(
     source: Source, layout: Layout, options: ReadOptions, on_progress: ReadProgress | None
 ) -> Table:
     used = [*layout.roles.values(), *layout.ratings]
-    names, skip = [layout.columns[k] for k in used], layout.skip
-    cutter: Cutter
-    if layout.format is Format.PARQUET:
-        cutter = Batches(0, source, names, options.max_rows, on_progress)
-    elif layout.format is Format.JSON:
-        cutter = Objects(skip, names)
-    elif layout.shape is FileShape.ADJACENCY:
-        cutter = Adjacency(skip, layout.separator)
-    else:
-        plain = {k for role, k in layout.roles.items() if role == "time"}
-        cutter = Fields(skip, layout.separator, len(layout.columns), used, plain)
-    text = read_text(source, layout.encoding, layout.form, on_progress)  # of Parquet never begun
     roles = [*layout.axes, "rating"] if layout.is_matrix else [*layout.roles]
     chunks: dict[str, list[Any]] = {role: [] for role in roles}
     line_chunks = [np.zeros(0, dtype=np.int32)]
+    cutters: list[Cutter] = []
+    files: list[tuple[int, str]] = []
     n_rows = n_entries = 0
-    for batch, lines in cutter.iterate_batches(text):
-        columns = _melt_cells(batch, lines, layout, n_rows) if layout.is_matrix else [*batch, lines]
-        n_rows += int(np.count_nonzero(np.diff(lines, prepend=0)))
-        for role, column in zip(roles, columns, strict=False):
-            chunks[role].append(_compact_chunk(column, role, layout, chunks[role]))
-        line_chunks.append(columns[-1])
-        n_entries += len(columns[-1])
-        # Of a matrix, its cells.
-        _check_rows(source, n_entries + cutter.unusable, options.max_rows)
+    for part in source.parts or [source]:
+        cutter = _build_cutter(part, layout, used, options, on_progress)
+        cutters.append(cutter)
+        if source.parts:
+            files.append((n_entries, part.name))
+        text = read_text(part, layout.encoding, layout.form, on_progress)  # of Parquet never begun
+        for own, lines in cutter.iterate_batches(text):
+            batch = _insert_keys(own, used, len(lines), part, layout) if part.keys else own
+            columns = [*batch, lines]
+            if layout.is_matrix:
+                columns = _melt_cells(batch, lines, layout, n_rows)
+            n_rows += int(np.count_nonzero(np.diff(lines, prepend=0)))
+            for role, column in zip(roles, columns, strict=False):
+                chunks[role].append(_compact_chunk(column, role, layout, chunks[role]))
+            line_chunks.append(columns[-1])
+            n_entries += len(columns[-1])
+            # Of a matrix, its cells.
+            _check_rows(source, n_entries + cutter.unusable, options.max_rows)
+    n_lines, n_continued, n_unusable = (
+        sum(getattr(cutter, name) for cutter in cutters)
+        for name in ("lines", "continued", "unusable")
+    )
+    broken: dict[str, tuple[int, str]] = {}
+    for cutter in cutters:
+        for kind, (count, example) in cutter.broken.items():
+            prior, first = broken.get(kind, (0, example))
+            broken[kind] = prior + count, first
+    n_headers = layout.header * len(cutters)
     all_lines = np.concatenate(line_chunks)
     line_chunks.clear()
 
@@ -346,17 +360,53 @@ def _read_rows(
         dated,
         _index_texts(_encode_texts(join("event"))) if "event" in roles else None,
         all_lines,
-        cutter.files,
-        cutter.broken,
+        files,
+        broken,
         LineCount(
-            lines=cutter.lines,
-            header=int(layout.header),
-            blank=cutter.lines - layout.header - cutter.continued - n_rows - cutter.unusable,
-            continued=cutter.continued,
-            rows=n_rows + cutter.unusable,
-            entries=n_entries + cutter.unusable,
+            lines=n_lines,
+            header=n_headers,
+            blank=n_lines - n_headers - n_continued - n_rows - n_unusable,
+            continued=n_continued,
+            rows=n_rows + n_unusable,
+            entries=n_entries + n_unusable,
         ),
     )
+
+
+def _build_cutter(
+    part: Source,
+    layout: Layout,
+    used: Sequence[int],
+    options: ReadOptions,
+    on_progress: ReadProgress | None,
+) -> Cutter:
+    """Return what cuts a file, or one file of a folder, into the columns that are used."""
+    n_own = len(layout.columns) - len(part.keys)
+    own = [k for k in used if k < n_own]
+    names = [layout.columns[k] for k in own]
+    if layout.format is Format.PARQUET:
+        return Batches(0, part, names, options.max_rows, on_progress)
+    if layout.format is Format.JSON:
+        return Objects(layout.skip, names)
+    if layout.shape is FileShape.ADJACENCY:
+        return Adjacency(layout.skip, layout.separator)
+    plain = {k for role, k in layout.roles.items() if role == "time"}
+    return Fields(layout.skip, layout.separator, layout.quote, layout.width, own, plain)
+
+
+def _insert_keys(
+    own: Sequence[Any], used: Sequence[int], n_rows: int, part: Source, layout: Layout
+) -> list[Any]:
+    """Return the used columns, with those that the folders of a file name."""
+    n_own = len(layout.columns) - len(part.keys)
+    columns = iter(own)
+    codes = pa.array(np.zeros(n_rows, dtype=np.int32))
+    return [
+        next(columns)
+        if k < n_own
+        else pa.DictionaryArray.from_arrays(codes, pa.array([part.keys[k - n_own][1]]))
+        for k in used
+    ]
 
 
 def _melt_cells(batch: Sequence[Any], lines: Codes, layout: Layout, n_rows: int) -> list[Any]:
@@ -462,35 +512,61 @@ def _parse_times(column: Any) -> tuple[Floats, bool]:
 
 def _check_rows(source: Source, rows: int, limit: int) -> None:
     if rows > limit:
-        raise BadRatings(f"{source.name} has more than {limit:,} rows, the limit: use a part of it")
+        reason = f"the limit{explain_limit(limit)}"
+        raise BadRatings(f"{source.name} has more than {limit:,} rows, {reason}: use a part of it")
 
 
 # Parquet ------------------------------------------------------------------------------------------
 
 
-def _recognise_parquet(source: Source, options: ReadOptions) -> Layout:
-    with _open_parquet(source) as stored:
-        schema = stored.schema_arrow
+def _sample_parquet(parts: Sequence[Source], options: ReadOptions) -> RowSample:
+    """Return rows of the first Parquet file, and of some of the others and their row groups."""
+    names: tuple[str, ...] = ()
+    rows: list[Sequence[str]] = []
+    for part in parts:
+        with _open_parquet(part) as stored:
+            schema = stored.schema_arrow
+            n_groups = stored.metadata.num_row_groups
+        if names and tuple(map(str, schema.names)) != names:
+            raise BadRatings(
+                f"{part.name} and {parts[0].name} in one folder have different columns: write all"
+                " files alike"
+            )
         names = tuple(map(str, schema.names))
+        if len(rows) >= 2 * FIRST_ROWS:
+            continue
         plain = [
             column.name
             for column in schema
             if _has_kind(column.type, "time") and names.count(column.name) == 1
         ]
-        batches = _iterate_batches(source, plain, FIRST_ROWS)
-        texts = dict(zip(plain, map(_format_cells, next(batches, [])), strict=False))
-        rows = [*zip_longest(*(texts.get(name, []) for name in names), fillvalue="")]
-        layout = choose_layout(Layout(source.name, names, format=Format.PARQUET), options, rows)
+        groups = [*range(0, n_groups, max(n_groups // 4, 1))] if not rows else [n_groups // 2]
+        for group in groups:
+            size = FIRST_ROWS if not rows else FIRST_ROWS // 8
+            batches = _iterate_batches(part, plain, size, [group])
+            texts = dict(zip(plain, map(_format_cells, next(batches, [])), strict=False))
+            values = [value for _, value in part.keys]
+            cells = zip_longest(*(texts.get(name, []) for name in names), fillvalue="")
+            rows += [(*row, *values) for row in cells]
+    names += tuple(key for key, _ in parts[0].keys)
+    layout = Layout(parts[0].name, names, format=Format.PARQUET, rows=tuple(rows[:8]))
+    return RowSample(layout, rows).under(options)
+
+
+def _check_kinds(source: Source, layout: Layout) -> Layout:
+    """Return the layout with a fault for each column whose type cannot have its role."""
+    with _open_parquet(source) as stored:
+        schema = stored.schema_arrow
     faults = [
         Fault(
-            f"column '{names[k]}' holds {schema.field(k).type}, which is no {role}",
+            f"column '{layout.columns[k]}' holds {schema.field(k).type}, which is no {role}",
             "choose another column",
             (f"{role}=COLUMN",),
         )
         for role, k in layout.roles.items()
-        if not _has_kind(schema.field(k).type, role)
+        if k < len(schema) and not _has_kind(schema.field(k).type, role)
     ]
-    return replace(layout, faults=layout.faults or tuple(faults))
+    return replace(layout, faults=tuple(faults))
 
 
 def _format_cells(column: Any) -> list[str]:
@@ -526,14 +602,23 @@ def _open_parquet(source: Source, strings: Sequence[str] = ()) -> Iterator[Any]:
         )
 
 
-def _iterate_batches(source: Source, names: Sequence[str], rows: int = _BATCH) -> Iterator[Any]:
-    """Yield the columns of so many rows after the other."""
+def _iterate_batches(
+    source: Source,
+    names: Sequence[str],
+    rows: int = _BATCH,
+    groups: Sequence[int] | None = None,
+) -> Iterator[Any]:
+    """Yield the columns of so many rows after the other, of all row groups or of some."""
     # As dictionaries, a column of a few long texts repeated a million times stays small.
     with _open_parquet(source, names) as stored:
-        for k in range(stored.metadata.num_row_groups):
+        n_groups = stored.metadata.num_row_groups
+        chosen = [k for k in (range(n_groups) if groups is None else groups) if k < n_groups]
+        for k in chosen:
             # Not of its columns: these can end the process where a file is damaged.
             _check_decoded(source, stored.metadata.row_group(k).total_byte_size)
-        for batch in stored.iter_batches(rows, columns=[*names], use_threads=False):
+        for batch in stored.iter_batches(
+            rows, columns=[*names], use_threads=False, row_groups=chosen
+        ):
             _check_decoded(source, batch.nbytes)
             yield [_shorten_dictionary(batch.column(name)) for name in names]
 
@@ -560,7 +645,7 @@ def _shorten_dictionary(column: Any) -> Any:
 
 @dataclass
 class Batches(Cutter):
-    """Rows of a Parquet file, or of those of a folder, of which the columns `names` are read."""
+    """Rows of a Parquet file, of which the columns `names` are read."""
 
     source: Source
     names: Sequence[str]
@@ -568,31 +653,25 @@ class Batches(Cutter):
     on_progress: ReadProgress | None
 
     def iterate_batches(self, chunks: Iterable[str]) -> Iterator[Batch]:  # noqa: ARG002
-        for part in self.source.parquet_files or [self.source]:
-            start = self.lines
-            if self.source.parquet_files:
-                self.files.append((start, part.name))
-            with _open_parquet(part) as stored:
-                stated = start + stored.metadata.num_rows
-            _check_rows(self.source, stated, self.max_rows)
-            for columns in _iterate_batches(part, self.names):
-                lines = self.lines - start + np.arange(1, len(columns[0]) + 1, dtype=np.int32)
-                self.lines += len(lines)
-                yield columns, lines
-                check_cancelled()
-                if self.on_progress:
-                    self.on_progress(self.lines, max(stated, self.lines))
+        with _open_parquet(self.source) as stored:
+            stated = stored.metadata.num_rows
+        _check_rows(self.source, stated, self.max_rows)
+        for columns in _iterate_batches(self.source, self.names):
+            lines = self.lines + np.arange(1, len(columns[0]) + 1, dtype=np.int32)
+            self.lines += len(lines)
+            yield columns, lines
+            check_cancelled()
+            if self.on_progress:
+                self.on_progress(self.lines, max(stated, self.lines))
 
 
 # From columns to validated ratings ----------------------------------------------------------------
 
 FEW = 5  # a user with fewer ratings is worth a sentence
 _LATEST = 253_402_300_799.0  # Unix seconds at the end of the year 9999
-_ENOUGH = 100  # ratings from which on their counts say who may be the person
 _MOSTLY = 0.95  # share of the users with one rating from which on they may be no persons
 CHOSEN = "not rated or of other events, as the options say"
 _ZEROS = 0.3  # share of the cells of a full matrix from which on 0 may stand for none
-_MAX_OFFERED = 3  # columns that may hold the items
 _MAX_WORDS = 20  # as ratings
 _MIN_COUNTED = 20  # ratings from which on their counts tell whether columns hold ids
 _NOBODY = f"(?i)^({'|'.join(KNOWLEDGE['words']['nobody'])})$"
@@ -601,6 +680,7 @@ _ROUNDED = 0.051  # by so much a mean may differ from its ratings
 # Share of the lines whose sum or mean a column must hold to be one of sums or means.
 _COMPUTED = 0.9
 _MIN_COMPUTED = 5  # lines of different ratings from which on that is no chance
+_MAX_MARKS = 2  # words for "not rated" that most columns of a matrix may share
 _FEW_MARKS = 2  # so often a number beyond the range is a mistake, not a mark
 
 
@@ -721,13 +801,7 @@ def check(table: Table, options: ReadOptions, *, asks: bool = True) -> Checked:
         values = np.clip(values, low, high)  # a mean of equal numbers can lie beyond them
     answered = options.missing if table.layout.is_matrix else options.user
     if asks and answered is None and not public_set:
-        faults += _find_doubts(table, rows, options.item)
-    for axis, ids in (("users", table.user), ("items", table.item)):
-        if ids.names and all(re.fullmatch(r"-?\d+\.0+", name) for name in ids.names):
-            report.append(
-                f"the ids of the {axis} look like {ids.names[0]}: whole numbers written with"
-                " decimals, kept as they are"
-            )
+        faults += _recheck_facts(table, rows, options.item)
     count = replace(table.count, used=len(rows), left_out=left_out, repeated=repeated)
     return Checked(
         table,
@@ -771,12 +845,12 @@ def _judge_rows(
         is_text = empty & (table.texts.codes >= 0)
         codes, counts = np.unique(table.texts.codes[is_text & chosen], return_counts=True)
         words = {table.texts.names[k]: int(n) for k, n in zip(codes, counts, strict=True)}
-    translations = _suggest_values(words, not empty.all()) if len(words) <= _MAX_WORDS else []
+    translations = _suggest_values(words, not empty.all())
     wrong_column = correct
     if is_text.any() and empty.all():
         name = table.layout.name_of("rating")
         wrong_column = f"{name} may be the wrong column: choose the one that holds the ratings"
-        if len(words) <= _MAX_WORDS and not translations:
+        if 0 < len(words) <= _MAX_WORDS and not translations:
             translations = ["values=WORD:NUMBER,..."]
             wrong_column += ", or say what its words stand for"
     with np.errstate(invalid="ignore"):
@@ -843,16 +917,23 @@ def _suggest_values(counts: Mapping[str, int], has_numbers: bool) -> list[str]:
     counts: how often each text comes. has_numbers: whether it stands beside numbers.
     """
     missing = {text for text in counts if text.lower() in MISSING}
+    if len(counts) > _MAX_WORDS and None in map(parse_leading_number, {*counts} - missing):
+        return []
     words = {*counts} - missing
     none = [f"missing={','.join(sorted(missing))}"] * bool(missing)
     if not words:
         return none
     is_mark = all(counts[text] > _FEW_MARKS and "," not in text for text in words)
-    is_mark &= has_numbers and len(words) <= MAX_MARKS
+    is_mark &= has_numbers and len(words) <= _MAX_MARKS
     marked = [f"missing={','.join(sorted(counts))}"] * is_mark
     ends = {text.partition("/")[2] for text in words}
     scales = ["number"] * (len(ends) == 1) + [*KNOWLEDGE["scales"]]
-    fitting = [name for name in scales if None not in map(rating_reader(name), words)]
+    fitting = [
+        name
+        for name in scales
+        if None not in map(rating_reader(name), words)
+        and tells_apart(KNOWLEDGE["scales"].get(name, {}), map(str.lower, words))
+    ]
     return [*marked, *(" and ".join([f"values={name}", *none]) for name in fitting)]
 
 
@@ -914,7 +995,8 @@ def _convert_to_seconds(table: Table, keep: Bools) -> tuple[Ints | None, str]:
     if table.times is None or not keep.any():
         return None, ""
     sizes = np.abs(table.times[np.isfinite(table.times) & keep])
-    usual = np.median(sizes, overwrite_input=True) if len(sizes) and not table.dated else 0.0
+    some = sizes[:: 1 + len(sizes) // FIRST_ROWS]
+    usual = np.median(some) if len(some) and not table.dated else 0.0
     # The year 5138 in seconds, milliseconds, microseconds.
     unit = 1000.0 ** sum(usual > edge for edge in (1e11, 1e14, 1e17))
     with np.errstate(invalid="ignore", over="ignore"):
@@ -941,14 +1023,15 @@ def _resolve_duplicates(
     rows = np.flatnonzero(keep)
     cells = table.user.codes[rows].astype(np.int64) * len(table.item.names)
     cells += table.item.codes[rows]
-    order = np.argsort(cells)
+    order = _sort_stably(cells)
     is_last = np.append(np.diff(cells[order]) != 0, True)[: len(order)]
     n_repeated = len(order) - int(np.count_nonzero(is_last))
     if not n_repeated:
         rows = rows[order]
         return rows, table.ratings[rows], 0, Fault("no user-item pair appears twice")
-    # Rows of one cell stay in the order of time or file.
-    rows = rows[np.lexsort((cells,) if times is None else (times[rows], cells))]
+    if times is not None:  # else rows of one cell stay in the order of the file
+        order = np.lexsort((times[rows], cells))
+    rows = rows[order]
     values = table.ratings[rows]
     pair = rows[np.argmin(is_last) :][:2]
     user, item = (ids.names[ids.codes[pair[0]]][:60] for ids in (table.user, table.item))
@@ -971,12 +1054,22 @@ def _resolve_duplicates(
     return rows[is_last], values, n_repeated, fault
 
 
-def _find_doubts(table: Table, rows: Ints, item: str | int | None) -> Iterator[Fault]:
-    """Yield why zeros may be no ratings, or the users no persons, by how many ratings they have.
+def _sort_stably(keys: Ints) -> Ints:
+    """Return positions that sort whole numbers from 0, by sixteen bits after the other.
 
-    Where their column is only a guess by position, the items may as well be the persons, unless
-    there are more users. Items that come once may be titles of reviews, unless their column is
-    chosen.
+    NumPy sorts numbers of sixteen bits in linear time.
+    """
+    order = np.argsort(keys.astype(np.uint16), kind="stable")
+    for shift in range(16, int(keys.max(initial=0)).bit_length(), 16):
+        digits = (keys >> shift).astype(np.uint16)
+        order = order[np.argsort(digits[order], kind="stable")]
+    return order
+
+
+def _recheck_facts(table: Table, rows: Ints, item: str | int | None) -> Iterator[Fault]:
+    """Yield why zeros may be no ratings, or the columns that were taken hold no ids, by counts.
+
+    Items that come once may be titles of reviews, unless their column is chosen.
     """
     layout = table.layout
     if layout.is_matrix:
@@ -988,27 +1081,17 @@ def _find_doubts(table: Table, rows: Ints, item: str | int | None) -> Iterator[F
         return
     counts = [np.bincount(ids.codes[rows]) for ids in (table.user, table.item)]
     users, items = (int(np.count_nonzero(count)) for count in counts)
-    name, answers, problem = layout.name_of("user"), ["user=COLUMN"], ""
     if len(rows) <= _MIN_COUNTED:
         return
     if _are_mostly_ones(counts[0]):
-        problem = f"nearly all of the {users:,} users in {name} have one rating"
+        problem = f"nearly all of the {users:,} users in {layout.name_of('user')} have one rating"
+        advice, column = "say which column names the person", "user=COLUMN"
     elif item is None and layout.header and _are_mostly_ones(counts[1]):
-        unused = [k + 1 for k in range(len(layout.columns)) if k not in layout.roles.values()]
-        answers = [f"item={number}" for number in [*unused[:_MAX_OFFERED], "COLUMN"]]
-        title = f"nearly all of the {items:,} items in {layout.name_of('item')} have one rating"
-        if unused:
-            yield Fault(title, "say which column names what is rated", tuple(answers))
-    elif "user" in layout.guessed and users <= items and len(rows) >= _ENOUGH:
-        problem = (
-            f"{name} would be {users:,} users, and {layout.name_of('item')} {items:,} items, or the"
-            " other way round"
-        )
-        first, second = layout.roles["user"] + 1, layout.roles["item"] + 1
-        pairs = sorted([(first, second), (second, first)], reverse=users < items)
-        answers = [*(f"user={user} and item={item}" for user, item in pairs), *answers]
-    if problem:
-        yield Fault(problem, "say which column names the person", tuple(answers))
+        problem = f"nearly all of the {items:,} items in {layout.name_of('item')} have one rating"
+        advice, column = "say which column names what is rated", "item=COLUMN"
+    else:
+        return
+    yield Fault(problem, advice, (*layout.others, column))
 
 
 def has_single_ratings(checked: Checked) -> bool:
@@ -1107,7 +1190,11 @@ def facts_of(ratings: Ratings) -> tuple[str, ...]:
     for number, noun, fact in (
         (np.count_nonzero(counts == 0), "user", nothing),
         (np.count_nonzero((counts > 0) & (counts < FEW)), "user", f"fewer than {FEW} ratings"),
-        (ratings.public.items - len(np.unique(ratings.items)), "item", "no ratings"),
+        (
+            np.count_nonzero(np.bincount(ratings.items, minlength=ratings.public.items) == 0),
+            "item",
+            "no ratings",
+        ),
     ):
         if number:
             lines.append(f"{count_words(number, noun)} {'has' if number == 1 else 'have'} {fact}")

@@ -17,11 +17,14 @@ from typing import Any, BinaryIO
 from dpmc_core.errors import BadRatings, InvalidSetting, check_number, check_range, make_printable
 from dpmc_core.stopping import check_cancelled
 from dpmc_data import archives
+from dpmc_data.memory import MEGABYTE as MEGABYTE
+from dpmc_data.memory import MemoryLimit, explain_limit
 
-MEGABYTE = 1_000_000
-MAX_UNPACKED = 200 * MEGABYTE  # of a packed file, which is unpacked in memory
+# Limits where 4 GB of memory are free; they follow the free memory.
+USUAL_BYTES = 200 * MEGABYTE  # of a file, and of what a packed file or a pipe holds
+USUAL_ROWS = 40_000_000
 HEAD_BYTES = 65_536  # bytes read to recognise a format
-BLOCK_BYTES = 1_000_000  # bytes read at a time
+BLOCK_BYTES = 2_000_000  # bytes read at a time
 PLACEHOLDERS = ("COLUMN", "CHARACTER", "LOW:HIGH", "WORD:NUMBER,...")  # a person says what
 COLUMNS = ("user", "item", "rating", "time")  # options that name a column
 NO_COLUMN = "none"  # as a column: the file has none
@@ -93,8 +96,9 @@ class ReadOptions:
         items: path of a table of public item features, CSV or Parquet.
         for_ranking: whether only the presence of ratings matters, so that a file without a known
             range is read as clicks.
-        max_bytes: larger files are refused before they are read.
-        max_rows: longer files are refused before more is read.
+        max_bytes: larger files are refused before they are read; by default more than fits into
+            the free memory.
+        max_rows: longer files are refused before more is read; by default as for `max_bytes`.
     """
 
     user: str | int | None = None
@@ -114,8 +118,8 @@ class ReadOptions:
     event: str | None = None
     items: str | None = None
     for_ranking: bool = False
-    max_bytes: int = 200 * MEGABYTE
-    max_rows: int = 40_000_000
+    max_bytes: int = field(default_factory=lambda: MemoryLimit.from_usual(USUAL_BYTES))
+    max_rows: int = field(default_factory=lambda: MemoryLimit.from_usual(USUAL_ROWS))
 
     @property
     def columns(self) -> dict[str, str | int]:
@@ -266,37 +270,51 @@ class LineCount:
 
 def _unpack(name: str, file: BinaryIO) -> bytes | None:
     """Return what is in a packed file; None if it is not packed."""
+    limit = MemoryLimit.from_usual(USUAL_BYTES)
     try:
-        return archives.unpack(name, file, MAX_UNPACKED)
+        return archives.unpack(name, file, limit)
     except archives.BadArchive as error:
-        raise BadRatings(f"{error}; unpack it, and save a sheet of Excel as CSV") from None
+        reason = explain_limit(limit) * (f"more than {limit:,} " in error.reason)
+        advice = "" if "sheet" in error.reason else "; unpack it first"
+        raise BadRatings(f"{error}{reason}{advice}") from None
 
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A file to read, or a folder of Parquet files.
+    """A file to read, or a folder of Parquet files or of text.
 
     Attributes:
         name: the name in messages.
         content: the bytes of an upload, or what is in a packed file; None for any other file.
         path: the path of a file or folder; None for an upload.
+        keys: of a file in folders called KEY=VALUE, these columns.
     """
 
     name: str
     content: bytes | None = None
     path: Path | None = None
+    keys: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def from_file(cls, path: str | Path) -> Source:
-        """Return the source of a file, or of a folder of Parquet files.
+        """Return the source of a file, of a folder of tables, or of what a pipe gives.
 
         Raises:
             BadRatings: if there is no such file, or it is packed and damaged.
         """
         target = Path(path)
         source = cls(make_printable(target.name), path=target)
-        if source.parquet_files:
+        if source.parts:
             return source
+        if target.is_fifo() or target.is_char_device():  # <(...): read into memory
+            limit = MemoryLimit.from_usual(USUAL_BYTES)
+            with target.open("rb") as file:
+                content = file.read(limit + 1)
+            if len(content) > limit:
+                problem = f"gives more than {limit / MEGABYTE:,.0f} MB, the limit of a pipe"
+                advice = "write it to a file first"
+                raise BadRatings(f"{source.name} {problem}{explain_limit(limit)}: {advice}")
+            return cls.from_upload(content, source.name)
         if not target.is_file():
             raise BadRatings(f"there is no file {target}")
         with target.open("rb") as file:
@@ -314,12 +332,30 @@ class Source:
         return cls(name, content if unpacked is None else unpacked)
 
     @cached_property
-    def parquet_files(self) -> list[Source]:
-        """The Parquet files of a folder in the order of their names; none for a file."""
+    def parts(self) -> list[Source]:
+        """The tables of a folder, Parquet or text, in the order of their paths; none for a file.
+
+        Folders in it may be called KEY=VALUE, as programs write partitions of a table.
+        """
         if self.path is None or not self.path.is_dir():
             return []
-        candidates = sorted(self.path.glob("[!._]*.parquet"))
-        return [Source.from_file(path) for path in candidates if path.is_file()]
+        for pattern in ("*.parquet", "part-*", "*.csv"):
+            paths = [
+                path
+                for path in sorted(self.path.rglob(pattern))
+                if path.is_file()
+                and not any(part[:1] in "._" for part in path.relative_to(self.path).parts)
+                and all("=" in part for part in path.relative_to(self.path).parts[:-1])
+            ]
+            if paths:
+                return [
+                    replace(Source.from_file(path), keys=self._read_keys(path)) for path in paths
+                ]
+        return []
+
+    def _read_keys(self, path: Path) -> tuple[tuple[str, str], ...]:
+        folders = path.relative_to(self.path or path).parts[:-1]
+        return tuple((key, value) for key, _, value in (part.partition("=") for part in folders))
 
     @property
     def size(self) -> int:
@@ -342,7 +378,7 @@ class Source:
     def checksum(self) -> str:
         """SHA-256 of the whole content, in hexadecimal."""
         digest = hashlib.sha256()
-        for source_file in self.parquet_files or [self]:
+        for source_file in self.parts or [self]:
             with source_file.open() as file:
                 while chunk := file.read(MEGABYTE):
                     digest.update(chunk)
@@ -365,5 +401,5 @@ class Source:
         if self.size > limit:
             raise BadRatings(
                 f"{self.name} has {self.size / MEGABYTE:,.1f} MB, the limit is"
-                f" {limit / MEGABYTE:,.6g} MB: use a part of it"
+                f" {limit / MEGABYTE:,.6g} MB{explain_limit(limit)}: use a part of it"
             )

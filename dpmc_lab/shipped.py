@@ -1,7 +1,7 @@
 """Read the curves that ship with the sample data.
 
 `python sample_data/compute.py` writes these files again, and the recommendation lists of people
-beside them (JSON, see curves/people.py). The first line of a file is a comment with its stamp: what
+beside them (JSON, see views/people.py). The first line of a file is a comment with its stamp: what
 its rows have in common. Metrics are for evaluation only: they are measured on raw held-out ratings.
 """
 

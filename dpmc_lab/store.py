@@ -121,41 +121,41 @@ class Field(NamedTuple):
     kind: str
 
 
-_WORDING = ("unit", "neighbours", "notion", "trust", "publishes", "source", "reason", "caveats")
-# In the order of an exported file: table, kind, prefix of the dotted names, prefix of the columns
-# (-: none), and the names that both share.
-_LAYOUT = f"""
-    result  string   -                     -           key version finished
-    curve   string   -                     -           mechanism
-    curve   int64    -                     -           revision
-    curve   string   -                     -           task
-    result  int64    -                     -           seed
-    curve   string   data.                 -           name title source
-    result  string   data.                 -           fingerprint
-    curve   int64    data.                 -           users items
-    result  int64    data.                 -           ratings test_ratings
-    curve   float64  data.                 -           low high
-    curve   int64    data.                 -           cap
-    curve   string   data.                 -           split
-    curve   json     data.                 -           prepare
-    card    json     data.                 -           prepared
-    curve   json     -                     -           settings
-    card    string   guarantee.            -           {" ".join(_WORDING)}
-    result  float64  guarantee.claimed.    claimed_    epsilon delta
-    result  float64  guarantee.certified.  certified_  epsilon delta
-    result  float64  guarantee.units.      certified_  {" ".join(UNIT_COLUMNS)}
-    card    string   guarantee.reasons.    -           {" ".join(UNIT_COLUMNS)}
-    result  float64  metrics.              -           {" ".join(METRICS)}
-    result  int64    -                     -           rounds
-    result  bool_    -                     -           stopped
-    result  float64  -                     -           seconds"""
-# `settings` are all but epsilon, which is a column of its own.
-FIELDS = tuple(
-    Field(name_prefix.strip("-") + name, table, column_prefix.strip("-") + name, kind)
-    for table, kind, name_prefix, column_prefix, *names in map(
-        str.split, _LAYOUT.strip().splitlines()
-    )
-    for name in names
+def _list_fields(
+    table: str, kind: str, names: str, prefix: str = "", column_prefix: str = ""
+) -> list[Field]:
+    """Return fields of one table and kind; the prefixes stand before each name and column."""
+    return [Field(prefix + name, table, column_prefix + name, kind) for name in names.split()]
+
+
+_WORDING = "unit neighbours notion trust publishes source reason caveats"
+_UNITS = " ".join(UNIT_COLUMNS)
+# In the order of an exported file. `settings` are all but epsilon, which is a column of its own.
+FIELDS = (
+    *_list_fields("result", "string", "key version finished"),
+    *_list_fields("curve", "string", "mechanism"),
+    *_list_fields("curve", "int64", "revision"),
+    *_list_fields("curve", "string", "task"),
+    *_list_fields("result", "int64", "seed"),
+    *_list_fields("curve", "string", "name title source", "data."),
+    *_list_fields("result", "string", "fingerprint", "data."),
+    *_list_fields("curve", "int64", "users items", "data."),
+    *_list_fields("result", "int64", "ratings test_ratings", "data."),
+    *_list_fields("curve", "float64", "low high", "data."),
+    *_list_fields("curve", "int64", "cap", "data."),
+    *_list_fields("curve", "string", "split", "data."),
+    *_list_fields("curve", "json", "prepare", "data."),
+    *_list_fields("card", "json", "prepared", "data."),
+    *_list_fields("curve", "json", "settings"),
+    *_list_fields("card", "string", _WORDING, "guarantee."),
+    *_list_fields("result", "float64", "epsilon delta", "guarantee.claimed.", "claimed_"),
+    *_list_fields("result", "float64", "epsilon delta", "guarantee.certified.", "certified_"),
+    *_list_fields("result", "float64", _UNITS, "guarantee.units.", "certified_"),
+    *_list_fields("card", "string", _UNITS, "guarantee.reasons."),
+    *_list_fields("result", "float64", " ".join(METRICS), "metrics."),
+    *_list_fields("result", "int64", "rounds"),
+    *_list_fields("result", "bool_", "stopped"),
+    *_list_fields("result", "float64", "seconds"),
 )
 _RECORD_FIELDS = [(field.name.split("."), field) for field in FIELDS if field.table != "card"]
 _TYPES = {"string": str, "float64": int | float, "int64": int, "bool_": int, "json": str}
@@ -288,7 +288,7 @@ def _record_to_rows(record: Record) -> tuple[JsonObject, str, JsonObject]:
         "epsilon": settings.get("epsilon"),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    wording = {name: guarantee[name] for name in (*_WORDING, "reasons")}
+    wording = {name: guarantee[name] for name in (*_WORDING.split(), "reasons")}
     return curve, json.dumps(wording | {"prepared": list(data["prepared"])}), result
 
 

@@ -16,12 +16,12 @@ from dpmc_core.metrics import choose_headline_metric
 from dpmc_core.model import Task
 from dpmc_core.problem import choose_default_split
 from dpmc_lab import glossary, store
-from dpmc_lab.curves import comparison, groups, lines, numbers, trade
-from dpmc_lab.curves.lines import CurveChart, EpsilonUnit, PlottedLine
-from dpmc_lab.curves.numbers import RequiredEpsilon
-from dpmc_lab.curves.trade import AttackerPosition, QuestionScope, QuestionSwitches, Relation
 from dpmc_lab.store import Store
 from dpmc_lab.sweep import Grid, PlanKeys, parse_epsilons
+from dpmc_lab.views import compare, groups, lines, numbers, trade
+from dpmc_lab.views.lines import CurveChart, EpsilonUnit, PlottedLine
+from dpmc_lab.views.numbers import RequiredEpsilon
+from dpmc_lab.views.trade import AttackerPosition, QuestionScope, QuestionSwitches, Relation
 from pages.ui import (
     blocks,
     prepare,
@@ -38,6 +38,7 @@ from pages.ui.charts import Figure
 from pages.ui.charts import compare as charts_compare
 from pages.ui.report import Exhibit
 from pages.ui.rows import GridRows, RunLocation
+from pages.ui.session import session
 from pages.ui.text import escape, format_count
 
 MOST_SEEDS = 100
@@ -52,7 +53,6 @@ _GRIDS = {
 }
 E = TypeVar("E", bound=enum.Enum)
 _MAX_FIRST_CHOICE = 6  # mechanisms chosen at the start; more would hide each other
-_LAST_VISITED = "brought"  # the mechanism of the page that the visitor came from
 _COLLAPSED = {"label_visibility": "collapsed"}
 _VIEWS = {
     "Quality": "Accuracy",
@@ -99,12 +99,12 @@ def page() -> None:
     choices = stage.lay_out_choices("Compare mechanisms")
     chips, body = st.container(key="chips"), st.container()
     with blocks.show_errors_in(body):
-        query = show_controls(choices, chips)
+        query = choose_query(choices, chips)
         location, grid, keys, *_ = query
         grid_rows = query.read_rows()
         label = "Go on" if grid_rows.present else "Start"
         with choices:
-            running = rows.show_run_buttons(location, grid, keys, grid_rows, label)
+            running = rows.control_runs(location, grid, keys, grid_rows, label)
         with body:
             rows.poll_runs(
                 location,
@@ -118,7 +118,7 @@ def page() -> None:
 # --- what is compared --------------------------------------------------------------------------
 
 
-def show_controls(choices: DeltaGenerator, chips: DeltaGenerator) -> Query:
+def choose_query(choices: DeltaGenerator, chips: DeltaGenerator) -> Query:
     """Show the widgets, whose values are in the address.
 
     Raises:
@@ -206,13 +206,13 @@ def find_equal_mechanisms(query: Query) -> list[str]:
         StoreError: the store cannot be read.
     """
     grid_rows = query.read_rows()
-    picture = grid_rows.pictures[0]
-    plotted_lines = [lines.place_on_axis(line, query.unit) for line in picture.lines]
+    chart = grid_rows.charts[0]
+    plotted_lines = [lines.place_on_axis(line, query.unit) for line in chart.lines]
     if not plotted_lines:
         return []
 
     def find() -> list[str]:
-        *_, target, scale = choose_targets(picture, plotted_lines)
+        *_, target, scale = numbers.choose_targets(chart, plotted_lines)
         answers = [
             numbers.find_required_epsilons(entry, [target / scale])[0] for entry in plotted_lines
         ]
@@ -228,19 +228,17 @@ def find_equal_mechanisms(query: Query) -> list[str]:
 
 def add_visited_mechanism(data: str) -> None:
     """Add the mechanism of the page before, once, and choose its task."""
-    id = st.session_state.get("mechanism")
-    if id == st.session_state.get(_LAST_VISITED) or id not in sources.list_available_mechanisms(
-        data
-    ):
+    id = session.mechanism
+    if id == session.last_visited or id not in sources.list_available_mechanisms(data):
         return
     task = registry.get_mechanism(id).task
     names = registry.list_private_mechanisms(task)
-    now = [other for other in st.session_state.get("mechanisms") or [] if other in names]
+    now = [other for other in session.mechanisms or [] if other in names]
     chosen = now or list_comparable(id, names, rows.list_ready_mechanisms(data))
-    st.session_state[_LAST_VISITED] = id
-    st.session_state["mechanisms"] = chosen if id in chosen else [*chosen, id]
+    session.last_visited = id
+    session.mechanisms = chosen if id in chosen else [*chosen, id]
     if len(sources.list_available_tasks(data)) > 1:
-        st.session_state["task"] = task
+        session.task = task
     st.rerun()  # only what was there in the last run gets into the address
 
 
@@ -286,8 +284,8 @@ def choose_mechanisms(data: str, task: Task) -> list[str]:
     if st.query_params.get_all("mechanisms") != [""]:  # what Streamlit writes for a choice of none
         state.apply_link_choice("mechanisms", "the mechanism", names)
     first = list_comparable(next(iter(names)), names, rows.list_ready_mechanisms(data))
-    if now := st.session_state.get("mechanisms"):  # maybe chosen for another task
-        st.session_state["mechanisms"] = [id for id in now if id in names] or first
+    if now := session.mechanisms:  # maybe chosen for another task
+        session.mechanisms = [id for id in now if id in names] or first
     chosen = st.pills(
         "Mechanisms",
         list(names),
@@ -346,7 +344,7 @@ def plan_curves(grid: Grid, location: RunLocation) -> PlanKeys:
     plain_curves = {
         key: id
         for key, id in rows.plan_keys(plain, location).curves.items()
-        if registry.can_use_item_features(registry.get_mechanism(id))
+        if registry.get_mechanism(id).uses_item_features
     }
     return keys._replace(curves=plain_curves | dict(keys.curves))
 
@@ -374,20 +372,22 @@ class Comparison(NamedTuple):
     """What the page draws.
 
     Attributes:
-        picture: the chart.
+        chart: the chart.
         plotted_lines: its lines on the axis.
         waiting: mechanisms without a curve.
         x_range: the axis of epsilon.
         refuted: mechanisms whose claims an attack of this session refuted.
         dependencies: what all of it depends on.
+        unit: what the axis counts.
     """
 
-    picture: CurveChart
+    chart: CurveChart
     plotted_lines: list[PlottedLine]
     waiting: list[str]
     x_range: tuple[float, float]
     refuted: tuple[str, ...]
     dependencies: tuple[object, ...]
+    unit: EpsilonUnit
 
 
 def show_results(query: Query, start_label: str, *, running: bool) -> None:
@@ -396,23 +396,23 @@ def show_results(query: Query, start_label: str, *, running: bool) -> None:
     location, grid, keys, unit, _, view, switches = query
     with frame.panel:
         rows.show_grid_state(location, keys.name, grid_rows, len(keys.units), start_label)
-    picture, ends = grid_rows.pictures[0], (min(grid.epsilons), max(grid.epsilons))
+    chart, ends = grid_rows.charts[0], (min(grid.epsilons), max(grid.epsilons))
     plotted_lines, baselines = (
         [lines.place_on_axis(line, unit) for line in group]
-        for group in (picture.lines, picture.private_baselines)
+        for group in (chart.lines, chart.private_baselines)
     )
-    plotted_ids = {line.mechanism for line in picture.lines}
+    plotted_ids = {line.mechanism for line in chart.lines}
     waiting = [id for id in grid.mechanisms if id not in plotted_ids]
     refuted = (*filter(blocks.is_mechanism_refuted, grid.mechanisms),)
     dependencies = (keys.name, grid_rows.last, unit, refuted)
     x_range = charts_compare.get_epsilon_range(ends, [*plotted_lines, *baselines])
-    result = Comparison(picture, plotted_lines, waiting, x_range, refuted, dependencies)
-    summary = lines.describe_chart(picture, plotted_lines)
+    result = Comparison(chart, plotted_lines, waiting, x_range, refuted, dependencies, unit)
+    summary = lines.describe_chart(chart, plotted_lines)
     fig = state.memoize(
         "comparison figure",
         dependencies,
         lambda: charts_compare.plot_comparison(
-            picture, plotted_lines, ends, waiting, baselines, refuted
+            chart, plotted_lines, ends, waiting, baselines, refuted
         ),
     )
     if switches and plotted_lines:
@@ -422,7 +422,7 @@ def show_results(query: Query, start_label: str, *, running: bool) -> None:
             "difference figure",
             dependencies,
             lambda: charts_compare.plot_differences(
-                picture, plotted_lines, ends, query.equal, refuted
+                chart, plotted_lines, ends, query.equal, refuted
             ),
         )
         show_view(differences, f"Difference to the best at each epsilon. {summary}", frame)
@@ -437,12 +437,27 @@ def show_results(query: Query, start_label: str, *, running: bool) -> None:
             for entry in plotted_lines
             if not entry.is_certified
         ]
-        for sentence in (*lines.describe_crossings(picture), *uncertified):
+        for sentence in (*lines.describe_crossings(chart), *uncertified):
             st.caption(escape(sentence))
     exhibits = []
     if plotted_lines and not running:
         curves = Exhibit("", "", "", fig, "", f"{caption} {notes}")
-        exhibits = [curves, show_conclusions(result, frame)]
+        with frame.panel:
+            headline = st.container()
+            target = choose_target(chart, plotted_lines)
+        answers = state.memoize(
+            "comparison answers",
+            (*dependencies, target),
+            lambda: [numbers.find_required_epsilons(entry, [target])[0] for entry in plotted_lines],
+        )
+        cost = build_cost_exhibit(result, answers, target)
+        with frame.details:
+            blocks.show_exhibits([cost])
+        with headline:
+            blocks.show_headline(numbers.describe_cost(answers, chart.nonprivate_reference))
+        with frame.panel:
+            show_conclusions(result, answers)
+        exhibits = [curves, cost]
     with frame.panel:
         show_comparison_downloads(query, grid_rows, exhibits)
 
@@ -458,20 +473,20 @@ def show_view(fig: Figure, alt: str, frame: stage.Stage) -> None:
 
 def show_trade(result: Comparison, switches: QuestionSwitches, frame: stage.Stage) -> None:
     """Show the metric against what an attacker may learn."""
-    task = registry.get_mechanism(result.picture.lines[0].mechanism).task
-    epsilon = st.session_state.get("epsilon", 1.0)
-    chart = state.memoize(
+    task = registry.get_mechanism(result.chart.lines[0].mechanism).task
+    epsilon = session.epsilon
+    tradeoff = state.memoize(
         "trade",
         (result.dependencies, switches),
-        lambda: trade.build_trade_chart(result.picture, task, switches),
+        lambda: trade.build_trade_chart(result.chart, task, switches),
     )
-    summary = trade.describe_trade_chart(chart, epsilon)
-    show_view(charts_compare.plot_accuracy_against_attacker(chart, epsilon), summary, frame)
-    question, *sentences = map(escape, trade.describe_trade(chart, epsilon))
+    summary = trade.describe_trade_chart(tradeoff, epsilon)
+    show_view(charts_compare.plot_accuracy_against_attacker(tradeoff, epsilon), summary, frame)
+    question, *sentences = map(escape, trade.describe_trade(tradeoff, epsilon))
     with frame.details:
         st.markdown("\n- ".join([f"{question}\n", *sentences]))
         st.caption(escape(f"{blocks.EVALUATION} {trade.LEGEND}"))
-        blocks.show_chart_numbers(summary, trade.tabulate_trade(chart), "trade")
+        blocks.show_chart_numbers(summary, trade.tabulate_trade(tradeoff), "trade")
 
 
 def describe_available_rows(
@@ -491,57 +506,48 @@ def describe_available_rows(
     )
 
 
-def show_conclusions(result: Comparison, frame: stage.Stage) -> Exhibit:
-    """Show what a target quality costs, which mechanism is better, and what to do next."""
-    picture, plotted_lines, waiting, x_range, refuted, dependencies = result
-    metric = picture.metric
-    with frame.panel:
-        cost_place = st.container()
-        target = choose_target(picture, plotted_lines)
-    answers = state.memoize(
-        "comparison answers",
-        (*dependencies, target),
-        lambda: [numbers.find_required_epsilons(entry, [target])[0] for entry in plotted_lines],
-    )
-    leader = comparison.describe_leader(
-        comparison.compare_lines(plotted_lines, comparison.compare_pairs(plotted_lines))
+def show_conclusions(result: Comparison, answers: list[RequiredEpsilon]) -> None:
+    """Show which mechanism is better, and what to do next."""
+    chart, plotted_lines = result.chart, result.plotted_lines
+    leader = compare.describe_leader(
+        compare.compare_lines(plotted_lines, compare.compare_pairs(plotted_lines))
     )
     if len(plotted_lines) < 2:
-        leader = comparison.TOO_FEW
-    limit = numbers.describe_baseline_limit(picture) if EpsilonUnit.PAPER in dependencies else ""
-    cost = numbers.describe_cost(answers, picture.nonprivate_reference)
-    with cost_place:
-        blocks.show_headline(cost)
-    with frame.panel:
-        if equal := numbers.find_equal_costs(answers):
-            names = [lines.format_short_label(answer.plotted.line) for answer in equal]
-            st.markdown(
-                escape(f"The same cost: {'; '.join(names)}."),
-                help="The runs cannot distinguish them. The epsilons that they need differ by at"
-                " most 10 %, and their 95 % intervals overlap.",
-            )
-        for sentence in filter(None, (leader or comparison.NOT_COMPARABLE, limit)):
-            st.markdown(
-                escape(sentence.removesuffix(".") + "."),
-                help=comparison.COMPARISON_NOTE if sentence is leader else None,
-            )
-        link_cheapest_run(answers)
+        leader = compare.TOO_FEW
+    limit = numbers.describe_baseline_limit(chart) if result.unit is EpsilonUnit.PAPER else ""
+    if equal := numbers.find_equal_costs(answers):
+        names = [lines.format_short_label(answer.plotted.line) for answer in equal]
+        st.markdown(
+            escape(f"The same cost: {'; '.join(names)}."),
+            help="The runs cannot distinguish them. The epsilons that they need differ by at"
+            " most 10 %, and their 95 % intervals overlap.",
+        )
+    for sentence in filter(None, (leader or compare.NOT_COMPARABLE, limit)):
+        st.markdown(
+            escape(sentence.removesuffix(".") + "."),
+            help=compare.COMPARISON_NOTE if sentence is leader else None,
+        )
+    link_cheapest_run(answers)
+
+
+def build_cost_exhibit(
+    result: Comparison, answers: list[RequiredEpsilon], target: float
+) -> Exhibit:
+    """Build the figure of what a target quality costs, in words and numbers too."""
+    metric = result.chart.metric
     title = f"What {metric.label} {metric.format_value(target)} costs"
-    exhibit = Exhibit(
+    return Exhibit(
         "price",
         title,
         title,
-        charts_compare.plot_epsilon_needed(answers, x_range, waiting, refuted),
+        charts_compare.plot_epsilon_needed(answers, result.x_range, result.waiting, result.refuted),
         "Bars: 95 % intervals over seeds. Nothing is extended beyond what was computed.",
         "\n".join(
-            numbers.describe_required_epsilon(answer, picture.nonprivate_reference)
+            numbers.describe_required_epsilon(answer, result.chart.nonprivate_reference)
             for answer in answers
         ),
         numbers.tabulate_required_epsilons(answers),
     )
-    with frame.details:
-        blocks.show_exhibits([exhibit])
-    return exhibit
 
 
 def link_cheapest_run(answers: list[RequiredEpsilon]) -> None:
@@ -560,7 +566,7 @@ def link_cheapest_run(answers: list[RequiredEpsilon]) -> None:
 
 def show_comparison_downloads(query: Query, grid_rows: GridRows, exhibits: list[Exhibit]) -> None:
     """Offer the charts, the rows, and the command that repeats them."""
-    location, picture = query.location, grid_rows.pictures[0]
+    location, chart = query.location, grid_rows.charts[0]
     argv = ["dpmc", "sweep", *rows.to_terminal_grid(query.grid, location).argv()]
     # Taken here: files are made without the session.
     title = f"Mechanisms compared on {sources.list_names()[location.name]}"
@@ -572,7 +578,7 @@ def show_comparison_downloads(query: Query, grid_rows: GridRows, exhibits: list[
             if exhibit.fig
         ]
         sentences = [sentence for exhibit in exhibits for sentence in exhibit.alt.split("\n")]
-        plotted_lines = [lines.place_on_axis(line, query.unit) for line in picture.lines]
+        plotted_lines = [lines.place_on_axis(line, query.unit) for line in chart.lines]
         return report.render_comparison(
             title, pictures, sentences, lines.tabulate_chart(plotted_lines), shlex.join(argv)
         )
@@ -591,37 +597,20 @@ def show_comparison_downloads(query: Query, grid_rows: GridRows, exhibits: list[
         files.append(blocks.File("Charts and numbers (HTML)", f"{name}.html", "text/html", as_html))
     if grid_rows.present:  # curves that came with the app have no rows in the store
         files.append(blocks.File("Rows (CSV)", f"{name}-rows.csv", "text/csv", csv))
-    blocks.show_downloads(*files, picture=picture, argv=argv)
+    blocks.show_downloads(*files, chart=chart, argv=argv)
 
 
-def choose_targets(
-    picture: CurveChart, plotted_lines: list[PlottedLine]
-) -> tuple[float, float, float, float, float]:
-    """Return the ends, the step, the default and the scale of the slider of target values."""
-    metric = picture.metric
-    levels = [level.mean for _, level in picture.list_endpoints(1.0)]
-    if metric.is_share:
-        low, high, step = 50.0 if metric.name == "accuracy" else 0.0, 100.0, 0.5
-        start = round(100 * sum(levels) / len(levels)) if levels else 50
-    else:
-        curve_values = [float(value) for entry in plotted_lines for value in entry.band.mean]
-        low, high, step = numbers.choose_target_range([*levels, *curve_values])
-        middle = sum(levels) / len(levels) if levels else (low + high) / 2
-        start = step * round(middle / step)
-    return low, high, step, float(min(high, max(low, start))), 100.0 if metric.is_share else 1.0
-
-
-def choose_target(picture: CurveChart, plotted_lines: list[PlottedLine]) -> float:
+def choose_target(chart: CurveChart, plotted_lines: list[PlottedLine]) -> float:
     """Show the target value of the metric on a slider."""
-    metric = picture.metric
-    low, high, step, start, scale = choose_targets(picture, plotted_lines)
+    metric = chart.metric
+    low, high, step, start, scale = numbers.choose_targets(chart, plotted_lines)
     chosen = widgets.choose_on_slider(
         f"Wanted {metric.label}{'' if metric.is_share else ' at most'}",
         f"the wanted {metric.label}",
         low,
         high,
         start,
-        f"wanted {metric.name}",
+        session.wanted.key_of(metric.name),
         step=step,
         format="%.1f %%" if metric.is_share else "%.3f" if step >= 0.001 else "%.4g",
     )

@@ -18,10 +18,6 @@ from dpmc_data import LoadedDataset, paths, public_sets
 from dpmc_data.reading import size_words
 from dpmc_data.synthetic import GENERATORS, list_sample_options
 from dpmc_lab import glossary, sweep
-from dpmc_lab.curves import answer as answer_text
-from dpmc_lab.curves import data as charts_of_data
-from dpmc_lab.curves import groups, lines, text
-from dpmc_lab.curves.lines import CurveChart
 from dpmc_lab.store import digest_values
 from dpmc_lab.study import answer as study
 from dpmc_lab.study.advice import Advice, PrivacyUnit
@@ -29,6 +25,11 @@ from dpmc_lab.study.answer import Finding, Inquiry, UserScoreCache
 from dpmc_lab.study.release import check_releasable
 from dpmc_lab.sweep import Grid, PlanKeys, Unit
 from dpmc_lab.sweep.presets import EPSILONS
+from dpmc_lab.views import answer as answer_text
+from dpmc_lab.views import data as charts_of_data
+from dpmc_lab.views import groups, lines, text
+from dpmc_lab.views.lines import CurveChart
+from dpmc_lab.views.what_if import build_stop
 from pages.ui import (
     blocks,
     report,
@@ -48,6 +49,7 @@ from pages.ui.charts import data as charts_data
 from pages.ui.jobs import get_snapshot
 from pages.ui.report import Exhibit
 from pages.ui.rows import RunLocation
+from pages.ui.session import session
 from pages.ui.sweeps import Sweep
 from pages.ui.text import escape, format_count
 
@@ -98,7 +100,7 @@ class AnswerPlan(NamedTuple):
         seeds = range(1, 1 + rows.count_default_seeds(location.name, question.task))
         return rows.read_grid_rows(
             location, self.keys, [self.method.id], [question.metric], EPSILONS, seeds
-        ).pictures[0]
+        ).charts[0]
 
     def name_gain_ends(self, finding: Finding) -> tuple[str, str]:
         """Return the names of what the gain is counted from and up to."""
@@ -171,7 +173,7 @@ def show_generator() -> None:
             if (error := sources.find_generation_error(sample)) is not None:
                 blocks.show_error(error)
             else:
-                st.session_state["next data"] = sample
+                session.next_data = sample
                 st.rerun()
 
 
@@ -194,7 +196,7 @@ def show_public_set() -> None:
         st.button(
             "Open it",
             type="primary",
-            on_click=lambda: st.session_state.update({"next data": name}),
+            on_click=lambda: session.update(next_data=name),
         )
         return
     if blocks.is_reserved_for_teacher("download data sets", "The samples are for everybody."):
@@ -346,8 +348,6 @@ def choose_predicted_task(data: str, privacy_unit: PrivacyUnit) -> Task:
     default = Task.RATINGS if Task.RATINGS in possible else Task.RANKING
     labels = groups.TASK_LABELS
     names = {task: labels[task] for task in reversed(labels) if task in possible}
-    if st.session_state.get("answer_task", default) not in names:
-        del st.session_state["answer_task"]  # chosen for other data
     return widgets.choose_option(
         "Predict",
         "what is predicted",
@@ -451,7 +451,7 @@ def show_buttons(plan: AnswerPlan, cache: UserScoreCache, current: Sweep | None)
             f" method without privacy. The first points appear within seconds.{disk_notice}"
         )
     if is_pressed:
-        st.session_state["mechanism"] = method.id  # other pages open with this mechanism
+        session.mechanism = method.id  # other pages open with this mechanism
         command = study.build_child_command(
             question, location.data, location.store, curve=not has_curve
         )
@@ -509,7 +509,7 @@ def show_files(finding: Finding, plan: AnswerPlan, cache: UserScoreCache) -> Non
         ),
     )
     argv = ["dpmc", "sweep", *rows.to_terminal_grid(plan.grid, location).argv()]
-    blocks.show_downloads(*files, picture=chart, argv=argv, displayed_argv=command)
+    blocks.show_downloads(*files, chart=chart, argv=argv, displayed_argv=command)
     with st.expander(
         "Publish a model with this privacy",
         icon=":material/publish:",
@@ -567,17 +567,14 @@ def show_curve(plan: AnswerPlan, running: bool, finding: Finding | None) -> None
     view = state.memoize(
         "answer picture",
         (plan.location.name, public, id, chart, theme),
-        lambda: scene.build_view(scene.Scene(scene.create_mechanisms(id), chart, public), theme),
+        lambda: scene.build_view(scene.build_scene(id, chart, public), theme),
     )
     gains = answer_text.list_gains_by_epsilon(chart, id, question.reference)
     summary = answer_text.SEEDS_NOTE
     if finding is None:
-        answer = sentences.write_answer(  # without baselines nothing is compared
-            chart._replace(baselines=(), private_baselines=()),
-            plan.method,
-            plan.method.guarantee(public),
-            question.epsilon,
-        )
+        alone = chart._replace(baselines=())  # without baselines nothing is compared
+        stop = build_stop(plan.method, question.epsilon, alone, public)
+        answer = sentences.write_answer(alone, stop)
         st.markdown("".join(text for text, _ in answer))
         average = answer_text.describe_gains(gains, question.keep, chart)
         summary = average and f"{average}. The verdict will say how sure this is."

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Sequence
 
 import streamlit as st
 
@@ -12,15 +13,16 @@ from dpmc_core.problem import DEFAULT_SEED
 from dpmc_core.ratings import PublicFacts
 from dpmc_lab import glossary
 from dpmc_lab.audit.report import AuditReport, build_measured_bound
-from dpmc_lab.curves import audits, cards, groups, measurements, trade
+from dpmc_lab.views import audits, cards, groups, measurements, trade
+from dpmc_lab.views.groups import MechanismGroup
 from pages.ui import blocks, shell, sources, stage, state, widgets
 from pages.ui.audits import make_audit_work
 from pages.ui.charts import guarantees as charts_guarantees
 from pages.ui.jobs import Snapshot, get_snapshot
+from pages.ui.session import session
 from pages.ui.text import escape, format_count, keep_units
 
 AUDIT = "audit"
-CLICKS = "clicks on claims"
 MAX_COUNT = 10_000_000  # users or items that can be typed in
 MIN_ROW_HEIGHT = 40  # pixels that the two lines of a row need
 FACT_SOURCES = {"data": "from the chosen data", "typed": "typed in"}
@@ -65,10 +67,19 @@ def page() -> None:
     with picker:
         id = widgets.choose_by_guarantee(guarantees)
     store_last_attack()
+    task = registry.get_mechanism(id).task
+    visible = {
+        other: guarantee
+        for other, guarantee in guarantees.items()
+        if show_all or registry.get_mechanism(other).task is task
+    }
+    mechanism_groups = groups.group_mechanisms(visible, blocks.is_mechanism_refuted)
+    alt = f"{groups.describe_claim_states(mechanism_groups, epsilon)}."
     with figure:
-        alt = show_claims(guarantees, id, epsilon, show_all=show_all)
+        show_claims(mechanism_groups, build_guarantee_rows(visible, epsilon), id, epsilon, alt)
     with frame.panel:
-        report = show_panel(guarantees[id], id, epsilon)
+        show_panel(guarantees[id], id, epsilon)
+        report = control_attack(id, epsilon)
     with frame.details:
         blocks.show_expander(
             "The chart in words and numbers",
@@ -137,21 +148,13 @@ def choose_cap(items: int) -> int | None:
 
 
 def show_claims(
-    guarantees: dict[str, Guarantee], id: str, epsilon: float, *, show_all: bool
-) -> str:
-    """Show a line for each mechanism of the same task, or for all, and return it in words.
-
-    A click on a line chooses its mechanism.
-    """
-    task = registry.get_mechanism(id).task
-    visible = {
-        other: guarantee
-        for other, guarantee in guarantees.items()
-        if show_all or registry.get_mechanism(other).task is task
-    }
-    mechanism_groups = groups.group_mechanisms(visible, blocks.is_mechanism_refuted)
-    rows = build_guarantee_rows(visible, epsilon)
-    alt = f"{groups.describe_claim_states(mechanism_groups, epsilon)}."
+    mechanism_groups: Sequence[MechanismGroup],
+    rows: dict[str, cards.GuaranteeRow],
+    id: str,
+    epsilon: float,
+    alt: str,
+) -> None:
+    """Show a line for each mechanism, which a click on it chooses, and all of them in words."""
     st.markdown(
         f"**{alt}**",
         help="● proved, ○ claimed only, ⊗ refuted, ❘ measured on invented ratings."
@@ -161,13 +164,13 @@ def show_claims(
     )
     min_height = MIN_ROW_HEIGHT * (len(rows) + len(mechanism_groups))
     st.html(f"<style>.st-key-figure.st-key-figure {{ --least: {min_height}px; }}</style>")
-    clicks = st.session_state.get(CLICKS, 0)
-    key = f"claims {clicks}"  # a new key forgets the last selection
+    clicks = session.clicks
+    key = session.claims.key_of(clicks)  # a new key forgets the last selection
 
     def choose_clicked() -> None:
-        st.session_state[CLICKS] = clicks + 1
-        for point in st.session_state[key].selection.points:
-            st.session_state["mechanism"] = point["customdata"][0]
+        session.clicks = clicks + 1
+        for point in session.claims[clicks].selection.points:
+            session.mechanism = point["customdata"][0]
 
     measured = {
         other: bound
@@ -176,7 +179,6 @@ def show_claims(
     }
     fig = charts_guarantees.plot_claims(mechanism_groups, rows, id, measured)
     blocks.show_figure(fig, alt=alt, key=key, on_select=choose_clicked, selection_mode="points")
-    return alt
 
 
 def build_guarantee_rows(
@@ -219,12 +221,13 @@ def show_claims_table(guarantees: dict[str, Guarantee], alt: str, epsilon: float
             st.markdown(f"- **{name}** ({row.state.word}): {reason}")
 
 
-def show_panel(guarantee: Guarantee, id: str, epsilon: float) -> AuditReport | None:
-    """Show the chosen mechanism's promise, and return what an attack on it found."""
+def show_panel(guarantee: Guarantee, id: str, epsilon: float) -> None:
+    """Show the chosen mechanism's promise."""
     row = build_guarantee_rows({id: guarantee}, epsilon)[id]
-    single, everything = trade.list_questions(
+    question, everything = trade.list_questions(
         guarantee, registry.get_mechanism(id).task, cards.TYPICAL_RATINGS
     )
+    risk = question.assess(guarantee)
     claimed, proved = map(cards.format_epsilon, (row.claimed, row.certified))
     proved = "no epsilon" if math.isinf(row.certified) else f"epsilon {proved}"
     claim = f"The claim is epsilon {claimed} {guarantee.change.label}"
@@ -245,13 +248,13 @@ def show_panel(guarantee: Guarantee, id: str, epsilon: float) -> AuditReport | N
         help=glossary.explain_terms("claimed", "certified", "measured"),
     )
     st.markdown(
-        keep_units(escape(single.describe_answer(guarantee))),
+        keep_units(escape(risk.describe())),
         help=glossary.explain_terms("attacker"),
     )
     st.caption(cards.describe_protection(guarantee))
     with st.popover("Read why", icon=":material/verified_user:"):
-        if single.success_rate(guarantee) <= cards.MAX_INFORMATIVE_RATE:
-            st.markdown(keep_units(escape(everything.describe_answer(guarantee))))
+        if risk.is_informative:
+            st.markdown(keep_units(escape(everything.assess(guarantee).describe())))
         blocks.show_guarantee(guarantee, id)
         for bound in list(filter(measurements.is_refuted, blocks.list_attacks(id)))[-1:]:
             sentence = format_sentence(measurements.describe_counterexample(bound))
@@ -261,7 +264,6 @@ def show_panel(guarantee: Guarantee, id: str, epsilon: float) -> AuditReport | N
                 label="See in a lesson how a claim fails",
                 query_params={"lesson": "claim"},
             )
-    return show_attack(id, epsilon)
 
 
 def show_ledger(guarantee: Guarantee) -> None:
@@ -288,7 +290,7 @@ def show_ledger(guarantee: Guarantee) -> None:
         f" {escape(format_sentence(total.reason))}"
         f" For one person: {escape(person)}"
     )
-    if sum(row.epsilon for row in rows) > 1.01 * total.epsilon:
+    if cards.exceeds_total(rows, total.epsilon):
         st.markdown(
             "The rows add up to more than this total. Separate noise rarely helps an attacker"
             " in every answer at once."
@@ -304,8 +306,8 @@ def show_ledger(guarantee: Guarantee) -> None:
 # --- the attempt to refute it ------------------------------------------------------------------
 
 
-def show_attack(id: str, epsilon: float) -> AuditReport | None:
-    """Show the button and the progress of an attack on small invented ratings."""
+def control_attack(id: str, epsilon: float) -> AuditReport | None:
+    """Offer an attack on small invented ratings, and return what it found so far."""
     if blocks.is_reserved_for_teacher(
         "start an attack", "You can read what earlier attacks measured."
     ):
@@ -338,10 +340,9 @@ def store_last_attack() -> None:
     now = get_snapshot(state.get_jobs().get(AUDIT))
     report: AuditReport | None = now.result or now.display
     if report is not None and report.valid:
-        attacks = st.session_state.setdefault(blocks.ATTACKS, {})
         last = build_measured_bound(report)
-        attacks.pop((last.mechanism, last.epsilon), None)
-        attacks[last.mechanism, last.epsilon] = last
+        session.attacks.pop((last.mechanism, last.epsilon), None)
+        session.attacks[last.mechanism, last.epsilon] = last
 
 
 def show_audit_report(report: AuditReport) -> None:

@@ -1,6 +1,5 @@
 """Lessons on epsilon: predict first, then move and see; one step at a time."""
 
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from dpmc_lab.lessons.worksheets import FILES
 from pages.ui import blocks, classroom, shell, state, widgets
 from pages.ui.charts import VALUE_COLORS, apply_theme
 from pages.ui.charts import room as charts_room
+from pages.ui.session import session
 from pages.ui.text import escape, format_count, keep_units
 
 SPREAD_LAYOUT: dict[str, Any] = {  # at both ends of a line
@@ -102,7 +102,7 @@ _LARGE = """<style>
 @st.fragment
 def page() -> None:
     lesson, position = read_requested_step()
-    guesses: dict[tuple[str, str], int | None] = st.session_state.setdefault("guesses", {})
+    guesses = session.guesses
     style = _STYLE.replace("PAPER", state.get_theme().paper)
     if lesson is None:
         show_lesson_list()
@@ -123,7 +123,7 @@ def page() -> None:
             revealed = slide.predict is None or (lesson.id, slide.key) in guesses
             show_step(lesson, slide, guesses, revealed, projector)
             new = revealed and slide.predict is not None
-            just_guessed = st.session_state.pop("guessed", False)  # and not back
+            just_guessed, session.guessed = session.guessed, False  # and not back
             announcement = {
                 "place": f"{lesson.id} {slide.key} {revealed}",
                 "focus": ".st-key-verdict p" if new and just_guessed else ".st-key-slide h2",
@@ -161,9 +161,9 @@ def read_requested_step() -> tuple[Lesson | None, int]:
         name = keys[0]
         st.query_params["step"] = name
     position = keys.index(name)
-    st.session_state.setdefault("lessons", {})[id] = name
+    session.lessons[id] = name
     if name == END:
-        st.session_state.setdefault("lessons done", set()).add(id)
+        session.lessons_done.add(id)
     return lesson, position
 
 
@@ -185,8 +185,8 @@ def go_to_lesson_list() -> None:
 
 def record_guess(lesson: Lesson, slide: Slide, option: int | None) -> None:
     """Record a prediction, or None if the answer is shown without one."""
-    st.session_state["guesses"][lesson.id, slide.key] = option
-    st.session_state["guessed"] = True
+    session.guesses[lesson.id, slide.key] = option
+    session.guessed = True
 
 
 # --- all lessons -------------------------------------------------------------------------------
@@ -198,8 +198,7 @@ def show_lesson_list() -> None:
         "Learn what epsilon means",
         "In each lesson you predict, see the answer, and take one sentence home.",
     )
-    visited: Mapping[str, str] = st.session_state.get("lessons", {})
-    finished: set[str] = st.session_state.get("lessons done", set())
+    visited, finished = session.lessons, session.lessons_done
     next_id = next((id for id in LESSONS if id not in finished), None)
     for lesson in LESSONS.values():
         keys = list_step_keys(lesson)
@@ -504,17 +503,15 @@ def show_control(slide: Slide, entry: Control, *, ends: bool) -> Any:
         return chosen
     if entry.options:
         return widgets.choose_segment(entry.label, entry.label, entry.options, key, entry.start)
-    n_presses: int = st.session_state.setdefault(f"{key} count", 0)
-    next_count = {f"{key} count": n_presses + 1}
+    n_presses = session.presses[key]
     st.button(
         entry.label,
         icon=":material/casino:",
         key=key,
-        on_click=st.session_state.update,
-        args=(next_count,),
+        on_click=session.presses.__setitem__,
+        args=(key, n_presses + 1),
     )
-    visitor_seed: int = st.session_state.setdefault("chance", secrets.randbelow(2**32))
-    return visitor_seed + n_presses
+    return session.seed + n_presses
 
 
 def show_reveal(reveal: Reveal, projector: bool) -> None:

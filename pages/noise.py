@@ -11,9 +11,10 @@ from dpmc_core.model import Mechanism
 from dpmc_core.privacy import Additive, Guarantee
 from dpmc_core.ratings import PublicFacts
 from dpmc_lab import glossary
-from dpmc_lab.curves import cards, groups, noise
+from dpmc_lab.views import cards, groups, noise
 from pages.ui import blocks, shell, sources, stage, state, widgets
 from pages.ui.charts import noise as charts_noise
+from pages.ui.session import session
 from pages.ui.stage import Stage
 from pages.ui.text import escape, keep_units
 
@@ -67,27 +68,28 @@ def suggest_additive_mechanism(data: str) -> None:
     """Open on a mechanism that adds noise, unless one was chosen or trained in this session."""
     ids = sources.list_available_mechanisms(data)
     if (
-        state.SUGGESTED_MECHANISM in st.session_state
+        session.suggested_mechanism
         or "mechanism" in st.query_params
-        or st.session_state.get("mechanism", ids[0]) != ids[0]
+        or (session.mechanism or ids[0]) != ids[0]
         or state.get_run_history().runs
     ):
         return
     guarantees, _ = groups.build_guarantees(ids, groups.ANY_PUBLIC_FACTS)
     additive = (id for id in ids if isinstance(noise.find_main_release(guarantees[id]), Additive))
     suggested = next(additive, ids[0])
-    if st.session_state[state.PREVIOUS_PAGE] in _PAGES_OF_ONE and suggested != ids[0]:
+    if session.previous_page in _PAGES_OF_ONE and suggested != ids[0]:
         came, shown = (registry.get_mechanism(id).name for id in (ids[0], suggested))
         state.add_note(f"{came} adds no noise to numbers. This page shows {shown} instead.")
-    st.session_state["mechanism"] = st.session_state[state.SUGGESTED_MECHANISM] = suggested
+    session.mechanism = session.suggested_mechanism = suggested
 
 
 def choose_second_epsilon(epsilons: list[float]) -> float | None:
     """Show the choice of another epsilon to look at beside the first, kept in the address."""
     names = {e: f"{e:g}" for e in epsilons} | {0.0: "none"}
-    current = st.session_state.get("pin", _SECOND_EPSILON)
+    chosen = session.second_epsilon
+    current = _SECOND_EPSILON if chosen is None else chosen
     if current not in names:  # chosen on the wide range
-        st.session_state["pin"] = min(epsilons, key=lambda e: abs(e - current))
+        session.second_epsilon = widgets.find_nearest_epsilon(current, epsilons)
     return (
         widgets.choose_option("Second epsilon", "the second epsilon", names, "pin", _SECOND_EPSILON)
         or None
@@ -161,7 +163,7 @@ def show_shape(
 
 def show_sizes(id: str, epsilons: list[float], settings: dict, public: PublicFacts) -> None:
     """Show the size of the noise of each release against epsilon."""
-    grid = widgets.list_epsilons(st.session_state["wide"])
+    grid = widgets.list_epsilons(session.wide)
     scales = state.memoize(
         "sizes",
         (id, grid, settings, public),

@@ -16,6 +16,7 @@ from dpmc_lab.papers.verdicts import COLORS
 from dpmc_lab.papers.views import ExperimentView
 from pages.ui import blocks, report, rows, shell, sweeps, widgets
 from pages.ui.charts import papers as charts_papers
+from pages.ui.session import session
 from pages.ui.text import escape
 
 ALL = "all"
@@ -41,7 +42,7 @@ def page() -> None:
                 st.button(
                     "Show its figures",
                     key=f"open {name}",
-                    on_click=st.session_state.update,
+                    on_click=session.update,
                     kwargs={"paper": name},
                 )
         st.header("All figures and tables")
@@ -59,7 +60,7 @@ def choose_paper(by_paper: Mapping[str, Sequence[ExperimentView]]) -> str:
     """Show the choice of a paper; a link to a figure opens its paper."""
     requested = st.query_params.get("experiment", "")
     key = next(filter(requested.lower().startswith, by_paper), None)
-    if key and "paper" not in {*st.query_params, *st.session_state}:
+    if key and session.paper is None and "paper" not in st.query_params:
         st.query_params["paper"] = key
     name = requested.removeprefix(f"{key}, ".upper())  # as an older version has it
     if name != requested:
@@ -83,8 +84,8 @@ def choose_experiment(chosen: Sequence[ExperimentView], key: str) -> ExperimentV
     by_id = {view.experiment.id: view for view in chosen}
     names = {id: view.name for id, view in by_id.items()}
     first = next(iter(by_id))
-    if st.session_state.get("experiment", first) not in by_id:
-        st.session_state["experiment"] = first
+    if (session.experiment or first) not in by_id:
+        session.experiment = first
     with st.expander("All its figures and tables"):
         show_overview(chosen, key)
     id = widgets.choose_option("Figure or table", "the figure", names, "experiment", first)
@@ -93,16 +94,15 @@ def choose_experiment(chosen: Sequence[ExperimentView], key: str) -> ExperimentV
 
 def show_overview(chosen: Sequence[ExperimentView], key: str) -> None:
     """Show a row for each figure; a click on one opens it."""
-    table = f"papers table {key}"
 
     def open_row() -> None:
-        for index, _ in st.session_state[table]["selection"]["cells"]:
+        for index, _ in session.table[key]["selection"]["cells"]:
             if index < len(chosen):
-                st.session_state["paper"] = chosen[index].paper.key.lower()
-                st.session_state["experiment"] = chosen[index].experiment.id
+                session.paper = chosen[index].paper.key.lower()
+                session.experiment = chosen[index].experiment.id
 
     # What is chosen is in the list: a cell that stays marked keeps its tool bar in the way.
-    st.session_state[table] = {"selection": {"rows": [], "columns": [], "cells": []}}
+    session.table[key] = {"selection": {"rows": [], "columns": [], "cells": []}}
     columns: dict[str, Any] = dict(views.tabulate_overview(chosen))
     configs = {}
     for name, width in {"verdict": 230, "privacy": 330}.items():
@@ -112,7 +112,7 @@ def show_overview(chosen: Sequence[ExperimentView], key: str) -> None:
         columns,
         height=318,
         alt="Every figure and table with its verdict",
-        key=table,
+        key=session.table.key_of(key),
         on_select=open_row,
         selection_mode="single-cell",
         column_config=configs,

@@ -15,20 +15,19 @@ from dpmc_core.privacy import Guarantee, Shares
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab import glossary
-from dpmc_lab.curves import protocol as views
-from dpmc_lab.curves.text import Table
 from dpmc_lab.protocol.attacks import run_sum_attacks
 from dpmc_lab.protocol.federated import FLOW, TITLE, VARIANTS, Federation, build_federation
 from dpmc_lab.protocol.scenarios import Scenario
 from dpmc_lab.protocol.simulate import SCENARIOS, Gap, measure_gap
+from dpmc_lab.views import protocol as views
+from dpmc_lab.views.text import Table
 from pages.ui import blocks, shell, sources, stage, state, widgets
 from pages.ui.charts import protocol as charts_protocol
+from pages.ui.session import Session, session
 from pages.ui.stage import Stage
 from pages.ui.text import escape
 
-MESSAGE_KEY = "message"  # in the address
 # In the session alone: the scenario whose attacks were asked for is one of them.
-PLAYING, MEASURED, TRIED = "protocol playing", "protocol measured", "protocol tried"
 PLAY_SECONDS = 1.2  # seconds a message stays while playing
 NO_LEAVER = -1
 LEAVERS = {
@@ -48,11 +47,11 @@ PROFILE_LABELS = {
 
 def page() -> None:
     """Show the page, which goes from message to message by itself while the protocol plays."""
-    playing = st.session_state.get(PLAYING, False)
+    playing = session.playing
 
     @st.fragment(run_every=PLAY_SECONDS if playing else None)
     def show_frame() -> None:
-        if st.session_state.get(PLAYING, False) != playing:
+        if session.playing != playing:
             st.rerun()  # whether it moves by itself is decided around it
         show_protocol()
 
@@ -150,19 +149,17 @@ def show_scenario(frame: Stage, rules: DeltaGenerator, data: str, scenario: str)
 def show_accuracy_loss(data: str, settings: Scenario) -> None:
     """Measure on request how much accuracy is lost against a trusted server, and show why."""
     dependencies = (data, sources.get_dataset(data).ratings.fingerprint, settings)
-    if st.session_state.get(MEASURED) != dependencies:
+    if session.measured != dependencies:
         st.button(
             "Measure on all the data",
             icon=":material/speed:",
-            on_click=lambda: st.session_state.update({MEASURED: dependencies}),
+            on_click=lambda: session.update(measured=dependencies),
         )
         return
     work = st.empty()
     with work.container():
         bar = st.progress(0.0, "Scenario 1 first")
-        st.button(
-            "Stop", icon=":material/stop:", on_click=lambda: st.session_state.pop(MEASURED, None)
-        )
+        st.button("Stop", icon=":material/stop:", on_click=Session.measured.forget)
 
     def report_progress(n_done: int, n_draws: int) -> None:
         bar.progress(n_done / n_draws, f"Draw {n_done} of {n_draws}")
@@ -262,11 +259,11 @@ def show_play(
         masks: whether random masks hide the answers.
     """
     last = len(play.messages)
-    if st.session_state.get(PLAYING):
-        if st.session_state.get(MESSAGE_KEY, 0) >= last:
-            st.session_state[PLAYING] = False
+    if session.playing:
+        if session.message >= last:
+            session.playing = False
             st.rerun()
-        st.session_state[MESSAGE_KEY] = st.session_state.get(MESSAGE_KEY, 0) + 1
+        session.message += 1
     with frame.figure:
         figure_place = stage.reserve_figure()
         position = show_play_controls(last)
@@ -308,9 +305,9 @@ def show_play_controls(last: int) -> int:
     with blocks.lay_out_row():
         buttons = st.container(horizontal=True, width="content")
         position = widgets.choose_on_slider(
-            "Message", "the message", 0, last, 0, MESSAGE_KEY, label_visibility="collapsed"
+            "Message", "the message", 0, last, 0, Session.message.key, label_visibility="collapsed"
         )
-    playing = bool(st.session_state.get(PLAYING))
+    playing = session.playing
     acts = (
         ("Back", ":material/skip_previous:", position - 1, False),
         ("Next", ":material/skip_next:", position + 1, False),
@@ -333,7 +330,7 @@ def show_play_controls(last: int) -> int:
 
 def move_to(target: int, plays: bool) -> None:
     """Go to a message, and start or stop playing."""
-    st.session_state.update({MESSAGE_KEY: target, PLAYING: plays})
+    session.update(message=target, playing=plays)
 
 
 def show_received_messages(play: views.MessagePlay, position: int) -> None:
@@ -357,11 +354,11 @@ def show_third_party_attack(play: views.ScenarioPlay, table_place: DeltaGenerato
         table_place: where its result for each user stands.
     """
     settings = play.run.settings
-    if st.session_state.get(TRIED) != settings.number:
+    if session.tried != settings.number:
         st.button(
             "Attack as the third party",
             icon=":material/policy:",
-            on_click=lambda: st.session_state.update({TRIED: settings.number}),
+            on_click=lambda: session.update(tried=settings.number),
             help="The third party compares what one user sent in two rounds.",
         )
         return False

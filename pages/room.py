@@ -13,19 +13,17 @@ from dpmc_lab.classroom import CLASS_SIZE, room_view
 from dpmc_lab.classroom import room as core
 from dpmc_lab.classroom.room import EXAMPLE_QUESTIONS, MAX_QUESTION_LENGTH, QUESTIONS, Room, View
 from dpmc_lab.classroom.room_view import ShareRow
-from dpmc_lab.curves import cards
 from dpmc_lab.sweep.presets import EPSILONS
+from dpmc_lab.views import cards
 from pages.ui import blocks, classroom, shell, state
 from pages.ui.blocks import show_safely
 from pages.ui.charts import room as charts_room
+from pages.ui.session import Session, session
 from pages.ui.text import escape
 
 TICK = 1.0  # seconds between two updates from the room
 MAX_WAIT = 60.0  # seconds for the first phone
 CUSTOM_LIST = "Your own"
-LIST_KEY, EPSILON_KEY = "room list", "room epsilon"
-TRUTH_KEY, SECRET_KEY = "room truth shown", "room secret"
-ORDER_KEY, PRIOR_KEY, SIZE_KEY = "room ordered", "room prior", "room size"
 PRIORS = (0.5, 0.6, 0.8, 0.95)  # how sure an attacker was before
 NETWORK_ADVICE = """
 - School networks often keep devices apart: use the hotspot of a phone or of this computer.
@@ -152,17 +150,17 @@ def choose_questions() -> list[str]:
         [*EXAMPLE_QUESTIONS, CUSTOM_LIST],
         default=next(iter(EXAMPLE_QUESTIONS)),
         required=True,
-        key=LIST_KEY,
+        key=Session.room_list.key,
         persist_state="session",
         on_change=fill_questions,
         help="The page Learn prints a plan, a worksheet and an answer key.",
     )
-    if "room question 0" not in st.session_state:
+    if 0 not in session.room_question:
         fill_questions()
     texts = [
         st.text_input(
             f"Question {k}",
-            key=f"room question {k - 1}",
+            key=session.room_question.key_of(k - 1),
             max_chars=MAX_QUESTION_LENGTH,
             placeholder="empty: left out",
             persist_state="session",
@@ -176,9 +174,9 @@ def choose_questions() -> list[str]:
 
 def fill_questions() -> None:
     """Fill the fields with the chosen example questions, which the teacher may change."""
-    texts = EXAMPLE_QUESTIONS.get(st.session_state.get(LIST_KEY, next(iter(EXAMPLE_QUESTIONS))), ())
+    texts = EXAMPLE_QUESTIONS.get(session.room_list or next(iter(EXAMPLE_QUESTIONS)), ())
     for k in range(len(QUESTIONS)):
-        st.session_state[f"room question {k}"] = texts[k] if k < len(texts) else ""
+        session.room_question[k] = texts[k] if k < len(texts) else ""
 
 
 def choose_epsilon(questions: int) -> float:
@@ -188,7 +186,7 @@ def choose_epsilon(questions: int) -> float:
         EPSILONS,
         value=core.EPSILON,
         format_func=lambda value: f"{value:g}",
-        key=EPSILON_KEY,
+        key="room epsilon",
         persist_state="session",
         help=glossary.explain_terms("epsilon"),
     )
@@ -210,7 +208,7 @@ def choose_size() -> int:
         1,
         core.MAX_PHONES // 2,
         CLASS_SIZE,
-        key=SIZE_KEY,
+        key="room size",
         persist_state="session",
         help="Twice as many find a place by themselves; more ask you to be let in.",
     )
@@ -365,9 +363,7 @@ def show_question_chart(view: View, question: int) -> list[ShareRow]:
     if guess_poll:
         rows, legend = room_view.build_guess_rows(view, guess_poll), room_view.GUESSED_NOTE
     else:
-        rows = room_view.build_question_rows(
-            view, question, reveal_truth=bool(st.session_state.get(TRUTH_KEY))
-        )
+        rows = room_view.build_question_rows(view, question, reveal_truth=session.room_truth)
         legend = room_view.describe_marks(rows)
     draw_rows(rows, "Shares of yes, each with its 95 % interval", equal_rows=bool(guess_poll))
     st.caption(legend)
@@ -491,7 +487,7 @@ def show_room_settings(room: Room, view: View) -> None:
 def show_repetition(view: View, question: int) -> list[ShareRow]:
     """Show what a repeated question reveals to the class and to an attacker."""
     estimates, certainty = room_view.compare_rounds(
-        view, question, st.session_state.get(PRIOR_KEY, room_view.PRIOR)
+        view, question, session.room_prior or room_view.PRIOR
     )
     if len(estimates) < 2:
         return []
@@ -509,7 +505,7 @@ def show_repetition(view: View, question: int) -> list[ShareRow]:
             PRIORS,
             room_view.PRIOR,
             format_func=lambda value: f"{cards.format_share_percent(value)} %",
-            key=PRIOR_KEY,
+            key=Session.room_prior.key,
         )
     st.caption(
         f"Somebody is {cards.format_share_percent(prior)} % sure of an answer before any report."
@@ -527,7 +523,7 @@ def show_all_questions(view: View) -> list[ShareRow]:
     st.header("All questions so far")
     comparison = room_view.compare_questions(view)
     ordered = room_view.rank_rows(rows, comparison)
-    if ordered is not None and st.toggle("From the largest share down", key=ORDER_KEY):
+    if ordered is not None and st.toggle("From the largest share down", key="room ordered"):
         rows = ordered
     draw_rows(rows, "Shares of yes in this class, each with its 95 % interval", equal_rows=True)
     for sentence in room_view.describe_differences(view, comparison):
@@ -563,7 +559,7 @@ def show_simulation(room: Room, view: View, question: int) -> None:
     st.markdown(f"**{CLASS_SIZE} simulated phones**: you know the truth")
     hidden = st.toggle(
         "Keep the true share secret",
-        key=SECRET_KEY,
+        key="room secret",
         help="The app draws it at random. Let the class guess it.",
     )
     yes = (
@@ -574,10 +570,10 @@ def show_simulation(room: Room, view: View, question: int) -> None:
         else None
     )
     if st.button(f"Ask {CLASS_SIZE} simulated phones", icon=":material/smartphone:"):
-        st.session_state[TRUTH_KEY] = yes is not None
+        session.room_truth = yes is not None
         run_action(lambda: room.simulate(secrets.randbelow(CLASS_SIZE + 1) if yes is None else yes))
     if question in view.simulated_yes:
-        st.toggle("Show the true share", key=TRUTH_KEY)
+        st.toggle("Show the true share", key=Session.room_truth.key)
 
 
 def show_class_promise(view: View, question: int) -> None:

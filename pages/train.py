@@ -23,9 +23,10 @@ from dpmc_core.problem import (
 from dpmc_data import LoadedDataset
 from dpmc_data.synthetic import SAMPLES
 from dpmc_lab import glossary
-from dpmc_lab.curves import as_published, cards, lines, people, run_card, training
-from dpmc_lab.curves.run_card import FinishedRun, RememberedRun
-from dpmc_lab.curves.training import RunRecording, TopItem
+from dpmc_lab.views import as_published, cards, lines, people, run_card
+from dpmc_lab.views import train as train_views
+from dpmc_lab.views.run_card import FinishedRun, RememberedRun
+from dpmc_lab.views.train import RunRecording, TopItem
 from pages.ui import (
     blocks,
     classroom,
@@ -353,7 +354,7 @@ def show_pair(first: RememberedRun, second: RememberedRun) -> None:
                 lambda: charts_train.plot_two_runs(*pair),
             )
             sentences = [
-                f"Run {run.number}. {training.describe_recording(run.recording)}" for run in pair
+                f"Run {run.number}. {train_views.describe_recording(run.recording)}" for run in pair
             ]
             blocks.show_chart(
                 chart,
@@ -496,7 +497,7 @@ def show_recommendations(run: FinishedRun) -> None:
         " activity.",
     )
     private, nonprivate = (
-        training.list_top_items(model, train, user - 1) if model else ()
+        train_views.list_top_items(model, train, user - 1) if model else ()
         for model in (run.result.model, run.nonprivate_model)
     )
     show_lists("Recommendations", {"Without privacy": nonprivate, "With privacy": private}, {})

@@ -11,18 +11,19 @@ import streamlit as st
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError, capitalise
 from dpmc_core.metrics import Metric
-from dpmc_core.model import Mechanism, Task
+from dpmc_core.model import Task
 from dpmc_core.privacy import Guarantee
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts
-from dpmc_lab.curves import cards, groups, lines, people
-from dpmc_lab.curves.lines import CurveChart
-from dpmc_lab.curves.numbers import describe_chart_at
-from dpmc_lab.curves.people import PeopleWithLists
 from dpmc_lab.store import Store, StoreError, StoreMissing
 from dpmc_lab.study.advice import PrivacyUnit, recommend_for_unit
 from dpmc_lab.sweep import LISTS_SEED, Grid, PlanKeys
 from dpmc_lab.sweep.presets import EPSILONS
+from dpmc_lab.views import cards, groups, lines, people
+from dpmc_lab.views.lines import CurveChart
+from dpmc_lab.views.numbers import describe_chart_at
+from dpmc_lab.views.people import PeopleWithLists
+from dpmc_lab.views.what_if import Stop
 from pages.ui import (
     blocks,
     instrument,
@@ -37,18 +38,19 @@ from pages.ui import (
 )
 from pages.ui.rows import GridRows, RunLocation
 from pages.ui.scene import Scene
+from pages.ui.session import Session, session
 from pages.ui.text import escape
 
-KEY, REWRITTEN_PARAMS = "instrument", "what if told late"
 OTHER_UNIT = "own"  # of a method that somebody chose, whose privacy unit is neither of the two
-# By name in session and address: the name in the component, the default, and all possible values;
-# a target may be any number.
-SETTINGS: Mapping[str, tuple[str, Any, Sequence[Any]]] = {
-    "epsilon": ("stop", 1.0, EPSILONS),
-    "person": ("person", 0, range(len(people.QUANTILES))),
-    "need": ("wanted", None, ()),
-    "limit": ("limit", None, ()),
+# By name in component, session and address: the default, and all possible values. The targets, of
+# usefulness and of risk, may be any number.
+SETTINGS: Mapping[str, tuple[Any, Sequence[Any]]] = {
+    "epsilon": (1.0, EPSILONS),
+    "person": (0, range(len(people.QUANTILES))),
+    "target": (None, ()),
+    "limit": (None, ()),
 }
+OLDER_PARAMS = {"need": "target"}  # in links that people have saved
 
 
 class CurveSource(NamedTuple):
@@ -88,7 +90,7 @@ class CurveSource(NamedTuple):
         A broken store hides no shipped curve.
         """
         try:
-            return self.read_rows().pictures
+            return self.read_rows().charts
         except StoreError:
             if not self.shipped:
                 raise
@@ -124,30 +126,27 @@ def page() -> None:
             location = location._replace(steps=widgets.choose_item_features(data, [id]))
         source = find_curve(location, id)
         charts = source.load_charts()
-        epsilon = get_chosen_epsilon()
-        mechanism = registry.create(id, epsilon=epsilon)
-        guarantee = build_guarantee(mechanism, source, charts)
-        carry_target(charts[0].metric)
-        with unit_choice:
-            choose_privacy_unit(data, guarantee)
-        answer.html(
-            sentences.render_answer(
-                sentences.write_answer(charts[0], mechanism, guarantee, epsilon)
-            )
-        )
+        settings = restore_state()
+        carry_target(charts[0].metric, settings["target"])
         with figure:
-            running = not source.shipped and show_runs(source)
+            running = not source.shipped and control_curve_runs(source)
+        curve_scene = build_scene(source, charts, running=running)
+        stop = curve_scene.find_stop(settings["epsilon"])
+        with unit_choice:
+            choose_privacy_unit(data, stop.guarantee)
+        answer.html(sentences.render_answer(sentences.write_answer(charts[0], stop)))
+        with figure:
             rows.poll_runs(
                 location,
                 source.keys.name,
-                lambda: show_curves(source, epsilon, running=running),
+                lambda: show_curves(source, stop.epsilon, running=running),
                 running=running,
             )
         if charts[0].lines:
             with choices.container(key="download", width="content"):
-                show_page_downloads(source, charts)
+                show_page_downloads(source, curve_scene, settings)
         with details:
-            show_curve_details(source, charts, guarantee)
+            show_curve_details(charts, curve_scene, stop)
 
 
 def find_curve(location: RunLocation, id: str) -> CurveSource:
@@ -155,38 +154,23 @@ def find_curve(location: RunLocation, id: str) -> CurveSource:
     seeds = range(1, 1 + rows.count_default_seeds(location.name, registry.get_mechanism(id).task))
     grid = scene.build_curve_grid(location.data, id, seeds, location.steps)
     shipped = load_shipped_curve(location, id)
-    keys = rows.build_picture_keys(shipped[0]) if shipped else rows.plan_keys(grid, location)
+    keys = rows.build_chart_keys(shipped[0]) if shipped else rows.plan_keys(grid, location)
     return CurveSource(location, grid, keys, bool(shipped))
 
 
-def get_chosen_epsilon() -> float:
-    """Return the epsilon at which the slider stands."""
-    return EPSILONS[restore_state()["stop"]]
-
-
-def carry_target(metric: Metric) -> None:
+def carry_target(metric: Metric, target: float | None) -> None:
     """Take a target for usefulness along to Compare, once: there it can be moved on."""
-    target = st.session_state["need"]
-    if target is not None and st.session_state.get("carried") != (metric, target):
-        st.session_state["carried"] = metric, target
+    if target is not None and session.carried != (metric, target):
+        session.carried = metric, target
         value = 100 * target if metric.is_share else target
-        st.session_state[f"wanted {metric.name}"] = round(float(value), 6)
-
-
-def build_guarantee(
-    mechanism: Mechanism, source: CurveSource, charts: tuple[CurveChart, ...]
-) -> Guarantee:
-    """Build the guarantee on ratings prepared as the curve's. Raises DpmcError, OSError."""
-    guarantee = mechanism.guarantee(source.load_public_facts(charts))
-    curve_lines = charts[0].lines
-    return guarantee.with_preparation(curve_lines[0].prepared) if curve_lines else guarantee
+        session.wanted[metric.name] = round(float(value), 6)
 
 
 def choose_privacy_unit(data: str, guarantee: Guarantee) -> None:
     """Choose whom to protect, which chooses the recommended method."""
     unit = PrivacyUnit.from_guarantee(guarantee)
     names = {**sentences.UNIT_LABELS, **({} if unit else {OTHER_UNIT: "Another promise"})}
-    st.session_state["protect"] = unit or OTHER_UNIT
+    session.protect = unit or OTHER_UNIT
     st.segmented_control(
         "Whom to protect",
         list(names),
@@ -202,7 +186,7 @@ def choose_privacy_unit(data: str, guarantee: Guarantee) -> None:
 
 def choose_recommended(data: str) -> None:
     """Choose the recommended method for a privacy unit; some data sets have none."""
-    unit: PrivacyUnit | str = st.session_state["protect"]
+    unit: PrivacyUnit | str = session.protect
     if not isinstance(unit, PrivacyUnit):
         return
     with suppress(DpmcError, OSError):  # the page says so where it needs the data
@@ -210,16 +194,16 @@ def choose_recommended(data: str) -> None:
             unit, sources.list_available_tasks(data), partial(sources.get_public_facts, data)
         )
         if id is not None:
-            st.session_state["mechanism"] = id
+            session.mechanism = id
 
 
-def show_runs(source: CurveSource) -> bool:
+def control_curve_runs(source: CurveSource) -> bool:
     """Show the state and the buttons of the runs behind a curve; return whether they run."""
     grid_rows, (location, grid, keys, _) = source.read_rows(), source
     label = "Go on" if grid_rows.present else "Compute the curve"
     if not rows.is_running(location, keys.name):
         rows.show_grid_state(location, keys.name, grid_rows, len(keys.units), label)
-    return rows.show_run_buttons(location, grid, keys, grid_rows, label)
+    return rows.control_runs(location, grid, keys, grid_rows, label)
 
 
 # --- the instrument ----------------------------------------------------------------------------
@@ -228,8 +212,9 @@ def show_runs(source: CurveSource) -> bool:
 def show_curves(source: CurveSource, epsilon: float, *, running: bool) -> None:
     """Show the slider and everything that moves with it; runs that go on add points."""
     location, keys, charts = source.location, source.keys, source.load_charts()
+    settings = restore_state()
     if running:
-        if get_chosen_epsilon() != epsilon:  # the answer on top follows
+        if settings["epsilon"] != epsilon:  # the answer on top follows
             st.rerun()
         rows.show_grid_state(location, keys.name, source.read_rows(), len(keys.units), "")
     if location.private:
@@ -241,7 +226,7 @@ def show_curves(source: CurveSource, epsilon: float, *, running: bool) -> None:
         (location.name, location.steps, source.id, charts, theme, running, curve_scene.refuted),
         lambda: scene.build_view(curve_scene, theme),
     )
-    instrument.show_instrument(view | restore_state(), key=KEY, on_change=save_state)
+    instrument.show_instrument(view | settings, key=Session.instrument.key, on_change=save_state)
 
 
 def build_scene(
@@ -251,19 +236,16 @@ def build_scene(
     location, refuted = source.location, blocks.is_mechanism_refuted(source.id)
 
     def build() -> Scene:
-        mechanisms = scene.create_mechanisms(source.id)
-        scene_without_people = Scene(
-            mechanisms, charts[0], source.load_public_facts(charts), refuted=refuted
+        chart, public = charts[0], source.load_public_facts(charts)
+        is_hidden = location.private or running or not chart.lines
+        displayed_people = None if is_hidden else load_displayed_people(location, chart)
+        descriptions = (
+            people.describe_people(displayed_people[0], sources.get_dataset(location.name))
+            if displayed_people
+            else ()
         )
-        if location.private or running or not charts[0].lines:
-            return scene_without_people
-        displayed_people = load_displayed_people(location, charts[0])
-        if displayed_people is None:
-            return scene_without_people
-        dataset = sources.get_dataset(location.name)
-        return scene_without_people._replace(
-            displayed_people=displayed_people,
-            descriptions=people.describe_people(displayed_people[0], dataset),
+        return scene.build_scene(
+            source.id, chart, public, displayed_people, descriptions, refuted=refuted
         )
 
     dependencies = (location.name, location.steps, source.id, charts, running, refuted)
@@ -291,9 +273,12 @@ def restore_state() -> dict[str, Any]:
     The address wins when it differs from what this session wrote last: the visitor went back.
     Impossible values are noted and replaced by the default.
     """
-    last_written: dict[str, str | None] = st.session_state.setdefault(state.LAST_WRITTEN_PARAMS, {})
-    values, rewritten = {}, st.session_state.pop(REWRITTEN_PARAMS, ())
-    for param, (name, default, possible) in SETTINGS.items():
+    last_written, values, rewritten = session.last_written_params, {}, session.rewritten_params
+    del session.rewritten_params
+    for older, param in OLDER_PARAMS.items():
+        if older in st.query_params:
+            st.query_params.setdefault(param, st.query_params.pop(older))
+    for param, (default, possible) in SETTINGS.items():
         requested = st.query_params.get(param)
         if param not in st.session_state or (
             param in last_written and requested != last_written[param]
@@ -304,14 +289,14 @@ def restore_state() -> dict[str, Any]:
                     st.session_state[param] = parse_param(requested, possible)
                 except (ValueError, LookupError):
                     state.note_impossible_value(param, f"the {param}")
-        value = values[name] = st.session_state[param]
+        value = values[param] = st.session_state[param]
         text = last_written[param] = None if value == default else format_param(value)
         if requested != text or param in rewritten:
             st.query_params[param] = text or ""
             if text is None:
                 del st.query_params[param]
-    epsilon = values.pop("stop")
-    return values | {"stop": min(range(len(EPSILONS)), key=lambda k: abs(EPSILONS[k] - epsilon))}
+    # Other pages have further epsilons, of which the knob shows the nearest.
+    return values | {"epsilon": min(EPSILONS, key=lambda epsilon: abs(epsilon - values["epsilon"]))}
 
 
 def format_param(value: Any) -> str:
@@ -331,23 +316,25 @@ def parse_param(text: str, possible: Sequence[Any]) -> Any:
 
 def save_state() -> None:
     """Save the state of the released instrument for the address and the other pages."""
-    current = st.session_state[KEY]
-    rewritten = [param for param, (name, *_) in SETTINGS.items() if name in current]
-    st.session_state[REWRITTEN_PARAMS] = rewritten
-    for param in rewritten:  # the address of this request may be older: it is written again
-        value = current[SETTINGS[param][0]]
-        st.session_state[param] = EPSILONS[int(value)] if param == "epsilon" else value
-        st.session_state[state.LAST_WRITTEN_PARAMS].pop(param, None)
+    current = session.instrument
+    session.rewritten_params = [param for param in SETTINGS if param in current]
+    for (
+        param
+    ) in session.rewritten_params:  # the address of this request may be older: it is written again
+        st.session_state[param] = current[param]
+        session.last_written_params.pop(param, None)
 
 
 # --- downloads and details ---------------------------------------------------------------------
 
 
-def show_page_downloads(source: CurveSource, charts: tuple[CurveChart, ...]) -> None:
+def show_page_downloads(
+    source: CurveSource, curve_scene: Scene, settings: Mapping[str, Any]
+) -> None:
     """Offer this page as one file in its present state, and its curve."""
     location = source.location
-    title, curve_scene = sources.list_names()[location.name], build_scene(source, charts)
-    grid, values = rows.to_terminal_grid(source.grid, location), restore_state()
+    title = sources.list_names()[location.name]
+    grid = rows.to_terminal_grid(source.grid, location)
 
     def render() -> str:
         from pages.ui import explorable  # large, and seldom asked for
@@ -355,43 +342,42 @@ def show_page_downloads(source: CurveSource, charts: tuple[CurveChart, ...]) -> 
         name, private = location.name, location.private
         scenes = [] if private else explorable.load_other_scenes(name, curve_scene)
         return explorable.render_explorable(
-            name, title, [curve_scene, *scenes], values, private=private
+            name, title, [curve_scene, *scenes], settings, private=private
         )
 
     label, name = "This page (HTML, needs no network)", f"what-if-{location.name}.html"
     file = blocks.File(label, name, "text/html", render)
-    blocks.show_downloads(file, picture=charts[0], argv=["dpmc", "sweep", *grid.argv()])
+    blocks.show_downloads(file, chart=curve_scene.chart, argv=["dpmc", "sweep", *grid.argv()])
 
 
-def show_curve_details(
-    source: CurveSource, charts: tuple[CurveChart, ...], guarantee: Guarantee
-) -> None:
+def show_curve_details(charts: tuple[CurveChart, ...], curve_scene: Scene, stop: Stop) -> None:
     """Show why the limit holds, the curves in numbers, and how they were measured."""
+    guarantee = stop.guarantee
     label = f"Why is {'this limit' if cards.is_upheld(guarantee) else 'the claim not'} proved?"
 
     def show_reasons() -> None:
         """Show the guarantee, and what the paper's own estimator reaches."""
-        blocks.show_guarantee(guarantee, source.id)
+        blocks.show_guarantee(guarantee, curve_scene.id)
         for line in charts[0].lines[1:]:
             ends = lines.format_curve_ends(line)
             st.caption(f"**With the paper's own estimator**: {line.metric.label} {ends}.")
 
     blocks.show_expander(label, show_reasons, key="why", type="compact")
     if charts[0].lines:
-        tables = partial(show_tables, source, charts)
+        tables = partial(show_tables, charts, curve_scene, stop.epsilon)
         blocks.show_expander("The curves in numbers", tables, key="numbers", type="compact")
         for sentence in lines.describe_measurement(charts[0]):
             st.caption(escape(sentence))
 
 
-def show_tables(source: CurveSource, charts: tuple[CurveChart, ...]) -> None:
+def show_tables(charts: tuple[CurveChart, ...], curve_scene: Scene, epsilon: float) -> None:
     """Show usefulness and risk, point by point."""
-    st.text(describe_chart_at(charts[0], get_chosen_epsilon()))
+    st.text(describe_chart_at(charts[0], epsilon))
     blocks.show_table(lines.tabulate_line(charts[0].lines[0]), alt="Usefulness, point by point")
-    risk = sentences.tabulate_risk(build_scene(source, charts).cards(), source.task)
+    risk = sentences.tabulate_risk(curve_scene.stops)
     blocks.show_table(risk, alt="Risk, point by point")
-    if source.task is Task.RANKING:
-        st.caption("Ten items, ranked among 99 drawn at random or among all unseen ones.")
+    if curve_scene.mechanism.task is Task.RANKING:
+        st.caption("The next item is ranked among all unseen items, or among 99 drawn at random.")
         blocks.show_table(lines.tabulate_panels(charts), alt="Four measures, point by point")
 
 

@@ -25,7 +25,6 @@ from dpmc_data import datasets
 from dpmc_data.synthetic import SAMPLES
 from dpmc_lab import shipped, sweep
 from dpmc_lab.cli.sweep import open_local_pool, run_plan
-from dpmc_lab.curves import people
 from dpmc_lab.store import (
     PUBLIC_COLUMNS,
     Record,
@@ -35,6 +34,7 @@ from dpmc_lab.store import (
     list_curves,
 )
 from dpmc_lab.sweep.presets import PRESETS
+from dpmc_lab.views import people
 
 
 def compute(grid: sweep.Grid, store: Store, folder: Path) -> None:

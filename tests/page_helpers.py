@@ -12,8 +12,8 @@ from streamlit.testing.v1 import AppTest
 from dpmc_core import registry
 from dpmc_core.metrics import METRICS
 from dpmc_core.privacy import RATING
-from dpmc_lab.curves import lines
 from dpmc_lab.store import CurveInfo
+from dpmc_lab.views import lines
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -57,7 +57,8 @@ def read_instrument(app):
 def read_current_stop(app):
     """What the instrument says where it stands."""
     view = read_instrument(app)
-    return view["stops"][view["stop"]]
+    (stop,) = (stop for stop in view["stops"] if stop["epsilon"] == view["epsilon"])
+    return stop
 
 
 def move_slider_to(app, epsilon):
@@ -112,10 +113,11 @@ def make_placed_line(id, values, *, epsilons=(1.0, 10.0), solid=True, counts="pe
     """A line of made values (E x S) at the epsilons, as it is placed on an axis."""
     grid = np.array(epsilons)
     values = np.array(values, dtype=float)
-    line = lines.Line(
-        info=CurveInfo(0, id, "", "", "", None, (), "", id, 1, {}, "binary"),
+    line = lines.Curve(
+        info=make_curve_info(id),
         label=registry.get_mechanism(id).name,
         metric=METRICS["accuracy"],
+        role=lines.Role.PRIVATE,
         epsilon=grid,
         seeds=np.arange(1, values.shape[1] + 1),
         values=values,
@@ -124,7 +126,20 @@ def make_placed_line(id, values, *, epsilons=(1.0, 10.0), solid=True, counts="pe
         certified={RATING.value: grid},
         reasons={},
     )
-    return lines.PlottedLine(line, grid, counts, solid, "")
+    return lines.PlottedLine(line, grid, counts, reason="" if solid else "it is only claimed")
+
+
+def make_level(id, values, role=lines.Role.BASELINE):
+    """A method without epsilon, with a value for each seed."""
+    label = registry.get_mechanism(id).name
+    seeds = np.arange(1, len(values) + 1)
+    grid, values = np.array([np.nan]), np.array([values], dtype=float)
+    metric = METRICS["accuracy"]
+    return lines.Curve(make_curve_info(id), label, metric, role, grid, seeds, values)
+
+
+def make_curve_info(id):
+    return CurveInfo(0, id, "", "", "", None, (), "", id, 1, {}, "binary")
 
 
 class HtmlFile(HTMLParser):

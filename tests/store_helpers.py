@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from dpmc_core import registry
-from dpmc_lab.curves import lines
 from dpmc_lab.store import digest_values
 from dpmc_lab.sweep import warm_up
+from dpmc_lab.views import lines
 
 NOBODY_ID = 65534
 

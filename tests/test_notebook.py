@@ -8,7 +8,7 @@ import re
 import pytest
 
 from dpmc_lab.cli import build_parser
-from dpmc_lab.curves import lines
+from dpmc_lab.views import lines
 from pages.ui import report
 from tests import notebooks
 from tests.notebooks import ROOT
@@ -73,17 +73,17 @@ def test_its_links_and_commands_lead_somewhere(book):
 
 
 def test_a_title_is_text_in_a_picture_too():
-    (picture, *_) = lines.load_shipped_charts("jokes", "output")
-    line = picture.lines[0]
+    (chart, *_) = lines.load_shipped_charts("jokes", "output")
+    line = chart.lines[0]
     hostile = "<script>&\x00\u202e\"'"
     renamed = dataclasses.replace(line, info=line.info._replace(title=hostile))
-    page = report.render_picture_page(picture._replace(lines=(renamed,)), "dpmc sweep")
+    page = report.render_picture_page(chart._replace(lines=(renamed,)), "dpmc sweep")
     assert "<script>&" not in page
 
 
 def test_a_curve_is_taken_away_as_a_picture_and_numbers_and_is_cited_with_its_papers():
-    picture = lines.load_shipped_charts("movie-night", "input-flip")[0]
-    placed = [lines.place_on_axis(line, lines.EpsilonUnit.PAPER) for line in picture.lines]
+    chart = lines.load_shipped_charts("movie-night", "input-flip")[0]
+    placed = [lines.place_on_axis(line, lines.EpsilonUnit.PAPER) for line in chart.lines]
     table = lines.tabulate_chart(placed)
     head, *rows = csv.reader(io.StringIO(report.format_csv({**table, "more": ["=1+1"] * 28})))
     assert head == [*table, "more"]
@@ -92,7 +92,7 @@ def test_a_curve_is_taken_away_as_a_picture_and_numbers_and_is_cited_with_its_pa
     numbers = lines.tabulate_chart(placed, numbers_only=True)
     head, *rows = csv.reader(io.StringIO(report.format_csv(numbers)))
     positions = [head.index(f"{name} (accuracy, share)") for name in ("mean", "from", "to")]
-    means = [mean for line in picture.lines for mean in line.band.mean]
+    means = [mean for line in chart.lines for mean in line.band.mean]
     for row, mean, mean_text in zip(rows, means, table["mean"], strict=True):
         low, high = float(row[positions[1]]), float(row[positions[2]])
         assert low <= float(row[positions[0]]) <= high <= 1
@@ -101,6 +101,6 @@ def test_a_curve_is_taken_away_as_a_picture_and_numbers_and_is_cited_with_its_pa
     (stars, *_) = lines.load_shipped_charts("movie-night", "private-effects")[0].lines
     placed = lines.place_on_axis(stars, lines.EpsilonUnit.PAPER)
     assert "mean (RMSE, stars)" in lines.tabulate_chart([placed], numbers_only=True)
-    software_entry, paper = report.format_citation(picture, "dpmc sweep").split("\n\n")
+    software_entry, paper = report.format_citation(chart, "dpmc sweep").split("\n\n")
     assert "note = {dpmc sweep}" in software_entry
     assert paper.startswith("@misc{lwhm22,")

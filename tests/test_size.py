@@ -17,11 +17,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
-    "core": (53, 101_000),
-    "data": (12, 33_750),
-    "lab": (79, 146_625),
-    "pages": (50, 74_532),
-    "pages (js, css, html)": (8, 19_461),
+    "core": (53, 99_920),
+    "data": (15, 44_160),
+    "lab": (80, 149_970),
+    "pages": (51, 75_440),
+    "pages (js, css, html)": (7, 17_460),
 }
 NOT_CODE = {
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),

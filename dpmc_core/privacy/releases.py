@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import scipy
@@ -49,11 +49,32 @@ class _EnoughRecorded(BaseException):
     """A recording has all it waits for; no method may catch this as an error."""
 
 
-_Replay: TypeAlias = Iterator[Publication]
-# What `record_publications` knows: the publications so far, `until_queries`, an iterator over the
-# publications that are replayed, and `max_publications`.
-_Recording: TypeAlias = tuple[list[Publication], frozenset[str], _Replay | None, float]
-_recording: ContextVar[_Recording | None] = ContextVar("dpmc_witness", default=None)
+@dataclass
+class _Recorder:
+    """What `record_publications` knows: its arguments, and the publications so far."""
+
+    until_queries: frozenset[str]
+    replayed: Iterator[Publication]
+    max_publications: float
+    publications: list[Publication]
+
+    def record(self, release: Release, private: Any, published: Answer) -> Answer:
+        """Record a publication, and return the value to publish: the replayed one, if any is left.
+
+        Raises:
+            _EnoughRecorded: nothing more is to be recorded.
+        """
+        earlier = next(self.replayed, None)
+        answer: Any = published if earlier is None else earlier.published.copy()
+        self.publications.append(Publication(release, private.copy(), answer.copy()))
+        queries = {publication.release.query for publication in self.publications}
+        is_complete = self.until_queries and self.until_queries <= queries
+        if is_complete or len(self.publications) >= self.max_publications:
+            raise _EnoughRecorded
+        return answer
+
+
+_active_recorder: ContextVar[_Recorder | None] = ContextVar("dpmc_recorder", default=None)
 
 
 @contextmanager
@@ -77,19 +98,18 @@ def record_publications(
     Yields:
         The list that fills up.
     """
-    publications: list[Publication] = []
-    replay = None if replayed is None else iter(replayed)
-    token = _recording.set((publications, frozenset(until_queries), replay, max_publications))
+    recorder = _Recorder(frozenset(until_queries), iter(replayed or ()), max_publications, [])
+    token = _active_recorder.set(recorder)
     try:
         with suppress(_EnoughRecorded):
-            yield publications
+            yield recorder.publications
     finally:
-        _recording.reset(token)
+        _active_recorder.reset(token)
 
 
 def is_recording() -> bool:
     """Return whether publications are being recorded."""
-    return _recording.get() is not None
+    return _active_recorder.get() is not None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,17 +221,8 @@ class Release:
         Returns:
             The published value, or that which the recording replays.
         """
-        recording = _recording.get()
-        if recording is None:
-            return published
-        publications, until_queries, replay, max_publications = recording
-        earlier = None if replay is None else next(replay, None)
-        answer: Any = published if earlier is None else earlier.published.copy()
-        publications.append(Publication(self, private.copy(), answer.copy()))
-        is_complete = until_queries and until_queries <= {p.release.query for p in publications}
-        if is_complete or len(publications) >= max_publications:
-            raise _EnoughRecorded
-        return answer
+        recorder = _active_recorder.get()
+        return published if recorder is None else recorder.record(self, private, published)
 
 
 def count_equal_parts(count: float) -> int:

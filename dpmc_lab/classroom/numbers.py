@@ -42,14 +42,14 @@ from dpmc_lab.classroom.room import (
     simulate_reports,
 )
 from dpmc_lab.classroom.room_view import MIN_PHONES, explain_two_coins, list_senders
-from dpmc_lab.curves import cards, lines, numbers, text, trade
-from dpmc_lab.curves.lines import CurveChart, EpsilonUnit, is_clearly_better
-from dpmc_lab.curves.numbers import GainShare
 from dpmc_lab.measured import find_measured_bound
 from dpmc_lab.sweep.presets import EPSILONS
+from dpmc_lab.views import cards, lines, numbers, text, trade
+from dpmc_lab.views.lines import CurveChart, EpsilonUnit, is_clearly_better
+from dpmc_lab.views.numbers import GainShare
 
 if TYPE_CHECKING:
-    from dpmc_lab.curves.audits import RatingInfluence
+    from dpmc_lab.views.audits import RatingInfluence
 
 N_SQUARES = 40  # blocks in a row of the picture of a matrix
 _MIN_BRIGHTNESS = 0.01  # of the brightest block: darker ones are drawn as not lit
@@ -157,7 +157,7 @@ def load_audit_example(which_rating: str = "only") -> tuple[RatingInfluence, Gua
         which_rating: 'only' for a person's only rating, 'many' for one of the person with the most
             ratings.
     """
-    from dpmc_lab.curves.audits import (  # here, since it loads the audits
+    from dpmc_lab.views.audits import (  # here, since it loads the audits
         build_known_instance,
         measure_rating_influence,
     )
@@ -309,7 +309,7 @@ def all_values_certainty(method: str, epsilon: float, rated: float) -> float:
     """
     guarantee = build_lesson_guarantee(method, epsilon)
     _, question = trade.list_questions(guarantee, registry.get_mechanism(method).task, int(rated))
-    return question.success_rate(guarantee)
+    return question.assess(guarantee).success_rate
 
 
 def format_lesson_budget(guarantee: Guarantee) -> str:
@@ -426,14 +426,15 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "reached": lambda bought: math.isfinite(bought),
     "seeds": lambda informed: len(informed.lines[0].seeds),
     "own_gain": lambda informed: (
-        compute_lesson_gain(PER_PERSON, EPSILONS[0], informed.baselines[0].values).share
+        compute_lesson_gain(PER_PERSON, EPSILONS[0], informed.baselines[0].values[0]).share
     ),
     "more": lambda informed, epsilon: is_clearly_better(
         informed.metric, informed.lines[0].interval_at(epsilon), informed.baselines[0].interval
     ),
     "adds": lambda informed_gain, gain_kept: informed_gain - gain_kept,
     "raw_adds": lambda informed: (
-        compute_lesson_gain(PER_PERSON, EPSILONS[0], informed.nonprivate_reference.values).share - 1
+        compute_lesson_gain(PER_PERSON, EPSILONS[0], informed.nonprivate_reference.values[0]).share
+        - 1
     ),
     "plain": lambda: load_lesson_curve(PER_PERSON),
     "raw_helps": lambda informed, plain: is_clearly_better(

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpmc_lab.classroom.room import Bounds
-from dpmc_lab.curves.cards import format_limit_percent, format_share_percent
+from dpmc_lab.views.cards import format_limit_percent, format_share_percent
 
 Columns = dict[str, list[str]]
 

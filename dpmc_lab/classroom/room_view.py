@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from dpmc_lab.classroom import CLASS_SIZE, PHONE_TEXTS, room
 from dpmc_lab.classroom.room import Bounds, CoinRule, GuessPoll, Poll, Sender, View
-from dpmc_lab.curves import cards
-from dpmc_lab.curves.text import format_count
 from dpmc_lab.store import guard_formula
+from dpmc_lab.views import cards
+from dpmc_lab.views.text import format_count
 
 PHONE_COUNTS = (30, 300, 3000)  # whose intervals the projector shows for comparison
 MIN_PHONES = 3  # fewer phones have no share, so that no single report can be seen
@@ -431,8 +431,8 @@ def explain_epsilon(epsilon: float) -> tuple[str, str, str]:
     return (
         "A phone throws one unfair coin. It sends the opposite of the answer"
         f" {cards.format_share_percent(float(channel.matrix[0, 1]))} % of the time.",
-        "From one report, someone with no idea about you guesses right at most"
-        f" {cards.format_limit_percent(room.guess_probability(channel))} of the time.",
+        "From one report, someone with no idea about you guesses right"
+        f" {cards.format_at_most(room.guess_probability(channel))} of the time.",
         answer,
     )
 
@@ -564,12 +564,11 @@ def explain_promise(view: View, question: int) -> list[str]:
         "The phone protects one answer of one person before it sends it. One report changes"
         f" anybody's odds by at most a factor of {odds_factor(epsilon):,.1f}.",
         f"From {'one report' if times == 1 else f'{times} reports'}, someone with no idea about you"
-        f" guesses right at most {cards.format_limit_percent(right)} of the time. Somebody who"
+        f" guesses right {cards.format_at_most(right)} of the time. Somebody who"
         " was surer before may be right more often.",
         f"If the question is asked {max(times, 2)} times, all reports of a phone agree for"
         f" {cards.format_share_percent(equal_share)} % of phones. Someone with no idea about"
-        " you then guesses right at most"
-        f" {cards.format_limit_percent(right_if_equal)} of the time.",
+        f" you then guesses right {cards.format_at_most(right_if_equal)} of the time.",
         f"Anybody who gave every answer so far ({format_count(len(view.askings), 'answer')}) has"
         f" spent epsilon {cards.format_epsilon(view.max_epsilon)}, because budgets add up.",
     ]

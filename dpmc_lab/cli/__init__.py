@@ -121,29 +121,35 @@ def _run(argv: Sequence[str]) -> int:
     except SystemExit as stop:  # argparse has printed the reason
         return stop.code if isinstance(stop.code, int) else EXIT_FAILED
     files: Sequence[str] = getattr(args, "plugin", ())
+    ended, status = {"ended": "failed"}, EXIT_FAILED
     try:
         for file in files:
             plugins.load_plugin(file)
         with contextlib.redirect_stdout(cast(Any, Printable(sys.stdout))):
-            interface.run_command(args)
+            ended = {"ended": "done"} | interface.run_command(args)
+        status = EXIT_DONE
     except BrokenPipeError:
         raise
     except KeyboardInterrupt:
         print("dpmc: interrupted", file=sys.stderr)
-        return INTERRUPTED
+        ended, status = {"ended": "stopped"}, INTERRUPTED
     except (DpmcError, OSError) as error:
-        print(f"dpmc: {_format_error(error)}", file=sys.stderr)
-        return EXIT_FAILED
+        ended["message"] = _format_error(error)
     except MemoryError:
-        print("dpmc: not enough memory; take smaller data or another method", file=sys.stderr)
-        return EXIT_FAILED
+        ended["message"] = "not enough memory; take smaller data or another method"
     except Exception as error:
         if not files:
-            raise  # a fault of this program; a fault of a plugin is shown as one line below
+            # A fault of this program, which ends with a traceback.
+            if interface.reports_end(args):
+                interface.write_end(**ended)
+            raise
         message = make_printable(plugins.format_error(error))
-        print(f"dpmc: with {make_printable(', '.join(files))}: {message}", file=sys.stderr)
-        return EXIT_FAILED
-    return EXIT_DONE
+        ended["message"] = f"with {make_printable(', '.join(files))}: {message}"
+    if status == EXIT_FAILED:
+        print(f"dpmc: {ended['message']}", file=sys.stderr)
+    if interface.reports_end(args):
+        interface.write_end(**ended)
+    return status
 
 
 def _find_removed(argv: Sequence[str]) -> str:

@@ -18,8 +18,8 @@ from dpmc_lab.cli.interface import (
     paragraph,
 )
 from dpmc_lab.cli.options import DATA, UNITS, BudgetOptions, Method, ReadingOptions, Seed, Steps
-from dpmc_lab.curves import audits, cards
-from dpmc_lab.curves.measurements import METHOD_LABELS
+from dpmc_lab.views import audits, cards
+from dpmc_lab.views.measurements import METHOD_LABELS
 
 
 @accept_plugins

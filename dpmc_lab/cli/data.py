@@ -15,7 +15,7 @@ from dpmc_core import registry
 from dpmc_core.errors import DpmcError, InvalidSetting
 from dpmc_core.problem import format_command_options, format_split
 from dpmc_data import datasets, paths, public_sets, synthetic
-from dpmc_data.source import MEGABYTE
+from dpmc_data.source import MEGABYTE, Refused
 from dpmc_data.synthetic import GENERATORS, ON_DEMAND, SAMPLES
 from dpmc_lab import store as rows
 from dpmc_lab.cli.interface import (
@@ -29,8 +29,8 @@ from dpmc_lab.cli.interface import (
     paragraph,
 )
 from dpmc_lab.cli.options import Data, ReadingOptions
-from dpmc_lab.curves.text import format_count
 from dpmc_lab.store import CurveInfo, Store
+from dpmc_lab.views.text import format_count
 
 
 def list_data_sets() -> CommandReport:
@@ -90,8 +90,11 @@ def download_data_set(
 
 
 def describe_data_set(data: Data, *, reading: ReadingOptions) -> CommandReport:
-    """Describe a data set."""
-    dataset = reading.load(data)
+    """Describe a data set; of a file that cannot be read as it is, its likely readings."""
+    try:
+        dataset = reading.load(data)
+    except Refused as error:
+        return CommandReport(*_describe_readings(data, reading), error)
     ratings, public = dataset.ratings, dataset.ratings.public
     size = (
         f"{dataset.title} ({dataset.name})\n"
@@ -108,8 +111,18 @@ def check_ratings_file(
     file: Annotated[str, Option("FILE", "a file of ratings")], *, reading: ReadingOptions
 ) -> CommandReport:
     """Describe a file, and list everything that is wrong with it."""
+    document, text = _describe_readings(file, reading)
+    failure = None
+    if not document["readable"]:
+        failure = DpmcError(f"{document['name']} cannot be read as it is")
+    return CommandReport(document, text, failure)
+
+
+def _describe_readings(file: str, reading: ReadingOptions) -> tuple[dict[str, Any], list[str]]:
+    """Return what is wrong with a file, and each of its readings with its command, as a document
+    and in words."""
     examination = datasets.examine_file(file, **reading.load_options(file))
-    only, failure = examination.only, None
+    only = examination.only
     entries = []
     for candidate in examination.readings:
         options = format_command_options(candidate.options, (), None)
@@ -119,15 +132,13 @@ def check_ratings_file(
     text = ["\n".join(map(_format_item, only.findings))] if only else []
     if examination.faults:
         text.append("\n".join(["Wrong:", *map(_format_item, map(str, examination.faults))]))
-        failure = DpmcError(f"{examination.name} cannot be read as it is")
     for entry in entries:
         head = "This reads it" if only else f"If this is right, {entry['summary']}"
-        head += f", {entry['left_out']:.1%} left out" * (entry["left_out"] > 0)
+        head += f", {entry['losses']} left out" * bool(entry["losses"])
         table = format_table(entry["preview"], "  ") + "\n" * bool(entry["preview"][0])
         text.append(f"{head}:\n{table}  {entry['command']}")
     chosen = entries[0]["command"] if only else None
-    document = examination.as_dict() | {"command": chosen, "readings": entries}
-    return CommandReport(document, text, failure)
+    return examination.as_dict() | {"command": chosen, "readings": entries}, text
 
 
 def write_donor_features(

@@ -35,7 +35,7 @@ from typing import Annotated, Any, NamedTuple, NoReturn, TypeVar
 from dpmc_core.arrays import JsonObject
 from dpmc_core.errors import DpmcError, format_value, make_printable
 from dpmc_core.model import Mechanism, Step
-from dpmc_lab.curves.cards import format_delta
+from dpmc_lab.views.cards import format_delta
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -165,17 +165,43 @@ def add_commands(parser: argparse.ArgumentParser, command_table: Mapping[str, Co
             _add_command(commands, name, command)
 
 
-def run_command(namespace: argparse.Namespace) -> None:
-    """Run the chosen command, and write its report."""
+def report_end(*options: str) -> Callable[[F], F]:
+    """Let a command end with a JSON line, for programs, where all these options are given."""
+
+    def mark(function: F) -> F:
+        """Note the options."""
+        function.__dict__["end_options"] = options
+        return function
+
+    return mark
+
+
+def reports_end(namespace: argparse.Namespace) -> bool:
+    """Return whether the chosen command ends with a JSON line."""
+    options = getattr(namespace.command, "end_options", ("",))
+    return all(getattr(namespace, option, False) for option in options)
+
+
+def write_end(ended: str, **details: Any) -> None:
+    """Write the last JSON line: whether work is "done", was "stopped" or has "failed"."""
+    print(json.dumps({"ended": ended} | details), flush=True)
+
+
+def run_command(namespace: argparse.Namespace) -> JsonObject:
+    """Run the chosen command, and write its report; return what its last JSON line adds."""
     result = namespace.command(**collect_arguments(namespace))
-    if isinstance(result, CommandReport):
-        if getattr(namespace, "json", False):
-            write_json(result.document)
-        else:
-            for k, block in enumerate(result.text):
-                print("\n" * (k > 0) + block)
-        if result.failure is not None:
-            raise result.failure
+    if not isinstance(result, CommandReport):
+        return {}
+    if reports_end(namespace):
+        return dict(result.document)
+    if getattr(namespace, "json", False):
+        write_json(result.document)
+    else:
+        for k, block in enumerate(result.text):
+            print("\n" * (k > 0) + block)
+    if result.failure is not None:
+        raise result.failure
+    return {}
 
 
 def collect_arguments(namespace: argparse.Namespace, owner: Any = None) -> JsonObject:

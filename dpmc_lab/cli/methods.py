@@ -14,7 +14,7 @@ from typing import Annotated
 from dpmc_core import registry
 from dpmc_core.arrays import JsonObject
 from dpmc_core.errors import InvalidSetting, format_number
-from dpmc_core.experiment import EVALUATION_ONLY, serialise_settings
+from dpmc_core.experiment import EVALUATION_ONLY, Result, serialise_settings
 from dpmc_core.experiment import run as run_experiment
 from dpmc_core.model import Mechanism
 from dpmc_core.privacy import DEFAULT_DELTA, USER_EMPTIED, Change, Trust
@@ -54,13 +54,15 @@ from dpmc_lab.cli.options import (
     Steps,
     Unit,
 )
-from dpmc_lab.curves import as_published as published
-from dpmc_lab.curves import cards
-from dpmc_lab.curves.run_card import SEED_NOTE, collect_metrics, tabulate_metrics
-from dpmc_lab.curves.text import format_count
 from dpmc_lab.measured import find_measured_bound
 from dpmc_lab.study.advice import recommend_method as advise
+from dpmc_lab.views import as_published as published
+from dpmc_lab.views import cards
+from dpmc_lab.views.run_card import SEED_NOTE, collect_metrics, tabulate_metrics
+from dpmc_lab.views.text import format_count
 
+MAX_REFERENCE_RATINGS = 5_000_000  # beyond it, references take far longer than a private fit
+NAME_WIDTH = 40  # characters of the column of names in a table that is printed line by line
 TRUST = {"curator": Trust.CURATOR, "nobody": Trust.LOCAL}
 
 
@@ -134,6 +136,7 @@ def fit(
     as_published: Published = False,
     held_out: HeldOutOrTest,
     reading: ReadingOptions,
+    baselines: Annotated[str, Option(choices={"all": "all", "none": "none"})] = "all",
     cluster: str | None = None,
     seed: Seed = DEFAULT_SEED,
     json: Json = False,
@@ -144,6 +147,8 @@ def fit(
     claim covers.
 
     Args:
+        baselines: none: train the mechanism alone; otherwise its metrics come first, and methods
+            without privacy follow, on a sample of users beyond 5 million ratings
         cluster (ADDRESS): train on the workers of a Dask scheduler, tcp://HOST:PORT; DATA is then a
             folder of Parquet files, and all ratings of a user are in one file
         json: one JSON object instead of the report
@@ -174,9 +179,12 @@ def fit(
             )
             problem = stack.enter_context(partitioned_problem)
         elif held_out.test is None:
-            dataset = reading.load(data, built_mechanism.task, prepare)
+            # The ratings before the split have no name here, so that their memory is freed.
             problem = build_problem(
-                dataset, built_mechanism.task, **problem_options, split=held_out.split
+                reading.load(data, built_mechanism.task, prepare),
+                built_mechanism.task,
+                **problem_options,
+                split=held_out.split,
             )
         else:
             load_options = reading.load_options(data, built_mechanism.task, prepare)
@@ -185,18 +193,43 @@ def fit(
             problem = build_problem(pair, built_mechanism.task, **problem_options, name=name)
         options.print_columns(problem.train, json)
         progress = stack.enter_context(Progress())
+        public = problem.train.public
+
+        def split_table(result: Result) -> list[str]:
+            """Return the head of the table of metrics, the mechanism's line, and what follows."""
+            # The names are padded because the first line is printed before the others are known.
+            padded = {f"{name:<{NAME_WIDTH}}": row for name, row in collect_metrics(result).items()}
+            return format_metrics(padded).split("\n", 2)
+
+        def show_mechanism(result: Result) -> None:
+            """Print what was trained, and its metrics before anything is fitted for comparison."""
+            if json or result.baselines:
+                return
+            progress.close()
+            steps = ", ".join(problem.steps)
+            print(
+                f"{built_mechanism.name} on {problem.name}: {format_count(public.users, 'user')} x"
+                f" {format_count(public.items, 'item')},"
+                f" {format_count(len(problem.train), 'rating')}\n"
+                f"tested on {format_split(problem.split)}"
+                f" ({len(problem.test):,})" + f"; prepared with {steps}" * bool(steps) + "\n",
+                *split_table(result)[:2],
+                sep="\n",
+                flush=True,
+            )
+
         result = run_experiment(
-            built_mechanism, problem, seed, on_step=progress.step, with_baselines=cluster is None
+            built_mechanism,
+            problem,
+            seed,
+            on_step=progress.step,
+            with_baselines=cluster is None and baselines == "all",
+            on_result=show_mechanism,
+            max_reference_ratings=MAX_REFERENCE_RATINGS,
         )
     document = result.as_dict()
-    public = problem.train.public
-    steps = ", ".join(problem.steps)
     text = [
-        f"{built_mechanism.name} on {problem.name}: {format_count(public.users, 'user')} x"
-        f" {format_count(public.items, 'item')}, {format_count(len(problem.train), 'rating')}\n"
-        f"tested on {format_split(problem.split)}"
-        f" ({len(problem.test):,})" + f"; prepared with {steps}" * bool(steps),
-        format_metrics(collect_metrics(result)),
+        split_table(result)[2],
         format_guarantee(cards.build_privacy_card(result.guarantee, columns=problem.train.columns)),
         paragraph(
             f"{format_count(result.rounds, 'round')} in {result.seconds:.1f} s, seed {result.seed}."

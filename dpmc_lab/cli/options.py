@@ -36,9 +36,9 @@ from dpmc_data import LoadedDataset, ReadOptions, datasets
 from dpmc_data.public_inputs import read_setting
 from dpmc_data.synthetic import GENERATORS
 from dpmc_lab.cli.interface import ExclusiveOptions, Option, build_reader, format_document_table
-from dpmc_lab.curves import as_published as published
-from dpmc_lab.curves.answer import FREQUENCY_LABELS
-from dpmc_lab.curves.cards import label_columns
+from dpmc_lab.views import as_published as published
+from dpmc_lab.views.answer import FREQUENCY_LABELS
+from dpmc_lab.views.cards import label_columns
 
 UNITS = {
     "rating": RATING,
@@ -173,7 +173,7 @@ class ReadingOptions:
         table = self.items is not None or any(text.startswith("items=") for text in self.read)
         if not table or registry.has_features_step(steps):
             return (*steps,)
-        idle = [id for id in ids if not registry.can_use_item_features(registry.get_mechanism(id))]
+        idle = [id for id in ids if not registry.get_mechanism(id).uses_item_features]
         if idle:
             print(f"dpmc: --items is not used by {', '.join(idle)}", file=sys.stderr)
         return (*steps,) if ids and len(idle) == len(ids) else ("features", *steps)

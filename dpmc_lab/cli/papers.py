@@ -23,6 +23,7 @@ from dpmc_lab.cli.interface import (
     format_facts,
     format_table,
     paragraph,
+    report_end,
 )
 from dpmc_lab.cli.options import Seeds
 from dpmc_lab.cli.sweep import open_local_pool, run_plan, watch_progress
@@ -67,6 +68,7 @@ class MakeOptions:
     write: Path | None = None
 
 
+@report_end("run", "json")
 def show(
     name: Annotated[str | None, Option("NAME")] = None,
     *,
@@ -96,12 +98,7 @@ def show(
     chosen = (paper,) if paper else tuple(papers.PAPERS.values())
     if view.run:
         if experiment:
-            comparison = _make_experiment(experiment, making, json)
-            return (
-                CommandReport(None, _format_experiment(comparison))
-                if comparison and not json
-                else None
-            )
+            return _make_experiment(experiment, making, json)
         _make_all(chosen, making, json)
         return None
     for option, value in vars(making).items():
@@ -212,8 +209,8 @@ def _format_theory(chosen: Sequence[Paper], tables: Mapping[str, Any]) -> Iterat
 
 def _make_experiment(
     experiment: Experiment, making: MakeOptions, json: bool, again: bool = True
-) -> views.ExperimentView | None:
-    """Run an experiment, write its result and return its view.
+) -> CommandReport | None:
+    """Run an experiment, write its result and return a report of it.
 
     Args:
         experiment: the experiment.
@@ -249,8 +246,9 @@ def _make_experiment(
     assessment = comparison.assessment
     summary = {"accuracy": assessment.label, "reason": assessment.sentence}
     summary |= {"check again": "; ".join(assessment.doubts)}
-    print(plain_json.dumps({"result": str(path)} | summary) if json else f"the result is in {path}")
-    return comparison
+    if not json:
+        print(f"the result is in {path}")
+    return CommandReport({"result": str(path)} | summary, _format_experiment(comparison))
 
 
 def _make_all(chosen: Sequence[Paper], making: MakeOptions, json: bool) -> None:
@@ -279,7 +277,9 @@ def _make_all(chosen: Sequence[Paper], making: MakeOptions, json: bool) -> None:
                     file=sys.stderr,
                 )
             else:
-                _make_experiment(experiment, making, json, again=False)
+                report = _make_experiment(experiment, making, json, again=False)
+                if json and report:
+                    print(plain_json.dumps(report.document))
         except DpmcError as error:
             failures.append(f"{experiment.id}: {error}")
     if failures:

@@ -53,6 +53,7 @@ from dpmc_lab.cli.interface import (
     format_table,
     paragraph,
     read_number,
+    report_end,
     write_json,
 )
 from dpmc_lab.cli.methods import format_guarantee
@@ -73,8 +74,6 @@ from dpmc_lab.cli.options import (
     print_columns,
 )
 from dpmc_lab.cli.sweep import ProgressLines
-from dpmc_lab.curves import answer as answers
-from dpmc_lab.curves import cards, lines
 from dpmc_lab.store import Store
 from dpmc_lab.study import answer as inquiry
 from dpmc_lab.study.advice import PrivacyUnit
@@ -97,6 +96,8 @@ from dpmc_lab.study.verify import (
 )
 from dpmc_lab.study.verify import verify_release as verify_file
 from dpmc_lab.sweep.presets import EPSILONS
+from dpmc_lab.views import answer as answers
+from dpmc_lab.views import cards, lines
 
 _PROVISIONAL_SECONDS = 10.0  # a provisional answer is printed only if it took longer than this
 OFTEN = ", ".join(answers.FREQUENCY_LABELS.values())
@@ -121,6 +122,7 @@ class AnswerFormat(ExclusiveOptions):
     progress: bool = False
 
 
+@report_end("progress")
 def answer_question(
     data: Data,
     *,

@@ -25,12 +25,12 @@ from dpmc_lab.cli.interface import (
 )
 from dpmc_lab.cli.methods import format_guarantee, format_metrics
 from dpmc_lab.cli.options import Data, Epsilon, ReadingOptions, Seed, SettingTexts
-from dpmc_lab.curves import cards
-from dpmc_lab.curves import protocol as protocol_text
-from dpmc_lab.curves.text import format_count
 from dpmc_lab.protocol import Transcript, federated, simulate
 from dpmc_lab.protocol.federated import Federation
 from dpmc_lab.protocol.scenarios import DynamicUsers, Scenario
+from dpmc_lab.views import cards
+from dpmc_lab.views import protocol as protocol_text
+from dpmc_lab.views.text import format_count
 
 _MAX_MESSAGES = 40  # messages of a report
 

@@ -25,11 +25,14 @@ from dpmc_lab import shipped
 from dpmc_lab import sweep as core
 from dpmc_lab.cli.interface import (
     INTERRUPTED,
+    CommandReport,
     Json,
     Option,
     Plugins,
     Progress,
     has_packages,
+    report_end,
+    write_end,
 )
 from dpmc_lab.cli.options import (
     DATA,
@@ -42,9 +45,9 @@ from dpmc_lab.cli.options import (
     parse_setting_lists,
     print_columns,
 )
-from dpmc_lab.curves.text import format_count
 from dpmc_lab.store import Store
 from dpmc_lab.sweep import presets
+from dpmc_lab.views.text import format_count
 
 _END_SIGNAL = 0  # is no signal's number; it ends the thread that listens for signals
 
@@ -141,6 +144,7 @@ class GridOptions:
         return grid.as_published() if self.as_published else grid
 
 
+@report_end("json")
 def run_sweep(
     *,
     grid_options: GridOptions,
@@ -150,7 +154,7 @@ def run_sweep(
     store: Path | None = None,
     skip_shipped: bool = False,
     json: Json = False,
-) -> None:
+) -> CommandReport:
     """Run a grid of mechanisms, epsilons and seeds.
 
     Run every combination of data, mechanism, settings, epsilon and seed, and store each result. The
@@ -161,7 +165,7 @@ def run_sweep(
         cluster (ADDRESS): use a Dask scheduler instead, tcp://HOST:PORT
         store (FILE): result store (default: the shared one)
         skip_shipped: skip the runs that ship with the samples
-        json: progress as JSON lines on standard output
+        json: progress as JSON lines on standard output; the last one says how it ended
 
     examples:
       dpmc sweep --data movie-night --mechanisms input-flip,output --epsilons 0.1:10:11 --seeds 1:5
@@ -199,7 +203,7 @@ def run_sweep(
                 return clusters.ClusterPool(cluster, plan.sources)
             return open_local_pool(plan, processes)
 
-        run_plan(plan, rows, open_pool, json)
+        return CommandReport(_count_units(run_plan(plan, rows, open_pool, json)), ())
 
 
 run_sweep.__doc__ = "\n".join(
@@ -241,8 +245,8 @@ def run_plan(
     store: Store,
     open_pool: Callable[[], core.Pool],
     as_json: bool,
-) -> None:
-    """Run a plan, and print how many rows there are or which units failed.
+) -> core.SweepReport:
+    """Run a plan, and print how many rows there are or which units failed; return the counts.
 
     Args:
         plan: the plan.
@@ -276,6 +280,14 @@ def run_plan(
         )
         count = len(report.failed)
         raise DpmcError(f"{count:,} of {report.total:,} units failed: {'; '.join(lines)}")
+    return report
+
+
+def _count_units(report: core.SweepReport) -> dict[str, Any]:
+    """Return a report for programs, in which failed units are counted."""
+    return {k: v for k, v in vars(report).items() if k != "stopped"} | {
+        "failed": len(report.failed)
+    }
 
 
 class _ProgressBar:
@@ -322,8 +334,7 @@ class ProgressLines:
         """Write a report with an estimate of the remaining time, unless nothing changed."""
         n_done = report.n_ended
         n_left = report.total - report.skipped - n_done
-        state = vars(report) | {"failed": len(report.failed)}
-        del state["stopped"]
+        state = _count_units(report)
         if state == self._last:
             return
         self._last = state
@@ -389,6 +400,10 @@ def _handle_stop_signals(show: _ProgressBar | ProgressLines) -> Iterator[StopChe
                 print(f"dpmc: {ENDED}", file=sys.stderr, flush=True)
                 for worker in multiprocessing.active_children():
                     worker.kill()
+                if isinstance(show, ProgressLines):
+                    # A pipe that nobody reads would hold the line back, and with it the end.
+                    threading.Timer(1.0, os._exit, [INTERRUPTED]).start()
+                    write_end("stopped")
                 os._exit(INTERRUPTED)  # which also releases its claims on units
             pressed.set()
             print(f"dpmc: {STOPPING}", file=sys.stderr, flush=True)

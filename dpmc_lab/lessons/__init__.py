@@ -34,13 +34,13 @@ from dpmc_lab.classroom.pictures import (
     format_percent,
 )
 from dpmc_lab.classroom.room import View
-from dpmc_lab.curves.cards import (
-    MAX_INFORMATIVE_RATE,
+from dpmc_lab.sweep.presets import EPSILONS
+from dpmc_lab.views.cards import (
+    format_at_most,
     format_epsilon,
     format_limit_percent,
     format_share_percent,
 )
-from dpmc_lab.sweep.presets import EPSILONS
 
 ControlValues = Mapping[str, Any]
 Table = Mapping[str, Any]
@@ -62,7 +62,7 @@ FORMS: Mapping[str, Callable[[float], str]] = {
     "epsilon": format_epsilon,
     "least": lambda epsilon: format_epsilon(epsilon, round_down=True),
     "limit": format_limit_percent,
-    "most": lambda rate: "at most " * (rate <= MAX_INFORMATIVE_RATE) + format_limit_percent(rate),
+    "most": format_at_most,
 }
 
 

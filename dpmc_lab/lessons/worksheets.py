@@ -19,8 +19,8 @@ import numpy as np
 from dpmc_data.facts import build_from_table
 from dpmc_lab import glossary
 from dpmc_lab.classroom import load_texts, pictures
-from dpmc_lab.curves import text
 from dpmc_lab.lessons import LESSONS, Lesson, LessonValues, Predict, Slide, Table, fill_text
+from dpmc_lab.views import text
 
 _STYLE = """
 @page { size: A4; margin: 14mm; } @page wide { size: A4 landscape; margin: 11mm; }

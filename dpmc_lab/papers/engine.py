@@ -9,6 +9,7 @@ Results hold metrics alone, a small file each. Shipped results are made by
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import os
@@ -26,6 +27,7 @@ import numpy as np
 
 from dpmc_core import experiment as core
 from dpmc_core import registry
+from dpmc_core.arrays import Floats
 from dpmc_core.errors import BadRatings, DpmcError
 from dpmc_core.model import Mechanism, Model
 from dpmc_core.privacy import Change
@@ -37,10 +39,10 @@ from dpmc_data import datasets, facts, paths, public_sets
 from dpmc_data.archives import parse_json
 from dpmc_lab import locks, store, sweep
 from dpmc_lab.citation import CitedPaper
-from dpmc_lab.curves.lines import compute_interval
 from dpmc_lab.store import Store, digest_values
 from dpmc_lab.sweep import Grid, Plan, SweepReport, Unit, format_seeds
 from dpmc_lab.sweep.engine import share_solve
+from dpmc_lab.views.lines import compute_interval
 
 FOLDER = Path(__file__).resolve().parents[2] / "sample_data" / "papers"  # also in a wheel
 ROUNDING = 1e-6  # relative: files hold seven digits of a value
@@ -396,6 +398,41 @@ def count_data(
     )
 
 
+_OPERATORS = {
+    ast.Add: np.add,
+    ast.Sub: np.subtract,
+    ast.Mult: np.multiply,
+    ast.Div: np.divide,
+    ast.Pow: np.power,
+}
+
+
+def compute_formula(formula: str, numbers: Mapping[str, Floats]) -> Floats:
+    """Compute a formula of arithmetic and log. Nothing else of Python is run.
+
+    Args:
+        formula: in the notation of Python.
+        numbers: arrays of one shape by the names in the formula.
+
+    Raises:
+        ValueError: if the formula holds anything else.
+    """
+
+    def compute(node: ast.expr) -> Any:
+        match node:
+            case ast.Constant(value=int() | float()):
+                return node.value
+            case ast.Name(id=name) if name in numbers:
+                return numbers[name]
+            case ast.BinOp(op=op) if type(op) in _OPERATORS:
+                return _OPERATORS[type(op)](compute(node.left), compute(node.right))
+            case ast.Call(func=ast.Name(id="log"), args=[argument], keywords=[]):
+                return np.log(compute(argument))
+        raise ValueError(f"no formula of {', '.join(numbers)}: {formula}")
+
+    return np.asarray(compute(ast.parse(formula, mode="eval").body), dtype=float)
+
+
 def evaluate_formulas(
     columns: Mapping[str, Sequence[float]],
     curves: Mapping[str, str],
@@ -406,15 +443,14 @@ def evaluate_formulas(
 
     Args:
         columns: numbers by name.
-        curves: formulas of these names by label, in Python.
+        curves: formulas of these names by label, as `compute_formula` reads them.
         mechanisms: the mechanism of a curve.
         x: the column on the x axis; empty: 0, 1, ...
     """
 
     def compute() -> dict[str, tuple[Any, Any]]:
-        names = {name: np.array(values, dtype=float) for name, values in columns.items()}
-        scope = {"__builtins__": {}, "log": np.log, **names}
-        results = {label: eval(formula, scope) for label, formula in curves.items()}
+        numbers = {name: np.array(values, dtype=float) for name, values in columns.items()}
+        results = {label: compute_formula(formula, numbers) for label, formula in curves.items()}
         return {label: (columns.get(x, range(len(y))), y.tolist()) for label, y in results.items()}
 
     return make_exact_recipe(

@@ -25,8 +25,6 @@ from dpmc_core import registry
 from dpmc_core.errors import DpmcError, format_sentence
 from dpmc_core.settings import format_setting
 from dpmc_data.archives import parse_json
-from dpmc_lab.curves import as_published, cards
-from dpmc_lab.curves.lines import LEVEL
 from dpmc_lab.papers.engine import (
     ROUNDING,
     SETTING_SEPARATOR,
@@ -39,6 +37,8 @@ from dpmc_lab.papers.engine import (
     Statement,
     digest_rows,
 )
+from dpmc_lab.views import as_published, cards
+from dpmc_lab.views.lines import LEVEL
 
 _TOLERANCE = 1 + 1e-9  # rounding in sums of epsilons
 _MANY = 20  # printed numbers, of which a sentence says how many agree

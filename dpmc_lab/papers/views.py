@@ -14,13 +14,13 @@ from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.registry import get_style
 from dpmc_core.style import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Style
 from dpmc_data.paths import get_version
-from dpmc_lab.curves.cards import format_delta
-from dpmc_lab.curves.lines import Interval, format_short_number
-from dpmc_lab.curves.text import Table, build_table, render_page, render_paragraphs, render_table
 from dpmc_lab.papers import engine, verdicts
 from dpmc_lab.papers.engine import CurveSet, Experiment, Paper, Point, Series
 from dpmc_lab.papers.verdicts import Assessment, JudgedStatement, PromiseVerdict
 from dpmc_lab.sweep import parse_seeds
+from dpmc_lab.views.cards import format_delta
+from dpmc_lab.views.lines import Interval, format_short_number
+from dpmc_lab.views.text import Table, build_table, render_page, render_paragraphs, render_table
 
 FACTS = {
     "evidence": "Why ours differs",

@@ -178,9 +178,7 @@ def _choose_method(task: Task, request: PrivacyRequest, personal: bool) -> tuple
     signal = request.epsilon * public.users / math.sqrt(public.items)
     loses = signal < _MIN_EFFECTS_SIGNAL and not public.features and not personal
     for id in reversed(registry.list_private_mechanisms(task)):
-        reason = getattr(
-            registry.get_mechanism(id), "recommendation_reason", Mechanism.recommendation_reason
-        )(request)
+        reason = registry.get_mechanism(id).recommendation_reason(request)
         if reason and id == PrivateEffects.id and loses:
             return PrivateEffects.baseline, "too few users for sums over them to beat own averages"
         if reason:

@@ -102,7 +102,7 @@ class Inquiry:
     @property
     def metric(self) -> Metric:
         """Return the task's metric to which each held-out rating contributes on its own."""
-        return metrics.choose_per_rating_metric(self.task)
+        return metrics.choose_headline_metric(self.task)
 
     @property
     def _reference_label(self) -> str:

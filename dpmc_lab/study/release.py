@@ -271,7 +271,7 @@ def uses_features(mechanism: Mechanism, public: PublicFacts) -> bool:
     What users report themselves under local privacy does not.
     """
     is_local = mechanism.guarantee(public).trust is Trust.LOCAL
-    return registry.can_use_item_features(type(mechanism)) and not is_local
+    return type(mechanism).uses_item_features and not is_local
 
 
 def check_public_facts(mechanism: Mechanism, public: PublicFacts, steps: Sequence[str]) -> None:

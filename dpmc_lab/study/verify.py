@@ -129,7 +129,8 @@ def list_unverifiable(verified: VerifiedRelease) -> tuple[str, ...]:
         " computed again",
         "whose ratings they were, whether real ones, and whether somebody is in them twice",
         "what free text says, for which the publisher answers: the ids of items and users, the"
-        " names of columns and features, and the version numbers",
+        f" names of columns{' and features' * bool(guarantee.public.features)}, and the version"
+        " numbers",
         f"whether the range, and that there are {guarantee.public.users:,} users{users}, was known"
         " before any rating was read",
         "what else was released of the same ratings, which spends its budget again",

@@ -22,7 +22,7 @@ import numpy as np
 from dpmc_core import registry
 from dpmc_core.arrays import Floats, Rng
 from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting, check_number, format_number
-from dpmc_core.metrics import choose_per_rating_metric
+from dpmc_core.metrics import choose_headline_metric
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.preparation import Implicit
 from dpmc_core.problem import (
@@ -276,7 +276,7 @@ class PartitionedProblem(Problem):
         )
         if not count:
             raise BadRatings("no rating is held out to be tested on: hold out a larger share")
-        metric = choose_per_rating_metric(task)
+        metric = choose_headline_metric(task)
         mean = errors / count
         return {metric.name: float(np.sqrt(mean) if metric.lower_is_better else mean)}
 
@@ -307,7 +307,7 @@ def open_partitioned_problem(
     """
     files = [
         source_part.path
-        for source_part in Source("", path=Path(data)).parquet_files
+        for source_part in Source("", path=Path(data)).parts
         if source_part.path is not None
     ]
     if not mechanism.supports_partitions:

@@ -304,7 +304,7 @@ def build_plan(grid: Grid, data: Sequence[SweepData] | None = None) -> Plan:
         grid.seeds, source_by_fingerprint.items(), ordered_methods
     ):
         preparation = try_preparation(
-            fingerprint, mechanism.task, registry.can_use_item_features(type(mechanism))
+            fingerprint, mechanism.task, type(mechanism).uses_item_features
         )
         unit = Unit(fingerprint, source.name, *preparation, mechanism, seed)
         units.setdefault(unit.key, unit)

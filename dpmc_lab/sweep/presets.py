@@ -29,7 +29,7 @@ def _list_feature_mechanisms(task: Task) -> list[str]:
     return [
         id
         for id in registry.list_private_mechanisms(task)
-        if registry.can_use_item_features(registry.get_mechanism(id))
+        if registry.get_mechanism(id).uses_item_features
     ]
 
 

@@ -20,18 +20,18 @@ from dpmc_core.errors import DpmcError, capitalise, format_sentence
 from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.privacy import Guarantee
 from dpmc_lab import citation
-from dpmc_lab.curves import cards, lines, measurements
-from dpmc_lab.curves.lines import CurveChart, EpsilonUnit
 from dpmc_lab.measured import MeasuredBound
 from dpmc_lab.store import guard_formula
+from dpmc_lab.views import cards, lines, measurements
+from dpmc_lab.views.lines import CurveChart, EpsilonUnit
 from pages.ui import classroom, report, sources, state
 from pages.ui.charts import Figure
 from pages.ui.jobs import MAX_RUNNING_JOBS, Job, Snapshot
 from pages.ui.report import Exhibit
+from pages.ui.session import session
 from pages.ui.text import escape, keep_units
 
 EVALUATION = format_sentence(EVALUATION_ONLY)
-ATTACKS = "attacks"  # of this session, by mechanism and epsilon
 _MESSAGE_TIMEOUT = 3.0  # seconds that a page waits to hear whether a file could be made
 # One tool, always in sight: it saves the picture.
 _PLOTLY_CONFIG = {"displaylogo": False, "displayModeBar": True, "modeBarButtons": [["toImage"]]}
@@ -286,8 +286,7 @@ def show_paper_links(id: str) -> None:
 
 def list_attacks(id: str) -> list[MeasuredBound]:
     """Return the measured bounds of a mechanism: the shipped one, then those of this session."""
-    session_attacks: dict[object, MeasuredBound] = st.session_state.get(ATTACKS, {})
-    candidates = (measurements.find_default_measured_bound(id), *session_attacks.values())
+    candidates = (measurements.find_default_measured_bound(id), *session.attacks.values())
     return [attack for attack in candidates if attack is not None and attack.mechanism == id]
 
 
@@ -353,7 +352,7 @@ def show_download_button(file: File) -> None:
 
 def show_downloads(
     *files: File,
-    picture: CurveChart | None = None,
+    chart: CurveChart | None = None,
     argv: Sequence[str] = (),
     displayed_argv: Sequence[str] = (),
     note: str = "",
@@ -362,7 +361,7 @@ def show_downloads(
 
     Args:
         *files: files to download.
-        picture: curves of the result, offered as a page with their picture, as numbers and as a
+        chart: curves of the result, offered as a page with their picture, as numbers and as a
             citation; a file of the same name among `files` replaces one of these.
         argv: the command of the curves.
         displayed_argv: the command to show, if it is another one.
@@ -372,15 +371,15 @@ def show_downloads(
         return
     stem = files[0].name.rpartition(".")[0] if files else "curve"
     all_files = [*files]
-    curves = picture is not None and picture.lines
+    curves = chart is not None and chart.lines
     if curves:
-        placed_lines = [lines.place_on_axis(entry, EpsilonUnit.PAPER) for entry in picture.lines]
+        placed_lines = [lines.place_on_axis(entry, EpsilonUnit.PAPER) for entry in chart.lines]
         curve_files = [
             File(
                 "Picture (HTML)",
                 f"{stem}-picture.html",
                 "text/html",
-                lambda: report.render_picture_page(picture, shlex.join(argv)),
+                lambda: report.render_picture_page(chart, shlex.join(argv)),
             ),
             File(
                 "Numbers (CSV)",
@@ -403,7 +402,7 @@ def show_downloads(
         if curves:
             st.caption("Cite this curve")
             st.code(
-                report.format_citation(picture, shlex.join(argv)), language="latex", wrap_lines=True
+                report.format_citation(chart, shlex.join(argv)), language="latex", wrap_lines=True
             )
 
 

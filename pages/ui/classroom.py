@@ -35,6 +35,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from dpmc_core.errors import DpmcError, parse_number
 from dpmc_lab.classroom import CLASS_SIZE, EPSILON, MAX_PHONES, PHONE_TEXTS
 from pages.ui import jobs
+from pages.ui.session import session
 
 if TYPE_CHECKING:
     from dpmc_lab.classroom.room import Room
@@ -82,8 +83,7 @@ def get_room() -> Room | None:
     """Return the one room of this server; outside class mode the room of this session."""
     if is_class_mode():
         return _server.room
-    session_room: Room | None = st.session_state.get("own room")
-    return session_room
+    return session.room
 
 
 def open_room(
@@ -123,7 +123,7 @@ def _set_room(room: Room | None) -> None:
     if is_class_mode():
         _server.replace_room(room)
     else:
-        st.session_state["own room"] = room
+        session.room = room
 
 
 # --- who may do what ----------------------------------------------------------------------------

@@ -7,15 +7,15 @@ const notes = [...document.querySelectorAll(".note")]
 const radios = [...document.querySelectorAll("input[name=view]")]
 const instrument = new Instrument(document.querySelector(".dpmc-what"))
 const at = { view: 0, ...file.stands }
-const TARGETS = [["wanted", "need"], ["limit", "limit"]] // with their names in the address
+const TARGETS = [["target", "need"], ["target", "target"], ["limit", "limit"]] // first by an older name
 
 // Junk is left out: what is not said stands as the file was made.
 const read = () => {
   const said = new URLSearchParams(location.hash.slice(1))
   const view = file.views.findIndex((one) => one.mechanism === said.get("mechanism"))
   if (view >= 0) at.view = view
-  const stop = file.views[at.view].light.stops.findIndex((one) => one.epsilon === said.get("epsilon"))
-  if (stop >= 0) at.stop = stop
+  const epsilon = Number(said.get("epsilon"))
+  if (file.views[at.view].light.stops.some((stop) => stop.epsilon === epsilon)) at.epsilon = epsilon
   const people = file.views[at.view].light.people || []
   const person = said.get("person")
   if (/^\d+$/.test(person) && Number(person) < people.length) at.person = Number(person)
@@ -26,16 +26,15 @@ const read = () => {
 
 const write = () => {
   const view = file.views[at.view]
-  const said = new URLSearchParams({ mechanism: view.mechanism, epsilon: view.light.stops[at.stop].epsilon,
-    person: at.person })
-  for (const [name, key] of TARGETS) if (at[name] !== null) said.set(key, at[name])
+  const said = new URLSearchParams({ mechanism: view.mechanism, epsilon: at.epsilon, person: at.person })
+  for (const name of ["target", "limit"]) if (at[name] !== null) said.set(name, at[name])
   history.replaceState(null, "", "#" + said)
 }
 
 const covers = () => {
   const list = notes[at.view].querySelector("dl")
   list.replaceChildren()
-  for (const [name, text] of file.views[at.view].cards[at.stop]) {
+  for (const [name, text] of file.views[at.view].cards[instrument.index]) {
     make("dt", "", list, name)
     make("dd", "", list, text)
   }

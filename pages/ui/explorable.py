@@ -23,9 +23,8 @@ from dpmc_core.privacy import Guarantee
 from dpmc_core.problem import prepare_public_facts
 from dpmc_data import datasets
 from dpmc_data.synthetic import SAMPLES
-from dpmc_lab.curves import cards, lines, text
 from dpmc_lab.study.advice import PrivacyUnit, recommend_for_unit
-from dpmc_lab.sweep.presets import EPSILONS
+from dpmc_lab.views import cards, lines, text
 from pages.ui import scene
 from pages.ui.charts import DARK, LIGHT
 from pages.ui.scene import Scene
@@ -33,7 +32,7 @@ from pages.ui.sentences import UNIT_LABELS
 
 _MODULE_PATH = Path(__file__)
 _CONFIG = _MODULE_PATH.parents[2] / ".streamlit" / "config.toml"
-INITIAL_STATE = {"stop": EPSILONS.index(1.0), "person": 0, "wanted": None, "limit": None}
+INITIAL_STATE = {"epsilon": 1.0, "person": 0, "target": None, "limit": None}
 # Nothing may be asked for, from wherever: a picture that is saved is made in the browser.
 _CONTENT_POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline';"
@@ -89,7 +88,7 @@ def _load_recommended_scenes(data: str) -> list[Scene]:
 
 def _get_privacy_unit(displayed_scene: Scene) -> PrivacyUnit | None:
     """Return the privacy unit that a scene's mechanism protects; None for another unit."""
-    return PrivacyUnit.from_guarantee(displayed_scene.cards()[0])
+    return PrivacyUnit.from_guarantee(displayed_scene.stops[0].guarantee)
 
 
 # --- the file --------------------------------------------------------------------------------
@@ -149,7 +148,7 @@ def _build_view(displayed_scene: Scene) -> dict[str, Any]:
         "mechanism": displayed_scene.id,
         "light": light,
         "dark": {name: value for name, value in dark.items() if value != light[name]},
-        "cards": [_list_guarantee_facts(guarantee) for guarantee in displayed_scene.cards()],
+        "cards": [_list_guarantee_facts(stop.guarantee) for stop in displayed_scene.stops],
     }
 
 
@@ -184,14 +183,14 @@ def _render_note(displayed_scene: Scene, *, data: str, private: bool) -> str:
         data: the data set, as it is typed on the command line.
         private: whether the data are an upload.
     """
-    picture = displayed_scene.picture
-    line = picture.lines[0]
+    chart = displayed_scene.chart
+    line = chart.lines[0]
     seeds = line.seeds.tolist()
     grid = scene.build_curve_grid(data, displayed_scene.id, seeds)
-    if not any("estimator" in curve_line.info.settings for curve_line in picture.lines):
+    if not any("estimator" in curve_line.info.settings for curve_line in chart.lines):
         grid = replace(grid, settings={})
     command = shlex.join(["dpmc", "sweep", *grid.argv()])
-    sentences = [*lines.describe_measurement(picture), *([_REPEAT_WARNING] if private else [])]
+    sentences = [*lines.describe_measurement(chart), *([_REPEAT_WARNING] if private else [])]
     seeds_text = f"Seeds {', '.join(map(str, seeds))}. Computed by"
     return (
         f'<section class="note" hidden>{text.render_paragraphs(*sentences)}'

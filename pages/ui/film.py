@@ -10,8 +10,8 @@ import streamlit as st
 
 from dpmc_core.arrays import Floats
 from dpmc_core.model import Task
-from dpmc_lab.curves.noise import BINARY_NAMES
-from dpmc_lab.curves.training import (
+from dpmc_lab.views.noise import BINARY_NAMES
+from dpmc_lab.views.train import (
     RecordedRound,
     RunRecording,
     describe_recording,
@@ -102,7 +102,8 @@ def build_player_data(film: RunRecording, live: bool, theme: Theme) -> dict[str,
         "metric": metric.panel_title + (", lower is better" if metric.lower_is_better else ""),
         "axis": film.axis,
         "ticks": [
-            (tick, format(tick, metric.tick_format or ".3g")) for tick in _choose_ticks(film.axis)
+            (tick, f"{100 * tick:.3g}%" if metric.is_share else f"{tick:.3g}")
+            for tick in _choose_ticks(film.axis)
         ],
         "lines": _build_levels(film, theme),
         "words": describe_recording(film),

@@ -22,8 +22,8 @@ const narrow = matchMedia("(max-width: 800px)")
 class Instrument {
   constructor(root) {
     this.root = root
-    this.stop = this.person = 0
-    this.wanted = this.limit = null
+    this.epsilon = this.person = 0
+    this.target = this.limit = null // of usefulness, and of risk
     this.changed = ""
     this.told = {} // to the page, and not yet heard back
     this.heard = {} // from it
@@ -55,13 +55,13 @@ class Instrument {
     add("div", "plot", frame)
     Object.assign(add("div", "knob", add("div", "track", frame)),
       { tabIndex: 0, role: "slider", ariaLabel: "privacy budget epsilon" })
-    for (const [name, label] of [["wanted", "Usefulness target "], ["limit", "Risk target "]]) {
+    for (const [name, label] of [["target", "Usefulness target "], ["limit", "Risk target "]]) {
       this[name + "Goal"] = make("div", "dpmc-goal", frame)
       const field = this[name + "Field"] = make("input", "", make("label", "", this.targets, label))
       field.type = "number"
       field.onchange = () => {
         field.told = null
-        this.want(name, field.value / this.scale(name)[4], true)
+        this.setTarget(name, field.value / this.scale(name)[4], true)
         this.settle(name)
       }
     }
@@ -104,7 +104,7 @@ class Instrument {
     const known = this.view && this.view.id === view.id
     const first = !this.view
     this.view = view
-    for (const name of ["stop", "person", "wanted", "limit"]) {
+    for (const name of ["epsilon", "person", "target", "limit"]) {
       // an echo of what was told must not undo what was done since
       const told = this.told[name] ||= []
       const place = told.indexOf(view[name])
@@ -114,7 +114,7 @@ class Instrument {
     }
     if (view.people) this.person = Math.min(this.person, view.people.length - 1)
     if (!known) this.start()
-    for (const name of ["wanted", "limit"]) {
+    for (const name of ["target", "limit"]) {
       if (this.aims(name) && this.rounded(name, this[name]) !== this[name]) this.adopt(name, this[name], true)
     }
     this.refresh()
@@ -205,13 +205,13 @@ class Instrument {
   // --- moving
 
   settle(name) {
-    for (const moved of new Set(["stop", name])) this.release(moved)
+    for (const moved of new Set(["epsilon", name])) this.release(moved)
   }
 
   drags() {
     const move = (event) => {
-      const place = this.near(event)
-      if (place !== this.stop) this.go(place)
+      const index = this.near(event)
+      if (index !== this.index) this.go(index)
     }
     const held = (node, name, on) => {
       node.onpointerdown = (event) => {
@@ -226,8 +226,8 @@ class Instrument {
         this.settle(name)
       }
     }
-    held(this.track, "stop", (event) => { move(event); this.knob.focus({ preventScroll: true }) })
-    held(this.plot, "stop", move)
+    held(this.track, "epsilon", (event) => { move(event); this.knob.focus({ preventScroll: true }) })
+    held(this.plot, "epsilon", move)
     const steps = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -3, PageUp: 3,
       Home: -Infinity, End: Infinity }
     let later = 0
@@ -235,32 +235,32 @@ class Instrument {
       if (!(event.key in steps)) return
       event.preventDefault()
       this.pause()
-      this.go(within(this.stop + steps[event.key], 0, this.last))
+      this.go(within(this.index + steps[event.key], 0, this.last))
       clearTimeout(later)
-      later = setTimeout(() => this.settle("stop"), 250)
+      later = setTimeout(() => this.settle("epsilon"), 250)
     }
-    for (const name of ["wanted", "limit"]) {
+    for (const name of ["target", "limit"]) {
       held(this[name + "Goal"], name, ({ clientY }) => {
         const { top, height } = this.frame.getBoundingClientRect()
         const y = (clientY - top) / height * this.picture.height
         const [worst, best, first, last] = this.scale(name)
-        this.want(name, worst + (last - y) / (last - first) * (best - worst))
+        this.setTarget(name, worst + (last - y) / (last - first) * (best - worst))
       })
     }
   }
 
-  go(place) {
-    this.stop = place
+  go(index) {
+    this.epsilon = this.view.stops[index].epsilon
     this.refresh()
   }
 
   play() {
     if (this.timer) return this.pause()
-    if (this.stop === this.last) this.go(0)
+    if (this.index === this.last) this.go(0)
     say(this.playing, "\u275a\u275a Pause")
     this.timer = setInterval(() => {
-      if (this.stop === this.last) return this.pause()
-      this.go(this.stop + 1)
+      if (this.index === this.last) return this.pause()
+      this.go(this.index + 1)
     }, PLAY)
   }
 
@@ -269,19 +269,19 @@ class Instrument {
     clearInterval(this.timer)
     this.timer = null
     say(this.playing, "\u25b6 Play")
-    this.release("stop")
+    this.release("epsilon")
   }
 
   // --- a target on either curve; both start where the knob meets them
 
   aim() {
-    const on = this.aims("wanted") || this.aims("limit")
-    const { stops, risk, needed } = this.view
-    this.wanted = on || !needed ? null : this.rounded("wanted", stops[this.stop].value - needed.slack)
-    this.limit = on ? null : this.rounded("limit", (risk.values[this.stop] ?? 0.75) + 0.005)
+    const on = this.aims("target") || this.aims("limit")
+    const { now, view: { needed } } = this
+    this.target = on || !needed ? null : this.rounded("target", now.value - needed.slack)
+    this.limit = on ? null : this.rounded("limit", (now.risk ?? 0.75) + 0.005)
     this.changed = ""
     this.refresh()
-    for (const name of ["wanted", "limit"]) this.release(name)
+    for (const name of ["target", "limit"]) this.release(name)
   }
 
   // Whether there is a target on the axis.
@@ -308,18 +308,18 @@ class Instrument {
   }
 
   // The knob goes where the target is just met.
-  want(name, value, typed) {
+  setTarget(name, value, typed) {
     this.adopt(name, value, typed)
-    const place = this.meets(name)
-    if (place !== null) this.stop = place
-    this.refresh()
+    const index = this.meets(name)
+    if (index === null) this.refresh()
+    else this.go(index)
   }
 
-  // The stop at which a target is met, or none: the most useful one of those that limit the risk.
+  // The index of the stop at which a target is met, or none: the most useful one of those that limit the risk.
   meets(name) {
     if (name === "limit") {
-      const place = this.view.risk.values.findLastIndex((value) => value !== null && value <= this.limit)
-      return place < 0 ? null : place
+      const index = this.view.stops.findLastIndex(({ risk }) => risk !== null && risk <= this.limit)
+      return index < 0 ? null : index
     }
     const { at } = this.answerTo()
     return at === null ? null : Math.ceil(at - 1e-9)
@@ -327,12 +327,13 @@ class Instrument {
 
   answerTo() {
     const { step, first, answers } = this.view.needed
-    return answers[Math.round(this.wanted / step) - first]
+    return answers[Math.round(this.target / step) - first]
   }
 
-  aimsNow(now) {
+  aimsNow() {
+    const { now, index } = this
     let words = ""
-    for (const name of ["wanted", "limit"]) {
+    for (const name of ["target", "limit"]) {
       const [value, goal, field, on, isRisk]
         = [this[name], this[name + "Goal"], this[name + "Field"], this.aims(name), name === "limit"]
       show(goal, on)
@@ -347,7 +348,7 @@ class Instrument {
       const place = this.meets(name)
       words += !isRisk ? this.answerTo().words : place === null ? "No epsilon here keeps the risk that low."
         : "The largest epsilon with a risk of at most " + text + " % is " + this.view.stops[place].epsilon + "."
-      const end = isRisk ? this.stop > place && " is too large. " : this.stop < place && " is too small. "
+      const end = isRisk ? index > place && " is too large. " : index < place && " is too small. "
       words += end ? " Epsilon " + now.epsilon + end : " "
     }
     show(this.targets, this.needs.ariaPressed = !!words)
@@ -360,36 +361,43 @@ class Instrument {
     return this.view.people ? this.person : 0
   }
 
+  // The stop's position, and all that is said there.
+  get index() {
+    return this.view.stops.findIndex((stop) => stop.epsilon === this.epsilon)
+  }
+
+  get now() {
+    return this.view.stops[this.index]
+  }
+
   get sentence() {
-    return this.view.sentences[this.stop].map(([text]) => text).join("")
+    return this.now.sentence.map(([text]) => text).join("")
   }
 
   refresh() {
-    const { view, stop } = this
-    const now = view.stops[stop]
-    const risk = view.risk.texts[stop]
-    this.track.style.setProperty("--x", this.across(this.picture.at[stop]))
-    this.knob.ariaValueNow = stop
-    this.knob.ariaValueText = "epsilon " + now.epsilon + ": risk " + risk + ", usefulness " + (now.value === null ? now.half : now.text)
+    const { view, now, index } = this
+    this.track.style.setProperty("--x", this.across(this.picture.at[index]))
+    this.knob.ariaValueNow = index
+    this.knob.ariaValueText = "epsilon " + now.epsilon + ": risk " + now.limit + ", usefulness " + (now.value === null ? now.half : now.text)
     const top = document.querySelector(".dpmc-say") // which the server may have written anew
     for (const [name, value] of Object.entries(view.colors)) {
       for (const node of [this.root, top]) node?.style.setProperty("--" + name, value)
     }
     if (top && top.textContent !== this.sentence) {
-      top.replaceChildren(...view.sentences[stop].map(([text, role]) => make("span", role, null, text)))
+      top.replaceChildren(...now.sentence.map(([text, role]) => make("span", role, null, text)))
     }
-    this.moved(now, risk)
-    this.aimsNow(now)
+    this.moved()
+    this.aimsNow()
     this.explain()
-    if (this.dealt && this.dealt.stop !== stop) this.fold()
-    show(this.guesses, !!view.games[stop] && !this.game.children.length)
+    if (this.dealt && this.dealt.epsilon !== now.epsilon) this.fold()
+    show(this.guesses, !!now.game && !this.game.children.length)
   }
 
-  moved(now, risk) {
-    const { view, stop, picture } = this
-    const x = picture.at[stop]
+  moved() {
+    const { now, index, picture } = this
+    const x = picture.at[index]
     this.rule.setAttribute("d", `M${x} ${picture.upper[0]}V${picture.upper[1]}M${x} ${picture.lower[0]}V${picture.inside ? picture.lower[1] : picture.track}`)
-    for (const [k, name, value, text] of [[0, "limit", view.risk.values[stop], risk], [1, "wanted", now.value, now.text]]) {
+    for (const [k, name, value, text] of [[0, "limit", now.risk, now.limit], [1, "target", now.value, now.text]]) {
       const [dot, number] = this.marks.slice(2 * k, 2 * k + 2)
       for (const node of [dot, number]) node.style.display = value === null ? "none" : ""
       if (value === null) continue
@@ -397,7 +405,7 @@ class Instrument {
       set(dot, { cx: x, cy: y })
       const base = Math.max(this.scale(name)[2] + 18, y - 10)
       const crossed = this.crossed(base, this.row(name, this[name]))
-      const after = crossed ? stop < 11 : stop < 4
+      const after = crossed ? index < 11 : index < 4
       set(number, { x: x + (after ? 11 : -11), y: crossed ? y + 24 : base, "text-anchor": after ? "start" : "end" })
       say(number, text)
     }
@@ -411,14 +419,14 @@ class Instrument {
 
   // The panel: from a rating to what leaves it, and what that does to recommendations.
   explain() {
-    const { view, stop } = this
+    const { view, index } = this
     const panel = view.panel.persons[this.shown]
     show(this.flow, !(this.dealt && panel.reports)) // it would answer the game's question
     show(this.dots, !!panel.outcomes)
     show(this.next, !!view.people)
     show(this.who, !!view.people)
     if (view.people) say(this.who, view.people[this.shown].name)
-    const last = panel.reports ? panel.reports[stop] : [panel.last, true]
+    const last = panel.reports ? panel.reports[index] : [panel.last, true]
     this.flow.replaceChildren()
     const box = ([big, small], name = "") => {
       const node = make("div", "dpmc-box " + name, this.flow)
@@ -432,16 +440,16 @@ class Instrument {
     make("span", "", this.flow, panel.reports ? "chance \u2192" : "noise \u2192")
     box([last[0], panel.audience], last[1] ? "changed" : "")
     if (panel.outcomes) {
-      const [kept, changed] = panel.outcomes[stop]
+      const [kept, changed] = panel.outcomes[index]
       for (let k = this.dots.children.length; k < 100; k += 1) make("i", "", this.dots)
       ;[...this.dots.children].forEach((dot, k) => {
         const name = k < kept ? "" : k < kept + changed ? "changed" : "missing"
         if (dot.className !== name) dot.className = name
       })
     }
-    say(this.note, panel.notes[stop] + " " + panel.together[stop])
+    say(this.note, panel.notes[index] + " " + panel.together[index])
     if (!view.lists) return
-    const lists = view.lists[stop]
+    const lists = view.lists[index]
     const named = (items) => items.map((item) => view.titles[item])
     this.listed(lists && named(view.people[this.shown].plain), lists && named(lists.items[this.person]), lists
       ? "She keeps " + lists.shared[this.shown] + " of 5 " + view.items + " (average "
@@ -467,8 +475,7 @@ class Instrument {
 
   deal() {
     this.pause()
-    const { view, stop } = this
-    const game = view.games[stop]
+    const { epsilon, game } = this.now
     const truth = Math.random() < 0.5
     let seen
     if (game.symbols) {
@@ -483,8 +490,8 @@ class Instrument {
       seen = "You see the number " + value.toFixed(1) + ". It is " + game.shift.toFixed(2)
         + " if yes and 0 if no, plus noise of size 1."
     }
-    this.dealt = { truth, stop }
-    const { text, answers } = view.question
+    this.dealt = { truth, epsilon }
+    const { text, answers } = this.view.question
     this.explain()
     this.board("This is about another person, new each time. " + seen + " " + text, answers.map((name, k) => [name, () => this.judge(!k)]))
   }
@@ -503,7 +510,7 @@ class Instrument {
     const right = yes === this.dealt.truth
     this.score = [this.score[0] + right, this.score[1] + 1]
     this.board((right ? "Right" : "Wrong") + ". You: " + this.score.join(" of ") + ". "
-      + this.view.right[this.stop], [["Guess again", () => this.deal()], ["Stop guessing", () => {
+      + this.now.attacker, [["Guess again", () => this.deal()], ["Stop guessing", () => {
       this.fold()
       this.refresh()
       this.guesses.focus({ preventScroll: true })

@@ -12,7 +12,7 @@ import streamlit as st
 
 from pages.ui import scene
 
-STATES = ("stop", "person", "wanted", "limit")
+STATES = ("epsilon", "person", "target", "limit")
 
 
 _component = st.components.v2.component(

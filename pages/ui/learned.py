@@ -5,8 +5,9 @@ from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.model import Task
 from dpmc_core.problem import format_split
 from dpmc_lab import glossary
-from dpmc_lab.curves import cards, lines, run_card, text, training
-from dpmc_lab.curves.run_card import FinishedRun
+from dpmc_lab.views import cards, lines, run_card, text
+from dpmc_lab.views import train as train_views
+from dpmc_lab.views.run_card import FinishedRun
 from pages.ui import report
 from pages.ui.charts import curve as charts_curve
 from pages.ui.charts import train as charts_train
@@ -16,14 +17,14 @@ from pages.ui.report import Exhibit
 def build_exhibits(run: FinishedRun) -> list[Exhibit]:
     """Return charts of how well a run's model predicts held-out ratings.
 
-    For the task RANKING it is how often the held-out item is among the first ten, otherwise the
+    For the task RANKING it is how often the next item is among ten suggestions, otherwise the
     distribution of errors.
     """
     result = run.result
     mechanism = result.mechanism
     id, task = mechanism.id, mechanism.task
     test = result.problem.test
-    link = training.find_link(mechanism)
+    link = train_views.find_link(mechanism)
     if task is Task.RANKING:  # scores are no ratings: there is no error to draw
         methods = run_card.collect_metrics(result)
         bars = lines.select_ranking_metrics(methods)
@@ -32,8 +33,8 @@ def build_exhibits(run: FinishedRun) -> list[Exhibit]:
         return [
             Exhibit(
                 "ranking",
-                "Held-out items among the first ten",
-                "How often is the next item among the first ten?",
+                "Next items among ten suggestions",
+                "How often is the next item among ten suggestions?",
                 charts_curve.plot_ranking_bars(id, methods),
                 " ".join((term.words, term.more)),
                 lines.describe_bars(methods),
@@ -44,7 +45,7 @@ def build_exhibits(run: FinishedRun) -> list[Exhibit]:
             )
         ]
     private, *nonprivate = (
-        training.compute_error_cdf(model, task, test, link)
+        train_views.compute_error_cdf(model, task, test, link)
         for model in (result.model, run.nonprivate_model)
         if model is not None
     )
@@ -61,7 +62,7 @@ def build_exhibits(run: FinishedRun) -> list[Exhibit]:
             "How large are its errors?",
             charts_train.plot_error_cdfs(id, *errors, mechanism.name, axis),
             "Further up and left is better. Held-out ratings, not private.",
-            training.describe_error_cdf(*errors),
+            train_views.describe_error_cdf(*errors),
             {"error up to": private.error.round(3), "share": private.share.round(4)},
         )
     ]

@@ -10,9 +10,9 @@ from dpmc_core import registry
 from dpmc_core.problem import format_split
 from dpmc_data import paths
 from dpmc_lab import citation
-from dpmc_lab.curves import cards, lines, text
-from dpmc_lab.curves.lines import CurveChart, EpsilonUnit
 from dpmc_lab.store import guard_formula
+from dpmc_lab.views import cards, lines, text
+from dpmc_lab.views.lines import CurveChart, EpsilonUnit
 from pages.ui.charts import LIGHT, Figure
 
 
@@ -67,15 +67,15 @@ def render_comparison(
 SAVE_HINT = "The camera above the chart saves it as a picture (SVG)."
 
 
-def render_picture_page(picture: CurveChart, command: str) -> str:
+def render_picture_page(chart: CurveChart, command: str) -> str:
     """Render curves as an HTML page, with what their methods promise and how they were measured."""
     from pages.ui.charts import compare  # a page that shows no such chart need not load it
 
-    first = picture.lines[0]
-    metric = picture.metric
+    first = chart.lines[0]
+    metric = chart.metric
     placed_lines, baseline_lines = (
         [lines.place_on_axis(curve_line, EpsilonUnit.PAPER) for curve_line in line_group]
-        for line_group in (picture.lines, picture.private_baselines)
+        for line_group in (chart.lines, chart.private_baselines)
     )
     epsilons = [float(x) for curve_line in placed_lines for x in curve_line.x]
     ends = min(epsilons), max(epsilons)
@@ -84,13 +84,13 @@ def render_picture_page(picture: CurveChart, command: str) -> str:
         registry.get_mechanism(curve_line.mechanism).name: cards.describe_protection(
             registry.create(curve_line.mechanism, epsilon=1.0).guarantee(curve_line.info.public)
         )
-        for curve_line in picture.lines
+        for curve_line in chart.lines
     }
     sentences = [f"{name}: {promise}" for name, promise in promises.items()]
     measured = f"Tested on {format_split(first.info.split)}; {lines.describe_band(first.band)}."
     sentences += [f"{measured} Filled circle: proved. Open circle: claimed only.", SAVE_HINT]
     fig = compare.widen_margin(
-        compare.plot_comparison(picture, placed_lines, ends, baselines=baseline_lines)
+        compare.plot_comparison(chart, placed_lines, ends, baselines=baseline_lines)
     )
     return render_report_page(
         title, [*render_charts([("", fig)]), text.render_paragraphs(*sentences)], command
@@ -105,12 +105,12 @@ def format_csv(table: Mapping[str, Sequence[object]]) -> str:
     return stream.getvalue()
 
 
-def format_citation(picture: CurveChart, command: str) -> str:
+def format_citation(chart: CurveChart, command: str) -> str:
     """Return citations of a curve: the program with its command, and the papers of its methods."""
-    methods = {line.mechanism for line in picture.lines}
-    names = ", ".join(line.label for line in picture.lines)
+    methods = {line.mechanism for line in chart.lines}
+    names = ", ".join(line.label for line in chart.lines)
     fields = {
-        "title": f"DPMC Lab: {names}, {picture.metric.label} against epsilon",
+        "title": f"DPMC Lab: {names}, {chart.metric.label} against epsilon",
         "author": "{DPMC Lab contributors}",
         "version": paths.get_version(),
         "note": command,

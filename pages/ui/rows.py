@@ -15,10 +15,10 @@ from dpmc_core.model import Task
 from dpmc_data import paths
 from dpmc_lab import shipped as files
 from dpmc_lab import store, sweep
-from dpmc_lab.curves import lines
-from dpmc_lab.curves.lines import CurveChart
 from dpmc_lab.store import Store, StoreMissing, default_path
 from dpmc_lab.sweep import Grid, PlanKeys, presets
+from dpmc_lab.views import lines
+from dpmc_lab.views.lines import CurveChart
 from pages.ui import blocks, classroom, sources, state, sweeps
 from pages.ui.sweeps import Sweep
 from pages.ui.text import escape, format_count
@@ -66,13 +66,13 @@ class GridRows(NamedTuple):
     Attributes:
         last: id of the store's newest row; 0 without a store.
         present: number of units with a row in the store.
-        pictures: one chart for each requested metric.
+        charts: one chart for each requested metric.
         shipped: number of further units whose rows came with the app.
     """
 
     last: int
     present: int
-    pictures: tuple[CurveChart, ...]
+    charts: tuple[CurveChart, ...]
     shipped: int = 0
 
     @property
@@ -256,11 +256,11 @@ def read_grid_rows(
         shipped_only = load_shipped_units(
             location.name, registry.get_mechanism(mechanisms[0]).task
         ) & {*grid_keys.units}
-        pictures = tuple(
+        charts = tuple(
             lines.build_curve_chart(stored_curves, mechanisms, metric, shipped_curves)
             for metric in metrics
         )
-        return GridRows(last, len(present), pictures, len(shipped_only.difference(present)))
+        return GridRows(last, len(present), charts, len(shipped_only.difference(present)))
 
     key = (location.store, *dependencies)
     with suppress(StoreMissing), Store(location.store, read_only=True) as file:
@@ -292,12 +292,11 @@ def list_ready_mechanisms(name: str) -> frozenset[str]:
     )
 
 
-def build_picture_keys(picture: CurveChart) -> PlanKeys:
+def build_chart_keys(chart: CurveChart) -> PlanKeys:
     """Return the keys of a chart's curves, to find them in another store."""
     all_lines = [
-        *picture.lines,
-        *picture.private_baselines,
-        *(level for _, level in picture.flat_lines),
+        *chart.lines,
+        *chart.endpoints,
     ]
     curves = {curve_line.key: curve_line.mechanism for curve_line in all_lines}
     return PlanKeys(" ".join(curves), (), curves)
@@ -312,10 +311,10 @@ def is_running(location: RunLocation, name: str) -> bool:
     return current is not None and current.running
 
 
-def show_run_buttons(
+def control_runs(
     location: RunLocation, grid: Grid, grid_keys: PlanKeys, grid_rows: GridRows, label: str
 ) -> bool:
-    """Show the button that stops, starts or continues a grid's runs; return whether they run.
+    """Offer to stop, start or continue a grid's runs; return whether they run.
 
     Args:
         location: where the runs are computed.

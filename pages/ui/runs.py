@@ -14,11 +14,11 @@ from dpmc_core.problem import Problem, build_problem, choose_default_split, crea
 from dpmc_core.stopping import stop_when
 from dpmc_data import LoadedDataset, datasets, public_sets
 from dpmc_data.source import Refused
-from dpmc_lab.curves import cards, noise
-from dpmc_lab.curves.lines import NO_PRIVACY
-from dpmc_lab.curves.people import find_example_user
-from dpmc_lab.curves.run_card import FinishedRun
-from dpmc_lab.curves.training import RunRecorder, RunRecording
+from dpmc_lab.views import cards, noise
+from dpmc_lab.views.lines import NO_PRIVACY
+from dpmc_lab.views.people import find_example_user
+from dpmc_lab.views.run_card import FinishedRun
+from dpmc_lab.views.train import RunRecorder, RunRecording
 from pages.ui.jobs import ProgressReporter, Work
 
 # Seconds that looking at held-out ratings while training may take in all, and the part of the

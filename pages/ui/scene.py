@@ -8,7 +8,6 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,16 +15,15 @@ from urllib.parse import quote
 
 from dpmc_core import registry
 from dpmc_core.model import Mechanism
-from dpmc_core.privacy import Guarantee
 from dpmc_core.ratings import PublicFacts
 from dpmc_data import datasets
 from dpmc_data.synthetic import SAMPLES
-from dpmc_lab.curves import cards, lines, measurements, numbers, people, trade
-from dpmc_lab.curves.lines import CurveChart, Line
-from dpmc_lab.curves.people import PeopleWithLists, Person
-from dpmc_lab.curves.trade import AttackerQuestion
 from dpmc_lab.sweep import Grid
 from dpmc_lab.sweep.presets import BOTH_ESTIMATORS, EPSILONS
+from dpmc_lab.views import cards, lines, measurements, numbers, people, trade
+from dpmc_lab.views.lines import Curve, CurveChart
+from dpmc_lab.views.people import PeopleWithLists, Person
+from dpmc_lab.views.what_if import Stop, build_stop
 from pages.ui import sentences
 from pages.ui.charts import Theme
 from pages.ui.charts import curve as charts_curve
@@ -43,33 +41,58 @@ class Scene(NamedTuple):
     """One method's curve, with everything that What if shows beside it.
 
     Attributes:
-        mechanisms: the method at each stop of the slider.
-        picture: the curve.
+        stops: the method at each epsilon of the knob.
+        chart: the curve.
         public: public facts of the prepared ratings.
+        persons: who may be shown, or somebody invented.
         displayed_people: people and their lists, where they may be shown.
         descriptions: of the people, by public facts.
         refuted: whether an attack found more than the method claims.
     """
 
-    mechanisms: tuple[Mechanism, ...]
-    picture: CurveChart
+    stops: tuple[Stop, ...]
+    chart: CurveChart
     public: PublicFacts
+    persons: tuple[Person, ...]
     displayed_people: PeopleWithLists | None = None
     descriptions: tuple[str, ...] = ()
     refuted: bool = False
 
     @property
+    def mechanism(self) -> type[Mechanism]:
+        """Return the class of the mechanism."""
+        return type(self.stops[0].mechanism)
+
+    @property
     def id(self) -> str:
         """Return the id of the mechanism."""
-        return self.mechanisms[0].id
+        return self.mechanism.id
 
-    def cards(self) -> list[Guarantee]:
-        """Return the guarantee at each stop of the slider, on ratings prepared as the curve's."""
-        prepared = self.picture.lines[0].prepared if self.picture.lines else ()
-        return [
-            mechanism.guarantee(self.public).with_preparation(prepared)
-            for mechanism in self.mechanisms
-        ]
+    def find_stop(self, epsilon: float) -> Stop:
+        """Return what is shown at an epsilon of the knob."""
+        return self.stops[EPSILONS.index(epsilon)]
+
+
+def build_scene(
+    id: str,
+    chart: CurveChart,
+    public: PublicFacts,
+    displayed_people: PeopleWithLists | None = None,
+    descriptions: tuple[str, ...] = (),
+    *,
+    refuted: bool = False,
+) -> Scene:
+    """Compute what What if shows of a method, at every epsilon of the knob.
+
+    The arguments are those of `Scene`, and the id of the mechanism.
+    """
+    persons = displayed_people[0].people if displayed_people else (_invent_person(public),)
+    rated = {person.rated for person in persons}
+    stops = (
+        build_stop(registry.create(id, epsilon=epsilon), epsilon, chart, public, rated)
+        for epsilon in EPSILONS
+    )
+    return Scene(tuple(stops), chart, public, persons, displayed_people, descriptions, refuted)
 
 
 def load_shipped_scene(data: str, id: str) -> Scene | None:
@@ -83,20 +106,15 @@ def load_shipped_scene(data: str, id: str) -> Scene | None:
     if shipped_curve is None:
         return None
     line = shipped_curve[0].lines[0]
-    methods = create_mechanisms(id)
+    displayed_people = people.load_people(data, registry.get_mechanism(id).task, line.key)
+    descriptions = (
+        people.describe_people(displayed_people[0], datasets.load(data)) if displayed_people else ()
+    )
     refuted = measurements.is_refuted(measurements.find_default_measured_bound(id))
-    curve_scene = Scene(methods, shipped_curve[0], line.info.public, refuted=refuted)
-    displayed_people = people.load_people(data, methods[0].task, line.key)
-    if displayed_people is None:
-        return curve_scene
-    dataset = datasets.load(data)
-    descriptions = people.describe_people(displayed_people[0], dataset)
-    return curve_scene._replace(displayed_people=displayed_people, descriptions=descriptions)
-
-
-def create_mechanisms(id: str) -> tuple[Mechanism, ...]:
-    """Create the mechanism at each stop of the slider."""
-    return tuple(registry.create(id, epsilon=epsilon) for epsilon in EPSILONS)
+    public = line.info.public
+    return build_scene(
+        id, shipped_curve[0], public, displayed_people, descriptions, refuted=refuted
+    )
 
 
 def build_curve_grid(data: str, id: str, seeds: Sequence[int], steps: Sequence[str] = ()) -> Grid:
@@ -129,62 +147,40 @@ def read_javascript() -> str:
 
 def build_view(scene: Scene, theme: Theme) -> dict[str, Any]:
     """Return everything that the instrument draws as JSON, except its state."""
-    mechanisms, picture, public, displayed_people, descriptions, refuted = scene
-    first = mechanisms[0]
-    guarantees = [mechanism.guarantee(public) for mechanism in mechanisms]
+    stops, chart, _, persons, displayed_people, descriptions, refuted = scene
+    first, line, cls = stops[0], chart.first_line, scene.mechanism
     people_view, lists = displayed_people or (None, {})
-    persons = people_view.people if people_view else (_invent_person(public),)
-    attacker_questions = [
-        trade.list_questions(guarantees[0], first.task, person.rated) for person in persons
-    ]
-    question = attacker_questions[0][0]
-    line = picture.lines[0] if picture.lines else None
-    claim_state = cards.determine_claim_state(guarantees[0], refuted=refuted)
-    usefulness = line and Usefulness.from_line(picture, line, claim_state)
-    risk = [
-        question.success_rate(guarantee) if question.is_bounded(guarantee) else None
-        for guarantee in guarantees
-    ]
+    question = first.risk.question
+    claim_state = cards.determine_claim_state(first.guarantee, refuted=refuted)
+    usefulness = line and Usefulness.from_line(chart, line, claim_state)
     data_name = line.info.title if line else ""
-    name = first.name
-    alt = f"Risk and usefulness against epsilon, {name}" + f", {data_name}" * bool(data_name)
+    alt = f"Risk and usefulness against epsilon, {cls.name}" + f", {data_name}" * bool(data_name)
     titles = (
-        sentences.write_risk_title(question, first.task),
-        sentences.write_usefulness_title(picture.metric),
+        sentences.write_risk_title(question, cls.task),
+        sentences.write_usefulness_title(chart.metric),
     )
-    unit = "person" if guarantees[0].change.per_user else sentences.name_rating(first.task)
+    unit = "person" if first.guarantee.change.per_user else sentences.name_rating(cls.task)
     body: dict[str, Any] = {
         "name": alt,
-        "axis": f"privacy budget epsilon, {guarantees[0].change.label}",
-        "colors": charts_curve.get_instrument_colors(theme, first.id),
-        "sentences": [
-            sentences.write_answer(picture, first, guarantee, epsilon)
-            for guarantee, epsilon in zip(guarantees, EPSILONS, strict=True)
-        ],
+        "axis": f"privacy budget epsilon, {first.guarantee.change.label}",
+        "colors": charts_curve.get_instrument_colors(theme, cls.id),
         "pictures": {
             kind: layout._asdict()
             | {
-                "svg": charts_curve.draw_picture(layout, alt, titles, risk, usefulness, name),
-                "at": [*map(layout.locate, range(len(EPSILONS)))],
+                "svg": charts_curve.render_picture(
+                    layout, alt, titles, stops, usefulness, cls.name
+                ),
+                "at": layout.columns,
             }
             for kind, layout in charts_curve.LAYOUTS.items()
         },
-        "risk": {
-            "values": risk,
-            "texts": [sentences.format_risk(question, guarantee) for guarantee in guarantees],
-        },
         "range": usefulness and usefulness.axis,
-        "stops": [_describe_stop(picture, epsilon) for epsilon in EPSILONS],
+        "stops": [_describe_stop(chart, stop) for stop in stops],
         "needed": line and usefulness and _list_needed_epsilons(line, sorted(usefulness.axis)),
-        "question": sentences.write_guess(question, first.task),
-        "right": [*map(question.describe_answer, guarantees)],
-        "games": [trade.build_guessing_game(guarantee, question) for guarantee in guarantees],
+        "question": sentences.write_guess(question, cls.task),
         "panel": {
             "title": f"For one {unit}",
-            "persons": [
-                _describe_panel(scene, guarantees, person, pair[1])
-                for person, pair in zip(persons, attacker_questions, strict=True)
-            ],
+            "persons": [_describe_panel(scene, person) for person in persons],
         },
         "people": None,
         "lists": None,
@@ -196,9 +192,7 @@ def build_view(scene: Scene, theme: Theme) -> dict[str, Any]:
             "items": items,
             "people": [
                 {"name": sentences.write_person(name, k), "plain": person.plain}
-                for k, (person, name) in enumerate(
-                    zip(people_view.people, descriptions, strict=True)
-                )
+                for k, (person, name) in enumerate(zip(persons, descriptions, strict=True))
             ],
             "titles": {str(item): name for item, name in people_view.titles.items()},
             "popular": people_view.popular,
@@ -230,23 +224,24 @@ def _invent_person(public: PublicFacts) -> Person:
     return Person("", cards.TYPICAL_RATINGS, (("an invented item", public.high),), (), 0)
 
 
-def _describe_stop(picture: CurveChart, epsilon: float) -> dict[str, Any]:
-    """Return the metric of the first line and its kept share at an epsilon, as JSON."""
-    line = picture.lines[0] if picture.lines else None
-    point = line.interval_at(epsilon) if line else None
-    name = f"{epsilon:g}"
-    if line is None or point is None:
-        return {"epsilon": name, "text": "-", "half": "not computed", "kept": "", "value": None}
+def _describe_stop(chart: CurveChart, stop: Stop) -> dict[str, Any]:
+    """Return what is said of a method at one epsilon, as JSON."""
+    metric, interval, risk = chart.metric, stop.interval, stop.risk
     return {
-        "epsilon": name,
-        "text": picture.metric.format_value(point.mean),
-        "half": numbers.format_margin(picture.metric, point),
-        "kept": sentences.write_benefit(numbers.compute_gain_share(picture, line, epsilon)),
-        "value": point.mean,
+        "epsilon": stop.epsilon,
+        "sentence": sentences.write_answer(chart, stop),
+        "risk": risk.success_rate if risk.is_bounded else None,
+        "limit": risk.label,
+        "attacker": risk.describe(),
+        "game": trade.build_guessing_game(risk),
+        "text": metric.format_value(interval.mean) if interval else "-",
+        "half": numbers.format_margin(metric, interval) if interval else "not computed",
+        "kept": sentences.write_benefit(stop.benefit),
+        "value": stop.value,
     }
 
 
-def _list_needed_epsilons(line: Line, axis: Sequence[float]) -> dict[str, Any]:
+def _list_needed_epsilons(line: Curve, axis: Sequence[float]) -> dict[str, Any]:
     """Return the epsilon that each target on the metric's axis needs, as JSON.
 
     Targets are the multiples of `step`, from `first` times the step on. A quality less `slack` is
@@ -267,39 +262,33 @@ def _list_needed_epsilons(line: Line, axis: Sequence[float]) -> dict[str, Any]:
 # --- the panel about one rating or one person ----------------------------------------------------
 
 
-def _describe_panel(
-    scene: Scene,
-    guarantees: Sequence[Guarantee],
-    person: Person,
-    whole_row: AttackerQuestion,
-) -> dict[str, Any]:
+def _describe_panel(scene: Scene, person: Person) -> dict[str, Any]:
     """Return the boxes from a rating to what leaves it, and what is hidden, at each stop."""
-    mechanisms, public = scene.mechanisms, scene.public
-    task = mechanisms[0].task
+    stops, public, task = scene.stops, scene.public, scene.mechanism.task
+    guarantee = stops[0].guarantee
     rating = sentences.name_rating(task)
     panel: dict[str, Any] = {
         "together": [
-            sentences.write_whole_row(whole_row, guarantee, person.rated, task)
-            for guarantee in guarantees
+            sentences.write_whole_row(stop.person_risks[person.rated], person.rated, task)
+            for stop in stops
         ]
     }
     title, value = person.cells[0]
-    served_reports = [
-        people.draw_server_view(mechanism, person, public) for mechanism in mechanisms
-    ]
+    served_reports = [people.sample_server_view(stop.guarantee, person, task) for stop in stops]
     if served_reports[0] is None or value is None:
-        source, computation, audience = sentences.RAW_DATA_FLOW[guarantees[0].trust]
-        published = guarantees[0].publishes.value.partition(";")[0].partition(",")[0]
+        source, computation, audience = sentences.RAW_DATA_FLOW[guarantee.trust]
+        published = guarantee.publishes.value.partition(";")[0].partition(",")[0]
         count = f"her {person.rated} {rating}s" if person.name else f"all {rating}s"
         return panel | {
             "boxes": [[count, source], [f"{public.users:,} people", computation]],
             "last": published,
             "audience": audience,
             "notes": [
-                *map(partial(sentences.write_protection, scene.refuted), mechanisms, guarantees)
+                sentences.write_protection(stop.guarantee, task, refuted=scene.refuted)
+                for stop in stops
             ],
         }
-    outcomes = [people.count_outcomes(guarantee, value, public) for guarantee in guarantees]
+    outcomes = [people.count_outcomes(stop.guarantee, value) for stop in stops]
     return panel | {
         "boxes": [[sentences.format_rating(value, task), f"her {rating} of {title}"]],
         "audience": "what the server gets",
@@ -310,7 +299,7 @@ def _describe_panel(
         ],
         "outcomes": outcomes,
         "notes": [
-            sentences.write_outcomes(people.find_main_release(guarantee), counts, task, public)
-            for guarantee, counts in zip(guarantees, outcomes, strict=True)
+            sentences.write_outcomes(people.find_main_release(stop.guarantee), counts, task, public)
+            for stop, counts in zip(stops, outcomes, strict=True)
         ],
     }

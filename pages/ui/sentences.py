@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dpmc_core.metrics import Metric
-from dpmc_core.model import Mechanism, Task
+from dpmc_core.model import Task
 from dpmc_core.privacy import (
     CELL,
     RATING,
@@ -19,15 +19,15 @@ from dpmc_core.privacy import (
     Trust,
 )
 from dpmc_core.ratings import PublicFacts
-from dpmc_lab.curves import cards, lines, numbers, trade
-from dpmc_lab.curves.lines import CurveChart, FlatLine, Line, compute_interval
-from dpmc_lab.curves.measurements import find_default_measured_bound
-from dpmc_lab.curves.numbers import GainShare
-from dpmc_lab.curves.people import QUANTILES
-from dpmc_lab.curves.text import Table
-from dpmc_lab.curves.trade import AttackerQuestion
 from dpmc_lab.study.advice import PrivacyUnit
-from dpmc_lab.sweep.presets import EPSILONS
+from dpmc_lab.views import cards, lines, numbers
+from dpmc_lab.views.lines import CurveChart
+from dpmc_lab.views.measurements import find_default_measured_bound
+from dpmc_lab.views.numbers import GainShare
+from dpmc_lab.views.people import QUANTILES, compute_tolerance
+from dpmc_lab.views.text import Table
+from dpmc_lab.views.trade import AttackerQuestion, Risk
+from dpmc_lab.views.what_if import Stop
 from pages.ui.text import keep_units
 
 Sentence = list[tuple[str, str]]
@@ -65,20 +65,16 @@ def name_rating(task: Task) -> str:
 # --- the answer -------------------------------------------------------------------------------
 
 
-def write_answer(
-    picture: CurveChart, mechanism: Mechanism, guarantee: Guarantee, epsilon: float
-) -> Sentence:
+def write_answer(chart: CurveChart, stop: Stop) -> Sentence:
     """Write what an epsilon means: how often an attacker is right, and how useful the result is."""
-    risk = _write_risk(mechanism, guarantee, epsilon)
-    answer = [*risk, (" ", ""), *_write_usefulness(picture, epsilon)]
+    answer = [*_write_risk(stop), (" ", ""), *_write_usefulness(chart, stop)]
     return [(keep_units(text), role) for text, role in answer]
 
 
-def _write_risk(mechanism: Mechanism, guarantee: Guarantee, epsilon: float) -> Sentence:
-    task = mechanism.task
-    question, _ = trade.list_questions(guarantee, task, cards.TYPICAL_RATINGS)
-    start = f"At epsilon {epsilon:g}, "
-    if not question.is_bounded(guarantee):
+def _write_risk(stop: Stop) -> Sentence:
+    risk, mechanism = stop.risk, stop.mechanism
+    start = f"At epsilon {stop.epsilon:g}, "
+    if not risk.is_bounded:
         bound = find_default_measured_bound(mechanism.id)
         leak = bound and cards.format_epsilon(bound.measured, round_down=True)
         attack_note = (
@@ -89,14 +85,11 @@ def _write_risk(mechanism: Mechanism, guarantee: Guarantee, epsilon: float) -> S
             ("no limit on the attacker is proved", "risk"),
             (f".{attack_note}", ""),
         ]
-    is_informative = question.success_rate(guarantee) <= cards.MAX_INFORMATIVE_RATE
-    verb, at_most = ("is", "at most ") if is_informative else ("may be", "")
+    verb, at_most = ("is", "at most ") if risk.is_informative else ("may be", "")
+    subject = _name_subject(risk.question, mechanism.task)
     return [
-        (
-            f"{start}{cards.ATTACKER} {verb} right about {_name_subject(question, task)} {at_most}",
-            "",
-        ),
-        (f"{format_risk(question, guarantee)} of the time", "risk"),
+        (f"{start}{cards.ATTACKER} {verb} right about {subject} {at_most}", ""),
+        (f"{risk.label} of the time", "risk"),
         (" ", ""),
         ("(a coin flip: 50 %).", "coin"),
     ]
@@ -111,68 +104,35 @@ def _name_subject(question: AttackerQuestion, task: Task) -> str:
     )
 
 
-def format_risk(question: AttackerQuestion, guarantee: Guarantee) -> str:
-    """Return how often the attacker is right at most, or that nothing is proved."""
-    if not question.is_bounded(guarantee):
-        return "not proved"
-    return cards.format_limit_percent(question.success_rate(guarantee))
-
-
-def _write_usefulness(picture: CurveChart, epsilon: float) -> Sentence:
-    line = picture.lines[0] if picture.lines else None
-    current = line and line.interval_at(epsilon)
-    metric = picture.metric
-    if line is None or current is None:
+def _write_usefulness(chart: CurveChart, stop: Stop) -> Sentence:
+    line, epsilon, metric = chart.first_line, stop.epsilon, chart.metric
+    if line is None or stop.interval is None:
         return [
             (f"Usefulness: not computed {'at this epsilon' if line else 'yet'}", "use"),
             (".", ""),
         ]
-    baseline_id, reference = picture.baseline_id(line), picture.nonprivate_reference
-    values = [current.mean, *([reference.interval.mean] if reference else [])]
+    baseline_id, reference = chart.baseline_id(line), chart.nonprivate_reference
+    values = [stop.interval.mean, *([reference.interval.mean] if reference else [])]
     value, *without = _round_apart(metric, values)
     end = f"; without privacy {without[0]}" if without else ""
-    baselines = (*picture.baselines, *picture.private_baselines, *picture.lines)
+    baselines = (*chart.baselines, *chart.lines)
     ids = [curve.mechanism for curve in baselines]
     if baseline_id in ids and baseline_id != line.mechanism:
         baseline_name = name_baseline(baseline_id)
-        sign = _compare_seeds(metric, line, baselines[ids.index(baseline_id)], epsilon)
+        sign = numbers.compare_by_seed(metric, line, baselines[ids.index(baseline_id)], epsilon)
         if sign == -1:
             end = f", worse than {baseline_name}"
         elif sign == 0:
             end = f". The runs cannot distinguish this from {baseline_name}"
-        elif sign and reference and _compare_seeds(metric, reference, line, epsilon) == 0:
+        elif sign and reference and numbers.compare_by_seed(metric, reference, line, epsilon) == 0:
             end = ", as good as without privacy"
     start, middle = {
         "accuracy": ("Predictions are ", f"{value} right"),
         "rmse": ("Predicted ratings are typically off by ", f"{value} {metric.unit}"),
     }.get(metric.name, ("", f"{value} of people"))
     if metric.candidates:
-        end = " find a held-out item in the first ten of 100" + end
+        end = " find the next item among ten suggestions" + end
     return [(start, ""), (middle, "use"), (f"{end}.", "")]
-
-
-def _compare_seeds(
-    metric: Metric, first: Line | FlatLine, second: Line | FlatLine, epsilon: float
-) -> int | None:
-    """Compare two curves at an epsilon by the 95 % interval of their difference, seed by seed.
-
-    All methods of a seed share its split. The seeds of curves count from 1.
-
-    Returns:
-        1 where the first curve is clearly better, -1 where it is clearly worse, 0 where the runs
-        cannot tell, and None where they have too few seeds in common.
-    """
-    values = (
-        curve.values
-        if isinstance(curve, FlatLine)
-        else curve.values[curve.epsilon == epsilon].ravel()
-        for curve in (first, second)
-    )
-    differences = [metric.sign * (a - b) for a, b in zip(*values, strict=False) if a - b == a - b]
-    if len(differences) < numbers.MIN_SEEDS:
-        return None
-    interval = compute_interval(differences)
-    return (interval.low > 0) - (interval.high < 0)
 
 
 def _round_apart(metric: Metric, values: list[float]) -> list[str]:
@@ -188,12 +148,9 @@ def write_benefit(share: GainShare | None) -> str:
     """Write how much of the benefit is kept, only where that is clear."""
     if share is None or not share.is_clear:
         return ""
-    low, high = (100 * (share.share + sign * share.half_width) for sign in (-1, 1))
-    return (
-        f"keeps {100 * share.share:.0f} % ({low:.0f} to {high:.0f} %) of the benefit"
-        if high - low >= 1
-        else f"keeps {100 * share.share:.0f} % of the benefit"
-    )
+    kept, low, high = (100 * value for value in (share.share, share.low, share.high))
+    interval = f" ({low:.0f} to {high:.0f} %)" if high - low >= 1 else ""
+    return f"keeps {kept:.0f} %{interval} of the benefit"
 
 
 def render_answer(sentence: Sentence) -> str:
@@ -222,15 +179,14 @@ def write_usefulness_title(metric: Metric) -> str:
     return "Usefulness: " + {
         "accuracy": "likes and dislikes predicted right",
         "rmse": f"typical error in {metric.unit} (smaller is better, up)",
-    }.get(metric.name, "held-out items in the first ten of 100")
+    }.get(metric.name, "people who find the next item among ten suggestions")
 
 
-def tabulate_risk(guarantees: Sequence[Guarantee], task: Task) -> Table:
+def tabulate_risk(stops: Sequence[Stop]) -> Table:
     """Return how often an attacker is right at most, by epsilon."""
-    question, _ = trade.list_questions(guarantees[0], task, cards.TYPICAL_RATINGS)
     return {
-        "epsilon": [f"{epsilon:g}" for epsilon in EPSILONS],
-        "attacker right at most": [format_risk(question, entry) for entry in guarantees],
+        "epsilon": [f"{stop.epsilon:g}" for stop in stops],
+        "attacker right at most": [stop.risk.label for stop in stops],
     }
 
 
@@ -266,28 +222,25 @@ def write_outcomes(
             return f"Chance hides {missing} of 100 such clicks; nobody knows which."
         return f"The coin turns {changed} of 100 such reports; nobody knows which."
     if isinstance(release, ModifiedLaplace):
-        distance = lines.format_short_number((public.high - public.low) / 8)
+        distance = lines.format_short_number(compute_tolerance(public))
         effect = f"the noise moves {changed} by more than {distance}"
     else:
         effect = f"chance changes {changed}"
     return f"Of 100 such reports, {effect} and drops {missing}; nobody knows which."
 
 
-def write_whole_row(
-    question: AttackerQuestion, guarantee: Guarantee, rated: int, task: Task
-) -> str:
+def write_whole_row(risk: Risk, rated: int, task: Task) -> str:
     """Write what is proved for everything one person rated."""
     rating = name_rating(task)
-    rate = question.success_rate(guarantee)
-    if not question.is_bounded(guarantee):
+    question, guarantee, rate, is_bounded = risk
+    if not is_bounded:
         return f"No limit is proved for all her {rated} {rating}s together."
     limit = f"{cards.ATTACKER} {cards.format_success_rate(rate)} of the time"
     if guarantee.change.per_user:
         return f"If the attacker compares two possible sets of {rating}s: {limit}."
-    capped = question.guarantee_for(guarantee)
-    spent, _, at_delta = cards.format_spent_budget(capped, question.change).partition(" (or")
+    spent, _, at_delta = cards.format_spent_budget(guarantee, question.change).partition(" (or")
     limit = f"and {limit}"
-    if rate > cards.MAX_INFORMATIVE_RATE:
+    if not risk.is_informative:
         limit = "which is no protection"
     elif at_delta:
         limit += f": {cards.EXACT_COUNT}"
@@ -297,9 +250,8 @@ def write_whole_row(
     return f"Her {rated} {rating}s together cost {spent}, {limit}."
 
 
-def write_protection(refuted: bool, mechanism: Mechanism, guarantee: Guarantee) -> str:
+def write_protection(guarantee: Guarantee, task: Task, *, refuted: bool) -> str:
     """Write what the noise hides of a trusted server's work, and from whom it does not."""
-    task = mechanism.task
     hidden = (
         f"what any one person adds, whatever her {name_rating(task)}s are"
         if guarantee.change.per_user

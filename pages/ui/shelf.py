@@ -6,7 +6,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # every page has a shelf, only Train the machinery to fill it
-    from dpmc_lab.curves.run_card import RememberedRun
+    from dpmc_lab.views.run_card import RememberedRun
 
 
 class RunHistory:

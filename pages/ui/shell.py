@@ -8,6 +8,7 @@ import streamlit as st
 
 from pages.ui import share, state
 from pages.ui.charts import LIGHT
+from pages.ui.session import session
 
 # Drawn here, because Streamlit's own icons for a tab are fetched from elsewhere.
 _ICON = (
@@ -171,7 +172,7 @@ def run(sections: Mapping[str, Sequence[Entry]]) -> None:
         st.html(_ON_ACCENT)
     share.show_share_button()
     notes = st.container()
-    st.session_state["inside"] = True
+    session.inside = True
     state.record_page_change(page.url_path)
     try:
         page.run()
@@ -189,7 +190,7 @@ def enter_through_app() -> None:
     Until st.navigation has run once in the server, Streamlit takes pages/ for its older kind of app
     and opens a linked page without app.py. In this case the visit restarts at app.py.
     """
-    if not st.session_state.get("inside"):
+    if not session.inside:
         root = Path(__file__).parents[2]
         st.navigation([root / "app.py", *sorted((root / "pages").glob("*.py"))])
         st.rerun()

@@ -21,8 +21,9 @@ from dpmc_data.synthetic import (
     count_sample_cells,
     list_sample_options,
 )
-from dpmc_lab.curves import noise
+from dpmc_lab.views import noise
 from pages.ui import state
+from pages.ui.session import session
 
 UPLOAD = "upload"
 UPLOAD_TITLE = "Your upload"  # as it stands in the address
@@ -39,10 +40,10 @@ def list_names() -> dict[str, str]:
         for id, public_set in public_sets_by_id.items()
         if public_sets.is_downloaded(id)
     }
-    for id in (st.session_state.get("data"), st.query_params.get("data")):
+    for id in (session.data, st.query_params.get("data")):
         if id and id not in titles and find_generation_error(id) is None:
             titles[id] = id
-    if UPLOAD in st.session_state:
+    if session.upload is not None:
         titles[UPLOAD] = UPLOAD_TITLE
     return titles
 
@@ -74,15 +75,15 @@ def find_generation_error(text: str) -> DpmcError | None:
 
 def choose_data(label: str = "Data", **options: Any) -> str:
     """Show the choice of a data set, which is the same on every page and in the address."""
-    if "next data" in st.session_state:
-        st.session_state["data"] = st.session_state.pop("next data")
+    if session.next_data is not None:
+        session.data = session.next_data
+        del session.next_data
     available_names = list_names()
     first = next(iter(available_names))
-    if st.session_state.get("data", first) not in available_names:
-        st.session_state["data"] = first  # an upload that is gone
-    is_lost = not {"data", UPLOAD} & st.session_state.keys() and (
-        st.query_params.get("data") in (UPLOAD, UPLOAD_TITLE)
-    )
+    if (session.data or first) not in available_names:
+        session.data = first  # an upload that is gone
+    is_requested = st.query_params.get("data") in (UPLOAD, UPLOAD_TITLE)
+    is_lost = is_requested and not session.data and session.upload is None
     if not is_lost:
         state.apply_link_choice("data", "the data", available_names)
     chosen: str = st.selectbox(
@@ -109,17 +110,16 @@ def get_dataset(id: str) -> LoadedDataset:
         DpmcError: there is no such data set, or it cannot be read.
     """
     if id == UPLOAD:
-        if UPLOAD not in st.session_state:
+        if session.upload is None:
             raise InvalidSetting("data", "uploaded again: uploads end with their session", id)
-        upload: LoadedDataset = st.session_state[UPLOAD]
-        return upload
+        return session.upload
     return _load_shared(id)
 
 
 def get_column_roles() -> ColumnRoles:
     """Return the column roles of the file that the page is about."""
     with suppress(DpmcError, OSError):
-        return get_dataset(st.session_state.get("data", "")).ratings.columns
+        return get_dataset(session.data).ratings.columns
     return ColumnRoles()
 
 
@@ -132,8 +132,7 @@ def _load_shared(id: str) -> LoadedDataset:
 def keep_upload(dataset: LoadedDataset) -> None:
     """Store an upload in this session, in place of an earlier one, and select it."""
     forget_upload()
-    st.session_state[UPLOAD] = dataset
-    st.session_state["next data"] = UPLOAD
+    session.upload, session.next_data = dataset, UPLOAD
 
 
 def forget_upload() -> None:
@@ -142,8 +141,7 @@ def forget_upload() -> None:
     state.get_run_history().forget_data(UPLOAD)
     state.get_upload_folder().close()
     state.clear_memoized()
-    for key in (UPLOAD, "upload looks", "chosen reading"):
-        st.session_state.pop(key, None)
+    del session.upload, session.upload_results, session.chosen_reading
 
 
 def compute_once(id: str, compute: Callable[[Ratings], Any], name: str = "") -> Any:
@@ -161,10 +159,9 @@ def compute_once(id: str, compute: Callable[[Ratings], Any], name: str = "") -> 
     name = name or compute.__name__
     if id != UPLOAD:
         return _compute_shared(id, name, compute)
-    results: dict[str, Any] = st.session_state.setdefault("upload looks", {})
-    if name not in results:
-        results[name] = compute(get_dataset(id).ratings)
-    return results[name]
+    if name not in session.upload_results:
+        session.upload_results[name] = compute(get_dataset(id).ratings)
+    return session.upload_results[name]
 
 
 @st.cache_resource(max_entries=250, show_spinner=False)

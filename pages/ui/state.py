@@ -11,6 +11,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from pages.ui.charts import DARK, LIGHT, Theme
 from pages.ui.jobs import Jobs
 from pages.ui.private import UploadFolder
+from pages.ui.session import session
 from pages.ui.shelf import RunHistory
 from pages.ui.text import escape
 
@@ -33,8 +34,7 @@ def get_upload_folder() -> UploadFolder:
 
 def get_run_history() -> RunHistory:
     """Return the training runs that this session remembers."""
-    run_history: RunHistory = st.session_state.setdefault("shelf", RunHistory())
-    return run_history
+    return session.run_history
 
 
 def get_theme() -> Theme:
@@ -104,20 +104,19 @@ def substitute_choice(
     Returns:
         The choice that was just replaced, if any.
     """
-    memory_key = f"{key} put away"
     now = st.session_state.get(key)
-    if memory_key in st.session_state and now is not None:
-        original, substitute = st.session_state[memory_key]
+    if key in session.put_away and now is not None:
+        original, substitute = session.put_away[key]
         if now != substitute:  # somebody has chosen anew
-            del st.session_state[memory_key]
+            del session.put_away[key]
         elif original in options:
             now = st.session_state[key] = original
-            del st.session_state[memory_key]
+            del session.put_away[key]
     if now is None or now in options:
         return None
-    original, _ = st.session_state.get(memory_key, (now, None))
+    original, _ = session.put_away[key] or (now, None)
     substitute = st.session_state[key] = nearest(now)
-    st.session_state[memory_key] = (original, substitute)
+    session.put_away[key] = (original, substitute)
     return now
 
 
@@ -158,19 +157,13 @@ def note_removed(key: str, sentence: str) -> None:
 
 def record_page_change(page: str) -> None:
     """When another page is opened, forget what the one before wrote into the address."""
-    if st.session_state.get("page") != page:
-        st.session_state[PREVIOUS_PAGE] = st.session_state.get("page")
-        st.session_state["page"] = page
-        st.session_state.pop(LAST_WRITTEN_PARAMS, None)
-        if st.session_state.pop(SUGGESTED_MECHANISM, "") == st.session_state.get("mechanism"):
-            st.session_state.pop("mechanism", None)
-        if "mechanism" in st.query_params:  # a link inside the app that brings its own along
-            st.session_state.pop("mechanism", None)
-
-
-PREVIOUS_PAGE = "previous page"  # its path, where there was one
-SUGGESTED_MECHANISM = "suggested"  # what a page opened with; it ends with the visit of that page
-LAST_WRITTEN_PARAMS = "written"  # what a page without bound widgets has put into the address
+    if session.page != page:
+        session.previous_page, session.page = session.page, page
+        del session.last_written_params
+        # A link inside the app may bring its own mechanism along.
+        if session.suggested_mechanism == session.mechanism or "mechanism" in st.query_params:
+            del session.mechanism
+        del session.suggested_mechanism
 
 
 def save_bound_choices() -> None:
@@ -193,26 +186,26 @@ def memoize(name: str, dependencies: object, make: Callable[[], T]) -> T:
         dependencies: what the value depends on.
         make: makes the value.
     """
-    cache: dict[str, tuple[object, T]] = st.session_state.setdefault("kept", {})
-    last = cache.get(name)
+    last = session.memoized.get(name)
     if last is None or last[0] != dependencies:
-        last = cache[name] = (dependencies, make())
-    return last[1]
+        last = session.memoized[name] = (dependencies, make())
+    value: T = last[1]
+    return value
 
 
 def clear_memoized() -> None:
     """Forget everything that `memoize` holds."""
-    st.session_state.pop("kept", None)
+    del session.memoized
 
 
 def add_note(sentence: str) -> None:
     """Keep a sentence to show at the top of the page."""
-    notes = st.session_state.setdefault("notes", [])
-    if sentence not in notes:
-        notes.append(sentence)
+    if sentence not in session.notes:
+        session.notes.append(sentence)
 
 
 def show_notes() -> None:
     """Show and forget the sentences that were kept."""
-    for sentence in st.session_state.pop("notes", []):
+    for sentence in session.notes:
         st.warning(escape(sentence), icon=":material/link_off:")
+    del session.notes

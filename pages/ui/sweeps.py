@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,7 +23,7 @@ from dpmc_lab import locks
 MAX_RUNNING_SWEEPS = 2  # sweeps of one folder; each has a worker for every core
 GRACE = 5.0  # seconds a cancelled sweep has to put its finished rows away
 SHUTDOWN_SECONDS = 1.0  # seconds they have at the end of the server
-_TAIL_BYTES = 8192
+_TAIL_BYTES = 65536  # of the output, which hold the longest message of a failure
 _KEEP_SECONDS = 7 * 24 * 3600.0  # seconds after which the traces of an old sweep are removed
 _children: set[subprocess.Popen[bytes]] = set()
 
@@ -38,7 +38,7 @@ class Sweep:
         started: time of its start, in seconds since the epoch.
         description: what its starter wrote.
         counts: total, skipped, done, failed and seconds_left, as far as it has reported them.
-        message: its last output if it failed.
+        message: why it failed, or that it ended unfinished; empty after its end or a stop.
     """
 
     key: str
@@ -141,10 +141,17 @@ def load_sweep(folder: Path, key: str) -> Sweep | None:
     except (OSError, ValueError, KeyError):
         return None
     is_alive = _is_running(folder, key)
-    message = "" if is_alive else _read_error_message(_trace_path(folder, key, "err"))
-    return Sweep(
-        key, is_alive, started, description, _read_counts(_trace_path(folder, key, "out")), message
-    )
+    report = _read_report(_trace_path(folder, key, "out"))
+    sweep = Sweep(key, is_alive, started, description, report)
+    if is_alive or report.get("ended", "failed") != "failed":
+        return sweep
+    if "ended" in report:
+        message = report.get("message", "Something went wrong inside the program")
+    elif "total" in report and sweep.n_done == report["total"]:
+        return sweep
+    else:  # a kill or a power cut leaves no last line
+        message = "The program ended before its work was done; the finished rows are kept"
+    return replace(sweep, message=message)
 
 
 def list_sweeps(folder: Path) -> list[Sweep]:
@@ -185,6 +192,10 @@ def cancel_sweep(folder: Path, key: str, grace: float = GRACE) -> None:
     if _is_running(folder, key):  # so its number is its own still
         _kill_group(process)
         _wait_until_ended(folder, key, GRACE)
+    out = _trace_path(folder, key, "out")
+    if "ended" not in _read_report(out):  # it had no time to say so itself
+        with out.open("a") as file:
+            file.write('\n{"ended": "stopped"}\n')
 
 
 def cancel_folder_sweeps(folder: Path, grace: float = GRACE) -> None:
@@ -218,38 +229,24 @@ def _read_start_ticks(process: int) -> str:
     return ""
 
 
-def _read_counts(path: Path) -> dict[str, Any]:
-    """Return the last complete line of progress that a sweep wrote; empty if there is none."""
-    for line in reversed(_read_tail(path).split("\n")[:-1]):
-        with suppress(ValueError):
-            counts = json.loads(line)
-            if isinstance(counts, dict):
-                return counts
-    return {}
-
-
-def _read_error_message(path: Path) -> str:
-    """Return the error of a failed sweep, without the program's name; empty if it was cancelled."""
-    messages = [line.removeprefix("dpmc: ").strip() for line in _read_tail(path).splitlines()]
-    messages = [
-        s for s in messages if s and not s.endswith(" left") and not s.startswith("columns: ")
-    ]
-    if any("the same command goes on" in line for line in messages):
-        return ""
-    if any(line.startswith("Traceback") for line in messages):
-        return "Something went wrong inside the program; the finished rows are kept"
-    return " ".join(dict.fromkeys(messages[-4:]))
-
-
-def _read_tail(path: Path) -> str:
-    """Return the last _TAIL_BYTES of a file as text; empty if it cannot be read."""
+def _read_report(path: Path) -> dict[str, Any]:
+    """Return a sweep's last line of progress, and after it the line that says how it ended."""
     try:
         with path.open("rb") as file:
             file.seek(0, os.SEEK_END)
             file.seek(max(0, file.tell() - _TAIL_BYTES))
-            return file.read().decode("utf-8", "replace")
+            tail = file.read().decode("utf-8", "replace")
     except OSError:
-        return ""
+        return {}
+    report: dict[str, Any] = {}
+    for line in reversed(tail.split("\n")[:-1]):  # what follows the last line end is unfinished
+        with suppress(ValueError):
+            document = json.loads(line)
+            if isinstance(document, dict):
+                report = document | report
+        if "total" in report:
+            break
+    return report
 
 
 def _trace_path(folder: Path, key: str, kind: str) -> Path:

@@ -4,8 +4,8 @@ import html
 import re
 
 from dpmc_core.errors import make_printable
-from dpmc_lab.curves.text import escape_markdown
-from dpmc_lab.curves.text import format_count as format_count
+from dpmc_lab.views.text import escape_markdown
+from dpmc_lab.views.text import format_count as format_count
 
 
 def escape(text: str) -> str:

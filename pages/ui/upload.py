@@ -15,10 +15,13 @@ from streamlit.runtime.uploaded_file_manager import UploadedFile
 from dpmc_core.errors import DpmcError
 from dpmc_core.problem import format_command_options
 from dpmc_data import LoadedDataset, datasets, features
+from dpmc_data.memory import MemoryLimit, explain_limit
 from dpmc_data.source import (
     MEGABYTE,
     NO_COLUMN,
     SEPARATORS,
+    USUAL_BYTES,
+    USUAL_ROWS,
     BadRows,
     Duplicates,
     Fault,
@@ -27,15 +30,14 @@ from dpmc_data.source import (
 )
 from pages.ui import blocks, runs, sources, state
 from pages.ui.jobs import READING_SLOTS
+from pages.ui.session import Session, session
 from pages.ui.text import escape
 
 MAX_MEGABYTES = 200
 MAX_ROWS = 5_000_000
 MAX_EXAMINED_BYTES = 25 * MEGABYTE  # of a file, which is read once for each reading
-LIMITS = {"max_bytes": MAX_MEGABYTES * MEGABYTE, "max_rows": MAX_ROWS}
 GUESS = "guess"  # leaves an option to the reader
 READING = "reading"  # the job that reads an upload
-WAITING = "waiting file"  # a file that is not read yet, which the visit of another page would lose
 ROLES = {"user": "Users", "item": "Items", "rating": "Ratings", "time": "Times"}
 NO_COLUMN_LABELS = {
     "rating": {NO_COLUMN: "none: each row is a click"},
@@ -90,38 +92,36 @@ def show_uploader() -> UploadedFile | None:
     file = st.file_uploader(
         "A file of ratings",
         max_upload_size=MAX_MEGABYTES,
-        key=f"file {st.session_state.get('uploads forgotten', 0)}",
-        help="CSV, TSV, “::”, JSON lines, Parquet, MovieLens or Jester."
-        f" Up to {MAX_MEGABYTES} MB and {MAX_ROWS:,} ratings. Each line is one rating, or a"
-        " user with a column for each item. The first line may name the columns. User and item"
-        " alone are clicks.",
-        on_change=st.session_state.pop,
-        args=(WAITING, None),
+        key=f"file {session.uploads_forgotten}",
+        help="CSV, TSV, “::”, JSON, Parquet, Excel or OpenDocument sheets, MovieLens or Jester."
+        f" Up to {MAX_MEGABYTES} MB and {MAX_ROWS:,} ratings, less if memory is short. Each line is"
+        " one rating, or a user with a column for each item. The first line may name the columns."
+        " User and item alone are clicks.",
+        on_change=Session.waiting_file.forget,
     )
     st.caption("Only this session uses it. Closing the tab removes it.")
-    waiting: UploadedFile | None = file or st.session_state.get(WAITING)
-    if waiting and waiting.file_id == st.session_state.get("file read"):
+    waiting: UploadedFile | None = file or session.waiting_file
+    if waiting and waiting.file_id == session.file_read:
         waiting = None
-    st.session_state[WAITING] = waiting
+    session.waiting_file = waiting
     if waiting and not file:
-        label, reset = f"Forget {escape(waiting.name)}", (WAITING, None)
-        st.button(label, icon=":material/delete:", on_click=st.session_state.pop, args=reset)
-    if sources.UPLOAD in st.session_state:
+        label = f"Forget {escape(waiting.name)}"
+        st.button(label, icon=":material/delete:", on_click=Session.waiting_file.forget)
+    if session.upload is not None:
         with st.container(horizontal=True):
             st.button("Forget this upload", icon=":material/delete:", on_click=clear_uploader)
             if file and not waiting:
-                label, reset = "Read it differently", ("file read", None)
-                st.button(label, on_click=st.session_state.pop, args=reset)
+                st.button("Read it differently", on_click=Session.file_read.forget)
     return waiting
 
 
 def clear_uploader() -> None:
     """Forget the upload, and empty the uploader."""
     state.get_jobs().drop(READING)
-    st.session_state.pop(WAITING, None)
+    del session.waiting_file
     sources.forget_upload()
     # A new key empties the uploader, which would otherwise still hold the file.
-    st.session_state["uploads forgotten"] = st.session_state.get("uploads forgotten", 0) + 1
+    session.uploads_forgotten += 1
 
 
 def read_upload(file: UploadedFile) -> None:
@@ -130,15 +130,18 @@ def read_upload(file: UploadedFile) -> None:
     chosen = {
         option: value
         for option in (*ROLES, *RULES)
-        if (value := st.session_state.get(f"{option} {id}", GUESS)) != GUESS
+        if (value := session.reading_option[option, id]) != GUESS
     }
-    submitted_id, submitted_range = st.session_state.get("submitted", ("", {}))
-    options = {**chosen, **LIMITS, **(submitted_range if submitted_id == id else {})}
+    submitted_id, submitted_range = session.submitted
+    # What is free changes while the file is shown; its limits do not.
+    limits = state.memoize("limits", id, compute_limits)
+    max_examined = limits["max_bytes"] * MAX_EXAMINED_BYTES // (MAX_MEGABYTES * MEGABYTE)
+    options = {**chosen, **limits, **(submitted_range if submitted_id == id else {})}
     layout: datasets.Layout | None = None
     examination = datasets.Examination(name, (), needs_range=True)
     error: DpmcError | None = None
     try:
-        if len(content) <= MAX_EXAMINED_BYTES:
+        if len(content) <= max_examined:
             examination = state.memoize(
                 "examination",
                 (id, options),
@@ -161,6 +164,11 @@ def read_upload(file: UploadedFile) -> None:
         )
         show_refusal(error or Refused(name, problems), name)
     else:  # the file is too long to examine
+        st.caption(
+            f"The app compares the readings of files up to {max_examined / MEGABYTE:,.1f} MB"
+            f"{explain_limit(limits['max_bytes'])}. This file has"
+            f" {len(content) / MEGABYTE:,.1f} MB; its likeliest reading is shown."
+        )
         show_rows([layout.columns, *layout.rows[:3]], "The first rows of the file")
         is_sure = "user" not in layout.guessed
     if layout is not None and is_sure:
@@ -168,7 +176,7 @@ def read_upload(file: UploadedFile) -> None:
             st.markdown(f"This is **{escape(layout.known.description)}**.")
         ends = choose_range(layout, id)
         is_range_missing = examination.needs_range and not (
-            layout.clicks or st.session_state.get(f"scale {id}")
+            layout.clicks or session.rating_scale[id]
         )
         if is_range_missing:
             st.caption(
@@ -176,7 +184,7 @@ def read_upload(file: UploadedFile) -> None:
                 " smallest and largest rating would reveal something about people."
             )
         if st.button("Read the ratings", type="primary", disabled=is_range_missing):
-            st.session_state["submitted"] = (id, ends)
+            session.submitted = (id, ends)
             unranged = {option: options[option] for option in options.keys() - {"low", "high"}}
             work = runs.make_reading_work(content, name, unranged | ends)
             # A small file needs no progress.
@@ -185,6 +193,12 @@ def read_upload(file: UploadedFile) -> None:
     if is_sure:
         show_outcome()
     show_rules(layout, id, expanded=not (is_sure or examination.readings))
+
+
+def compute_limits() -> dict[str, int]:
+    """Return the limits of an upload, which are lower where little memory is free."""
+    max_bytes = min(MAX_MEGABYTES * MEGABYTE, MemoryLimit.from_usual(USUAL_BYTES))
+    return {"max_bytes": max_bytes, "max_rows": min(MAX_ROWS, MemoryLimit.from_usual(USUAL_ROWS))}
 
 
 def show_rules(layout: datasets.Layout | None, file_id: str, *, expanded: bool) -> None:
@@ -200,7 +214,8 @@ def show_rules(layout: datasets.Layout | None, file_id: str, *, expanded: bool) 
         st.grid(4, min_column_width=200),
     ):
         for option, (label, labels) in (controls | RULES).items():
-            key, is_open = f"{option} {file_id}", option in ("encoding", "separator")
+            key = session.reading_option.key_of((option, file_id))
+            is_open = option in ("encoding", "separator")
             if not is_open:
                 state.reset_unavailable_choice(key, labels, GUESS)
             st.selectbox(
@@ -228,7 +243,7 @@ def show_outcome() -> None:
     elif now.result is not None:
         state.get_jobs().drop(READING)
         sources.keep_upload(now.result)
-        st.session_state["file read"] = st.session_state["submitted"][0]
+        session.file_read, _ = session.submitted
         st.rerun()
     else:
         blocks.show_job_progress(now)
@@ -240,7 +255,7 @@ def choose_reading(
     """Show the ways to read a file as pictures; return the only sure one, or the chosen one."""
     name, readings = examination.name, examination.readings
     is_sure = all(reading.confirmed_options == options for reading in readings)
-    remembered = st.session_state.get("chosen reading")
+    remembered = session.chosen_reading
     chosen = next((r for r in readings if is_sure or (file_id, r.summary) == remembered), None)
     title = "This is how your file will be read."
     if chosen is None:
@@ -250,8 +265,8 @@ def choose_reading(
     with st.grid(1 if is_sure else 2, min_column_width=320):
         for reading in readings:
             with st.container(border=True):
-                left_out = f"; {reading.left_out:.1%} left out" * (reading.left_out > 0)
-                st.markdown(f"**{escape(reading.summary)}**{left_out}")
+                losses = f"; left out: {escape(reading.losses)}" * bool(reading.losses)
+                st.markdown(f"**{escape(reading.summary)}**{losses}")
                 if how := describe_options(reading.options, options):
                     st.caption(escape(how))
                 roles, names, *rows = reading.preview
@@ -267,7 +282,8 @@ def choose_reading(
     if chosen is None:
         st.caption("Choose a reading, or say below how the file is written.")
         if faults := list_faults(examination):
-            show_refusal(Refused(name, faults), name, show=st.warning)
+            lines = map(format_fault, faults)
+            st.info("\n".join(["**Why you are asked:**", *lines]), icon=":material/help:")
     elif not is_sure:
         command = ["dpmc", "data", "describe", name]
         command += format_command_options(chosen.confirmed_options, (), None)
@@ -293,7 +309,7 @@ def list_faults(examination: datasets.Examination) -> tuple[Fault, ...]:
 
 def remember_reading(file_id: str, summary: str) -> None:
     """Remember the chosen way to read a file; an earlier refusal is over with it."""
-    st.session_state["chosen reading"] = (file_id, summary)
+    session.chosen_reading = (file_id, summary)
     state.get_jobs().drop(READING)
 
 
@@ -314,7 +330,7 @@ def choose_range(layout: datasets.Layout, file_id: str) -> dict[str, float]:
         SCALE,
         [*SCALES, OTHER_SCALE],
         default=default if known_range else None,
-        key=f"scale {file_id}",
+        key=session.rating_scale.key_of(file_id),
         help="The scale people could choose from, known before any rating is read. It is never"
         " taken from the data: the smallest and largest rating would reveal something about them."
         " Clicks need none.",
@@ -328,19 +344,22 @@ def choose_range(layout: datasets.Layout, file_id: str) -> dict[str, float]:
     return {} if low is None or high is None else {"low": low, "high": high}
 
 
-def show_refusal(error: Exception, name: str, show: Any = st.error) -> None:
+def show_refusal(error: Exception, name: str) -> None:
     """Show why a file is not taken as it is, with the control that answers each fault."""
     if not isinstance(error, Refused):
         text = str(error)
         blocks.show_error(DpmcError(f"The file {text}" if text.startswith(name) else text))
         return
-    lines = [f"**{escape(name)}** cannot be read yet:"]
-    for fault in error.faults:
-        label = CONTROLS.get(fault.option)
-        control = f" → **{label}**" if label else ""
-        advice = f": {fault.advice}" if fault.advice else ""
-        lines.append(f"- {escape(f'{fault.problem}{advice}')}{control}")
-    show("\n".join(lines), icon=":material/error:")
+    lines = [f"**{escape(name)}** cannot be read yet:", *map(format_fault, error.faults)]
+    st.error("\n".join(lines), icon=":material/error:")
+
+
+def format_fault(fault: Fault) -> str:
+    """Return a fault as an entry of a list, with the control that answers it."""
+    label = CONTROLS.get(fault.option)
+    control = f" → **{label}**" if label else ""
+    advice = f": {fault.advice}" if fault.advice else ""
+    return f"- {escape(f'{fault.problem}{advice}')}{control}"
 
 
 def choose_public_features(dataset: LoadedDataset) -> None:
@@ -355,7 +374,7 @@ def choose_public_features(dataset: LoadedDataset) -> None:
     file = st.file_uploader(
         "A table with a row for each item: CSV or Parquet",
         max_upload_size=MAX_MEGABYTES,
-        key=f"items {st.session_state.get('uploads forgotten', 0)}",
+        key=f"items {session.uploads_forgotten}",
     )
     if file is None:
         return
@@ -383,8 +402,6 @@ def choose_public_features(dataset: LoadedDataset) -> None:
     )
     if st.button("Use these public facts", type="primary"):
         ratings = features.attach_features(dataset.ratings, item_features, public, with_digest=True)
-        st.session_state[sources.UPLOAD] = replace(
-            dataset, ratings=ratings, item_features=item_features
-        )
-        st.session_state["known"] = True  # a table that is given is used
+        session.upload = replace(dataset, ratings=ratings, item_features=item_features)
+        session.uses_item_features = True  # a table that is given is used
         st.rerun()

@@ -16,10 +16,11 @@ from dpmc_core.privacy import Guarantee
 from dpmc_core.settings import Setting, list_settings, serialise_setting
 from dpmc_data.public_inputs import read_setting
 from dpmc_lab import glossary
-from dpmc_lab.curves import groups
-from dpmc_lab.curves.groups import MechanismChoice
 from dpmc_lab.sweep.presets import EPSILONS
+from dpmc_lab.views import groups
+from dpmc_lab.views.groups import MechanismChoice
 from pages.ui import blocks, rows, sources, state
+from pages.ui.session import session
 from pages.ui.text import escape
 
 T = TypeVar("T")
@@ -64,10 +65,9 @@ def choose_segment(
 
 def follow_default(key: str, default: object) -> None:
     """Move a control to its new default where it stands at its default of before."""
-    usual = f"usual {key}"
-    if st.session_state.get(key) == st.session_state.get(usual, default) != default:
+    if key in session.usual and st.session_state.get(key) == session.usual[key] != default:
         st.session_state[key] = default
-    st.session_state[usual] = default
+    session.usual[key] = default
 
 
 def _show_choice(
@@ -198,7 +198,7 @@ def choose_by_guarantee(cards: Mapping[str, Guarantee], ready_ids: Collection[st
     state.apply_link_choice("mechanism", "the mechanism", names)
     unavailable = state.substitute_choice("mechanism", names, lambda id: _find_nearest(id, cards))
     requested = st.query_params.get("mechanism", names[first])
-    displayed_name = names.get(st.session_state.get("mechanism"), requested)
+    displayed_name = names.get(session.mechanism or "", requested)
     if unavailable in registry.MECHANISMS:
         state.add_note(
             f"{registry.get_mechanism(unavailable).name} is not available here. The page shows"
@@ -296,14 +296,18 @@ def list_epsilons(wide: bool) -> list[float]:
     return list(WIDE_EPSILONS if wide else EPSILONS)
 
 
+def find_nearest_epsilon(epsilon: float, epsilons: Sequence[float]) -> float:
+    """Return the epsilon of a grid that is nearest to one of another grid."""
+    return min(epsilons, key=lambda candidate: abs(candidate - epsilon))
+
+
 def show_epsilon_slider(wide: bool = False) -> float:
     """Show epsilon on a logarithmic slider, the same on every page and in the address."""
     epsilons = list_epsilons(wide)
     names = {value: f"{value:g}" for value in epsilons}
     state.apply_link_choice("epsilon", "epsilon", names)
-    current = st.session_state.get("epsilon", 1.0)
-    if current not in epsilons:  # chosen on the wide range
-        st.session_state["epsilon"] = min(epsilons, key=lambda e: abs(e - current))
+    if session.epsilon not in epsilons:  # chosen on the wide range
+        session.epsilon = find_nearest_epsilon(session.epsilon, epsilons)
     with blocks.lay_out_row(key="epsilon line"):
         caption = "**epsilon** \u2190 more private"
         st.caption(caption, width="content", help=glossary.explain_terms("epsilon"))
@@ -359,9 +363,7 @@ def choose_item_features(data: str, ids: Collection[str]) -> tuple[str, ...]:
     """
     ratings = sources.get_dataset(data).ratings
     item_features = ratings.public.available_features
-    if not item_features or not any(
-        registry.can_use_item_features(registry.get_mechanism(id)) for id in ids
-    ):
+    if not item_features or not any(registry.get_mechanism(id).uses_item_features for id in ids):
         return ()
     names = ", ".join(name for name, _ in item_features)
     use_features = choose_toggle(

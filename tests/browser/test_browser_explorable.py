@@ -70,7 +70,7 @@ def test_a_reload_and_a_copied_address_stand_where_one_stood(opened):
     tab.get_by_role("slider", name="epsilon").press("End")
     tab.get_by_role("button", name="Show another person").click()
     tab.get_by_role("button", name="Set a target").click()
-    tab.wait_for_url(re.compile("person=1&.*need="))
+    tab.wait_for_url(re.compile("person=1&.*target="))
     names = ("say", "who", "answer")
     texts = [read_text(tab, name) for name in names]
     tab.reload()

@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from dpmc_core import registry
-from dpmc_lab.curves import groups
+from dpmc_lab.views import groups
 from tests.browser_helpers import navigate_to, open_and_settle, settle
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]

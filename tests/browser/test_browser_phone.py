@@ -194,7 +194,8 @@ def test_the_raw_answer_never_leaves_a_phone_that_lies(page, server, room, name,
     stored = page.evaluate("Object.values(localStorage)")
     (stored_report,) = (json.loads(value) for value in stored)
     assert stored_report["sent"] == {"0": {"bit": 1 - bit, "epsilon": 2}}
-    assert stored_report.keys() == {"room", "token", "guesser", "sent"}
+    assert stored_report.keys() == {"room", "token", "guesser", "sent", "spent"}
+    assert stored_report["spent"] == 0  # in earlier rooms
     assert page.context.cookies() == []
     assert {path for _, path, _ in traffic} == {"/phone", "/asking", "/report"}
 

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import random
+import re
 from typing import NamedTuple
 
 import numpy as np
@@ -303,6 +304,14 @@ def test_what_is_published_are_the_records_of_the_card_as_often_as_they_say(id, 
         )
         expected.remove(publication.release)
     assert not expected, "on the card, and never published"
+
+
+@pytest.mark.parametrize(("id", "settings"), NOISY, ids=NOISY_IDS)
+def test_a_source_that_names_a_mechanism_names_the_noise_that_is_drawn(id, settings):
+    mechanism = make(id, **settings)
+    guarantee = mechanism.guarantee(make_ratings(mechanism.task).public)
+    laws = re.findall(r"(Gaussian|Laplace) mechanism", guarantee.source)
+    assert not laws or {type(release).__name__ for _, release in guarantee.releases} == {*laws}
 
 
 @pytest.mark.parametrize(("id", "settings"), NOISY, ids=NOISY_IDS)

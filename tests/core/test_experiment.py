@@ -115,6 +115,29 @@ def test_the_split_depends_on_data_kind_and_seed_only(stars):
     assert not list_cells(binary.test) & list_cells(binary.train)
 
 
+def test_sampled_users_keep_all_of_their_ratings_in_their_order():
+    problem = build_problem(datasets.load("rank-one:users=60,items=40"), Task.RATINGS)
+    train = problem.train
+    sample = problem.sample_users(200, np.random.default_rng(0))
+    counts, sampled_counts = (np.diff(r.indptr) for r in (train, sample.train))
+    assert sampled_counts.sum() - sampled_counts.max() < 200 <= sampled_counts.sum()
+    assert sample.train.public == sample.test.public
+    assert (sample.train.public.users, sample.train.public.items) == (len(sampled_counts), 40)
+    rows, sampled_rows = (list_rows(p.train, p.test, p.truth.left) for p in (problem, sample))
+    positions = [rows.index(row) for row in sampled_rows]
+    assert positions == sorted(positions)
+    assert len(positions) < len(counts)
+
+
+def list_rows(train, test, factors):
+    """Return each user's training and test ratings and true factors, as one value."""
+    sides = [
+        [str((r.items[r.users == user], r.values[r.users == user])) for r in (train, test)]
+        for user in range(train.public.users)
+    ]
+    return [[*ratings, str(row)] for ratings, row in zip(sides, factors, strict=True)]
+
+
 def test_all_ratings_equal_is_a_sentence():
     ratings = make_ratings()
     constant = dataclasses.replace(ratings, values=np.full(len(ratings), 3.0))

@@ -9,11 +9,13 @@ from typing import Any, ClassVar
 import pytest
 
 from dpmc_core.errors import InvalidSetting
+from dpmc_core.ratings import PublicFacts
 from dpmc_core.settings import (
     check_settings,
     parse_setting,
     setting,
 )
+from dpmc_core.solvers import sizes
 
 
 class Kind(enum.Enum):
@@ -104,3 +106,10 @@ def test_bad_text_is_a_sentence(name: str, text: str, sentence: str) -> None:
     with pytest.raises(InvalidSetting) as caught:
         parse_setting(Method, name, text)
     assert str(caught.value) == sentence
+
+
+def test_a_rank_is_at_most_the_number_of_items():
+    public = PublicFacts(users=9, items=5, low=1, high=5)
+    sizes.check_rank(5, public)
+    with pytest.raises(InvalidSetting, match="rank must be <= items = 5, got 6"):
+        sizes.check_rank(6, public)

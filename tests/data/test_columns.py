@@ -70,13 +70,11 @@ def test_counts_that_speak_against_the_column_are_asked_about() -> None:
         read_upload(csv_text)
     assert read_upload(csv_text, user="user").ratings.public.users == len(ROWS)
     swapped = build_csv("", ITEMS, USERS, VALUES)
-    with pytest.raises(BadRatings, match="column 1 would be 20 users, and column 2 40 items"):
+    with pytest.raises(BadRatings, match=r"no column holds the user.*--user 2 .*or --user 1 "):
         read_upload(swapped)
     assert read_upload(swapped, user=2).ratings.shape == (40, 20)
     few = build_csv("", *zip(*[row for row in ROWS if row[0] < "p27"], strict=True))
-    with pytest.raises(
-        BadRatings, match=r"20 users, and column 2 20 items.*--user 1 .*or --user 2 "
-    ):
+    with pytest.raises(BadRatings, match=r"--user 1 .*or --user 2 "):
         read_upload(few)  # either may be the person
     assert read_upload(few, user=1).ratings.shape == (20, 20)
     assert read_upload(build_csv("item,user,rating", ITEMS, USERS, VALUES)).ratings.shape == (

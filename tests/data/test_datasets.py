@@ -15,7 +15,7 @@ import pytest
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.links import Probit
 from dpmc_core.ratings import Ratings
-from dpmc_data import datasets, load, public_sets, read
+from dpmc_data import datasets, load, memory, public_sets, read
 from dpmc_data.source import Duplicates, FileShape
 from tests.reading_helpers import ratings_by_pair, read_upload
 
@@ -199,7 +199,10 @@ def test_the_range_is_never_taken_from_the_data() -> None:
 
 
 @pytest.mark.slow
-def test_a_file_over_the_limit_is_refused_before_it_is_read(tmp_path: Path) -> None:
+def test_a_file_over_the_limit_is_refused_before_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "measure_free_memory", lambda: memory.REFERENCE)
     path = tmp_path / "large.csv"
     with path.open("wb") as file:
         file.write(GOOD.encode())
@@ -234,8 +237,9 @@ def test_duplicates_against_brute_force(seed: int) -> None:
         groups.setdefault((str(u), str(i)), []).append((t, r))
     last = {cell: max(group)[1] for cell, group in groups.items()}
     mean = {cell: sum(r for _, r in group) / len(group) for cell, group in groups.items()}
-    assert ratings_by_pair(read_upload(text, duplicates="last").ratings) == last
-    assert ratings_by_pair(read_upload(text, duplicates="mean").ratings) == pytest.approx(mean)
+    for rule, expected in (("last", last), ("mean", mean)):
+        ratings = read_upload(text, duplicates=rule, user=1, item=2, rating=3).ratings
+        assert ratings_by_pair(ratings) == pytest.approx(expected)
 
 
 # Opening by name --------------------------------------------------------------------------------

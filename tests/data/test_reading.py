@@ -68,7 +68,7 @@ def test_quotes_over_the_border_of_blocks() -> None:
     assert check_count(data.count).continued == 9
 
 
-@pytest.mark.parametrize("first", ["ann,tea,", "ann,tea,nan", "1,2,oops", "ann,,3", "a,b,NA"])
+@pytest.mark.parametrize("first", ["ann,tea,nan", "ann,,3", "a,b,NA"])
 def test_a_first_row_without_a_usable_rating_is_no_header(first: str) -> None:
     text = f"{first}\nbob,milk,4\n"
     with pytest.raises(Refused, match="line 1"):
@@ -134,11 +134,11 @@ def test_times_are_seconds_or_left_alone_with_a_word(
 
 
 def test_a_refusal_lists_everything_at_once_with_its_options() -> None:
-    text = HEAD + 'ann,tea,9\nbob,tea,x\n,tea,3\nbob,,3\nbob,milk,\na,"b,3\na,b\nx,y,3\nx,y,4\n'
+    text = HEAD + "ann,tea,9\nbob,tea,x\n,tea,3\nbob,,3\nbob,milk,\na,b\nx,y,3\nx,y,4\n"
     with pytest.raises(Refused) as refused:
         read_upload(text)
     faults = refused.value.faults
-    assert len(faults) == 8
+    assert len(faults) == 7
     options = {name: value for fault in faults for name, value in fault.answers[-1].items()}
     assert options == {"bad_rows": "leave-out", "duplicates": "mean"}
     assert "--read bad_rows=leave-out" in str(refused.value)
@@ -148,7 +148,8 @@ def test_a_refusal_lists_everything_at_once_with_its_options() -> None:
 
 def test_the_range_is_asked_before_a_long_read() -> None:
     progress: list[int] = []
-    text = "name,thing,points\n" + "a,b,3\n" * BLOCK_BYTES
+    rows = [f"a{k // 20},b{k % 20},{1 + (k + k // 20) % 5}\n" for k in range(BLOCK_BYTES // 2)]
+    text = "name,thing,points\n" + "".join(rows)
     with pytest.raises(Refused) as refused:
         datasets.load_upload(text.encode(), "x.csv", lambda n_read, _: progress.append(n_read))
     assert [fault.option for fault in refused.value.faults] == ["user", "range"]
@@ -215,7 +216,7 @@ def test_long_ids_after_short_ones_are_kept_once() -> None:
     ratings = datasets.load_upload(content, "x.csv", tell, low=1, high=5, user=1).ratings
     assert ratings.public.users == BLOCK_BYTES // 10 + 3
     assert np.bincount(ratings.users).max() == -(-rows // 3)
-    assert max(retained) < 15_000_000
+    assert max(retained) < 15 * BLOCK_BYTES
 
 
 # Clicks and other shapes --------------------------------------------------------------------------
@@ -241,15 +242,11 @@ def test_counts_need_no_range_where_only_ranking_follows(
 @pytest.mark.parametrize(
     ("content", "word"),
     [
-        ('[{"user": 1, "item": 2, "rating": 3}]', "JSON array"),
-        ('{\n"ratings": [\n{"user": 1}\n]}', "one object per line"),
-        ("% ratings\n@relation ratings\n@data\n1,2,3\n", "ARFF"),
-        ("@RELATION ratings\n@DATA\n1,2,3\n", "ARFF"),
+        ('[{"user": 1, "item": 2, "rating": 3}', "no table"),
         ("<html><body></body></html>", "HTML"),
         (b"%PDF-1.7\n", "PDF"),
-        (b"PK\x03\x04", "Excel"),
+        (b"PK\x03\x04", "no ZIP archive, or cut short"),
         ("a\0b,c,3\n", "not a text file"),
-        (HEAD + "x" * 200_000 + ",y,3\n", "more than 131,072 characters"),
     ],
 )  # fmt: skip
 def test_other_formats_are_named_in_the_refusal(content: str | bytes, word: str) -> None:
@@ -314,7 +311,6 @@ def test_ids_that_a_float_no_longer_tells_apart_are_refused_with_its_type(
     ("content", "name"),
     [
         (b"user,item\nann,tea\n", "x.csv"),
-        (b"1,2\n3,4\n", "x.csv"),
         (b"user,item,time\nann,tea,978300760\n", "x.csv"),
         (b'{"user": "ann", "item": "tea"}\n', "x.jsonl"),
         (None, "x.parquet"),
@@ -379,9 +375,9 @@ def test_check_tells_all_and_gives_the_command_that_reads_it(
     assert main(check) == 1
     report = json.loads(capsys.readouterr().out)
     options = [option for fault in report["faults"] for option in fault["options"]]
-    for needed in ("encoding=cp1252", "header=yes", "range=LOW:HIGH", "duplicates=last"):
+    for needed in ("encoding=cp1252", "range=LOW:HIGH", "duplicates=last"):
         assert needed in options
-    assert report["command"].endswith("--range LOW:HIGH")
+    assert report["readings"][0]["command"].endswith("--range LOW:HIGH")
     assert main([*check, "--range", "1:5"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert found["command"] is None  # one of four rows left out is doubt
@@ -389,14 +385,13 @@ def test_check_tells_all_and_gives_the_command_that_reads_it(
     assert main(command[1:]) == 0
     assert "2 users x 1 item" in capsys.readouterr().out
     good = tmp_path / "good.csv"
-    good.write_text(HEAD + "a,x,3\n")
+    good.write_text(HEAD + "a,x,3\nb,x,4\n")
     assert main(["data", "check", str(good), "--range", "1:5"]) == 0
 
 
-def test_ids_that_look_like_floats_of_whole_numbers_are_kept_and_told_once() -> None:
+def test_ids_that_look_like_floats_of_whole_numbers_are_kept() -> None:
     data = read_upload(HEAD + "1.0,a,3\n2.0,b,4\n")
     assert data.ratings.user_ids == ("1.0", "2.0")
-    assert sum("look like 1.0" in line for line in data.report) == 1
 
 
 def test_a_column_may_be_called_like_a_number(tmp_path: Path) -> None:
@@ -423,3 +418,23 @@ def test_parquet_with_an_index_of_pandas() -> None:
         ("a", "x"): 3.5,
         ("b", "y"): 4,
     }
+
+
+@pytest.mark.parametrize("row", ["b,y,", "b,y,9", "b,y,0"])
+def test_a_person_without_a_usable_rating_is_not_counted(row: str) -> None:
+    """The number of users is public, so a row that is left out must not add one."""
+    data = read_upload(HEAD + f"a,x,3\n{row}\nc,x,4\n", bad_rows="leave-out")
+    assert (data.ratings.public.users, data.ratings.public.items, len(data.ratings)) == (2, 1, 2)
+
+
+def test_two_columns_that_may_hold_the_rating_are_asked_about() -> None:
+    """Both say the same of themselves, so neither is ahead by the margin."""
+    rng = np.random.default_rng(0)
+    rows = "".join(
+        f"ann{u},film{i},{rng.integers(1, 6)},{rng.integers(1, 6)}\n"
+        for u in range(12)
+        for i in range(6)
+    )
+    for names in ("story,music", "rating,score"):
+        with pytest.raises(BadRatings, match="which column holds what"):
+            read_upload(f"user,item,{names}\n{rows}")

@@ -27,7 +27,7 @@ COMMAND_LINE = (
         ("what cannot be written is tried again at the end", OTHER,
          "if status in (UNREAD, EXIT_FAILED):", "if status == INTERRUPTED:",
          named("absurd_options", f"{_BEFALLS}[disk full]")),
-        ("interrupted is done", OTHER, "return INTERRUPTED", "return EXIT_DONE",
+        ("interrupted is done", OTHER, "}, INTERRUPTED", "}, EXIT_DONE",
          named("cli", "test_ctrl_c_ends_cleanly")),
     )
     + family_of(

@@ -5,7 +5,7 @@ Listed are those that no quick test of the module noticed then.
 
 from __future__ import annotations
 
-from tests.faults.base import OTHER, SCALE, SKIPPED, family_of, named
+from tests.faults.base import OTHER, SCALE, SKIPPED, contract, family_of, named
 
 _DRAWINGS = "test_a_slide_reveals_wherever_its_controls_stand"
 
@@ -30,6 +30,54 @@ DRAWN = [
         ("weights that noise drowned count a hundred times too much", SCALE, "_MIN_WEIGHT = 0.01 ",
          "_MIN_WEIGHT = 1.01 ",
          named("user_level_solvers", "test_covariances_shrink_towards_their_average")),
+    ),
+    *family_of(
+        "drawn", "mechanisms/user_ranking.py",
+        ("the source says Gaussian where the noise is Laplace", OTHER,
+         'source="Gaussian mechanism" if self.delta else "Laplace mechanism"',
+         'source="Gaussian mechanism"', contract(
+         "test_a_source_that_names_a_mechanism_names_the_noise_that_is_drawn",
+         "private-popularity-delta")),
+    ),
+    *family_of(
+        "drawn", "solvers/sizes.py",
+        ("a rank of all items is refused", OTHER, "if rank > public.items:",
+         "if rank >= public.items:",
+         named("settings", "test_a_rank_is_at_most_the_number_of_items")),
+    ),
+    *family_of(
+        "drawn", "dpmc_lab/papers/z16.py",
+        ("what was measured at an epsilon is not kept", SKIPPED, "        rows.append(\n",
+         "        dict(\n", named("recovery",
+         "test_reports_are_no_further_off_than_theorem_3_says")),
+    ),
+    *family_of(
+        "drawn", "dpmc_lab/cli/interface.py",
+        ("a command without details does not say what it does", OTHER,
+         "description=details or head", "description=details and head",
+         named("interface", "test_every_option_has_its_words")),
+    ),
+    *family_of(
+        "drawn", "pages/ui/charts/room.py",
+        ("a throw at the edge stands under no answer", OTHER, "if heads <= rule.heads]",
+         "if heads < rule.heads]", named("room_views",
+         "test_every_throw_stands_under_the_answer_that_is_then_shown")),
+    ),
+    *family_of(
+        "drawn", "dpmc_lab/views/cards.py",
+        ("a row has reasons where nothing is wrong", OTHER,
+         "if proved.finite and not proved_per_user.finite:",
+         "if proved.finite or not proved_per_user.finite:",
+         named("page_guarantees", "test_a_row_gives_each_of_its_reasons_once")),
+        ("a limit of 99.9 % is none", OTHER, '"at most " * (share <= MAX_INFORMATIVE_RATE)',
+         '"at most " * (share < MAX_INFORMATIVE_RATE)',
+         named("people", "test_a_limit_is_rounded_up")),
+    ),
+    *family_of(
+        "drawn", "solvers/recovery.py",
+        ("the rule of the noise level sets no penalty", SKIPPED,
+         "if self.rule is Rule.NOISE_LEVEL:", "if False:",
+         named("recovery", "test_a_rule_sets_the_penalty_or_the_residual")),
     ),
     *family_of(
         "drawn", "solvers/item_effects.py",

@@ -25,8 +25,8 @@ ELSEWHERE = [
         ("HR@10 of all items is that of a hundred", REUSED, '"hr@10_full": full.hr',
          '"hr@10_full": sampled.hr',
          named("metrics", "test_evaluate_measures_lists_among_a_hundred_and_among_all")),
-        ("HR@10 of all items is the headline", OTHER, "METRICS[_HEADLINE_METRICS[task]]",
-         "METRICS[_PER_RATING_METRICS[task]]",
+        ("HR@10 among a hundred items is the headline", OTHER, 'Task.RANKING: "hr@10_full"',
+         'Task.RANKING: "hr@10"',
          named("metrics", "test_all_that_is_measured_is_a_metric_and_each_task_has_a_headline")),
     ),
     *family_of(
@@ -58,7 +58,7 @@ ELSEWHERE = [
          named("sweep_data", "test_a_source_opens_what_the_command_line_names")),
     ),
     *family_of(
-        "elsewhere", "dpmc_lab/curves/noise.py",
+        "elsewhere", "dpmc_lab/views/noise.py",
         ("a matrix of items is known by its sides", UNIT,
          'return "items" if release.axes == (ItemAxis, ItemAxis) else ""',
          'return "items" if len(release.shape) == 2 and len({*release.shape}) == 1 else ""',
@@ -169,31 +169,31 @@ ELSEWHERE = [
          named("plugins", "test_a_sweep_runs_it_in_its_workers_and_the_store_lives_without_it")),
     ),
     *family_of(
-        "elsewhere", "dpmc_lab/curves/data.py",
+        "elsewhere", "dpmc_lab/views/data.py",
         ("the busiest user has as many ratings as the least busy", OTHER,
          "{format_count(users.ratings[0], 'rating')}",
          "{format_count(users.ratings[-1],"
          " 'rating')}", named("views", "test_tails_fall")),
     ),
     *family_of(
-        "elsewhere", "dpmc_lab/curves/lines.py",
+        "elsewhere", "dpmc_lab/views/lines.py",
         ("public facts alone are no baseline", OTHER,
          "baselines |= {\n"
-         "            registry.WITHOUT_OTHERS_BASELINES[cls.task]\n"
-         "            for cls in classes\n"
-         "            if registry.can_use_item_features(cls)\n"
+         "            registry.WITHOUT_OTHERS_BASELINES[cls.task] for cls in classes"
+         " if cls.uses_item_features\n"
          "        }", "pass", named("page_facts",
          "test_what_if_draws_both_curves_and_counts_the_gain_from_public_facts_alone")),
         ("a line has the ends of its own epsilons in every unit", UNIT,
          "epsilons = line.epsilon if x is None else x", "epsilons = line.epsilon",
          named("compare", "test_the_same_unit_moves_each_line_to_its_certified_value")),
-        ("every curve is a curve of the chosen mechanisms", OTHER, "if curve.mechanism in ids)",
-         "if ids)", named("compare", "test_lines_come_from_the_store_with_what_they_certify")),
+        ("every curve is a curve of the chosen mechanisms", OTHER,
+         "if curve.mechanism in ids and curve.is_level", "if curve.is_level",
+         named("compare", "test_lines_come_from_the_store_with_what_they_certify")),
         ("an interval ends at the mean", OTHER, "return self.mean - self.half_width",
          "return self.mean", named("views", "test_interval_is_scipys")),
     ),
     *family_of(
-        "elsewhere", "dpmc_lab/curves/numbers.py",
+        "elsewhere", "dpmc_lab/views/numbers.py",
         ("only the first epsilon lies on the slider", OTHER, "if epsilon > last:",
          "if epsilon > first:",
          named("people", "test_what_is_needed_is_read_off_an_increasing_fit")),
@@ -222,14 +222,14 @@ ELSEWHERE = [
          named("page_learn", "test_one_goes_on_where_one_left_off")),
     ),
     *family_of(
-        "elsewhere", "dpmc_lab/curves/training.py",
+        "elsewhere", "dpmc_lab/views/train.py",
         ("a film lacks its last round", SKIPPED,
          "first or step.final or step.index == step.total or step.index % self._every == 0",
          "first or step.index % self._every == 0",
-         named("views_training", "test_a_film_keeps_an_even_choice_of_rounds_and_the_last_one")),
+         named("views_train", "test_a_film_keeps_an_even_choice_of_rounds_and_the_last_one")),
     ),
     *family_of(
-        "elsewhere", "dpmc_lab/curves/protocol.py",
+        "elsewhere", "dpmc_lab/views/protocol.py",
         ("a single phase divides epsilon", OTHER, "if gap.phases > 1\n", "if gap.phases > 0\n",
          named("page_protocol",
          "test_the_price_in_accuracy_is_measured_on_request_and_can_be_dropped")),
@@ -273,7 +273,7 @@ ELSEWHERE = [
          'base = ""', named("classroom", "test_under_a_base_path_everything_moves_with_it")),
     ),
     *family_of(
-        "elsewhere", "dpmc_lab/curves/trade.py",
+        "elsewhere", "dpmc_lab/views/trade.py",
         ("baselines of a trade-off are the mechanisms again", OTHER,
          "for curve_lines in (chart.lines, chart.private_baselines)",
          "for curve_lines in (chart.lines, chart.lines)",
@@ -286,7 +286,7 @@ ELSEWHERE = [
          named("pages", "test_every_chart_has_words_and_a_table_that_unfolds")),
     ),
     *family_of(
-        "elsewhere", "dpmc_lab/curves/comparison.py",
+        "elsewhere", "dpmc_lab/views/compare.py",
         ("differences to the best are not taken seed by seed", OTHER,
          "(plotted.line.values - np.array(best_values))",
          "(plotted.line.values - np.array(best_values).mean(axis=1, keepdims=True))",
@@ -294,13 +294,13 @@ ELSEWHERE = [
          "test_differences_to_the_best_are_taken_seed_by_seed_and_the_best_is_at_zero")),
     ),
     *family_of(
-        "elsewhere", "dpmc_lab/curves/cards.py",
+        "elsewhere", "dpmc_lab/views/cards.py",
         ("a certified epsilon has no delta", UNIT,
          "return guarantee.claimed.delta if guarantee.claimed else 0.0", "return 0.0",
          named("views", "test_ledger_prices_gaussian_noise_at_the_claims_delta")),
     ),
     *family_of(
-        "elsewhere", "dpmc_lab/curves/as_published.py",
+        "elsewhere", "dpmc_lab/views/as_published.py",
         ("settings that agree with the paper count as exceptions", OTHER,
          "if name in user_settings and user_settings[name] != value\n"
          "    }", "if name in user_settings}",

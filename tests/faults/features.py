@@ -283,6 +283,6 @@ SESSIONS = family_of(
      named("pages", "test_every_session_has_a_private_folder_and_jobs_of_its_own")),
 ) + family_of(
     "pages", "pages/ui/sources.py",
-    ("what was computed outlives an upload", OTHER, '"upload looks", "chosen', '"chosen',
+    ("what was computed outlives an upload", OTHER, "session.upload_results, ", "",
      named("pages", "test_forgetting_an_upload_leaves_nothing_of_it_in_the_session")),
 )

@@ -8,7 +8,7 @@ _EXACT_IDS = "test_ids_that_a_float_no_longer_tells_apart_are_refused_with_its_t
 _ANY_LENGTH = "test_ids_of_any_length_keep_their_order_and_are_never_one"
 _ASKED_CLICKS = "test_with_a_range_a_file_is_read_as_clicks_only_if_asked"
 _SURVEY = "test_a_survey_is_read_where_it_names_the_person_and_asked_about_elsewhere"
-_BY_HAND = named("reading_fuzz", "test_by_hand")
+_BY_HAND = named("by_hand", "test_by_hand")
 
 # fmt: off
 READING = (
@@ -39,22 +39,27 @@ READING = (
          named("reading", "test_two_ids_are_one_only_if_their_text_is_equal")),
     )
     + family_of(
-        "reading", "dpmc_data/text.py",
-        ("a file with a range is clicks unasked", UNIT, "(unknown or options.low is not None)",
-         "unknown", named("reading", _ASKED_CLICKS)),
-        ("under a header the first free column is the user", UNIT,
-         'is_odd = "user" in missing or len(free) > 1 or', "is_odd =",
+        "reading", "dpmc_data/readings.py",
+        ("a file with a range is clicks unasked", UNIT, "if free or options.low is not None:",
+         "if free:", named("reading", _ASKED_CLICKS)),
+        ("under a header the likeliest user is taken", UNIT,
+         'return user.role == "user"', "return True",
          named("columns", "test_a_header_that_does_not_name_the_user_is_asked")),
-        ("a column called id is a user's", UNIT,
-         'self.key in _WORDS["row_numbers"] or', "", _BY_HAND),
-        ("a column that counts up is a user's", UNIT,
-         "s.counts_up or s.holds_dates for", "s.holds_dates for",
-         named("columns", "test_without_a_header_other_columns_are_asked")),
         ("of many columns without names the first is the user's", UNIT,
-         "is_odd = len(layout.columns) > _GUESSABLE or any(", "is_odd = any(",
+         "places == [*range(len(layout.columns))]", "places == [*range(len(places))]",
          named("columns", "test_without_a_header_other_columns_are_asked")),
-        ("a guess is not marked", UNIT, "guessed=tuple(guessed),", "guessed=(),",
+        ("a guess is not marked", UNIT, "guessed=_list_guessed(layout, options)", "guessed=()",
          named("columns", "test_without_a_header_the_usual_order_is_a_guess")),
+        ("two words become one number", OTHER, "return len({*numbers}) == len(numbers)",
+         "return True", named("layouts", "test_words_keep_apart")),
+        ("a reading is taken however near another one is", UNIT, "MARGIN = 0.5 ", "MARGIN = 0.0 ",
+         named("reading", "test_two_columns_that_may_hold_the_rating_are_asked_about")),
+        ("people and things are told apart by their order alone", UNIT,
+         "(0.6, Evidence.more_people)", "(0.0, Evidence.more_people)",
+         named("columns", "test_counts_that_speak_against_the_column_are_asked_about")),
+        ("the number above a block is the person, unasked", UNIT,
+         'if layout.form == "blocks" and not', "if False and not",
+         named("layouts", "test_blocks_ask_what_their_numbers_name")),
     )
     + family_of(
         "reading", "dpmc_lab/cli/options.py",
@@ -75,36 +80,18 @@ READING = (
         ("users with one rating each are not asked about", UNIT,
          "if _are_mostly_ones(counts[0]):", "if _are_mostly_ones(counts[0] + 1):",
          named("columns", "test_counts_that_speak_against_the_column_are_asked_about")),
-        ("items for users are not asked about", UNIT,
-         '"user" in layout.guessed and users <= items',
-         '"user" in layout.guessed and 200 * users <= items',
-         named("columns", "test_counts_that_speak_against_the_column_are_asked_about")),
         ("ratings below the range are kept", CLIP,
-         "((table.ratings < low) | (table.ratings > high))", "(table.ratings > high)", _BY_HAND),
+         "((table.ratings < low) | (table.ratings > high))", "(table.ratings > high)",
+         named("reading", "test_a_person_without_a_usable_rating_is_not_counted[b,y,0]")),
         ("who has no usable row stays in the lists", OTHER, "used[ids.codes[checked.rows]] = True",
-         "used[:] = True", _BY_HAND),
+         "used[:] = True",
+         named("reading", "test_a_person_without_a_usable_rating_is_not_counted[b,y,]")),
         ("of a repeated pair the first is kept for the last", OTHER,
          "is_last = np.append(np.diff(cells[order]) != 0, True)[: len(order)]",
          "is_last = np.append(True, np.diff(cells[order]) != 0)[: len(order)]", _BY_HAND),
     )
     + family_of(
         "reading", "dpmc_data/text.py",
-        ("what stands beside a named user is left aside unasked", UNIT,
-         'if user and not aside:', 'if user:',
-         named("layouts", _SURVEY)),
-        ("of a transposed matrix the people are not offered", UNIT,
-         'if user or not beside:', "if beside:",
-         named("layouts", "test_a_transposed_matrix_is_asked_about")),
-        ("the lines under an unnamed corner are people, unasked", UNIT,
-         "named = {sample.role: sample for",
-         'named = {"user": corner} if not corner.name else {sample.role: sample for',
-         named("layouts", "test_a_matrix_with_an_unnamed_corner_is_asked_about")),
-        ("the number above a block is the person, unasked", UNIT,
-         'if form == "blocks" and not', "if False and not",
-         named("layouts", "test_blocks_ask_what_their_numbers_name")),
-        ("of two columns left the first is the item", UNIT,
-         "len(free) > 1 or layout.format", "len(free) > 2 or layout.format",
-         named("layouts", "test_no_column_is_an_item_only_by_its_order")),
         ("a date that could be of two forms is one", OTHER,
          "any(reading != readings[0] for reading in readings)", "False",
          named("layouts", "test_dates_are_of_one_form_alone")),
@@ -123,10 +110,8 @@ READING = (
     )
     + family_of(
         "reading", "dpmc_data/datasets.py",
-        ("columns that nobody chose are advice", UNIT,
-         "if is_sure and not is_chosen else None", "if is_sure else None",
-         named("layouts", "test_columns_that_a_person_must_choose_are_no_advice")),
-        ("what leaves much out is advice", OTHER, "_DOUBTFUL_SHARE = 0.1", "_DOUBTFUL_SHARE = 1.0",
+        ("what leaves much out, or must be chosen, is advice", OTHER,
+         "is_taken = all(fault is RANGE_ASKED for fault in self.faults)", "is_taken = True",
          named("layouts", "test_what_leaves_much_out_is_no_advice")),
     )
     + family_of(

@@ -313,8 +313,11 @@ CLASSROOM = family_of(
 ) + family_of(
     "class", "dpmc_lab/classroom/room.py",
     ("nobody waits to be let in", SKIPPED,
-     "if token not in self._admitted and len(self._admitted) < self._n_places:",
-     "if token not in self._admitted:", named("room", "test_one_address_fills_no_room")),
+     "if is_fair and n_admitted < self._n_places:", "if is_fair:",
+     named("room", "test_one_address_fills_no_room")),
+    ("one address takes the places of late phones", CLIP, "n_own < self._n_places // 2",
+     "n_own < self._n_places",
+     named("room", "test_one_address_leaves_places_to_late_phones_with_addresses_of_their_own")),
     ("one address fills the queue", CLIP,
      "token not in self._waiting\n"
      "            and n_waiting < self._n_places\n"

@@ -6,7 +6,7 @@ from tests.faults.base import OTHER, REUSED, UNIT, family_of, named
 
 # fmt: off
 VIEWS = family_of(
-    "views", "dpmc_lab/curves/lines.py",
+    "views", "dpmc_lab/views/lines.py",
     ("a band of one side", OTHER, "stdtrit(n - 1, 0.5 + level / 2)", "stdtrit(n - 1, level)",
      named("compare", "test_the_band_is_the_t_interval_of_each_row")),
     ("a band of seeds and not of their mean", OTHER, "ddof=1)) / math.sqrt(n), n)", "ddof=1)), n)",
@@ -25,21 +25,21 @@ VIEWS = family_of(
      "if epsilon is None or epsilons is None or epsilon in epsilons", "if True",
      named("compare", "test_lines_come_from_the_store_with_what_they_certify")),
 ) + family_of(
-    "views", "dpmc_lab/curves/comparison.py",
-    ("many epsilons are as sure as one", OTHER, "level = 1 - (1 - LEVEL) / len(x)",
-     "level = LEVEL", named("compare", "test_equal_lines_cannot_be_told_apart")),
+    "views", "dpmc_lab/views/compare.py",
+    ("many epsilons are as sure as one", OTHER, "return 1 - (1 - LEVEL) / n_epsilons",
+     "return LEVEL", named("compare", "test_equal_lines_cannot_be_told_apart")),
     ("seeds are not compared in pairs", OTHER,
-     "intervals = [compute_interval(row, level) for row in difference]",
+     "intervals = [compute_interval(row, adjust_level(len(x))) for row in difference]",
      "intervals = [estimate._replace(half_width=estimate.half_width * "
      "difference.std(ddof=1) / row.std(ddof=1)) for row in difference for estimate in "
-     "[compute_interval(row, level)]]",
+     "[compute_interval(row, adjust_level(len(x)))]]",
      named("compare", "test_each_line_stands_at_each_epsilon_as_the_duels_say")),
 )
 VIEWS += family_of(
-    "views", "dpmc_lab/curves/trade.py",
+    "views", "dpmc_lab/views/trade.py",
     ("all ratings together cost what one costs", UNIT,
-     "cards.format_spent_budget(self.guarantee_for(guarantee), self.change)",
-     "cards.format_spent_budget(guarantee, guarantee.change)",
+     "cards.format_spent_budget(self.guarantee, question.change)",
+     "cards.format_spent_budget(self.guarantee, self.guarantee.change)",
      named("page_guarantees", "test_the_question_decides_what_may_change")),
     ("who is removed is asked about as replaced", UNIT, "yes, USER_EMPTIED, rated)",
      "yes, USER_REPLACED, rated)",
@@ -163,12 +163,12 @@ PAGES += family_of(
 
 VIEWS += [
     *family_of(
-        "views", "dpmc_lab/curves/lines.py",
+        "views", "dpmc_lab/views/lines.py",
         ("clearly better by the means alone", OTHER, "> first.half_width + second.half_width",
          "> 0", named("people", "test_a_share_is_told_only_of_a_gain_that_the_seeds_show")),
     ),
     *family_of(
-        "views", "dpmc_lab/curves/comparison.py",
+        "views", "dpmc_lab/views/compare.py",
         ("lines whose epsilons count other things are compared", UNIT,
          "if a.unit == b.unit and a.line.metric == b.line.metric",
          "if a.line.metric == b.line.metric",
@@ -179,7 +179,7 @@ VIEWS += [
          "test_the_leader_is_told_with_its_epsilons_and_only_where_something_was_decided")),
     ),
     *family_of(
-        "views", "dpmc_lab/curves/numbers.py",
+        "views", "dpmc_lab/views/numbers.py",
         ("resampled means are not stretched", OTHER, "mean + stretch * (values", "mean + (values",
          named("compare", "test_stretched_means_of_five_seeds_cover_the_truth")),
         ("an interval from the quarters", OTHER, "tail = (1 - LEVEL) / 2", "tail = 0.25",
@@ -198,25 +198,25 @@ VIEWS += [
          " reached", named("compare", "test_the_title_names_what_a_wanted_quality_costs")),
     ),
     *family_of(
-        "views", "dpmc_lab/curves/cards.py",
-        ("a proved limit is rounded up to certainty", OTHER, "if 100 * share >= 100 - step / 2:",
-         "if share > 1:", named("people", "test_certainty_is_not_rounded_up")),
+        "views", "dpmc_lab/views/cards.py",
+        ("a limit above 99.9 % reads as certainty", OTHER, "if share > MAX_INFORMATIVE_RATE:",
+         "if share > 1:", named("people", "test_a_limit_is_rounded_up")),
     ),
     *family_of(
-        "views", "dpmc_lab/curves/data.py",
+        "views", "dpmc_lab/views/data.py",
         ("busy users come last where a few are shown", OTHER,
          'np.argsort(-n_ratings, kind="stable")[:n_largest]',
          'np.argsort(n_ratings, kind="stable")[:n_largest]',
          named("views", "test_the_busiest_come_first")),
     ),
     *family_of(
-        "views", "dpmc_lab/curves/training.py",
+        "views", "dpmc_lab/views/train.py",
         ("chances without the mechanism's own link", OTHER,
          'return getattr(mechanism, "link", LOGISTIC)', "return LOGISTIC",
          named("views", "test_chances_go_through_the_mechanisms_own_link")),
     ),
     *family_of(
-        "views", "dpmc_lab/curves/people.py",
+        "views", "dpmc_lab/views/people.py",
         ("the median person is the busiest", OTHER,
          'int(np.argsort(counts, kind="stable")[',
          'int(np.argsort(-counts, kind="stable")[',
@@ -231,7 +231,7 @@ VIEWS += [
          named("people", "test_the_file_of_lists_is_read_as_it_was_written")),
     ),
     *family_of(
-        "views", "dpmc_lab/curves/cards.py",
+        "views", "dpmc_lab/views/cards.py",
         ("a refuted claim is called claimed only", OTHER,
          "    if refuted:\n"
          "        return ClaimState.REFUTED",

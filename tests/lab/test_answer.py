@@ -27,8 +27,6 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_data import datasets
 from dpmc_lab import sweep
 from dpmc_lab.cli import main
-from dpmc_lab.curves import answer as words
-from dpmc_lab.curves import cards
 from dpmc_lab.store import Store
 from dpmc_lab.study import answer as core
 from dpmc_lab.study.advice import PrivacyUnit
@@ -36,6 +34,8 @@ from dpmc_lab.study.answer import Inquiry, UserScoreCache, UserScores, Verdict
 from dpmc_lab.study.paired import IntervalEstimate
 from dpmc_lab.sweep.engine import run_unit
 from dpmc_lab.sweep.presets import EPSILONS
+from dpmc_lab.views import answer as words
+from dpmc_lab.views import cards
 
 PUBLIC_FACTS = PublicFacts(users=600, items=200, low=1, high=5)
 QUESTION = Inquiry(task=Task.RATINGS)
@@ -76,7 +76,7 @@ def test_each_rating_adds_up_to_the_metric(data, method, metric):
     values = metrics.score_test_ratings(task, result.model, problem.train, problem.test)
     mean = float(np.nanmean(values))
     metric_value = measure_model(result.mechanism, result.model, problem, 0)[metric]
-    assert metrics.choose_per_rating_metric(task).name == metric
+    assert metrics.choose_headline_metric(task).name == metric
     assert (math.sqrt(mean) if metric == "rmse" else mean) == pytest.approx(metric_value, rel=1e-12)
     scores = UserScores.from_result(result)
     assert scores.totals.sum() / scores.counts.sum() == pytest.approx(mean)

@@ -20,8 +20,8 @@ from dpmc_core.privacy import (
 from dpmc_core.problem import prepare_public_facts
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import format_setting, parse_setting
-from dpmc_lab.curves import as_published
 from dpmc_lab.sweep import Grid
+from dpmc_lab.views import as_published
 from tests.replay import record_fit
 
 RATED = PublicFacts(users=943, items=200, low=1, high=5)

@@ -13,8 +13,8 @@ from dpmc_core.model import Task
 from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab import sweep
-from dpmc_lab.curves import answer as answer_words
 from dpmc_lab.study.answer import Inquiry, UserScoreCache, compute_finding, run_missing_units
+from dpmc_lab.views import answer as answer_words
 from tests.statistics_helpers import assert_release_noise
 
 FAMILY = registry.BASELINE_ALTERNATIVES["private-own-mean"]

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpmc_core import registry
-from dpmc_lab.cli import app
+from dpmc_core import experiment, registry
+from dpmc_lab.cli import app, main, methods
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -89,6 +89,64 @@ def test_fit_options_reach_their_place(fit):
     assert fit("clear", "--prepare", "binarise=4")["data"]["prepare"] == ["binarise=4"]
     held_out = fit("clear", "--holdout", "0.5")["data"]
     assert abs(held_out["ratings"] - held_out["test_ratings"]) <= 1
+
+
+def test_the_mechanism_s_line_is_printed_before_its_references_are_fitted(capsys, monkeypatch):
+    """What was printed when the first baseline begins, and what follows: together one table."""
+    fit_mechanism, printed = experiment._fit_mechanism, {}
+
+    def record_output(fitted, *arguments):
+        printed[fitted.id] = capsys.readouterr().out
+        return fit_mechanism(fitted, *arguments)
+
+    monkeypatch.setattr(experiment, "_fit_mechanism", record_output)
+    argv = ["fit", "restaurants", "private-effects", "--epsilon", "1"]
+    assert main(argv) == 0
+    remainder = capsys.readouterr().out
+    assert printed.pop("private-effects") == ""
+    first, *later = printed.values()
+    assert not any(later)
+    head, line = first.splitlines()[-2:]
+    columns = [line.index("0."), head.index("rmse")]
+    assert line.startswith("  Private effects and taste  ")
+    for name in ("Own averages", "No privacy"):
+        row = next(row for row in remainder.splitlines() if row.startswith(f"  {name}  "))
+        columns.append(row.index("0."))
+    assert len({*columns}) == 1
+    assert main([*argv, "--json"]) == 0
+    assert json.loads("".join([*printed.values(), capsys.readouterr().out]))["metrics"]
+
+
+def test_the_line_of_a_reference_says_on_how_many_users_it_was_fitted(dpmc, monkeypatch):
+    """The users' training ratings reach the limit with the last user drawn."""
+    argv = ("fit", "restaurants", "private-own-mean", "--epsilon", "1")
+    full = json.loads(dpmc(*argv, "--json")[1])
+    assert full["reference_users"] is None
+    monkeypatch.setattr(methods, "MAX_REFERENCE_RATINGS", 300)
+    report = json.loads(dpmc(*argv, "--json")[1])
+    n_users = report["reference_users"]
+    assert 20 < n_users < 80
+    reference = "reference-ratings"
+    assert report["baselines"][reference] != full["baselines"][reference]
+    for document in (report, full):
+        del document["baselines"][reference], document["reference_users"], document["seconds"]
+    assert report == full  # the mechanism and its baselines get all ratings
+    out = dpmc(*argv)[1]
+    assert f"No privacy (on {n_users} of 138 users)  " in out
+    assert out.count(" of 138 users)") == 1
+
+
+def test_a_mechanism_can_be_trained_alone(dpmc):
+    argv = ("fit", "restaurants", "private-effects", "--epsilon", "1")
+    alone, full = (
+        json.loads(dpmc(*argv, "--baselines", which, "--json")[1]) for which in ("none", "all")
+    )
+    assert alone["baselines"] == {}
+    assert alone["metrics"] == full["metrics"]
+    out = dpmc(*argv, "--baselines", "none")[1]
+    assert "Private effects and taste" in out
+    assert "No privacy" not in out
+    assert dpmc(*argv, "--baselines", "some")[0] == 2
 
 
 @pytest.mark.parametrize(

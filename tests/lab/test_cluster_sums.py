@@ -249,7 +249,9 @@ def test_a_folder_is_read_as_one_file_would_be(tmp_path, folders, capsys):
     assert load(folder, low=1, high=5).ratings.fingerprint == from_file.ratings.fingerprint
     assert main(["data", "check", str(folder), "--range", "1:5"]) == 0
     assert "90 users, 25 items" in capsys.readouterr().out
-    with pytest.raises(BadRatings, match=r"no ratings of a known set: .* folder of Parquet files"):
+    with pytest.raises(
+        BadRatings, match=r"no ratings of a known set: .* folder of Parquet or CSV files"
+    ):
         load(tmp_path)
 
 

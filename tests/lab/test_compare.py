@@ -12,9 +12,9 @@ from scipy.stats import t as student
 from dpmc_core.metrics import METRICS
 from dpmc_core.privacy import RATING, USER_EMPTIED, USER_REPLACED
 from dpmc_core.ratings import PublicFacts
-from dpmc_lab.curves import comparison, lines, numbers
-from dpmc_lab.curves.lines import EpsilonUnit, Line
 from dpmc_lab.store import Claim, CurveInfo, Store
+from dpmc_lab.views import compare, lines, numbers
+from dpmc_lab.views.lines import Curve, EpsilonUnit, Role
 from tests.store_helpers import load_curve_chart, make_record
 
 GRID = np.array([0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0])
@@ -38,10 +38,11 @@ def build_line(truth, seeds=6, std=0.004, key="a", metric="accuracy", common=Non
     values = truth(GRID)[:, None] + noise + (0 if common is None else common)
     infinite = np.full(len(GRID), math.inf)
     units = dict.fromkeys(("value", "row_values", "entry", "user_empty", "user_replace"), infinite)
-    built = Line(
+    built = Curve(
         info=build_info(key),
         label=key.upper(),
         metric=METRICS[metric],
+        role=Role.PRIVATE,
         epsilon=GRID,
         seeds=np.arange(1, seeds + 1),
         values=values,
@@ -97,15 +98,17 @@ def test_lines_come_from_the_store_with_what_they_certify(tmp_path):
             opened.add([make_record(id, None, seed=s, accuracy=level + s) for s in (1, 2)])
         opened.add([make_record("majority", None, seed=1)])  # beside methods without noise alone
         ids, accuracy = ["input-flip"], METRICS["accuracy"]
-        picture = load_curve_chart(opened, ids, accuracy)
+        chart = load_curve_chart(opened, ids, accuracy)
         less = load_curve_chart(opened, ids, accuracy, epsilons=[2.0], seeds=[2])
         assert not any(load_curve_chart(opened, ids, METRICS["rmse"])[1:])
         assert not any(load_curve_chart(opened, ["output"], accuracy).lines)
         assert not any(load_curve_chart(opened, ids, accuracy, keys=["x"])[1:])
         plain = load_curve_chart(opened, ["clear"], accuracy)
-    (curve,), (baseline,), (fewer,) = picture.lines, picture.private_baselines, less.lines
-    assert picture.baselines == ()
-    levels = {level.mechanism: level.interval.mean for level in picture.nonprivate_counterparts}
+    (curve,), (baseline,), (fewer,) = chart.lines, chart.private_baselines, less.lines
+    assert chart.baselines == chart.private_baselines
+    assert baseline.role is Role.BASELINE
+    assert [level.role for level in chart.levels] == [Role.NO_PRIVACY, Role.COUNTERPART]
+    levels = {level.mechanism: level.interval.mean for level in chart.nonprivate_counterparts}
     assert list(levels) == ["reference-binary", "clear"]
     assert list(levels.values()) == pytest.approx([2.3, 2.2])
     assert [level.mechanism for level in plain.baselines] == ["majority"]
@@ -171,7 +174,7 @@ def test_without_a_finite_value_in_the_unit_a_line_is_hollow_and_not_dropped():
 
 
 def compare_signs(first, second):
-    return comparison.compare_pair(place_line(first), place_line(second)).signs
+    return compare.compare_pair(place_line(first), place_line(second)).signs
 
 
 def test_equal_lines_cannot_be_told_apart():
@@ -201,12 +204,12 @@ def test_only_seeds_that_both_have_everywhere_are_compared():
     partial_values[:, 4:] = np.nan
     partial_values[3, 3] = np.nan
     first, second = build_line(steep, values=partial_values), build_line(rising, key="b")
-    assert comparison.compare_pair(place_line(first), place_line(second)).seeds == 3
+    assert compare.compare_pair(place_line(first), place_line(second)).seeds == 3
 
 
 def test_lines_in_different_units_are_never_compared():
     per_user = build_line(rising, key="b", change=USER_REPLACED, certified={"user_replace": GRID})
-    assert comparison.compare_pairs([place_line(build_line(steep)), place_line(per_user)]) == []
+    assert compare.compare_pairs([place_line(build_line(steep)), place_line(per_user)]) == []
 
 
 def test_in_the_same_unit_the_crossover_moves_with_the_certified_values():
@@ -214,7 +217,7 @@ def test_in_the_same_unit_the_crossover_moves_with_the_certified_values():
     expensive = build_line(rising, key="b", certified={"value": 3 * GRID})
     cheap = build_line(rising)
     views = [lines.place_on_axis(curve, EpsilonUnit.RATING) for curve in (cheap, expensive)]
-    (pair,) = comparison.compare_pairs(views)
+    (pair,) = compare.compare_pairs(views)
     assert pair.x.min() == pytest.approx(0.3)
     assert pair.x.max() == pytest.approx(10.0)
     assert {*pair.signs} == {1}
@@ -261,7 +264,7 @@ def test_stretched_means_of_five_seeds_cover_the_truth():
     covered = 0
     for _ in range(1000):
         values = rng.normal(size=(1, 5))
-        resampled = numbers.resample_means(values, numbers.draw_resamples(5))[:, 0]
+        resampled = numbers.resample_means(values, numbers.sample_resamples(5))[:, 0]
         estimate = numbers.compute_estimate(float(values.mean()), resampled, 5)
         covered += estimate.low <= 0 <= estimate.high
     assert covered >= 890
@@ -292,7 +295,7 @@ def test_errors_shrink_as_epsilon_grows():
 
 
 def compare_lines(*plotted):
-    return comparison.compare_lines(plotted, comparison.compare_pairs(plotted))
+    return compare.compare_lines(plotted, compare.compare_pairs(plotted))
 
 
 def build_shifted_line(key, shifts, **changes):
@@ -314,16 +317,16 @@ def test_each_line_stands_at_each_epsilon_as_the_duels_say():
     assert third.best == (*[False] * 6, True)
     assert third.behind[0] == ("A", "B")
     assert {rivals for result in results for rivals in result.rivals} == {2}
-    assert comparison.describe_leader(results) == "2 mechanisms are each clearly best somewhere"
+    assert compare.describe_leader(results) == "2 mechanisms are each clearly best somewhere"
 
 
 def test_the_leader_is_told_with_its_epsilons_and_only_where_something_was_decided():
     def leader(*plotted):
-        return comparison.describe_leader(compare_lines(*plotted))
+        return compare.describe_leader(compare_lines(*plotted))
 
     a, b = build_shifted_line("a", [0, 0, 0, 0.1, 0.1, 0, 0]), build_shifted_line("b", [0] * 7)
     assert leader(a, b) == "A is clearly best from epsilon 1 to 2"
-    hollow = leader(a._replace(is_certified=False), b)
+    hollow = leader(a._replace(reason="no proof"), b)
     assert hollow == "A is clearly best from epsilon 1 to 2, as claimed"
     gap = build_shifted_line("a", [0, 0.1, 0, 0.1, 0.1, 0, 0])
     assert "best in places from epsilon 0.2 to 2" in leader(gap, b)
@@ -334,7 +337,7 @@ def test_the_leader_is_told_with_its_epsilons_and_only_where_something_was_decid
     worse = build_shifted_line("d", [-0.1, 0, 0, 0, 0, 0, 0])
     assert leader(b, worse, equal).endswith(" clearly better at any epsilon than B or C")
     worse_once = build_shifted_line("e", [0, -0.1, 0, 0, 0, 0, 0])
-    hollow = leader(b._replace(is_certified=False), worse_once, worse)
+    hollow = leader(b._replace(reason="no proof"), worse_once, worse)
     assert hollow.endswith(" clearly better at any epsilon than B, as claimed")
     turns = [
         build_shifted_line(key, [0.1 if (k + j) % 3 else 0 for k in range(7)])
@@ -350,7 +353,7 @@ def test_differences_to_the_best_are_taken_seed_by_seed_and_the_best_is_at_zero(
     values = rising(GRID)[:, None] + np.array([0.0, 0.1, 0.2])  # seeds differ more than lines
     first = place_line(build_line(rising, 3, key="a", values=values))
     second = place_line(build_line(rising, 3, key="b", values=values - 0.02))
-    differences, best = comparison.subtract_best([first, second])
+    differences, best = compare.subtract_best([first, second])
     assert np.allclose(differences[0].line.values, 0)
     factor = 100 if first.line.metric.is_share else 1
     assert np.allclose(np.abs(differences[1].line.values), 0.02 * factor)
@@ -367,8 +370,8 @@ def test_bands_of_differences_go_by_the_rule_of_the_sentence():
             place_line(build_line(rising, std=0.01, key=chr(1000 + 2 * k + j))) for j in range(2)
         ]
         first, second = (entry.line for entry in plotted_lines)
-        signs = comparison.compare_pair(*plotted_lines).signs
-        differences, _ = comparison.subtract_best(plotted_lines)
+        signs = compare.compare_pair(*plotted_lines).signs
+        differences, _ = compare.subtract_best(plotted_lines)
         for index, sign in enumerate(signs):
             below = [entry.band.high[index] < 0 for entry in differences]
             assert below == [sign < 0, sign > 0]
@@ -390,7 +393,7 @@ def test_mechanisms_cost_the_same_only_while_their_intervals_overlap():
     equal = numbers.find_equal_costs(answers)
     assert [answer.plotted.line.label for answer in equal] == ["A", "B"]
     assert numbers.describe_cost(answers).startswith("These two cost the same at 65.0 %: epsilon ")
-    claimed = [answers[0], answers[1]._replace(plotted=same[1]._replace(is_certified=False))]
+    claimed = [answers[0], answers[1]._replace(plotted=same[1]._replace(reason="no proof"))]
     assert not numbers.find_equal_costs(claimed)
     assert not numbers.find_equal_costs(answers[1:])
 
@@ -402,7 +405,7 @@ def test_lines_stand_only_among_those_whose_epsilons_count_the_same():
     assert [result.plotted.line.label for result in results] == ["A", "C", "B"]  # side by side
     assert results[2].rivals == (0,) * 7
     assert not any(results[2].best)
-    assert comparison.describe_leader(results) == (
+    assert compare.describe_leader(results) == (
         "C is clearly best from epsilon 0.1 to 10, among those counted alike"
     )
 
@@ -419,11 +422,11 @@ def test_the_title_names_what_a_wanted_quality_costs():
     a, low = build_shifted_line("a", [0] * 7), build_shifted_line("b", 0.55 - rising(GRID))
     assert describe_cost(0.65, a) == "A needs epsilon 1 for accuracy 65.0 %"
     assert describe_cost(0.65, a, low).endswith("for accuracy 65.0 %; nothing else gets there")
-    claimed = place_line(build_line(rising, key="c"))._replace(is_certified=False)
+    claimed = place_line(build_line(rising, key="c"))._replace(reason="no proof")
     assert describe_cost(0.65, a, claimed).endswith("; others only claim to get there")
     finding = describe_cost(0.65, claimed, low)
     assert finding == "Only claims that are not proved reach accuracy 65.0 %"
-    elsewhere = claimed._replace(unit="per rating" + lines.AS_CLAIMED)
+    elsewhere = claimed._replace(role=Role.AS_CLAIMED)
     finding = describe_cost(0.65, elsewhere, low)
     assert finding == "Nothing certified in this unit reaches accuracy 65.0 %"
     start = "Accuracy 40.0 % takes epsilon 0.1 or less with 2 "
@@ -472,7 +475,7 @@ def test_rows_of_ones_own_and_rows_that_came_are_one_line():
     for local, came in ((many_rows, few), (few, many_rows)):
         chart = lines.build_curve_chart({"clear": local}, ids, metric, {"clear": came})
         (level,) = chart.nonprivate_counterparts
-        assert len(level.values) == 5
+        assert len(level.seeds) == level.values.size == 5
 
 
 def test_an_interval_that_leaves_the_grid_is_open():

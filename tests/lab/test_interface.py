@@ -127,5 +127,6 @@ def test_every_option_has_its_words(function):
         return [leaf for child in inner[0].values() for leaf in leaves(child)] if inner else [node]
 
     (leaf,) = (p for p in leaves(build_parser()) if p.get_default("command") is function)
+    assert leaf.description, "every command says what it does"
     untold = {a.dest for a in leaf._actions if a.help == argparse.SUPPRESS}
     assert untold <= {"low", "high"}

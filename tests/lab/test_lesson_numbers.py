@@ -402,7 +402,7 @@ def choose(key, m, *_):
         return before, numbers + baseline_numbers, [], lines
     if key == "decide":
         world = [max(0, compute_gain_share("input-flip", e)), chance, compute_success(e, 20)]
-        return [], [e, *numbers, 50, 50], [], world
+        return [], [e, *numbers], [], world
     effects_numbers = [*compute_significant_share(mechanism, e), 100 * gaussian_success(e)]
     if key == "unit":
         flips, effects = (

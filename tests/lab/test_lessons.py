@@ -22,8 +22,8 @@ from dpmc_lab.classroom.pictures import (
     render_picture,
 )
 from dpmc_lab.classroom.room import Bounds, Room
-from dpmc_lab.curves.cards import format_share_percent
 from dpmc_lab.lessons import LESSONS
+from dpmc_lab.views.cards import format_share_percent
 from tests.lesson_helpers import list_settings, list_slides
 
 TEXTS = Path(lessons.__file__).parents[1] / "texts" / "en"

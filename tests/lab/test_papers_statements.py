@@ -315,6 +315,16 @@ def test_figures_on_an_own_copy_can_be_made(monkeypatch, tmp_path, capsys):
 # --- entries by formulas -------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("formula", ["m + 1", "n if n else 1", "open('n')", "__import__('os')"])
+def test_a_formula_is_arithmetic_of_its_columns_and_no_python(formula):
+    recipe = engine.evaluate_formulas({"n": [2.0, 3.0]}, {"ours": formula})
+    with pytest.raises(ValueError, match="no formula of n"):
+        recipe.trials[0].make()
+    exact = engine.evaluate_formulas({"n": [2.0, 3.0]}, {"ours": "2*n**2/n - log(n) + 1"})
+    values = [2 * n - math.log(n) + 1 for n in (2, 3)]
+    assert exact.trials[0].make()["ours"][1] == pytest.approx(values, rel=1e-15)
+
+
 def test_the_densities_of_table_ii_by_fractions():
     table = {"users": (71_567, 8089, 5130), "items": (10_681, 1000, 1685)}
     curves = make_curves("ryhh24-table-2-density")

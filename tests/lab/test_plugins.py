@@ -131,6 +131,7 @@ def test_the_contract_test_takes_it_in(file):
         (edit_example("noisy-mean", "clear"), "the id 'clear' of NoisyMean is taken by Maximum"),
         (edit_example("frozen=True, ", ""), r"must be a @dataclass\(frozen=True, kw_only=True\)"),
         (edit_example("@dataclass(frozen=True, kw_only=True)\n", ""), "must be a @dataclass"),
+        (edit_example("NoisyMean(Mechanism)", "NoisyMean"), "must be a subclass of .*Mechanism"),
         (edit_example("def guarantee", "def card"), "needs the method guarantee"),
         (edit_example('"global-mean"', '"nothing"'), "counterpart of .* must be .*, got 'nothing'"),
         (edit_example(f'{BASELINE}"global-mean"', f"{BASELINE}'majority'"), "the baseline of"),

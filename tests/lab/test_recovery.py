@@ -11,12 +11,11 @@ from dpmc_core.model import Estimator
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers import recovery
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.recovery import Regression
+from dpmc_core.solvers.recovery import Recovery, Regress, Regression, Reports, Rule
+from dpmc_lab.papers.z16 import measure_recovery
 from tests.ratings_helpers import with_values
 from tests.replay import fit_model, predict_all
 from tests.theory.z16 import recovery_error
-
-pytestmark = pytest.mark.slow
 
 
 def draw_regression(rng, shape=(40, 30), debias_factor=1.0, ridge=None, density=0.5):
@@ -36,6 +35,7 @@ def solve(problem, penalty, tolerance=1e-7, **options):
     return last
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("debias_factor", [1.0, 0.6, 0.3])
 @pytest.mark.parametrize("ridge", [None, 5.0])
 def test_the_solution_meets_the_optimality_conditions(debias_factor, ridge):
@@ -57,6 +57,7 @@ def test_the_solution_meets_the_optimality_conditions(debias_factor, ridge):
             assert abs(gradient.sum() - ridge * solution.offset) < 1e-4 * np.abs(gradient).sum()
 
 
+@pytest.mark.slow
 def test_agrees_with_a_convex_solver():
     cvxpy = pytest.importorskip("cvxpy")
     problem = draw_regression(np.random.default_rng(2), (12, 9), debias_factor=0.6)
@@ -71,6 +72,7 @@ def test_agrees_with_a_convex_solver():
     assert np.allclose((solution.left * solution.values) @ solution.right.T, x.value, atol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.9, 0.5, 0.2])
 def test_the_discrepancy_principle_meets_its_residual(share):
     problem = draw_regression(np.random.default_rng(4))
@@ -80,6 +82,25 @@ def test_the_discrepancy_principle_meets_its_residual(share):
     assert 0.95 * goal <= solutions[-1].residual <= goal
     penalties = [s.penalty for s in solutions if s.residual > goal]
     assert penalties == sorted(penalties, reverse=True)
+
+
+@pytest.mark.parametrize("recovery_name", list(Regress))
+def test_a_rule_sets_the_penalty_or_the_residual(recovery_name):
+    """The spectral norm of noise on a share p of cells is about std sqrt(p) (sqrt(m) + sqrt(n))."""
+    pattern, target, *_ = draw_regression(np.random.default_rng(5))
+    public = PublicFacts(users=40, items=30, low=1, high=5)
+    goal = 0.8 * float(np.linalg.norm(target))
+    reports = Reports(pattern, target, gain=0.6, variance=0.2, rho=goal)
+
+    def recover(rule):
+        settings = Recovery(recovery=recovery_name, rule=rule)
+        *_, last = settings.recover(reports, public, np.random.default_rng(0), raw=True)
+        return last.trace
+
+    gain = {Regress.NAIVE: 1.0, Regress.DEBIASED: 0.6}[recovery_name]
+    noise = math.sqrt(0.2 * len(target) / 1200) * (math.sqrt(40) + math.sqrt(30))
+    assert recover(Rule.NOISE_LEVEL)["penalty"] == pytest.approx(1.25 * gain * noise)
+    assert 0.9 * goal <= recover(Rule.THEOREM)["residual"] <= goal
 
 
 def draw_low_rank_ratings(rng, shape=(300, 200), density=0.3):
@@ -125,6 +146,7 @@ def test_the_bounds_are_those_of_the_paper():
     assert recovery_error(3.0, 0.25) == pytest.approx(6.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("id", ["modified-laplace", "randomised-response"])
 @pytest.mark.parametrize("estimator", list(Estimator))
 def test_no_rating_reaches_the_model_past_the_channel(monkeypatch, id, estimator):
@@ -139,6 +161,16 @@ def test_no_rating_reaches_the_model_past_the_channel(monkeypatch, id, estimator
         ratings, _ = draw_low_rank_ratings(np.random.default_rng(seed), density=density)
         models.append(predict_all(fit_model(mechanism, ratings, 1), (300, 200)))
     assert np.array_equal(*models)
+
+
+def test_reports_are_no_further_off_than_theorem_3_says():
+    measured = measure_recovery("randomised-response", [16.0])
+    rho, tight, theorem, moments, share = (
+        float(measured[name].item()) for name in ("rho", "tight", "theorem", "moments", "share")
+    )
+    assert rho <= tight <= theorem
+    assert moments == pytest.approx(rho, rel=0.02)
+    assert share == pytest.approx(0.3, abs=0.01)  # of the cells are rated and reported
 
 
 def test_levels_follow_a_whole_numbered_range():

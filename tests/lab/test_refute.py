@@ -29,10 +29,10 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab.audit import AuditMethod, Refuted, audit_mechanism, generate_small_ratings
 from dpmc_lab.audit.canaries import Scorer, build_plans
 from dpmc_lab.audit.probe import RatingTable, generate_neighbours, mutate_pair, record_history
-from dpmc_lab.curves import audits
-from dpmc_lab.curves.audits import build_known_instance, measure_rating_influence
 from dpmc_lab.measured import _load_records, find_measured_bound
 from dpmc_lab.study.release import export_release
+from dpmc_lab.views import audits
+from dpmc_lab.views.audits import build_known_instance, measure_rating_influence
 from tests import noise_law
 from tests.flawed_mechanisms import PlantedFault, plant_fault
 

@@ -15,10 +15,10 @@ from dpmc_core.problem import choose_default_split
 from dpmc_data import datasets
 from dpmc_data.synthetic import SAMPLES
 from dpmc_lab import shipped, sweep
-from dpmc_lab.curves import lines, numbers
 from dpmc_lab.store import Store, iterate_records, list_curves
 from dpmc_lab.sweep import Grid
 from dpmc_lab.sweep.presets import EPSILONS, PRESETS
+from dpmc_lab.views import lines, numbers
 from sample_data import compute
 from tests.slow_helpers import mark_rest_slow
 from tests.store_helpers import load_curve_chart
@@ -77,9 +77,8 @@ def test_a_shipped_line_equals_the_one_a_sweep_gives(computed):
         assert line.values[mask][:, :2] == pytest.approx(stored_line.values, abs=1e-5)
         counterparts = {level.key: level.values for level in stored.nonprivate_counterparts}
         for level in shipped_chart.nonprivate_counterparts:
-            assert level.values[:2] == pytest.approx(counterparts[level.key], abs=1e-5)
-        assert shipped_chart.baselines == stored.baselines == ()
-        (baseline,), (stored_baseline,) = shipped_chart.private_baselines, stored.private_baselines
+            assert level.values[:, :2] == pytest.approx(counterparts[level.key], abs=1e-5)
+        (baseline,), (stored_baseline,) = shipped_chart.baselines, stored.baselines
         assert baseline.key == stored_baseline.key
         mask = np.isin(baseline.epsilon, stored_baseline.epsilon)
         assert baseline.values[mask][:, :2] == pytest.approx(stored_baseline.values, abs=1e-5)
@@ -141,10 +140,10 @@ def test_every_shipped_curve_belongs_to_the_data_and_the_mechanisms_of_this_vers
         expected_baselines = {registry.WITHOUT_OTHERS_BASELINES[task]} if has_features else set()
         if not noisy:
             expected_baselines.add(baseline_id)
-        assert {f.mechanism for f in chart.baselines} == expected_baselines
+        assert {f.mechanism for f in chart.baselines if f.is_level} == expected_baselines
         references = [registry.NONPRIVATE_REFERENCES[task], cls.nonprivate_counterpart]
         counterpart = registry.get_mechanism(cls.nonprivate_counterpart)
-        if has_features and not registry.can_use_item_features(counterpart):
+        if has_features and not counterpart.uses_item_features:
             references.pop()
         twins = [t.mechanism for t in chart.nonprivate_counterparts]
         assert twins == [*dict.fromkeys(references)] or (not uses_both and twins == references[:1])
@@ -184,8 +183,7 @@ def test_what_if_finds_the_shipped_curve_by_the_key_of_its_own_grid(name):
     for id in registry.list_private_mechanisms(task):
         grid = Grid(data=[name], mechanisms=[id], epsilons=EPSILONS, seeds=[1])
         chart = load_chart(name, id)
-        baselines = chart.private_baselines + chart.baselines
-        shown = [*chart.lines, *baselines, *chart.nonprivate_counterparts]
+        shown = [*chart.lines, *chart.endpoints]
         assert {line.key for line in shown} == set(sweep.build_plan(grid).keys.curves)
 
 
@@ -270,11 +268,11 @@ def test_what_is_missing_is_filled_with_what_came_with_the_program(computed):
         {g.label for g in chart.private_baselines} for chart in (local_chart, joint_chart)
     )
     assert local == joint
-    assert joint_chart.baselines == local_chart.baselines == ()
+    assert not any(level.is_level for level in joint_chart.baselines + local_chart.baselines)
     shipped_output = lines.load_shipped_rows("restaurants", "output")
     full_chart = lines.build_curve_chart(local_rows, IDS[1:], metric, shipped_output)
     assert len(full_chart.lines[0].seeds) == 5
-    assert len(full_chart.nonprivate_counterparts[0].values) == 5  # those it was computed beside
+    assert len(full_chart.nonprivate_counterparts[0].seeds) == 5  # those it was computed beside
     single_chart = lines.build_curve_chart(local_rows, IDS[1:], metric, provided_rows)
     assert np.array_equal(single_chart.lines[0].values, local_chart.lines[0].values)
 

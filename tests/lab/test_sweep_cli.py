@@ -11,13 +11,14 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from dpmc_core.errors import DpmcError, InvalidSetting
-from dpmc_lab.cli import main
+from dpmc_lab.cli import interface, main
 from dpmc_lab.store import Store
 from dpmc_lab.sweep import cluster, parse_epsilons, parse_seeds
 from tests.processes import is_alive, list_descendants, needs_proc, start_sweep, wait_until
@@ -197,10 +198,11 @@ def test_a_second_signal_ends_it_at_once_and_frees_what_it_held(finished, file, 
     assert child.stderr.readline().startswith("dpmc: stopping: ")
     assert time.monotonic() - pressed < WAIT / 2  # not the database's patience
     child.send_signal(number)
-    _, err = child.communicate(timeout=WAIT / 2)
+    out, err = child.communicate(timeout=WAIT / 2)
     assert time.monotonic() - pressed < WAIT / 2
     assert child.returncode == 130
     assert err.startswith("dpmc: ended at once; every row stored before is kept")
+    assert json.loads(out.splitlines()[-1]) == {"ended": "stopped"}
     connection.execute("ROLLBACK")
     connection.close()
     assert wait_until(lambda: not any(map(is_alive, kin)))
@@ -210,6 +212,41 @@ def test_a_second_signal_ends_it_at_once_and_frees_what_it_held(finished, file, 
 
 
 # --- mistakes --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["sweep --json", "answer --progress", "papers --run --json"])
+@pytest.mark.parametrize(
+    ("error", "end"),
+    [
+        (None, {"ended": "done"}),
+        (KeyboardInterrupt(), {"ended": "stopped"}),
+        (DpmcError("no room"), {"ended": "failed", "message": "no room"}),
+        (RuntimeError("a fault"), {"ended": "failed"}),
+    ],
+)
+def test_the_last_line_says_how_it_ended(capsys, monkeypatch, command, error, end):
+    def run(_):
+        if error:
+            raise error
+        return {}
+
+    monkeypatch.setattr(interface, "run_command", run)
+    name, *options = command.split()
+    arguments = {"answer": ["jokes"]}.get(name, [])
+    with pytest.raises(RuntimeError) if type(error) is RuntimeError else nullcontext():
+        main([name, *arguments, *options])
+    assert json.loads(capsys.readouterr().out.splitlines()[-1]) == end
+    with suppress(RuntimeError):
+        main([name, *arguments])  # people read no such line
+    assert not capsys.readouterr().out
+
+
+def test_the_last_line_of_a_sweep_counts_its_rows(capsys, file):
+    argv = ["sweep", "--data", "one-bit-lab", "--mechanisms", "majority", "--seeds", "1"]
+    assert main([*argv, "--store", str(file), "--jobs", "1", "--json"]) == 0
+    *_, line, end = map(json.loads, capsys.readouterr().out.splitlines())
+    del line["seconds_left"]
+    assert end == {"ended": "done"} | line
 
 
 def test_a_cluster_that_is_not_there_is_a_sentence(capsys, monkeypatch, file):

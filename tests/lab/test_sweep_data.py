@@ -275,8 +275,8 @@ def test_a_grid_is_what_its_command_line_says(grid):
 
 
 NAMED = {**presets.PRESETS, **papers.list_presets()}
-# For sets that have to be downloaded.
-STAND_INS = {"ml-100k/u1": "movie-night", "ml-10m": "movie-night"}
+# For sets that have to be downloaded, or of which a person has a copy.
+STAND_INS = dict.fromkeys(("ml-100k/u1", "ml-10m", "netflix", "yahoo-c15"), "movie-night")
 STAND_INS |= {"restaurant": "restaurants", "jester": "jokes"}
 
 

@@ -4,6 +4,8 @@ import re
 import tomllib
 from pathlib import Path
 
+from dpmc_lab.glossary import TERMS
+
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = ROOT / "dpmc_lab" / "texts"
 ENGLISH = TEXTS / "en"
@@ -52,6 +54,24 @@ def test_every_language_has_every_text():
     }
     names = {path.relative_to(ENGLISH).as_posix() for path in ENGLISH.rglob("*.toml")}
     assert {"phone.toml", "plans.toml", "lessons/coin.toml"} <= names
+
+
+def test_a_class_meets_the_attacker_under_one_name():
+    """For pupils it is "someone with no idea about you", elsewhere "an attacker torn 50:50"."""
+    class_sources = [*ENGLISH.rglob("*.toml"), *(ROOT / "dpmc_lab/classroom").glob("*.py")]
+    class_sources += [ROOT / "pages" / name for name in ("room.py", "learn.py", "ui/phone.html")]
+    named = []
+    for path in class_sources:
+        text = path.read_text("utf-8")
+        assert not re.search(r"torn 50|no prior idea|cards\.ATTACKER", text), path
+        named += re.findall(r"(\w+)\s[\"f ]*with\s[\"f ]*no idea\s[\"f ]*about", text)
+    assert len(named) >= 8
+    assert {name.casefold() for name in named} == {"someone"}
+    for path in [*(ROOT / "dpmc_lab/views").glob("*.py"), *(ROOT / "pages/ui").glob("s*.py")]:
+        assert "no idea about" not in path.read_text("utf-8"), path
+    attacker = TERMS["attacker"]
+    assert "torn 50:50" in attacker.words
+    assert "someone with no idea about you" in attacker.more
 
 
 def test_the_phone_uses_every_text_and_no_other():

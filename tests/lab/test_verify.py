@@ -328,7 +328,8 @@ def test_what_the_publisher_answers_for_is_listed(files):
         for text in list_unverifiable(verify_release(files(("private-item-mean", {}))))
         if "the publisher answers" in text
     )
-    for free_text in ("ids of items and users", "names of columns and features", "version"):
+    assert "and features" not in answers  # this release has none
+    for free_text in ("ids of items and users", "names of columns", "version numbers"):
         assert free_text in answers
 
 
@@ -585,7 +586,7 @@ def test_releases_of_the_version_before_with_features_are_refused_with_the_reaso
 FEATURED = [
     id
     for id, cls in registry.MECHANISMS.items()
-    if registry.can_use_item_features(cls) and registry.adds_noise(cls)
+    if cls.uses_item_features and registry.adds_noise(cls)
 ]
 RATED = "user_id,item_id,rating\n" + "".join(
     f"u{u},f{i},{1 + (u * i + u) % 5}\n" for u in range(30) for i in range(9) if (u + i) % 3
@@ -624,6 +625,11 @@ def test_every_method_with_features_is_released_over_a_catalogue(dpmc, listed, i
         assert not any("features" in screen for screen in (*screens, *arrays))
         assert "uses no item features" in err
         return
+    answers = " ".join(list_unverifiable(verification))
+    assert (
+        "the publisher answers: the ids of items and users, the names of columns and features"
+        in (answers)
+    )
     assert arrays["item_features"].shape == (12, 4)
     assert arrays["item_features"].any(axis=1).all()  # of items that nobody rated, too
     digest = release_card["data"]["prepare"][0].partition("#")[2]

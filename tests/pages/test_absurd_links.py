@@ -92,7 +92,7 @@ def test_settings_of_every_method_may_be_absurd(clicks):
 # --- addresses from a seed ------------------------------------------------------------------------
 
 PAGES = [entry.file for section in SECTIONS.values() for entry in section]
-UNBOUND = {"person", "asked", "need", "layer", "lesson", "step", "made", "embed"}
+UNBOUND = {"person", "asked", "need", "target", "layer", "lesson", "step", "made", "embed"}
 OPTIONS = ("-1", "0", "1", "2", "8", "20", "60", "1e9", "2.5", "nan", "1e400", "x", "", "each")
 JUNK = (*NUMBERS[:-2], "", *TEXTS[:3], *HOSTILE, "-1", "0", "1e-9", "true", "0.1:10:0", "1,2,,3")
 UNREADABLE = ("rank-one:users=20,items=8", "one-bit-lab:seed=1e9")

@@ -35,7 +35,7 @@ def test_with_every_mechanism(page, data):
         assert_no_error(app, id)
         assert app.session_state["mechanism"] == id
         if page == "what_if":
-            assert read_current_stop(app)["epsilon"] == "0.7"
+            assert read_current_stop(app)["epsilon"] == 0.7
 
 
 @pytest.mark.parametrize("data", DATA)

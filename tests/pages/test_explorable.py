@@ -123,7 +123,8 @@ def test_beside_the_method_shown_stands_the_other_promise():
 
 
 def test_an_upload_shows_no_person_and_no_place_on_the_server():
-    anonymous_scene = load_scene()._replace(displayed_people=None)
+    shown = load_scene()
+    anonymous_scene = scene.build_scene(shown.id, shown.chart, shown.public)
     text = explorable.render_explorable(
         "/tmp/secret/data.npz",
         "Your upload",

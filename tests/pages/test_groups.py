@@ -5,7 +5,7 @@ import pytest
 from dpmc_core import registry
 from dpmc_core.privacy import Trust
 from dpmc_core.ratings import PublicFacts
-from dpmc_lab.curves import cards, groups, measurements
+from dpmc_lab.views import cards, groups, measurements
 from tests.page_helpers import open_page
 
 PUBLIC_FACTS = PublicFacts(users=943, items=1682, low=1, high=5)

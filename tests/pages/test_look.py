@@ -13,8 +13,8 @@ from dpmc_core import registry
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_core.registry import list_private_mechanisms
-from dpmc_lab.curves import numbers
-from dpmc_lab.curves.lines import CurveChart
+from dpmc_lab.views import numbers
+from dpmc_lab.views.lines import CurveChart
 from pages.ui import charts
 from pages.ui.charts import compare as charts_compare
 from pages.ui.charts import train as charts_train

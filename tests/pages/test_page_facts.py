@@ -1,6 +1,6 @@
 """The switch for public facts about items, on every page that has it."""
 
-from dpmc_lab.curves import lines, numbers
+from dpmc_lab.views import lines, numbers
 from pages.ui import sentences
 from tests.page_helpers import (
     open_page,
@@ -28,15 +28,13 @@ def test_what_if_draws_both_curves_and_counts_the_gain_from_public_facts_alone()
     before = read_current_stop(app)
     assert not find_switch(app).value
     set_switch(app, True)
-    picture = lines.load_shipped_charts("movie-night", "private-effects", with_item_features=True)[
-        0
-    ]
-    with_features, _ = picture.lines
-    assert [level.mechanism for level in picture.baselines] == ["alone"]
-    assert picture.baseline_id(with_features) == "private-alone"
+    chart = lines.load_shipped_charts("movie-night", "private-effects", with_item_features=True)[0]
+    with_features, _ = chart.lines
+    assert [level.mechanism for level in chart.baselines if level.is_level] == ["alone"]
+    assert chart.baseline_id(with_features) == "private-alone"
     current_stop = read_current_stop(app)
     assert current_stop["kept"] != before["kept"]
-    gain = numbers.compute_gain_share(picture, with_features, 1.0)
+    gain = numbers.compute_gain_share(chart, with_features, 1.0)
     assert current_stop["kept"].startswith(f"keeps {100 * gain.share:.0f} %")
     assert current_stop["value"] == with_features.interval_at(1.0).mean
     svg = read_instrument(app)["pictures"]["wide"]["svg"]

@@ -10,8 +10,8 @@ from dpmc_core.privacy import USER_REPLACED
 from dpmc_core.ratings import PublicFacts
 from dpmc_data import datasets
 from dpmc_lab.cli import main
-from dpmc_lab.curves import protocol as views
 from dpmc_lab.protocol.federated import build_federation
+from dpmc_lab.views import protocol as views
 from tests.page_helpers import find_button, open_page, read_markdown, unescape_markdown
 
 SMALL = {"parties": 3, "rounds": 2, "local": 2}

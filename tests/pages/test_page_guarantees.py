@@ -15,8 +15,8 @@ from dpmc_core.privacy import CELL, RATING, ROW_VALUES, USER_EMPTIED, USER_REPLA
 from dpmc_core.ratings import PublicFacts
 from dpmc_lab.audit import audit_mechanism
 from dpmc_lab.cli import main
-from dpmc_lab.curves import cards, groups, measurements, trade
-from dpmc_lab.curves.cards import ClaimState
+from dpmc_lab.views import cards, groups, measurements, trade
+from dpmc_lab.views.cards import ClaimState
 from pages.ui import audits
 from pages.ui.charts import PAPER
 from tests.page_helpers import (
@@ -81,11 +81,21 @@ def test_the_attacker_follows_the_certificate_at_hand(id):
     small, everything = trade.list_questions(
         guarantee, registry.get_mechanism(id).task, cards.TYPICAL_RATINGS
     )
-    single_rate = small.success_rate(guarantee)
-    assert small.describe_answer(guarantee) in unescape_markdown(read_all_text(app))
-    assert (everything.describe_answer(guarantee) in unescape_markdown(read_all_text(app))) == (
+    single_rate = small.assess(guarantee).success_rate
+    assert small.assess(guarantee).describe() in unescape_markdown(read_all_text(app))
+    assert (everything.assess(guarantee).describe() in unescape_markdown(read_all_text(app))) == (
         single_rate <= cards.MAX_INFORMATIVE_RATE
     )
+
+
+@pytest.mark.parametrize("id", CARDS)
+def test_a_row_gives_each_of_its_reasons_once(id):
+    proved, per_user = CARDS[id].certified(), CARDS[id].certified(USER_EMPTIED)
+    reason = cards.build_guarantee_row(id, CARDS[id]).reason
+    assert not reason.startswith("; ")
+    assert "; ; " not in reason
+    if not proved.finite or not per_user.finite:
+        assert reason.count(per_user.reason if proved.finite else proved.reason) == 1
 
 
 @pytest.mark.parametrize("id", CARDS)
@@ -103,10 +113,12 @@ def test_the_question_decides_what_may_change(id):
             guarantee, public=dataclasses.replace(guarantee.public, cap=59)
         )
         used = guarantee if question.rated is None else capped
-        assert question.success_rate(guarantee) == pytest.approx(used.attacker_accuracy(change))
+        assert question.assess(guarantee).success_rate == pytest.approx(
+            used.attacker_accuracy(change)
+        )
         if question is everything and used.certified(change).finite:
             epsilon = cards.format_epsilon(used.certified(change).epsilon)
-            assert f": epsilon {epsilon}" in question.describe_answer(guarantee)
+            assert f": epsilon {epsilon}" in question.assess(guarantee).describe()
 
 
 def test_a_refuted_claim_is_told_from_one_that_is_not_proved(capsys):

@@ -12,7 +12,7 @@ from dpmc_core.privacy import RATING, Gaussian, Laplace, NormLaplace
 from dpmc_core.problem import build_problem, prepare_public_facts
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_data import datasets
-from dpmc_lab.curves import noise
+from dpmc_lab.views import noise
 from pages.ui import sources
 from pages.ui.charts import noise as charts_noise
 from tests.page_helpers import open_page, read_markdown

@@ -5,8 +5,8 @@ import pytest
 from dpmc_core.errors import BadRatings
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_data import datasets
-from dpmc_lab.curves import protocol as views
 from dpmc_lab.protocol.federated import FLOW
+from dpmc_lab.views import protocol as views
 from pages.ui.charts import protocol as charts_protocol
 from tests.page_helpers import find_button, list_charts, open_page, read_markdown, unescape_markdown
 

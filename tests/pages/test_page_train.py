@@ -7,6 +7,7 @@ import threading
 import time
 import weakref
 
+import numpy as np
 import pytest
 
 from dpmc_core import registry
@@ -16,8 +17,8 @@ from dpmc_core.problem import DEFAULT_SEED, build_problem
 from dpmc_core.stopping import check_cancelled
 from dpmc_data import datasets
 from dpmc_data.synthetic import SAMPLES
-from dpmc_lab.curves import cards as cards_of
-from dpmc_lab.curves.training import CORNER_SIZE
+from dpmc_lab.views import cards as cards_of
+from dpmc_lab.views.train import CORNER_SIZE
 from pages.ui import blocks, classroom, jobs, runs
 from pages.ui.shelf import RunHistory
 from tests.page_helpers import (
@@ -352,3 +353,15 @@ def test_the_teacher_switches_visitors_runs_off_and_what_they_began_ends(monkeyp
     app = open_page("train", **LAB)
     assert find_button(app, "Train").disabled
     assert "switched off" in read_all_text(app)
+
+
+def test_a_setting_that_names_a_file_reads_it_or_a_note_says_why(tmp_path):
+    options = {"data": "restaurants", "mechanism": "dpmf"}
+    file = tmp_path / "users.npy"
+    app = open_page("train", **options, **{"dpmf.user_factors": str(file)})
+    (note,) = app.warning
+    assert "factors must be a readable .npy file" in note.value
+    np.save(file, np.ones((138, 3)))
+    app = open_page("train", **options, **{"dpmf.user_factors": str(file)})
+    assert not app.warning
+    assert not app.error

@@ -23,12 +23,14 @@ from dpmc_core.model import Task
 from dpmc_core.preparation import CapPerUser
 from dpmc_core.problem import LeaveLast, RandomShare, build_problem, prepare_public_facts
 from dpmc_core.ratings import Ratings
-from dpmc_data import datasets, public_sets
+from dpmc_data import datasets, memory, public_sets
+from dpmc_data.source import USUAL_BYTES
 from dpmc_lab import shipped
 from dpmc_lab.cli import main
-from dpmc_lab.curves import cards, lines, measurements, run_card, trade
 from dpmc_lab.protocol.federated import FLOW
 from dpmc_lab.sweep.presets import EPSILONS
+from dpmc_lab.views import cards, lines, measurements, run_card
+from dpmc_lab.views.what_if import build_stop
 from pages.ui import blocks, charts, scene, sentences, upload
 from pages.ui.charts import compare as charts_compare
 from pages.ui.charts.curve import Usefulness
@@ -87,7 +89,7 @@ def test_after_an_attack_its_mechanism_is_refuted_on_other_pages():
         captions = dict(zip(app.radio(key="mechanism").options, list_captions(app), strict=True))
         state = "⊗ refuted" if is_attacked else "○ claimed only"
         assert captions[registry.get_mechanism("dpimf-sampled").name].startswith(state)
-        app.session_state[blocks.ATTACKS] = {("dpimf-sampled", 1.0): attack}
+        app.session_state["attacks"] = {("dpimf-sampled", 1.0): attack}
         app.run()
 
 
@@ -164,45 +166,47 @@ def test_what_if_shows_the_stored_means_and_moves_only_its_marker(id):
             line.interval_at(epsilon).mean
         )
         assert read_current_stop(app)["value"] == line.interval_at(epsilon).mean
-        view = {name: value for name, value in read_instrument(app).items() if name != "stop"}
+        view = {name: value for name, value in read_instrument(app).items() if name != "epsilon"}
         assert before is None or view == before
         before = view
-    assert [stop["epsilon"] for stop in before["stops"]] == [f"{e:g}" for e in EPSILONS]
+    assert [stop["epsilon"] for stop in before["stops"]] == [*EPSILONS]
 
 
 def test_a_private_guess_is_compared_at_its_own_epsilon():
     app = open_page(data="bookshop-clicks", mechanism="dplcf", epsilon="1")
-    picture = lines.load_shipped_charts("bookshop-clicks", "dplcf")[0]
-    (baseline,) = picture.private_baselines
+    chart = lines.load_shipped_charts("bookshop-clicks", "dplcf")[0]
+    assert chart.metric.candidates == "all unseen items"
+    (baseline,) = chart.baselines
+    assert not baseline.is_level
     assert baseline.mechanism == "local-popularity"
-    assert not picture.baselines
-    usefulness = Usefulness.from_line(picture, picture.lines[0], cards.ClaimState.PROVED)
-    ((_, values),) = (level for level in usefulness.levels if level[0] == "popular list")
+    usefulness = Usefulness.from_line(chart, chart.lines[0], cards.ClaimState.PROVED)
+    ((role, _, values),) = (level for level in usefulness.levels if level[1] == "popular list")
+    assert role is lines.Role.BASELINE
     assert values == pytest.approx(baseline.band.mean)
     assert max(values) > min(values)  # it is noisy as well
-    reference = next(level for name, level in picture.flat_lines if name == lines.NO_PRIVACY)
+    reference = chart.nonprivate_reference
     for epsilon in (1.0, 10.0):
         move_slider_to(app, epsilon)
         low, high = baseline.interval_at(epsilon).mean, reference.interval.mean
-        share = (picture.lines[0].interval_at(epsilon).mean - low) / (high - low)
+        share = (chart.lines[0].interval_at(epsilon).mean - low) / (high - low)
         is_better = lines.is_clearly_better(
-            picture.metric, picture.lines[0].interval_at(epsilon), baseline.interval_at(epsilon)
+            chart.metric, chart.lines[0].interval_at(epsilon), baseline.interval_at(epsilon)
         )
         kept = read_current_stop(app)["kept"]
         assert kept.startswith(f"keeps {100 * share:.0f} %") if is_better else kept == ""
         values, baseline_values = (
-            line.values[line.epsilon == epsilon][0] for line in (picture.lines[0], baseline)
+            line.values[line.epsilon == epsilon][0] for line in (chart.lines[0], baseline)
         )
         difference = lines.compute_interval(values - baseline_values[: len(values)])
         answer = read_answer(app)
+        assert "of people find the next item among ten suggestions" in answer
         assert ("cannot distinguish this from one popular list" in answer) == (
             abs(difference.mean) <= difference.half_width
         )
 
 
 def read_answer(app):
-    view = read_instrument(app)
-    return "".join(text for text, _ in view["sentences"][view["stop"]])
+    return "".join(text for text, _ in read_current_stop(app)["sentence"])
 
 
 def test_the_sentence_on_top_is_the_one_of_the_slider():
@@ -224,14 +228,14 @@ def test_the_sentence_on_top_is_the_one_of_the_slider():
 )
 def test_the_sentence_says_what_is_not_proved_not_clear_or_not_computed(data, id, epsilon, phrases):
     shipped_scene = scene.load_shipped_scene(data, id)
-    picture = (
-        shipped_scene.picture
+    chart = (
+        shipped_scene.chart
         if shipped_scene
         else lines.CurveChart(lines.list_plotted_metrics(registry.get_mechanism(id).task)[0])
     )
     mechanism = registry.create(id, epsilon=epsilon)
     public = prepare_public_facts(datasets.load(data).ratings.public, mechanism.task)
-    answer = sentences.write_answer(picture, mechanism, mechanism.guarantee(public), epsilon)
+    answer = sentences.write_answer(chart, build_stop(mechanism, epsilon, chart, public))
     text = "".join(part for part, _ in answer)
     assert not re.search(r"epsilon \d|\d %|\d stars", text)  # no line ends between the two
     text = unescape_markdown(text)
@@ -244,22 +248,17 @@ def test_the_sentence_says_what_is_not_proved_not_clear_or_not_computed(data, id
 )
 def test_the_sentence_names_the_prior_and_its_number_is_a_limit(id):
     """At every epsilon, also where the limit is nearly 100 %."""
-    mechanisms = scene.create_mechanisms(id)
-    task = mechanisms[0].task
+    task = registry.get_mechanism(id).task
     data = "bookshop-clicks" if task is Task.RANKING else "movie-night"
     public = prepare_public_facts(datasets.load(data).ratings.public, task)
     no_curve = lines.CurveChart(lines.list_plotted_metrics(task)[0])
-    for mechanism, epsilon in zip(mechanisms, EPSILONS, strict=True):
-        guarantee = mechanism.guarantee(public)
-        question, _ = trade.list_questions(guarantee, task, 20)
-        rate = 100 * question.success_rate(guarantee)
+    for stop in scene.build_scene(id, no_curve, public).stops:
+        rate = 100 * stop.guarantee.attacker_accuracy(stop.risk.question.change)
         answer = unescape_markdown(
-            "".join(
-                text for text, _ in sentences.write_answer(no_curve, mechanism, guarantee, epsilon)
-            )
+            "".join(text for text, _ in sentences.write_answer(no_curve, stop))
         )
         assert "an attacker torn 50:50" in answer
-        for sentence in (answer, question.describe_answer(guarantee)):
+        for sentence in (answer, stop.risk.describe()):
             if rate > 99.9:
                 assert "> 99.9\N{NO-BREAK SPACE}%" in sentence or "> 99.9 %" in sentence
             else:
@@ -275,7 +274,7 @@ def test_junk_in_a_link_falls_back_with_a_note():
     assert "script" in notes
     assert (app.selectbox(key="data").value, read_current_stop(app)["epsilon"]) == (
         "movie-night",
-        "1",
+        1.0,
     )
     app.run()
     assert not app.warning  # said once
@@ -337,7 +336,7 @@ def test_an_upload_without_a_range_asks_for_it(content):
 def test_with_a_range_an_upload_is_read_as_clicks_only_if_asked():
     text = "user,item\n" + "".join(f"u{k % 7},i{k}\n" for k in range(20))
     app = upload_file(open_page("data"), text)
-    assert "no column holds the rating" in app.warning[0].value
+    assert "no column holds the rating" in app.info[0].value
     assert "upload" not in app.session_state
     press_button(app, "Choose this reading")
     press_button(app, "Read the ratings")
@@ -565,7 +564,7 @@ def test_the_command_of_a_run_on_an_upload_repeats_it(tmp_path, monkeypatch, cap
 )
 def test_a_bad_file_is_a_sentence_and_loses_nothing(content, message):
     app = upload_file(open_page("data", data="restaurants"), content)
-    refusal = unescape_markdown([*app.error, *app.warning][0].value)
+    refusal = unescape_markdown([*app.error, *app.info][0].value)
     assert message in refusal.lower()
     assert "Traceback" not in refusal
     assert "Ratings.csv" not in refusal  # a name keeps its letters
@@ -591,6 +590,19 @@ def test_too_much_is_refused_on_the_server(monkeypatch, limit):
         assert "limit" in app.error[0].value or "larger" in app.error[0].value
     assert app.error
     assert "upload" not in app.session_state
+
+
+def test_little_free_memory_shortens_the_examination(monkeypatch):
+    """A file is examined up to an eighth of the largest size that is read."""
+    free = 2 * len(CSV) * memory.REFERENCE // USUAL_BYTES + 1
+    monkeypatch.setattr(memory, "measure_free_memory", lambda: free)
+    app = open_page("data")
+    app.file_uploader[0].upload("ratings.csv", CSV.encode()).run()
+    assert any("MB of free memory. This file has" in caption.value for caption in app.caption)
+    monkeypatch.setattr(memory, "measure_free_memory", lambda: free // 4)
+    app = upload_file(open_page("data"), CSV)
+    refusal = unescape_markdown(app.error[0].value)
+    assert "MB of free memory: use a part of it" in refusal
 
 
 def test_titles_are_shown_as_text():
@@ -659,6 +671,15 @@ def test_a_setting_that_makes_no_sense_in_a_link_is_told_and_cannot_be_trained()
     assert "link must be one of" in unescape_markdown(app.warning[0].value).lower()
 
 
+def test_a_target_of_an_older_link_is_met_and_has_its_new_name_in_the_address():
+    app = open_page(need="0.7", epsilon="1")
+    view = read_instrument(app)
+    assert (view["epsilon"], view["target"], view["limit"]) == (1.0, 0.7, None)
+    assert app.session_state["target"] == 0.7
+    assert app.query_params["target"] == "0.7"
+    assert "need" not in app.query_params
+
+
 def run_until_whole(app):
     """Wait until the runs behind the curve are over."""
     wait_until(app, lambda: find_button(app, "Stop") is None)
@@ -692,12 +713,15 @@ def test_without_a_curve_the_slider_and_what_is_promised_are_there_already():
     assert "claimed" in read_all_text(app) or "certified" in read_all_text(app)
     view = read_instrument(app)
     assert "Usefulness: not computed yet" in read_answer(app)
-    assert view["right"][EPSILONS.index(1.0)] == (
+    assert read_current_stop(app)["attacker"] == (
         "An attacker torn 50:50 who asks “Is this rating high or low?” is right at most 73.2 %"
         " of the time; a coin flip gets 50 %."
     )
     (panel,) = view["panel"]["persons"]
-    assert "Her 20 ratings together cost epsilon 20," in panel["together"][view["stop"]]
+    assert (
+        "Her 20 ratings together cost epsilon 20,"
+        in panel["together"][EPSILONS.index(view["epsilon"])]
+    )
     assert read_instrument(app)["people"] is None  # of an upload no person is shown
 
 
@@ -801,8 +825,8 @@ def test_guarantees_need_public_facts_only_and_a_cap_bounds_a_row():
 
 @pytest.mark.slow
 def test_the_report_stands_alone():
-    from dpmc_lab.curves.run_card import FinishedRun
-    from pages.ui import blocks, learned
+    from dpmc_lab.views.run_card import FinishedRun
+    from pages.ui import learned
 
     problem = build_problem(datasets.load("one-bit-lab"), Task.BINARY, seed=1)
     result = experiment.run(registry.create("objective", epsilon=2.0), problem, 1)

@@ -19,10 +19,10 @@ from dpmc_core.model import Task
 from dpmc_data import datasets, paths
 from dpmc_lab import shipped, sweep
 from dpmc_lab.cli import sweep as cli_sweep
-from dpmc_lab.curves import comparison, lines, numbers
 from dpmc_lab.store import Store, default_path, list_curves, load_points
 from dpmc_lab.sweep import Grid
 from dpmc_lab.sweep.presets import BOTH_ESTIMATORS, EPSILONS
+from dpmc_lab.views import compare, lines, numbers
 from pages.ui import private, rows, sweeps
 from tests.page_helpers import (
     find_button,
@@ -255,7 +255,7 @@ def test_the_same_unit_uses_certified_values_and_drops_nothing():
     assert "not certified" in flip["name"]
     assert "nothing finite is certified per user" in unescape_markdown(read_all_text(app))
     assert flip["x"] == pytest.approx([0.1, 0.3, 1, 3, 10])
-    assert comparison.NOT_COMPARABLE in unescape_markdown(read_all_text(app))
+    assert compare.NOT_COMPARABLE in unescape_markdown(read_all_text(app))
 
 
 @pytest.mark.usefixtures("nothing_shipped")
@@ -287,11 +287,9 @@ def test_verdicts_and_budget_are_those_of_the_core():
     fill_store(seeds=(1, 2, 3))
     app = open_page("compare", **LINK | {"seeds": "3"})
     with Store(read_only=True) as store:
-        picture = load_curve_chart(store, IDS, METRICS["accuracy"])
-    plotted = [lines.place_on_axis(line, lines.EpsilonUnit.PAPER) for line in picture.lines]
-    leader = comparison.describe_leader(
-        comparison.compare_lines(plotted, comparison.compare_pairs(plotted))
-    )
+        chart = load_curve_chart(store, IDS, METRICS["accuracy"])
+    plotted = [lines.place_on_axis(line, lines.EpsilonUnit.PAPER) for line in chart.lines]
+    leader = compare.describe_leader(compare.compare_lines(plotted, compare.compare_pairs(plotted)))
     assert leader in read_markdown(app)
     for target in (55.0, 99.5):
         app.slider[0].set_value(target).run()
@@ -306,7 +304,7 @@ def test_verdicts_and_budget_are_those_of_the_core():
         dots = {t["name"]: t["x"] for t in read_chart_spec(app, 1)["data"] if t.get("name")}
         reached = {a.plotted.line.label: a.epsilon.value for a in answers if a.epsilon.value < 1e9}
         assert dots == {label: [pytest.approx(value)] for label, value in reached.items()}
-        without = next(level for name, level in picture.flat_lines if name == lines.NO_PRIVACY)
+        without = chart.nonprivate_reference
         assert read_heading(app) == numbers.describe_cost(answers, without)
     assert "not reachable" in list_charts(app)[1].proto.alt
     assert "not reached: best" in list_charts(app)[1].proto.spec

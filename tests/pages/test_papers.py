@@ -20,8 +20,6 @@ from dpmc_lab import citation, papers, sweep
 from dpmc_lab.audit import AuditMethod, audit_mechanism
 from dpmc_lab.cli import main
 from dpmc_lab.cli import papers as cli_papers
-from dpmc_lab.curves import as_published, audits
-from dpmc_lab.curves.lines import compute_interval
 from dpmc_lab.papers import engine, lwhm22, verdicts, views
 from dpmc_lab.papers.engine import (
     Axis,
@@ -40,6 +38,8 @@ from dpmc_lab.papers.engine import (
 )
 from dpmc_lab.store import Store
 from dpmc_lab.sweep import Grid
+from dpmc_lab.views import as_published, audits
+from dpmc_lab.views.lines import compute_interval
 from tests.page_helpers import HtmlFile, open_page, read_all_text
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -696,7 +696,7 @@ def test_a_run_tells_programs_where_its_result_is(capsys, tmp_path, monkeypatch)
     argv = ["papers", "jtt18-table-1", "--run", "--json", "--write", str(tmp_path / "new" / "one")]
     assert main(argv) == 0
     captured = capsys.readouterr()
-    assert not captured.err  # what a page takes for the last words of a run that failed
+    assert not captured.err
     *_, last = map(json.loads, captured.out.splitlines())
     assert last["accuracy"] == "agrees"
     assert engine.read_result(Path(last["result"])).id == "jtt18-table-1"

@@ -20,16 +20,18 @@ from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts
 from dpmc_data import datasets
 from dpmc_lab import shipped, sweep
-from dpmc_lab.curves import cards, lines, numbers, people, trade, training
-from dpmc_lab.curves.data import format_user_name
-from dpmc_lab.curves.people import Person
 from dpmc_lab.store import Store, load_top_lists
 from dpmc_lab.sweep import LISTS_SEED, Grid, toplists
 from dpmc_lab.sweep.presets import EPSILONS
+from dpmc_lab.views import cards, lines, numbers, people, trade
+from dpmc_lab.views import train as train_views
+from dpmc_lab.views.data import format_user_name
+from dpmc_lab.views.lines import Role
+from dpmc_lab.views.people import Person
 from pages.ui import scene
 from sample_data import compute
 from tests.browser_helpers import CHROMIUM, open_chromium
-from tests.page_helpers import make_placed_line
+from tests.page_helpers import make_level, make_placed_line
 from tests.sweep_helpers import InProcessPool
 
 PUBLIC = {
@@ -141,7 +143,7 @@ def test_one_data_set_has_one_example_person_on_every_page(name):
     for task in (Task.BINARY, Task.RATINGS):
         for seed in (1, 2):  # no split changes whom the picture of a run shows
             problem = build_problem(data, task, seed=seed)
-            corner = training.select_corner(task, problem, user)
+            corner = train_views.select_corner(task, problem, user)
             assert corner.person == user
             assert len({*corner.users}) == len(corner.users)
 
@@ -173,14 +175,14 @@ N_DRAWS = 1_000
 def test_the_server_gets_draws_of_the_very_release(id):
     """Against the channel of the card, 1,000 people each; false alarms below 1e-6 a method."""
     task = registry.get_mechanism(id).task
-    mechanism = registry.create(id, epsilon=1.0)
+    guarantee = registry.create(id, epsilon=1.0).guarantee(PUBLIC[task])
     low, high = RANGES[task]
     sent = {rating: [] for rating in (low, high)}
     for draw in range(N_DRAWS):
         for rating in sent:
             person = Person("x", 1, (("title", rating),), (), draw)
-            sent[rating].append(people.draw_server_view(mechanism, person, PUBLIC[task]).values[0])
-    (release,) = (release for _, release in mechanism.guarantee(PUBLIC[task]).releases)
+            sent[rating].append(people.sample_server_view(guarantee, person, task).values[0])
+    (release,) = (release for _, release in guarantee.releases)
     for rating, values in sent.items():
         mask = ~np.isnan(values)
         if hasattr(release, "matrix"):
@@ -209,8 +211,8 @@ def test_what_is_told_truly_stays_so_as_epsilon_grows(id):
         person = Person("x", 2, (("a", high), ("b", low), ("c", high)), (), draw)
         changed = np.array(
             [
-                people.draw_server_view(
-                    registry.create(id, epsilon=e), person, PUBLIC[task]
+                people.sample_server_view(
+                    registry.create(id, epsilon=e).guarantee(PUBLIC[task]), person, task
                 ).changed
                 for e in EPSILONS
             ]
@@ -221,16 +223,18 @@ def test_what_is_told_truly_stays_so_as_epsilon_grows(id):
 
 def test_nothing_is_told_of_unrated_titles_where_which_exist_is_public():
     person = Person("x", 1, (("a", 1.0), ("b", None)), (), 0)
-    server_view = people.draw_server_view(
-        registry.create("input-flip", epsilon=1.0), person, PUBLIC[Task.BINARY]
+    server_view = people.sample_server_view(
+        registry.create("input-flip", epsilon=1.0).guarantee(PUBLIC[Task.BINARY]),
+        person,
+        Task.BINARY,
     )
     assert len(server_view.values) == 1
 
 
 def test_of_a_trusted_server_nothing_is_served():
     person = Person("x", 1, (("a", 4.0),), (), 0)
-    effects = registry.create("private-effects", epsilon=1.0)
-    assert people.draw_server_view(effects, person, PUBLIC[Task.RATINGS]) is None
+    effects = registry.create("private-effects", epsilon=1.0).guarantee(PUBLIC[Task.RATINGS])
+    assert people.sample_server_view(effects, person, Task.RATINGS) is None
 
 
 @pytest.mark.parametrize("id", LOCAL)
@@ -238,13 +242,13 @@ def test_a_hundred_reports_are_those_of_the_channel(id):
     cls = registry.get_mechanism(id)
     public, value = PUBLIC[cls.task], PUBLIC[cls.task].high
     guarantee = registry.create(id, epsilon=1.0).guarantee(public)
-    kept, changed, missing = people.count_outcomes(guarantee, value, public)
+    kept, changed, missing = people.count_outcomes(guarantee, value)
     assert kept + changed + missing == 100
     release = people.find_main_release(guarantee)
     if hasattr(release, "matrix"):
         assert kept == pytest.approx(100 * release.matrix[-1, -1], abs=1)
     strict = registry.create(id, epsilon=1000.0).guarantee(public)
-    assert people.count_outcomes(strict, value, public)[0] > 95
+    assert people.count_outcomes(strict, value)[0] > 95
 
 
 # --- the attacker --------------------------------------------------------------------------------
@@ -272,7 +276,7 @@ def test_the_game_is_as_hard_as_it_says_and_no_harder(id, epsilon):
     mechanism = registry.create(id, epsilon=epsilon)
     guarantee = mechanism.guarantee(PUBLIC[mechanism.task])
     for question in trade.list_questions(guarantee, mechanism.task, 20):
-        game = trade.build_guessing_game(guarantee, question)
+        game = trade.build_guessing_game(question.assess(guarantee))
         if game is None:
             continue
         if "symbols" in game:
@@ -282,28 +286,29 @@ def test_the_game_is_as_hard_as_it_says_and_no_harder(id, epsilon):
             best = stats.norm.cdf(game["shift"] / 2)
         else:
             best = 1 - math.exp(-game["shift"] / 2) / 2
-        assert 0.5 < best <= question.success_rate(guarantee) + 1e-9
+        assert 0.5 < best <= question.assess(guarantee).success_rate + 1e-9
         if guarantee.trust is Trust.LOCAL and "symbols" in game and len(game["symbols"]) == 2:
-            assert best == pytest.approx(question.success_rate(guarantee))
+            assert best == pytest.approx(question.assess(guarantee).success_rate)
 
 
 def test_all_of_a_persons_ratings_cost_more_than_one():
     guarantee = registry.create("input-flip", epsilon=0.5).guarantee(PUBLIC[Task.BINARY])
     single, all_of_them = trade.list_questions(guarantee, Task.BINARY, 6)
-    assert single.success_rate(guarantee) == pytest.approx(1 / (1 + math.exp(-0.5)))
+    assert single.assess(guarantee).success_rate == pytest.approx(1 / (1 + math.exp(-0.5)))
     flip = 1 / (1 + math.exp(0.5))  # six answers, guessed by their majority, ties by a coin
     pmf = [math.comb(6, k) * flip**k * (1 - flip) ** (6 - k) for k in range(7)]
-    assert all_of_them.success_rate(guarantee) == pytest.approx(sum(pmf[:3]) + pmf[3] / 2)
+    assert all_of_them.assess(guarantee).success_rate == pytest.approx(sum(pmf[:3]) + pmf[3] / 2)
 
 
 def test_where_nothing_is_proved_no_limit_stands_for_certainty():
     proved = registry.create("input-flip", epsilon=10.0).guarantee(PUBLIC[Task.BINARY])
     _, all_ratings = trade.list_questions(proved, Task.BINARY, 500)
-    assert all_ratings.success_rate(proved) == 1  # as far as numbers go
-    assert all_ratings.is_bounded(proved)
+    assert all_ratings.assess(proved).success_rate == 1  # as far as numbers go
+    assert all_ratings.assess(proved).is_bounded
     claimed = registry.create("dpmf", epsilon=1.0).guarantee(PUBLIC[Task.RATINGS])
     assert not any(
-        question.is_bounded(claimed) for question in trade.list_questions(claimed, Task.RATINGS, 20)
+        question.assess(claimed).is_bounded
+        for question in trade.list_questions(claimed, Task.RATINGS, 20)
     )
 
 
@@ -315,7 +320,9 @@ LIMITS = {
 
 @pytest.mark.parametrize("share", LIMITS)
 def test_a_limit_is_rounded_up(share):
-    assert cards.format_limit_percent(share) == LIMITS[share]
+    limit = cards.format_limit_percent(share)
+    assert limit == LIMITS[share]
+    assert cards.format_at_most(share) == (limit if limit == "> 99.9 %" else f"at most {limit}")
 
 
 def run_javascript(code, expression):
@@ -340,9 +347,9 @@ def test_the_phone_rounds_limits_as_the_server_does():
 @pytest.mark.parametrize(
     ("name", "asked", "value", "note"),
     [
-        ("wanted", 0.697, 0.695, "The target 69.7 was rounded to 69.5. "),
-        ("wanted", 0.695, 0.695, ""),
-        ("wanted", 0.9, 0.8, "The target 90 was rounded to 80. "),
+        ("target", 0.697, 0.695, "The target 69.7 was rounded to 69.5. "),
+        ("target", 0.695, 0.695, ""),
+        ("target", 0.9, 0.8, "The target 90 was rounded to 80. "),
         ("limit", 0.735, 0.74, "The target 73.5 was rounded to 74. "),
         ("limit", 0.6, 0.6, ""),
     ],
@@ -376,32 +383,32 @@ def test_a_refuted_claim_is_a_crossed_ring_on_what_if():
 def build_chart(values, baseline_value, without):
     line = make_placed_line("input-flip", values, epsilons=(0.1, 1.0, 10.0)).line
     baseline, reference = (
-        lines.FlatLine(id, id, id, np.array([value] * 3))
-        for id, value in (
-            (registry.get_mechanism("input-flip").baseline, baseline_value),
-            (registry.NONPRIVATE_REFERENCES[Task.BINARY], without),
+        make_level(id, [value] * 3, role)
+        for id, value, role in (
+            (registry.get_mechanism("input-flip").baseline, baseline_value, Role.BASELINE),
+            (registry.NONPRIVATE_REFERENCES[Task.BINARY], without, Role.NO_PRIVACY),
         )
     )
     return lines.CurveChart(line.metric, (line,), (baseline,), (reference,))
 
 
 def test_what_is_kept_is_the_share_of_the_gain():
-    picture = build_chart([[0.5] * 3, [0.65] * 3, [0.69] * 3], 0.5, 0.7)
-    line = picture.lines[0]
-    shares = [numbers.compute_gain_share(picture, line, e) for e in (0.1, 1.0, 10.0)]
+    chart = build_chart([[0.5] * 3, [0.65] * 3, [0.69] * 3], 0.5, 0.7)
+    line = chart.lines[0]
+    shares = [numbers.compute_gain_share(chart, line, e) for e in (0.1, 1.0, 10.0)]
     assert [gain_share.share for gain_share in shares] == pytest.approx([0.0, 0.75, 0.95])
     assert [gain_share.is_clear for gain_share in shares] == [False, True, True]
-    assert numbers.compute_gain_share(picture, line, 2.0) is None
+    assert numbers.compute_gain_share(chart, line, 2.0) is None
     assert numbers.format_gain_share(0.75) == "keeps 75 % of the gain over the baseline"
     assert numbers.compute_gain_share(
-        picture, line, 10.0, lines.Interval(0.88, 0.0, 0)
+        chart, line, 10.0, lines.Interval(0.88, 0.0, 0)
     ).share == pytest.approx(0.5)
 
 
 def test_a_share_is_told_only_of_a_gain_that_the_seeds_show():
     def format_share(values, baseline_value, without):
-        picture = build_chart(values, baseline_value, without)
-        gain_share = numbers.compute_gain_share(picture, picture.lines[0], 1.0)
+        chart = build_chart(values, baseline_value, without)
+        gain_share = numbers.compute_gain_share(chart, chart.lines[0], 1.0)
         assert not gain_share.is_clear
         return gain_share.label
 
@@ -418,12 +425,13 @@ def test_the_interval_of_a_share_grows_with_every_error():
     share = numbers.compute_gain_share(chart, chart.lines[0], 1.0)
     assert share.is_clear
     current = chart.lines[0].interval_at(1.0)
-    assert share.half_width == pytest.approx(current.half_width / 0.2)
+    expected = (share.share + sign * current.half_width / 0.2 for sign in (-1, 1))
+    assert (share.low, share.high) == pytest.approx(tuple(expected))
 
 
 def test_what_is_needed_is_read_off_an_increasing_fit():
-    picture = build_chart([[0.5] * 3, [0.7] * 3, [0.6] * 3], 0.5, 0.7)
-    line, grid = picture.lines[0], (0.1, 1.0, 10.0)
+    chart = build_chart([[0.5] * 3, [0.7] * 3, [0.6] * 3], 0.5, 0.7)
+    line, grid = chart.lines[0], (0.1, 1.0, 10.0)
     few, half, largest, beyond = numbers.locate_targets(line, grid, [0.4, 0.575, 0.65, 0.66])
     assert (few.at, largest.at) == pytest.approx((0, 1))
     assert beyond.at is None

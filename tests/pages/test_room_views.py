@@ -301,3 +301,31 @@ def test_how_far_odds_move_is_rounded_up(epsilon):
     promise = words.explain_promise(build_room(1, 2, epsilon=epsilon).view(), 0)[0]
     odds_factor = float(re.search(r"a factor of ([\d,.]+)\.$", promise)[1].replace(",", ""))
     assert math.exp(epsilon) <= odds_factor <= math.exp(epsilon) + 0.1
+
+
+@pytest.mark.parametrize(("epsilon", "limited"), [(2.0, True), (10.0, False)])
+def test_where_no_limit_helps_the_wall_says_no_at_most(epsilon, limited):
+    view = build_room(1, 2, epsilon=epsilon).view()
+    sentences = [*words.explain_epsilon(epsilon), *words.explain_promise(view, 0)]
+    limits = re.findall(r"guesses right (.*?) % of the time", " ".join(sentences))
+    assert len(limits) == 3
+    if limited:
+        assert all(re.fullmatch(r"at most [\d.]+", limit) for limit in limits)
+    else:
+        assert limits == ["> 99.9"] * 3
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0])
+def test_every_throw_stands_under_the_answer_that_is_then_shown(epsilon):
+    rule = room.choose_coin_rule(epsilon)
+    html = charts_room.render_coins(rule, "", charts.LIGHT)
+    counts = {
+        name: (int(k), int(n)) for name, k, n in re.findall(r">(Show .*?): (.*?) of (.*?)<", html)
+    }
+    throws = 2**rule.coins
+    opposite = sum(math.comb(rule.coins, heads) for heads in range(rule.heads + 1))
+    assert counts == {
+        "Show the opposite": (opposite, throws),
+        "Show your answer": (throws - opposite, throws),
+    }
+    assert opposite / throws == pytest.approx(float(rule.channel.matrix[0, 1]))

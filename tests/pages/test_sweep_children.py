@@ -171,6 +171,42 @@ def test_a_killed_owner_of_an_upload_leaves_nothing_behind_its_successor(monkeyp
         assert not list(Path(short).iterdir())
 
 
+COUNTS = '{"total": 4, "skipped": 1, "done": 2}\n'
+
+
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [
+        (COUNTS + '{"ended": "done"}\n', ""),
+        (COUNTS + '{"ended": "stopped"}\n', ""),
+        (COUNTS + '{"ended": "failed", "message": "no room"}\n', "no room"),
+        (COUNTS + '{"ended": "failed"}\n', "Something went wrong inside the program"),
+        (COUNTS + '{"ended": "do', "The program ended before its work was done"),
+        (COUNTS.replace("1", "2"), ""),  # all of it was done before lines said so
+        ("", "The program ended before its work was done"),
+    ],
+)
+def test_how_a_sweep_ended_is_read_from_its_last_line(folder, out, message):
+    folder.mkdir()
+    (folder / "k.json").write_text('{"started": 0, "about": {}}')
+    (folder / "k.out").write_text(out)
+    # No word for people decides.
+    (folder / "k.err").write_text("Traceback\ndpmc: the same command goes on from there\n")
+    sweep = sweeps.load_sweep(folder, "k")
+    assert sweep.message.startswith(message)
+    assert bool(sweep.message) is bool(message)
+    assert sweep.counts.get("total") == (4 if out else None)
+
+
+def test_a_sweep_that_is_killed_by_stop_was_stopped(folder):
+    argv = [sys.executable, "-c", "import time; print('{', end='', flush=True); time.sleep(60)"]
+    sweeps.start_sweep(folder, "k", argv, description={})
+    wait_for(lambda: (folder / "k.out").read_text())
+    sweeps.cancel_sweep(folder, "k", grace=0)
+    assert sweeps.load_sweep(folder, "k").counts == {"ended": "stopped"}
+    assert sweeps.load_sweep(folder, "k").message == ""
+
+
 @pytest.mark.skipif(not locks.AVAILABLE, reason="needs file locks")
 def test_uploads_of_a_server_whose_machine_stopped_are_removed(tmp_path, monkeypatch):
     code = (

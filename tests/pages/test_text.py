@@ -12,8 +12,8 @@ from streamlit.testing.v1 import AppTest
 
 from dpmc_core.errors import make_printable
 from dpmc_lab import store
-from dpmc_lab.curves.text import escape_markdown
 from dpmc_lab.store import Store, guard_formula
+from dpmc_lab.views.text import escape_markdown
 from pages.ui.text import escape, escape_for_chart
 from tests.hostile import FRAGMENTS, HOSTILE, render_text
 from tests.store_helpers import make_record

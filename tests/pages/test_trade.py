@@ -12,15 +12,15 @@ from scipy import optimize, stats
 from dpmc_core import registry
 from dpmc_core.model import Task
 from dpmc_core.privacy import Trust
-from dpmc_lab.curves import lines, measurements, trade
-from dpmc_lab.curves.trade import (
+from dpmc_lab.store import restore_mechanism
+from dpmc_lab.views import lines, measurements, trade
+from dpmc_lab.views.trade import (
     AttackerPosition,
     BoundState,
     QuestionScope,
     QuestionSwitches,
     Relation,
 )
-from dpmc_lab.store import restore_mechanism
 from pages.ui.charts import compare
 from tests.page_helpers import open_page
 
@@ -40,13 +40,13 @@ TWENTY = QuestionSwitches(QuestionScope.PERSON)
 @cache
 def load_chart(data, task):
     """Load all methods of a sample in one picture, as Compare draws them."""
-    pictures = [
-        chart[0]
+    charts = [
+        metric_charts[0]
         for id in registry.list_private_mechanisms(task)
-        if (chart := lines.load_shipped_charts(data, id)) is not None
+        if (metric_charts := lines.load_shipped_charts(data, id)) is not None
     ]
-    first = tuple(picture.lines[0] for picture in pictures)
-    return pictures[0]._replace(lines=first, private_baselines=())
+    levels = tuple(baseline for baseline in charts[0].baselines if baseline.is_level)
+    return charts[0]._replace(lines=tuple(chart.lines[0] for chart in charts), baselines=levels)
 
 
 @cache

@@ -26,7 +26,8 @@ from dpmc_core.problem import RandomShare, SharePerUser, build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_data import datasets
 from dpmc_lab.cli import main
-from dpmc_lab.curves import cards, data, lines, noise, run_card, training
+from dpmc_lab.views import cards, data, lines, noise, run_card
+from dpmc_lab.views import train as train_views
 from pages.ui import learned
 
 MECHANISMS = [id for id, cls in registry.MECHANISMS.items() if registry.adds_noise(cls)]
@@ -66,15 +67,15 @@ def test_tails_fall(ratings):
 
 def test_chances_go_through_the_mechanisms_own_link(ratings, model):
     probit = registry.create("input-flip", epsilon=1.0, link=Probit(2.0))
-    assert training.find_link(probit) == Probit(2.0)
-    assert training.find_link(registry.create("majority")) == LOGISTIC
-    errors = training.compute_errors(model, Task.BINARY, ratings, Probit(2.0))
+    assert train_views.find_link(probit) == Probit(2.0)
+    assert train_views.find_link(registry.create("majority")) == LOGISTIC
+    errors = train_views.compute_errors(model, Task.BINARY, ratings, Probit(2.0))
     chance = Probit(2.0).probability(model.predict(ratings.users, ratings.items))
     np.testing.assert_allclose(errors, np.abs(chance - (ratings.values > 0)))
 
 
 def test_top_items_are_the_best_unrated(ratings, model):
-    top_items = training.list_top_items(model, ratings, user=3)
+    top_items = train_views.list_top_items(model, ratings, user=3)
     rated = set(ratings.items[ratings.users == 3].tolist())
     scores = {i: model.left[3] @ model.right[i] for i in range(30) if i not in rated}
     expected = sorted(scores, key=scores.get, reverse=True)[:10]

@@ -16,10 +16,10 @@ from dpmc_core.arrays import Floats
 from dpmc_core.registry import get_style as get_style
 from dpmc_core.style import BLUE, RED, Style
 from dpmc_data import facts
-from dpmc_lab.curves.lines import BASELINE, NO_PRIVACY, POPULAR_LIST, WITHOUT_OTHERS, Band
-from dpmc_lab.curves.measurements import describe_measured_bound
-from dpmc_lab.curves.numbers import fit_isotonic
 from dpmc_lab.measured import MeasuredBound
+from dpmc_lab.views.lines import Band, Role
+from dpmc_lab.views.measurements import describe_measured_bound
+from dpmc_lab.views.numbers import fit_isotonic
 
 Values = Sequence[Any] | Floats
 Interval = tuple[float, float]
@@ -95,8 +95,8 @@ LOG: dict[str, Any] = STYLE_SHEET["log"]
 EPSILON_AXIS: dict[str, Any] = STYLE_SHEET["epsilon"]
 STYLES = {name: Style(*style_entry) for name, style_entry in STYLE_SHEET["styles"].items()}
 # Of what has no epsilon, or has one and is no method: colour and dash.
-LEVEL_STYLES = {NO_PRIVACY: (INK, "dash")} | dict.fromkeys(
-    (BASELINE, POPULAR_LIST, WITHOUT_OTHERS), (MUTED, "dot")
+LEVEL_STYLES = {Role.NO_PRIVACY: (INK, "dash")} | dict.fromkeys(
+    (Role.BASELINE, Role.WITHOUT_OTHERS), (MUTED, "dot")
 )
 PERCENT_TICKS = ".1~%"  # ticks of shares, no two alike
 HOVER_TEXT = "%{text}<extra></extra>"  # where one points: a text for each point

@@ -11,28 +11,25 @@ import numpy as np
 
 from dpmc_core import registry
 from dpmc_core.metrics import Metric
-from dpmc_lab.curves.comparison import subtract_best
-from dpmc_lab.curves.lines import (
-    AS_CLAIMED,
-    BASELINE,
+from dpmc_lab.views.compare import subtract_best
+from dpmc_lab.views.lines import (
     Band,
     CurveChart,
     PlottedLine,
-    format_baseline_name,
     format_short_label,
     has_item_features,
 )
-from dpmc_lab.curves.measurements import (
+from dpmc_lab.views.measurements import (
     find_default_measured_bound,
     find_line_bound,
     is_refuted,
 )
-from dpmc_lab.curves.numbers import (
+from dpmc_lab.views.numbers import (
     RequiredEpsilon,
     format_estimate_interval,
     format_required_epsilon,
 )
-from dpmc_lab.curves.trade import (
+from dpmc_lab.views.trade import (
     MAX_INFORMATIVE_RATE,
     BoundState,
     TradeChart,
@@ -58,7 +55,7 @@ from pages.ui.charts import (
     get_style,
     with_opacity,
 )
-from pages.ui.charts.lines import Tag, choose_y_range, draw_labels, draw_reference_lines
+from pages.ui.charts.lines import Tag, add_reference_lines, choose_y_range, place_labels
 
 _FRAME = {"l": 48, "r": 118, "b": 46}  # pixels around what is drawn
 _MIN_HEIGHT = 360  # pixels that curves are high
@@ -73,7 +70,7 @@ MISSING = "no curve yet"
 
 
 def plot_comparison(
-    picture: CurveChart,
+    chart: CurveChart,
     placed_lines: Sequence[PlottedLine],
     ends: Interval,
     waiting: Sequence[str] = (),
@@ -83,7 +80,7 @@ def plot_comparison(
     """Plot curves whose markers are solid where an epsilon is certified in the axis unit.
 
     Args:
-        picture: the chart.
+        chart: the chart.
         placed_lines: its lines.
         ends: epsilons that are always within the axis.
         waiting: mechanisms without a point yet; with them the picture stays still while it fills.
@@ -91,14 +88,14 @@ def plot_comparison(
         refuted: ids of mechanisms whose claims an attack of this session refuted.
     """
     x_range = get_epsilon_range(ends, [*placed_lines, *baselines])
-    text = picture.metric.format_value
+    text = chart.metric.format_value
     fig = _create_frame(_MIN_HEIGHT, x_range, placed_lines)
     ids = [*{entry.line.mechanism for entry in placed_lines}, *waiting]
     baseline_lines = [
         (entry.line, entry.band, [f"epsilon {x:.4g} {entry.unit}<br>" for x in entry.x])
         for entry in baselines
     ]
-    tags = draw_reference_lines(fig, picture, x_range, baseline_lines, ids)
+    tags = add_reference_lines(fig, chart, x_range, baseline_lines, ids)
     methods_with_features = {
         entry.line.mechanism for entry in placed_lines if has_item_features(entry.line)
     }
@@ -136,12 +133,12 @@ def plot_comparison(
     lines, baseline_curves = (
         [entry.line for entry in line_group] for line_group in (placed_lines, baselines)
     )
-    _draw_label_column(fig, picture.metric, tags, choose_y_range(picture, lines, baseline_curves))
+    _draw_label_column(fig, chart.metric, tags, choose_y_range(chart, lines, baseline_curves))
     return fig
 
 
 def plot_differences(
-    picture: CurveChart,
+    chart: CurveChart,
     placed_lines: Sequence[PlottedLine],
     ends: Interval,
     focus: Collection[str] = (),
@@ -150,14 +147,14 @@ def plot_differences(
     """Plot how far each mechanism is below the best at each epsilon.
 
     Args:
-        picture: the chart.
+        chart: the chart.
         placed_lines: its lines.
         ends: epsilons that are always within the axis.
         focus: ids of the mechanisms that the axis fits; other lines may leave it (default: all).
         refuted: ids of mechanisms whose claims an attack of this session refuted.
     """
     differences, best = subtract_best(placed_lines)
-    metric = picture.metric
+    metric = chart.metric
     unit = "percentage points" if metric.is_share else metric.unit
     factor = metric.sign * (100 if metric.is_share else 1)
     in_focus = [entry for entry in differences if not focus or entry.line.mechanism in focus]
@@ -167,11 +164,8 @@ def plot_differences(
     fig = _create_frame(_MIN_HEIGHT, x_range, placed_lines)
     tags = []
     references = [
-        (name, level.interval.mean, LEVEL_STYLES.get(name, (MUTED, "dash")))
-        for name, level in picture.flat_lines
-    ] + [
-        (format_baseline_name(line.mechanism), float(line.band.mean[-1]), LEVEL_STYLES[BASELINE])
-        for line in picture.private_baselines
+        (curve.name, float(curve.band.mean[-1]), LEVEL_STYLES.get(curve.role, (MUTED, "dash")))
+        for curve in chart.endpoints
     ]
     for name, value, (color, dash) in references:
         y = [factor * (value - level) for level in best.values()]
@@ -263,7 +257,7 @@ def _format_unit(
     placed_line: PlottedLine, placed_lines: Sequence[PlottedLine], separator: str
 ) -> str:
     """Return the unit of a line's epsilon after a separator; empty if all lines have the same."""
-    counts = placed_line.unit.removesuffix(AS_CLAIMED).replace("user-item cell", "cell")
+    counts = placed_line.counted.replace("user-item cell", "cell")
     return f"{separator}{counts}" * (len({other.unit for other in placed_lines}) > 1)
 
 
@@ -287,7 +281,9 @@ def _draw_label_column(
     """
     height = max(_MIN_HEIGHT, sum(tag.height for tag in tags))
     fig.layout["height"] += height - _MIN_HEIGHT
-    fig.update_layout(yaxis_range=y_range, yaxis_tickformat=metric.tick_format and PERCENT_TICKS)
+    fig.update_layout(
+        yaxis_range=y_range, yaxis_tickformat=PERCENT_TICKS if metric.is_share else None
+    )
     fig.add_annotation("axis", text=metric.axis_title)
     low, right = fig.layout["xaxis"]["range"]
     label_start = low + _LABEL_START * (right - low)
@@ -296,7 +292,7 @@ def _draw_label_column(
     if "type" in fig.layout["xaxis"]:
         label_start = 10**label_start
         edge = 10**edge
-    for tag, y in zip(tags, draw_labels(fig, tags, y_range, height), strict=True):
+    for tag, y in zip(tags, place_labels(fig, tags, y_range, height), strict=True):
         is_near = tag.y_value is not None and abs(y - tag.y_value) <= _LEADER_PIXELS * per_pixel
         is_connected = is_near and tag.end >= label_start
         mark = fig.make_marker(tag.method_style, solid=bool(tag.solid))
@@ -329,13 +325,13 @@ def plot_accuracy_against_attacker(tradeoff: TradeChart, epsilon: float) -> Figu
         tradeoff: the lines under one question.
         epsilon: the chosen epsilon.
     """
-    picture = tradeoff.chart
+    chart = tradeoff.chart
     metric = tradeoff.chart.metric
     lines, baseline_curves = (
         [trade_line.line for trade_line in line_group]
         for line_group in (tradeoff.lines, tradeoff.private_baselines)
     )
-    y_range = choose_y_range(picture, lines, baseline_curves)
+    y_range = choose_y_range(chart, lines, baseline_curves)
     y_range = y_range[::-1] if metric.lower_is_better else y_range  # the better is above
     raw = any(
         point.state is BoundState.RAW
@@ -366,9 +362,7 @@ def plot_accuracy_against_attacker(tradeoff: TradeChart, epsilon: float) -> Figu
         )
         for trade_line in tradeoff.private_baselines
     ]
-    tags = draw_reference_lines(
-        fig, picture, (0, end), baselines, [line.mechanism for line in lines]
-    )
+    tags = add_reference_lines(fig, chart, (0, end), baselines, [line.mechanism for line in lines])
     for trade_line in tradeoff.lines:
         method_style = get_style(trade_line.line.mechanism)
         placed_band = _place_band(trade_line)
@@ -559,7 +553,7 @@ def _create_row_figure(
     fig = _create_frame(height, x_range, placed_lines, margin_top=8)
     y_range = [0.5 - len(tags), 0.5]
     fig.update_layout(**STYLE_SHEET["figures"]["rows"], yaxis_range=y_range)
-    draw_labels(fig, tags, y_range, height)
+    place_labels(fig, tags, y_range, height)
     edge = 10 ** fig.layout["xaxis"]["range"][1]
     for k, method_style in enumerate(method_styles):
         color = with_opacity(method_style.color, 0.45)

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmc_core.metrics import Metric
-from dpmc_lab.curves.cards import ClaimState
-from dpmc_lab.curves.lines import NO_PRIVACY, CurveChart, Interval, Line, select_ranking_metrics
 from dpmc_lab.sweep.presets import EPSILONS
+from dpmc_lab.views.cards import ClaimState
+from dpmc_lab.views.lines import Curve, CurveChart, Interval, Role, select_ranking_metrics
+from dpmc_lab.views.what_if import Stop
 from pages.ui import sentences
 from pages.ui.charts import (
     ACCENT,
@@ -80,7 +81,7 @@ class Usefulness(NamedTuple):
     Attributes:
         axis: the worst and the best value on it.
         ticks: values with their texts.
-        levels: the nonprivate method and the baseline: a name, and a value for each stop.
+        levels: the nonprivate method and the baseline: role, name, and a value for each stop.
         points: the curve's interval at each stop.
         claim_state: of the method.
     """
@@ -88,30 +89,34 @@ class Usefulness(NamedTuple):
     metric: Metric
     axis: Span
     ticks: list[tuple[float, str]]
-    levels: list[tuple[str, Values]]
+    levels: list[tuple[Role, str, Values]]
     points: list[Interval | None]
     claim_state: ClaimState
 
     @classmethod
-    def from_line(cls, picture: CurveChart, line: Line, claim_state: ClaimState) -> Usefulness:
+    def from_line(cls, chart: CurveChart, line: Curve, claim_state: ClaimState) -> Usefulness:
         """Collect what is drawn.
 
         The axis covers the baseline and the nonprivate method, and of the curve what lies less than
         half of their distance beyond them. In it up is better.
         """
-        metric, baseline_id = picture.metric, picture.baseline_id(line)
-        baselines = (*(level for _, level in picture.flat_lines), *picture.private_baselines)
-        named = [(NO_PRIVACY, picture.nonprivate_reference)]
+        metric, baseline_id = chart.metric, chart.baseline_id(line)
+        curves = [chart.nonprivate_reference]
         if baseline_id != line.mechanism:
-            baseline = next((b for b in baselines if b.mechanism == baseline_id), None)
-            named.append((sentences.name_baseline(baseline_id, short=True), baseline))
+            curves += [curve for curve in chart.endpoints if curve.mechanism == baseline_id][:1]
         levels = [
-            (name, [point and point.mean for point in map(level.interval_at, EPSILONS)])
-            for name, level in named
-            if level is not None
+            (
+                curve.role,
+                curve.name
+                if curve.role is Role.NO_PRIVACY
+                else sentences.name_baseline(baseline_id, short=True),
+                [point and point.mean for point in map(curve.interval_at, EPSILONS)],
+            )
+            for curve in curves
+            if curve is not None
         ]
         mean_values = line.band.mean.tolist()
-        ends = [value for _, values in levels for value in values if value is not None]
+        ends = [value for *_, values in levels for value in values if value is not None]
         if len(levels) < 2:
             ends += mean_values
         room = (max(ends) - min(ends) or 0.1) / 2
@@ -139,11 +144,11 @@ class Usefulness(NamedTuple):
         return min(max(value, min(self.axis)), max(self.axis))
 
 
-def draw_picture(
+def render_picture(
     layout: PictureLayout,
     alt: str,
     titles: tuple[str, str],
-    risk: Sequence[float | None],
+    stops: Sequence[Stop],
     usefulness: Usefulness | None,
     method: str,
 ) -> str:
@@ -153,12 +158,13 @@ def draw_picture(
         layout: where the charts stand.
         alt: what the picture shows.
         titles: of the two charts.
-        risk: how often the attacker is right at most, by stop; None where nothing is proved.
+        stops: the method at each epsilon.
         usefulness: the lower chart; None before the first run.
         method: name of the method.
     """
     upper, lower = layout.upper, layout.lower
     columns = layout.columns
+    risk = [stop.risk.success_rate if stop.risk.is_bounded else None for stop in stops]
     unproved = [x for x, share in zip(columns, risk, strict=True) if share is None]
     shares = [(share, f"{100 * share:.0f} %") for share in (1.0, 0.75, 0.5)]
     to_row = _scale_to_rows(upper, (0.5, 1.0))
@@ -168,10 +174,10 @@ def draw_picture(
     style = usefulness.marker_class if usefulness else ""
     return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {layout.width} {layout.height}"
 class="dpmc-picture" role="img" aria-label="{escape(alt)}">{_PICTURE_STYLE}
-{"".join(_draw_gap(x, columns[1] - columns[0], upper) for x in unproved)}
-{"".join(_draw_chart(layout, upper, to_row, shares, coin))}
-{_draw_curve(columns, to_row, risk, "risk")}
-{_draw_usefulness(layout, usefulness, method) if usefulness else ""}
+{"".join(_render_gap(x, columns[1] - columns[0], upper) for x in unproved)}
+{"".join(_render_chart(layout, upper, to_row, shares, coin))}
+{_render_curve(columns, to_row, risk, "risk")}
+{_render_usefulness(layout, usefulness, method) if usefulness else ""}
 {"" if usefulness else _write(columns[8], sum(lower) / 2, "not computed yet")}
 {"".join(_write(columns[k], layout.numbers, f"{EPSILONS[k]:g}", "middle") for k in numbers)}
 <path class="moves rule" d="M0 {upper[0]}V{lower[1]}"/>
@@ -201,7 +207,7 @@ def _write_title(layout: PictureLayout, y: float, title: str) -> str:
     )
 
 
-def _draw_gap(x: float, width: float, rows: Span) -> str:
+def _render_gap(x: float, width: float, rows: Span) -> str:
     """Draw that nothing is proved at a stop."""
     return (
         f'<rect x="{x - width / 2:.1f}" y="{rows[0]}" width="{width + 0.3:.1f}"'
@@ -209,7 +215,7 @@ def _draw_gap(x: float, width: float, rows: Span) -> str:
     )
 
 
-def _draw_curve(columns: Sequence[float], to_row: ToRow, values: Values, name: str) -> str:
+def _render_curve(columns: Sequence[float], to_row: ToRow, values: Values, name: str) -> str:
     """Draw a curve through the values that are there."""
     points = (
         f"{x:.1f} {to_row(value):.1f}" for x, value in zip(columns, values, strict=True) if value
@@ -218,7 +224,7 @@ def _draw_curve(columns: Sequence[float], to_row: ToRow, values: Values, name: s
     return f'<path d="M{path}" class="curve {name}"/>' if path else ""
 
 
-def _draw_chart(
+def _render_chart(
     layout: PictureLayout,
     rows: Span,
     to_row: ToRow,
@@ -236,7 +242,7 @@ def _draw_chart(
         f"{_write(left - 8, to_row(v) + 4, text, 'end muted')}"
         for v, text in ticks
     )
-    lines = "".join(_draw_curve(columns, to_row, values, name) for _, values, name in curves)
+    lines = "".join(_render_curve(columns, to_row, values, name) for _, values, name in curves)
     named = [
         (name_lines, points, name)
         for name_lines, values, name in curves
@@ -298,7 +304,7 @@ def _find_free_row(
     return end
 
 
-def _draw_usefulness(layout: PictureLayout, usefulness: Usefulness, method: str) -> str:
+def _render_usefulness(layout: PictureLayout, usefulness: Usefulness, method: str) -> str:
     """Draw the lower chart: levels, and the curve with its band and its points."""
     metric, clip, columns = usefulness.metric, usefulness.clip, layout.columns
     to_row = _scale_to_rows(layout.lower, usefulness.axis)
@@ -307,8 +313,8 @@ def _draw_usefulness(layout: PictureLayout, usefulness: Usefulness, method: str)
     style = usefulness.marker_class
     name_lines = [textwrap.shorten(method, 42)] if layout.inside else textwrap.wrap(method, 17)
     curves = [(name_lines, mean_values, "method")]
-    for name, values in usefulness.levels:
-        dash = "dash" if name == NO_PRIVACY else "dot"
+    for role, name, values in usefulness.levels:
+        dash = "dash" if role is Role.NO_PRIVACY else "dot"
         end = [metric.format_value(value) for value in values if value is not None][-1:]
         name_lines = [name, *end]
         curves.append(([" ".join(name_lines)] if layout.inside else name_lines, values, dash))
@@ -323,7 +329,7 @@ def _draw_usefulness(layout: PictureLayout, usefulness: Usefulness, method: str)
         f" ({metric.format_value(point.low)} to {metric.format_value(point.high)})</title></path>"
         for k, point in computed
     )
-    chart, names = _draw_chart(layout, layout.lower, to_row, usefulness.ticks, curves)
+    chart, names = _render_chart(layout, layout.lower, to_row, usefulness.ticks, curves)
     return f'<polygon points="{band}" class="band"/>{chart}{points}{names}'
 
 

@@ -2,7 +2,7 @@
 
 import math
 
-from dpmc_lab.curves.data import Histogram, Tail
+from dpmc_lab.views.data import Histogram, Tail
 from pages.ui.charts import LOG, STYLES, Figure, create_figure
 
 

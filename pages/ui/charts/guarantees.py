@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 
 from dpmc_core.style import GREEN, RED
 from dpmc_lab.audit import AuditReport
-from dpmc_lab.curves.cards import ClaimState, GuaranteeRow, format_epsilon
-from dpmc_lab.curves.groups import MechanismGroup
 from dpmc_lab.measured import AuditMethod, MeasuredBound, Refuted
+from dpmc_lab.views.cards import ClaimState, GuaranteeRow, format_epsilon
+from dpmc_lab.views.groups import MechanismGroup
 from pages.ui.charts import (
     ACCENT,
     GRID,

@@ -8,13 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmc_core import registry
-from dpmc_lab.curves.lines import (
-    BASELINE,
-    POPULAR_LIST,
+from dpmc_lab.views.lines import (
     Band,
+    Curve,
     CurveChart,
-    Line,
-    format_baseline_name,
+    Role,
 )
 from pages.ui.charts import (
     INK,
@@ -67,10 +65,10 @@ class Tag(NamedTuple):
         return 16 * self.lines.count("<br>") + 20
 
 
-def draw_labels(
+def place_labels(
     fig: Figure, tags: Sequence[Tag], y_range: Sequence[float], height: float
 ) -> list[float]:
-    """Draw labels at the right of the frame, near what they name and apart from each other.
+    """Place labels at the right of the frame, near what they name and apart from each other.
 
     Args:
         fig: the figure.
@@ -92,82 +90,80 @@ def draw_labels(
     return [y_range[1] - position * scale for position in positions]
 
 
-def draw_reference_lines(
+def add_reference_lines(
     fig: Figure,
-    picture: CurveChart,
+    chart: CurveChart,
     ends: Interval,
-    baselines: Sequence[tuple[Line, Band, Sequence[str]]],
+    baselines: Sequence[tuple[Curve, Band, Sequence[str]]],
     ids: Sequence[str],
     **trace: Any,
 ) -> list[Tag]:
-    """Draw the methods without epsilon as levels and the private baselines, and return labels.
+    """Add the methods without epsilon as levels and the private baselines, and return labels.
 
     Several baselines have the colours of their mechanisms; a single one is grey.
 
     Args:
         fig: the figure.
-        picture: the chart.
+        chart: the chart.
         ends: ends of the horizontal axis.
         baselines: line, band on the axis, and hover texts (or none) of each private baseline.
         ids: ids of the mechanisms in the figure.
         **trace: further options of every line.
     """
-    metric, tags = picture.metric, []
-    for name, level in picture.flat_lines:
-        value = level.interval.mean
-        color_and_dash = get_level_style(name, level.mechanism, ids)
+    metric, tags = chart.metric, []
+    for level in chart.levels:
+        name, value = level.name, level.interval.mean
+        color_and_dash = get_level_style(level, ids)
         fig.add_level(ends, value, color_and_dash, f"{name}: {metric.format_value(value)}", **trace)
-        label_text = f"{name}: {level.label.lower()}" if name in (BASELINE, POPULAR_LIST) else name
+        label_text = f"{name}: {level.label.lower()}" if level.role is Role.BASELINE else name
         label_text += f" {metric.format_value(value)}"
         tags.append(Tag(label_text, value, Style(color_and_dash[0], "circle"), end=ends[1]))
     for line, placed_band, texts in baselines:
         color = get_style(line.mechanism).color if len(baselines) > 1 else MUTED
         x = placed_band.x.tolist()
         y = placed_band.mean.tolist()
-        name = format_baseline_name(line.mechanism)
         hover_start = "%{text}" * bool(texts)
-        label = f"{name}: {line.label}"
+        label = f"{line.name}: {line.label}"
         hover = f"{label}<br>{hover_start}<b>%{{y:{metric.number_format}}}</b><extra></extra>"
         fig.add_stroke(x, y, color, line_dash="dot", name=label, text=texts, hover=hover, **trace)
-        label_text = f"{name}: {line.label.lower()} {metric.format_value(y[-1])}"
+        label_text = f"{line.name}: {line.label.lower()} {metric.format_value(y[-1])}"
         tags.append(Tag(label_text, y[-1], Style(color, "circle"), end=x[-1]))
     return tags
 
 
-def get_level_style(name: str, id: str, ids: Iterable[str]) -> tuple[str, str]:
+def get_level_style(level: Curve, ids: Iterable[str]) -> tuple[str, str]:
     """Return the colour and dash of the level of a method without epsilon.
 
     The nonprivate counterpart of just one of the mechanisms has the colour of that mechanism.
 
     Args:
-        name: what the level stands for.
-        id: id of the method.
+        level: the level.
         ids: ids of the mechanisms in the figure.
     """
     method_colors = [
         get_style(other).color
         for other in ids
-        if registry.get_mechanism(other).nonprivate_counterpart == id
+        if registry.get_mechanism(other).nonprivate_counterpart == level.mechanism
     ]
-    return LEVEL_STYLES.get(name) or (
+    return LEVEL_STYLES.get(level.role) or (
         method_colors[0] if len(method_colors) == 1 else MUTED,
         "dash",
     )
 
 
 def choose_y_range(
-    picture: CurveChart, lines: Sequence[Line], baseline_lines: Sequence[Line]
+    chart: CurveChart, lines: Sequence[Curve], baseline_lines: Sequence[Curve]
 ) -> list[float]:
     """Return a vertical axis over baselines, references and lines, rounded outwards.
 
     Bands count up to a third of the range beyond that, so one extreme seed does not hide a curve.
 
     Args:
-        picture: the chart with its levels.
+        chart: the chart with its levels.
         lines: the lines, whose bands count too.
         baseline_lines: private baselines.
     """
-    values = [level.interval.mean for _, level in picture.flat_lines]
+    values = [level.interval.mean for level in chart.levels]
     values += [v for curve_line in (*lines, *baseline_lines) for v in curve_line.band.mean]
     if not values:
         return [0.0, 1.0]

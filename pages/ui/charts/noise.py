@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dpmc_core import registry
-from dpmc_lab.curves.noise import (
+from dpmc_lab.views.noise import (
     BeforeAfter,
     ChannelChances,
     Density,
@@ -26,7 +26,7 @@ from pages.ui.charts import (
     get_style,
     with_opacity,
 )
-from pages.ui.charts.lines import Tag, draw_labels
+from pages.ui.charts.lines import Tag, place_labels
 from pages.ui.text import escape_for_chart
 
 
@@ -165,7 +165,7 @@ def plot_noise_scales(
         Tag(release.name, math.log10(last) if is_log else last, method_style, True)
         for release, last in zip(scales, lasts, strict=True)
     ]
-    label_positions = draw_labels(fig, tags, y_range, _SCALES_HEIGHT)
+    label_positions = place_labels(fig, tags, y_range, _SCALES_HEIGHT)
     for release, last, y in zip(scales, lasts, label_positions, strict=True):
         ends = [float(x[-1]), 10**x_end]
         fig.add_stroke(ends, [last, 10**y if is_log else y], method_style.color, line_width=1)

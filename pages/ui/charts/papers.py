@@ -5,10 +5,10 @@ import textwrap
 import numpy as np
 
 from dpmc_core.arrays import Floats
-from dpmc_lab.curves.lines import Band
 from dpmc_lab.papers import views
 from dpmc_lab.papers.engine import Axis, Series
 from dpmc_lab.papers.views import ExperimentView
+from dpmc_lab.views.lines import Band
 from pages.ui.charts import INK, LOG, MUTED, Figure, Style, create_figure, with_opacity, wrap_label
 
 _FRAME, _ROW = 360, 21  # pixels of the frame with its axes, and of a row of the legend

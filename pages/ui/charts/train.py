@@ -2,12 +2,20 @@
 
 from collections.abc import Sequence
 
-from dpmc_lab.curves import training
-from dpmc_lab.curves.lines import BASELINE, NO_PRIVACY
-from dpmc_lab.curves.run_card import RememberedRun, format_run_epsilon
-from dpmc_lab.curves.training import ErrorCdf
-from pages.ui.charts import LEVEL_STYLES, STYLES, Figure, create_figure, get_style, wrap_label
-from pages.ui.charts.lines import Tag, draw_labels
+from dpmc_lab.views import train as train_views
+from dpmc_lab.views.lines import Role
+from dpmc_lab.views.run_card import RememberedRun, format_run_epsilon
+from dpmc_lab.views.train import ErrorCdf
+from pages.ui.charts import (
+    LEVEL_STYLES,
+    PERCENT_TICKS,
+    STYLES,
+    Figure,
+    create_figure,
+    get_style,
+    wrap_label,
+)
+from pages.ui.charts.lines import Tag, place_labels
 
 Points = Sequence[tuple[int, float]]  # round and value
 
@@ -31,7 +39,7 @@ def plot_two_runs(first: RememberedRun, second: RememberedRun) -> Figure:
     ends = [
         end
         for f in films.values()
-        for end in training.choose_metric_axis(metric, f.baseline, f.reference)
+        for end in train_views.choose_metric_axis(metric, f.baseline, f.reference)
     ]
     lower = ", lower is better" * metric.lower_is_better
     fig = create_figure(
@@ -39,12 +47,12 @@ def plot_two_runs(first: RememberedRun, second: RememberedRun) -> Figure:
         xaxis_range=[0, last + 1],
         yaxis_title_text=f"{metric.title}<br>(held out{lower})",
         yaxis_range=[min(ends), max(ends)],
-        yaxis_tickformat=metric.tick_format,
+        yaxis_tickformat=PERCENT_TICKS if metric.is_share else None,
     )
     if last < 15:
         fig.update_layout(xaxis_dtick=1)  # no half rounds
-    levels = {(film.baseline_name, film.baseline): (k, BASELINE) for k, film in films.items()}
-    levels |= {(film.best, film.reference): (k, NO_PRIVACY) for k, film in films.items()}
+    levels = {(film.baseline_name, film.baseline): (k, Role.BASELINE) for k, film in films.items()}
+    levels |= {(film.best, film.reference): (k, Role.NO_PRIVACY) for k, film in films.items()}
     names = [name for name, _ in levels]
     for (name, level), (number, kind) in levels.items():
         if level is not None:
@@ -71,7 +79,7 @@ def plot_two_runs(first: RememberedRun, second: RememberedRun) -> Figure:
         )
         name = f"run {run.number}{format_run_epsilon(run).replace(' · ', chr(10))}"
         tags.append(Tag(name, values[-1] if values else None, method_style, True))
-    draw_labels(fig, tags, fig.layout["yaxis"]["range"], 260)
+    place_labels(fig, tags, fig.layout["yaxis"]["range"], 260)
     return fig
 
 

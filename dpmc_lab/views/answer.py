@@ -8,10 +8,6 @@ from dpmc_core.errors import capitalise
 from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.model import Task
 from dpmc_core.problem import format_split
-from dpmc_lab.curves import cards, numbers
-from dpmc_lab.curves.cards import format_delta, format_epsilon
-from dpmc_lab.curves.lines import CurveChart, Interval, format_baseline_name, refer_to_baseline
-from dpmc_lab.curves.text import Table, build_table, format_count
 from dpmc_lab.study.advice import PrivacyUnit
 from dpmc_lab.study.answer import (
     MIN_NOISE_DEVIATIONS,
@@ -23,6 +19,10 @@ from dpmc_lab.study.answer import (
     count_head_items,
 )
 from dpmc_lab.study.paired import IntervalEstimate
+from dpmc_lab.views import cards, numbers
+from dpmc_lab.views.cards import format_delta, format_epsilon
+from dpmc_lab.views.lines import CurveChart, Interval, refer_to_baseline
+from dpmc_lab.views.text import Table, build_table, format_count
 
 # What stands beside a curve once there is a verdict.
 SEEDS_NOTE = (
@@ -206,7 +206,7 @@ def _is_clearly_worse(finding: Finding) -> bool:
 
 def _name_baseline(finding: Finding) -> str:
     """Return the name of the baseline as it stands in a sentence."""
-    return refer_to_baseline(format_baseline_name(finding.baseline_id))
+    return refer_to_baseline(finding.baseline_id)
 
 
 def _format_percent_interval(share: IntervalEstimate) -> str:

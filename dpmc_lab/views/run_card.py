@@ -16,10 +16,10 @@ from dpmc_core.metrics import METRICS, Metric, choose_headline_metric
 from dpmc_core.model import Mechanism, Model
 from dpmc_core.problem import Split, format_command_options, format_split
 from dpmc_core.settings import list_settings, serialise_setting
-from dpmc_lab.curves import cards, numbers
-from dpmc_lab.curves.lines import NO_PRIVACY, CurveChart, format_baseline_name, refer_to_baseline
-from dpmc_lab.curves.text import Table
-from dpmc_lab.curves.training import RunRecording, TopItem, list_top_items
+from dpmc_lab.views import cards, numbers
+from dpmc_lab.views.lines import NO_PRIVACY, CurveChart, format_baseline_name, refer_to_baseline
+from dpmc_lab.views.text import Table
+from dpmc_lab.views.train import RunRecording, TopItem, list_top_items
 
 SEED_NOTE = (
     "A fixed seed is for demonstration: anybody who knows it can compute the noise and subtract it."
@@ -61,10 +61,15 @@ def collect_metrics(result: Result) -> dict[str, Mapping[str, float]]:
         registry.NONPRIVATE_REFERENCES[cls.task]: NO_PRIVACY.capitalize(),
         result.baseline_id: format_baseline_name(result.baseline_id).capitalize(),
     }
+    baseline_ids = registry.list_baselines(cls, result.problem.steps)
     # Of several baselines, those that the data did not choose are left out.
-    hidden = {*registry.list_baselines(cls, result.problem.steps)} - {*roles}
+    hidden = {*baseline_ids} - {*roles}
+    n_users = result.reference_users
+    sample = f" (on {n_users:,} of {result.problem.train.public.users:,} users)" if n_users else ""
     comparisons = {
-        roles.get(id, id): metrics for id, metrics in result.baselines.items() if id not in hidden
+        roles.get(id, id) + sample * (id not in baseline_ids): metrics
+        for id, metrics in result.baselines.items()
+        if id not in hidden
     }
     return {result.mechanism.name: result.metrics} | comparisons
 
@@ -81,10 +86,9 @@ def describe_run(result: Result) -> str:
     """
     metric = find_run_metric(result)
     baseline_name = format_baseline_name(result.baseline_id)
-    names = (baseline_name, NO_PRIVACY)
-    metrics_by_method = collect_metrics(result)
+    reference_id = registry.NONPRIVATE_REFERENCES[result.mechanism.task]
     baseline, reference = (
-        metrics_by_method.get(name.capitalize(), {}).get(metric.name) for name in names
+        result.baselines.get(id, {}).get(metric.name) for id in (result.baseline_id, reference_id)
     )
     value = result.metrics[metric.name]
     phrases = []
@@ -93,10 +97,10 @@ def describe_run(result: Result) -> str:
     elif baseline is not None and (
         metric.is_reached(baseline, value) or not metric.format_difference(value - baseline)
     ):
-        phrases.append(f"no better than {refer_to_baseline(baseline_name)}")
+        phrases.append(f"no better than {refer_to_baseline(result.baseline_id)}")
     elif reference is not None and metric.is_reached(value, reference):
         phrases.append("as good as without privacy")
-    ends = zip(names, (baseline, reference), strict=True)
+    ends = ((baseline_name, baseline), (NO_PRIVACY, reference))
     phrases += [f"{name} {metric.format_value(level)}" for name, level in ends if level is not None]
     return f"{metric.title} {metric.format_with_unit(value)}: {', '.join(phrases)}, in this run"
 

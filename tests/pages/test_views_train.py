@@ -14,8 +14,9 @@ from dpmc_core.privacy import record_publications
 from dpmc_core.problem import RandomShare, build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_data import datasets
-from dpmc_lab.curves import run_card, training
-from dpmc_lab.curves.training import CORNER_SIZE, MAX_FRAMES, RunRecorder
+from dpmc_lab.views import run_card
+from dpmc_lab.views import train as train_views
+from dpmc_lab.views.train import CORNER_SIZE, MAX_FRAMES, RunRecorder
 from pages.ui import runs
 
 
@@ -65,10 +66,10 @@ LOCAL = ("input-flip", "objective", "modified-laplace", "randomised-response", "
 def test_what_is_released_of_each_rating_is_in_the_units_of_the_ratings(id):
     mechanism = registry.create(id, epsilon=1e4 if id != "randomised-response" else 700.0)
     problem = build_problem(datasets.load("restaurants"), mechanism.task, seed=1)
-    corner = training.select_corner(mechanism.task, problem)
+    corner = train_views.select_corner(mechanism.task, problem)
     with record_publications() as publications:
         experiment.run(mechanism, problem, 1, with_baselines=False)
-    released = training.extract_released_corner(publications[0], corner, problem.train)
+    released = train_views.extract_released_corner(publications[0], corner, problem.train)
     mask = ~np.isnan(corner.rated) & ~np.isnan(released)
     assert mask.sum() > 10
     assert np.abs(released - corner.rated)[mask].max() < 0.02  # hardly any noise: the same again
@@ -98,12 +99,12 @@ def test_the_film_of_a_run_ends_with_what_the_run_measured():
     assert film.frames[-1].metric == run.result.metrics["rmse"]
     assert film.baseline == run.result.baselines[run.result.baseline_id]["rmse"]
     assert film.reference == run.result.baselines["reference-ratings"]["rmse"]
-    top = training.list_top_items(run.result.model, run.result.problem.train, film.corner.person)
+    top = train_views.list_top_items(run.result.model, run.result.problem.train, film.corner.person)
     assert film.frames[-1].top == top
-    description = training.describe_recording(film)
+    description = train_views.describe_recording(film)
     for value in (film.baseline, film.reference, film.frames[0].metric, film.frames[-1].metric):
         assert METRICS["rmse"].format_value(value) in description
-    assert len(training.tabulate_recording(film)["round"]) == len(film.frames)
+    assert len(train_views.tabulate_recording(film)["round"]) == len(film.frames)
 
 
 def test_what_is_remembered_holds_no_ratings_but_the_corner():

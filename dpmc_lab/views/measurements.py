@@ -2,9 +2,9 @@
 
 from dpmc_core import registry
 from dpmc_core.experiment import serialise_settings
-from dpmc_lab.curves import cards
-from dpmc_lab.curves.lines import Line
 from dpmc_lab.measured import AuditMethod, MeasuredBound, Refuted, find_measured_bound
+from dpmc_lab.views import cards
+from dpmc_lab.views.lines import Curve
 
 METHOD_LABELS = {
     AuditMethod.PROBE: "Tracing one change",
@@ -45,7 +45,7 @@ def describe_measured_bound(bound: MeasuredBound) -> str:
     return f"measured at epsilon {bound.epsilon:g}: {format_measured_bound(bound)}"
 
 
-def find_line_bound(line: Line) -> MeasuredBound | None:
+def find_line_bound(line: Curve) -> MeasuredBound | None:
     """Return the shipped bound of a curve; None where nothing was measured at its settings."""
     bound = find_default_measured_bound(line.mechanism)
     if bound is None or line.interval_at(bound.epsilon) is None:

@@ -10,13 +10,13 @@ import json
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from dpmc_core.arrays import Floats, Ints
 from dpmc_core.errors import DpmcError
-from dpmc_core.model import Mechanism, Task
+from dpmc_core.model import Task
 from dpmc_core.privacy import (
     Guarantee,
     ModifiedLaplace,
@@ -29,15 +29,15 @@ from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_data.datasets import LoadedDataset
 from dpmc_lab import shipped
-from dpmc_lab.curves.data import (
+from dpmc_lab.store import Store, list_curves, load_top_lists
+from dpmc_lab.sweep import toplists
+from dpmc_lab.views.data import (
     count_ratings,
     describe_anonymous_user,
     format_item_title,
     format_user_name,
 )
-from dpmc_lab.curves.noise import find_main_release
-from dpmc_lab.store import Store, list_curves, load_top_lists
-from dpmc_lab.sweep import toplists
+from dpmc_lab.views.noise import find_main_release
 
 QUANTILES = (0.5, 0.25, 0.75, 0.1, 0.9)  # of the number of ratings: the first person has the median
 _GOLDEN_RATIO = 0.618034  # its multiples spread evenly
@@ -219,7 +219,14 @@ def load_people(data: str, task: Task, key: str) -> PeopleWithLists | None:
     Returns:
         None where there are none.
     """
-    document = _read_people_file(data, task, key)
+    # Curves with and without item features have a file each.
+    names = (
+        shipped.build_curve_file_name(data, task, with_item_features=with_item_features)
+        for with_item_features in (False, True)
+    )
+    paths = ((shipped.CURVE_FOLDER / name).with_suffix(".json") for name in names)
+    documents = (json.loads(p.read_text(encoding="utf-8")) for p in paths if p.is_file())
+    document = next((document for document in documents if key in document["curves"]), None)
     if document is None:
         return None
     persons = [
@@ -237,25 +244,6 @@ def load_people(data: str, task: Task, key: str) -> PeopleWithLists | None:
     return People(tuple(persons), titles, document["popular"]), lists
 
 
-def _read_people_file(data: str, task: Task, key: str) -> Any:
-    """Return the JSON document with the lists of a curve; None where there is none.
-
-    Curves with and without item features have a file each.
-
-    Args:
-        data: id of the sample.
-        task: the task.
-        key: key of the curve.
-    """
-    names = (
-        shipped.build_curve_file_name(data, task, with_item_features=with_item_features)
-        for with_item_features in (False, True)
-    )
-    paths = ((shipped.CURVE_FOLDER / name).with_suffix(".json") for name in names)
-    documents = (json.loads(p.read_text(encoding="utf-8")) for p in paths if p.is_file())
-    return next((document for document in documents if key in document["curves"]), None)
-
-
 # --- what the server gets of a person ----------------------------------------------------------
 
 
@@ -271,20 +259,17 @@ class ServerView(NamedTuple):
     changed: tuple[bool, ...]
 
 
-def draw_server_view(
-    mechanism: Mechanism, person: Person, public: PublicFacts
-) -> ServerView | None:
-    """Draw what the server gets of a person's cells; None for a mechanism that trusts the server.
+def sample_server_view(guarantee: Guarantee, person: Person, task: Task) -> ServerView | None:
+    """Sample what the server gets of a person's cells; None for a mechanism that trusts the server.
 
     Every epsilon uses the same random numbers, so a report that was unchanged stays unchanged as
     epsilon grows.
 
     Args:
-        mechanism: the mechanism.
+        guarantee: guarantee of the mechanism.
         person: whose cells are reported.
-        public: public facts of the prepared ratings.
+        task: of the mechanism.
     """
-    guarantee = mechanism.guarantee(public)
     release = find_main_release(guarantee)
     if guarantee.trust is not Trust.LOCAL or release is None:
         return None
@@ -293,12 +278,12 @@ def draw_server_view(
     true_values = np.array([math.nan if value is None else value for _, value in person.cells])
     reported = np.array(
         [
-            _randomise_cell(release, value, pair, public)
+            _randomise_cell(release, value, pair, guarantee.public)
             for value, pair in zip(true_values, uniforms, strict=True)
         ]
     )
     unchanged = (reported == true_values) | (np.isnan(reported) & np.isnan(true_values))
-    if isinstance(release, RandomizedResponse) and mechanism.task is Task.BINARY:
+    if isinstance(release, RandomizedResponse) and task is Task.BINARY:
         # Which ratings exist is public, and cells without a rating send nothing.
         is_rated = ~np.isnan(true_values)
         reported = reported[is_rated]
@@ -365,7 +350,7 @@ def _pass_channel(row: Floats, true_symbol: int, uniforms: Floats) -> int:
     return int(other_symbols[position.clip(max=len(other_symbols) - 1)])  # rounding may exceed it
 
 
-def count_outcomes(guarantee: Guarantee, value: float, public: PublicFacts) -> list[int]:
+def count_outcomes(guarantee: Guarantee, value: float) -> list[int]:
     """Return how many of 100 reports of a rating are true, changed or empty.
 
     The random numbers are replaced by evenly spaced ones, so the counts are those of the channel,
@@ -374,17 +359,22 @@ def count_outcomes(guarantee: Guarantee, value: float, public: PublicFacts) -> l
     Args:
         guarantee: guarantee of a local mechanism.
         value: the rating.
-        public: public facts of the prepared ratings.
     """
+    public = guarantee.public
     release = find_main_release(guarantee)
     assert release is not None
-    tolerance = (public.high - public.low) / 8 * isinstance(release, ModifiedLaplace)
+    tolerance = compute_tolerance(public) * isinstance(release, ModifiedLaplace)
     grid = (np.arange(100) + 0.5) / 100
     uniforms = np.column_stack([grid, np.modf(100 * grid * _GOLDEN_RATIO)[0]])
     reports = np.array([_randomise_cell(release, value, pair, public) for pair in uniforms])
     missing = int(np.isnan(reports).sum())
     changed = int((np.abs(reports - value) > tolerance).sum())
     return [100 - missing - changed, changed, missing]
+
+
+def compute_tolerance(public: PublicFacts) -> float:
+    """Return how far noise may move a report that counts as true, in rating points."""
+    return (public.high - public.low) / 8
 
 
 # --- descriptions of people -------------------------------------------------------------------

@@ -15,10 +15,6 @@ from dpmc_core.privacy import CELL, Shares, sensitivity_at
 from dpmc_core.privacy.shares import min_group_size
 from dpmc_core.problem import check_varied
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_lab.curves.cards import format_epsilon
-from dpmc_lab.curves.data import count_ratings, format_item_title, format_user_name
-from dpmc_lab.curves.noise import select_block
-from dpmc_lab.curves.text import Table, build_table, format_count
 from dpmc_lab.protocol import (
     RECOMMENDER,
     THIRD_PARTY,
@@ -55,6 +51,10 @@ from dpmc_lab.protocol.scenarios import (
     StaticUsers,
 )
 from dpmc_lab.protocol.simulate import SCENARIOS, Gap, MeanWithError
+from dpmc_lab.views.cards import format_epsilon
+from dpmc_lab.views.data import count_ratings, format_item_title, format_user_name
+from dpmc_lab.views.noise import select_block
+from dpmc_lab.views.text import Table, build_table, format_count
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -29,8 +29,8 @@ from dpmc_core.privacy import (
     sensitivity_at,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_lab.curves.cards import format_share_percent
-from dpmc_lab.curves.data import (
+from dpmc_lab.views.cards import format_share_percent
+from dpmc_lab.views.data import (
     arrange_by_rating,
     count_ratings,
     extract_block,
@@ -39,8 +39,8 @@ from dpmc_lab.curves.data import (
     has_rating_values,
     rank_by_count,
 )
-from dpmc_lab.curves.lines import format_short_number
-from dpmc_lab.curves.text import Table, build_table, format_count
+from dpmc_lab.views.lines import format_short_number
+from dpmc_lab.views.text import Table, build_table, format_count
 
 
 def find_main_release(guarantee: Guarantee) -> Release | None:

@@ -25,24 +25,22 @@ from scipy.special import ndtri, stdtrit
 from dpmc_core.arrays import Bools, Floats, Ints
 from dpmc_core.errors import capitalise
 from dpmc_core.metrics import Metric
-from dpmc_lab.curves.lines import (
-    AS_CLAIMED,
-    BASELINE,
+from dpmc_lab.views.lines import (
     LEVEL,
+    Curve,
     CurveChart,
     EpsilonUnit,
-    FlatLine,
     Interval,
-    Line,
     PlottedLine,
-    format_baseline_name,
+    Role,
+    compute_interval,
     format_curve_ends,
     format_short_number,
     is_clearly_better,
     place_on_axis,
     refer_to_baseline,
 )
-from dpmc_lab.curves.text import Table, build_table, format_count
+from dpmc_lab.views.text import Table, build_table, format_count
 
 N_RESAMPLES = 2_000
 MIN_SEEDS = 3  # with fewer seeds an interval is too wide to be useful
@@ -73,7 +71,7 @@ def find_complete_seeds(values: Floats) -> Bools:
     return np.asarray(~np.isnan(values).any(axis=0), dtype=np.bool_)
 
 
-def draw_resamples(seeds: int) -> Ints:
+def sample_resamples(seeds: int) -> Ints:
     """Return the seeds that each resample takes; they are the same every time.
 
     Returns:
@@ -208,7 +206,7 @@ def find_required_epsilons(plotted: PlottedLine, targets: Sequence[float]) -> li
     resampled_fits = fitted[None]
     if seeds > 1:
         resampled_fits = fit_isotonic(
-            resample_means(direction * observed, draw_resamples(seeds)), weights
+            resample_means(direction * observed, sample_resamples(seeds)), weights
         )
     threshold = fitted[-1] - 1e-12 * abs(fitted[-1])  # equal means differ by rounding
     best = direction * float(fitted[-1])
@@ -226,7 +224,7 @@ def find_required_epsilons(plotted: PlottedLine, targets: Sequence[float]) -> li
 
 
 def describe_required_epsilon(
-    answer: RequiredEpsilon, nonprivate_reference: FlatLine | None = None
+    answer: RequiredEpsilon, nonprivate_reference: Curve | None = None
 ) -> str:
     """Describe the epsilon that a target needs.
 
@@ -300,7 +298,7 @@ def format_required_epsilon(answer: RequiredEpsilon) -> str:
 
 
 def describe_cost(
-    answers: Sequence[RequiredEpsilon], nonprivate_reference: FlatLine | None = None
+    answers: Sequence[RequiredEpsilon], nonprivate_reference: Curve | None = None
 ) -> str:
     """Return what the target quality costs as a title; empty without answers or with a single seed.
 
@@ -325,7 +323,7 @@ def describe_cost(
             return f"Not even without privacy does anything reach {goal}"
         single = f"{answers[0].plotted.line.label} does not reach"
         return f"{'Nothing here reaches' if len(answers) > 1 else single} {goal}"
-    if not proved and all(answer.plotted.unit.endswith(AS_CLAIMED) for answer in reached):
+    if not proved and all(answer.plotted.role is Role.AS_CLAIMED for answer in reached):
         return f"Nothing certified in this unit reaches {goal}"
     if not proved:
         return f"Only claims that are not proved reach {goal}"
@@ -389,7 +387,39 @@ def find_equal_costs(answers: Sequence[RequiredEpsilon]) -> list[RequiredEpsilon
 # --- the slider of targets -----------------------------------------------------------------
 
 
-def choose_target_range(values: Sequence[float]) -> tuple[float, float, float]:
+class TargetRange(NamedTuple):
+    """The targets that a slider offers, on its own scale.
+
+    Attributes:
+        low, high, step: its ends, and the step between its values.
+        start: its first value, halfway between the levels that the lines run between.
+        scale: what one unit of the metric is on it; a share is shown in percent.
+    """
+
+    low: float
+    high: float
+    step: float
+    start: float
+    scale: float
+
+
+def choose_targets(chart: CurveChart, plotted_lines: Sequence[PlottedLine]) -> TargetRange:
+    """Choose the targets that are worth asking for in a chart."""
+    metric = chart.metric
+    levels = [level.mean for _, level in chart.list_endpoints(1.0)]
+    if metric.is_share:
+        low, high, step = 50.0 if metric.name == "accuracy" else 0.0, 100.0, 0.5
+        start: float = round(100 * sum(levels) / len(levels)) if levels else 50
+    else:
+        curve_values = [float(value) for entry in plotted_lines for value in entry.band.mean]
+        low, high, step = _choose_target_range([*levels, *curve_values])
+        middle = sum(levels) / len(levels) if levels else (low + high) / 2
+        start = step * round(middle / step)
+    start = min(high, max(low, float(start)))
+    return TargetRange(low, high, step, start, 100.0 if metric.is_share else 1.0)
+
+
+def _choose_target_range(values: Sequence[float]) -> tuple[float, float, float]:
     """Return the smallest and the largest target worth asking for, and a step between them.
 
     They are round numbers around all values, in about a hundred steps of 1, 2 or 5 times a power of
@@ -457,6 +487,23 @@ def _find_crossings(x: Floats, fitted: Floats, goal: float) -> Floats:
     return crossings
 
 
+def compare_by_seed(metric: Metric, first: Curve, second: Curve, epsilon: float) -> int | None:
+    """Compare two curves at an epsilon by the 95 % interval of their difference, seed by seed.
+
+    All methods of a seed share its split. The seeds of curves count from 1.
+
+    Returns:
+        1 where the first curve is clearly better, -1 where it is clearly worse, 0 where the runs
+        cannot tell, and None where they have too few seeds in common.
+    """
+    values = (curve.values_at(epsilon) for curve in (first, second))
+    differences = [metric.sign * (a - b) for a, b in zip(*values, strict=False) if a - b == a - b]
+    if len(differences) < MIN_SEEDS:
+        return None
+    interval = compute_interval(differences)
+    return (interval.low > 0) - (interval.high < 0)
+
+
 # --- the share of the gain that is kept --------------------------------------------------
 
 
@@ -467,17 +514,18 @@ class GainShare(NamedTuple):
         share: the share, computed from the means over seeds.
         is_clear: whether the seeds distinguish the line from the baseline, and the gain from zero.
         label: the share in words, or why it is not clear.
-        half_width: of the interval of the share, where it is clear.
+        low, high: ends of the 95 % interval of the share, where it is clear.
     """
 
     share: float
     is_clear: bool
     label: str
-    half_width: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
 
 
 def find_gain_ends(
-    chart: CurveChart, line: Line, epsilon: float
+    chart: CurveChart, line: Curve, epsilon: float
 ) -> tuple[Interval | None, Interval | None]:
     """Return the intervals of the line's baseline and of the nonprivate reference at an epsilon.
 
@@ -489,10 +537,9 @@ def find_gain_ends(
         epsilon: a computed epsilon.
     """
     baseline_id = chart.baseline_id(line)
-    curves: tuple[Line | FlatLine, ...] = (*chart.baselines, *chart.private_baselines, *chart.lines)
     baselines = (
         curve.interval_at(epsilon)
-        for curve in curves
+        for curve in (*chart.baselines, *chart.lines)
         if curve.mechanism == baseline_id != line.mechanism
     )
     reference = chart.nonprivate_reference
@@ -500,7 +547,7 @@ def find_gain_ends(
 
 
 def compute_gain_share(
-    chart: CurveChart, line: Line, epsilon: float, best: Interval | None = None
+    chart: CurveChart, line: Curve, epsilon: float, best: Interval | None = None
 ) -> GainShare | None:
     """Compute the share of the gain over the baseline that is left at an epsilon.
 
@@ -525,8 +572,8 @@ def compute_gain_share(
     share = (
         metric.sign * (current.mean - baseline.mean) / total_gain if total_gain > 0 else math.nan
     )
-    baseline_name = format_baseline_name(chart.baseline_id(line))
-    unclear = UNCLEAR.format(refer_to_baseline(baseline_name))
+    baseline_name = refer_to_baseline(chart.baseline_id(line))
+    unclear = UNCLEAR.format(baseline_name)
     if min(current.seeds, baseline.seeds) < MIN_SEEDS:
         label = ""
     elif not is_clearly_better(metric, best, baseline):
@@ -539,7 +586,8 @@ def compute_gain_share(
             share * best.half_width,
         )
         half_width = math.hypot(*errors) / total_gain
-        return GainShare(share, True, format_gain_share(share, baseline_name), half_width)
+        label = format_gain_share(share, baseline_name)
+        return GainShare(share, True, label, share - half_width, share + half_width)
     elif is_clearly_better(metric, best, current):
         label = unclear
     else:
@@ -547,12 +595,12 @@ def compute_gain_share(
     return GainShare(share, is_clear=False, label=label)
 
 
-def format_gain_share(share: float, baseline_name: str = BASELINE) -> str:
+def format_gain_share(share: float, baseline_name: str = "the baseline") -> str:
     """Return 'keeps 79 % of the gain over the baseline'."""
-    return f"keeps {100 * share:.0f} % of the gain over {refer_to_baseline(baseline_name)}"
+    return f"keeps {100 * share:.0f} % of the gain over {baseline_name}"
 
 
-def find_clear_epsilon(chart: CurveChart, line: Line) -> float | None:
+def find_clear_epsilon(chart: CurveChart, line: Curve) -> float | None:
     """Return the smallest epsilon at which a line is clearly better than its baseline.
 
     Returns:
@@ -589,7 +637,7 @@ def describe_baseline_limit(chart: CurveChart) -> str:
     if not known_starts or len(known_starts) < len(starts):
         return ""
     baseline_id = chart.baseline_id(rivals[0])
-    caveat = UNCLEAR.format(refer_to_baseline(format_baseline_name(baseline_id)))
+    caveat = UNCLEAR.format(refer_to_baseline(baseline_id))
     if math.isinf(min(known_starts)):
         return f"{capitalise(caveat)} at any epsilon"
     if min(known_starts) <= min(float(line.epsilon[0]) for line in rivals):
@@ -667,7 +715,7 @@ class SliderTarget(NamedTuple):
 
 
 def locate_targets(
-    line: Line, slider_epsilons: Sequence[float], targets: Sequence[float]
+    line: Curve, slider_epsilons: Sequence[float], targets: Sequence[float]
 ) -> list[SliderTarget]:
     """Return the epsilon that each target needs, with its position on the slider.
 

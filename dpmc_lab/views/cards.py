@@ -29,7 +29,7 @@ from dpmc_core.privacy import (
     sensitivity_at,
 )
 from dpmc_core.ratings import LINE_NUMBER, OTHERS, ColumnRoles
-from dpmc_lab.curves.text import Table, build_table, format_count
+from dpmc_lab.views.text import Table, build_table, format_count
 
 _TRUST_PHRASES = {
     Trust.CURATOR: "against everyone who sees only what is published; the server sees raw ratings",
@@ -230,6 +230,11 @@ def tabulate_guarantees(rows: list[GuaranteeRow]) -> Table:
     )
 
 
+def exceeds_total(rows: tuple[LedgerRow, ...], total: float) -> bool:
+    """Return whether the epsilons of the rows add up to visibly more than the total."""
+    return math.fsum(row.epsilon for row in rows) > 1.01 * total
+
+
 def tabulate_ledger(rows: tuple[LedgerRow, ...]) -> Table:
     """Return the ledger as columns of text."""
     names = ("question to the data", "noise", "noise scale", "numbers released", "times")
@@ -418,6 +423,11 @@ def format_limit_percent(share: float) -> str:
     if share > MAX_INFORMATIVE_RATE:
         return "> 99.9 %"
     return f"{math.ceil(1000 * share - 1e-9) / 10:.1f} %"  # 1e-9: rounding of the product
+
+
+def format_at_most(share: float) -> str:
+    """Return 'at most 73.2 %' for an upper limit; no more than '> 99.9 %' above that."""
+    return "at most " * (share <= MAX_INFORMATIVE_RATE) + format_limit_percent(share)
 
 
 def format_share_percent(share: float) -> str:

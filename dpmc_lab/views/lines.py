@@ -8,10 +8,10 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit
@@ -25,10 +25,8 @@ from dpmc_core.model import Task
 from dpmc_core.privacy import RATING, USER_EMPTIED, Change
 from dpmc_core.problem import format_split
 from dpmc_lab import shipped as files
-from dpmc_lab.curves.text import Table, build_table
 from dpmc_lab.store import Claim, CurveInfo, Store, list_curves, load_claims, load_points
-
-Curve = TypeVar("Curve", "Line", "FlatLine")
+from dpmc_lab.views.text import Table, build_table
 
 LEVEL = 0.95
 MAX_SEEDS = 200  # seeds that are loaded for each epsilon of a curve, by default
@@ -72,19 +70,43 @@ class Band(NamedTuple):
     seeds: Ints
 
 
+NO_PRIVACY = "no privacy"
+BASELINE = "baseline"
+WITHOUT_OTHERS = "public facts alone"
+POPULAR_LIST = "a popular list"  # the baseline where lists are made
+_BASELINE_LABELS = {
+    "private-constant": "one number for all",
+    "private-own-mean": "own averages",
+    "private-alone": "public facts and own ratings",
+}
+
+
+class Role(enum.Enum):
+    """What a curve stands for on a chart."""
+
+    PRIVATE = enum.auto()
+    AS_CLAIMED = enum.auto()  # private, at claimed epsilons: none is certified in the axis unit
+    NO_PRIVACY = enum.auto()  # the nonprivate reference of a task
+    COUNTERPART = enum.auto()  # a nonprivate method of a paper
+    BASELINE = enum.auto()
+    WITHOUT_OTHERS = enum.auto()  # a baseline that uses no ratings of other people
+
+
 @dataclass(frozen=True, eq=False)
-class Line:
-    """A metric of one mechanism with its settings, by epsilon and seed.
+class Curve:
+    """A metric of one method with its settings, by epsilon and seed.
 
     Attributes:
         info: the curve in its store.
         label: name of the mechanism with the settings that are not defaults.
         metric: the metric, in units of the data.
-        epsilon: array of shape (n_epsilons,), the setting, increasing.
+        role: what the curve stands for.
+        epsilon: array of shape (n_epsilons,), the setting, increasing; of a method without
+            epsilon a single NaN.
         seeds: array of shape (n_seeds,).
         values: array of shape (n_epsilons, n_seeds), NaN where there is no value yet.
         claimed: array of shape (n_epsilons,), NaN where nothing is claimed.
-        change: the change that the claim is about.
+        change: the change that the claim is about, if there is a claim.
         certified: arrays of shape (n_epsilons,) by the column name of the change, inf where
             infinite.
         reasons: why a certified value is infinite, by the same names.
@@ -96,13 +118,14 @@ class Line:
     info: CurveInfo
     label: str
     metric: Metric
+    role: Role
     epsilon: Floats
     seeds: Ints
     values: Floats
-    claimed: Floats
-    change: Change
-    certified: Mapping[str, Floats]
-    reasons: Mapping[str, str]
+    claimed: Floats = field(default_factory=lambda: np.array([math.nan]))
+    change: Change = RATING
+    certified: Mapping[str, Floats] = field(default_factory=dict)
+    reasons: Mapping[str, str] = field(default_factory=dict)
     prepared: tuple[str, ...] = ()
     version: str = ""
     level: float = LEVEL
@@ -117,10 +140,35 @@ class Line:
         """Return the id of the mechanism."""
         return self.info.mechanism
 
+    @property
+    def name(self) -> str:
+        """Return what the curve stands for, in words."""
+        if self.role in (Role.PRIVATE, Role.AS_CLAIMED):
+            return self.label
+        if self.role is Role.NO_PRIVACY:
+            return NO_PRIVACY
+        baseline_name = format_baseline_name(self.mechanism)
+        if self.role is not Role.COUNTERPART:
+            return baseline_name
+        label = self.label.removesuffix(", no privacy")
+        # The nonprivate counterpart of a private baseline is a baseline itself.
+        is_baseline = registry.get_mechanism(self.mechanism).baseline == self.mechanism
+        return f"{baseline_name}: {label}" if is_baseline else f"{label} without privacy"
+
+    @property
+    def is_level(self) -> bool:
+        """Return whether the method has no epsilon, so that its metric is the same everywhere."""
+        return bool(np.isnan(self.epsilon[0]))
+
     @cached_property
     def intervals(self) -> tuple[Interval, ...]:
         """Return the interval at each epsilon."""
         return tuple(compute_interval(row, self.level) for row in self.values)
+
+    @property
+    def interval(self) -> Interval:
+        """Return the interval of a method without epsilon."""
+        return self.intervals[0]
 
     @cached_property
     def band(self) -> Band:
@@ -130,8 +178,15 @@ class Line:
 
     def interval_at(self, epsilon: float) -> Interval | None:
         """Return the interval at a computed epsilon; None at others, as nothing is interpolated."""
-        matches = np.flatnonzero(np.abs(self.epsilon - epsilon) <= 1e-9 * epsilon)
-        return self.intervals[matches[0]] if len(matches) else None
+        return next((self.intervals[k] for k in self._find_rows(epsilon)), None)
+
+    def values_at(self, epsilon: float) -> Floats:
+        """Return the values by seed at a computed epsilon, as an array; empty at others."""
+        return self.values[self._find_rows(epsilon)].ravel()
+
+    def _find_rows(self, epsilon: float) -> Ints:
+        """Return the index of an epsilon, if it is computed; every epsilon has that of a level."""
+        return np.flatnonzero(self.is_level | (np.abs(self.epsilon - epsilon) <= 1e-9 * epsilon))
 
     def has_values(self, epsilons: Iterable[float], seeds: Iterable[int]) -> bool:
         """Return whether every seed has a value at every epsilon."""
@@ -141,119 +196,83 @@ class Line:
         return selected.shape == (len(rows), len(columns)) and not bool(np.isnan(selected).any())
 
 
-@dataclass(frozen=True, eq=False)
-class FlatLine:
-    """A method without epsilon, whose metric is the same at every epsilon.
-
-    Attributes:
-        key: of the curve.
-        mechanism: id of the method.
-        label: name with the settings that are not defaults.
-        values: array of shape (n_seeds,).
-    """
-
-    key: str
-    mechanism: str
-    label: str
-    values: Floats
-
-    @cached_property
-    def interval(self) -> Interval:
-        """Return the interval over seeds."""
-        return compute_interval(self.values)
-
-    def interval_at(self, epsilon: float) -> Interval:  # noqa: ARG002
-        """Return the interval, which is the same at every epsilon."""
-        return self.interval
-
-
-NO_PRIVACY = "no privacy"
-BASELINE = "baseline"
-WITHOUT_OTHERS = "public facts alone"
-POPULAR_LIST = "a popular list"  # the baseline where lists are made
-_BASELINE_LABELS = {
-    "private-constant": "one number for all",
-    "private-own-mean": "own averages",
-    "private-alone": "public facts and own ratings",
-}
-
-
 class CurveChart(NamedTuple):
     """The lines of a chart, with the baselines and the nonprivate methods that they run between.
 
     Attributes:
-        metric: the metric of all lines.
+        metric: the metric of all curves.
         lines: the mechanisms.
-        baselines: baselines without epsilon, which use no data of others or are not private.
+        baselines: levels, which use no data of others or are not private; then private baselines,
+            which depend on epsilon too.
         nonprivate_counterparts: the nonprivate reference, and nonprivate methods of papers.
-        private_baselines: private baselines, which depend on epsilon too.
         errors: mean metric of the methods without epsilon by id; it decides which of several
             baselines a line is compared with.
     """
 
     metric: Metric
-    lines: tuple[Line, ...] = ()
-    baselines: tuple[FlatLine, ...] = ()
-    nonprivate_counterparts: tuple[FlatLine, ...] = ()
-    private_baselines: tuple[Line, ...] = ()
+    lines: tuple[Curve, ...] = ()
+    baselines: tuple[Curve, ...] = ()
+    nonprivate_counterparts: tuple[Curve, ...] = ()
     errors: Mapping[str, float] = MappingProxyType({})
 
-    def baseline_id(self, line: Line) -> str:
+    def baseline_id(self, line: Curve) -> str:
         """Return the id of the baseline of a line."""
         return registry.choose_baseline(
             registry.get_mechanism(line.mechanism), line.info.prepare, self.errors
         )
 
     @property
-    def flat_lines(self) -> list[tuple[str, FlatLine]]:
-        """Return the lines without epsilon, each with the name of what it stands for."""
-        named_lines = []
-        for flat_line in self.nonprivate_counterparts:
-            # The nonprivate counterpart of a private baseline is a baseline itself.
-            is_baseline = (
-                registry.get_mechanism(flat_line.mechanism).baseline == flat_line.mechanism
-            )
-            label = flat_line.label.removesuffix(", no privacy")
-            counterpart_name = f"{label} without privacy"
-            if is_baseline:
-                counterpart_name = f"{format_baseline_name(flat_line.mechanism)}: {label}"
-            is_reference = flat_line.mechanism in registry.NONPRIVATE_REFERENCES.values()
-            named_lines.append((NO_PRIVACY if is_reference else counterpart_name, flat_line))
-        return named_lines + [
-            (format_baseline_name(flat_line.mechanism), flat_line) for flat_line in self.baselines
-        ]
+    def first_line(self) -> Curve | None:
+        """Return the line that comes first; None where nothing is computed yet."""
+        return self.lines[0] if self.lines else None
 
     @property
-    def nonprivate_reference(self) -> FlatLine | None:
-        """Return the line of the nonprivate reference."""
-        return next((level for name, level in self.flat_lines if name == NO_PRIVACY), None)
+    def endpoints(self) -> tuple[Curve, ...]:
+        """Return the curves that the lines run between."""
+        return (*self.nonprivate_counterparts, *self.baselines)
+
+    @property
+    def levels(self) -> tuple[Curve, ...]:
+        """Return the methods without epsilon."""
+        return tuple(curve for curve in self.endpoints if curve.is_level)
+
+    @property
+    def private_baselines(self) -> tuple[Curve, ...]:
+        """Return the baselines that depend on epsilon."""
+        return tuple(curve for curve in self.baselines if not curve.is_level)
+
+    @property
+    def nonprivate_reference(self) -> Curve | None:
+        """Return the level of the nonprivate reference."""
+        levels = self.nonprivate_counterparts
+        return next((level for level in levels if level.role is Role.NO_PRIVACY), None)
 
     def list_endpoints(self, epsilon: float) -> list[tuple[str, Interval]]:
         """Return the baselines and nonprivate methods that have a value at an epsilon."""
-        named_baselines = [
-            (format_baseline_name(private_baseline.mechanism), private_baseline)
-            for private_baseline in self.private_baselines
-        ]
-        endpoints: list[tuple[str, Line | FlatLine]] = [*self.flat_lines, *named_baselines]
         return [
-            (name, interval)
-            for name, curve in endpoints
+            (curve.name, interval)
+            for curve in self.endpoints
             if (interval := curve.interval_at(epsilon)) is not None
         ]
 
 
-def refer_to_baseline(name: str) -> str:
-    """Return the name of a baseline as it stands in a sentence."""
-    return "the baseline" if name == BASELINE else name
+def refer_to_baseline(id: str) -> str:
+    """Return what a baseline stands for, as it stands in a sentence."""
+    return _get_baseline_label(id) or "the baseline"
 
 
 def format_baseline_name(id: str) -> str:
     """Return what a baseline stands for, in words."""
-    default_name = POPULAR_LIST if registry.get_mechanism(id).task is Task.RANKING else BASELINE
+    return _get_baseline_label(id) or BASELINE
+
+
+def _get_baseline_label(id: str) -> str:
+    """Return the name of a kind of baseline; empty for one that is just a baseline."""
+    default_label = POPULAR_LIST if registry.get_mechanism(id).task is Task.RANKING else ""
     return (
         WITHOUT_OTHERS
         if id in registry.WITHOUT_OTHERS_BASELINES.values()
-        else _BASELINE_LABELS.get(id, default_name)
+        else _BASELINE_LABELS.get(id, default_label)
     )
 
 
@@ -352,35 +371,37 @@ def build_curve_chart(
     # Curves with item features come first: of two references only the first is drawn.
     curve_rows.sort(key=has_item_features, reverse=True)
     metric = metric.in_units_of(curve_rows[0].info.public) if curve_rows else metric
-    plotted = [*filter(None, (_build_line(curve, metric) for curve in curve_rows))]
-    flat_lines = [*filter(None, (_build_flat_line(curve, metric) for curve in curve_rows))]
+    curves = [*filter(None, (_build_curve(rows, metric) for rows in curve_rows))]
     classes = [registry.get_mechanism(id) for id in mechanisms]
     steps = {step for curve in curve_rows for step in curve.info.prepare}
-    errors = {flat_line.mechanism: flat_line.interval.mean for flat_line in flat_lines}
+    errors = {curve.mechanism: curve.interval.mean for curve in curves if curve.is_level}
     baselines = {registry.choose_baseline(cls, steps, errors) for cls in classes}
     feature_baselines = set()  # baselines that are drawn only with features
     if registry.has_features_step(steps):
         baselines |= {
-            registry.WITHOUT_OTHERS_BASELINES[cls.task]
-            for cls in classes
-            if registry.can_use_item_features(cls)
+            registry.WITHOUT_OTHERS_BASELINES[cls.task] for cls in classes if cls.uses_item_features
         }
         feature_baselines = {
-            id for id in baselines if registry.can_use_item_features(registry.get_mechanism(id))
+            id for id in baselines if registry.get_mechanism(id).uses_item_features
         }
     baselines -= {*mechanisms}
     references = {registry.NONPRIVATE_REFERENCES[cls.task] for cls in classes}
     counterparts = {cls.nonprivate_counterpart for cls in classes} - references
 
-    def select_by_mechanism(ids: Collection[str], curves: Iterable[Curve]) -> tuple[Curve, ...]:
-        """Return the curves of these mechanisms, in the order of the curves."""
-        return tuple(curve for curve in curves if curve.mechanism in ids)
+    def select(ids: Collection[str], role: Role, *, is_level: bool = True) -> list[Curve]:
+        """Return the curves of these mechanisms, with or without an epsilon, in a role."""
+        return [
+            replace(curve, role=role)
+            for curve in curves
+            if curve.mechanism in ids and curve.is_level is is_level
+        ]
 
+    without_others = baselines & {*registry.WITHOUT_OTHERS_BASELINES.values()}
     return CurveChart(
         metric,
         tuple(
             sorted(
-                select_by_mechanism(mechanisms, plotted),
+                select(mechanisms, Role.PRIVATE, is_level=False),
                 key=lambda curve: (
                     mechanisms.index(curve.mechanism),
                     not has_item_features(curve),
@@ -388,13 +409,18 @@ def build_curve_chart(
                 ),
             )
         ),
-        select_by_mechanism(baselines, flat_lines),
-        select_by_mechanism(references, flat_lines)[:1]
-        + select_by_mechanism(counterparts, flat_lines),
-        tuple(
-            curve
-            for curve in select_by_mechanism(baselines, plotted)
-            if has_item_features(curve) or curve.mechanism not in feature_baselines
+        (
+            *select(baselines - without_others, Role.BASELINE),
+            *select(without_others, Role.WITHOUT_OTHERS),
+            *(
+                curve
+                for curve in select(baselines, Role.BASELINE, is_level=False)
+                if has_item_features(curve) or curve.mechanism not in feature_baselines
+            ),
+        ),
+        (
+            *select(references, Role.NO_PRIVACY)[:1],
+            *select(counterparts, Role.COUNTERPART),
         ),
         errors,
     )
@@ -462,31 +488,37 @@ def load_shipped_charts(
     return charts if charts[0].lines else None
 
 
-def has_item_features(curve: CurveRows | Line) -> bool:
+def has_item_features(curve: CurveRows | Curve) -> bool:
     """Return whether the runs of a curve use public item features."""
     return registry.has_features_step(curve.info.prepare)
 
 
-def _build_line(rows: CurveRows, metric: Metric) -> Line | None:
-    """Return the line of a curve by epsilon; None without values at an epsilon."""
+def _build_curve(rows: CurveRows, metric: Metric) -> Curve | None:
+    """Return a curve as a private one, or as a level where it has no epsilon; None if empty."""
     measured = rows.select_metric(metric)
-    epsilons = sorted({epsilon for epsilon, _ in measured if epsilon is not None})
-    if not epsilons:
+    if not measured:
         return None
-    seeds = sorted({seed for epsilon, seed in measured if epsilon is not None})
+    epsilons: list[float | None] = [*sorted({e for e, _ in measured if e is not None})] or [None]
+    seeds = sorted({seed for epsilon, seed in measured if epsilon in epsilons})
+    curve = Curve(
+        info=rows.info,
+        label=format_curve_label(rows.info),
+        metric=metric,
+        role=Role.PRIVATE,
+        epsilon=np.array(epsilons, dtype=float),  # None becomes NaN
+        seeds=np.array(seeds),
+        values=np.array([[measured.get((e, s), math.nan) for s in seeds] for e in epsilons]),
+    )
+    if curve.is_level:
+        return curve
     claims = [rows.claims[epsilon] for epsilon in epsilons]
     first_claim = claims[0]
     certified = {
         unit: np.array([claim.units[unit] for claim in claims], dtype=float)
         for unit in first_claim.units
     }
-    return Line(
-        info=rows.info,
-        label=format_curve_label(rows.info),
-        metric=metric,
-        epsilon=np.array(epsilons, dtype=float),
-        seeds=np.array(seeds),
-        values=np.array([[measured.get((e, s), math.nan) for s in seeds] for e in epsilons]),
+    return replace(
+        curve,
         claimed=np.array([claim.claimed for claim in claims], dtype=float),
         change=first_claim.change,
         certified={  # a store has no value, which becomes NaN, for an infinite epsilon
@@ -496,20 +528,6 @@ def _build_line(rows: CurveRows, metric: Metric) -> Line | None:
         prepared=first_claim.prepared,
         version=first_claim.version,
     )
-
-
-def _build_flat_line(rows: CurveRows, metric: Metric) -> FlatLine | None:
-    """Return the flat line of a method without epsilon; None without such values."""
-    info = rows.info
-    value_by_seed = {
-        seed: value
-        for (epsilon, seed), value in rows.select_metric(metric).items()
-        if epsilon is None
-    }
-    if not value_by_seed:
-        return None
-    values = np.array([value_by_seed[seed] for seed in sorted(value_by_seed)])
-    return FlatLine(info.key, info.mechanism, format_curve_label(info), values)
 
 
 def format_curve_label(info: CurveInfo) -> str:
@@ -569,7 +587,7 @@ class EpsilonUnit(enum.Enum):
     USER = "same unit: per user"
 
 
-# Follows the unit of a line that has no finite certified epsilon in the unit of the axis.
+# Follows what the epsilons of a line count that has no finite certified one in the axis unit.
 AS_CLAIMED = ", as claimed"
 
 
@@ -577,19 +595,29 @@ class PlottedLine(NamedTuple):
     """A line on an epsilon axis.
 
     Attributes:
-        line: the line.
-        x: array of shape (n_epsilons,), its epsilons in `unit`.
-        unit: the unit of x, in words.
-        is_certified: whether x is certified in that unit. If not, x is what is claimed and the line
-            has open markers.
-        reason: why x is not certified.
+        line: the curve.
+        x: array of shape (n_epsilons,), its epsilons on the axis.
+        counted: the change that x counts, in words.
+        role: whether x counts what the axis counts, or another change that is only claimed.
+        reason: why x is not certified; empty if it is. If it is not, x is what is claimed and the
+            line has open markers.
     """
 
-    line: Line
+    line: Curve
     x: Floats
-    unit: str
-    is_certified: bool
-    reason: str
+    counted: str
+    role: Role = Role.PRIVATE
+    reason: str = ""
+
+    @property
+    def is_certified(self) -> bool:
+        """Return whether x is certified in its unit."""
+        return not self.reason
+
+    @property
+    def unit(self) -> str:
+        """Return the unit of x, in words."""
+        return self.counted + AS_CLAIMED * (self.role is Role.AS_CLAIMED)
 
     @property
     def band(self) -> Band:
@@ -597,7 +625,7 @@ class PlottedLine(NamedTuple):
         return self.line.band._replace(x=self.x)
 
 
-def place_on_axis(line: Line, epsilon_unit: EpsilonUnit) -> PlottedLine:
+def place_on_axis(line: Curve, epsilon_unit: EpsilonUnit) -> PlottedLine:
     """Return the line on the axis of a unit.
 
     A line is never dropped: where nothing finite is certified in that unit, it is drawn with open
@@ -612,20 +640,18 @@ def place_on_axis(line: Line, epsilon_unit: EpsilonUnit) -> PlottedLine:
         elif not (certified_epsilons <= claimed_epsilons * _SLACK).all():
             factor = format_short_number(float(np.max(certified_epsilons / claimed_epsilons)), 3)
             reason = f"its certified epsilon is up to {factor} times its claim {line.change.label}"
-        return PlottedLine(line, claimed_epsilons, line.change.label, not reason, reason)
+        return PlottedLine(line, claimed_epsilons, line.change.label, reason=reason)
     change = {EpsilonUnit.RATING: RATING, EpsilonUnit.USER: USER_EMPTIED}[epsilon_unit]
     x = line.certified[change.value]
-    unit_label = change.label
     if np.isfinite(x).all():
-        return PlottedLine(line, x, unit_label, is_certified=True, reason="")
+        return PlottedLine(line, x, change.label)
     reason = line.reasons.get(change.value, "some epsilons have no finite certified value")
-    claimed_unit = line.change.label + AS_CLAIMED
     return PlottedLine(
         line,
         claimed_epsilons,
-        claimed_unit,
-        is_certified=False,
-        reason=f"nothing finite is certified {unit_label}: {reason}",
+        line.change.label,
+        Role.AS_CLAIMED,
+        f"nothing finite is certified {change.label}: {reason}",
     )
 
 
@@ -646,26 +672,19 @@ def describe_crossings(chart: CurveChart) -> list[str]:
     better, worse = ("Below", "Above") if chart.metric.lower_is_better else ("Above", "Below")
     labels_by_finding: dict[str, list[str]] = {}
     for line in chart.lines:
+        baseline_id = chart.baseline_id(line)
         private_baselines = [
-            baseline
-            for baseline in chart.private_baselines
-            if baseline.mechanism == chart.baseline_id(line)
+            baseline for baseline in chart.private_baselines if baseline.mechanism == baseline_id
         ]
         without_others = [
-            baseline
-            for baseline in chart.baselines
-            if format_baseline_name(baseline.mechanism) == WITHOUT_OTHERS
+            baseline for baseline in chart.baselines if baseline.role is Role.WITHOUT_OTHERS
         ]
         if chart.nonprivate_reference is not None and is_somewhere_better(
             line, chart.nonprivate_reference
         ):
             labels_by_finding.setdefault(f"{better} {_BEYOND_NONPRIVATE}", []).append(line.label)
         for rivals, finding in (
-            (
-                private_baselines,
-                f"{refer_to_baseline(format_baseline_name(chart.baseline_id(line)))}"
-                f" {_WORSE_THAN_BASELINE}",
-            ),
+            (private_baselines, f"{refer_to_baseline(baseline_id)} {_WORSE_THAN_BASELINE}"),
             (without_others, _WORSE_THAN_WITHOUT_OTHERS),
         ):
             if any(is_somewhere_better(baseline, line) for baseline in rivals):
@@ -682,10 +701,9 @@ _WORSE_THAN_WITHOUT_OTHERS = (
 )
 
 
-def is_somewhere_better(first: Line | FlatLine, second: Line | FlatLine) -> bool:
-    """Return whether the first is clearly better at some epsilon of the one that is a `Line`."""
-    line = first if isinstance(first, Line) else second
-    assert isinstance(line, Line)
+def is_somewhere_better(first: Curve, second: Curve) -> bool:
+    """Return whether the first is clearly better at some epsilon of the one that is no level."""
+    line = second if first.is_level else first
     pairs = ((first.interval_at(e), second.interval_at(e)) for e in line.epsilon.tolist())
     return any(
         first_interval
@@ -717,12 +735,9 @@ def describe_chart(chart: CurveChart, plotted_lines: Sequence[PlottedLine]) -> s
         for curve in plotted_lines
     ]
     phrases += [
-        f"{name}: {chart.metric.format_value(curve.interval.mean)}"
-        for name, curve in chart.flat_lines
+        f"{level.name}: {chart.metric.format_value(level.interval.mean)}" for level in chart.levels
     ]
-    phrases += [
-        f"{format_baseline_name(line.mechanism)}: {line.label}" for line in chart.private_baselines
-    ]
+    phrases += [f"{baseline.name}: {baseline.label}" for baseline in chart.private_baselines]
     return "; ".join(phrases) + "."
 
 
@@ -758,7 +773,7 @@ def tabulate_chart(plotted_lines: Sequence[PlottedLine], *, numbers_only: bool =
     return build_table(("mechanism", "epsilon", "counts", "certified", *heads), rows)
 
 
-def format_curve_ends(line: Line, x: Floats | None = None) -> str:
+def format_curve_ends(line: Curve, x: Floats | None = None) -> str:
     """Return the ends of a curve: '51.0 % at epsilon 0.1, 76.5 % at epsilon 10'.
 
     Args:
@@ -772,7 +787,7 @@ def format_curve_ends(line: Line, x: Floats | None = None) -> str:
     )
 
 
-def format_short_label(line: Line) -> str:
+def format_short_label(line: Curve) -> str:
     """Return the label of a line for a narrow place."""
     name = registry.get_mechanism(line.mechanism).name
     return line.label.replace(name, registry.get_short_name(line.mechanism), 1)
@@ -792,7 +807,7 @@ def describe_measurement(chart: CurveChart) -> list[str]:
     return [measured, *describe_crossings(chart._replace(lines=chart.lines[:1]))]
 
 
-def tabulate_line(line: Line) -> Table:
+def tabulate_line(line: Curve) -> Table:
     """Return one line as columns, at the epsilons as its paper counts them."""
     return tabulate_chart([place_on_axis(line, EpsilonUnit.PAPER)])
 

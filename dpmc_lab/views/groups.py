@@ -17,10 +17,10 @@ from dpmc_core.privacy import (
 )
 from dpmc_core.problem import prepare_public_facts
 from dpmc_core.ratings import PublicFacts
-from dpmc_lab.curves import cards, measurements, text
-from dpmc_lab.curves.cards import ClaimState
 from dpmc_lab.study.advice import PrivacyUnit, find_recommended_id
 from dpmc_lab.sweep.presets import EPSILONS
+from dpmc_lab.views import cards, measurements, text
+from dpmc_lab.views.cards import ClaimState
 
 PRIVACY_UNIT_LABELS: Mapping[PrivacyUnit, str] = {
     PrivacyUnit.RATING: "each rating, even from the server",

@@ -10,7 +10,7 @@ from dpmc_core.experiment import serialise_settings
 from dpmc_core.privacy import Certified, Guarantee
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.settings import format_setting, serialise_setting
-from dpmc_lab.curves import cards
+from dpmc_lab.views import cards
 
 
 class PublishedComparison(NamedTuple):

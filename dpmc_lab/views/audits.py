@@ -13,10 +13,10 @@ from dpmc_core.ratings import Ratings
 from dpmc_lab.audit import AuditFinding, AuditReport, ChangedRow, generate_one_rating_example
 from dpmc_lab.audit.probe import record_history
 from dpmc_lab.audit.report import ROUNDING_FACTOR
-from dpmc_lab.curves import cards
-from dpmc_lab.curves.measurements import METHOD_LABELS
-from dpmc_lab.curves.text import Table, build_table
 from dpmc_lab.measured import AuditMethod, Refuted
+from dpmc_lab.views import cards
+from dpmc_lab.views.measurements import METHOD_LABELS
+from dpmc_lab.views.text import Table, build_table
 
 NO_BOUND_YET = "This attack has measured nothing yet."
 

@@ -16,7 +16,8 @@ from dpmc_core.model import Mechanism, Model, Step, Task
 from dpmc_core.privacy import Publication
 from dpmc_core.problem import Problem
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_lab.curves.data import (
+from dpmc_lab.sweep import toplists
+from dpmc_lab.views.data import (
     count_ratings,
     describe_anonymous_user,
     extract_block,
@@ -24,9 +25,8 @@ from dpmc_lab.curves.data import (
     has_rating_values,
     rank_by_count,
 )
-from dpmc_lab.curves.lines import BASELINE, NO_PRIVACY, format_baseline_name
-from dpmc_lab.curves.text import Table, build_table
-from dpmc_lab.sweep import toplists
+from dpmc_lab.views.lines import BASELINE, NO_PRIVACY, format_baseline_name
+from dpmc_lab.views.text import Table, build_table
 
 _N_TOP_ITEMS = 10  # items shown of a user
 CORNER_SIZE = 25  # users and items of the corner; odd, so that one of the users is the middle one

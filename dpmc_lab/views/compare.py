@@ -8,15 +8,15 @@ from typing import NamedTuple
 import numpy as np
 
 from dpmc_core.arrays import Floats
-from dpmc_lab.curves.lines import (
+from dpmc_lab.views.lines import (
     AS_CLAIMED,
     LEVEL,
-    Line,
+    Curve,
     PlottedLine,
     compute_interval,
     format_short_number,
 )
-from dpmc_lab.curves.numbers import MIN_SEEDS, find_complete_seeds
+from dpmc_lab.views.numbers import MIN_SEEDS, find_complete_seeds
 
 COMPARISON_NOTE = (
     "Each seed gives all mechanisms the same split. One is clearly better where the 95 % interval"
@@ -44,8 +44,8 @@ class PairComparison(NamedTuple):
             where there are too few seeds.
     """
 
-    first: Line
-    second: Line
+    first: Curve
+    second: Curve
     x: Floats
     seeds: int
     signs: tuple[int, ...] = ()

@@ -33,19 +33,19 @@ from dpmc_core.privacy import (
     sensitivity_at,
 )
 from dpmc_core.privacy.accounting import attacker_certainty
-from dpmc_lab.curves import cards
-from dpmc_lab.curves.cards import (
+from dpmc_lab.measured import MeasuredBound
+from dpmc_lab.store import restore_mechanism
+from dpmc_lab.views import cards
+from dpmc_lab.views.cards import (
     MAX_INFORMATIVE_RATE,
     TYPICAL_RATINGS,
     cap_guarantee,
     format_limit_percent,
 )
-from dpmc_lab.curves.lines import CurveChart, Interval, Line
-from dpmc_lab.curves.measurements import describe_measured_bound, find_line_bound
-from dpmc_lab.curves.noise import list_symbols
-from dpmc_lab.curves.text import Table, build_table
-from dpmc_lab.measured import MeasuredBound
-from dpmc_lab.store import restore_mechanism
+from dpmc_lab.views.lines import Curve, CurveChart, Interval
+from dpmc_lab.views.measurements import describe_measured_bound, find_line_bound
+from dpmc_lab.views.noise import list_symbols
+from dpmc_lab.views.text import Table, build_table
 
 
 class QuestionScope(enum.Enum):
@@ -96,29 +96,12 @@ class AttackerQuestion(NamedTuple):
     change: Change
     rated: int | None = None
 
-    def success_rate(self, guarantee: Guarantee) -> float:
-        """Return how often the best attacker is right; a coin is right half of the time."""
-        return self.guarantee_for(guarantee).attacker_accuracy(self.change)
-
-    def is_bounded(self, guarantee: Guarantee) -> bool:
-        """Return whether any limit on the attacker is proved; a rate of 1 is no limit."""
-        return math.isfinite(self.guarantee_for(guarantee).loss(self.change).epsilon)
-
-    def describe_answer(self, guarantee: Guarantee) -> str:
-        """Return in a sentence how often the attacker is right.
-
-        The epsilon of the question follows if it is not that of the guarantee's own change.
-        """
-        if not self.is_bounded(guarantee):
-            return format_sentence(cards.describe_attacker_limit(self.text, 1.0, proved=False))
-        text = cards.describe_attacker_limit(self.text, self.success_rate(guarantee))
-        if self.change is not USER_REPLACED and self.rated is None:
-            return text
-        name = capitalise(self.short) if self.rated else "Between two such sets"
-        return (
-            f"{text} {name}:"
-            f" {cards.format_spent_budget(self.guarantee_for(guarantee), self.change)}."
-        )
+    def assess(self, guarantee: Guarantee) -> "Risk":
+        """Compute how often the best attacker is right; a coin is right half of the time."""
+        guarantee = self.guarantee_for(guarantee)
+        loss = guarantee.loss(self.change)
+        # A rate of 1 is no limit: a large finite epsilon has the same in floating point.
+        return Risk(self, guarantee, loss.attacker_accuracy(), math.isfinite(loss.epsilon))
 
     def guarantee_for(self, guarantee: Guarantee) -> Guarantee:
         """Return the guarantee that the question is about.
@@ -127,6 +110,48 @@ class AttackerQuestion(NamedTuple):
         ratings.
         """
         return guarantee if self.rated is None else cap_guarantee(guarantee, self.rated)
+
+
+class Risk(NamedTuple):
+    """How often the best attacker is right about a question.
+
+    Attributes:
+        question: what the attacker asks.
+        guarantee: what the question is about.
+        success_rate: how often the attacker is right at most, in 0.5..1.
+        is_bounded: whether any limit is proved.
+    """
+
+    question: AttackerQuestion
+    guarantee: Guarantee
+    success_rate: float
+    is_bounded: bool
+
+    @property
+    def is_informative(self) -> bool:
+        """Return whether the limit says more than that the attacker may be right."""
+        return self.success_rate <= MAX_INFORMATIVE_RATE
+
+    @property
+    def label(self) -> str:
+        """Return the limit in percent, or that nothing is proved."""
+        return format_limit_percent(self.success_rate) if self.is_bounded else "not proved"
+
+    def describe(self) -> str:
+        """Return in a sentence how often the attacker is right.
+
+        The epsilon of the question follows if it is not that of the guarantee's own change.
+        """
+        question = self.question
+        text = cards.describe_attacker_limit(
+            question.text, self.success_rate, proved=self.is_bounded
+        )
+        if not self.is_bounded:
+            return format_sentence(text)
+        if question.change is not USER_REPLACED and question.rated is None:
+            return text
+        name = capitalise(question.short) if question.rated else "Between two such sets"
+        return f"{text} {name}: {cards.format_spent_budget(self.guarantee, question.change)}."
 
 
 class QuestionSwitches(NamedTuple):
@@ -221,7 +246,7 @@ class TradeLine(NamedTuple):
         min_success_rate: the success rate that the audit proves possible; no limit can be lower.
     """
 
-    line: Line
+    line: Curve
     points: tuple[TradePoint, ...]
     measured_point: MeasuredBound | None = None
     min_success_rate: float = 0.5
@@ -267,7 +292,7 @@ def build_trade_chart(chart: CurveChart, task: Task, switches: QuestionSwitches)
 
 
 def _build_trade_line(
-    line: Line, question: AttackerQuestion, position: AttackerPosition
+    line: Curve, question: AttackerQuestion, position: AttackerPosition
 ) -> TradeLine:
     """Return a line of the chart for a curve, with what an audit measured.
 
@@ -334,7 +359,7 @@ def _compute_claimed_rate(guarantee: Guarantee, question: AttackerQuestion) -> f
 
 
 def _find_measured_rate(
-    line: Line, question: AttackerQuestion, build_guarantee: Callable[[float], Guarantee]
+    line: Curve, question: AttackerQuestion, build_guarantee: Callable[[float], Guarantee]
 ) -> tuple[MeasuredBound, float] | tuple[()]:
     """Return an audit's measured bound and the success rate that it proves possible.
 
@@ -449,7 +474,7 @@ def tabulate_trade(trade: TradeChart) -> Table:
 # --- to be played in a browser -----------------------------------------------------------------
 
 
-def build_guessing_game(guarantee: Guarantee, question: AttackerQuestion) -> dict[str, Any] | None:
+def build_guessing_game(risk: Risk) -> dict[str, Any] | None:
     """Return what an attacker sees under each answer to a question, for a game in a browser.
 
     A single channel is played as it is. Additive noise is played as one number that is as
@@ -460,7 +485,8 @@ def build_guessing_game(guarantee: Guarantee, question: AttackerQuestion) -> dic
         of scale 1, "law": "gaussian" or "laplace"}. None where nothing is proved, since there is no
         fair game then.
     """
-    if question.rated is not None or not 0.5 <= question.success_rate(guarantee) < 1:
+    question, guarantee, success_rate, _ = risk
+    if question.rated is not None or not 0.5 <= success_rate < 1:
         return None
     releases = [release for _, release in guarantee.releases]
     single_release = releases[0] if len(releases) == 1 else None

@@ -10,7 +10,7 @@ from dpmc_core.arrays import Floats, Ints
 from dpmc_core.privacy import Release
 from dpmc_core.ratings import Ratings
 from dpmc_data.synthetic import SAMPLES
-from dpmc_lab.curves.text import Table, build_table, format_count
+from dpmc_lab.views.text import Table, build_table, format_count
 
 
 def format_item_title(ratings: Ratings, item: int) -> str:

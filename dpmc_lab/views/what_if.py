@@ -1,0 +1,79 @@
+"""Compute what What if says of a method at each epsilon of its knob."""
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from dpmc_core.model import Mechanism
+from dpmc_core.privacy import Guarantee
+from dpmc_core.ratings import PublicFacts
+from dpmc_lab.views import trade
+from dpmc_lab.views.cards import TYPICAL_RATINGS
+from dpmc_lab.views.lines import CurveChart, Interval
+from dpmc_lab.views.numbers import GainShare, compute_gain_share
+from dpmc_lab.views.trade import Risk
+
+
+class Stop(NamedTuple):
+    """A method at one epsilon of the knob.
+
+    Sentence, picture, table, component and take-away read this record, so that they agree.
+
+    Attributes:
+        epsilon: the setting.
+        mechanism: the method with this setting.
+        guarantee: on ratings prepared as the curve's.
+        risk: about one rating; of a method that protects persons, about whether a person is in
+            the data.
+        person_risks: about everything that one person rated, by the number of her ratings.
+        interval: the metric over seeds; None where it is not computed.
+        benefit: the share of the benefit that is left; None where a number is missing.
+    """
+
+    epsilon: float
+    mechanism: Mechanism
+    guarantee: Guarantee
+    risk: Risk
+    person_risks: dict[int, Risk]
+    interval: Interval | None = None
+    benefit: GainShare | None = None
+
+    @property
+    def value(self) -> float | None:
+        """Return the mean of the metric over seeds."""
+        return self.interval and self.interval.mean
+
+
+def build_stop(
+    mechanism: Mechanism,
+    epsilon: float,
+    chart: CurveChart,
+    public: PublicFacts,
+    rated: Collection[int] = (),
+) -> Stop:
+    """Build the record of a method at one epsilon.
+
+    Args:
+        mechanism: the method.
+        epsilon: its setting.
+        chart: the method's curve is the first line; without a line nothing is computed yet.
+        public: public facts of the prepared ratings.
+        rated: numbers of ratings of the persons whose risk is asked for.
+    """
+    line = chart.first_line
+    guarantee = mechanism.guarantee(public).with_preparation(line.prepared if line else ())
+    rating_question, _ = trade.list_questions(guarantee, mechanism.task, TYPICAL_RATINGS)
+    person_questions = {
+        count: trade.list_questions(guarantee, mechanism.task, count)[1] for count in rated
+    }
+    # A guarantee per person has one question about everything, however much a person rated.
+    questions = {rating_question, *person_questions.values()}
+    risks = {question: question.assess(guarantee) for question in questions}
+    return Stop(
+        epsilon,
+        mechanism,
+        guarantee,
+        risks[rating_question],
+        {count: risks[question] for count, question in person_questions.items()},
+        line.interval_at(epsilon) if line else None,
+        compute_gain_share(chart, line, epsilon) if line else None,
+    )
