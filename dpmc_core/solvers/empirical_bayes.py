@@ -10,13 +10,13 @@ Morris, "Stein's estimation rule and its competitors", 1973). No privacy here.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpmc_core.arrays import SMALLEST, Bools, Floats
-from dpmc_core.stopping import check_cancelled
+from dpmc_core.stopping import call_cancellable
 
 _ROUNDS = 30  # of expectation-maximisation
 # Of the means of a mixture of exponential priors of counts: how they may spread in logarithms, and
@@ -199,35 +199,65 @@ def estimate_long_tailed_counts(noisy: Floats, noise_std: float, usual_count: fl
 # --- vectors ---------------------------------------------------------------------------------
 
 
-def fit_normal_prior(precisions: Floats, targets: Floats, start_variance: float) -> Floats:
-    """Return posterior means of vectors v ~ N(0, G), with G by expectation-maximisation.
+class NormalPosterior(NamedTuple):
+    """What is known of n vectors of length r, and of their prior.
 
-    The likelihood of a vector is exp(t'v - v'Pv/2). Vectors that say no more than noise would are
-    shrunk to nothing.
+    Attributes:
+        means: shape (n, r).
+        covariances: shape (k, r, r); vectors that share a precision share a covariance.
+        prior: G, shape (r, r), the covariance of the vectors about zero.
+    """
+
+    means: Floats
+    covariances: Floats
+    prior: Floats
+
+
+def update_normal_vectors(
+    prior_precision: Floats, precisions: Floats, targets: Floats, index: Any = slice(None)
+) -> tuple[Floats, Floats]:
+    """Return the posterior means and covariances of vectors with a normal prior.
+
+    The likelihood of a vector v is exp(t'v - v'Pv/2), and the covariance is (prior precision +
+    P)^-1.
 
     Args:
-        precisions: P, shape (n, r, r), symmetric.
-        targets: t, shape (n, r).
-        start_variance: G starts as this times the identity.
+        prior_precision: shape (r, r).
+        precisions: P, shape (k, r, r), symmetric.
+        targets: t, shape (n, r), and the prior precision times the prior mean where that is not 0.
+        index: shape (n,), which of the k precisions each vector has; by default its own.
 
     Returns:
-        Array of shape (n, r).
+        The means, shape (n, r), and the covariances, shape (k, r, r).
     """
-    rank = targets.shape[1]
-    prior = start_variance * np.eye(rank)
-    min_variance = 1e-6 * prior
-    by_row = np.ascontiguousarray(precisions.transpose(1, 2, 0))
+    covariances = call_cancellable(np.linalg.inv, prior_precision + precisions)
+    return np.einsum("nij,nj->ni", covariances[index], targets), covariances
+
+
+def fit_normal_prior(
+    precisions: Floats,
+    targets: Floats,
+    start: Floats,
+    min_variance: float,
+    index: Any = slice(None),
+) -> NormalPosterior:
+    """Estimate vectors v ~ N(0, G), and G by expectation-maximisation.
+
+    Vectors that say no more than noise would are shrunk to nothing.
+
+    Args:
+        precisions: P, shape (k, r, r), see `update_normal_vectors`.
+        targets: t, shape (n, r).
+        start: shape (r, r), where G starts.
+        min_variance: added to each variance, so that G stays invertible.
+        index: shape (n,), which of the k precisions each vector has; by default its own.
+    """
+    prior = start
     for _ in range(_ROUNDS):
-        check_cancelled()
-        covariances = np.linalg.inv(prior)[:, :, None] + by_row
-        for k in range(rank):  # Gauss-Jordan on all vectors at once, faster than one by one
-            column, pivot = covariances[:, k].copy(), 1.0 / covariances[k, k]
-            row = covariances[k] * pivot
-            covariances -= column[:, None] * row
-            covariances[k], covariances[:, k], covariances[k, k] = row, -column * pivot, pivot
-        means = np.einsum("ijn,nj->ni", covariances, targets)
-        prior = (means.T @ means + covariances.sum(axis=2)) / len(means) + min_variance
-    return means
+        means, covariances = update_normal_vectors(np.linalg.inv(prior), precisions, targets, index)
+        prior = (means.T @ means + covariances[index].sum(axis=0)) / len(means)
+        prior += min_variance * np.eye(len(prior))
+    return NormalPosterior(means, covariances, prior)
 
 
 def is_above_noise(values: Floats, edge: float, margin: float = LIMIT_MARGIN) -> Bools:

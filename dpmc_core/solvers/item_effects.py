@@ -461,7 +461,7 @@ def estimate_low_rank(
     if previous is not None:
         precisions, targets = precisions + previous.precisions, targets + previous.targets
     start_variance = (PRIORS.item_effect * item_effects.public.width) ** 2
-    factors = fit_normal_prior(precisions, targets, start_variance)
+    factors = _shrink_factors(precisions, targets, start_variance)
     return LowRankFactors(factors, (basis * values) @ basis.T), likelihood
 
 
@@ -483,7 +483,13 @@ def estimate_item_factors(squares: Floats, moments: Floats, noise: float, width:
     values, rating_variance = np.maximum(values, 0.0), (PRIORS.rating * width) ** 2
     likelihood = FactorLikelihood.from_sums(values, basis, moments, noise**2, rating_variance)
     # EM starts from 1, as users' factors are in rating points.
-    return fit_normal_prior(*likelihood, 1.0)
+    return _shrink_factors(*likelihood, 1.0)
+
+
+def _shrink_factors(precisions: Floats, targets: Floats, start_variance: float) -> Floats:
+    """Return posterior means of item factors whose prior variance starts at `start_variance`."""
+    start = start_variance * np.eye(targets.shape[1])
+    return fit_normal_prior(precisions, targets, start, 1e-6 * start_variance).means
 
 
 def estimate_low_rank_from_gram(

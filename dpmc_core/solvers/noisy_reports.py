@@ -24,11 +24,12 @@ from dpmc_core.solvers.empirical_bayes import (
     normal_log_likelihood,
     truncated_normal_moments,
     update_normal,
+    update_normal_vectors,
 )
 from dpmc_core.solvers.linalg import Pattern, cancellable_operator
 from dpmc_core.solvers.one_bit import SignReports
 from dpmc_core.solvers.rows import factors_with_offsets, item_sums, row_sums
-from dpmc_core.stopping import call_cancellable, check_cancelled
+from dpmc_core.stopping import check_cancelled
 
 _TINY = 1e-12  # in place of zero, before a division
 
@@ -235,12 +236,11 @@ class _SidePosterior:
         data = np.empty((k, size, size))
         data[:, *upper] = data[:, *upper[::-1]] = sums[:, :-size]
         moments = wx @ (other_precisions * f) - sums[:, -size:]
-        precision = data * self.precision[:, None, None] + np.diag(1.0 / self.variance)
-        covariance = call_cancellable(np.linalg.inv, precision)
-        check_cancelled()
-        weighted_moments = moments * self.precision[:, None]
-        weighted_moments[:, -1] += self.centre / self.variance[-1]
-        self.mean = np.einsum("kij,kj->ki", covariance, weighted_moments)
+        targets = moments * self.precision[:, None]
+        targets[:, -1] += self.centre / self.variance[-1]
+        self.mean, covariance = update_normal_vectors(
+            np.diag(1.0 / self.variance), data * self.precision[:, None, None], targets
+        )
         self.second = covariance + self.mean[:, :, None] * self.mean[:, None, :]
         squared_sums = np.einsum("kii->i", self.second)
         self.variance = np.maximum(squared_sums / max(k, 1), _TINY)

@@ -25,6 +25,7 @@ from dpmc_core.solvers.empirical_bayes import (
     ESTIMATED_MARGIN,
     EXACT_MARGIN,
     estimate_counts,
+    fit_normal_prior,
     is_above_noise,
 )
 from dpmc_core.solvers.linalg import Pattern, invert_upper_triangle
@@ -35,7 +36,6 @@ BLOCK = 2_000_000  # scores, or pairs of items, held at once: 16 MB
 _MIN_FLIP = 1e-150  # flip probability whose square is still a number: no cell of a pair is at 0
 _MAX_GATHERED = 4_000_000  # numbers gathered at once: 32 MB
 _ROUNDING = 1e-9  # a sum that is this much shorter than its longest term counts as zero
-_SWEEPS = 30  # of expectation-maximisation
 _MIN_PROFILE_VARIANCE = 0.02  # of profiles, in units of 1/d, their variance if no direction differs
 _MIN_TASTE_VARIANCE = 1e-4  # of taste at the start, in the same unit
 _N_NOISE_DRAWS = 20  # simulations of the noise, whose largest eigenvalue taste has to exceed
@@ -524,30 +524,35 @@ class CountEstimate(NamedTuple):
         return CountEstimate((old * self.noisy + new * noisy) / (old + new), (old + new) ** -0.5)
 
 
+class Taste(NamedTuple):
+    """The mean profile of each item's users less that of all, as far as the noise lets one see.
+
+    Attributes:
+        means: shape (n, d), posterior means.
+        uncertainty: shape (d, d), the posterior covariance, averaged over items by their users.
+        prior: shape (d, d), the prior covariance.
+    """
+
+    means: Floats
+    uncertainty: Floats
+    prior: Floats
+
+
 class Audiences(NamedTuple):
     """How the users of each item differ from all users in their profiles.
 
     Attributes:
-        taste: shape (n, d), the mean profile of an item's users less that of all, as a posterior
-            mean, and only along the axes that exceed the noise.
-        uncertainty: shape (d, d), the posterior covariance of `taste`, averaged over items by their
-            users.
+        taste: taste along the axes that exceed the noise.
+        unpruned_taste: taste along all axes; the features of the next round follow from it.
         centre: shape (d,), the mean profile of all.
         profile_covariance: shape (d, d), the covariance of users' profiles.
-        unpruned_taste: shape (n, d), as `taste` but along all axes; the features of the next round
-            follow from it.
-        unpruned_uncertainty: shape (d, d), as `uncertainty` but along all axes.
-        taste_prior: shape (d, d), the prior covariance of taste along all axes.
         count_shares: shape (n,), each item's share of all counts.
     """
 
-    taste: Floats
-    uncertainty: Floats
+    taste: Taste
+    unpruned_taste: Taste
     centre: Floats
     profile_covariance: Floats
-    unpruned_taste: Floats
-    unpruned_uncertainty: Floats
-    taste_prior: Floats
     count_shares: Floats
 
     @classmethod
@@ -562,13 +567,11 @@ class Audiences(NamedTuple):
     ) -> Audiences:
         """Estimate taste from noisy sums of profiles.
 
-        The covariance S of profiles is shrunk towards one that is alike in all directions, by the
-        share of their distance that noise explains (Ledoit, Wolf, "A well-conditioned estimator for
-        large-dimensional covariance matrices", 2004, with the noise known). The mean profile of an
-        item with count N is N(t, (noise/N)^2 I + S w/N), because of the noise and of which users it
-        happens to have; w is the mean weight of a cell. The prior of taste is t ~ N(0, G) along the
-        axes on which these means exceed that noise, with G by expectation-maximisation; on other
-        axes G would fit the noise.
+        The mean profile of an item with count N is N(t, (noise/N)^2 I + S w/N), because of the
+        noise and of which users it happens to have; w is the mean weight of a cell and S the
+        covariance of profiles. The prior of taste is t ~ N(0, G) along the axes on which these
+        means exceed that noise, with G by expectation-maximisation; on other axes G would fit the
+        noise.
 
         Args:
             profile_sums: shape (n, d), noisy weighted sums of the profiles of each item's users.
@@ -579,62 +582,37 @@ class Audiences(NamedTuple):
             posterior_counts: shape (n,), the items' counts, with the weights of `profile_sums`.
             n_users: the number of users.
         """
-        d = profile_sums.shape[1]
-        symmetric = 0.5 * (second_moments + second_moments.T) / n_users
-        mean = symmetric[:d, d]
-        sample_covariance = symmetric[:d, :d] - np.outer(mean, mean)
-        # Profiles have length 1, so their total variance is known; its direction is estimated.
-        total_variance = 1 - max(mean @ mean - 0.5 * d * (second_noise_std / n_users) ** 2, 0.0)
-        isotropic_variance = max(total_variance, _MIN_PROFILE_VARIANCE) / d
-        anisotropy = np.sum((sample_covariance - isotropic_variance * np.eye(d)) ** 2)
-        # Averaging the symmetric halves leaves half of the noise off the diagonal.
-        noise_anisotropy = 0.5 * d * (d + 1) * (second_noise_std / n_users) ** 2
-        kept_share = max(0.0, anisotropy - noise_anisotropy) / max(anisotropy, SMALLEST)
-        values, vectors = np.linalg.eigh(
-            kept_share * sample_covariance + (1 - kept_share) * isotropic_variance * np.eye(d)
+        d, total_count = profile_sums.shape[1], posterior_counts.sum()
+        profile_covariance = _estimate_profile_covariance(
+            second_moments / n_users, second_noise_std / n_users
         )
-        values = np.clip(values, _MIN_PROFILE_VARIANCE / d, 1.0) + _RIDGE / d
-        profile_covariance = (vectors * values) @ vectors.T
-        count_shares = posterior_counts / posterior_counts.sum()
-        centre = profile_sums.sum(axis=0) / posterior_counts.sum()
-        deviations = profile_sums / posterior_counts[:, None] - centre
+        centre, deviations = _compute_mean_profiles(profile_sums, posterior_counts)
         # Items whose counts differ by a thousandth share a level, with one error covariance.
         log_levels, level_index = np.unique(
             np.round(np.log(posterior_counts), 3), return_inverse=True
         )
         level_counts = np.exp(log_levels)[:, None, None]
-        error_covariances = (noise_std / level_counts) ** 2 * np.eye(d) + profile_covariance * (
-            n_users / posterior_counts.sum() / level_counts
+        errors = (noise_std / level_counts) ** 2 * np.eye(d) + profile_covariance * (
+            n_users / total_count / level_counts
         )
-        precisions = np.linalg.inv(error_covariances)
-        squared_precisions = np.trace(precisions, axis1=1, axis2=2)[level_index] ** 2
+        squared_precisions = np.trace(np.linalg.inv(errors), axis1=1, axis2=2)[level_index] ** 2
         weights = squared_precisions / squared_precisions.sum()
-        known_noise = np.einsum("l,lab->ab", np.bincount(level_index, weights), error_covariances)
-        values, axes = np.linalg.eigh((deviations * weights[:, None]).T @ deviations - known_noise)
-        values = np.maximum(values, _MIN_TASTE_VARIANCE / d)
-        edge = _simulate_noise_edge(error_covariances, level_index, weights, known_noise)
-        is_clear = is_above_noise(values, edge, ESTIMATED_MARGIN)
-        unpruned_taste, covariances, taste_prior = _fit_taste_posterior(
-            deviations, error_covariances, level_index, axes, values
+        expected_noise = np.einsum("l,lab->ab", np.bincount(level_index, weights), errors)
+        moments = (deviations * weights[:, None]).T @ deviations - expected_noise
+        variances, axes = np.linalg.eigh(moments)
+        variances = np.maximum(variances, _MIN_TASTE_VARIANCE / d)
+        edge = _simulate_noise_edge(errors, level_index, weights, expected_noise)
+        count_shares = posterior_counts / total_count
+        taste, unpruned_taste = (
+            _fit_taste(deviations, errors, level_index, axes[:, k], variances[k], count_shares)
+            for k in (is_above_noise(variances, edge, ESTIMATED_MARGIN), slice(None))
         )
-        level_shares = np.bincount(level_index, count_shares)
-        unpruned_uncertainty = np.einsum("l,lab->ab", level_shares, covariances)
-        taste, uncertainty = unpruned_taste, unpruned_uncertainty
-        if not is_clear.all():
-            taste, covariances, _ = _fit_taste_posterior(
-                deviations, error_covariances, level_index, axes[:, is_clear], values[is_clear]
-            )
-            uncertainty = np.einsum("l,lab->ab", level_shares, covariances)
-        return cls(
-            taste,
-            uncertainty,
-            centre,
-            profile_covariance,
-            unpruned_taste,
-            unpruned_uncertainty,
-            taste_prior,
-            count_shares,
-        )
+        return cls(taste, unpruned_taste, centre, profile_covariance, count_shares)
+
+    @property
+    def discriminants(self) -> Floats:
+        """S^-1 t of each item, shape (n, d)."""
+        return np.linalg.solve(self.profile_covariance, self.taste.means.T).T
 
     @property
     def signal(self) -> float:
@@ -643,11 +621,9 @@ class Audiences(NamedTuple):
         With E the mean of t' S^-1 t over all users' items it is sqrt(E), times the share of E in
         the sum of E and the same of the uncertainty.
         """
-        inverse = np.linalg.inv(self.profile_covariance)
-        taste_energy = np.sum(inverse * ((self.taste * self.count_shares[:, None]).T @ self.taste))
-        total_energy = taste_energy + np.sum(inverse * self.uncertainty)
-        total_energy += SMALLEST
-        return math.sqrt(taste_energy) * taste_energy / total_energy
+        energy = self._average_product(self.taste.means)
+        noise = np.trace(np.linalg.solve(self.profile_covariance, self.taste.uncertainty))
+        return math.sqrt(energy) * energy / (energy + noise + SMALLEST)
 
     def measure_agreement(self, profile_sums: Floats, posterior_counts: Floats) -> Floats:
         """Compare taste t with the estimate t' that other noisy sums of profiles give.
@@ -662,14 +638,12 @@ class Audiences(NamedTuple):
         Returns:
             Array of shape (2,): the means of t' S^-1 t and of t S^-1 t, weighted by counts.
         """
-        other_taste = (
-            profile_sums / posterior_counts[:, None]
-            - profile_sums.sum(axis=0) / posterior_counts.sum()
-        )
-        weighted_taste = (
-            np.linalg.solve(self.profile_covariance, self.taste.T).T * self.count_shares[:, None]
-        )
-        return np.array([np.sum(weighted_taste * other_taste), np.sum(weighted_taste * self.taste)])
+        _, deviations = _compute_mean_profiles(profile_sums, posterior_counts)
+        return np.array([self._average_product(x) for x in (deviations, self.taste.means)])
+
+    def _average_product(self, vectors: Floats) -> float:
+        """Return the mean of x' S^-1 t over all users' items, for vectors x of shape (n, d)."""
+        return float(np.sum(self.discriminants * self.count_shares[:, None] * vectors))
 
     def score_items(
         self, user_profiles: Floats, posterior_counts: Floats, reliability: float = 1.0
@@ -681,12 +655,11 @@ class Audiences(NamedTuple):
             posterior_counts: N, shape (n,), the items' counts.
             reliability: by what t is multiplied, because some of it is noise.
         """
-        taste = reliability * self.taste
-        right = np.linalg.solve(self.profile_covariance, taste.T).T
+        taste, right = reliability * self.taste.means, reliability * self.discriminants
         base = np.log(posterior_counts) - 0.5 * (taste * right).sum(axis=1)
         left = user_profiles - self.centre
         return Factors(
-            np.hstack([np.ones((len(user_profiles), 1)), left]), np.hstack([base[:, None], right])
+            np.column_stack([np.ones(len(left)), left]), np.column_stack([base, right])
         )
 
     def compute_next_features(self, posterior_counts: Floats) -> Floats:
@@ -701,21 +674,55 @@ class Audiences(NamedTuple):
         Returns:
             Array of shape (n, d).
         """
-        _, axes = np.linalg.eigh(self.taste_prior)
-        features = self.unpruned_taste @ axes
+        means, uncertainty, prior = self.unpruned_taste
+        _, axes = np.linalg.eigh(prior)
+        features = means @ axes
         mean_squares = posterior_counts @ features**2 / posterior_counts.sum()
-        seen_squares = mean_squares + np.diag(axes.T @ self.unpruned_uncertainty @ axes)
-        features /= np.sqrt(np.maximum(seen_squares, SMALLEST))
-        return features
+        mean_squares += np.diag(axes.T @ uncertainty @ axes)
+        return features / np.sqrt(np.maximum(mean_squares, SMALLEST))
 
 
-def _fit_taste_posterior(
+def _compute_mean_profiles(sums: Floats, counts: Floats) -> tuple[Floats, Floats]:
+    """Return the mean profile of all users, and that of each item's users less it."""
+    centre = sums.sum(axis=0) / counts.sum()
+    return centre, sums / counts[:, None] - centre
+
+
+def _estimate_profile_covariance(second_moments: Floats, noise_std: float) -> Floats:
+    """Estimate the covariance S of users' profiles, with a ridge.
+
+    It is shrunk towards one that is alike in all directions, by the share of their distance that
+    noise explains (Ledoit, Wolf, "A well-conditioned estimator for large-dimensional covariance
+    matrices", 2004, with the noise known).
+
+    Args:
+        second_moments: shape (d + 1, d + 1), the noisy mean of (u, 1)(u, 1)' over profiles u.
+        noise_std: the standard deviation of their noise.
+    """
+    d = len(second_moments) - 1
+    symmetric = 0.5 * (second_moments + second_moments.T)
+    mean = symmetric[:d, d]
+    covariance = symmetric[:d, :d] - np.outer(mean, mean)
+    # Profiles have length 1, so their total variance is known; its direction is estimated.
+    total_variance = 1 - max(mean @ mean - 0.5 * d * noise_std**2, 0.0)
+    isotropic = max(total_variance, _MIN_PROFILE_VARIANCE) / d * np.eye(d)
+    anisotropy = np.sum((covariance - isotropic) ** 2)
+    # Averaging the symmetric halves leaves half of the noise off the diagonal.
+    noise_anisotropy = 0.5 * d * (d + 1) * noise_std**2
+    share = max(0.0, anisotropy - noise_anisotropy) / max(anisotropy, SMALLEST)
+    values, vectors = np.linalg.eigh(share * covariance + (1 - share) * isotropic)
+    values = np.clip(values, _MIN_PROFILE_VARIANCE / d, 1.0) + _RIDGE / d
+    return (vectors * values) @ vectors.T
+
+
+def _fit_taste(
     deviations: Floats,
     error_covariances: Floats,
     level_index: Ints,
     axes: Floats,
     start_variances: Floats,
-) -> tuple[Floats, Floats, Floats]:
+    count_shares: Floats,
+) -> Taste:
     """Estimate taste along some axes, with its prior covariance by expectation-maximisation.
 
     The deviations of an item are N(taste, error_covariances[level of the item]).
@@ -726,24 +733,17 @@ def _fit_taste_posterior(
         level_index: shape (n,), the level of each item.
         axes: shape (d, r), orthonormal columns.
         start_variances: shape (r,), the prior variances along the axes at the start.
-
-    Returns:
-        The posterior means of taste, shape (n, d), its posterior covariance for each level, shape
-        (n_levels, d, d), and its prior covariance, shape (d, d).
+        count_shares: shape (n,), each item's share of all counts.
     """
-    n, d = deviations.shape
     if not axes.size:
-        return np.zeros((n, d)), np.zeros_like(error_covariances), np.zeros((d, d))
-    prior, level_sizes = np.diag(start_variances), np.bincount(level_index)
+        return Taste(np.zeros_like(deviations), *np.zeros((2, len(axes), len(axes))))
     precisions = np.linalg.inv(axes.T @ error_covariances @ axes)
-    weighted_deviations = np.einsum("jrs,js->jr", precisions[level_index], deviations @ axes)
-    for _ in range(_SWEEPS):
-        check_cancelled()
-        covariances = np.linalg.inv(np.linalg.inv(prior) + precisions)
-        taste = np.einsum("jrs,js->jr", covariances[level_index], weighted_deviations)
-        prior = (taste.T @ taste + np.einsum("l,lrs->rs", level_sizes, covariances)) / n
-        prior += np.eye(len(prior)) * np.finfo(float).eps
-    return taste @ axes.T, axes @ covariances @ axes.T, axes @ prior @ axes.T
+    targets = np.einsum("jrs,js->jr", precisions[level_index], deviations @ axes)
+    means, covariances, prior = fit_normal_prior(
+        precisions, targets, np.diag(start_variances), np.finfo(float).eps, level_index
+    )
+    uncertainty = np.einsum("l,lrs->rs", np.bincount(level_index, count_shares), covariances)
+    return Taste(means @ axes.T, axes @ uncertainty @ axes.T, axes @ prior @ axes.T)
 
 
 def _simulate_noise_edge(
