@@ -29,7 +29,7 @@ from dpmc_core.solvers.empirical_bayes import (
     is_above_noise,
 )
 from dpmc_core.solvers.linalg import Pattern, invert_upper_triangle
-from dpmc_core.solvers.rows import gram, normalise_rows
+from dpmc_core.solvers.rows import clip_dense_rows, gram, normalise_rows
 from dpmc_core.stopping import check_cancelled
 
 BLOCK = 2_000_000  # scores, or pairs of items, held at once: 16 MB
@@ -239,13 +239,12 @@ class FlippedPairs:
         bits: shape (users, items), 0 and 1, each flipped with probability `flip`.
         flip: the probability of a flip, below 1/2.
         users: the number of users.
-        items: the number of items.
         reported_counts: shape (items,), how many users report each item.
     """
 
     def __init__(self, bits: ArrayLike, flip: float) -> None:
         self.bits, self.flip = np.asarray(bits, dtype=np.float32), flip
-        self.users, self.items = self.bits.shape
+        self.users = len(self.bits)
         self.reported_counts = self.bits.sum(axis=0, dtype=np.float64)
 
     def count_reported_pairs(self, block: Ints) -> Floats:
@@ -351,8 +350,7 @@ def decorrelate_columns(feature: Floats, counts: Floats) -> Floats:
     values, axes = np.linalg.eigh(centred.T @ (centred * share[:, None]))
     min_variance = max(_MIN_RELATIVE_VARIANCE * values.max(initial=0), SMALLEST)
     whitened = centred @ (axes * np.where(values > min_variance, values, np.inf) ** -0.5)
-    lengths = np.linalg.norm(whitened, axis=1, keepdims=True)
-    return whitened * np.minimum(1.0, _MAX_FEATURE_LENGTH / np.maximum(lengths, 1.0))
+    return clip_dense_rows(whitened, _MAX_FEATURE_LENGTH)[0]
 
 
 class UserFeatureSums(NamedTuple):
@@ -362,21 +360,17 @@ class UserFeatureSums(NamedTuple):
         item_features: shape (items, d), each feature's columns as of `decorrelate_columns`.
         sums: shape (users, d), of the features over each user's items.
         counts: shape (users, 1), how many items a user has.
-        groups: the columns of each feature.
+        groups: shape (d,), the index of the feature that each column belongs to.
     """
 
     item_features: Floats
     sums: Floats
     counts: Floats
-    groups: tuple[slice, ...]
+    groups: Ints
 
     @classmethod
     def from_pattern(
-        cls,
-        pattern: Pattern,
-        features: Sequence[Floats],
-        posterior_counts: Floats,
-        order: Ints | None = None,
+        cls, pattern: Pattern, features: Sequence[Floats], posterior_counts: Floats
     ) -> UserFeatureSums:
         """Sum public features over each user's items.
 
@@ -384,18 +378,13 @@ class UserFeatureSums(NamedTuple):
             pattern: the users' items.
             features: each of shape (items, c).
             posterior_counts: shape (items,), how many users have each item.
-            order: shape (items,), which shuffles the features over items; None: as they are.
         """
         check_cancelled()
-        shuffled = [feature if order is None else feature[order] for feature in features]
-        decorrelated = [decorrelate_columns(feature, posterior_counts) for feature in shuffled]
-        ends = np.cumsum([feature.shape[1] for feature in decorrelated])
-        groups = (
-            slice(int(e) - p.shape[1], int(e)) for e, p in zip(ends, decorrelated, strict=True)
-        )
-        item_features = np.hstack([np.zeros((len(posterior_counts), 0)), *decorrelated])
-        counts = np.diff(pattern.indptr)[:, None].astype(float)
-        return cls(item_features, _sum_features(pattern, item_features), counts, tuple(groups))
+        columns = [decorrelate_columns(feature, posterior_counts) for feature in features]
+        groups = np.repeat(np.arange(len(columns)), [feature.shape[1] for feature in columns])
+        item_features = np.hstack([np.zeros((pattern.shape[1], 0)), *columns])
+        counts = pattern.counts[:, None].astype(float)
+        return cls(item_features, _sum_features(pattern, item_features), counts, groups)
 
     def add_to_scores(self, model: Factors, gain_probabilities: Floats) -> Factors:
         """Return the model with scores from item features added to its own.
@@ -408,9 +397,7 @@ class UserFeatureSums(NamedTuple):
             model: scores in log odds.
             gain_probabilities: shape (n_features,), the probability that each feature helps.
         """
-        weights = np.ones(self.item_features.shape[1])
-        for group, probability in zip(self.groups, gain_probabilities, strict=True):
-            weights[group] = math.sqrt(probability)
+        weights = np.sqrt(gain_probabilities)[self.groups]
         left = np.hstack([model.left, self.sums * weights / (self.counts + _AVERAGE_ITEMS)])
         return Factors(
             left, np.hstack([model.right, self.item_features * weights]), model.user_arrays
@@ -419,17 +406,15 @@ class UserFeatureSums(NamedTuple):
     def compute_gains(self, pattern: Pattern) -> Floats:
         """Return how well each feature of a user's other items predicts an item of the user.
 
-        It is the average over the user's items of the score that the other items give.
+        It is the average over the user's items of the score that the other items give. With s the
+        sum of the features x, the products (s - x)'x of all items add up to s's less the sum of
+        x'x.
 
         Returns:
             Array of shape (users, n_features); 0 for a user without two items.
         """
-        gains = np.zeros((len(self.sums), len(self.groups)))
-        users, entry_features = pattern.users, self.item_features[pattern.items]
-        for column, group in enumerate(self.groups):
-            x = entry_features[:, group]
-            products = np.einsum("kd,kd->k", self.sums[users, group] - x, x)
-            gains[:, column] = np.bincount(users, products, len(self.sums))
+        products = self.sums**2 - _sum_features(pattern, self.item_features**2)
+        gains = products @ np.eye(self.groups[-1] + 1)[self.groups]
         return gains / np.maximum(self.counts * (self.counts - 1 + _AVERAGE_ITEMS), 1.0)
 
 
@@ -449,8 +434,8 @@ def sum_feature_gains(ratings: Ratings, posterior_counts: Floats) -> Floats:
     order = np.random.default_rng(0).permutation(len(posterior_counts))
     pattern, features = Pattern.from_ratings(ratings), ratings.used_features
     gains, shuffled_gains = (
-        UserFeatureSums.from_pattern(pattern, features, posterior_counts, k).compute_gains(pattern)
-        for k in (None, order)
+        UserFeatureSums.from_pattern(pattern, used, posterior_counts).compute_gains(pattern)
+        for used in (features, [feature[order] for feature in features])
     )
     return np.clip(gains - shuffled_gains, -1.0, 1.0).sum(axis=0)
 
@@ -469,21 +454,17 @@ def sum_profiles_by_item(pattern: Pattern, weights: Floats, features: Floats) ->
     Returns:
         Array of shape (items, d).
     """
-    from scipy.sparse import csr_array
+    from scipy.sparse import csc_array
 
     sums, min_length = _sum_features(pattern, features), _min_profile_length(features)
     items, d = features.shape
     moments = np.zeros((items, d))
-    size = max(1, _MAX_GATHERED // max(1, d))
-    for start in range(0, len(pattern.users), size):
-        check_cancelled()
-        k = slice(start, start + size)
-        u, i = pattern.users[k], pattern.items[k]
-        profiles = normalise_rows(sums[u] - features[i], min_length)
-        entries = np.arange(len(u))
-        moments += np.asarray(
-            csr_array((weights[k], (i, entries)), shape=(items, len(u))) @ profiles
+    for rows, span, chunk in pattern.iter_chunks(_MAX_GATHERED // max(1, d)):
+        others = sums[rows][chunk.users] - features[chunk.items]
+        by_item = csc_array(
+            (weights[span], chunk.items, np.arange(len(others) + 1)), shape=(items, len(others))
         )
+        moments += np.asarray(by_item @ normalise_rows(others, min_length))
     return moments
 
 
@@ -774,7 +755,6 @@ def _simulate_noise_edge(
 # items is ever held as floats.
 
 _CELLS = 4_000_000  # cells of reports held in single precision at once: 16 MB
-_MAX_BYTE = 255  # the largest number in a byte
 _MAX_DIRECTIONS = 40
 _WIDTH, _DEPTH = 48, 6  # columns and blocks of the Krylov space in which they are found
 
@@ -800,11 +780,8 @@ class FlippedBits(NamedTuple):
     @property
     def reported_shares(self) -> Floats:
         """The share of users who report each item, shape (n,)."""
-        sums = np.zeros(self.items)
-        for _, bits in self._iter_blocks(np.uint8):
-            for start in range(0, len(bits), _MAX_BYTE):  # sums of so many bits fit in a byte
-                sums += bits[start : start + _MAX_BYTE].sum(axis=0, dtype=np.uint8)
-        return sums / self.users
+        sums = [bits.sum(axis=0, dtype=float) for _, bits in self._iter_blocks(np.uint8)]
+        return sum(sums) / self.users
 
     def unpack_all(self) -> NDArray[np.float32]:
         """Return all reports as numbers, shape (users, items)."""
@@ -847,11 +824,8 @@ class FlippedBits(NamedTuple):
         Returns:
             Array of shape (users, b).
         """
-        out = np.empty((self.users, block.shape[1]))
         single = block.astype(np.float32)
-        for rows, bits in self._iter_blocks():
-            out[rows] = bits @ single
-        return (out - self.flip * block.sum(axis=0)) / self.debias_factor
+        return self._debias(np.concatenate([b @ single for _, b in self._iter_blocks()]), block)
 
     def multiply_transposed(self, block: Floats) -> Floats:
         """Return H' @ block for the unbiased estimate H of the true rows.
@@ -862,11 +836,13 @@ class FlippedBits(NamedTuple):
         Returns:
             Array of shape (items, b).
         """
-        out = np.zeros((self.items, block.shape[1]))
         single = block.astype(np.float32)
-        for rows, bits in self._iter_blocks():
-            out += bits.T @ single[rows]
-        return (out - self.flip * block.sum(axis=0)) / self.debias_factor
+        products = (bits.T @ single[rows] for rows, bits in self._iter_blocks())
+        return self._debias(sum(products, np.zeros((self.items, block.shape[1]))), block)
+
+    def _debias(self, products: AnyArray, block: Floats) -> Floats:
+        """Turn products of the reports with a block into those of the estimate H."""
+        return np.asarray(products - self.flip * block.sum(axis=0)) / self.debias_factor
 
     def _iter_blocks(self, dtype: type = np.float32) -> Iterator[tuple[slice, AnyArray]]:
         """Yield the slice of the users of a block, and their reports as 0 and 1 of this type."""

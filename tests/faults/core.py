@@ -300,9 +300,7 @@ CORE = [
          "return normalise_rows(_sum_features(pattern, features), _min_profile_length(features))",
          "return _sum_features(pattern, features)", _LEFT_OUT),
         ("profiles without an item are not of length 1", CLIP,
-         "profiles = normalise_rows(sums[u] - features[i], min_length)",
-         "profiles = sums[u] -"
-         " features[i]", _LEFT_OUT),
+         "by_item @ normalise_rows(others, min_length)", "by_item @ others", _LEFT_OUT),
     ),
     *family_of(
         "taste", "solvers/rows.py",
