@@ -166,14 +166,15 @@ class UserRegression(NamedTuple):
                 squares = (group.coefficients**2 * np.diag(self.precision))[:, :n_coefficients]
                 excess = (group.compute_residuals() ** 2).sum(axis=1) / self.noise_variance
                 excess += learnt.sum(axis=1)
-                statistics = np.zeros((2, len(group.rows), n_coefficients + 1))
-                statistics[0, :, :n_coefficients] = np.minimum(squares, MAX_STATISTIC)
-                statistics[0, :, :n_coefficients] -= shrinkage * (1 - shrinkage)
-                statistics[0, :, n_coefficients] = np.minimum(excess / group.counts, MAX_STATISTIC)
-                statistics[0] /= MAX_STATISTIC
-                statistics[1, :, :n_coefficients] = (1 - shrinkage) ** 2
-                statistics[1, :, n_coefficients] = 1.0
-                total += statistics.sum(axis=1)
+                variation = np.minimum(squares, MAX_STATISTIC) - shrinkage * (1 - shrinkage)
+                residual_squares = np.minimum(excess / group.counts, MAX_STATISTIC)
+                total += [
+                    (np.column_stack(columns) / bound).sum(axis=0)
+                    for bound, *columns in (
+                        (MAX_STATISTIC, variation, residual_squares),
+                        (1.0, (1 - shrinkage) ** 2, np.ones(len(group.rows))),
+                    )
+                ]
         return total
 
     def iter_chunks(
@@ -208,52 +209,46 @@ class UserRegression(NamedTuple):
             values: shape (n_entries,), what is regressed.
         """
         ridge = self.ridge
-        d, prior = len(ridge), np.linalg.inv(ridge)
-        gathered = _gather_entries(self.item_features, chunk, values)
-        for rows, index in chunk.iter_similar_rows():
-            columns = gathered.take(index, axis=0)
-            z, y = columns[:, :, :d], columns[:, :, d]
-            transposed = np.swapaxes(z, 1, 2)
-            if index.shape[1] > d // _SHORT:
-                solved = z @ np.linalg.inv(transposed @ z + ridge)
-            else:
+        prior = np.linalg.inv(ridge)
+        for rows, index, columns, is_short in _iter_similar_rows(
+            self.item_features, chunk, values
+        ):
+            z, y = columns[:, :, :-1], columns[:, :, -1]
+            if is_short:
                 scaled = z @ prior
-                solved = np.linalg.solve(np.eye(index.shape[1]) + scaled @ transposed, scaled)
+                solved = np.linalg.solve(np.eye(index.shape[1]) + scaled @ z.mT, scaled)
+            else:
+                solved = z @ np.linalg.inv(z.mT @ z + ridge)
             coefficients = (y[:, None] @ solved)[:, 0]
             yield RegressedRows(rows, chunk.counts[rows], index, y, z, solved, coefficients)
 
 
-def _gather_entries(item_features: Floats, chunk: Pattern, *columns: Floats) -> Floats:
-    """Return the features of each entry's item and further columns, and a last row of zeros.
+def _iter_similar_rows(
+    item_features: Floats, chunk: Pattern, *columns: Floats
+) -> Iterator[tuple[Ints, Ints, Floats, bool]]:
+    """Gather the features of the items of each row, for groups of rows of similar length.
 
     Args:
         item_features: shape (n, d).
         chunk: the rated pairs.
-        columns: each of shape (n_entries,).
+        columns: what else each entry has, each of shape (n_entries,).
 
-    Returns:
-        Array of shape (n_entries + 1, d + n_columns).
+    Yields:
+        The k rows of a group; the indices of their entries, shape (k, length); their features and
+        further columns, zeros for padding, shape (k, length, d + n_columns); and whether a row has
+        so few ratings for d features that as many equations as it has ratings are faster.
     """
-    d = item_features.shape[1]
-    gathered = np.zeros((len(chunk.items) + 1, d + len(columns)))
-    gathered[:-1, :d] = item_features.take(chunk.items, axis=0)
-    for position, column in enumerate(columns, d):
-        gathered[:-1, position] = column
-    return gathered
+    gathered = np.column_stack([item_features.take(chunk.items, axis=0), *columns])
+    padded = np.pad(gathered, ((0, 1), (0, 0)))  # its last row stands for no entry
+    for rows, index in chunk.iter_similar_rows():
+        is_short = index.shape[1] <= item_features.shape[1] // _SHORT
+        yield rows, index, padded.take(index, axis=0), is_short
 
 
-class RidgeFits(NamedTuple):
-    """Ridge regressions of k rows at one scale: of the ratings y, and of the item effects e.
-
-    Attributes:
-        volume: shape (k,), (log |L| - log |A|) / 2.
-        squares: shape (k, 2, 2), what they leave of the products of y and e, ridge included.
-        solutions: shape (k, 2, d).
-    """
-
-    volume: Floats
-    squares: Floats
-    solutions: Floats
+# Ridge regressions of k rows at one scale, of the ratings y and of the item effects e, are three
+# arrays: (log |L| - log |A|) / 2, shape (k,); what they leave of the products of y and e, ridge
+# included, shape (k, 2, 2); and their solutions, shape (k, 2, d).
+RidgeFits = tuple[Floats, Floats, Floats]
 
 
 class UserModels(NamedTuple):
@@ -323,21 +318,18 @@ class UserModels(NamedTuple):
         for users, span, chunk in entries.iter_chunks(
             _MAX_GATHERED // d, 1 + _MAX_GATHERED // (d * max(d, n_models))
         ):
-            gathered = _gather_entries(
-                regression.item_features, chunk, centered[span], item_effects.take(chunk.items)
-            )
             products = np.empty((len(chunk.counts), d + 2, d + 2))
             is_long = np.zeros(len(chunk.counts), dtype=bool)
-            for rows, index in chunk.iter_similar_rows():
-                columns = gathered.take(index, axis=0)
-                if index.shape[1] > d // _SHORT:
-                    is_long[rows] = True
-                    products[rows] = np.swapaxes(columns, 1, 2) @ columns
-                else:
+            for rows, _, columns, is_short in _iter_similar_rows(
+                regression.item_features, chunk, centered[span], item_effects.take(chunk.items)
+            ):
+                if is_short:
                     fits = self._fit_short_rows(regression, columns)
                     averages[users.start + rows] = self._average(
                         regression, chunk.counts[rows], fits
                     )
+                else:
+                    is_long[rows], products[rows] = True, columns.mT @ columns
             fits = self._fit_long_rows(regression, products[is_long])
             averages[users][is_long] = self._average(regression, chunk.counts[is_long], fits)
         return averages
@@ -396,7 +388,7 @@ class UserModels(NamedTuple):
             solutions = np.zeros((len(products), 2, d))
             solutions[:, :, kept] = kept_solutions
             volume = np.linalg.slogdet(penalty)[1] / 2 - half_volume
-            yield RidgeFits(volume, products[:, d:, d:] - explained, solutions)
+            yield volume, products[:, d:, d:] - explained, solutions
 
     def _fit_short_rows(self, regression: UserRegression, columns: Floats) -> Iterator[RidgeFits]:
         """Fit k rows by as many equations as a row has entries, at each of the distinct scales.
@@ -410,17 +402,16 @@ class UserModels(NamedTuple):
             columns: shape (k, length, d + 2), the columns of Z, the ratings y and the item effects
                 e.
         """
-        z, transposed = columns[:, :, :-2], np.swapaxes(columns[:, :, -2:], 1, 2)
-        scaled = z @ np.linalg.inv(regression.ridge)
+        z, targets = columns[:, :, :-2], columns[:, :, -2:]
+        scaled, scalar = z @ np.linalg.inv(regression.ridge), regression.noise_variance
         k, length, _ = z.shape
         bordered = np.empty((k, length + 2, length + 2))
-        bordered[:, -2:, :-2] = transposed
-        scalar = _NOISE_PSEUDO_COUNT * regression.noise_variance
-        bordered[:, -2:, -2:] = transposed @ columns[:, :, -2:] + scalar * np.eye(2)
+        bordered[:, -2:, :-2] = targets.mT
+        bordered[:, -2:, -2:] = targets.mT @ targets + _NOISE_PSEUDO_COUNT * scalar * np.eye(2)
         for scales in np.unique(self.scales, axis=0):
-            bordered[:, :-2, :-2] = np.eye(length) + ((z * scales**2) @ np.swapaxes(scaled, 1, 2))
+            bordered[:, :-2, :-2] = np.eye(length) + (z * scales**2) @ scaled.mT
             half_volume, squares, solutions = _solve_bordered(bordered)
-            yield RidgeFits(-half_volume, squares, solutions @ scaled * scales**2)
+            yield -half_volume, squares, solutions @ scaled * scales**2
 
 
 def _solve_bordered(matrices: Floats) -> tuple[Floats, Floats, Floats]:
@@ -433,18 +424,12 @@ def _solve_bordered(matrices: Floats) -> tuple[Floats, Floats, Floats]:
     Returns:
         log |A| / 2, shape (k,), the products b'x, shape (k, 2, 2), and x, shape (k, 2, n).
     """
-    roots = np.asarray(np.linalg.cholesky(matrices), dtype=float)
+    roots = np.linalg.cholesky(matrices)
     # With R R' = A, the last rows of each root are R^-1 b.
     projections, roots = roots[:, -2:, :-2], roots[:, :-2, :-2]
-    diagonal = np.diagonal(roots, axis1=1, axis2=2)
-    solutions = projections.copy()
-    for column in reversed(range(roots.shape[1])):
-        later = slice(column + 1, None)
-        solved = np.einsum("kj,ksj->ks", roots[:, later, column], solutions[:, :, later])
-        solutions[:, :, column] -= solved
-        solutions[:, :, column] /= diagonal[:, column, None]
-    half_volume = np.log(diagonal).sum(axis=1)
-    return half_volume, projections @ np.swapaxes(projections, 1, 2), solutions
+    half_volume = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
+    solutions = np.linalg.solve(roots.mT, projections.mT).mT
+    return half_volume, projections @ projections.mT, solutions
 
 
 def build_user_regression(
