@@ -160,12 +160,7 @@ class ReferenceRatings(NonprivateMechanism):
                 "noise left": half_width * math.sqrt(posterior.noise),
                 "directions of taste": posterior.left.shape[1],
             }
-            model = factors_with_offsets(
-                half_width * posterior.left,
-                posterior.right,
-                mean + half_width * posterior.user,
-                half_width * posterior.item,
-            )
+            model = posterior.build_model(half_width, mean)
             yield Step.from_trace(index, self.rounds, model, trace, converged=posterior.final)
 
 
