@@ -237,7 +237,7 @@ def update_normal_vectors(
 def fit_normal_prior(
     precisions: Floats,
     targets: Floats,
-    start: Floats,
+    start_variances: ArrayLike,
     min_variance: float,
     index: Any = slice(None),
 ) -> NormalPosterior:
@@ -248,11 +248,11 @@ def fit_normal_prior(
     Args:
         precisions: P, shape (k, r, r), see `update_normal_vectors`.
         targets: t, shape (n, r).
-        start: shape (r, r), where G starts.
+        start_variances: shape (r,), or one number; G starts as the diagonal matrix of these.
         min_variance: added to each variance, so that G stays invertible.
         index: shape (n,), which of the k precisions each vector has; by default its own.
     """
-    prior = start
+    prior = np.diag(np.broadcast_to(start_variances, targets.shape[1]))
     for _ in range(_ROUNDS):
         means, covariances = update_normal_vectors(np.linalg.inv(prior), precisions, targets, index)
         prior = (means.T @ means + covariances[index].sum(axis=0)) / len(means)

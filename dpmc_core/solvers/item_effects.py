@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -34,19 +35,30 @@ from dpmc_core.solvers.empirical_bayes import (
 )
 from dpmc_core.solvers.rows import scatter_rows
 
-MAX_STATISTIC = 4.0  # the largest gain or square of one user that enters a release in full
+# Gains and squares of a user enter a release in full up to here. Few are larger, and a higher limit
+# would mean more noise for everybody.
+MAX_STATISTIC = 4.0
 N_USER_COEFFICIENTS = 3  # of a user, besides item features and low-rank factors
-_EFFECT_PSEUDO_COUNT = 20.0  # items for which the prior guess of the effects' variance counts
-_TREND_STDS = (10.0, 0.02, 0.01)  # of the coefficients of 1, L, L^2, L the standardised log count
-_FEATURE_TREND_STDS = (1e-5, 0.01, 0.03, 0.1)  # of the effects' slopes on features: one of these
-_EFFECT_STD_GRID = np.geomspace(0.1, 5.0, 40)  # of the std of the effects, relative to the guess
-_USUAL_GAIN, _GAIN_STD, _GAIN_LIMITS = 1.1, 0.3, (0.4, 2.0)  # relative to that of unclipped rows
-# How much users differ, relative to the priors: its standard deviation about 1, and limits.
+# The standard deviation of the effects is one of these multiples of its prior guess, which are as
+# close as the data can tell apart. The guess counts for 20 items, so that a few do not overrule it.
+_EFFECT_STD_GRID, _EFFECT_PSEUDO_COUNT = np.geomspace(0.1, 5.0, 40), 20.0
+# Of the coefficients of 1, L and L^2, with L the standardised log count. The first may be anything;
+# popularity explains hundredths of the range at most.
+_TREND_STDS = (10.0, 0.02, 0.01)
+# Of the effects' slopes on features: one of these, the first for features that say nothing.
+_FEATURE_TREND_STDS = (1e-5, 0.01, 0.03, 0.1)
+# The gain on generated ratings is 1.1 of that of rows that are neither stretched nor clipped. Few
+# users leave it uncertain by a third; the limits keep their noise from blowing up the effects.
+_USUAL_GAIN, _GAIN_STD, _GAIN_LIMITS = 1.1, 0.33, (0.44, 2.2)
+# How much users differ, relative to the priors: its standard deviation about 1, as the priors may
+# be wrong by half, and limits that keep a noisy release from switching coefficients off.
 _USER_VARIANCE_STD, _USER_VARIANCE_LIMITS = 0.5, (0.02, 4.0)
 # Of one factor for all item effects: the prior mean where noise drowns the counts, elsewhere nearer
-# to 1, and the prior standard deviation.
+# to 1, and the prior standard deviation. Both were chosen on generated ratings of few people.
 _MIN_SCALE, _SCALE_STD = 0.3, 0.3
-_MIN_RHO, _HALF_RHO, _MAX_LOW_RANK_SHARE = 8.0, 30.0, 0.95  # see `choose_low_rank_share`
+# Low-rank factors get nothing below rho = 8, where they drown, half of a round at 30, and at most
+# .95, so that the effects are refined, too; see `choose_low_rank_share`.
+_MIN_RHO, _HALF_RHO, _MAX_LOW_RANK_SHARE = 8.0, 30.0, 0.95
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,10 +288,8 @@ def estimate_mean_gain(total: float, noise: float, public: PublicFacts) -> float
         public: the public facts.
     """
     unit = MAX_STATISTIC / public.users
-    prior_variance = (_GAIN_STD * _USUAL_GAIN) ** 2
-    mean, _ = update_normal(unit * total, 1.0, (unit * noise) ** 2, prior_variance, _USUAL_GAIN)
-    low, high = _GAIN_LIMITS
-    return min(max(float(mean), low * _USUAL_GAIN), high * _USUAL_GAIN)
+    mean, _ = update_normal(unit * total, 1.0, (unit * noise) ** 2, _GAIN_STD**2, _USUAL_GAIN)
+    return float(np.clip(mean, *_GAIN_LIMITS))
 
 
 def estimate_item_effects(
@@ -298,35 +308,53 @@ def estimate_item_effects(
         noise: the standard deviation of the noise on S.
         gain: f, the average gain of the users.
     """
-    width = prior.public.width
-    reach = prior.counts * prior.weights * gain  # n: by how much S moves with an effect
-    noise_variances = (noise**2 + reach * prior.weights * gain * prior.rating_variance) / reach**2
+    reach, noise_variances = _compute_reach(prior, noise, gain)
+    noise_variances /= reach**2
     noisy_effects = sums / reach
     logs = np.log(reach)
     logs = (logs - logs.mean()) / max(logs.std(), 1e-9)
     trend = np.hstack([np.vander(logs, 3, increasing=True), prior.item_features])
-    n_features = prior.item_features.shape[1]
-    best = -math.inf
-    for variance in (PRIORS.item_effect * width * _EFFECT_STD_GRID) ** 2:
+    width, n_features = prior.public.width, prior.item_features.shape[1]
+    fits = []
+    for relative_std in _EFFECT_STD_GRID:
+        variance = (PRIORS.item_effect * width * relative_std) ** 2
         precisions = 1.0 / (noise_variances + variance)
         squares = trend.T @ (trend * precisions[:, None])
         moments = trend.T @ (precisions * noisy_effects)
-        ratio = (PRIORS.item_effect * width) ** 2 / variance
         for slope_std in _FEATURE_TREND_STDS if n_features else _FEATURE_TREND_STDS[:1]:
             stds = np.array([*_TREND_STDS, *[slope_std] * n_features]) * width
             normal = squares + np.diag(stds**-2)
             slopes = np.linalg.solve(normal, moments)
             means = trend @ slopes
-            # Twice the log likelihood, with the slopes integrated over their prior.
-            likelihood = 2 * normal_log_likelihood(noisy_effects - means, 1 / precisions)
-            likelihood += _EFFECT_PSEUDO_COUNT * (math.log(ratio) - ratio)
-            likelihood -= np.linalg.slogdet(normal)[1]
-            likelihood += 2 * normal_log_likelihood(slopes[3:], stds[3:] ** 2)
-            if likelihood > best:
-                best = likelihood
-                best_effects = noisy_effects, 1.0, noise_variances, variance, means
-    effects, variances = update_normal(*best_effects)
+            # The log likelihood, with the slopes integrated over their prior, and that of the std.
+            likelihood = normal_log_likelihood(noisy_effects - means, 1 / precisions)
+            likelihood += normal_log_likelihood(slopes[3:], stds[3:] ** 2)
+            likelihood -= float(np.linalg.slogdet(normal)[1]) / 2
+            prior_log_density = -math.log(relative_std) - relative_std**-2 / 2
+            likelihood += _EFFECT_PSEUDO_COUNT * prior_log_density
+            fits.append((likelihood, variance, means))
+    _, variance, means = max(fits, key=itemgetter(0))
+    effects, variances = update_normal(noisy_effects, 1.0, noise_variances, variance, means)
     return replace(prior, effects=effects, variances=variances)
+
+
+def _compute_reach(
+    prior: ItemEffects, noise: float, gain: float, share: float = 1.0
+) -> tuple[Floats, Floats]:
+    """Return by how much an item's noisy sum moves with its effect, and the variance about that.
+
+    Args:
+        prior: what is known of the items so far.
+        noise: the standard deviation of the noise on the sums.
+        gain: the average gain of the users.
+        share: the share of the squared length of a user's row that went into the sums.
+
+    Returns:
+        Two arrays of shape (n,).
+    """
+    root = math.sqrt(share)
+    reach = root * prior.counts * prior.weights * gain
+    return reach, noise**2 + root * reach * prior.weights * gain * prior.rating_variance
 
 
 def refine_item_effects(
@@ -346,13 +374,11 @@ def refine_item_effects(
         gain: the average gain of the users.
         share: the share of the squared length of a user's row that went into the sums.
     """
-    root = math.sqrt(share)
-    reach = root * prior.counts * prior.weights * gain
-    noise_variances = noise**2 + root * reach * prior.weights * gain * prior.rating_variance
+    reach, noise_variances = _compute_reach(prior, noise, gain, share)
     changes, variances = update_normal(sums, reach, noise_variances, prior.variances)
     # If the true effects are q e, their residuals are (q - 1) e. So the sums over `unit` estimate
     # (q - 1) N e, and their product with e estimates q - 1 times the energy of the effects.
-    unit = root * prior.weights * gain
+    unit = math.sqrt(share) * prior.weights * gain
     usual_count = prior.public.users / prior.public.items
     counts = estimate_long_tailed_counts(prior.noisy_counts, prior.count_noise, usual_count)
     energies = counts * prior.effects**2
@@ -418,12 +444,11 @@ def start_low_rank(item_effects: ItemEffects, random: Floats) -> LowRankFactors:
         item_effects: the item effects.
         random: shape (n, r), N(0, 1).
     """
-    factors, rank, width = random.copy(), random.shape[1], item_effects.public.width
-    effects = item_effects.effects
+    rank, width, effects = random.shape[1], item_effects.public.width, item_effects.effects
     standardised = (effects - effects.mean()) / max(effects.std(), 1e-9 * width)
-    start = np.column_stack([item_effects.compute_popularity(), standardised])[:, :rank]
-    factors[:, : start.shape[1]] = start
-    return LowRankFactors(PRIORS.item_effect * width * factors, np.eye(rank) / rank)
+    start = [item_effects.compute_popularity(), standardised, random[:, 2:]]
+    factors = PRIORS.item_effect * width * np.column_stack(start)[:, :rank]
+    return LowRankFactors(factors, np.eye(rank) / rank)
 
 
 def estimate_low_rank(
@@ -461,7 +486,7 @@ def estimate_low_rank(
     if previous is not None:
         precisions, targets = precisions + previous.precisions, targets + previous.targets
     start_variance = (PRIORS.item_effect * item_effects.public.width) ** 2
-    factors = _shrink_factors(precisions, targets, start_variance)
+    factors = fit_normal_prior(precisions, targets, start_variance, 1e-6 * start_variance).means
     return LowRankFactors(factors, (basis * values) @ basis.T), likelihood
 
 
@@ -483,13 +508,7 @@ def estimate_item_factors(squares: Floats, moments: Floats, noise: float, width:
     values, rating_variance = np.maximum(values, 0.0), (PRIORS.rating * width) ** 2
     likelihood = FactorLikelihood.from_sums(values, basis, moments, noise**2, rating_variance)
     # EM starts from 1, as users' factors are in rating points.
-    return _shrink_factors(*likelihood, 1.0)
-
-
-def _shrink_factors(precisions: Floats, targets: Floats, start_variance: float) -> Floats:
-    """Return posterior means of item factors whose prior variance starts at `start_variance`."""
-    start = start_variance * np.eye(targets.shape[1])
-    return fit_normal_prior(precisions, targets, start, 1e-6 * start_variance).means
+    return fit_normal_prior(*likelihood, 1.0, 1e-6).means
 
 
 def estimate_low_rank_from_gram(

@@ -721,7 +721,7 @@ def _fit_taste(
     precisions = np.linalg.inv(axes.T @ error_covariances @ axes)
     targets = np.einsum("jrs,js->jr", precisions[level_index], deviations @ axes)
     means, covariances, prior = fit_normal_prior(
-        precisions, targets, np.diag(start_variances), np.finfo(float).eps, level_index
+        precisions, targets, start_variances, np.finfo(float).eps, level_index
     )
     uncertainty = np.einsum("l,lrs->rs", np.bincount(level_index, count_shares), covariances)
     return Taste(means @ axes.T, axes @ uncertainty @ axes.T, axes @ prior @ axes.T)

@@ -105,7 +105,7 @@ def test_the_prior_of_vectors_is_the_likeliest(monkeypatch):
     exact = np.linalg.solve(inverse + precisions, targets[:, :, None])[:, :, 0]
     for rounds, tolerance in ((30, 0.06), (1_000, 1e-3)):
         monkeypatch.setattr(empirical_bayes, "_ROUNDS", rounds)
-        fitted = fit_normal_prior(precisions, targets, np.eye(2), 1e-6)
+        fitted = fit_normal_prior(precisions, targets, 1.0, 1e-6)
         error = np.linalg.norm(fitted.means - exact)
         assert error < tolerance * np.linalg.norm(exact)
 
