@@ -495,26 +495,24 @@ class UserItemEffects(NamedTuple):
             values: shape (n_cells,).
             noise: the variance of their noise.
         """
-        sides, counts = (pattern.users, pattern.items), _sum_by_side(pattern)
+        sides = pattern.users, pattern.items
+        # Next to no cells in place of none: whatever the variance, such rows are as likely.
+        counts = [np.maximum(count, _TINY) for count in _sum_by_side(pattern)]
         mean, posterior_variance = ([np.zeros(size) for size in pattern.shape] for _ in range(2))
         variance = [_SIGN_EFFECT, _SIGN_EFFECT]
         for _ in range(3):
             for axis, other_axis in ((1, 0), (0, 1)):
                 check_cancelled()
-                has_entries = counts[axis] > 0
-                count = counts[axis][has_entries]
-                sums, sum_variance = (
-                    np.bincount(sides[axis], entry_values, len(has_entries))[has_entries]
+                sums, variance_sums = (
+                    np.bincount(sides[axis], entry_values, len(mean[axis]))
                     for entry_values in (
                         values - mean[other_axis][sides[other_axis]],
                         posterior_variance[other_axis][sides[other_axis]],
                     )
                 )
-                y, v = sums / count, (noise + sum_variance / count) / count
+                y, v = sums / counts[axis], (noise + variance_sums / counts[axis]) / counts[axis]
                 variance[axis] = _estimate_prior_variance(y, v)
-                mean[axis][has_entries], posterior_variance[axis][has_entries] = update_normal(
-                    y, 1.0, v, variance[axis]
-                )
+                mean[axis], posterior_variance[axis] = update_normal(y, 1.0, v, variance[axis])
         return cls(mean[0], mean[1], (variance[0], variance[1]))
 
     def predict(self, pattern: Pattern) -> Floats:

@@ -70,7 +70,7 @@ class ItemScores:
             items: item indices; both broadcast to the shape of the result.
         """
         distinct_users, inverse = np.unique(users, return_inverse=True)
-        positions, item_indices = np.broadcast_arrays(inverse.reshape(np.shape(users)), items)
+        positions, item_indices = np.broadcast_arrays(inverse, items)
         scores = np.empty(positions.shape)
         size = max(1, BLOCK // self.rows.shape[1])
         for start in range(0, len(distinct_users), size):
@@ -228,8 +228,8 @@ def cosine(shared: Floats, first: Floats, second: Floats) -> Floats:
 
 def _divide_positive(numerator: Floats, denominator: Floats) -> Floats:
     """Return the quotients of two positive numbers, and 0 where either is not positive."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where((denominator > 0) & (numerator > 0), numerator / denominator, 0.0)
+    is_positive = (denominator > 0) & (numerator > 0)
+    return np.divide(numerator, denominator, out=np.zeros(is_positive.shape), where=is_positive)
 
 
 class FlippedPairs:
@@ -785,11 +785,7 @@ class FlippedBits(NamedTuple):
 
     def unpack_all(self) -> NDArray[np.float32]:
         """Return all reports as numbers, shape (users, items)."""
-        return self._unpack_rows(slice(None)).astype(np.float32)
-
-    def _unpack_rows(self, rows: slice) -> NDArray[np.uint8]:
-        """Return the reports of some users as 0 and 1, shape (k, items)."""
-        return np.unpackbits(self.packed[rows], axis=1, count=self.items)
+        return np.unpackbits(self.packed, axis=1, count=self.items).astype(np.float32)
 
     @property
     def debias_factor(self) -> float:
@@ -850,7 +846,8 @@ class FlippedBits(NamedTuple):
         for start in range(0, self.users, step):
             check_cancelled()
             rows = slice(start, start + step)
-            yield rows, self._unpack_rows(rows).astype(dtype, copy=False)
+            bits = np.unpackbits(self.packed[rows], axis=1, count=self.items)
+            yield rows, bits.astype(dtype, copy=False)
 
 
 class ClickFactors(NamedTuple):

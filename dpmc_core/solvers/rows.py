@@ -213,14 +213,11 @@ def item_sums(entries: Pattern, values: ArrayLike = 1.0, row_factors: ArrayLike 
     Returns:
         Array of shape (n,).
     """
-    m, n = entries.shape
-    sums = np.zeros(n)
+    sums = np.zeros(entries.shape[1])
     values = np.broadcast_to(values, len(entries.items))
-    row_factors = np.broadcast_to(row_factors, m)
+    row_factors = np.broadcast_to(row_factors, entries.shape[0])
     for rows, span, chunk in entries.iter_chunks(LARGE_CHUNK):
-        sums += np.bincount(
-            chunk.items, weights=values[span] * chunk.expand_rows(row_factors[rows]), minlength=n
-        )
+        sums += chunk.build_matrix(values[span]).T @ row_factors[rows]
     return sums
 
 
@@ -293,8 +290,7 @@ def normalise_rows(vectors: Floats, min_length: float = 0.0) -> Floats:
         Array of shape (m, d).
     """
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(lengths > min_length, vectors / lengths, 0.0)
+    return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > min_length)
 
 
 def clip_dense_rows(rows: Floats, max_norm: float) -> tuple[Floats, int]:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpmc_core.arrays import Floats, Ints
+from dpmc_core.arrays import SMALLEST, Floats, Ints
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.empirical_bayes import PRIORS
 from dpmc_core.solvers.item_effects import (
@@ -32,7 +32,9 @@ from dpmc_core.stopping import check_cancelled
 
 _MAX_GATHERED = 4_000_000  # numbers gathered at once: 32 MB
 _SHORT = 2  # a row with at most one rating for so many features has few ratings
-_MAX_STRETCH = 1.5  # the largest factor by which a weighted row is stretched to its clip
+# The largest factor by which a weighted row is stretched to its clip: rows of small residuals then
+# say more than the noise, and no row says much that is only its own noise.
+MAX_STRETCH = 1.5
 USER_PSEUDO_RATINGS = 3.0  # ratings at the mean that every user is given
 SHARED_SLOPE_STD = PRIORS.feature_slope / math.sqrt(1 + math.exp(0.5))  # of users with one model
 _SLOPE_SCALES = (0.5, 1.0, 2.0)  # of `feature_slope`, among which each user's ratings decide
@@ -491,11 +493,11 @@ def weigh_rows(
     Returns:
         The weighted values, shape (n_entries,), and the gains, shape (n_users,).
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        lengths = row_norms(entries, weights)
-        scaled = values * (weights / entries.expand_rows(lengths))
-        factor = np.minimum(_MAX_STRETCH, norm / row_norms(entries, scaled))
-        gains = np.where(entries.counts > 0, np.sqrt(entries.counts) * factor / lengths, 0.0)
+    lengths = row_norms(entries, weights)
+    scaled = values * (weights / entries.expand_rows(lengths))
+    with np.errstate(divide="ignore"):
+        factor = np.minimum(MAX_STRETCH, norm / row_norms(entries, scaled))
+    gains = np.sqrt(entries.counts) * factor / np.maximum(lengths, SMALLEST)
     return scaled * entries.expand_rows(factor), gains
 
 

@@ -28,7 +28,7 @@ from dpmc_core.solvers.item_effects import (
 )
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.user_regression import (
-    _MAX_STRETCH,
+    MAX_STRETCH,
     UserModels,
     UserRegression,
     sum_bounded_gains,
@@ -151,7 +151,7 @@ def test_the_worst_rows_come_within_five_percent_of_every_bound(id):
         row: record_fit(mechanism, make_quiet_ratings(row), replayed=answers) for row in WORST
     }
     # The second gain of a round is of equal weights: no more than a row may be stretched by.
-    second_gain = (_MAX_STRETCH / MAX_STATISTIC) ** 2
+    second_gain = (MAX_STRETCH / MAX_STATISTIC) ** 2
     reachable = {c: math.sqrt(n + second_gain) for c, n in ((USER_EMPTIED, 2), (USER_REPLACED, 3))}
     stated = {p.release.query: p.release.sensitivity for p in answers}
     for change in reachable:

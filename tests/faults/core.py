@@ -304,10 +304,10 @@ CORE = [
     ),
     *family_of(
         "taste", "solvers/rows.py",
-        ("directions of the average length", OTHER, "vectors / lengths, 0.0)",
-         "vectors / lengths.mean(), 0.0)", _LEFT_OUT),
-        ("rounding is made a direction", OTHER, "np.where(lengths > min_length, vectors",
-         "np.where(lengths > 0, vectors",
+        ("directions of the average length", OTHER, "np.divide(vectors, lengths,",
+         "np.divide(vectors, lengths.mean(),", _LEFT_OUT),
+        ("rounding is made a direction", OTHER, "where=lengths > min_length)",
+         "where=lengths > 0)",
          named("private_taste", "test_features_that_cancel_have_no_direction")),
     ),
     *family_of(
