@@ -44,6 +44,7 @@ from dpmc_core.privacy import (
 from dpmc_core.privacy.accounting import gaussian_mu
 from dpmc_core.ratings import PublicFacts, Ratings, UserData
 from dpmc_core.settings import mechanism, setting
+from dpmc_core.solvers.empirical_bayes import CountEstimate
 from dpmc_core.solvers.item_effects import (
     N_USER_COEFFICIENTS,
     ItemEffects,
@@ -504,11 +505,12 @@ def publish_item_effects(
     if releases is None:
         return ItemEffects.from_public(public, ratings.features)
     mean = _publish_mean(releases.mean, ratings, rng)
-    noisy_values = releases.counts.publish(ratings.sum_over_users(_sum_rating_weights), rng)
-    combined_scale = 1 / math.hypot(1 / releases.sums.scale, 1 / later_scale)
-    item_effects = ItemEffects.from_counts(
-        public, mean, noisy_values, releases.counts.scale, combined_scale, ratings.features
+    counts = CountEstimate(
+        releases.counts.publish(ratings.sum_over_users(_sum_rating_weights), rng),
+        releases.counts.scale,
     )
+    combined_scale = 1 / math.hypot(1 / releases.sums.scale, 1 / later_scale)
+    item_effects = ItemEffects.from_counts(public, mean, counts, combined_scale, ratings.features)
     sums, gains = ratings.sum_over_users(_sum_weighted_residuals, item_effects)
     noisy_values = releases.sums.publish(sums, rng)
     noisy_gain = releases.gain.publish(gains, rng)

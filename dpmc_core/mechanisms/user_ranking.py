@@ -41,13 +41,12 @@ from dpmc_core.privacy import (
 from dpmc_core.privacy.accounting import gaussian_mu
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import mechanism, setting
-from dpmc_core.solvers.empirical_bayes import feature_gain_probability
+from dpmc_core.solvers.empirical_bayes import CountEstimate, feature_gain_probability
 from dpmc_core.solvers.factorization import check_interactions
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.ranking import (
     FEATURE_GAIN_PRIOR,
     Audiences,
-    CountEstimate,
     UserFeatureSums,
     compute_profiles,
     sum_feature_gains,
@@ -576,5 +575,4 @@ def _is_signal_detectable(counts: CountEstimate) -> bool:
     Sums of profiles over an item's users are never longer than the item's count. So the mean square
     of the counts, less the known noise, is compared with the noise of the whole budget.
     """
-    signal_energy = float(counts.noisy @ counts.noisy) / len(counts.noisy) - counts.noise_std**2
-    return signal_energy >= _DETECTION_RATIO * _POPULARITY_SHARE * counts.noise_std**2
+    return counts.energy >= _DETECTION_RATIO * _POPULARITY_SHARE * counts.noise_std**2

@@ -162,6 +162,38 @@ def estimate_counts(
     return np.maximum(truncated_normal_moments(tilted, noise_std)[0], min_stds * noise_std)
 
 
+class CountEstimate(NamedTuple):
+    """Noisy counts of the items' users.
+
+    Attributes:
+        noisy: shape (n,), the unbiased counts.
+        noise_std: the standard deviation of their noise.
+    """
+
+    noisy: Floats
+    noise_std: float
+
+    @property
+    def posterior(self) -> Floats:
+        """The posterior means given that no count is negative, shape (n,), all above 0."""
+        return estimate_counts(*self, min_stds=1e-12)
+
+    @property
+    def energy(self) -> float:
+        """The mean squared count, less what noise adds to it; below 0 where noise drowns it."""
+        return float(np.mean(self.noisy**2)) - self.noise_std**2
+
+    def combine(self, noisy: Floats, noise_std: float) -> CountEstimate:
+        """Return the average of these counts and others, weighted by their precisions.
+
+        Args:
+            noisy: shape (n,), other noisy counts.
+            noise_std: the standard deviation of their noise.
+        """
+        old, new = self.noise_std**-2, noise_std**-2
+        return CountEstimate((old * self.noisy + new * noisy) / (old + new), (old + new) ** -0.5)
+
+
 def estimate_long_tailed_counts(noisy: Floats, noise_std: float, usual_count: float) -> Floats:
     """Return the posterior means of counts most of which are small and few of which are large.
 

@@ -26,6 +26,7 @@ from dpmc_core.arrays import SMALLEST, Floats, Ints
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.solvers.empirical_bayes import (
     PRIORS,
+    CountEstimate,
     estimate_counts,
     estimate_long_tailed_counts,
     fit_normal_prior,
@@ -69,8 +70,7 @@ class ItemEffects:
         public: the public facts.
         mean: the mean of all users, in rating points.
         mean_variance: the posterior variance of the mean, in squared rating points.
-        noisy_counts: shape (n,), the released sums of 1/sqrt(k) over an item's users.
-        count_noise: the standard deviation of the noise on `noisy_counts`.
+        noisy_counts: the released sums of 1/sqrt(k) over an item's users.
         weights: shape (n,), the weight of an item in a user's row.
         effects: shape (n,), posterior means of the item effects, in rating points.
         variances: shape (n,), their posterior variances, in squared rating points.
@@ -85,8 +85,7 @@ class ItemEffects:
     public: PublicFacts
     mean: float
     mean_variance: float
-    noisy_counts: Floats
-    count_noise: float
+    noisy_counts: CountEstimate
     weights: Floats
     effects: Floats
     variances: Floats
@@ -106,15 +105,14 @@ class ItemEffects:
         """
         if self.public.items <= max_items:
             return None
-        return np.sort(np.argsort(-self.noisy_counts, kind="stable")[:max_items])
+        return np.sort(np.argsort(-self.noisy_counts.noisy, kind="stable")[:max_items])
 
     @classmethod
     def from_counts(
         cls,
         public: PublicFacts,
         mean: tuple[float, float],
-        noisy_counts: Floats,
-        count_noise: float,
+        noisy_counts: CountEstimate,
         sums_noise: float,
         item_features: Floats,
     ) -> ItemEffects:
@@ -123,20 +121,19 @@ class ItemEffects:
         Args:
             public: the public facts.
             mean: the mean of all users and its variance, in rating points.
-            noisy_counts: shape (n,), the released counts.
-            count_noise: the standard deviation of the noise on them.
+            noisy_counts: the released counts.
             sums_noise: the standard deviation of the noise on the sums to come, in rating points.
             item_features: shape (n, d).
         """
         n = public.items
-        energy = max(float(np.mean(noisy_counts**2)) - count_noise**2, 0.0)
-        reliability = energy / (energy + count_noise**2)
+        energy = max(noisy_counts.energy, 0.0)
+        reliability = energy / (energy + noisy_counts.noise_std**2)
         variance = (PRIORS.item_effect * public.width) ** 2
         weights = compute_item_weights(
-            estimate_counts(noisy_counts, count_noise), sums_noise / math.sqrt(variance)
+            estimate_counts(*noisy_counts), sums_noise / math.sqrt(variance)
         )
         return cls(
-            *(public, *mean, noisy_counts, count_noise, weights, np.zeros(n)),
+            *(public, *mean, noisy_counts, weights, np.zeros(n)),
             np.full(n, variance),
             item_features=item_features,
             scale=_MIN_SCALE + (1 - _MIN_SCALE) * reliability,
@@ -156,14 +153,13 @@ class ItemEffects:
                 range with its prior variance.
         """
         mean = mean or (public.middle, (PRIORS.mean * public.width) ** 2)
-        return cls.from_counts(
-            public, mean, np.ones(public.items), 1.0, public.width, item_features
-        )
+        no_counts = CountEstimate(np.ones(public.items), 1.0)
+        return cls.from_counts(public, mean, no_counts, public.width, item_features)
 
     @property
     def counts(self) -> Floats:
         """The posterior means of the counts, shape (n,), all above 0; their prior is flat."""
-        return estimate_counts(self.noisy_counts, self.count_noise)
+        return estimate_counts(*self.noisy_counts)
 
     @property
     def rating_variance(self) -> float:
@@ -185,8 +181,9 @@ class ItemEffects:
         Returns:
             Array of shape (n,), clipped to -3..3.
         """
-        mean = max(self.noisy_counts.mean(), self.count_noise / math.sqrt(len(self.noisy_counts)))
-        counts = estimate_counts(self.noisy_counts, self.count_noise, mean)
+        noisy, noise_std = self.noisy_counts
+        mean = max(noisy.mean(), noise_std / math.sqrt(len(noisy)))
+        counts = estimate_counts(noisy, noise_std, mean)
         shares, logs = counts / counts.sum(), np.log(counts)
         logs = logs - shares @ logs
         return np.clip(logs / max(math.sqrt(shares @ logs**2), 1.0), -3.0, 3.0)
@@ -380,7 +377,7 @@ def refine_item_effects(
     # (q - 1) N e, and their product with e estimates q - 1 times the energy of the effects.
     unit = math.sqrt(share) * prior.weights * gain
     usual_count = prior.public.users / prior.public.items
-    counts = estimate_long_tailed_counts(prior.noisy_counts, prior.count_noise, usual_count)
+    counts = estimate_long_tailed_counts(*prior.noisy_counts, usual_count)
     energies = counts * prior.effects**2
     energy = max(float(energies.sum()), SMALLEST)
     scale, scale_variance = update_normal(
@@ -431,9 +428,8 @@ def choose_low_rank_share(item_effects: ItemEffects, clip: float, mu: float) -> 
         clip: the l2 norm of a row, in rating points.
         mu: the whole budget.
     """
-    counts, width = item_effects.noisy_counts, item_effects.public.width
-    energy = max((counts**2).sum() - len(counts) * item_effects.count_noise**2, 0.0)
-    rho = energy * (PRIORS.low_rank * width * mu / clip) ** 2 / len(counts)
+    std = PRIORS.low_rank * item_effects.public.width
+    rho = item_effects.noisy_counts.energy * (std * mu / clip) ** 2
     return min(rho / (rho + _HALF_RHO), _MAX_LOW_RANK_SHARE) if rho >= _MIN_RHO else 0.0
 
 

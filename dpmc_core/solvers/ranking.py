@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -24,7 +25,6 @@ from dpmc_core.ratings import Ratings
 from dpmc_core.solvers.empirical_bayes import (
     ESTIMATED_MARGIN,
     EXACT_MARGIN,
-    estimate_counts,
     fit_normal_prior,
     is_above_noise,
 )
@@ -232,92 +232,6 @@ def _divide_positive(numerator: Floats, denominator: Floats) -> Floats:
     return np.divide(numerator, denominator, out=np.zeros(is_positive.shape), where=is_positive)
 
 
-class FlippedPairs:
-    """Estimates of how many users have both items of a pair, from flipped bits.
-
-    Attributes:
-        bits: shape (users, items), 0 and 1, each flipped with probability `flip`.
-        flip: the probability of a flip, below 1/2.
-        users: the number of users.
-        reported_counts: shape (items,), how many users report each item.
-    """
-
-    def __init__(self, bits: ArrayLike, flip: float) -> None:
-        self.bits, self.flip = np.asarray(bits, dtype=np.float32), flip
-        self.users = len(self.bits)
-        self.reported_counts = self.bits.sum(axis=0, dtype=np.float64)
-
-    def count_reported_pairs(self, block: Ints) -> Floats:
-        """Count the users who report both items, for all pairs of a block's items with any item.
-
-        Args:
-            block: shape (k,), item indices.
-
-        Returns:
-            Array of shape (k, items).
-        """
-        # Counts stay below 2^24, so single precision is exact.
-        return (self.bits[:, block].T @ self.bits).astype(np.float64)
-
-    @property
-    def counts(self) -> Floats:
-        """The unbiased estimate of how many users have each item, shape (items,)."""
-        return (self.reported_counts - self.users * self.flip) / (1 - 2 * self.flip)
-
-    def estimate_shared_users(self, block: Ints) -> Floats:
-        """Return unbiased estimates of how many users have both items of a pair.
-
-        It inverts the flips of both bits. The estimate of an item paired with itself means nothing.
-
-        Args:
-            block: shape (k,), item indices.
-
-        Returns:
-            Array of shape (k, items).
-        """
-        p = self.flip
-        count_sums = self.reported_counts[block][:, None] + self.reported_counts
-        estimate = self.count_reported_pairs(block) - p * count_sums + self.users * p * p
-        return estimate / (1 - 2 * p) ** 2
-
-    def fit_pair_counts(self, block: Ints, iterations: int) -> tuple[Floats, Floats, Floats]:
-        """Return maximum-likelihood counts of the pairs of a block with all items.
-
-        The shares of users with both items, the first, the second, and neither are estimated. Where
-        the unbiased estimates are not negative, they maximise the likelihood; elsewhere
-        expectation-maximisation runs from estimates raised to a small positive number.
-
-        Args:
-            block: shape (k,), item indices.
-            iterations: the number of steps of expectation-maximisation.
-
-        Returns:
-            How many users have both items, the first and the second, each of shape (k, items).
-        """
-        m, p = self.users, max(self.flip, _MIN_FLIP)
-        reported_both = self.count_reported_pairs(block)
-        first, second = np.broadcast_arrays(
-            self.reported_counts[block][:, None], self.reported_counts
-        )
-        reported = np.stack(
-            [reported_both, first - reported_both, second - reported_both, reported_both], axis=-1
-        )
-        reported[..., 3] = m - reported[..., :3].sum(axis=-1)
-        bit_channel = np.array([[1 - p, p], [p, 1 - p]])
-        # Of both, the first, the second and neither; it is symmetric.
-        channel = np.kron(bit_channel, bit_channel)
-        shares = (reported / m) @ np.linalg.inv(channel)
-        is_outside = (shares < 0).any(axis=-1)
-        projected, reported_shares = np.maximum(shares[is_outside], 1e-3), reported[is_outside] / m
-        projected /= projected.sum(axis=-1, keepdims=True)
-        for _ in range(iterations):
-            check_cancelled()
-            projected = projected * ((reported_shares / (projected @ channel)) @ channel)
-        shares[is_outside] = projected
-        shared = m * shares[..., 0]
-        return shared, shared + m * shares[..., 1], shared + m * shares[..., 2]
-
-
 def compute_profiles(pattern: Pattern, features: Floats) -> Floats:
     """Return each user's profile: the direction of the sum of the features of the user's items.
 
@@ -478,33 +392,6 @@ def _min_profile_length(features: Floats) -> float:
     return _ROUNDING * np.linalg.norm(features, axis=1).max()
 
 
-class CountEstimate(NamedTuple):
-    """Noisy counts of the items' users.
-
-    Attributes:
-        noisy: shape (n,), the unbiased counts.
-        noise_std: the standard deviation of their noise.
-    """
-
-    noisy: Floats
-    noise_std: float
-
-    @property
-    def posterior(self) -> Floats:
-        """The posterior means given that no count is negative, shape (n,), all above 0."""
-        return estimate_counts(self.noisy, self.noise_std, min_stds=1e-12)
-
-    def combine(self, noisy: Floats, noise_std: float) -> CountEstimate:
-        """Return the average of these counts and others, weighted by their precisions.
-
-        Args:
-            noisy: shape (n,), other noisy counts.
-            noise_std: the standard deviation of their noise.
-        """
-        old, new = self.noise_std**-2, noise_std**-2
-        return CountEstimate((old * self.noisy + new * noisy) / (old + new), (old + new) ** -0.5)
-
-
 class Taste(NamedTuple):
     """The mean profile of each item's users less that of all, as far as the noise lets one see.
 
@@ -639,9 +526,7 @@ class Audiences(NamedTuple):
         taste, right = reliability * self.taste.means, reliability * self.discriminants
         base = np.log(posterior_counts) - 0.5 * (taste * right).sum(axis=1)
         left = user_profiles - self.centre
-        return Factors(
-            np.column_stack([np.ones(len(left)), left]), np.column_stack([base, right])
-        )
+        return Factors(np.column_stack([np.ones(len(left)), left]), np.column_stack([base, right]))
 
     def compute_next_features(self, posterior_counts: Floats) -> Floats:
         """Return the item features of the next round: taste along its principal axes.
@@ -759,7 +644,8 @@ _MAX_DIRECTIONS = 40
 _WIDTH, _DEPTH = 48, 6  # columns and blocks of the Krylov space in which they are found
 
 
-class FlippedBits(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class FlippedBits:
     """The reports that the server holds: users x items bits, flipped with a known probability.
 
     Attributes:
@@ -777,20 +663,31 @@ class FlippedBits(NamedTuple):
         """The number of users."""
         return len(self.packed)
 
+    @cached_property
+    def reported_counts(self) -> Floats:
+        """How many users report each item, shape (items,)."""
+        blocks = (bits for _, bits in self._iter_blocks(np.uint8))
+        return np.sum([bits.sum(axis=0, dtype=float) for bits in blocks], axis=0)
+
     @property
     def reported_shares(self) -> Floats:
-        """The share of users who report each item, shape (n,)."""
-        sums = [bits.sum(axis=0, dtype=float) for _, bits in self._iter_blocks(np.uint8)]
-        return sum(sums) / self.users
+        """The share of users who report each item, shape (items,)."""
+        return self.reported_counts / self.users
 
-    def unpack_all(self) -> NDArray[np.float32]:
-        """Return all reports as numbers, shape (users, items)."""
+    @cached_property
+    def dense(self) -> NDArray[np.float32]:
+        """All reports as numbers, shape (users, items)."""
         return np.unpackbits(self.packed, axis=1, count=self.items).astype(np.float32)
 
     @property
     def debias_factor(self) -> float:
         """1 - 2 flip, by which the flips shrink the effect of a bit on its mean report; above 0."""
         return max(1 - 2 * self.flip, 1e-12)
+
+    @property
+    def counts(self) -> Floats:
+        """The unbiased estimate of how many users have each item, shape (items,)."""
+        return (self.reported_counts - self.users * self.flip) / self.debias_factor
 
     @property
     def shares(self) -> Floats:
@@ -810,6 +707,66 @@ class FlippedBits(NamedTuple):
         lengths = self.multiply(np.ones((self.items, 1)))
         mean_square = np.mean(lengths**2) - self.items * self.variance
         return float(np.clip(mean_square / usual_count**2, 1.0, self.users))
+
+    def count_reported_pairs(self, block: Ints) -> Floats:
+        """Count the users who report both items, for all pairs of a block's items with any item.
+
+        Args:
+            block: shape (k,), item indices.
+
+        Returns:
+            Array of shape (k, items).
+        """
+        # Counts stay below 2^24, so single precision is exact.
+        return (self.dense[:, block].T @ self.dense).astype(np.float64)
+
+    def estimate_shared_users(self, block: Ints) -> Floats:
+        """Return unbiased estimates of how many users have both items of a pair.
+
+        It inverts the flips of both bits. The estimate of an item paired with itself means nothing.
+
+        Args:
+            block: shape (k,), item indices.
+
+        Returns:
+            Array of shape (k, items).
+        """
+        p = self.flip
+        count_sums = self.reported_counts[block][:, None] + self.reported_counts
+        estimate = self.count_reported_pairs(block) - p * count_sums + self.users * p * p
+        return estimate / self.debias_factor**2
+
+    def fit_pair_counts(self, block: Ints, iterations: int) -> tuple[Floats, Floats, Floats]:
+        """Return maximum-likelihood counts of the pairs of a block with all items.
+
+        The shares of users with both items, the first, the second, and neither are estimated. Where
+        the unbiased estimates are not negative, they maximise the likelihood; elsewhere
+        expectation-maximisation runs from estimates raised to a small positive number.
+
+        Args:
+            block: shape (k,), item indices.
+            iterations: the number of steps of expectation-maximisation.
+
+        Returns:
+            How many users have both items, the first and the second, each of shape (k, items).
+        """
+        m, p = self.users, max(self.flip, _MIN_FLIP)
+        both = self.count_reported_pairs(block)
+        first, second = self.reported_counts[block][:, None] - both, self.reported_counts - both
+        reported = np.stack([both, first, second, m - both - first - second], axis=-1) / m
+        bit_channel = np.array([[1 - p, p], [p, 1 - p]])
+        # Of both, the first, the second and neither; it is symmetric.
+        channel = np.kron(bit_channel, bit_channel)
+        shares = reported @ np.linalg.inv(channel)
+        is_outside = (shares < 0).any(axis=-1)
+        projected, reported = np.maximum(shares[is_outside], 1e-3), reported[is_outside]
+        projected /= projected.sum(axis=-1, keepdims=True)
+        for _ in range(iterations):
+            check_cancelled()
+            projected = projected * ((reported / (projected @ channel)) @ channel)
+        shares[is_outside] = projected
+        shared = m * shares[..., 0]
+        return shared, shared + m * shares[..., 1], shared + m * shares[..., 2]
 
     def multiply(self, block: Floats) -> Floats:
         """Return H @ block, H = (bits - flip) / `debias_factor` the unbiased estimate of true rows.

@@ -212,9 +212,7 @@ class UserRegression(NamedTuple):
         """
         ridge = self.ridge
         prior = np.linalg.inv(ridge)
-        for rows, index, columns, is_short in _iter_similar_rows(
-            self.item_features, chunk, values
-        ):
+        for rows, index, columns, is_short in _iter_similar_rows(self.item_features, chunk, values):
             z, y = columns[:, :, :-1], columns[:, :, -1]
             if is_short:
                 scaled = z @ prior

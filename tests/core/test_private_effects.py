@@ -16,7 +16,7 @@ from dpmc_core.privacy.accounting import gaussian_epsilon
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts, Ratings, UserResults
 from dpmc_core.solvers import user_regression
-from dpmc_core.solvers.empirical_bayes import shrink_eigenvalues
+from dpmc_core.solvers.empirical_bayes import CountEstimate, shrink_eigenvalues
 from dpmc_core.solvers.item_effects import (
     MAX_STATISTIC,
     ItemEffects,
@@ -231,7 +231,7 @@ def build_item_effects(noisy_counts, count_noise, effects, users=500):
     n = len(noisy_counts)
     public = PublicFacts(users=users, items=n, low=1, high=5)
     items = ItemEffects.from_counts(
-        public, (3.0, 0.0), noisy_counts, count_noise, 1.0, np.zeros((n, 0))
+        public, (3.0, 0.0), CountEstimate(noisy_counts, count_noise), 1.0, np.zeros((n, 0))
     )
     return replace(items, effects=effects)
 
@@ -586,7 +586,7 @@ def test_taste_is_read_off_a_gram_matrix_only_where_it_stands_out():
     rng, n, scale = np.random.default_rng(6), 200, 3.0
     items = ItemEffects.from_counts(
         PublicFacts(users=1000, items=n, low=1, high=5),
-        *((3.0, 0.1), np.full(n, 50.0), 1.0, 1.0, np.zeros((n, 0))),
+        *((3.0, 0.1), CountEstimate(np.full(n, 50.0), 1.0), 1.0, np.zeros((n, 0))),
     )
     edge = scale * math.sqrt(2 * n)
 

@@ -150,7 +150,8 @@ CORE = [
         ("share of taste by raw counts", OTHER,
          "factor_share = choose_low_rank_share(\n            item_effects, ",
          "factor_share = choose_low_rank_share(__import__('dataclasses').replace(item_effects, "
-         "noisy_counts=item_effects.noisy_counts * 0 + ratings.matrix.astype(bool).sum(axis=0)), ",
+         "noisy_counts=item_effects.noisy_counts._replace(noisy=ratings.matrix.astype(bool).sum("
+         "axis=0))), ",
          named("features",
                "test_what_users_are_asked_follows_from_what_was_published"
                "[private-effects-settings8]")),
@@ -316,8 +317,9 @@ CORE = [
          "counts = 1.0 * np.bincount(ratings.items, minlength=ratings.public.items)", _TRACE_OF),
         ("a trace tells how many clicks there are", OTHER, "reports.reported_shares.mean()",
          "ratings.density", _TRACE_OF),
-        ("similarities of raw rows", SKIPPED, "FlippedPairs(reports.unpack_all(), reports.flip)",
-         "FlippedPairs(interactions.toarray(), reports.flip)",
+        ("similarities of raw rows", SKIPPED, "partial(self.estimate_similarities, reports)",
+         "partial(self.estimate_similarities, FlippedBits(np.packbits(interactions.toarray()"
+         ".astype(bool), axis=1), n_items, reports.flip))",
          named("replayed_answers", f"{_ANSWERS_ALONE}[dplcf-settings12]")),
     ),
     *family_of(

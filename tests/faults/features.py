@@ -42,6 +42,9 @@ FEATURES = [
          "share = np.full(len(counts), 1 / len(counts))", _DEFINED),
         ("nobody is taken to have average items", OTHER, "(self.counts - 1 + _AVERAGE_ITEMS), 1.0)",
          "(self.counts - 1), 1.0)", _DEFINED),
+    ),
+    *family_of(
+        "features", "solvers/empirical_bayes.py",
         ("two answers are weighed by their deviations", SCALE,
          "old, new = self.noise_std**-2, noise_std**-2",
          "old, new = self.noise_std**-1, noise_std**-1",
