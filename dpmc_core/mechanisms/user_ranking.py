@@ -45,7 +45,6 @@ from dpmc_core.solvers.empirical_bayes import CountEstimate, feature_gain_probab
 from dpmc_core.solvers.factorization import check_interactions
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.ranking import (
-    FEATURE_GAIN_PRIOR,
     Audiences,
     UserFeatureSums,
     compute_profiles,
@@ -128,9 +127,7 @@ def publish_feature_gains(
         return None
     n_users = ratings.public.users
     noisy_gains = release.publish(ratings.sum_over_users(sum_feature_gains, posterior_counts), rng)
-    return feature_gain_probability(
-        noisy_gains / n_users, release.std / n_users, *FEATURE_GAIN_PRIOR
-    )
+    return feature_gain_probability(noisy_gains / n_users, release.std / n_users)
 
 
 def _add_feature_scores(

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from dpmc_core.arrays import SMALLEST, Bools, Floats
 from dpmc_core.stopping import call_cancellable
 
-_ROUNDS = 30  # of expectation-maximisation
+_ROUNDS = 30  # of expectation-maximisation, after which the prior is nearly the likeliest one
 # Of the means of a mixture of exponential priors of counts: how they may spread in logarithms, and
 # about what multiple of the usual count, with what standard deviation.
 _TAIL_STDS, _TAIL_CENTRE, _TAIL_CENTRE_STD = (0.5, 1.0, 1.5, 2.0), 2.5, 0.5
@@ -26,6 +26,9 @@ _TAIL_STDS, _TAIL_CENTRE, _TAIL_CENTRE_STD = (0.5, 1.0, 1.5, 2.0), 2.5, 0.5
 # spectrum of the noise is known at this size, only its limit for large matrices, or only an
 # estimate of its covariance; and where the edge is the largest of a few draws of the noise.
 EXACT_MARGIN, LIMIT_MARGIN, ESTIMATED_MARGIN, SAMPLED_MARGIN = 1.01, 1.05, 1.3, 1.0
+# The gain of a public feature that helps: its mean and standard deviation; the standard deviation
+# of one that does not, which agrees with users by chance; and how likely a feature helps at all.
+_GAIN_MEAN, _GAIN_STD, _NULL_GAIN_STD, _HELPS = 0.3, 0.15, 0.03, 0.3
 
 
 class Priors(NamedTuple):
@@ -327,27 +330,21 @@ def shrink_eigenvalues(values: Floats, edge: float) -> Floats:
 # --- a choice between two explanations -------------------------------------------------------
 
 
-def feature_gain_probability(
-    released: Floats, noise: float, mean: float, std: float, null_std: float, prior: float = 0.3
-) -> Floats:
+def feature_gain_probability(released: Floats, noise: float) -> Floats:
     """Return the posterior probability that each public feature helps users, from released gains.
 
-    The released gain of a feature is N(mean, std^2) where it helps and N(0, null_std^2) where it
+    The released gain of a feature is N(mean, std^2) where it helps and N(0, null std^2) where it
     does not, each plus the noise of the release.
 
     Args:
         released: shape (n_features,), gains averaged over users.
         noise: the standard deviation of the noise on a gain.
-        mean: the mean gain of a feature that helps.
-        std: the standard deviation of that gain.
-        null_std: the standard deviation of the gain of a feature that does not help.
-        prior: the probability that a feature helps, before its gain is seen.
 
     Returns:
         Array of shape (n_features,), probabilities.
     """
-    gain_variance, null_variance = std**2 + noise**2, null_std**2 + noise**2
+    gain_variance, null_variance = _GAIN_STD**2 + noise**2, _NULL_GAIN_STD**2 + noise**2
     # The logarithm of the ratio of both densities, and then of the prior odds.
-    log_odds = 0.5 * (released**2 / null_variance - (released - mean) ** 2 / gain_variance)
-    log_odds += math.log(prior / (1 - prior)) + 0.5 * math.log(null_variance / gain_variance)
+    log_odds = 0.5 * (released**2 / null_variance - (released - _GAIN_MEAN) ** 2 / gain_variance)
+    log_odds += math.log(_HELPS / (1 - _HELPS)) + 0.5 * math.log(null_variance / gain_variance)
     return 1 / (1 + np.exp(-np.clip(log_odds, -30, 30)))

@@ -40,22 +40,22 @@ from dpmc_core.solvers.rows import scatter_rows
 # would mean more noise for everybody.
 MAX_STATISTIC = 4.0
 N_USER_COEFFICIENTS = 3  # of a user, besides item features and low-rank factors
-# The standard deviation of the effects is one of these multiples of its prior guess, which are as
-# close as the data can tell apart. The guess counts for 20 items, so that a few do not overrule it.
+# The standard deviation of the effects is one of these multiples of its prior guess. The guess
+# counts for 20 items, so that a few do not overrule it.
 _EFFECT_STD_GRID, _EFFECT_PSEUDO_COUNT = np.geomspace(0.1, 5.0, 40), 20.0
 # Of the coefficients of 1, L and L^2, with L the standardised log count. The first may be anything;
 # popularity explains hundredths of the range at most.
 _TREND_STDS = (10.0, 0.02, 0.01)
 # Of the effects' slopes on features: one of these, the first for features that say nothing.
 _FEATURE_TREND_STDS = (1e-5, 0.01, 0.03, 0.1)
-# The gain on generated ratings is 1.1 of that of rows that are neither stretched nor clipped. Few
-# users leave it uncertain by a third; the limits keep their noise from blowing up the effects.
+# The usual gain, its standard deviation and its limits. It is 1 for rows that are neither stretched
+# nor clipped, and most are stretched a little; the limits keep noise from blowing up the effects.
 _USUAL_GAIN, _GAIN_STD, _GAIN_LIMITS = 1.1, 0.33, (0.44, 2.2)
 # How much users differ, relative to the priors: its standard deviation about 1, as the priors may
 # be wrong by half, and limits that keep a noisy release from switching coefficients off.
 _USER_VARIANCE_STD, _USER_VARIANCE_LIMITS = 0.5, (0.02, 4.0)
 # Of one factor for all item effects: the prior mean where noise drowns the counts, elsewhere nearer
-# to 1, and the prior standard deviation. Both were chosen on generated ratings of few people.
+# to 1, and the prior standard deviation.
 _MIN_SCALE, _SCALE_STD = 0.3, 0.3
 # Low-rank factors get nothing below rho = 8, where they drown, half of a round at 30, and at most
 # .95, so that the effects are refined, too; see `choose_low_rank_share`.

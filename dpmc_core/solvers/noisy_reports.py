@@ -1074,14 +1074,14 @@ def _find_min_product(reports: _ScoredReports, users: Floats, items: Floats) -> 
         users: shape (m,); the product of a cell is that of its user's number and its item's.
         items: shape (n,).
     """
-    edges = max(float(users.max() * items.max()), _TINY) * np.exp(np.linspace(-20.0, 0.0, 2_000))
-    counts = np.zeros(len(edges) + 1)
+    largest = max(float(users.max() * items.max()), _TINY)
+    edges = np.append(-1.0, largest * np.exp(np.linspace(-20.0, 0.0, 2_000)))
+    counts = np.zeros(len(edges))
     for rows, cells, _ in reports.iter_blocks():
         product = cells.expand_rows(users[rows]) * items[cells.items]
-        counts += np.bincount(np.searchsorted(edges, product), minlength=len(counts))
-    above = np.append(np.cumsum(counts[::-1])[::-1], 0.0)  # [k]: those above edge k - 1
-    first = int(np.argmax(above <= CELLS))
-    return float(edges[min(first, len(edges)) - 1]) if first else -1.0
+        counts += np.bincount(np.searchsorted(edges[1:], product), minlength=len(counts))
+    n_above = np.cumsum(counts[::-1])[::-1]  # of each edge: how many cells exceed it
+    return float(edges[np.argmax(n_above <= CELLS)])
 
 
 def _compute_residual_scores(

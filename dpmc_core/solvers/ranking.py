@@ -41,9 +41,6 @@ _MIN_TASTE_VARIANCE = 1e-4  # of taste at the start, in the same unit
 _N_NOISE_DRAWS = 20  # simulations of the noise, whose largest eigenvalue taste has to exceed
 _RIDGE = 0.1  # added to the variance of profiles, in the same unit
 _MAX_FEATURE_LENGTH = 6.0  # of an item's features, once they are uncorrelated and of variance 1
-# Mean and std of the gain of a feature that helps, and the std of one that does not; see
-# `sum_feature_gains` and `feature_gain_probability`.
-FEATURE_GAIN_PRIOR = 0.3, 0.15, 0.03
 # Items, average in all features, that every user is taken to have besides the user's own ones.
 _AVERAGE_ITEMS = 20.0
 _MIN_RELATIVE_VARIANCE = 1e-6  # of a direction, over the largest; less is rounding

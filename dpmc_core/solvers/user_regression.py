@@ -170,13 +170,9 @@ class UserRegression(NamedTuple):
                 excess += learnt.sum(axis=1)
                 variation = np.minimum(squares, MAX_STATISTIC) - shrinkage * (1 - shrinkage)
                 residual_squares = np.minimum(excess / group.counts, MAX_STATISTIC)
-                total += [
-                    (np.column_stack(columns) / bound).sum(axis=0)
-                    for bound, *columns in (
-                        (MAX_STATISTIC, variation, residual_squares),
-                        (1.0, (1 - shrinkage) ** 2, np.ones(len(group.rows))),
-                    )
-                ]
+                statistics = np.column_stack([variation, residual_squares]) / MAX_STATISTIC
+                weights = np.column_stack([(1 - shrinkage) ** 2, np.ones(len(shrinkage))])
+                total += [statistics.sum(axis=0), weights.sum(axis=0)]
         return total
 
     def iter_chunks(

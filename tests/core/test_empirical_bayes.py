@@ -9,6 +9,7 @@ import scipy.stats
 
 from dpmc_core.solvers import empirical_bayes
 from dpmc_core.solvers.empirical_bayes import (
+    CountEstimate,
     estimate_counts,
     estimate_long_tailed_counts,
     estimate_variance,
@@ -110,11 +111,27 @@ def test_the_prior_of_vectors_is_the_likeliest(monkeypatch):
         assert error < tolerance * np.linalg.norm(exact)
 
 
+def test_vectors_that_share_a_precision_are_fitted_as_if_each_had_its_own():
+    rng = np.random.default_rng(5)
+    roots, index = rng.normal(size=(3, 2, 2)), np.arange(40) % 5 % 3
+    precisions, targets = roots @ roots.mT + 0.5 * np.eye(2), rng.normal(size=(40, 2))
+    shared = fit_normal_prior(precisions, targets, (1.0, 0.5), 1e-6, index)
+    separate = fit_normal_prior(precisions[index], targets, (1.0, 0.5), 1e-6)
+    assert np.allclose(shared.means, separate.means, rtol=1e-9)
+    assert np.allclose(shared.covariances[index], separate.covariances, rtol=1e-9)
+    assert np.allclose(shared.prior, separate.prior, rtol=1e-9)
+
+
+def test_the_energy_of_counts_is_that_without_their_noise():
+    noisy = 3.0 + 2.0 * np.random.default_rng(6).normal(size=100_000)
+    assert CountEstimate(noisy, 2.0).energy == pytest.approx(9.0, rel=0.02)
+
+
 def test_the_probability_that_a_feature_helps_is_bayes_rule():
     released = np.linspace(-0.2, 0.7, 12)
     helps = scipy.stats.norm(0.3, math.hypot(0.15, 0.1)).pdf(released) * 0.3
     does_not = scipy.stats.norm(0.0, math.hypot(0.03, 0.1)).pdf(released) * 0.7
-    found = feature_gain_probability(released, 0.1, 0.3, 0.15, 0.03)
+    found = feature_gain_probability(released, 0.1)
     assert np.allclose(found, helps / (helps + does_not), rtol=1e-9)
 
 

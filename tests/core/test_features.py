@@ -434,7 +434,7 @@ def test_noise_is_judged_by_its_standard_deviation(delta, factor, monkeypatch):
         judged["counts"] = noise_std
         return np.maximum(noisy, 1.0)
 
-    def judge_gains(gains, noise_std, *_):
+    def judge_gains(gains, noise_std):
         judged["facts"] = noise_std * USERS
         return np.zeros(len(gains))
 

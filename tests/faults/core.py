@@ -29,6 +29,7 @@ _MEAN_MOVED = named("baselines", f"{_ONE_USER_BOUND}[private-alone]")
 _OWN_ROW = "test_nothing_but_the_release_and_the_own_row_reaches_a_prediction"
 _SHRUNK = "test_own_means_are_shrunk_by_three_ratings_to_the_released_mean"
 _KIND = named("baselines", "test_the_kind_is_the_best_one_without_noise")
+_VECTORS = named("empirical_bayes", "test_the_prior_of_vectors_is_the_likeliest")
 _SPENT = named("private_effects", "test_certified_is_claimed[1.0-private-effects]")
 _PROFILES = named("private_taste", f"{_USER_BOUND}[taste-0.5-Change.USER_EMPTIED]")
 _TURNED = named("private_taste", f"{_USER_BOUND}[taste-0.5-Change.USER_REPLACED]")
@@ -203,6 +204,16 @@ CORE = [
          "tilted = noisy - noise_std**2 / np.asarray(prior_mean)", "tilted = noisy + 0 * "
          "np.asarray(prior_mean) ** -1", named("empirical_bayes",
          "test_counts_with_an_exponential_prior_are_what_quadrature_gives[1.0-2.0]")),
+        ("vectors forget their prior", OTHER, "np.linalg.inv, prior_precision + precisions)",
+         "np.linalg.inv, precisions + 0 * prior_precision)", _VECTORS),
+        ("the prior of vectors leaves out what is not known of them", OTHER,
+         "means.T @ means + covariances[index].sum(axis=0)", "means.T @ means", _VECTORS),
+        ("vectors that share a precision count once", OTHER, "covariances[index].sum(axis=0)",
+         "covariances.sum(axis=0)", named("empirical_bayes",
+         "test_vectors_that_share_a_precision_are_fitted_as_if_each_had_its_own")),
+        ("noise on counts is taken for counts", OTHER,
+         "float(np.mean(self.noisy**2)) - self.noise_std**2", "float(np.mean(self.noisy**2))",
+         named("empirical_bayes", "test_the_energy_of_counts_is_that_without_their_noise")),
         ("small counts are as likely as large ones", OTHER, " - np.log(means)\n", "\n",
          named("empirical_bayes", "test_counts_with_a_long_tail_are_what_quadrature_gives")),
     ),
@@ -215,13 +226,13 @@ CORE = [
     ),
     *family_of(
         "own side", "solvers/user_regression.py",
-        ("squares over half their bound", CLIP, "statistics[0] /= MAX_STATISTIC\n",
-         "statistics[0] /= MAX_STATISTIC / 2\n",
+        ("squares over half their bound", CLIP, "residual_squares]) / MAX_STATISTIC",
+         "residual_squares]) / (MAX_STATISTIC / 2)",
          _WORST),
-        ("what a row knows counts by its ratings", CLIP, "= (1 - shrinkage) ** 2",
-         "= np.sqrt(group.counts)[:, None] * (1 - shrinkage) ** 2", _WORST),
-        ("users count by their ratings", CLIP, "statistics[1, :, n_coefficients] = 1.0",
-         "statistics[1, :, n_coefficients] = np.sqrt(group.counts)", _WORST),
+        ("what a row knows counts by its ratings", CLIP, "[(1 - shrinkage) ** 2,",
+         "[np.sqrt(group.counts)[:, None] * (1 - shrinkage) ** 2,", _WORST),
+        ("users count by their ratings", CLIP, "np.ones(len(shrinkage))",
+         "np.sqrt(group.counts)", _WORST),
         ("a row's taste is not of length 1", CLIP,
          "enumerate(normalise_rows(user_factors[:-1]).T, 1)",
          "enumerate(user_factors[:-1].T, 1)", _WORST),
@@ -246,8 +257,8 @@ CORE = [
          "enumerate(normalise_rows(user_factors[:-1]).T, 1)",
          "enumerate((user_factors[:-1] / np.mean(np.sum(user_factors[:-1]**2, 1)) ** 0.5).T, 1)",
          bounds("private-effects-11-EMPTIED")),
-        ("one regression for all", OTHER, "np.linalg.inv(transposed @ z + ridge)",
-         "np.linalg.inv((transposed @ z + ridge).mean(axis=0))",
+        ("one regression for all", OTHER, "np.linalg.inv(z.mT @ z + ridge)",
+         "np.linalg.inv((z.mT @ z + ridge).mean(axis=0))",
          bounds("private-effects-11-EMPTIED")),
     ),
     *family_of(
@@ -302,6 +313,9 @@ CORE = [
          "return _sum_features(pattern, features)", _LEFT_OUT),
         ("profiles without an item are not of length 1", CLIP,
          "by_item @ normalise_rows(others, min_length)", "by_item @ others", _LEFT_OUT),
+        ("products of flipped bits keep the flips", OTHER,
+         "products - self.flip * block.sum(axis=0)", "products", named("spectral_ranking",
+         "test_products_are_those_of_the_unbiased_rows")),
     ),
     *family_of(
         "taste", "solvers/rows.py",

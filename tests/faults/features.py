@@ -40,6 +40,8 @@ FEATURES = [
          "np.random.default_rng(len(ratings)).permutation(len(posterior_counts))", _WORST),
         ("facts are white over items and not over ratings", OTHER, "share = counts / counts.sum()",
          "share = np.full(len(counts), 1 / len(counts))", _DEFINED),
+        ("an item tells of itself", OTHER,
+         "self.sums**2 - _sum_features(pattern, self.item_features**2)", "self.sums**2", _DEFINED),
         ("nobody is taken to have average items", OTHER, "(self.counts - 1 + _AVERAGE_ITEMS), 1.0)",
          "(self.counts - 1), 1.0)", _DEFINED),
     ),

@@ -428,7 +428,7 @@ PER_USER = (
         ("gains are not bounded", CLIP, "(np.minimum(gains, MAX_STATISTIC) / MAX_STATISTIC)",
          "(gains / MAX_STATISTIC)",
          named("private_effects", "test_what_one_user_tells_of_the_own_regression_is_bounded")),
-        ("squares are not bounded", CLIP, "np.minimum(squares, MAX_STATISTIC)\n", "squares\n",
+        ("squares are not bounded", CLIP, "np.minimum(squares, MAX_STATISTIC) -", "squares -",
          named("private_effects", "test_what_one_user_tells_of_the_own_regression_is_bounded")),
         ("residual squares are not bounded", CLIP,
          "np.minimum(excess / group.counts, MAX_STATISTIC)", "excess / group.counts",
