@@ -124,7 +124,7 @@ def fit_effects_and_taste(
     """
     w = np.ones(len(values)) if weights is None else weights
     counts = pattern.counts.astype(float)
-    squares = np.bincount(pattern.users, w * values**2, len(counts))
+    squares = np.bincount(pattern.users, weights=w * values**2, minlength=len(counts))
     s2 = noise or _average_errors(squares, counts, min_noise)
     users, items = (
         _SidePosterior.without_factors(build(w), build(w * values), variance, pseudo_variance)
@@ -163,7 +163,7 @@ def fit_effects_and_taste(
             return
 
 
-def _average_errors(squared_errors: Floats, counts: Floats, min_noise: float) -> float:
+def _average_errors(squared_errors: AnyArray, counts: Floats, min_noise: float) -> float:
     """Return the mean squared error of a cell, at least `min_noise`."""
     return max(float(squared_errors.sum()) / max(counts.sum(), 1.0), min_noise, _TINY)
 

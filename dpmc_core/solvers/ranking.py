@@ -477,7 +477,7 @@ class Audiences(NamedTuple):
     @property
     def discriminants(self) -> Floats:
         """S^-1 t of each item, shape (n, d)."""
-        return np.linalg.solve(self.profile_covariance, self.taste.means.T).T
+        return np.asarray(np.linalg.solve(self.profile_covariance, self.taste.means.T).T, float)
 
     @property
     def signal(self) -> float:
@@ -567,7 +567,7 @@ def _estimate_profile_covariance(second_moments: Floats, noise_std: float) -> Fl
     mean = symmetric[:d, d]
     covariance = symmetric[:d, :d] - np.outer(mean, mean)
     # Profiles have length 1, so their total variance is known; its direction is estimated.
-    total_variance = 1 - max(mean @ mean - 0.5 * d * noise_std**2, 0.0)
+    total_variance = 1 - max(float(mean @ mean) - 0.5 * d * noise_std**2, 0.0)
     isotropic = max(total_variance, _MIN_PROFILE_VARIANCE) / d * np.eye(d)
     anisotropy = np.sum((covariance - isotropic) ** 2)
     # Averaging the symmetric halves leaves half of the noise off the diagonal.
@@ -600,7 +600,7 @@ def _fit_taste(
     """
     if not axes.size:
         return Taste(np.zeros_like(deviations), *np.zeros((2, len(axes), len(axes))))
-    precisions = np.linalg.inv(axes.T @ error_covariances @ axes)
+    precisions = np.asarray(np.linalg.inv(axes.T @ error_covariances @ axes), float)
     targets = np.einsum("jrs,js->jr", precisions[level_index], deviations @ axes)
     means, covariances, prior = fit_normal_prior(
         precisions, targets, start_variances, np.finfo(float).eps, level_index

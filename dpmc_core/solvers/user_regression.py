@@ -210,11 +210,11 @@ class UserRegression(NamedTuple):
         prior = np.linalg.inv(ridge)
         for rows, index, columns, is_short in _iter_similar_rows(self.item_features, chunk, values):
             z, y = columns[:, :, :-1], columns[:, :, -1]
-            if is_short:
+            if not is_short:
+                solved = z @ np.linalg.inv(z.mT @ z + ridge)
+            else:
                 scaled = z @ prior
                 solved = np.linalg.solve(np.eye(index.shape[1]) + scaled @ z.mT, scaled)
-            else:
-                solved = z @ np.linalg.inv(z.mT @ z + ridge)
             coefficients = (y[:, None] @ solved)[:, 0]
             yield RegressedRows(rows, chunk.counts[rows], index, y, z, solved, coefficients)
 
