@@ -181,12 +181,12 @@ def fit(
         steps = mechanism.fit(problem.train, rng, solve(mechanism, problem.train))
     else:
         steps = mechanism.fit(problem.train, rng)
-    model: Model | None = None
+    last: Step | None = None
     trace: list[Mapping[str, float]] = []
     complete = stopped = False
     try:
         for step in steps:
-            model = step.model or model  # a step before the noise is in has no model
+            last = step if step.build is not None else last  # before the noise is in, none
             complete = step.final or step.index == step.total
             trace.append(step.trace)
             if on_step is not None:
@@ -194,11 +194,14 @@ def fit(
             check_cancelled()
     except Stopped:
         stopped = not complete  # a stop after the last round cuts nothing short
-    if model is None:
+    if last is None:
         without_model = "so there is no model to publish"
         if stopped:
             raise Stopped(f"stopped before the noise was in, {without_model}")
         raise DpmcError(f"{mechanism.id} yielded none, {without_model}")
+    with allow_grace(_GRACE_SECONDS):  # of all rounds' models only this one may have to be built
+        model = last.model
+    assert model is not None  # for the type checker: `build` is there
     seconds = time.perf_counter() - start
     return FittedModel(mechanism, problem, seed, model, tuple(trace), seconds, stopped)
 

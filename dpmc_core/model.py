@@ -5,8 +5,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
+from functools import cached_property
+from typing import ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -145,39 +145,6 @@ class Factors:
         return scores.reshape(user_indices.shape)
 
 
-class DeferredFactors(Factors):
-    """Factors that are computed when they are first read, as those of many rounds never are.
-
-    Args:
-        build: returns the factors; it draws nothing.
-        arguments: the arguments of `build`, which nothing may change later.
-    """
-
-    _build: Callable[[], Factors]
-
-    def __init__(self, build: Callable[..., Factors], *arguments: Any) -> None:
-        vars(self)["_build"] = partial(build, *arguments)  # instances are frozen
-
-    @cached_property
-    def _built(self) -> Factors:
-        """The factors, built at their first use and kept."""
-        return self._build()
-
-    left = property(lambda self: self._built.left)
-    right = property(lambda self: self._built.right)
-    user_arrays = property(lambda self: self._built.user_arrays)
-
-
-def defer_unless_last(build: Callable[..., Factors], is_last: bool) -> Callable[..., Factors]:
-    """Return what `UserData.build_model` calls in a round; all models but the last are deferred.
-
-    Args:
-        build: returns the model; it draws nothing.
-        is_last: whether the round is the last one.
-    """
-    return build if is_last else partial(DeferredFactors, build)
-
-
 @dataclass(frozen=True, eq=False)
 class Dense:
     """A full matrix of scores, for outputs that are dense by nature.
@@ -217,7 +184,8 @@ class Step:
     Attributes:
         index: number of the round, from 1 to at most `total`.
         total: announced number of rounds.
-        model: the model after the round; None before the noise is added.
+        build: the model after the round, or a function that builds it and draws nothing; None
+            before the noise is added.
         trace: numbers to plot, by name.
         raw: names of the numbers in `trace` that are computed from raw data without noise (for
             evaluation only, not private).
@@ -226,7 +194,7 @@ class Step:
 
     index: int
     total: int
-    model: Model | None
+    build: Model | Callable[[], Model] | None
     trace: Mapping[str, float] = field(default_factory=dict)
     raw: frozenset[str] = frozenset()
     final: bool = False
@@ -235,12 +203,17 @@ class Step:
         trace = {name: float(value) for name, value in self.trace.items()}
         object.__setattr__(self, "trace", trace)
 
+    @cached_property
+    def model(self) -> Model | None:
+        """The model after the round, built when first read: those of many rounds never are."""
+        return self.build() if callable(self.build) else self.build
+
     @classmethod
     def from_trace(
         cls,
         index: int,
         total: int,
-        model: Model | None,
+        model: Model | Callable[[], Model] | None,
         trace: Mapping[str, float],
         published_names: Collection[str] = (),
         *,

@@ -28,13 +28,14 @@ from dpmc_core.mechanisms.per_user import (
     fit_user_regressions,
     most_rated_caveats,
     publish_item_effects,
+    split_effects_budget,
 )
 from dpmc_core.mechanisms.plain import NonprivateMechanism, fit_on_most_rated
 from dpmc_core.model import ArraySpec, Estimator, Model, OwnSide, Step, Steps
 from dpmc_core.privacy import Gaussian, Guarantee, Loss, Publishes, Releases
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import PublishedSettings, inherit_setting, mechanism, setting
-from dpmc_core.solvers.effects import estimate_low_rank_from_gram
+from dpmc_core.solvers.item_effects import estimate_low_rank_from_gram
 from dpmc_core.solvers.linalg import Pattern, leading_eigenpairs
 from dpmc_core.solvers.ranking import ItemScores
 from dpmc_core.solvers.rows import (
@@ -300,7 +301,7 @@ class SvdAfterCleansing(PerUser, Cleansing):
     short = "Cleansed SVD"
     style = Style(RED, "triangle-up", "8px,3px")
     nonprivate_counterpart = "cleansed-svd"
-    revision = 3
+    revision = 4
     publishes = Publishes.ITEM_COVARIANCE
     published_settings = PublishedSettings(
         {"estimator": Estimator.PUBLISHED},
@@ -337,7 +338,7 @@ class SvdAfterCleansing(PerUser, Cleansing):
         emptied_norm = math.sqrt(max(sqrt_cap**2 - 1, 1))  # without the squares on the diagonal
         max_sum = sqrt_cap * emptied_norm**2  # sqrt(k) (k - 1) of a row with k ratings
         return CleansingStatistics(
-            means=build_effects_releases(public, effects_budget),
+            means=build_effects_releases(public, split_effects_budget(public, effects_budget)),
             products=self._build_products_release(public, products, emptied_norm),
             weights=build_gaussian_release(
                 "weighted number of pairs of ratings of one user", (), weights, max_sum, max_sum

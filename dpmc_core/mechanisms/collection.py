@@ -77,7 +77,7 @@ class CollectionMechanism(Mechanism):
     task = Task.RATINGS
     nonprivate_counterpart = "soft-impute"
     baseline = "local-mean"
-    revision = 2
+    revision = 3
     source = "Z16, Theorem 2: epsilon per cell, items x epsilon for a row"
     epsilon: float = setting(help="privacy budget per user-item cell", above=0, at_most=1e6)
 
@@ -375,7 +375,7 @@ class LocalMean(CollectionMechanism):
     style = Style(ORANGE, "bowtie", "dot")
     list_order = 2
     nonprivate_counterpart = "global-mean"
-    revision = 1
+    revision = 2
 
     levels: int | None = inherit_setting(ResponseCollection, "levels")
 

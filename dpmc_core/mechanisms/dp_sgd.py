@@ -24,6 +24,7 @@ from dpmc_core.model import Factors, OwnSide, Step, Steps
 from dpmc_core.privacy import Gaussian, Guarantee, Releases
 from dpmc_core.ratings import PublicFacts, Ratings, hash_cells
 from dpmc_core.settings import mechanism, setting
+from dpmc_core.solvers.empirical_bayes import PRIORS
 from dpmc_core.solvers.linalg import LARGE_CHUNK, Pattern
 from dpmc_core.solvers.rows import (
     draw_cap_key,
@@ -34,18 +35,15 @@ from dpmc_core.solvers.rows import (
     solve_ridge_rows,
 )
 from dpmc_core.solvers.sizes import check_rank
+from dpmc_core.solvers.user_regression import MAX_STRETCH
 from dpmc_core.style import RED, Style
 
 _MEAN_SHARE = 0.15**2  # share of the squared clip that goes to the gradient of the mean
-_MAX_STRETCH = 1.5  # largest factor by which a short gradient is scaled up to its clip
 _MIN_NORM = 1e-200  # replaces a norm of zero in a quotient
 # Standard deviations; in widths of the rating range unless a unit is given.
-_RATING_STD = 0.21  # of a rating around its prediction
+# On generated ratings these do better at epsilon 10 than a user's regression on private effects.
 _INTERCEPT_STD = 0.14  # of users' intercepts
 _SLOPE_STD = 0.35  # of users' slopes on item offsets, a plain number
-_OFFSET_STD = 0.08  # of item offsets
-_START_STD = 0.05  # of item factors at the start, all columns together
-_MEAN_STD = 0.125  # of the mean of all ratings about the middle of the range
 _MEAN_CLIP = 0.25  # largest absolute mean residual of a user, in widths of the rating range
 _FULL_MEAN_STEPS = 5  # number of full steps of the mean, after which they get shorter
 _DECAYS = 0.9, 0.999  # decay of Adam's averages of gradients and of their squares
@@ -101,7 +99,7 @@ class ItemParameters(NamedTuple):
         # Prior standard deviations of a user's coefficients: intercept, slope, then 1 for factors.
         stds = np.ones(1 + items.shape[1])
         stds[:2] = _INTERCEPT_STD * public.width, _SLOPE_STD
-        return cls(vector[-1], offsets, features, (_RATING_STD * public.width / stds) ** 2)
+        return cls(vector[-1], offsets, features, (PRIORS.rating * public.width / stds) ** 2)
 
     def fit_users(self, entries: Pattern, residuals: Floats) -> Floats:
         """Fit each user's ridge regression on the item features.
@@ -220,7 +218,7 @@ class DpSgd(PerUser):
         # The clips of the parts for offsets, factors and the mean, in rating points.
         shares = np.array([1 - plan.share - _MEAN_SHARE, plan.share, _MEAN_SHARE])
         norms = np.sqrt(shares) * self.clip * width
-        factors = draw_random_factors(n, r, rng, _START_STD * width / math.sqrt(max(r, 1)))
+        factors = draw_random_factors(n, r, rng, PRIORS.low_rank * width / math.sqrt(max(r, 1)))
         vector = np.append(np.column_stack([np.zeros(n), factors]), public.middle)
         average = vector
         momentum, squares = np.zeros((2, n, 1 + r))
@@ -228,12 +226,14 @@ class DpSgd(PerUser):
         # noise on the mean of all gradients. For factors an eighth of the ridge is added that a
         # least-squares fit would have, the variance of a rating over that of a factor.
         noise_scale = release.scale / math.sqrt(self.rounds)
-        decay = np.full(1 + r, noise_scale / (plan.std * width) + (_RATING_STD / plan.std) ** 2 / 8)
-        decay[0] = noise_scale / (_OFFSET_STD * width)
+        decay = np.full(
+            1 + r, noise_scale / (plan.std * width) + (PRIORS.rating / plan.std) ** 2 / 8
+        )
+        decay[0] = noise_scale / (PRIORS.item_effect * width)
         # The rate turns the sum of users' mean residuals into their mean over all users. The decay
         # is the variance of the noise on that mean over the prior variance of the mean.
         mean_rate = _MEAN_CLIP * width / (norms[2] * public.users)
-        mean_decay = (noise_scale * mean_rate / (_MEAN_STD * width)) ** 2
+        mean_decay = (noise_scale * mean_rate / (PRIORS.mean * width)) ** 2
         for index in range(1, self.rounds + 1):
             parameters = ItemParameters.from_vector(vector, public)
             sums, n_clipped = ratings.sum_over_users(
@@ -327,9 +327,9 @@ def sum_clipped_gradients(
             squares = row_sums(half, gradients**2)
             norm_squares += np.array([squares, squares * (factors**2).sum(axis=1)])
             half_gradients.append((half.build_matrix(gradients), factors))
-        # A part is scaled to its norm, but a short one is stretched by `_MAX_STRETCH` at most.
-        lengths = np.maximum(_MAX_STRETCH * np.sqrt(norm_squares), _MIN_NORM)
-        scales = _MAX_STRETCH * shrinkage(lengths, norms[:2, None])
+        # A part is scaled to its norm, but a short one is stretched by `MAX_STRETCH` at most.
+        lengths = np.maximum(MAX_STRETCH * np.sqrt(norm_squares), _MIN_NORM)
+        scales = MAX_STRETCH * shrinkage(lengths, norms[:2, None])
         n_clipped += (scales[0] < 1).sum()
         for matrix, factors in half_gradients:
             sums += matrix.T @ np.column_stack([scales[0], scales[1, :, None] * factors])

@@ -30,7 +30,7 @@ from dpmc_core.model import Factors, OwnSide, Step, Steps
 from dpmc_core.privacy import Gaussian, Guarantee, Releases
 from dpmc_core.ratings import PublicFacts, Ratings, draw_cap_mask, rank_within_user
 from dpmc_core.settings import inherit_setting, mechanism, setting
-from dpmc_core.solvers.effects import ItemEffects, estimate_item_factors
+from dpmc_core.solvers.item_effects import ItemEffects, estimate_item_factors
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import (
     ResidualRows,

@@ -36,8 +36,8 @@ from dpmc_core.model import ArraySpec, Estimator, Factors, OwnSide, Step, Steps
 from dpmc_core.privacy import Calibration, Gaussian, Guarantee, Loss
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import PublishedSettings, inherit_setting, mechanism, setting
-from dpmc_core.solvers.effects import estimate_low_rank_from_gram
 from dpmc_core.solvers.empirical_bayes import shrink_eigenvalues
+from dpmc_core.solvers.item_effects import estimate_low_rank_from_gram
 from dpmc_core.solvers.linalg import (
     MatrixProduct,
     Pattern,
@@ -481,7 +481,7 @@ class PrivateFrankWolfe(PrivateRounds):
     name = "Private Frank-Wolfe"
     short = "Frank-Wolfe"
     style = Style(BLUE, "circle")
-    revision = 3
+    revision = 4
     holds_gram = True
     published_settings = PublishedSettings(
         {**_PUBLISHED_FRANK_WOLFE, "symmetric": False}, _PUBLISHED_NOTE
@@ -690,7 +690,7 @@ class PrivateSvd(EffectsFirst):
     name = "Private SVD"
     style = Style(ORANGE, "square", "dashdot")
     nonprivate_counterpart = "svd"
-    revision = 3
+    revision = 4
     holds_gram = True
     published_settings = PublishedSettings(
         {**_PUBLISHED_SETTINGS, "symmetric": False},
@@ -952,7 +952,7 @@ class PrivatePgd(EffectsFirst):
     short = "Private PGD"
     style = Style(PURPLE, "diamond", "longdashdot")
     nonprivate_counterpart = "pgd"
-    revision = 3
+    revision = 4
     holds_gram = True
     published_settings = PublishedSettings(
         {**_PUBLISHED_SETTINGS, "symmetric": False},

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -31,7 +32,6 @@ from dpmc_core.solvers.factorization import binary_matrix
 from dpmc_core.solvers.ranking import (
     ClickFactors,
     FlippedBits,
-    FlippedPairs,
     ItemScores,
     cosine,
     find_nearest_items,
@@ -154,11 +154,11 @@ class LocalNeighbours(FlippedReports):
         """Whether the reports of all cells are held as numbers."""
         return self.estimator is Estimator.PUBLISHED
 
-    def estimate_similarities(self, pairs: FlippedPairs, item_block: Ints) -> Floats:
+    def estimate_similarities(self, reports: FlippedBits, item_block: Ints) -> Floats:
         """Estimate the similarities of the items of a block with all items.
 
         Args:
-            pairs: counts of the users of pairs of items, from flipped bits.
+            reports: the flipped bits.
             item_block: shape (k,), item indices.
 
         Returns:
@@ -176,11 +176,8 @@ class LocalNeighbours(FlippedReports):
             click_factors = ClickFactors.from_reports(reports, ratings.used_features)
             n_factors = float(click_factors.loadings.shape[1])
             return click_factors.score_items(interactions), {"tastes clear of the noise": n_factors}
-        pairs = FlippedPairs(reports.unpack_all(), reports.flip)
         similarities = find_nearest_items(
-            n_items,
-            self.neighbours,
-            lambda item_block: self.estimate_similarities(pairs, item_block),
+            n_items, self.neighbours, partial(self.estimate_similarities, reports)
         )
         return ItemScores(interactions, similarities.T.tocsr()), {
             "neighbours per item": similarities.nnz / n_items
@@ -207,18 +204,18 @@ class Dplcf(LocalNeighbours):
             return None
         return "every cell reports, so tastes are seen through the flips; no trust needed"
 
-    def estimate_similarities(self, pairs: FlippedPairs, item_block: Ints) -> Floats:
+    def estimate_similarities(self, reports: FlippedBits, item_block: Ints) -> Floats:
         """Estimate Jaccard similarities of the items of a block with all items.
 
         Args:
-            pairs: counts of the users of pairs of items, from flipped bits.
+            reports: the flipped bits.
             item_block: shape (k,), item indices.
 
         Returns:
             Array of shape (k, items).
         """
-        counts = pairs.counts
-        return jaccard(pairs.estimate_shared_users(item_block), counts[item_block][:, None], counts)
+        first, second = reports.counts[item_block][:, None], reports.counts
+        return jaccard(reports.estimate_shared_users(item_block), first, second)
 
 
 @mechanism
@@ -238,14 +235,14 @@ class Ldpicf(LocalNeighbours):
         20, "expectation-maximisation steps of a pair", at_least=1, at_most=10_000
     )
 
-    def estimate_similarities(self, pairs: FlippedPairs, item_block: Ints) -> Floats:
+    def estimate_similarities(self, reports: FlippedBits, item_block: Ints) -> Floats:
         """Estimate cosine similarities of the items of a block with all items.
 
         Args:
-            pairs: counts of the users of pairs of items, from flipped bits.
+            reports: the flipped bits.
             item_block: shape (k,), item indices.
 
         Returns:
             Array of shape (k, items).
         """
-        return cosine(*pairs.fit_pair_counts(item_block, self.iterations))
+        return cosine(*reports.fit_pair_counts(item_block, self.iterations))

@@ -676,7 +676,7 @@ class Output(OneBit, Completion):
         loss = likelihood_loss(self.link, positive_labels(ratings))
         solver_rng = np.random.default_rng(0)  # where the search for vectors begins: no noise
         for step in self.solve(loss, ratings, solver_rng, raw=True):
-            yield replace(step, model=None), step.model if step.final else None
+            yield replace(step, build=None), step.model if step.final else None
 
     def fit(self, ratings: Ratings, rng: Rng, rounds: Rounds | None = None) -> Steps:
         """Yield the steps of the solve without noise, the last one with the noisy matrix.
@@ -700,4 +700,4 @@ class Output(OneBit, Completion):
             l1_norm = np.abs(clipped).sum()
             if l1_norm > max_l1_norm:  # the solver meets the nuclear bound to its tolerance only
                 clipped *= max_l1_norm / l1_norm
-            yield replace(step, model=Dense(releases.matrix.publish(clipped, rng)))
+            yield replace(step, build=Dense(releases.matrix.publish(clipped, rng)))

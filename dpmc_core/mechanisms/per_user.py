@@ -8,7 +8,7 @@ is private, so what a user computes from the own row alone (mean, clip, last upd
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, TypeVar
 
@@ -44,19 +44,15 @@ from dpmc_core.privacy import (
 from dpmc_core.privacy.accounting import gaussian_mu
 from dpmc_core.ratings import PublicFacts, Ratings, UserData
 from dpmc_core.settings import mechanism, setting
-from dpmc_core.solvers.effects import (
+from dpmc_core.solvers.empirical_bayes import CountEstimate
+from dpmc_core.solvers.item_effects import (
     N_USER_COEFFICIENTS,
-    SHARED_SLOPE_STD,
-    USER_PSEUDO_RATINGS,
     ItemEffects,
     LowRankFactors,
-    UserModels,
     estimate_item_effects,
     estimate_mean_gain,
     estimate_mean_of_users,
     estimate_user_variances,
-    sum_bounded_gains,
-    weigh_rows,
 )
 from dpmc_core.solvers.linalg import LARGE_CHUNK, Pattern
 from dpmc_core.solvers.rows import (
@@ -71,9 +67,20 @@ from dpmc_core.solvers.rows import (
     row_sums,
 )
 from dpmc_core.solvers.sizes import check_gram, count_gram_items
+from dpmc_core.solvers.user_regression import (
+    SHARED_SLOPE_STD,
+    USER_PSEUDO_RATINGS,
+    UserModels,
+    build_user_regression,
+    sum_bounded_gains,
+    weigh_rows,
+)
 from dpmc_core.style import BLUE, GREEN, PURPLE, SKY, Style
 
-_SHARES = (0.005, 0.20, 0.75, 0.005, 0.04)  # shares of the budget: mean, counts, sums, gain, own
+# The mean of all users gets what brings its noise to this standard deviation in half ranges, within
+# limits: with few users that is much, with many next to nothing.
+_MEAN_NOISE, _MEAN_SHARES = 0.04, (0.005, 0.3)
+_SHARES = (0.20, 0.75, 0.005, 0.04)  # what counts, sums, gain and own get of the remainder
 _EFFECTS_CLIP = 0.25  # C in widths of the rating range
 
 _REGRESSION_FORMULA = (
@@ -140,7 +147,7 @@ class PerUser(Mechanism):
     uses_item_features = True
     task = Task.RATINGS
     baseline = "private-own-mean"
-    revision = 2
+    revision = 3
     publishes: ClassVar[Publishes] = Publishes.ITEM_FACTORS
     epsilon: float = setting(help="privacy budget per user", above=0, at_most=1e6)
     delta: float = setting(1e-6, "chance the promise may fail; less than 1/users", above=0, below=1)
@@ -261,7 +268,8 @@ class EffectsFirst(PerUser):
                     public.items, "with item_share above 0 it works on the most rated of them"
                 )
             return None
-        return build_effects_releases(public, self.budget() * self.item_share)
+        budget = self.budget() * self.item_share
+        return build_effects_releases(public, split_effects_budget(public, budget))
 
     def remaining_budget(self) -> Loss:
         """Return the budget that the item effects leave."""
@@ -410,10 +418,30 @@ def most_rated_caveats(public: PublicFacts) -> tuple[str, ...]:
     )
 
 
-def build_effects_releases(
+def split_effects_budget(
     public: PublicFacts, budget: Loss, shares: tuple[float, ...] = _SHARES
-) -> EffectsReleases:
-    """Return the releases of the item effects for the whole of a budget.
+) -> tuple[Loss, ...]:
+    """Split a budget: the mean of all users gets what it needs, all else the remainder.
+
+    The mean of n users has noise of standard deviation sqrt(2) / (mu sqrt(share) n) in half ranges.
+
+    Args:
+        public: the public facts.
+        budget: the budget.
+        shares: in what proportion the remainder is split.
+
+    Returns:
+        The budget of the mean, and one for each of `shares`.
+    """
+    noise = math.sqrt(2) / (budget.mu * public.users)  # at the whole budget
+    lowest, highest = _MEAN_SHARES
+    mean_share = min(max((noise / _MEAN_NOISE) ** 2, lowest), highest)
+    scale = (1 - mean_share) / math.fsum(shares)
+    return budget.split(mean_share, *(scale * share for share in shares))
+
+
+def build_effects_releases(public: PublicFacts, budgets: Sequence[Loss]) -> EffectsReleases:
+    """Return the releases of the item effects.
 
     A user's contribution: (mean less middle over half the range, 1); 1/sqrt(k) at each of k items;
     the residuals, weighted and clipped to l2 norm C; the gain over its bound; eight numbers of the
@@ -424,11 +452,10 @@ def build_effects_releases(
 
     Args:
         public: the public facts.
-        budget: the budget of all these releases.
-        shares: of mean, counts, sums, gain and own.
+        budgets: of mean, counts, sums, gain and own, see `split_effects_budget`.
     """
     n, clip = ItemAxis(public.items), effects_row_clip(public)
-    mean_budget, counts_budget, sums_budget, gain_budget, own_budget = budget.split(*shares)
+    mean_budget, counts_budget, sums_budget, gain_budget, own_budget = budgets
     own_norm = math.sqrt(2 * N_USER_COEFFICIENTS + 2)
     return EffectsReleases(
         _build_mean_release(mean_budget),
@@ -487,11 +514,12 @@ def publish_item_effects(
     if releases is None:
         return ItemEffects.from_public(public, ratings.features)
     mean = _publish_mean(releases.mean, ratings, rng)
-    noisy_values = releases.counts.publish(ratings.sum_over_users(_sum_rating_weights), rng)
-    combined_scale = 1 / math.hypot(1 / releases.sums.scale, 1 / later_scale)
-    item_effects = ItemEffects.from_counts(
-        public, mean, noisy_values, releases.counts.scale, combined_scale, ratings.features
+    counts = CountEstimate(
+        releases.counts.publish(ratings.sum_over_users(_sum_rating_weights), rng),
+        releases.counts.scale,
     )
+    combined_scale = 1 / math.hypot(1 / releases.sums.scale, 1 / later_scale)
+    item_effects = ItemEffects.from_counts(public, mean, counts, combined_scale, ratings.features)
     sums, gains = ratings.sum_over_users(_sum_weighted_residuals, item_effects)
     noisy_values = releases.sums.publish(sums, rng)
     noisy_gain = releases.gain.publish(gains, rng)
@@ -546,7 +574,7 @@ def _sum_weighted_residuals(ratings: Ratings, item_effects: ItemEffects) -> tupl
 
 def _sum_coefficient_variation(ratings: Ratings, item_effects: ItemEffects) -> Floats:
     """Sum over users how much their coefficients vary relative to the prior."""
-    regression = item_effects.build_user_regression(slope_std=SHARED_SLOPE_STD)
+    regression = build_user_regression(item_effects, slope_std=SHARED_SLOPE_STD)
     return regression.sum_coefficient_variation(
         Pattern.from_ratings(ratings), ratings.values, N_USER_COEFFICIENTS
     )
@@ -608,7 +636,7 @@ class PrivateItemMean(PerUser):
 
     def guarantee(self, public: PublicFacts) -> Guarantee[EffectsReleases]:
         """Return the guarantee of the item effects, the only release."""
-        releases = build_effects_releases(public, self.budget())
+        releases = build_effects_releases(public, split_effects_budget(public, self.budget()))
         return self.build_guarantee(public, releases, "exact Gaussian curve")
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
@@ -776,7 +804,7 @@ def fit_user_regressions(
         is_averaged: whether users average over models; else one regression uses all features.
     """
     regression, entries = (
-        item_effects.build_user_regression(low_rank),
+        build_user_regression(item_effects, low_rank),
         Pattern.from_ratings(ratings),
     )
     arrays = {"mean": np.asarray(item_effects.mean), "ridge": regression.ridge}

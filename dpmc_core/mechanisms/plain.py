@@ -22,7 +22,6 @@ from dpmc_core.model import Constant, Factors, Mechanism, Model, Step, Steps, Ta
 from dpmc_core.privacy import RATING, Guarantee, Notion, Publishes, Releases, Trust, Unaccounted
 from dpmc_core.ratings import PublicFacts, Ratings, index_most_rated
 from dpmc_core.settings import mechanism, setting
-from dpmc_core.solvers.effects import ItemEffects, estimate_mean_of_users
 from dpmc_core.solvers.factorization import (
     ImplicitLoss,
     LeastSquaresMF,
@@ -31,6 +30,7 @@ from dpmc_core.solvers.factorization import (
     check_interactions,
     solve_implicit_rows,
 )
+from dpmc_core.solvers.item_effects import ItemEffects, estimate_mean_of_users
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.one_bit import Completion, likelihood_loss, positive_labels
 from dpmc_core.solvers.ranking import (
@@ -214,9 +214,8 @@ def fit_on_most_rated(fit: Fit, ratings: Ratings, rng: Rng) -> Steps:
     item_order = index_most_rated(ratings, GRAM_LIMIT)  # each item's new index, or -1
     means_model = centre_on_means(ratings, rng).base
     for step in fit(ratings.select_items(item_order), rng):
-        yield replace(
-            step, model=step.model and MostRatedModel(step.model, item_order, means_model)
-        )
+        model = step.model and MostRatedModel(step.model, item_order, means_model)
+        yield replace(step, build=model)
 
 
 @mechanism

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 from dpmc_core.arrays import ItemAxis, Rng
 from dpmc_core.mechanisms.per_user import (
@@ -20,23 +21,25 @@ from dpmc_core.mechanisms.per_user import (
     effects_row_clip,
     fit_user_regressions,
     publish_item_effects,
+    split_effects_budget,
 )
-from dpmc_core.model import OwnSide, PrivacyRequest, Step, Steps, defer_unless_last
+from dpmc_core.model import OwnSide, PrivacyRequest, Step, Steps
 from dpmc_core.privacy import Gaussian, Guarantee, Releases, Trust
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import mechanism, setting
-from dpmc_core.solvers.effects import (
+from dpmc_core.solvers.item_effects import (
     choose_low_rank_share,
     estimate_low_rank,
     estimate_mean_gain,
     refine_item_effects,
     start_low_rank,
-    sum_round_statistics,
 )
 from dpmc_core.solvers.rows import draw_random_factors
+from dpmc_core.solvers.user_regression import sum_round_statistics
 from dpmc_core.style import ORANGE, Style
 
-_SHARES = (0.005, 0.12, 0.20, 0.005, 0.02)  # of the budget; the rounds share the rest equally
+# What counts, sums, gain, own and all rounds get of the budget that the mean of all users leaves.
+_SHARES = (0.12, 0.20, 0.005, 0.02, 0.65)
 _MOMENTS_SHARE = 0.02  # of a round's budget
 
 
@@ -85,7 +88,7 @@ class PrivateEffects(PerUser):
     short = "Private effects"
     style = Style(ORANGE, "diamond-tall")
     nonprivate_counterpart = "reference-ratings"
-    revision = 2
+    revision = 4
     rank: int = setting(5, "directions of taste, at most", at_least=1, at_most=50)
     rounds: int = setting(3, "rounds that share the rest of the budget", at_least=1, at_most=50)
 
@@ -102,7 +105,7 @@ class PrivateEffects(PerUser):
         A user adds the product u u' of a unit vector and two gains in 0..1 to the moments: a row of
         l2 norm sqrt(3) at most. Two such rows differ by at most 2, as two products by sqrt(2).
         """
-        effects_budget, rounds_budget = self.budget().split(sum(_SHARES), 1 - sum(_SHARES))
+        *effects_budgets, rounds_budget = split_effects_budget(public, self.budget(), _SHARES)
         residuals_budget, moments_budget = (rounds_budget / self.rounds).split(
             1 - _MOMENTS_SHARE, _MOMENTS_SHARE
         )
@@ -125,9 +128,7 @@ class PrivateEffects(PerUser):
                 self.rounds,
             ),
         )
-        releases = PrivateEffectsReleases(
-            build_effects_releases(public, effects_budget, _SHARES), rounds
-        )
+        releases = PrivateEffectsReleases(build_effects_releases(public, effects_budgets), rounds)
         return self.build_guarantee(public, releases, "exact Gaussian curve")
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
@@ -147,9 +148,9 @@ class PrivateEffects(PerUser):
             item_effects, effects_row_clip(public), self.budget().mu
         )
         low_rank = start_low_rank(item_effects, random_start) if factor_share > 0 else None
-        trace = {"share of taste": factor_share}
-        build = defer_unless_last(fit_user_regressions, False)
-        yield Step(1, n_steps, ratings.build_model(build, item_effects), trace)
+        trace, likelihood = {"share of taste": factor_share}, None
+        build = partial(ratings.build_model, fit_user_regressions, item_effects.scale_down())
+        yield Step(1, n_steps, build, trace)
         for index in range(2, n_steps + 1):
             query_arguments = item_effects, low_rank, r, factor_share, effects_row_clip(public)
             sums, moments = ratings.sum_over_users(sum_round_statistics, *query_arguments)
@@ -160,17 +161,17 @@ class PrivateEffects(PerUser):
             if low_rank is not None:
                 root_share = math.sqrt(factor_share)
                 second_moments = moments[:-2].reshape(r, r) / public.users
-                low_rank = estimate_low_rank(
+                low_rank, likelihood = estimate_low_rank(
                     item_effects,
                     sums[:, 1:] / root_share,
                     noise_scale / root_share,
                     mean_gains[1],
                     second_moments,
+                    likelihood,
                 )
             item_effects = refine_item_effects(
                 item_effects, sums[:, 0], noise_scale, mean_gains[0], 1 - factor_share
             )
-            is_last = index == n_steps
-            build = defer_unless_last(fit_user_regressions, is_last)
-            model = ratings.build_model(build, item_effects, low_rank)
-            yield Step(index, n_steps, model, trace, final=is_last)
+            scaled = item_effects.scale_down()
+            build = partial(ratings.build_model, fit_user_regressions, scaled, low_rank)
+            yield Step(index, n_steps, build, trace, final=index == n_steps)

@@ -87,7 +87,7 @@ class ReferenceRatings(NonprivateMechanism):
     uses_item_features = True
     id = "reference-ratings"
     name = "Best ratings without privacy"
-    revision = 5
+    revision = 7
     rank: int = setting(10, "most directions of taste", at_least=0, at_most=200)
     rounds: int = setting(30, "most rounds over users and items", at_least=1, at_most=1_000)
 
@@ -160,12 +160,7 @@ class ReferenceRatings(NonprivateMechanism):
                 "noise left": half_width * math.sqrt(posterior.noise),
                 "directions of taste": posterior.left.shape[1],
             }
-            model = factors_with_offsets(
-                half_width * posterior.left,
-                posterior.right,
-                mean + half_width * posterior.user,
-                half_width * posterior.item,
-            )
+            model = posterior.build_model(half_width, mean)
             yield Step.from_trace(index, self.rounds, model, trace, converged=posterior.final)
 
 

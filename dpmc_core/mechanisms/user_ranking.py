@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +21,6 @@ from dpmc_core.model import (
     Step,
     Steps,
     Task,
-    defer_unless_last,
 )
 from dpmc_core.privacy import (
     CELL,
@@ -41,13 +41,11 @@ from dpmc_core.privacy import (
 from dpmc_core.privacy.accounting import gaussian_mu
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import mechanism, setting
-from dpmc_core.solvers.empirical_bayes import feature_gain_probability
+from dpmc_core.solvers.empirical_bayes import CountEstimate, feature_gain_probability
 from dpmc_core.solvers.factorization import check_interactions
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.ranking import (
-    FEATURE_GAIN_PRIOR,
     Audiences,
-    CountEstimate,
     UserFeatureSums,
     compute_profiles,
     sum_feature_gains,
@@ -129,9 +127,7 @@ def publish_feature_gains(
         return None
     n_users = ratings.public.users
     noisy_gains = release.publish(ratings.sum_over_users(sum_feature_gains, posterior_counts), rng)
-    return feature_gain_probability(
-        noisy_gains / n_users, release.std / n_users, *FEATURE_GAIN_PRIOR
-    )
+    return feature_gain_probability(noisy_gains / n_users, release.std / n_users)
 
 
 def _add_feature_scores(
@@ -458,7 +454,6 @@ class PrivateTaste(PerUser):
                 mean_sums += (noisy_sums - mean_sums) / repeat
                 moments += (releases.moments.publish(exact_moments, rng) - moments) / repeat
                 index += 1
-                is_last = index == releases.rounds.times
                 counts = counts.combine(noisy_sums[:, 0] / count_scale, noise_scale / count_scale)
                 signal = 0.0
                 if is_detectable:
@@ -482,8 +477,9 @@ class PrivateTaste(PerUser):
                         min(max(agreement[0] / agreement[1], 0.0), 1.0) if agreement[1] > 0 else 1.0
                     )
                     signal = reliability * audiences.signal
-                    model = profiled_users.build_model(
-                        defer_unless_last(_UserProfiles.score_items, is_last),
+                    build = partial(
+                        profiled_users.build_model,
+                        _UserProfiles.score_items,
                         audiences,
                         query_features,
                         counts.posterior,
@@ -492,13 +488,14 @@ class PrivateTaste(PerUser):
                     )
                     features = audiences.compute_next_features(counts.posterior)
                 else:
-                    model = ratings.build_model(
-                        defer_unless_last(_score_by_popularity, is_last),
+                    build = partial(
+                        ratings.build_model,
+                        _score_by_popularity,
                         counts,
                         gain_probabilities,
                         n_users,
                     )
-                yield Step(index, releases.rounds.times, model, {"taste that is heard": signal})
+                yield Step(index, releases.rounds.times, build, {"taste that is heard": signal})
             is_detectable = is_detectable and signal >= min_signal
 
 
@@ -575,5 +572,4 @@ def _is_signal_detectable(counts: CountEstimate) -> bool:
     Sums of profiles over an item's users are never longer than the item's count. So the mean square
     of the counts, less the known noise, is compared with the noise of the whole budget.
     """
-    signal_energy = float(counts.noisy @ counts.noisy) / len(counts.noisy) - counts.noise_std**2
-    return signal_energy >= _DETECTION_RATIO * _POPULARITY_SHARE * counts.noise_std**2
+    return counts.energy >= _DETECTION_RATIO * _POPULARITY_SHARE * counts.noise_std**2

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+import scipy  # loads scipy.linalg at its first use
 
 from dpmc_core.arrays import SMALLEST, Bools, Floats, Integers, Ints, Rng
 from dpmc_core.privacy.exact_noise import SecureSource
@@ -54,44 +55,48 @@ class SymmetricGaussian:
         Returns:
             Array of shape (size, b).
         """
-        n_published = len(self._images)
-        for column in block.T:
-            self._add_direction(column)
-        if len(self._directions) > n_published:
-            for image in self._private(self._directions[n_published:].T).T:
-                self._publish_image(image)
+        new = self._find_directions(block)
+        if len(new):
+            self._publish_images(new)
         return self._images.T @ (self._directions @ block)
 
-    def _add_direction(self, column: Floats) -> None:
-        """Store the part of a column that is orthogonal to the directions, unless it is too short.
+    def _find_directions(self, block: Floats) -> Floats:
+        """Return orthonormal rows that span what a block adds to the published directions.
 
         Args:
-            column: array of shape (size,).
+            block: array of shape (size, b).
         """
         directions = self._directions
-        q = column / max(float(np.linalg.norm(column)), SMALLEST)
+        if len(block) == block.shape[1]:  # asks for the whole matrix
+            return scipy.linalg.qr(directions.T)[0][:, len(directions) :].T
+        new = block / np.maximum(np.linalg.norm(block, axis=0), SMALLEST)
         for _ in range(2):  # once leaves rounding errors along the directions
-            q = q - directions.T @ (directions @ q)
-            residual_norm = float(np.linalg.norm(q))
-            if residual_norm < _MIN_NEW_NORM:
-                return
-            q /= residual_norm
-        self._directions = np.vstack([directions, q])
+            # Pivots sort the columns by what each adds: after a short one, all are short.
+            basis, factor, _ = scipy.linalg.qr(
+                new - directions.T @ (directions @ new), mode="economic", pivoting=True
+            )
+            lengths = np.diag(factor)
+            new = (basis * np.sign(lengths))[:, np.abs(lengths) >= _MIN_NEW_NORM]
+        return new.T
 
-    def _publish_image(self, private: Floats) -> None:
-        """Publish the noisy image of the next direction.
+    def _publish_images(self, new: Floats) -> None:
+        """Publish the noisy images of new directions.
 
         Args:
-            private: array of shape (size,), the private matrix times the direction.
+            new: array of shape (b, size), the directions.
         """
-        n_published = len(self._images)
-        directions, q = self._directions[:n_published], self._directions[n_published]
-        noisy_image = self._rng.normal(0.0, self._sigma / math.sqrt(2), len(q))
-        # Noise along q has twice the variance; along published directions symmetry decides.
-        noisy_image += (math.sqrt(2) - 1) * float(q @ noisy_image) * q
-        noisy_image += private
-        noisy_image -= directions.T @ (directions @ noisy_image)
-        self._images = np.vstack([self._images, directions.T @ (self._images @ q) + noisy_image])
+        directions = self._directions
+        noise = self._rng.normal(0.0, self._sigma / math.sqrt(2), new.shape)
+        images = self._private(new.T).T + noise
+        images -= (images @ directions.T) @ directions
+        # Each pair of directions keeps one of its two numbers, as the matrix is symmetric. A
+        # direction's number with itself gets noise of twice the variance.
+        among_new = images @ new.T
+        symmetric = np.triu(among_new) + np.triu(among_new, 1).T
+        symmetric += np.diag((math.sqrt(2) - 1) * np.einsum("ij,ij->i", noise, new))
+        images += (symmetric - among_new) @ new + (new @ self._images.T) @ directions
+        self._directions = np.vstack([directions, new])
+        self._images = np.vstack([self._images, images])
 
 
 def draw_norm_laplace(scale: float, shape: tuple[int, ...], rng: Rng) -> Floats:

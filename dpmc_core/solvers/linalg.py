@@ -510,7 +510,9 @@ def eigenpairs_above(
 ) -> tuple[Floats, Floats]:
     """Compute as many of the largest eigenpairs of a symmetric matrix as are needed.
 
-    It computes more and more of them until the smallest is not needed, or all are computed.
+    It computes a few, and all if the smallest of these is needed. Where noise decides how many are
+    needed, these are many of nearly equal value, and searching for them takes longer than computing
+    all at once.
 
     Args:
         multiply: maps a block of shape (size, b) to the matrix times the block.
@@ -521,13 +523,12 @@ def eigenpairs_above(
     Returns:
         Eigenvalues of shape (k,) in descending order, and vectors of shape (size, k).
     """
-    count = _INITIAL_EIGENPAIRS
-    while True:
-        values, vectors = leading_eigenpairs(multiply, size, min(count, size), tolerance)
+    for count in (min(_INITIAL_EIGENPAIRS, size), size):
+        values, vectors = leading_eigenpairs(multiply, size, count, tolerance)
         n_kept = count_above(values[::-1])
-        if n_kept < len(values) or count >= size:
-            return values[::-1][:n_kept], vectors[:, ::-1][:, :n_kept]
-        count *= 4
+        if n_kept < count:
+            break
+    return values[::-1][:n_kept], vectors[:, ::-1][:, :n_kept]
 
 
 def _apply_chebyshev_filter(

@@ -8,24 +8,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dpmc_core.arrays import SMALLEST, AnyArray, Floats, Sparse
-from dpmc_core.model import Step, Steps
+from dpmc_core.model import Factors, Step, Steps
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.solvers.empirical_bayes import (
+    PRIORS,
+    SAMPLED_MARGIN,
     estimate_variance,
+    is_above_noise,
     normal_log_likelihood,
     truncated_normal_moments,
     update_normal,
+    update_normal_vectors,
 )
 from dpmc_core.solvers.linalg import Pattern, cancellable_operator
 from dpmc_core.solvers.one_bit import SignReports
 from dpmc_core.solvers.rows import factors_with_offsets, item_sums, row_sums
-from dpmc_core.stopping import call_cancellable, check_cancelled
+from dpmc_core.stopping import check_cancelled
 
 _TINY = 1e-12  # in place of zero, before a division
 
@@ -75,6 +81,17 @@ class EffectsAndTaste(NamedTuple):
         effects = self.user[pattern.users] + self.item[pattern.items]
         return effects + pattern.sample_product(self.left, self.right)
 
+    def build_model(
+        self, scale: float, user_offset: Floats | float, item_offset: Floats | float = 0.0
+    ) -> Factors:
+        """Return the expected values times `scale` plus offsets of users and items."""
+        return factors_with_offsets(
+            scale * self.left,
+            self.right,
+            user_offset + scale * self.user,
+            item_offset + scale * self.item,
+        )
+
 
 def fit_effects_and_taste(
     pattern: Pattern,
@@ -106,58 +123,49 @@ def fit_effects_and_taste(
         pseudo_variance: the prior guess of these variances, which counts as `_PSEUDO_ROWS` rows.
     """
     w = np.ones(len(values)) if weights is None else weights
-    by_user = pattern.build_matrix(w), pattern.build_matrix(w * values)
-    by_item = pattern.build_transpose(w), pattern.build_transpose(w * values)
-    m, n = pattern.shape
-    counts = np.diff(pattern.indptr).astype(float)
-    squares = np.bincount(pattern.users, weights=w * values**2, minlength=m)
-
-    def average_errors(squared_errors: AnyArray) -> float:
-        return max(float(squared_errors.sum()) / max(len(w), 1), min_noise, _TINY)
-
-    s2 = average_errors(squares) if noise is None else noise
-    # The posteriors have no factors yet, and their effects are exactly zero.
+    counts = pattern.counts.astype(float)
+    squares = np.bincount(pattern.users, weights=w * values**2, minlength=len(counts))
+    s2 = noise or _average_errors(squares, counts, min_noise)
     users, items = (
-        _SidePosterior(
-            np.zeros((k, 1)),
-            np.zeros((k, 1, 1)),
-            np.full(1, variance),
-            pseudo_variance,
-            np.full(k, precision),
+        _SidePosterior.without_factors(build(w), build(w * values), variance, pseudo_variance)
+        for build, variance in zip(
+            (pattern.build_matrix, pattern.build_transpose), start_variances, strict=True
         )
-        for k, variance, precision in zip((m, n), start_variances, (1.0 / s2, 1.0), strict=True)
     )
+    users.precision /= s2
 
     def update_both_sides() -> None:
         nonlocal s2
         # Each user's sum of w E[(x - b - theta . f)^2]; `update` leaves out terms in x and b only.
-        errors = squares + users.update(*by_user, items)
+        errors = squares + users.update(items)
         if noise is None:
-            errors -= 2 * (by_user[1] @ items.mean[:, -1]) - by_user[0] @ items.second[:, -1, -1]
-            s2 = average_errors(errors)
-            users.precision = np.full(m, 1 / s2)
+            errors -= 2 * (users.wx @ items.mean[:, -1]) - users.w @ items.second[:, -1, -1]
+            s2 = _average_errors(errors, counts, min_noise)
+            users.precision[:] = 1 / s2
             if noise_by_user:
                 users.precision = _estimate_user_precisions(errors, counts, s2)
-        items.update(*by_item, users, fit_centre=True)
+        items.update(users, fit_centre=True)
 
-    # The factors start from the residuals of the effects.
     for _ in range(_EFFECT_ROUNDS):
         update_both_sides()
-    rank = min(rank, m - 1, n - 1)
-    if rank > 0:
+    rank = min(rank, *(k - 1 for k in pattern.shape))
+    if rank > 0:  # the factors start from the residuals of the effects
         left = values - users.mean[pattern.users, -1] - items.mean[pattern.items, -1]
-        users, items = _start_taste(
-            pattern, w * s2 * users.precision[pattern.users], left, users, items, rank
-        )
+        _start_taste(pattern, w * s2 * users.precision[pattern.users], left, users, items, rank)
     for n_left in reversed(range(rounds)):
         previous_mean = users.mean
         update_both_sides()
-        change = float(np.linalg.norm(users.mean - previous_mean))
-        final = not n_left or change <= _TOLERANCE * float(np.linalg.norm(users.mean))
         left, right = users.mean, items.mean
+        change = float(np.linalg.norm(left - previous_mean))
+        final = not n_left or change <= _TOLERANCE * float(np.linalg.norm(left))
         yield EffectsAndTaste(left[:, -1], right[:, -1], left[:, :-1], right[:, :-1], s2, final)
         if final:
             return
+
+
+def _average_errors(squared_errors: AnyArray, counts: Floats, min_noise: float) -> float:
+    """Return the mean squared error of a cell, at least `min_noise`."""
+    return max(float(squared_errors.sum()) / max(counts.sum(), 1.0), min_noise, _TINY)
 
 
 def _estimate_user_precisions(squared_errors: Floats, counts: Floats, s2: float) -> Floats:
@@ -186,6 +194,8 @@ class _SidePosterior:
     """Posterior of all users or of all items: each row's theta, its factors and then its effect.
 
     Attributes:
+        w: shape (k, other k), the weights of the cells.
+        wx: the weights times the values, of the same shape.
         mean: shape (k, r + 1), E[theta] of each of the k users or items.
         second: shape (k, r + 1, r + 1), E[theta theta'].
         variance: shape (r + 1,), of the normal prior: about zero for factors, about `centre` for
@@ -195,6 +205,8 @@ class _SidePosterior:
         centre: the prior mean of effects.
     """
 
+    w: Sparse
+    wx: Sparse
     mean: Floats
     second: Floats
     variance: Floats
@@ -202,14 +214,19 @@ class _SidePosterior:
     precision: Floats
     centre: float = 0.0
 
-    def update(
-        self, w: Sparse, wx: Sparse, other: _SidePosterior, *, fit_centre: bool = False
-    ) -> Floats:
+    @classmethod
+    def without_factors(
+        cls, w: Sparse, wx: Sparse, variance: float, pseudo_variance: float
+    ) -> _SidePosterior:
+        """Return the posterior before any round: effects of zero, cells of precision w."""
+        k = w.shape[0]
+        zeros = np.zeros((k, 1)), np.zeros((k, 1, 1))
+        return cls(w, wx, *zeros, np.full(1, variance), pseudo_variance, np.ones(k))
+
+    def update(self, other: _SidePosterior, *, fit_centre: bool = False) -> Floats:
         """Update the posterior from that of the other side, and then the variances of the prior.
 
         Args:
-            w: shape (k, other k), the weights of the cells.
-            wx: the weights times the values, of the same shape.
             other: the posterior of the other side, whose factors are q and whose effects are b.
             fit_centre: whether the prior mean of effects is updated too.
 
@@ -228,16 +245,15 @@ class _SidePosterior:
         fb[:, -1] = other.mean[:, -1]
         other_precisions = other.precision[:, None]
         check_cancelled()
-        sums = w @ (other_precisions * np.hstack([ff[:, *upper], fb]))
+        sums = self.w @ (other_precisions * np.hstack([ff[:, *upper], fb]))
         data = np.empty((k, size, size))
         data[:, *upper] = data[:, *upper[::-1]] = sums[:, :-size]
-        moments = wx @ (other_precisions * f) - sums[:, -size:]
-        precision = data * self.precision[:, None, None] + np.diag(1.0 / self.variance)
-        covariance = call_cancellable(np.linalg.inv, precision)
-        check_cancelled()
-        weighted_moments = moments * self.precision[:, None]
-        weighted_moments[:, -1] += self.centre / self.variance[-1]
-        self.mean = np.einsum("kij,kj->ki", covariance, weighted_moments)
+        moments = self.wx @ (other_precisions * f) - sums[:, -size:]
+        targets = moments * self.precision[:, None]
+        targets[:, -1] += self.centre / self.variance[-1]
+        self.mean, covariance = update_normal_vectors(
+            np.diag(1.0 / self.variance), data * self.precision[:, None, None], targets
+        )
         self.second = covariance + self.mean[:, :, None] * self.mean[:, None, :]
         squared_sums = np.einsum("kii->i", self.second)
         self.variance = np.maximum(squared_sums / max(k, 1), _TINY)
@@ -252,18 +268,18 @@ class _SidePosterior:
         squared_errors -= 2 * np.einsum("ki,ki->k", self.mean, moments)
         return squared_errors
 
-    def with_factors(self, factors: Floats, variance: float) -> _SidePosterior:
-        """Return the posterior with factors added in front of the effects.
+    def add_factors(self, factors: Floats, variance: float) -> None:
+        """Put factors in front of the effects.
 
         Args:
             factors: shape (k, r).
             variance: the prior variance of a factor.
         """
-        mean = np.hstack([factors, self.mean])
-        second = mean[:, :, None] * mean[:, None, :]
-        second[:, -1, -1] = self.second[:, -1, -1]
-        variances = np.append(np.full(factors.shape[1], variance), self.variance[-1])
-        return replace(self, mean=mean, second=second, variance=variances)
+        self.mean = np.hstack([factors, self.mean])
+        effect_second = self.second[:, -1, -1]
+        self.second = self.mean[:, :, None] * self.mean[:, None, :]
+        self.second[:, -1, -1] = effect_second
+        self.variance = np.append(np.full(factors.shape[1], variance), self.variance)
 
 
 def _start_taste(
@@ -273,7 +289,7 @@ def _start_taste(
     users: _SidePosterior,
     items: _SidePosterior,
     rank: int,
-) -> tuple[_SidePosterior, _SidePosterior]:
+) -> None:
     """Add factors to both sides: the leading directions of the residuals of the effects.
 
     Only directions that exceed the noise are added: those with a larger singular value than the
@@ -287,15 +303,12 @@ def _start_taste(
         users: the posterior of the users, without factors.
         items: the posterior of the items, without factors.
         rank: the largest number of directions.
-
-    Returns:
-        The posteriors of the users and of the items.
     """
     degrees = _sum_by_side(pattern, weights)
     roots = _compute_degree_roots(degrees)
     scaled = weights * residuals / (roots[0][pattern.users] * roots[1][pattern.items])
     if not scaled.any():
-        return users, items
+        return
     rng = np.random.default_rng(0)  # it draws where the search begins, and signs: no noise
     start = rng.normal(size=min(pattern.shape))
     flips = [rng.choice([-1.0, 1.0], len(scaled)) for _ in range(_N_SIGN_DRAWS)]
@@ -303,14 +316,12 @@ def _start_taste(
         _compute_singular_triplets(pattern, scaled * signs, 1, start)[1][0] for signs in flips
     )
     u, singular_values, vt = _compute_singular_triplets(pattern, scaled, rank, start)
-    is_clear = singular_values > noise_edge
+    is_clear = is_above_noise(singular_values, noise_edge, SAMPLED_MARGIN)
     p = (u * singular_values)[:, is_clear] / roots[0][:, None]
     q = vt[is_clear].T / roots[1][:, None]
     unit = np.sqrt(np.average(q**2, axis=0, weights=degrees[1] + _TINY)) + _TINY
-    return (
-        users.with_factors(p * unit, _START_TASTE_VARIANCE * users.pseudo_variance),
-        items.with_factors(q / unit, 1.0),
-    )
+    users.add_factors(p * unit, _START_TASTE_VARIANCE * users.pseudo_variance)
+    items.add_factors(q / unit, 1.0)
 
 
 def _sum_by_side(pattern: Pattern, values: Floats | None = None) -> list[Floats]:
@@ -484,26 +495,24 @@ class UserItemEffects(NamedTuple):
             values: shape (n_cells,).
             noise: the variance of their noise.
         """
-        sides, counts = (pattern.users, pattern.items), _sum_by_side(pattern)
+        sides = pattern.users, pattern.items
+        # Next to no cells in place of none: whatever the variance, such rows are as likely.
+        counts = [np.maximum(count, _TINY) for count in _sum_by_side(pattern)]
         mean, posterior_variance = ([np.zeros(size) for size in pattern.shape] for _ in range(2))
         variance = [_SIGN_EFFECT, _SIGN_EFFECT]
         for _ in range(3):
             for axis, other_axis in ((1, 0), (0, 1)):
                 check_cancelled()
-                has_entries = counts[axis] > 0
-                count = counts[axis][has_entries]
-                sums, sum_variance = (
-                    np.bincount(sides[axis], entry_values, len(has_entries))[has_entries]
+                sums, variance_sums = (
+                    np.bincount(sides[axis], entry_values, len(mean[axis]))
                     for entry_values in (
                         values - mean[other_axis][sides[other_axis]],
                         posterior_variance[other_axis][sides[other_axis]],
                     )
                 )
-                y, v = sums / count, (noise + sum_variance / count) / count
+                y, v = sums / counts[axis], (noise + variance_sums / counts[axis]) / counts[axis]
                 variance[axis] = _estimate_prior_variance(y, v)
-                mean[axis][has_entries], posterior_variance[axis][has_entries] = update_normal(
-                    y, 1.0, v, variance[axis]
-                )
+                mean[axis], posterior_variance[axis] = update_normal(y, 1.0, v, variance[axis])
         return cls(mean[0], mean[1], (variance[0], variance[1]))
 
     def predict(self, pattern: Pattern) -> Floats:
@@ -635,12 +644,12 @@ CELLS = 1_500_000  # reported cells to which factors are fitted, at most
 ROUNDS = 20
 _RANK = 5
 _MAX_RATED_PROBABILITY = 0.9  # largest prior probability that a cell is rated
-# On the scale -1..1, so in half ranges; chosen on generated ratings.
-_MEAN_STD = 0.25  # standard deviation of the mean rating about 0
-_RATING_STD = 0.55  # of a rating about the mean
-_EFFECT_STD = 0.15  # of the effect of a user or item; this guess counts as _PRIOR_EFFECTS effects
-_PRIOR_EFFECTS = 4
-_RESIDUAL_VARIANCE = 0.19  # of a rating about its effects
+# Prior standard deviations on the scale -1..1, so in half ranges.
+_MEAN_STD, _EFFECT_STD, _RESIDUAL_STD = (
+    2 * std for std in (PRIORS.mean, PRIORS.item_effect, PRIORS.rating)
+)
+_RATING_STD = 2 * PRIORS.rating_about_mean
+_PRIOR_EFFECTS = 4  # effects of users or items for which the guess of their variance counts
 # The share of cells that are rated, and the ratings of a user, for which `model_laplace_noise` is
 # tuned.
 _RATED_SHARE, _N_TOGETHER = 0.05, 1000
@@ -683,6 +692,10 @@ class NoiseModel:
         """
         starts = range(0, len(reports), BLOCK)
         return math.fsum(self.score_reports(reports[k : k + BLOCK]).sum() for k in starts)
+
+    def count_ratings(self, n_reported: ArrayLike, n_cells: int) -> Floats:
+        """Return unbiased numbers of ratings, given how many of `n_cells` cells were reported."""
+        return (np.asarray(n_reported) - n_cells * self.if_missing) / self.slope
 
     def genuine_variance(self, x: Floats) -> Floats:
         """Return V_r, the variance of T over the genuine reports of a rating x.
@@ -815,7 +828,7 @@ class _SideTotals:
     Attributes:
         noise_model: of the channel.
         cells: the number of cells of each user (items) or of each item (users).
-        raw_counts: shape (k,), unbiased numbers of ratings.
+        n_reported: shape (k,), the reported cells.
         counts: shape (k,), posterior means of these numbers.
         count_variances: shape (k,), their posterior variances.
         rating_sums: shape (k,), unbiased sums of ratings less the mean rating.
@@ -824,7 +837,7 @@ class _SideTotals:
 
     noise_model: NoiseModel
     cells: int
-    raw_counts: Floats
+    n_reported: Floats
     counts: Floats
     count_variances: Floats
     rating_sums: Floats
@@ -848,12 +861,12 @@ class _SideTotals:
             noise_model: of the channel.
             mean: the estimated mean rating.
         """
-        raw_counts = (n_reported - n_cells * noise_model.if_missing) / noise_model.slope
-        counts, count_variances = estimate_counts(raw_counts, n_cells * noise_model.count_variance)
+        raw_counts = noise_model.count_ratings(n_reported, n_cells)
+        counts, count_variances = shrink_counts(raw_counts, n_cells * noise_model.count_variance)
         cell_noise = noise_model.sum_variance + mean.rating**2 * noise_model.count_variance
         noise = n_cells * cell_noise + counts * noise_model.rating_variance
         rating_sums = score_sums / noise_model.genuine_probability - mean.rating * raw_counts
-        return cls(noise_model, n_cells, raw_counts, counts, count_variances, rating_sums, noise)
+        return cls(noise_model, n_cells, n_reported, counts, count_variances, rating_sums, noise)
 
     def estimate_effects(
         self, other: _SideTotals, other_effects: Floats, reported_sums: Floats
@@ -877,10 +890,8 @@ class _SideTotals:
         model = self.noise_model
         mean = float(np.average(other_effects, weights=other.counts + SMALLEST))
         centred = other_effects - mean
-        reported = self.cells * model.if_missing + self.raw_counts * model.slope
-        raw_sums = (
-            reported_sums - mean * reported - model.if_missing * centred.sum()
-        ) / model.slope
+        noise_sum = model.if_missing * centred.sum()
+        raw_sums = (reported_sums - mean * self.n_reported - noise_sum) / model.slope
         noise = model.count_variance * (centred @ centred)
         signal = max(raw_sums @ raw_sums - noise * len(raw_sums), 0.0)
         prior = signal / max(self.counts.sum(), 1.0) * self.counts
@@ -891,13 +902,14 @@ class _SideTotals:
         )[0]
 
 
-def estimate_counts(raw_counts: Floats, variance: float) -> tuple[Floats, Floats]:
+def shrink_counts(raw_counts: Floats, variance: float) -> tuple[Floats, Floats]:
     """Return posterior means and variances of counts, given unbiased noisy ones.
 
     The prior is normal about the mean of the counts, and its variance is estimated from them. It
     moves a count by at most one standard deviation of the noise, because counts have long tails
     (Efron, Morris, "Limiting the risk of Bayes and empirical Bayes estimators", 1972). The
-    posterior is then restricted to positive counts.
+    posterior is then restricted to positive counts. An exponential prior or a mixture of them, as
+    of released counts, loses up to .004 of RMSE here: these counts are of users, too.
 
     Args:
         raw_counts: shape (k,), unbiased.
@@ -973,15 +985,14 @@ def estimate_mean_rating(
         n_cells: the number of all cells.
         noise_model: of the channel.
     """
-    raw = (n_reported - n_cells * noise_model.if_missing) / noise_model.slope
-    means, variances = truncated_normal_moments(
-        np.array([raw]), math.sqrt(n_cells * noise_model.count_variance)
+    count, count_variance = truncated_normal_moments(
+        noise_model.count_ratings(n_reported, n_cells),
+        math.sqrt(n_cells * noise_model.count_variance),
     )
-    count, count_variance = float(means[0]), float(variances[0])
     noise = n_cells * noise_model.sum_variance + count * noise_model.rating_variance
     rating_sum = score_sum / noise_model.genuine_probability
     mean, _ = update_normal(rating_sum, count, noise, _MEAN_STD**2, factor_variance=count_variance)
-    return MeanEstimate(float(mean), count)
+    return MeanEstimate(float(mean), float(count))
 
 
 def estimate_from_reports(reported: Sparse, noise_model: NoiseModel, public: PublicFacts) -> Steps:
@@ -993,61 +1004,66 @@ def estimate_from_reports(reported: Sparse, noise_model: NoiseModel, public: Pub
         noise_model: of the channel that published them.
         public: the public facts.
     """
-    m, n = public.shape
     reports = _ScoredReports(reported, noise_model)
     del reported  # so that the reports can be freed before the fit of factors needs memory
-    user_counts, item_counts = reports.cells.counts.astype(float), item_sums(reports.cells)
-    user_scores, item_scores = np.zeros(m), np.zeros(n)
-    for rows, cells, scores in reports.iter_blocks():
-        user_scores[rows] = row_sums(cells, scores)
-        item_scores += np.bincount(cells.items, scores, n)
-    mean = estimate_mean_rating(user_counts.sum(), user_scores.sum(), m * n, noise_model)
-    users = _SideTotals.from_reports(user_counts, user_scores, n, noise_model, mean)
-    items = _SideTotals.from_reports(item_counts, item_scores, m, noise_model, mean)
-    a = np.zeros(m)
-    for _ in range(3):  # the effects of items and of users in turn
-        b = items.estimate_effects(users, a, item_sums(reports.cells, row_factors=a))
-        blocks = reports.cells.iter_chunks(BLOCK)
-        b_sums = np.concatenate([row_sums(cells, b[cells.items]) for *_, cells in blocks])
-        a = users.estimate_effects(items, b, b_sums)
-    a += mean.rating
-    scale = mean.n_ratings / max(float(users.counts.sum() * items.counts.sum()), _TINY)
-    pattern, y, w = _compute_residual_scores(reports, scale * users.counts, items.counts, a, b)
+    mean, expectations = _estimate_report_effects(reports)
+    pattern, y, w = _compute_residual_scores(reports, *expectations)
     del reports
-
-    def build_step(
-        index: int,
-        user: Floats | float,
-        item: Floats | float,
-        left: Floats,
-        right: Floats,
-        final: bool,
-    ) -> Step:
-        half = public.half_width
-        offsets = public.middle + half * (a + user), half * (b + item)
+    *_, a, b = expectations
+    m, n = public.shape
+    no_factors = np.zeros((m, 0)), np.zeros((n, 0))
+    start = EffectsAndTaste(np.zeros(m), np.zeros(n), *no_factors, 0.0, not len(y))
+    rounds: Iterator[EffectsAndTaste] = iter(())
+    if len(y):
+        rounds = fit_effects_and_taste(
+            pattern,
+            y - np.average(y, weights=w),  # a common residual would otherwise be taken for taste
+            weights=w,
+            min_noise=1.0,
+            rank=_RANK,
+            rounds=ROUNDS,
+            start_variances=(_START_EFFECT_VARIANCE, _START_EFFECT_VARIANCE),
+            pseudo_variance=_PSEUDO_VARIANCE,
+        )
+    half = public.half_width
+    for index, fitted in enumerate(chain([start], rounds), 1):
         trace = {
             "ratings, estimated": mean.n_ratings,
             "mean rating": public.middle + half * mean.rating,
-            "rank": left.shape[1],
+            "rank": fitted.left.shape[1],
         }
-        model = factors_with_offsets(half * left, right, *offsets)
-        return Step(index, ROUNDS + 1, model, trace, final=final)
+        model = fitted.build_model(half, public.middle + half * a, half * b)
+        yield Step(index, ROUNDS + 1, model, trace, final=fitted.final)
 
-    yield build_step(1, 0.0, 0.0, np.zeros((m, 0)), np.zeros((n, 0)), not len(y))
-    if not len(y):
-        return
-    rounds = fit_effects_and_taste(
-        pattern,
-        y - np.average(y, weights=w),  # a common residual would otherwise be taken for taste
-        weights=w,
-        min_noise=1.0,
-        rank=_RANK,
-        rounds=ROUNDS,
-        start_variances=(_START_EFFECT_VARIANCE, _START_EFFECT_VARIANCE),
-        pseudo_variance=_PSEUDO_VARIANCE,
-    )
-    for index, fitted in enumerate(rounds, 2):
-        yield build_step(index, *fitted[:4], fitted.final)
+
+def _estimate_report_effects(
+    reports: _ScoredReports,
+) -> tuple[MeanEstimate, tuple[Floats, Floats, Floats, Floats]]:
+    """Estimate the mean rating, which cells are rated, and the effects of users and items.
+
+    Args:
+        reports: the published rows.
+
+    Returns:
+        The mean; and what `_compute_residual_scores` expects of a cell.
+    """
+    cells, noise_model, (m, n) = reports.cells, reports.noise_model, reports.cells.shape
+    user_counts, item_counts = cells.counts.astype(float), item_sums(cells)
+    user_scores, item_scores = np.zeros(m), np.zeros(n)
+    for rows, block, scores in reports.iter_blocks():
+        user_scores[rows] = row_sums(block, scores)
+        item_scores += np.bincount(block.items, scores, n)
+    mean = estimate_mean_rating(user_counts.sum(), user_scores.sum(), m * n, noise_model)
+    users = _SideTotals.from_reports(user_counts, user_scores, n, noise_model, mean)
+    items = _SideTotals.from_reports(item_counts, item_scores, m, noise_model, mean)
+    a, b_sums = np.zeros(m), np.empty(m)
+    for _ in range(3):  # the effects of items and of users in turn
+        b = items.estimate_effects(users, a, item_sums(cells, row_factors=a))
+        for rows, _, block in cells.iter_chunks(BLOCK):
+            b_sums[rows] = row_sums(block, b[block.items])
+        a = users.estimate_effects(items, b, b_sums)
+    scale = mean.n_ratings / max(float(users.counts.sum() * items.counts.sum()), _TINY)
+    return mean, (scale * users.counts, items.counts, a + mean.rating, b)
 
 
 def _find_min_product(reports: _ScoredReports, users: Floats, items: Floats) -> float:
@@ -1058,14 +1074,14 @@ def _find_min_product(reports: _ScoredReports, users: Floats, items: Floats) -> 
         users: shape (m,); the product of a cell is that of its user's number and its item's.
         items: shape (n,).
     """
-    edges = max(float(users.max() * items.max()), _TINY) * np.exp(np.linspace(-20.0, 0.0, 2_000))
-    counts = np.zeros(len(edges) + 1)
+    largest = max(float(users.max() * items.max()), _TINY)
+    edges = np.append(-1.0, largest * np.exp(np.linspace(-20.0, 0.0, 2_000)))
+    counts = np.zeros(len(edges))
     for rows, cells, _ in reports.iter_blocks():
         product = cells.expand_rows(users[rows]) * items[cells.items]
-        counts += np.bincount(np.searchsorted(edges, product), minlength=len(counts))
-    above = np.append(np.cumsum(counts[::-1])[::-1], 0.0)  # [k]: those above edge k - 1
-    first = int(np.argmax(above <= CELLS))
-    return float(edges[min(first, len(edges)) - 1]) if first else -1.0
+        counts += np.bincount(np.searchsorted(edges[1:], product), minlength=len(counts))
+    n_above = np.cumsum(counts[::-1])[::-1]  # of each edge: how many cells exceed it
+    return float(edges[np.argmax(n_above <= CELLS)])
 
 
 def _compute_residual_scores(
@@ -1100,7 +1116,7 @@ def _compute_residual_scores(
         expected = a[rows] + b[columns]
         x = np.clip(expected, -1, 1)
         variance = (1 - rho) * noise_model.missing_square + rho * (
-            noise_model.genuine_variance(x) + _RESIDUAL_VARIANCE
+            noise_model.genuine_variance(x) + _RESIDUAL_STD**2
         )
         variance += rho * (1 - rho) * x**2
         y, w = scores[kept_indices] / rho - expected, rho**2 / variance

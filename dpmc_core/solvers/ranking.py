@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -21,25 +22,25 @@ from numpy.typing import ArrayLike, NDArray
 from dpmc_core.arrays import SMALLEST, AnyArray, Floats, Ints, Sparse
 from dpmc_core.model import Factors, Model
 from dpmc_core.ratings import Ratings
-from dpmc_core.solvers.empirical_bayes import posterior_positive_mean
+from dpmc_core.solvers.empirical_bayes import (
+    ESTIMATED_MARGIN,
+    EXACT_MARGIN,
+    fit_normal_prior,
+    is_above_noise,
+)
 from dpmc_core.solvers.linalg import Pattern, invert_upper_triangle
-from dpmc_core.solvers.rows import gram, normalise_rows
+from dpmc_core.solvers.rows import clip_dense_rows, gram, normalise_rows
 from dpmc_core.stopping import check_cancelled
 
 BLOCK = 2_000_000  # scores, or pairs of items, held at once: 16 MB
 _MIN_FLIP = 1e-150  # flip probability whose square is still a number: no cell of a pair is at 0
 _MAX_GATHERED = 4_000_000  # numbers gathered at once: 32 MB
 _ROUNDING = 1e-9  # a sum that is this much shorter than its longest term counts as zero
-_SWEEPS = 30  # of expectation-maximisation
 _MIN_PROFILE_VARIANCE = 0.02  # of profiles, in units of 1/d, their variance if no direction differs
 _MIN_TASTE_VARIANCE = 1e-4  # of taste at the start, in the same unit
-_EDGE_MARGIN = 1.3  # because the covariance of the noise is only known through released numbers
 _N_NOISE_DRAWS = 20  # simulations of the noise, whose largest eigenvalue taste has to exceed
 _RIDGE = 0.1  # added to the variance of profiles, in the same unit
 _MAX_FEATURE_LENGTH = 6.0  # of an item's features, once they are uncorrelated and of variance 1
-# Mean and std of the gain of a feature that helps, and the std of one that does not; see
-# `sum_feature_gains` and `feature_gain_probability`.
-FEATURE_GAIN_PRIOR = 0.3, 0.15, 0.03
 # Items, average in all features, that every user is taken to have besides the user's own ones.
 _AVERAGE_ITEMS = 20.0
 _MIN_RELATIVE_VARIANCE = 1e-6  # of a direction, over the largest; less is rounding
@@ -66,7 +67,7 @@ class ItemScores:
             items: item indices; both broadcast to the shape of the result.
         """
         distinct_users, inverse = np.unique(users, return_inverse=True)
-        positions, item_indices = np.broadcast_arrays(inverse.reshape(np.shape(users)), items)
+        positions, item_indices = np.broadcast_arrays(inverse, items)
         scores = np.empty(positions.shape)
         size = max(1, BLOCK // self.rows.shape[1])
         for start in range(0, len(distinct_users), size):
@@ -224,95 +225,8 @@ def cosine(shared: Floats, first: Floats, second: Floats) -> Floats:
 
 def _divide_positive(numerator: Floats, denominator: Floats) -> Floats:
     """Return the quotients of two positive numbers, and 0 where either is not positive."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where((denominator > 0) & (numerator > 0), numerator / denominator, 0.0)
-
-
-class FlippedPairs:
-    """Estimates of how many users have both items of a pair, from flipped bits.
-
-    Attributes:
-        bits: shape (users, items), 0 and 1, each flipped with probability `flip`.
-        flip: the probability of a flip, below 1/2.
-        users: the number of users.
-        items: the number of items.
-        reported_counts: shape (items,), how many users report each item.
-    """
-
-    def __init__(self, bits: ArrayLike, flip: float) -> None:
-        self.bits, self.flip = np.asarray(bits, dtype=np.float32), flip
-        self.users, self.items = self.bits.shape
-        self.reported_counts = self.bits.sum(axis=0, dtype=np.float64)
-
-    def count_reported_pairs(self, block: Ints) -> Floats:
-        """Count the users who report both items, for all pairs of a block's items with any item.
-
-        Args:
-            block: shape (k,), item indices.
-
-        Returns:
-            Array of shape (k, items).
-        """
-        # Counts stay below 2^24, so single precision is exact.
-        return (self.bits[:, block].T @ self.bits).astype(np.float64)
-
-    @property
-    def counts(self) -> Floats:
-        """The unbiased estimate of how many users have each item, shape (items,)."""
-        return (self.reported_counts - self.users * self.flip) / (1 - 2 * self.flip)
-
-    def estimate_shared_users(self, block: Ints) -> Floats:
-        """Return unbiased estimates of how many users have both items of a pair.
-
-        It inverts the flips of both bits. The estimate of an item paired with itself means nothing.
-
-        Args:
-            block: shape (k,), item indices.
-
-        Returns:
-            Array of shape (k, items).
-        """
-        p = self.flip
-        count_sums = self.reported_counts[block][:, None] + self.reported_counts
-        estimate = self.count_reported_pairs(block) - p * count_sums + self.users * p * p
-        return estimate / (1 - 2 * p) ** 2
-
-    def fit_pair_counts(self, block: Ints, iterations: int) -> tuple[Floats, Floats, Floats]:
-        """Return maximum-likelihood counts of the pairs of a block with all items.
-
-        The shares of users with both items, the first, the second, and neither are estimated. Where
-        the unbiased estimates are not negative, they maximise the likelihood; elsewhere
-        expectation-maximisation runs from estimates raised to a small positive number.
-
-        Args:
-            block: shape (k,), item indices.
-            iterations: the number of steps of expectation-maximisation.
-
-        Returns:
-            How many users have both items, the first and the second, each of shape (k, items).
-        """
-        m, p = self.users, max(self.flip, _MIN_FLIP)
-        reported_both = self.count_reported_pairs(block)
-        first, second = np.broadcast_arrays(
-            self.reported_counts[block][:, None], self.reported_counts
-        )
-        reported = np.stack(
-            [reported_both, first - reported_both, second - reported_both, reported_both], axis=-1
-        )
-        reported[..., 3] = m - reported[..., :3].sum(axis=-1)
-        bit_channel = np.array([[1 - p, p], [p, 1 - p]])
-        # Of both, the first, the second and neither; it is symmetric.
-        channel = np.kron(bit_channel, bit_channel)
-        shares = (reported / m) @ np.linalg.inv(channel)
-        is_outside = (shares < 0).any(axis=-1)
-        projected, reported_shares = np.maximum(shares[is_outside], 1e-3), reported[is_outside] / m
-        projected /= projected.sum(axis=-1, keepdims=True)
-        for _ in range(iterations):
-            check_cancelled()
-            projected = projected * ((reported_shares / (projected @ channel)) @ channel)
-        shares[is_outside] = projected
-        shared = m * shares[..., 0]
-        return shared, shared + m * shares[..., 1], shared + m * shares[..., 2]
+    is_positive = (denominator > 0) & (numerator > 0)
+    return np.divide(numerator, denominator, out=np.zeros(is_positive.shape), where=is_positive)
 
 
 def compute_profiles(pattern: Pattern, features: Floats) -> Floats:
@@ -347,8 +261,7 @@ def decorrelate_columns(feature: Floats, counts: Floats) -> Floats:
     values, axes = np.linalg.eigh(centred.T @ (centred * share[:, None]))
     min_variance = max(_MIN_RELATIVE_VARIANCE * values.max(initial=0), SMALLEST)
     whitened = centred @ (axes * np.where(values > min_variance, values, np.inf) ** -0.5)
-    lengths = np.linalg.norm(whitened, axis=1, keepdims=True)
-    return whitened * np.minimum(1.0, _MAX_FEATURE_LENGTH / np.maximum(lengths, 1.0))
+    return clip_dense_rows(whitened, _MAX_FEATURE_LENGTH)[0]
 
 
 class UserFeatureSums(NamedTuple):
@@ -358,21 +271,17 @@ class UserFeatureSums(NamedTuple):
         item_features: shape (items, d), each feature's columns as of `decorrelate_columns`.
         sums: shape (users, d), of the features over each user's items.
         counts: shape (users, 1), how many items a user has.
-        groups: the columns of each feature.
+        groups: shape (d,), the index of the feature that each column belongs to.
     """
 
     item_features: Floats
     sums: Floats
     counts: Floats
-    groups: tuple[slice, ...]
+    groups: Ints
 
     @classmethod
     def from_pattern(
-        cls,
-        pattern: Pattern,
-        features: Sequence[Floats],
-        posterior_counts: Floats,
-        order: Ints | None = None,
+        cls, pattern: Pattern, features: Sequence[Floats], posterior_counts: Floats
     ) -> UserFeatureSums:
         """Sum public features over each user's items.
 
@@ -380,18 +289,13 @@ class UserFeatureSums(NamedTuple):
             pattern: the users' items.
             features: each of shape (items, c).
             posterior_counts: shape (items,), how many users have each item.
-            order: shape (items,), which shuffles the features over items; None: as they are.
         """
         check_cancelled()
-        shuffled = [feature if order is None else feature[order] for feature in features]
-        decorrelated = [decorrelate_columns(feature, posterior_counts) for feature in shuffled]
-        ends = np.cumsum([feature.shape[1] for feature in decorrelated])
-        groups = (
-            slice(int(e) - p.shape[1], int(e)) for e, p in zip(ends, decorrelated, strict=True)
-        )
-        item_features = np.hstack([np.zeros((len(posterior_counts), 0)), *decorrelated])
-        counts = np.diff(pattern.indptr)[:, None].astype(float)
-        return cls(item_features, _sum_features(pattern, item_features), counts, tuple(groups))
+        columns = [decorrelate_columns(feature, posterior_counts) for feature in features]
+        groups = np.repeat(np.arange(len(columns)), [feature.shape[1] for feature in columns])
+        item_features = np.hstack([np.zeros((pattern.shape[1], 0)), *columns])
+        counts = pattern.counts[:, None].astype(float)
+        return cls(item_features, _sum_features(pattern, item_features), counts, groups)
 
     def add_to_scores(self, model: Factors, gain_probabilities: Floats) -> Factors:
         """Return the model with scores from item features added to its own.
@@ -404,9 +308,7 @@ class UserFeatureSums(NamedTuple):
             model: scores in log odds.
             gain_probabilities: shape (n_features,), the probability that each feature helps.
         """
-        weights = np.ones(self.item_features.shape[1])
-        for group, probability in zip(self.groups, gain_probabilities, strict=True):
-            weights[group] = math.sqrt(probability)
+        weights = np.sqrt(gain_probabilities)[self.groups]
         left = np.hstack([model.left, self.sums * weights / (self.counts + _AVERAGE_ITEMS)])
         return Factors(
             left, np.hstack([model.right, self.item_features * weights]), model.user_arrays
@@ -415,17 +317,15 @@ class UserFeatureSums(NamedTuple):
     def compute_gains(self, pattern: Pattern) -> Floats:
         """Return how well each feature of a user's other items predicts an item of the user.
 
-        It is the average over the user's items of the score that the other items give.
+        It is the average over the user's items of the score that the other items give. With s the
+        sum of the features x, the products (s - x)'x of all items add up to s's less the sum of
+        x'x.
 
         Returns:
             Array of shape (users, n_features); 0 for a user without two items.
         """
-        gains = np.zeros((len(self.sums), len(self.groups)))
-        users, entry_features = pattern.users, self.item_features[pattern.items]
-        for column, group in enumerate(self.groups):
-            x = entry_features[:, group]
-            products = np.einsum("kd,kd->k", self.sums[users, group] - x, x)
-            gains[:, column] = np.bincount(users, products, len(self.sums))
+        products = self.sums**2 - _sum_features(pattern, self.item_features**2)
+        gains = products @ np.eye(self.groups[-1] + 1)[self.groups]
         return gains / np.maximum(self.counts * (self.counts - 1 + _AVERAGE_ITEMS), 1.0)
 
 
@@ -445,8 +345,8 @@ def sum_feature_gains(ratings: Ratings, posterior_counts: Floats) -> Floats:
     order = np.random.default_rng(0).permutation(len(posterior_counts))
     pattern, features = Pattern.from_ratings(ratings), ratings.used_features
     gains, shuffled_gains = (
-        UserFeatureSums.from_pattern(pattern, features, posterior_counts, k).compute_gains(pattern)
-        for k in (None, order)
+        UserFeatureSums.from_pattern(pattern, used, posterior_counts).compute_gains(pattern)
+        for used in (features, [feature[order] for feature in features])
     )
     return np.clip(gains - shuffled_gains, -1.0, 1.0).sum(axis=0)
 
@@ -465,21 +365,17 @@ def sum_profiles_by_item(pattern: Pattern, weights: Floats, features: Floats) ->
     Returns:
         Array of shape (items, d).
     """
-    from scipy.sparse import csr_array
+    from scipy.sparse import csc_array
 
     sums, min_length = _sum_features(pattern, features), _min_profile_length(features)
     items, d = features.shape
     moments = np.zeros((items, d))
-    size = max(1, _MAX_GATHERED // max(1, d))
-    for start in range(0, len(pattern.users), size):
-        check_cancelled()
-        k = slice(start, start + size)
-        u, i = pattern.users[k], pattern.items[k]
-        profiles = normalise_rows(sums[u] - features[i], min_length)
-        entries = np.arange(len(u))
-        moments += np.asarray(
-            csr_array((weights[k], (i, entries)), shape=(items, len(u))) @ profiles
+    for rows, span, chunk in pattern.iter_chunks(_MAX_GATHERED // max(1, d)):
+        others = sums[rows][chunk.users] - features[chunk.items]
+        by_item = csc_array(
+            (weights[span], chunk.items, np.arange(len(others) + 1)), shape=(items, len(others))
         )
+        moments += np.asarray(by_item @ normalise_rows(others, min_length))
     return moments
 
 
@@ -493,57 +389,35 @@ def _min_profile_length(features: Floats) -> float:
     return _ROUNDING * np.linalg.norm(features, axis=1).max()
 
 
-class CountEstimate(NamedTuple):
-    """Noisy counts of the items' users.
+class Taste(NamedTuple):
+    """The mean profile of each item's users less that of all, as far as the noise lets one see.
 
     Attributes:
-        noisy: shape (n,), the unbiased counts.
-        noise_std: the standard deviation of their noise.
+        means: shape (n, d), posterior means.
+        uncertainty: shape (d, d), the posterior covariance, averaged over items by their users.
+        prior: shape (d, d), the prior covariance.
     """
 
-    noisy: Floats
-    noise_std: float
-
-    @property
-    def posterior(self) -> Floats:
-        """The posterior means given that no count is negative, shape (n,), all above 0."""
-        return posterior_positive_mean(self.noisy, self.noise_std, min_stds=1e-12)
-
-    def combine(self, noisy: Floats, noise_std: float) -> CountEstimate:
-        """Return the average of these counts and others, weighted by their precisions.
-
-        Args:
-            noisy: shape (n,), other noisy counts.
-            noise_std: the standard deviation of their noise.
-        """
-        old, new = self.noise_std**-2, noise_std**-2
-        return CountEstimate((old * self.noisy + new * noisy) / (old + new), (old + new) ** -0.5)
+    means: Floats
+    uncertainty: Floats
+    prior: Floats
 
 
 class Audiences(NamedTuple):
     """How the users of each item differ from all users in their profiles.
 
     Attributes:
-        taste: shape (n, d), the mean profile of an item's users less that of all, as a posterior
-            mean, and only along the axes that exceed the noise.
-        uncertainty: shape (d, d), the posterior covariance of `taste`, averaged over items by their
-            users.
+        taste: taste along the axes that exceed the noise.
+        unpruned_taste: taste along all axes; the features of the next round follow from it.
         centre: shape (d,), the mean profile of all.
         profile_covariance: shape (d, d), the covariance of users' profiles.
-        unpruned_taste: shape (n, d), as `taste` but along all axes; the features of the next round
-            follow from it.
-        unpruned_uncertainty: shape (d, d), as `uncertainty` but along all axes.
-        taste_prior: shape (d, d), the prior covariance of taste along all axes.
         count_shares: shape (n,), each item's share of all counts.
     """
 
-    taste: Floats
-    uncertainty: Floats
+    taste: Taste
+    unpruned_taste: Taste
     centre: Floats
     profile_covariance: Floats
-    unpruned_taste: Floats
-    unpruned_uncertainty: Floats
-    taste_prior: Floats
     count_shares: Floats
 
     @classmethod
@@ -558,13 +432,11 @@ class Audiences(NamedTuple):
     ) -> Audiences:
         """Estimate taste from noisy sums of profiles.
 
-        The covariance S of profiles is shrunk towards one that is alike in all directions, by the
-        share of their distance that noise explains (Ledoit, Wolf, "A well-conditioned estimator for
-        large-dimensional covariance matrices", 2004, with the noise known). The mean profile of an
-        item with count N is N(t, (noise/N)^2 I + S w/N), because of the noise and of which users it
-        happens to have; w is the mean weight of a cell. The prior of taste is t ~ N(0, G) along the
-        axes on which these means exceed that noise, with G by expectation-maximisation; on other
-        axes G would fit the noise.
+        The mean profile of an item with count N is N(t, (noise/N)^2 I + S w/N), because of the
+        noise and of which users it happens to have; w is the mean weight of a cell and S the
+        covariance of profiles. The prior of taste is t ~ N(0, G) along the axes on which these
+        means exceed that noise, with G by expectation-maximisation; on other axes G would fit the
+        noise.
 
         Args:
             profile_sums: shape (n, d), noisy weighted sums of the profiles of each item's users.
@@ -575,63 +447,37 @@ class Audiences(NamedTuple):
             posterior_counts: shape (n,), the items' counts, with the weights of `profile_sums`.
             n_users: the number of users.
         """
-        d = profile_sums.shape[1]
-        symmetric = 0.5 * (second_moments + second_moments.T) / n_users
-        mean = symmetric[:d, d]
-        sample_covariance = symmetric[:d, :d] - np.outer(mean, mean)
-        # Profiles have length 1, so their total variance is known; its direction is estimated.
-        total_variance = 1 - max(mean @ mean - 0.5 * d * (second_noise_std / n_users) ** 2, 0.0)
-        isotropic_variance = max(total_variance, _MIN_PROFILE_VARIANCE) / d
-        anisotropy = np.sum((sample_covariance - isotropic_variance * np.eye(d)) ** 2)
-        # Averaging the symmetric halves leaves half of the noise off the diagonal.
-        noise_anisotropy = 0.5 * d * (d + 1) * (second_noise_std / n_users) ** 2
-        kept_share = max(0.0, anisotropy - noise_anisotropy) / max(anisotropy, SMALLEST)
-        values, vectors = np.linalg.eigh(
-            kept_share * sample_covariance + (1 - kept_share) * isotropic_variance * np.eye(d)
+        d, total_count = profile_sums.shape[1], posterior_counts.sum()
+        profile_covariance = _estimate_profile_covariance(
+            second_moments / n_users, second_noise_std / n_users
         )
-        values = np.clip(values, _MIN_PROFILE_VARIANCE / d, 1.0) + _RIDGE / d
-        profile_covariance = (vectors * values) @ vectors.T
-        count_shares = posterior_counts / posterior_counts.sum()
-        centre = profile_sums.sum(axis=0) / posterior_counts.sum()
-        deviations = profile_sums / posterior_counts[:, None] - centre
+        centre, deviations = _compute_mean_profiles(profile_sums, posterior_counts)
         # Items whose counts differ by a thousandth share a level, with one error covariance.
         log_levels, level_index = np.unique(
             np.round(np.log(posterior_counts), 3), return_inverse=True
         )
         level_counts = np.exp(log_levels)[:, None, None]
-        error_covariances = (noise_std / level_counts) ** 2 * np.eye(d) + profile_covariance * (
-            n_users / posterior_counts.sum() / level_counts
+        errors = (noise_std / level_counts) ** 2 * np.eye(d) + profile_covariance * (
+            n_users / total_count / level_counts
         )
-        precisions = np.linalg.inv(error_covariances)
-        squared_precisions = np.trace(precisions, axis1=1, axis2=2)[level_index] ** 2
+        squared_precisions = np.trace(np.linalg.inv(errors), axis1=1, axis2=2)[level_index] ** 2
         weights = squared_precisions / squared_precisions.sum()
-        known_noise = np.einsum("l,lab->ab", np.bincount(level_index, weights), error_covariances)
-        values, axes = np.linalg.eigh((deviations * weights[:, None]).T @ deviations - known_noise)
-        values = np.maximum(values, _MIN_TASTE_VARIANCE / d)
-        is_clear = values > _EDGE_MARGIN * _simulate_noise_edge(
-            error_covariances, level_index, weights, known_noise
+        expected_noise = np.einsum("l,lab->ab", np.bincount(level_index, weights), errors)
+        moments = (deviations * weights[:, None]).T @ deviations - expected_noise
+        variances, axes = np.linalg.eigh(moments)
+        variances = np.maximum(variances, _MIN_TASTE_VARIANCE / d)
+        edge = _simulate_noise_edge(errors, level_index, weights, expected_noise)
+        count_shares = posterior_counts / total_count
+        taste, unpruned_taste = (
+            _fit_taste(deviations, errors, level_index, axes[:, k], variances[k], count_shares)
+            for k in (is_above_noise(variances, edge, ESTIMATED_MARGIN), slice(None))
         )
-        unpruned_taste, covariances, taste_prior = _fit_taste_posterior(
-            deviations, error_covariances, level_index, axes, values
-        )
-        level_shares = np.bincount(level_index, count_shares)
-        unpruned_uncertainty = np.einsum("l,lab->ab", level_shares, covariances)
-        taste, uncertainty = unpruned_taste, unpruned_uncertainty
-        if not is_clear.all():
-            taste, covariances, _ = _fit_taste_posterior(
-                deviations, error_covariances, level_index, axes[:, is_clear], values[is_clear]
-            )
-            uncertainty = np.einsum("l,lab->ab", level_shares, covariances)
-        return cls(
-            taste,
-            uncertainty,
-            centre,
-            profile_covariance,
-            unpruned_taste,
-            unpruned_uncertainty,
-            taste_prior,
-            count_shares,
-        )
+        return cls(taste, unpruned_taste, centre, profile_covariance, count_shares)
+
+    @property
+    def discriminants(self) -> Floats:
+        """S^-1 t of each item, shape (n, d)."""
+        return np.asarray(np.linalg.solve(self.profile_covariance, self.taste.means.T).T, float)
 
     @property
     def signal(self) -> float:
@@ -640,11 +486,9 @@ class Audiences(NamedTuple):
         With E the mean of t' S^-1 t over all users' items it is sqrt(E), times the share of E in
         the sum of E and the same of the uncertainty.
         """
-        inverse = np.linalg.inv(self.profile_covariance)
-        taste_energy = np.sum(inverse * ((self.taste * self.count_shares[:, None]).T @ self.taste))
-        total_energy = taste_energy + np.sum(inverse * self.uncertainty)
-        total_energy += SMALLEST
-        return math.sqrt(taste_energy) * taste_energy / total_energy
+        energy = self._average_product(self.taste.means)
+        noise = np.trace(np.linalg.solve(self.profile_covariance, self.taste.uncertainty))
+        return math.sqrt(energy) * energy / (energy + noise + SMALLEST)
 
     def measure_agreement(self, profile_sums: Floats, posterior_counts: Floats) -> Floats:
         """Compare taste t with the estimate t' that other noisy sums of profiles give.
@@ -659,14 +503,12 @@ class Audiences(NamedTuple):
         Returns:
             Array of shape (2,): the means of t' S^-1 t and of t S^-1 t, weighted by counts.
         """
-        other_taste = (
-            profile_sums / posterior_counts[:, None]
-            - profile_sums.sum(axis=0) / posterior_counts.sum()
-        )
-        weighted_taste = (
-            np.linalg.solve(self.profile_covariance, self.taste.T).T * self.count_shares[:, None]
-        )
-        return np.array([np.sum(weighted_taste * other_taste), np.sum(weighted_taste * self.taste)])
+        _, deviations = _compute_mean_profiles(profile_sums, posterior_counts)
+        return np.array([self._average_product(x) for x in (deviations, self.taste.means)])
+
+    def _average_product(self, vectors: Floats) -> float:
+        """Return the mean of x' S^-1 t over all users' items, for vectors x of shape (n, d)."""
+        return float(np.sum(self.discriminants * self.count_shares[:, None] * vectors))
 
     def score_items(
         self, user_profiles: Floats, posterior_counts: Floats, reliability: float = 1.0
@@ -678,13 +520,10 @@ class Audiences(NamedTuple):
             posterior_counts: N, shape (n,), the items' counts.
             reliability: by what t is multiplied, because some of it is noise.
         """
-        taste = reliability * self.taste
-        right = np.linalg.solve(self.profile_covariance, taste.T).T
+        taste, right = reliability * self.taste.means, reliability * self.discriminants
         base = np.log(posterior_counts) - 0.5 * (taste * right).sum(axis=1)
         left = user_profiles - self.centre
-        return Factors(
-            np.hstack([np.ones((len(user_profiles), 1)), left]), np.hstack([base[:, None], right])
-        )
+        return Factors(np.column_stack([np.ones(len(left)), left]), np.column_stack([base, right]))
 
     def compute_next_features(self, posterior_counts: Floats) -> Floats:
         """Return the item features of the next round: taste along its principal axes.
@@ -698,21 +537,55 @@ class Audiences(NamedTuple):
         Returns:
             Array of shape (n, d).
         """
-        _, axes = np.linalg.eigh(self.taste_prior)
-        features = self.unpruned_taste @ axes
+        means, uncertainty, prior = self.unpruned_taste
+        _, axes = np.linalg.eigh(prior)
+        features = means @ axes
         mean_squares = posterior_counts @ features**2 / posterior_counts.sum()
-        seen_squares = mean_squares + np.diag(axes.T @ self.unpruned_uncertainty @ axes)
-        features /= np.sqrt(np.maximum(seen_squares, SMALLEST))
-        return features
+        mean_squares += np.diag(axes.T @ uncertainty @ axes)
+        return features / np.sqrt(np.maximum(mean_squares, SMALLEST))
 
 
-def _fit_taste_posterior(
+def _compute_mean_profiles(sums: Floats, counts: Floats) -> tuple[Floats, Floats]:
+    """Return the mean profile of all users, and that of each item's users less it."""
+    centre = sums.sum(axis=0) / counts.sum()
+    return centre, sums / counts[:, None] - centre
+
+
+def _estimate_profile_covariance(second_moments: Floats, noise_std: float) -> Floats:
+    """Estimate the covariance S of users' profiles, with a ridge.
+
+    It is shrunk towards one that is alike in all directions, by the share of their distance that
+    noise explains (Ledoit, Wolf, "A well-conditioned estimator for large-dimensional covariance
+    matrices", 2004, with the noise known).
+
+    Args:
+        second_moments: shape (d + 1, d + 1), the noisy mean of (u, 1)(u, 1)' over profiles u.
+        noise_std: the standard deviation of their noise.
+    """
+    d = len(second_moments) - 1
+    symmetric = 0.5 * (second_moments + second_moments.T)
+    mean = symmetric[:d, d]
+    covariance = symmetric[:d, :d] - np.outer(mean, mean)
+    # Profiles have length 1, so their total variance is known; its direction is estimated.
+    total_variance = 1 - max(float(mean @ mean) - 0.5 * d * noise_std**2, 0.0)
+    isotropic = max(total_variance, _MIN_PROFILE_VARIANCE) / d * np.eye(d)
+    anisotropy = np.sum((covariance - isotropic) ** 2)
+    # Averaging the symmetric halves leaves half of the noise off the diagonal.
+    noise_anisotropy = 0.5 * d * (d + 1) * noise_std**2
+    share = max(0.0, anisotropy - noise_anisotropy) / max(anisotropy, SMALLEST)
+    values, vectors = np.linalg.eigh(share * covariance + (1 - share) * isotropic)
+    values = np.clip(values, _MIN_PROFILE_VARIANCE / d, 1.0) + _RIDGE / d
+    return (vectors * values) @ vectors.T
+
+
+def _fit_taste(
     deviations: Floats,
     error_covariances: Floats,
     level_index: Ints,
     axes: Floats,
     start_variances: Floats,
-) -> tuple[Floats, Floats, Floats]:
+    count_shares: Floats,
+) -> Taste:
     """Estimate taste along some axes, with its prior covariance by expectation-maximisation.
 
     The deviations of an item are N(taste, error_covariances[level of the item]).
@@ -723,24 +596,17 @@ def _fit_taste_posterior(
         level_index: shape (n,), the level of each item.
         axes: shape (d, r), orthonormal columns.
         start_variances: shape (r,), the prior variances along the axes at the start.
-
-    Returns:
-        The posterior means of taste, shape (n, d), its posterior covariance for each level, shape
-        (n_levels, d, d), and its prior covariance, shape (d, d).
+        count_shares: shape (n,), each item's share of all counts.
     """
-    n, d = deviations.shape
     if not axes.size:
-        return np.zeros((n, d)), np.zeros_like(error_covariances), np.zeros((d, d))
-    prior, level_sizes = np.diag(start_variances), np.bincount(level_index)
-    precisions = np.linalg.inv(axes.T @ error_covariances @ axes)
-    weighted_deviations = np.einsum("jrs,js->jr", precisions[level_index], deviations @ axes)
-    for _ in range(_SWEEPS):
-        check_cancelled()
-        covariances = np.linalg.inv(np.linalg.inv(prior) + precisions)
-        taste = np.einsum("jrs,js->jr", covariances[level_index], weighted_deviations)
-        prior = (taste.T @ taste + np.einsum("l,lrs->rs", level_sizes, covariances)) / n
-        prior += np.eye(len(prior)) * np.finfo(float).eps
-    return taste @ axes.T, axes @ covariances @ axes.T, axes @ prior @ axes.T
+        return Taste(np.zeros_like(deviations), *np.zeros((2, len(axes), len(axes))))
+    precisions = np.asarray(np.linalg.inv(axes.T @ error_covariances @ axes), float)
+    targets = np.einsum("jrs,js->jr", precisions[level_index], deviations @ axes)
+    means, covariances, prior = fit_normal_prior(
+        precisions, targets, start_variances, np.finfo(float).eps, level_index
+    )
+    uncertainty = np.einsum("l,lrs->rs", np.bincount(level_index, count_shares), covariances)
+    return Taste(means @ axes.T, axes @ uncertainty @ axes.T, axes @ prior @ axes.T)
 
 
 def _simulate_noise_edge(
@@ -771,13 +637,12 @@ def _simulate_noise_edge(
 # items is ever held as floats.
 
 _CELLS = 4_000_000  # cells of reports held in single precision at once: 16 MB
-_MAX_BYTE = 255  # the largest number in a byte
 _MAX_DIRECTIONS = 40
 _WIDTH, _DEPTH = 48, 6  # columns and blocks of the Krylov space in which they are found
-_CLEARANCE = 1.01  # over the edge of the noise, which is itself random
 
 
-class FlippedBits(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class FlippedBits:
     """The reports that the server holds: users x items bits, flipped with a known probability.
 
     Attributes:
@@ -795,27 +660,31 @@ class FlippedBits(NamedTuple):
         """The number of users."""
         return len(self.packed)
 
+    @cached_property
+    def reported_counts(self) -> Floats:
+        """How many users report each item, shape (items,)."""
+        blocks = (bits for _, bits in self._iter_blocks(np.uint8))
+        return np.sum([bits.sum(axis=0, dtype=float) for bits in blocks], axis=0)
+
     @property
     def reported_shares(self) -> Floats:
-        """The share of users who report each item, shape (n,)."""
-        sums = np.zeros(self.items)
-        for _, bits in self._iter_blocks(np.uint8):
-            for start in range(0, len(bits), _MAX_BYTE):  # sums of so many bits fit in a byte
-                sums += bits[start : start + _MAX_BYTE].sum(axis=0, dtype=np.uint8)
-        return sums / self.users
+        """The share of users who report each item, shape (items,)."""
+        return self.reported_counts / self.users
 
-    def unpack_all(self) -> NDArray[np.float32]:
-        """Return all reports as numbers, shape (users, items)."""
-        return self._unpack_rows(slice(None)).astype(np.float32)
-
-    def _unpack_rows(self, rows: slice) -> NDArray[np.uint8]:
-        """Return the reports of some users as 0 and 1, shape (k, items)."""
-        return np.unpackbits(self.packed[rows], axis=1, count=self.items)
+    @cached_property
+    def dense(self) -> NDArray[np.float32]:
+        """All reports as numbers, shape (users, items)."""
+        return np.unpackbits(self.packed, axis=1, count=self.items).astype(np.float32)
 
     @property
     def debias_factor(self) -> float:
         """1 - 2 flip, by which the flips shrink the effect of a bit on its mean report; above 0."""
         return max(1 - 2 * self.flip, 1e-12)
+
+    @property
+    def counts(self) -> Floats:
+        """The unbiased estimate of how many users have each item, shape (items,)."""
+        return (self.reported_counts - self.users * self.flip) / self.debias_factor
 
     @property
     def shares(self) -> Floats:
@@ -836,6 +705,66 @@ class FlippedBits(NamedTuple):
         mean_square = np.mean(lengths**2) - self.items * self.variance
         return float(np.clip(mean_square / usual_count**2, 1.0, self.users))
 
+    def count_reported_pairs(self, block: Ints) -> Floats:
+        """Count the users who report both items, for all pairs of a block's items with any item.
+
+        Args:
+            block: shape (k,), item indices.
+
+        Returns:
+            Array of shape (k, items).
+        """
+        # Counts stay below 2^24, so single precision is exact.
+        return (self.dense[:, block].T @ self.dense).astype(np.float64)
+
+    def estimate_shared_users(self, block: Ints) -> Floats:
+        """Return unbiased estimates of how many users have both items of a pair.
+
+        It inverts the flips of both bits. The estimate of an item paired with itself means nothing.
+
+        Args:
+            block: shape (k,), item indices.
+
+        Returns:
+            Array of shape (k, items).
+        """
+        p = self.flip
+        count_sums = self.reported_counts[block][:, None] + self.reported_counts
+        estimate = self.count_reported_pairs(block) - p * count_sums + self.users * p * p
+        return estimate / self.debias_factor**2
+
+    def fit_pair_counts(self, block: Ints, iterations: int) -> tuple[Floats, Floats, Floats]:
+        """Return maximum-likelihood counts of the pairs of a block with all items.
+
+        The shares of users with both items, the first, the second, and neither are estimated. Where
+        the unbiased estimates are not negative, they maximise the likelihood; elsewhere
+        expectation-maximisation runs from estimates raised to a small positive number.
+
+        Args:
+            block: shape (k,), item indices.
+            iterations: the number of steps of expectation-maximisation.
+
+        Returns:
+            How many users have both items, the first and the second, each of shape (k, items).
+        """
+        m, p = self.users, max(self.flip, _MIN_FLIP)
+        both = self.count_reported_pairs(block)
+        first, second = self.reported_counts[block][:, None] - both, self.reported_counts - both
+        reported = np.stack([both, first, second, m - both - first - second], axis=-1) / m
+        bit_channel = np.array([[1 - p, p], [p, 1 - p]])
+        # Of both, the first, the second and neither; it is symmetric.
+        channel = np.kron(bit_channel, bit_channel)
+        shares = reported @ np.linalg.inv(channel)
+        is_outside = (shares < 0).any(axis=-1)
+        projected, reported = np.maximum(shares[is_outside], 1e-3), reported[is_outside]
+        projected /= projected.sum(axis=-1, keepdims=True)
+        for _ in range(iterations):
+            check_cancelled()
+            projected = projected * ((reported / (projected @ channel)) @ channel)
+        shares[is_outside] = projected
+        shared = m * shares[..., 0]
+        return shared, shared + m * shares[..., 1], shared + m * shares[..., 2]
+
     def multiply(self, block: Floats) -> Floats:
         """Return H @ block, H = (bits - flip) / `debias_factor` the unbiased estimate of true rows.
 
@@ -845,11 +774,8 @@ class FlippedBits(NamedTuple):
         Returns:
             Array of shape (users, b).
         """
-        out = np.empty((self.users, block.shape[1]))
         single = block.astype(np.float32)
-        for rows, bits in self._iter_blocks():
-            out[rows] = bits @ single
-        return (out - self.flip * block.sum(axis=0)) / self.debias_factor
+        return self._debias(np.concatenate([b @ single for _, b in self._iter_blocks()]), block)
 
     def multiply_transposed(self, block: Floats) -> Floats:
         """Return H' @ block for the unbiased estimate H of the true rows.
@@ -860,11 +786,13 @@ class FlippedBits(NamedTuple):
         Returns:
             Array of shape (items, b).
         """
-        out = np.zeros((self.items, block.shape[1]))
         single = block.astype(np.float32)
-        for rows, bits in self._iter_blocks():
-            out += bits.T @ single[rows]
-        return (out - self.flip * block.sum(axis=0)) / self.debias_factor
+        products = (bits.T @ single[rows] for rows, bits in self._iter_blocks())
+        return self._debias(sum(products, np.zeros((self.items, block.shape[1]))), block)
+
+    def _debias(self, products: AnyArray, block: Floats) -> Floats:
+        """Turn products of the reports with a block into those of the estimate H."""
+        return np.asarray(products - self.flip * block.sum(axis=0)) / self.debias_factor
 
     def _iter_blocks(self, dtype: type = np.float32) -> Iterator[tuple[slice, AnyArray]]:
         """Yield the slice of the users of a block, and their reports as 0 and 1 of this type."""
@@ -872,7 +800,8 @@ class FlippedBits(NamedTuple):
         for start in range(0, self.users, step):
             check_cancelled()
             rows = slice(start, start + step)
-            yield rows, self._unpack_rows(rows).astype(dtype, copy=False)
+            bits = np.unpackbits(self.packed[rows], axis=1, count=self.items)
+            yield rows, bits.astype(dtype, copy=False)
 
 
 class ClickFactors(NamedTuple):
@@ -915,7 +844,7 @@ class ClickFactors(NamedTuple):
         common = expected / np.linalg.norm(expected)
         squares, vectors = _find_leading_directions(reports, common)
         spectrum = _NoiseSpectrum(flip_variance + click_variances, users)
-        is_clear = squares / users > _CLEARANCE * spectrum.height
+        is_clear = is_above_noise(squares / users, spectrum.height, EXACT_MARGIN)
         alpha = np.array([spectrum.invert_psi(s) for s in squares[is_clear] / users])
         # For a population covariance diag(t) + l l' the eigenvector is (alpha - t)^-1 l.
         vectors = vectors[:, is_clear]

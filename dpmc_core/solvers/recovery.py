@@ -19,6 +19,7 @@ from dpmc_core.arrays import Floats, Rng
 from dpmc_core.model import Step, Steps
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.settings import mechanism, setting
+from dpmc_core.solvers.empirical_bayes import PRIORS
 from dpmc_core.solvers.linalg import (
     Pattern,
     SingularValueShrinker,
@@ -33,7 +34,7 @@ PENALTY_FACTOR = 0.7  # from one penalty to the next
 _BISECTIONS = 6  # of the last interval: the residual then meets its goal within about a percent
 _PROXIMAL_STEPS = 60  # per penalty, at most
 _MARGIN = 1.25  # over the average spectral norm of pure noise
-_OFFSET_STD = 0.5  # prior standard deviation of the mean rating in -1..1
+_OFFSET_STD = 4 * PRIORS.mean  # of the mean rating in -1..1; twice the prior, so it hardly shrinks
 _TOLERANCE = 1e-2  # relative change of a proximal step
 
 

@@ -28,8 +28,8 @@ from dpmc_core.stopping import call_cancellable, check_cancelled
 
 _PRODUCTS_AT_ONCE = 64  # products of two factors that are summed at once
 _SPARSE_COST = 250.0  # cost of a multiplication in a sparse product, relative to a dense one
-_ITEM_STD = 0.1  # standard deviation of item means, in widths of the rating range
-_RATING_STD = 0.2  # standard deviation of the ratings of one item, in the same unit
+# Ratings at the mean that every item is given: ratings of an item vary twice as much as item means.
+_ITEM_PSEUDO_RATINGS = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,14 +213,11 @@ def item_sums(entries: Pattern, values: ArrayLike = 1.0, row_factors: ArrayLike 
     Returns:
         Array of shape (n,).
     """
-    m, n = entries.shape
-    sums = np.zeros(n)
+    sums = np.zeros(entries.shape[1])
     values = np.broadcast_to(values, len(entries.items))
-    row_factors = np.broadcast_to(row_factors, m)
+    row_factors = np.broadcast_to(row_factors, entries.shape[0])
     for rows, span, chunk in entries.iter_chunks(LARGE_CHUNK):
-        sums += np.bincount(
-            chunk.items, weights=values[span] * chunk.expand_rows(row_factors[rows]), minlength=n
-        )
+        sums += chunk.build_matrix(values[span]).T @ row_factors[rows]
     return sums
 
 
@@ -293,8 +290,7 @@ def normalise_rows(vectors: Floats, min_length: float = 0.0) -> Floats:
         Array of shape (m, d).
     """
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(lengths > min_length, vectors / lengths, 0.0)
+    return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > min_length)
 
 
 def clip_dense_rows(rows: Floats, max_norm: float) -> tuple[Floats, int]:
@@ -608,9 +604,6 @@ def contribution_weights(ratings: Ratings, n_full: int, norm: int = 2) -> Floats
 def shrink_item_means(sums: Floats, counts: Floats) -> Floats:
     """Return item means of centred ratings, shrunk to 0 as if each item had four more ratings of 0.
 
-    The prior standard deviation of item means is a tenth of the public range, and that of ratings
-    about them a fifth, which gives the number four.
-
     Args:
         sums: shape (n,), in rating points.
         counts: shape (n,), the numbers of ratings.
@@ -618,4 +611,4 @@ def shrink_item_means(sums: Floats, counts: Floats) -> Floats:
     Returns:
         Array of shape (n,), in rating points.
     """
-    return sums / (counts + (_RATING_STD / _ITEM_STD) ** 2)
+    return sums / (counts + _ITEM_PSEUDO_RATINGS)

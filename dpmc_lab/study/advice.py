@@ -71,7 +71,9 @@ class PrivacyUnit(enum.Enum):
 # comparison behind them. They use public sizes and epsilon, and no rating.
 
 # Where users x epsilon is below this times sqrt(items), private effects have lost to own averages
-# or drawn with them: at 36 pairs of a size and epsilon, 12 seeds each, RMSE was up to .014 worse.
+# or drawn with them. On twelve generated sets it then lost up to .0023 of the range's width in RMSE
+# and won up to .0011; above, it lost at most .0014. How many ratings a person has decides between
+# these, but that is not public.
 _MIN_EFFECTS_SIGNAL = 2.5
 
 

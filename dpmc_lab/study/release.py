@@ -424,12 +424,12 @@ def export_release(
     source = exact_noise.SecureSource()
     ideal = mechanism.guarantee(ratings.public)
     expected = count_draws(ideal, len(ratings))
-    model = None
+    last: Step | None = None
     is_local = ideal.trust is Trust.LOCAL
     with ExitStack() as stack:
         publications = stack.enter_context(record_publications()) if is_local else []
         for step in mechanism.fit(ratings, source):
-            model = step.model or model
+            last = step if step.build is not None else last
             if on_step is not None:
                 on_step(mechanism, step)
             if is_local and source.draw_counts == expected:
@@ -439,7 +439,7 @@ def export_release(
     arrays = (
         _extract_reports(ratings, publications)
         if is_local
-        else _extract_model_arrays(mechanism, ideal, model)
+        else _extract_model_arrays(mechanism, ideal, None if last is None else last.model)
     )
     specs, formula = specify_arrays(mechanism, ideal, ratings.catalogue, len(ratings), arrays)
     arrays |= {

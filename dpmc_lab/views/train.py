@@ -257,7 +257,7 @@ class RunRecorder:
     def needs_round(self, step: Step) -> bool:
         """Return whether this round will be in the recording."""
         first = not self.recording.frames
-        return step.model is not None and (
+        return step.build is not None and (
             first or step.final or step.index == step.total or step.index % self._every == 0
         )
 

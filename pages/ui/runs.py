@@ -74,7 +74,8 @@ class Training:
     _problem: Problem = field(init=False)
     _recorder: RunRecorder = field(init=False)
     _baselines: dict[str, Mechanism] = field(init=False)
-    _models: dict[str, Model] = field(init=False, default_factory=dict)  # the last of each method
+    # The last step with a model of each method: models of other rounds need not be built.
+    _latest_steps: dict[str, Step] = field(init=False, default_factory=dict)
     _publications: list[Publication] = field(init=False)  # of the current round
     _start: float = field(init=False)
     _evaluation_seconds: float = field(init=False, default=0.0)
@@ -125,9 +126,9 @@ class Training:
         return self._build_run(result)
 
     def _handle_step(self, method: Mechanism, step: Step) -> None:
-        """Keep the model of a round, and record and report the round."""
-        if step.model is not None:
-            self._models[method.id] = step.model
+        """Keep the step of a round, and record and report the round."""
+        if step.build is not None:
+            self._latest_steps[method.id] = step
         released, self._publications[:] = tuple(self._publications), []
         label = f"round {step.index} of at most {step.total}"
         if method.id != self.mechanism.id:
@@ -137,7 +138,7 @@ class Training:
             self._recorder.update_recording(total=step.total)
             self._spent = self._describe_spending()
         self._recorder.add_publications(released)
-        if step.model is not None and self._recorder.needs_round(step):
+        if self._recorder.needs_round(step) and step.model is not None:
             metric = self._evaluate_round(step, step.model)
             self._recorder.add_round(step.index, step.model, metric)
         self._report(
@@ -187,7 +188,7 @@ class Training:
         if nonprivate_id in result.baselines:
             reference = result.baselines[nonprivate_id][self.metric_name]
             self._recorder.update_recording(reference=reference, best=NO_PRIVACY)
-            nonprivate_model = self._models.get(nonprivate_id)
+            nonprivate_model = self._latest_steps[nonprivate_id].model
         return FinishedRun(
             result=result,
             nonprivate_model=nonprivate_model,

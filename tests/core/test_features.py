@@ -17,8 +17,8 @@ from dpmc_core.preparation import UseItemFeatures, parse_step
 from dpmc_core.privacy import CELL, USER_EMPTIED, USER_REPLACED, record_publications
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts, Ratings, UserData
+from dpmc_core.solvers import empirical_bayes, sizes
 from dpmc_core.solvers import ranking as ranking_solver
-from dpmc_core.solvers import sizes
 from dpmc_core.solvers.rows import ResidualRows
 from dpmc_data import datasets, features
 from dpmc_data.source import Source
@@ -434,11 +434,11 @@ def test_noise_is_judged_by_its_standard_deviation(delta, factor, monkeypatch):
         judged["counts"] = noise_std
         return np.maximum(noisy, 1.0)
 
-    def judge_gains(gains, noise_std, *_):
+    def judge_gains(gains, noise_std):
         judged["facts"] = noise_std * USERS
         return np.zeros(len(gains))
 
-    monkeypatch.setattr(ranking_solver, "posterior_positive_mean", judge_counts)
+    monkeypatch.setattr(empirical_bayes, "estimate_counts", judge_counts)
     monkeypatch.setattr(user_ranking, "feature_gain_probability", judge_gains)
     interactions = clicks(np.random.default_rng(1).random((USERS, ITEMS)) < 0.4)
     ratings = use_item_features(interactions, {"genre": np.eye(ITEMS)[:, :3]})

@@ -15,7 +15,7 @@ from dpmc_core.privacy import USER_EMPTIED, record_publications
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers import ranking as ranks
 from dpmc_core.solvers.factorization import binary_matrix
-from dpmc_core.solvers.ranking import FlippedPairs, ItemScores, find_nearest_items
+from dpmc_core.solvers.ranking import FlippedBits, ItemScores, find_nearest_items
 from tests.ratings_helpers import clicks
 from tests.replay import predict_all
 from tests.statistics_helpers import assert_channel
@@ -29,6 +29,10 @@ def draw_ratings(seed: int = 0, users: int = USERS, items: int = ITEMS) -> Ratin
 
 def flip_bits(bits: np.ndarray, flip: float, rng) -> np.ndarray:
     return np.where(rng.random(bits.shape) < flip, 1 - bits, bits)
+
+
+def pack(bits: np.ndarray, flip: float) -> FlippedBits:
+    return FlippedBits(np.packbits(bits.astype(bool), axis=1), bits.shape[1], flip)
 
 
 @pytest.mark.parametrize("id", ["dplcf", "ldpicf"])
@@ -75,7 +79,7 @@ def test_bits_that_are_hardly_ever_flipped_count_as_they_are(epsilon, iterations
     bits = (rng.random((60, 8)) < 0.3).astype(np.int64)
     bits[:, 1], bits[:, 2], bits[:, 3], bits[:, 4] = bits[:, 0], 1 - bits[:, 0], 0, 1
     flip = registry.create("ldpicf", epsilon=epsilon).bit_flip_probability
-    pair_counts, first_counts, second_counts = FlippedPairs(bits, flip).fit_pair_counts(
+    pair_counts, first_counts, second_counts = pack(bits, flip).fit_pair_counts(
         np.arange(8), iterations
     )
     counts = bits.sum(axis=0).astype(float)
@@ -93,7 +97,7 @@ def test_pair_counts_are_unbiased() -> None:
     flip = 0.25
     runs = []
     for _ in range(4000):
-        pairs = FlippedPairs(flip_bits(truth, flip, rng), flip)
+        pairs = pack(flip_bits(truth, flip, rng), flip)
         runs.append(np.vstack([pairs.estimate_shared_users(np.arange(6)), pairs.counts]))
     pair_counts, mean, error = truth.T @ truth, np.mean(runs, axis=0), np.std(runs, axis=0)
     exact = np.vstack([pair_counts, truth.sum(axis=0)]).astype(float)
@@ -110,7 +114,7 @@ def test_the_likeliest_shares_beat_a_general_solver() -> None:
     flip, m = 0.3, 200
     truth = (rng.random((m, 5)) < 0.15).astype(int)
     reports = flip_bits(truth, flip, rng)
-    pairs = FlippedPairs(reports, flip)
+    pairs = pack(reports, flip)
     keep = np.array([[1 - flip, flip], [flip, 1 - flip]])
     channel = np.kron(keep, keep)
     pair_counts, first, second = pairs.fit_pair_counts(np.arange(5), 3000)

@@ -119,12 +119,12 @@ def test_what_is_left_for_taste_has_the_mean_and_the_variance_stated(id):
 
     Within 3 %: at 400,000 reports the law of large numbers leaves less than 1.
     """
-    rng, chance, std = np.random.default_rng(3), 0.3, math.sqrt(noisy_rows._RESIDUAL_VARIANCE)
+    rng, chance, std = np.random.default_rng(3), 0.3, math.sqrt(noisy_rows._RESIDUAL_STD**2)
     m, n = 1000, 800
     users, items = np.nonzero(rng.random((m, n)) < chance)
     x = 0.1 + std * rng.choice([-1.0, 1.0], len(users))
     if id == "randomised-response":  # three levels of the same mean and variance
-        square = 0.1**2 + noisy_rows._RESIDUAL_VARIANCE
+        square = 0.1**2 + noisy_rows._RESIDUAL_STD**2
         shares = [(square - 0.1) / 2, 1 - square, (square + 0.1) / 2]
         x = rng.choice([-1.0, 0.0, 1.0], len(users), p=shares)
     public = PublicFacts(users=m, items=n, low=-1, high=1)
@@ -166,10 +166,10 @@ def test_the_cells_kept_for_taste_are_the_likeliest(monkeypatch):
 def test_estimated_counts_beat_raw_ones_and_are_the_counts_where_there_is_no_noise():
     rng = np.random.default_rng(0)
     truth = np.round(rng.gamma(0.6, 80, 3000))
-    assert np.array_equal(noisy_rows.estimate_counts(truth, 0.0)[0], truth)
+    assert np.array_equal(noisy_rows.shrink_counts(truth, 0.0)[0], truth)
     for sd in (5.0, 60.0, 600.0):
         raw = truth + sd * rng.normal(size=3000)
-        estimates, variances = noisy_rows.estimate_counts(raw, sd**2)
+        estimates, variances = noisy_rows.shrink_counts(raw, sd**2)
         assert (estimates >= 0).all()
         assert (variances >= 0).all()
         # next to no noise the cut at 0 is as good

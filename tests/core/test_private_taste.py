@@ -275,7 +275,9 @@ def test_another_answer_agrees_with_taste_and_not_with_noise_taken_for_it() -> N
     assert agreed / self_agreement == pytest.approx(1.0, abs=0.15)
     noisy, _, counts, (other,) = draw_audiences(0.0, np.random.default_rng(8), n_more=1)
     mistaken = noisy._replace(
-        taste=noisy.unpruned_taste + np.random.default_rng(9).normal(size=(800, 3))
+        taste=noisy.taste._replace(
+            means=noisy.unpruned_taste.means + np.random.default_rng(9).normal(size=(800, 3))
+        )
     )
     agreed, self_agreement = mistaken.measure_agreement(other, counts)
     assert abs(agreed) < 0.1 * self_agreement

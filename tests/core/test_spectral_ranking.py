@@ -34,7 +34,7 @@ def test_products_are_those_of_the_unbiased_rows(block, monkeypatch):
     monkeypatch.setattr(ranking, "_CELLS", block)
     rng = np.random.default_rng(0)
     reports = flip_clicks(rng.random((50, 30)) < 0.3, 0.2, rng)
-    unbiased = (reports.unpack_all() - 0.2) / 0.6
+    unbiased = (reports.dense - 0.2) / 0.6
     right, left = rng.normal(size=(30, 4)), rng.normal(size=(50, 4))
     assert reports.multiply(right) == pytest.approx(unbiased @ right, abs=1e-4)
     assert reports.multiply_transposed(left) == pytest.approx(unbiased.T @ left, abs=1e-4)

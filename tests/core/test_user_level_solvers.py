@@ -19,7 +19,8 @@ from dpmc_core.mechanisms.frank_wolfe import (
 from dpmc_core.metrics import rmse
 from dpmc_core.model import Estimator
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers.effects import ItemEffects, estimate_user_variances
+from dpmc_core.solvers.empirical_bayes import CountEstimate
+from dpmc_core.solvers.item_effects import ItemEffects, estimate_user_variances
 from dpmc_core.solvers.linalg import eigenpairs_above, leading_eigenpairs, low_rank_plus_sparse
 from dpmc_core.solvers.rows import (
     centre_ratings,
@@ -367,7 +368,7 @@ def test_how_much_users_differ_lies_between_the_sums_and_the_prior(noise, ratio)
     nothing = np.zeros(3)
     prior = ItemEffects(
         *(PublicFacts(users=9, items=3, low=1, high=5), 3.0, 1.0),
-        *(nothing, 1.0, nothing, nothing, nothing, np.array([1.0, 0.5])),
+        *(CountEstimate(nothing, 1.0), *[nothing] * 3, np.array([1.0, 0.5])),
         item_features=np.zeros((3, 0)),
     )
     sums = np.array([[2.0, 2.0], [4.0, 4.0]])

@@ -29,6 +29,7 @@ _MEAN_MOVED = named("baselines", f"{_ONE_USER_BOUND}[private-alone]")
 _OWN_ROW = "test_nothing_but_the_release_and_the_own_row_reaches_a_prediction"
 _SHRUNK = "test_own_means_are_shrunk_by_three_ratings_to_the_released_mean"
 _KIND = named("baselines", "test_the_kind_is_the_best_one_without_noise")
+_VECTORS = named("empirical_bayes", "test_the_prior_of_vectors_is_the_likeliest")
 _SPENT = named("private_effects", "test_certified_is_claimed[1.0-private-effects]")
 _PROFILES = named("private_taste", f"{_USER_BOUND}[taste-0.5-Change.USER_EMPTIED]")
 _TURNED = named("private_taste", f"{_USER_BOUND}[taste-0.5-Change.USER_REPLACED]")
@@ -81,8 +82,8 @@ CORE = [
         ("raw gains go on after their release", SKIPPED, "estimate_mean_gain(float(noisy_gain), ",
          "estimate_mean_gain(gains, ", _WORST),
         ("residuals about raw item means", OTHER,
-         "regression = item_effects.build_user_regression(slope_std=SHARED_SLOPE_STD)",
-         "regression = item_effects.build_user_regression(slope_std=SHARED_SLOPE_STD)._replace("
+         "regression = build_user_regression(item_effects, slope_std=SHARED_SLOPE_STD)",
+         "regression = build_user_regression(item_effects, slope_std=SHARED_SLOPE_STD)._replace("
          "item_offsets=item_sums(Pattern.from_ratings(ratings), ratings.values)"
          " / np.maximum(item_sums(Pattern.from_ratings(ratings)), 1))", _WORST),
     ),
@@ -126,7 +127,7 @@ CORE = [
          named("baselines", "test_the_answer_counts_from_the_best_kind_of_the_data")),
     ),
     *family_of(
-        "baselines", "solvers/effects.py",
+        "baselines", "solvers/user_regression.py",
         ("few cells are solved without a prior", OTHER, "solve(np.eye(index.shape[1]) + scaled @",
          "solve(1e-9 * np.eye(index.shape[1]) + scaled @", named("private_effects",
          "test_rows_with_few_cells_are_solved_by_their_cells_to_the_same_answers")),
@@ -150,7 +151,8 @@ CORE = [
         ("share of taste by raw counts", OTHER,
          "factor_share = choose_low_rank_share(\n            item_effects, ",
          "factor_share = choose_low_rank_share(__import__('dataclasses').replace(item_effects, "
-         "noisy_counts=item_effects.noisy_counts * 0 + ratings.matrix.astype(bool).sum(axis=0)), ",
+         "noisy_counts=item_effects.noisy_counts._replace(noisy=ratings.matrix.astype(bool).sum("
+         "axis=0))), ",
          named("features",
                "test_what_users_are_asked_follows_from_what_was_published"
                "[private-effects-settings8]")),
@@ -162,14 +164,75 @@ CORE = [
          "releases.rounds.moments.publish(moments, rng)", _WORST),
     ),
     *family_of(
-        "own side", "solvers/effects.py",
-        ("squares over half their bound", CLIP, "statistics[0] /= MAX_STATISTIC\n",
-         "statistics[0] /= MAX_STATISTIC / 2\n",
+        "item effects", "mechanisms/per_user.py",
+        ("the mean of all users has one share whatever their number", SCALE,
+         "mean_share = min(max((noise / _MEAN_NOISE) ** 2, lowest), highest)",
+         "mean_share = lowest",
+         named("private_effects", "test_the_mean_of_all_users_has_the_noise_that_it_can_bear"
+               "[private-effects-1.0-1000-0.04]")),
+        ("the mean of all users takes the share on top", SCALE,
+         "scale = (1 - mean_share) / math.fsum(shares)", "scale = 1 / math.fsum(shares)",
+         named("private_effects", "test_the_mean_of_all_users_has_the_noise_that_it_can_bear"
+               "[private-effects-1.0-1000-0.04]")),
+    ),
+    *family_of(
+        "item effects", "solvers/item_effects.py",
+        ("effects stay as large as they came out", OTHER,
+         "return replace(self, effects=min(max(self.scale, 0.0), 1.0) * self.effects)",
+         "return self",
+         named("private_effects", "test_effects_are_scaled_by_what_rounds_and_counts_say")),
+        ("a factor may turn effects around", OTHER, "effects=min(max(self.scale, 0.0), 1.0) *",
+         "effects=min(self.scale, 1.0) *",
+         named("private_effects", "test_effects_are_scaled_by_what_rounds_and_counts_say")),
+        ("what rounds leave of the effects is taken for all of them", OTHER,
+         "1 + prior.effects @ (sums / unit) / energy", "prior.effects @ (sums / unit) / energy",
+         named("private_effects", "test_rounds_estimate_how_much_of_the_effects_is_there")),
+        ("ratings have no noise of their own in the factor", OTHER,
+         "/ energy) ** 2 @ noise_variances,", "/ energy) ** 2 @ np.full(len(unit), noise**2),",
+         named("private_effects", "test_rounds_estimate_how_much_of_the_effects_is_there")),
+        ("what a round corrects is corrected twice", OTHER,
+         "scale=1 - remaining * (1 - float(scale))", "scale=float(scale)",
+         named("private_effects", "test_what_rounds_correct_is_not_corrected_twice")),
+        ("what the round before said of taste is left out", OTHER,
+         "precisions, targets = precisions + previous.precisions, targets + previous.targets",
+         "pass", named("private_effects",
+         "test_two_rounds_say_more_of_the_taste_of_items_than_one")),
+    ),
+    *family_of(
+        "item effects", "solvers/empirical_bayes.py",
+        ("the prior of counts is flat", OTHER,
+         "tilted = noisy - noise_std**2 / np.asarray(prior_mean)", "tilted = noisy + 0 * "
+         "np.asarray(prior_mean) ** -1", named("empirical_bayes",
+         "test_counts_with_an_exponential_prior_are_what_quadrature_gives[1.0-2.0]")),
+        ("vectors forget their prior", OTHER, "np.linalg.inv, prior_precision + precisions)",
+         "np.linalg.inv, precisions + 0 * prior_precision)", _VECTORS),
+        ("the prior of vectors leaves out what is not known of them", OTHER,
+         "means.T @ means + covariances[index].sum(axis=0)", "means.T @ means", _VECTORS),
+        ("vectors that share a precision count once", OTHER, "covariances[index].sum(axis=0)",
+         "covariances.sum(axis=0)", named("empirical_bayes",
+         "test_vectors_that_share_a_precision_are_fitted_as_if_each_had_its_own")),
+        ("noise on counts is taken for counts", OTHER,
+         "float(np.mean(self.noisy**2)) - self.noise_std**2", "float(np.mean(self.noisy**2))",
+         named("empirical_bayes", "test_the_energy_of_counts_is_that_without_their_noise")),
+        ("small counts are as likely as large ones", OTHER, " - np.log(means)\n", "\n",
+         named("empirical_bayes", "test_counts_with_a_long_tail_are_what_quadrature_gives")),
+    ),
+    *family_of(
+        "taste", "mechanisms/private_effects.py",
+        ("a round of taste begins anew", OTHER,
+         "second_moments,\n                    likelihood,", "second_moments,\n"
+         "                    None,", named("private_effects",
+         "test_a_round_of_taste_goes_on_from_the_round_before")),
+    ),
+    *family_of(
+        "own side", "solvers/user_regression.py",
+        ("squares over half their bound", CLIP, "residual_squares]) / MAX_STATISTIC",
+         "residual_squares]) / (MAX_STATISTIC / 2)",
          _WORST),
-        ("what a row knows counts by its ratings", CLIP, "= (1 - shrinkage) ** 2",
-         "= np.sqrt(group.counts)[:, None] * (1 - shrinkage) ** 2", _WORST),
-        ("users count by their ratings", CLIP, "statistics[1, :, n_coefficients] = 1.0",
-         "statistics[1, :, n_coefficients] = np.sqrt(group.counts)", _WORST),
+        ("what a row knows counts by its ratings", CLIP, "[(1 - shrinkage) ** 2,",
+         "[np.sqrt(group.counts)[:, None] * (1 - shrinkage) ** 2,", _WORST),
+        ("users count by their ratings", CLIP, "np.ones(len(shrinkage))",
+         "np.sqrt(group.counts)", _WORST),
         ("a row's taste is not of length 1", CLIP,
          "enumerate(normalise_rows(user_factors[:-1]).T, 1)",
          "enumerate(user_factors[:-1].T, 1)", _WORST),
@@ -194,8 +257,8 @@ CORE = [
          "enumerate(normalise_rows(user_factors[:-1]).T, 1)",
          "enumerate((user_factors[:-1] / np.mean(np.sum(user_factors[:-1]**2, 1)) ** 0.5).T, 1)",
          bounds("private-effects-11-EMPTIED")),
-        ("one regression for all", OTHER, "np.linalg.inv(transposed @ z + ridge)",
-         "np.linalg.inv((transposed @ z + ridge).mean(axis=0))",
+        ("one regression for all", OTHER, "np.linalg.inv(z.mT @ z + ridge)",
+         "np.linalg.inv((z.mT @ z + ridge).mean(axis=0))",
          bounds("private-effects-11-EMPTIED")),
     ),
     *family_of(
@@ -249,16 +312,17 @@ CORE = [
          "return normalise_rows(_sum_features(pattern, features), _min_profile_length(features))",
          "return _sum_features(pattern, features)", _LEFT_OUT),
         ("profiles without an item are not of length 1", CLIP,
-         "profiles = normalise_rows(sums[u] - features[i], min_length)",
-         "profiles = sums[u] -"
-         " features[i]", _LEFT_OUT),
+         "by_item @ normalise_rows(others, min_length)", "by_item @ others", _LEFT_OUT),
+        ("products of flipped bits keep the flips", OTHER,
+         "products - self.flip * block.sum(axis=0)", "products", named("spectral_ranking",
+         "test_products_are_those_of_the_unbiased_rows")),
     ),
     *family_of(
         "taste", "solvers/rows.py",
-        ("directions of the average length", OTHER, "vectors / lengths, 0.0)",
-         "vectors / lengths.mean(), 0.0)", _LEFT_OUT),
-        ("rounding is made a direction", OTHER, "np.where(lengths > min_length, vectors",
-         "np.where(lengths > 0, vectors",
+        ("directions of the average length", OTHER, "np.divide(vectors, lengths,",
+         "np.divide(vectors, lengths.mean(),", _LEFT_OUT),
+        ("rounding is made a direction", OTHER, "where=lengths > min_length)",
+         "where=lengths > 0)",
          named("private_taste", "test_features_that_cancel_have_no_direction")),
     ),
     *family_of(
@@ -267,8 +331,9 @@ CORE = [
          "counts = 1.0 * np.bincount(ratings.items, minlength=ratings.public.items)", _TRACE_OF),
         ("a trace tells how many clicks there are", OTHER, "reports.reported_shares.mean()",
          "ratings.density", _TRACE_OF),
-        ("similarities of raw rows", SKIPPED, "FlippedPairs(reports.unpack_all(), reports.flip)",
-         "FlippedPairs(interactions.toarray(), reports.flip)",
+        ("similarities of raw rows", SKIPPED, "partial(self.estimate_similarities, reports)",
+         "partial(self.estimate_similarities, FlippedBits(np.packbits(interactions.toarray()"
+         ".astype(bool), axis=1), n_items, reports.flip))",
          named("replayed_answers", f"{_ANSWERS_ALONE}[dplcf-settings12]")),
     ),
     *family_of(

@@ -21,8 +21,8 @@ DRAWN = [
         ("the features of an item are subtracted from its factors", OTHER,
          "3 + self.plan_factors(public).rank", "3 - self.plan_factors(public).rank",
          named("dp_sgd", "test_a_published_item_has_its_factors_and_three_features[2]")),
-        ("the mean decays by a cube", SCALE, "/ (_MEAN_STD * width)) ** 2",
-         "/ (_MEAN_STD * width)) ** 3",
+        ("the mean decays by a cube", SCALE, "/ (PRIORS.mean * width)) ** 2",
+         "/ (PRIORS.mean * width)) ** 3",
          named("dp_sgd", "test_the_mean_decays_by_its_noise_over_its_prior")),
     ),
     *family_of(
@@ -80,7 +80,7 @@ DRAWN = [
          named("recovery", "test_a_rule_sets_the_penalty_or_the_residual")),
     ),
     *family_of(
-        "drawn", "solvers/effects.py",
+        "drawn", "solvers/item_effects.py",
         ("how much users differ is divided by the unit of its statistic", SCALE,
          "MAX_STATISTIC * sums[0]", "MAX_STATISTIC / sums[0]", named("user_level_solvers",
          "test_how_much_users_differ_lies_between_the_sums_and_the_prior")),

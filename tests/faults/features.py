@@ -40,8 +40,13 @@ FEATURES = [
          "np.random.default_rng(len(ratings)).permutation(len(posterior_counts))", _WORST),
         ("facts are white over items and not over ratings", OTHER, "share = counts / counts.sum()",
          "share = np.full(len(counts), 1 / len(counts))", _DEFINED),
+        ("an item tells of itself", OTHER,
+         "self.sums**2 - _sum_features(pattern, self.item_features**2)", "self.sums**2", _DEFINED),
         ("nobody is taken to have average items", OTHER, "(self.counts - 1 + _AVERAGE_ITEMS), 1.0)",
          "(self.counts - 1), 1.0)", _DEFINED),
+    ),
+    *family_of(
+        "features", "solvers/empirical_bayes.py",
         ("two answers are weighed by their deviations", SCALE,
          "old, new = self.noise_std**-2, noise_std**-2",
          "old, new = self.noise_std**-1, noise_std**-1",
@@ -139,7 +144,7 @@ FEATURES = [
          "0.0", named("user_level_solvers", "test_cleansing_as_published_has_no_singular_system")),
     ),
     *family_of(
-        "features", "solvers/effects.py",
+        "features", "solvers/user_regression.py",
         ("users forget the volume of their models", OTHER,
          "log_evidence = volume - (_NOISE_PSEUDO_COUNT", "log_evidence = -(_NOISE_PSEUDO_COUNT",
          _AVERAGED),

@@ -424,11 +424,11 @@ PER_USER = (
          named("user_level", f"test_a_delta_of_one_over_the_users_is_refused[{_ITEMS}]")),
     )
     + family_of(
-        "per_user", "solvers/effects.py",
+        "per_user", "solvers/user_regression.py",
         ("gains are not bounded", CLIP, "(np.minimum(gains, MAX_STATISTIC) / MAX_STATISTIC)",
          "(gains / MAX_STATISTIC)",
          named("private_effects", "test_what_one_user_tells_of_the_own_regression_is_bounded")),
-        ("squares are not bounded", CLIP, "np.minimum(squares, MAX_STATISTIC)\n", "squares\n",
+        ("squares are not bounded", CLIP, "np.minimum(squares, MAX_STATISTIC) -", "squares -",
          named("private_effects", "test_what_one_user_tells_of_the_own_regression_is_bounded")),
         ("residual squares are not bounded", CLIP,
          "np.minimum(excess / group.counts, MAX_STATISTIC)", "excess / group.counts",
@@ -465,7 +465,7 @@ PRIVATE_EFFECTS = family_of(
     ("rounds are not counted", OTHER, "2.0,\n                self.rounds,",
      "2.0,\n                1,", records("private-effects")),
 ) + family_of(
-    "private_effects", "solvers/effects.py",
+    "private_effects", "solvers/user_regression.py",
     ("weighted residuals are not clipped", CLIP,
      "weigh_rows(chunk, residuals[:-1], item_effects.weights[chunk.items], norm)",
      "weigh_rows(chunk, residuals[:-1], item_effects.weights[chunk.items], 10 * norm)",
