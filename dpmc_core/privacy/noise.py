@@ -68,7 +68,8 @@ class SymmetricGaussian:
         """
         directions = self._directions
         if len(block) == block.shape[1]:  # asks for the whole matrix
-            return scipy.linalg.qr(directions.T)[0][:, len(directions) :].T
+            basis = np.asarray(scipy.linalg.qr(directions.T)[0], dtype=float)
+            return basis[:, len(directions) :].T
         new = block / np.maximum(np.linalg.norm(block, axis=0), SMALLEST)
         for _ in range(2):  # once leaves rounding errors along the directions
             # Pivots sort the columns by what each adds: after a short one, all are short.

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from dpmc_core.model import Mechanism
-from dpmc_core.problem import DEFAULT_SEED
 from dpmc_lab.audit import AuditReport, audit_mechanism
+from dpmc_lab.sweep.grid import DEFAULT_SEED
 from pages.ui.jobs import ProgressReporter, Work
 
 

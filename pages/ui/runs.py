@@ -96,19 +96,6 @@ class Training:
         except DpmcError as error:
             raise DpmcError(f"{error}; {self._spent}") if stopped() else error from None
 
-    def _measure_baselines(self) -> dict[str, Mapping[str, float]]:
-        """Fit the cheap baselines, and return their metrics by id."""
-        steps = self._problem.steps
-        methods = experiment.build_baselines(self.mechanism, steps)
-        self._baselines = {method.id: method for method in methods}
-        metrics = {}
-        for id in registry.list_baselines(type(self.mechanism), steps):
-            if baseline := self._baselines.get(id):
-                self._report(0, 0, f"{baseline.name}, for comparison: starting")
-                fitted = experiment.fit(baseline, self._problem, self.seed)
-                metrics[id] = experiment.measure(fitted).metrics
-        return metrics
-
     def _run(self) -> FinishedRun:
         """Fit and measure all methods, and return the finished run."""
         self._report(0, 0, "preparing the data")
@@ -124,6 +111,34 @@ class Training:
             for result in experiment.fit_baselines(measured, self._handle_step):
                 self._report_result(result)
         return self._build_run(result)
+
+    def _measure_baselines(self) -> dict[str, Mapping[str, float]]:
+        """Fit the cheap baselines, and return their metrics by id."""
+        steps = self._problem.steps
+        methods = experiment.build_baselines(self.mechanism, steps)
+        self._baselines = {method.id: method for method in methods}
+        metrics = {}
+        for id in registry.list_baselines(type(self.mechanism), steps):
+            if baseline := self._baselines.get(id):
+                self._report(0, 0, f"{baseline.name}, for comparison: starting")
+                fitted = experiment.fit(baseline, self._problem, self.seed)
+                metrics[id] = experiment.measure(fitted).metrics
+        return metrics
+
+    def _build_recorder(self, baseline_metrics: Mapping[str, Mapping[str, float]]) -> RunRecorder:
+        """Build the recorder, with the baseline to which the mechanism is compared."""
+        errors = {id: metrics[self.metric_name] for id, metrics in baseline_metrics.items()}
+        steps = self._problem.steps
+        baseline_id = registry.choose_baseline(type(self.mechanism), steps, errors)
+        return RunRecorder(
+            self.mechanism,
+            self._problem,
+            self.recording_id,
+            errors.get(baseline_id),
+            *self.reference,
+            baseline_id=baseline_id,
+            example=self.find_example() if self.find_example else None,
+        )
 
     def _handle_step(self, method: Mechanism, step: Step) -> None:
         """Keep the step of a round, and record and report the round."""

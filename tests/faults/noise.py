@@ -116,16 +116,16 @@ PRODUCTS = family_of(
      _ENSEMBLE),
 ) + family_of(
     "products", "privacy/noise.py",
-    ("products without noise", SKIPPED, "noisy_image = self._rng.normal(0.0, self",
-     "noisy_image = 0 * self._rng.normal(0.0, self", _ENSEMBLE),
-    ("as much along as across", SCALE, "(math.sqrt(2) - 1) * float", "0.0 * float", _WHOLE_LAW),
+    ("products without noise", SKIPPED, "noise = self._rng.normal(0.0, self",
+     "noise = 0 * self._rng.normal(0.0, self", _ENSEMBLE),
+    ("as much along as across", SCALE, "(math.sqrt(2) - 1) * np", "0.0 * np", _WHOLE_LAW),
     ("half of the noise across", SCALE, "self._sigma / math.sqrt(2)", "self._sigma / 2", _ENSEMBLE),
     ("what earlier products say is forgotten", OTHER,
-     "directions.T @ (self._images @ q) + noisy_image", "noisy_image", _WHOLE_LAW),
-    ("one product serves two directions", REUSED,
-     "np.vstack([self._images, directions.T @ (self._images @ q) + noisy_image])",
-     "np.vstack([self._images, self._images[:1] if n_published"
-     " else directions.T @ (self._images @ q) + noisy_image])",
+     " + (new @ self._images.T) @ directions", "", _WHOLE_LAW),
+    ("directions of one block have no noise in common", OTHER,
+     "images += (symmetric - among_new) @ new + ", "images += ", _WHOLE_LAW),
+    ("one product serves two directions", REUSED, "np.vstack([self._images, images])",
+     "np.vstack([self._images, 0 * images + (self._images if len(directions) else images)[:1]])",
      _WHOLE_LAW),
 )
 
