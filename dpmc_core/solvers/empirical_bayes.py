@@ -120,7 +120,9 @@ def estimate_variance(
 # --- counts ----------------------------------------------------------------------------------
 
 
-def truncated_normal_moments(mean: Floats, std: float) -> tuple[Floats, Floats]:
+def truncated_normal_moments(
+    mean: Floats, std: float | Floats
+) -> tuple[Floats, Floats]:
     """Return the means and variances of normal variables that are known to be positive.
 
     Args:
@@ -132,7 +134,7 @@ def truncated_normal_moments(mean: Floats, std: float) -> tuple[Floats, Floats]:
     """
     from scipy.special import log_ndtr
 
-    if std == 0:
+    if np.all(std == 0):
         return np.maximum(mean, 0.0), np.zeros_like(mean)
     z = mean / std
     # The inverse Mills ratio phi(z) / Phi(z), by logarithms so that nothing underflows.
@@ -142,7 +144,10 @@ def truncated_normal_moments(mean: Floats, std: float) -> tuple[Floats, Floats]:
 
 
 def estimate_counts(
-    noisy: Floats, noise_std: float, prior_mean: ArrayLike = math.inf, min_stds: float = 1e-3
+    noisy: Floats,
+    noise_std: float | Floats,
+    prior_mean: ArrayLike = math.inf,
+    min_stds: float = 1e-3,
 ) -> Floats:
     """Return the posterior means of counts, given each with noise N(0, noise_std^2).
 
@@ -162,7 +167,9 @@ def estimate_counts(
     return np.maximum(truncated_normal_moments(tilted, noise_std)[0], min_stds * noise_std)
 
 
-def estimate_long_tailed_counts(noisy: Floats, noise_std: float, usual_count: float) -> Floats:
+def estimate_long_tailed_counts(
+    noisy: Floats, noise_std: float | Floats, usual_count: float
+) -> Floats:
     """Return the posterior means of counts most of which are small and few of which are large.
 
     The prior is a mixture of exponential ones, whose means are log-normal. How they lie is averaged
@@ -179,8 +186,8 @@ def estimate_long_tailed_counts(noisy: Floats, noise_std: float, usual_count: fl
     from scipy.special import log_ndtr
 
     logs = np.arange(math.log(0.02), math.log(max(50 * len(noisy), 2.0)) + 0.5, 0.5)
-    means, tilted = usual_count * np.exp(logs), noisy[:, None] / noise_std
-    tilted = tilted - noise_std / means
+    means, stds_of_noise = usual_count * np.exp(logs), np.reshape(noise_std, (-1, 1))
+    tilted = noisy[:, None] / stds_of_noise - stds_of_noise / means
     # The log density of a noisy count under each exponential, up to what all of them share.
     log_density = 0.5 * tilted**2 + log_ndtr(tilted) - np.log(means)
     density = np.exp(log_density - log_density.max(axis=1, keepdims=True))
@@ -193,7 +200,7 @@ def estimate_long_tailed_counts(noisy: Floats, noise_std: float, usual_count: fl
     weights = np.exp(log_weights - log_weights.max())
     posterior = density * ((weights / evidence) @ shares)
     posterior /= posterior.sum(axis=1, keepdims=True)
-    return (posterior * estimate_counts(noisy[:, None], noise_std, means)).sum(axis=1)
+    return (posterior * estimate_counts(noisy[:, None], stds_of_noise, means)).sum(axis=1)
 
 
 # --- vectors ---------------------------------------------------------------------------------

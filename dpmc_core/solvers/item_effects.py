@@ -58,7 +58,7 @@ class ItemEffects:
         mean: the mean of all users, in rating points.
         mean_variance: the posterior variance of the mean, in squared rating points.
         noisy_counts: shape (n,), the released sums of 1/sqrt(k) over an item's users.
-        count_noise: the standard deviation of the noise on `noisy_counts`.
+        count_noise: the standard deviation of the noise on `noisy_counts`, or shape (n,).
         weights: shape (n,), the weight of an item in a user's row.
         effects: shape (n,), posterior means of the item effects, in rating points.
         variances: shape (n,), their posterior variances, in squared rating points.
@@ -74,7 +74,7 @@ class ItemEffects:
     mean: float
     mean_variance: float
     noisy_counts: Floats
-    count_noise: float
+    count_noise: float | Floats
     weights: Floats
     effects: Floats
     variances: Floats
@@ -102,8 +102,8 @@ class ItemEffects:
         public: PublicFacts,
         mean: tuple[float, float],
         noisy_counts: Floats,
-        count_noise: float,
-        sums_noise: float,
+        count_noise: float | Floats,
+        sums_noise: float | Floats,
         item_features: Floats,
     ) -> ItemEffects:
         """Return what is known before any sum of ratings is released: all effects are zero.
@@ -117,8 +117,9 @@ class ItemEffects:
             item_features: shape (n, d).
         """
         n = public.items
-        energy = max(float(np.mean(noisy_counts**2)) - count_noise**2, 0.0)
-        reliability = energy / (energy + count_noise**2)
+        noise_energy = float(np.mean(np.square(count_noise)))
+        energy = max(float(np.mean(noisy_counts**2)) - noise_energy, 0.0)
+        reliability = energy / (energy + noise_energy)
         variance = (PRIORS.item_effect * public.width) ** 2
         weights = compute_item_weights(
             estimate_counts(noisy_counts, count_noise), sums_noise / math.sqrt(variance)
@@ -173,7 +174,8 @@ class ItemEffects:
         Returns:
             Array of shape (n,), clipped to -3..3.
         """
-        mean = max(self.noisy_counts.mean(), self.count_noise / math.sqrt(len(self.noisy_counts)))
+        noise = float(np.mean(self.count_noise))
+        mean = max(self.noisy_counts.mean(), noise / math.sqrt(len(self.noisy_counts)))
         counts = estimate_counts(self.noisy_counts, self.count_noise, mean)
         shares, logs = counts / counts.sum(), np.log(counts)
         logs = logs - shares @ logs
@@ -227,7 +229,7 @@ class FactorLikelihood(NamedTuple):
         return cls(precisions, targets[:, 0])
 
 
-def compute_item_weights(counts: Floats, drowned_count: float) -> Floats:
+def compute_item_weights(counts: Floats, drowned_count: float | Floats) -> Floats:
     """Return the weight of an item in a user's row: (N + drowned_count)^(-1/2).
 
     Where noise is small, N^(-1/2) leaves the least error over ratings (as in Krichene et al. 2023);
@@ -283,7 +285,7 @@ def estimate_mean_gain(total: float, noise: float, public: PublicFacts) -> float
 
 
 def estimate_item_effects(
-    prior: ItemEffects, sums: Floats, noise: float, gain: float
+    prior: ItemEffects, sums: Floats, noise: float | Floats, gain: float
 ) -> ItemEffects:
     """Return the item effects, given each item's noisy weighted sum of users' residuals.
 
@@ -295,7 +297,7 @@ def estimate_item_effects(
     Args:
         prior: what is known of the items so far.
         sums: S, shape (n,), in rating points.
-        noise: the standard deviation of the noise on S.
+        noise: the standard deviation of the noise on S, or shape (n,).
         gain: f, the average gain of the users.
     """
     width = prior.public.width
@@ -330,7 +332,7 @@ def estimate_item_effects(
 
 
 def refine_item_effects(
-    prior: ItemEffects, sums: Floats, noise: float, gain: float, share: float
+    prior: ItemEffects, sums: Floats, noise: float | Floats, gain: float, share: float
 ) -> ItemEffects:
     """Return the item effects after noisy weighted sums of residuals about them.
 
@@ -406,7 +408,8 @@ def choose_low_rank_share(item_effects: ItemEffects, clip: float, mu: float) -> 
         mu: the whole budget.
     """
     counts, width = item_effects.noisy_counts, item_effects.public.width
-    energy = max((counts**2).sum() - len(counts) * item_effects.count_noise**2, 0.0)
+    noise_energy = len(counts) * float(np.mean(np.square(item_effects.count_noise)))
+    energy = max((counts**2).sum() - noise_energy, 0.0)
     rho = energy * (PRIORS.low_rank * width * mu / clip) ** 2 / len(counts)
     return min(rho / (rho + _HALF_RHO), _MAX_LOW_RANK_SHARE) if rho >= _MIN_RHO else 0.0
 
