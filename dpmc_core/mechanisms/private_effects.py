@@ -136,7 +136,9 @@ class PrivateEffects(PerUser):
         """Describe how a user computes the own predictions, and the noisy statistics."""
         own_side = describe_user_regression(public, columns, (0, self.rank))
         statistics = {
-            f"noisy_{name}": ArraySpec((release.times, *release.shape), "noisy answers, each time")
+            f"noisy_{name}": ArraySpec(
+                (release.times, *(n or 0 for n in release.shape)), "noisy answers, each time"
+            )
             for name, release in self.guarantee(public).releases
         }
         shape = 1 + self.rounds, public.items
@@ -218,9 +220,12 @@ class PrivateEffects(PerUser):
 
 
 def _fit_with_statistics(
-    ratings: Ratings, stream: StatisticStream, *state: ItemEffects | LowRankFactors | None
+    ratings: Ratings,
+    stream: StatisticStream,
+    item_effects: ItemEffects,
+    low_rank: LowRankFactors | None,
 ) -> Factors:
     """Return `fit_user_regressions` with the statistics from which later releases may learn."""
-    model = fit_user_regressions(ratings, *state)
+    model = fit_user_regressions(ratings, item_effects, low_rank)
     statistics = {name: np.array(values) for name, values in stream.published.items()}
     return replace(model, user_arrays={**model.user_arrays, **statistics})

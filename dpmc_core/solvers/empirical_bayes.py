@@ -120,9 +120,7 @@ def estimate_variance(
 # --- counts ----------------------------------------------------------------------------------
 
 
-def truncated_normal_moments(
-    mean: Floats, std: float | Floats
-) -> tuple[Floats, Floats]:
+def truncated_normal_moments(mean: Floats, std: float | Floats) -> tuple[Floats, Floats]:
     """Return the means and variances of normal variables that are known to be positive.
 
     Args:

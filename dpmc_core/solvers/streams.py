@@ -13,6 +13,7 @@ by their own noise, and an average of them stays as much shrunk.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Self
 
@@ -21,8 +22,9 @@ import numpy as np
 from dpmc_core.arrays import Bools, Floats, Ints
 from dpmc_core.privacy.releases import Additive, Releases
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.solvers.empirical_bayes import estimate_counts
+from dpmc_core.solvers.empirical_bayes import update_normal
 
+_MIN_CONTENT = 0.05  # the least that a release contains, relative to the largest one
 # The items are their second axis; the first is how often a statistic is published.
 PER_ITEM = ("noisy_counts", "noisy_sums", "noisy_residuals", "sum_units", "sum_centres")
 
@@ -121,15 +123,19 @@ class StatisticStream:
             published: shape (n,), the noisy counts.
             scale: the standard deviation of the noise on them.
         """
-        values, scales = self._gather("noisy_counts", published), self._list_scales("noisy_counts", scale)
+        values, scales = (
+            self._gather("noisy_counts", published),
+            self._list_scales("noisy_counts", scale),
+        )
         if not self._earlier:
             return published, scale
-        # Of all releases the totals over the items that this one has, too.
-        spread = np.sqrt(np.maximum(self._is_present.sum(axis=1), 1))
-        totals, newest = ((self._is_present * v).sum(axis=1) for v in (values, published))
-        self._contents = estimate_counts(totals, spread * scales) / estimate_counts(
-            newest, spread * scale
-        )
+        n_items = np.maximum(self._is_present.sum(axis=1), 1)
+        levels, variances = (self._is_present * values).sum(axis=1) / n_items, scales**2 / n_items
+        # Mean counts of a release, shrunk to those of all releases as far as noise explains them.
+        common, excess = levels.mean(), max(float(np.var(levels) - variances.mean()), 0.0)
+        levels, _ = update_normal(levels, 1.0, variances, excess, common)
+        levels = np.maximum(levels, max(_MIN_CONTENT * levels.max(), math.sqrt(variances.min())))
+        self._contents = levels / levels[-1]
         weights = self._is_present * (self._decays * self._contents / scales**2)[:, None]
         self._weights = weights / (self._contents @ weights)
         return (self._weights * values).sum(axis=0), np.sqrt(scales**2 @ self._weights**2)
