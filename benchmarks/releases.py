@@ -86,7 +86,8 @@ class Year:
         u, i, weeks, stars = self.rows[~self.held_out].T
         positions = self.locate_items(week)
         known = (weeks <= week) & (positions[i] >= 0)
-        public = PublicFacts(self.users, len(self.list_items(week)), LOW, HIGH)
+        n_items = len(self.list_items(week))
+        public = PublicFacts(users=self.users, items=n_items, low=LOW, high=HIGH)
         return Ratings.build(u[known], positions[i[known]], stars[known].astype(float), public)
 
     def locate_items(self, week: int) -> NDArray[np.int64]:
