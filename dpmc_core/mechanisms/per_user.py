@@ -71,6 +71,7 @@ from dpmc_core.solvers.user_regression import (
     SHARED_SLOPE_STD,
     USER_PSEUDO_RATINGS,
     UserModels,
+    UserRegression,
     build_user_regression,
     sum_bounded_gains,
     weigh_rows,
@@ -788,6 +789,33 @@ def _describe_regression(
         "log_priors": ArraySpec((n_models,)),
     }
     return f"{_REGRESSION_FORMULA}. {_AVERAGE_FORMULA}", "mean + w e_j + Z_j theta", arrays
+
+
+def predict_own_ratings(
+    arrays: Mapping[str, Floats], rated: Sequence[int], own_ratings: Floats
+) -> Floats:
+    """Compute a user's own predictions as `describe_user_regression` says, for all items.
+
+    Args:
+        arrays: the published arrays.
+        rated: the rows of the items that the user rated.
+        own_ratings: of the same length, in rating points.
+
+    Returns:
+        Array of shape (n,), not clipped.
+    """
+    features, effects, mean = arrays["items"][:, :-1], arrays["items"][:, -1], arrays["mean"]
+    entries = Pattern(np.array(rated, np.int32), np.array([0, len(rated)]), (1, len(effects)))
+    if "scales" in arrays:
+        noise = float(arrays["noise"])
+        regression = UserRegression(features, arrays["ridge"] / noise, noise)
+        models = UserModels(arrays["scales"], arrays["effect_weights"], arrays["log_priors"])
+        centred = own_ratings - mean
+        (theta,) = models.average_regressions(regression, entries, centred, effects)
+    else:
+        regression = UserRegression(features, arrays["ridge"], 1.0, mean + effects)
+        theta = np.append(regression.fit_coefficients(entries, own_ratings), 1.0)
+    return np.asarray(mean + arrays["items"] @ theta)
 
 
 def fit_user_regressions(

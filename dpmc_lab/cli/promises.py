@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import math
 import random
+import re
 import shlex
 import signal
 import sys
@@ -474,18 +474,10 @@ def _format_next_command(words: Sequence[str], earlier: Sequence[Path]) -> str:
         words: the command as it was typed.
         earlier: the files that the next release follows.
     """
-    kept, n_skipped = [], 0.0
-    for word in words:
-        n_skipped -= 1
-        if word.startswith("--"):
-            name, _, value = word.partition("=")
-            n_skipped = {"--out": 1.0, "--after": math.inf, "--deployment-card": 1.0}.get(name, -1)
-            n_skipped -= bool(value)
-            if name in ("--out", "--after", "--deployment-card"):
-                continue
-        if n_skipped < 0:
-            kept.append(word)
-    return shlex.join(["dpmc", *kept, "--after", *map(str, earlier), "--out", "NEXT.npz"])
+    value = r"[ =](?!--)(?:'[^']*'|\S+)"
+    dropped = rf" --(?:out|deployment-card){value}| --after(?:{value})+"
+    command = re.sub(dropped, "", shlex.join(["dpmc", *words]))
+    return f"{command} {shlex.join(['--after', *map(str, earlier)])} --out NEXT.npz"
 
 
 def _read_listed_ratings(

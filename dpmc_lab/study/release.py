@@ -39,6 +39,8 @@ from dpmc_core.errors import (
     format_value,
 )
 from dpmc_core.experiment import serialise_settings
+from dpmc_core.mechanisms.per_user import predict_own_ratings
+from dpmc_core.mechanisms.user_ranking import score_own_items
 from dpmc_core.model import ArraySpec, Constant, Dense, Mechanism, Model, OwnSide, Step, Task
 from dpmc_core.preparation import (
     CapPerUser,
@@ -68,8 +70,6 @@ from dpmc_core.privacy import (
 )
 from dpmc_core.problem import prepare_public_facts
 from dpmc_core.ratings import Catalogue, Origin, PublicFacts, Ratings
-from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.user_regression import UserModels, UserRegression
 from dpmc_data import archives
 from dpmc_data.features import CATEGORIES, hash_features, is_encoded
 from dpmc_data.paths import check_new_file, get_version, write_atomically
@@ -236,7 +236,7 @@ class EarlierFile(NamedTuple):
         release_card: its card.
         arrays: its arrays.
         mechanism: its mechanism; None where this version computes another revision of it.
-        public: its public facts; None as above.
+        public: its public facts, if there is a mechanism.
     """
 
     name: str
@@ -262,11 +262,12 @@ class Sequel:
     half_life: float = HALF_LIFE
     budget: float | None = None
 
-    def list_spent(self, guarantee: Guarantee) -> list[JsonObject]:
+    def list_spent(self, guarantee: Guarantee, averaged: Collection[str]) -> list[JsonObject]:
         """Return what each earlier release spent, also those that they follow themselves.
 
         Args:
             guarantee: of the later release.
+            averaged: the digests of those with which it averages its statistics.
 
         Raises:
             CannotRelease: a file protects something else, so that nothing adds up; or the budget is
@@ -282,15 +283,16 @@ class Sequel:
                     f" {claim['neighbours']}), so no sum {guarantee.change.label} exists"
                 )
             for entry in _list_followed(file.release_card):
-                spent.setdefault(entry["sha256"], entry | {"averaged": False})
-            lines = file.release_card["releases"]
-            spent[file.release_card["sha256"]] = {
-                "sha256": file.release_card["sha256"],
+                digest = entry["sha256"]
+                spent.setdefault(digest, entry | {"averaged": digest in averaged})
+            lines, digest = file.release_card["releases"], file.release_card["sha256"]
+            spent[digest] = {
+                "sha256": digest,
                 "date": file.release_card.get("date"),
                 "mu": math.hypot(*(line.get("mu", 0.0) for line in lines)),
                 "epsilon": math.fsum(line.get("epsilon", 0.0) for line in lines),
                 "delta": claim["certified"]["delta"],
-                "averaged": False,
+                "averaged": digest in averaged,
             }
         total = add_up_releases(guarantee, [*spent.values()])
         if self.budget is not None and total.epsilon > self.budget:
@@ -312,25 +314,21 @@ class Sequel:
             mechanism: of the later release.
             ratings: its ratings, of which only the public ids and range matter.
         """
-        aligned = {}
-        for file in self.earlier if hasattr(mechanism, "align_earlier") else ():
-            budget = {name: getattr(mechanism, name) for name in ("epsilon", "delta")}
-            if (
-                type(file.mechanism) is type(mechanism)
-                and dataclasses.replace(cast(Any, file.mechanism), **budget) == mechanism
-                and file.public is not None
-                and (file.public.low, file.public.high) == (ratings.public.low, ratings.public.high)
-                and "item_ids" in file.arrays
-                and ratings.item_ids is not None
-                and ratings.catalogue.has_public_names
-            ):
-                row_by_id = {id: row for row, id in enumerate(file.arrays["item_ids"].tolist())}
+        later: Any = mechanism
+        aligned: dict[str, Any] = {}
+        if ratings.item_ids is None or not ratings.catalogue.has_public_names:
+            return aligned
+        for _, card, arrays, earlier, public in cast(Any, self.earlier):
+            if not hasattr(earlier, "align_earlier") or type(earlier) is not type(later):
+                continue
+            same_budget = dataclasses.replace(earlier, epsilon=later.epsilon, delta=later.delta)
+            ends = [(facts.low, facts.high) for facts in (public, ratings.public)]
+            if same_budget == later and ends[0] == ends[1] and "item_ids" in arrays:
+                row_by_id = {id: row for row, id in enumerate(arrays["item_ids"].tolist())}
                 rows = np.array([row_by_id.get(id, -1) for id in ratings.item_ids])
-                age = date.today() - date.fromisoformat(file.release_card["date"])
-                decay = 0.5 ** (max(age.days, 0) / 7 / self.half_life)
-                aligned[file.release_card["sha256"]] = cast(Any, file.mechanism).align_earlier(
-                    file.public, file.arrays, rows, decay
-                )
+                day = date.fromisoformat(card.get("date", "1970-01-01"))
+                decay = 0.5 ** (max((date.today() - day).days, 0) / 7 / self.half_life)
+                aligned[card["sha256"]] = earlier.align_earlier(public, arrays, rows, decay)
         return aligned
 
     def find_unnamed(self, folder: Path, public: PublicFacts) -> list[Path]:
@@ -625,9 +623,9 @@ def export_release(
     """
     check_releasable(mechanism, ratings, steps)
     ideal = mechanism.guarantee(ratings.public)
-    spent = sequel.list_spent(secure_guarantee(ideal, len(ratings)))
-    source = exact_noise.SecureSource()
     earlier = sequel.align(mechanism, ratings)
+    spent = sequel.list_spent(secure_guarantee(ideal, len(ratings)), earlier)
+    source = exact_noise.SecureSource()
     fit: Any = mechanism.fit
     if earlier:
         fit = partial(fit, earlier=[*earlier.values()])
@@ -668,7 +666,6 @@ def export_release(
         release_card["columns"] = dict(ratings.columns.names)
     release_card["date"] = date.today().isoformat()
     if spent:
-        spent = [entry | {"averaged": entry["sha256"] in earlier} for entry in spent]
         release_card["after"] = describe_sum(guarantee, spent, sequel.half_life)
     release_card["versions"] = {"dpmc-lab": shorten_version(get_version())} | {
         p: shorten_version(metadata.version(p)) for p in PACKAGES
@@ -1128,8 +1125,8 @@ def list_reading_lines(exported: Export, path: Path) -> list[str]:
         path: the file that it was written to.
     """
     arrays, data = exported.arrays, exported.release_card["data"]
-    formula = _find_formula(exported.release_card)
-    if formula is None:
+    scores = _find_lines(exported.release_card)
+    if not scores:
         return []
     (first, second), clip = (_list_ids(arrays, data["items"]) * 2)[:2], "scores[k]"
     if exported.release_card["task"] == Task.RATINGS.value:
@@ -1145,7 +1142,7 @@ def list_reading_lines(exported: Export, path: Path) -> list[str]:
         "  # your ratings by item id; a new person has none: {}",
         "rated = [row[id] for id in own if id in row]  # the release lacks newer items",
         "x = np.array([own[id] for id in own if id in row])",
-        *formula.lines,
+        *scores,
         "best = [k for k in np.argsort(-scores) if k not in rated][:10]",
         f"print({{list(row)[k]: float({clip}) for k in best}})",
     ]
@@ -1212,14 +1209,15 @@ def load(path: str | Path) -> ReleasedModel:
         DpmcError: the file is no release, or its model needs more than a person's own ratings.
     """
     release_card, arrays = read_release(Path(path))
-    formula = _find_formula(release_card)
-    if formula is None:
+    if not _find_lines(release_card):
         raise DpmcError(
             f"{path} is no model of a few lines:"
             f" {release_card['predictions'] or 'it holds reports of users, no predictions'}"
         )
     ids = _list_ids(arrays, release_card["data"]["items"])
-    return ReleasedModel(release_card, ids, partial(formula.compute, arrays))
+    is_ranking = release_card["task"] == Task.RANKING.value
+    compute = score_own_items if is_ranking else predict_own_ratings
+    return ReleasedModel(release_card, ids, partial(compute, arrays))
 
 
 def read_release(path: Path) -> tuple[dict[str, Any], Arrays]:
@@ -1238,10 +1236,8 @@ def read_release(path: Path) -> tuple[dict[str, Any], Arrays]:
         # Another spelling of the same JSON could hide something from its readers.
         if np.array(json.dumps(release_card)).tobytes() != text.tobytes():
             raise ValueError("it is not written as there")
-    except archives.BadArchive as error:
-        raise DpmcError(f"{message} ({error.reason})") from None
-    except ValueError as error:
-        raise DpmcError(f"{message} ({error})") from None
+    except (archives.BadArchive, ValueError) as error:
+        raise DpmcError(f"{message} ({getattr(error, 'reason', error)})") from None
     if not isinstance(release_card, dict):
         raise DpmcError(message)
     return release_card, arrays
@@ -1250,50 +1246,6 @@ def read_release(path: Path) -> tuple[dict[str, Any], Arrays]:
 def _list_ids(arrays: Arrays, n_items: int) -> tuple[str, ...]:
     """Return the ids of the items of a release, or the numbers of its rows from 0."""
     return tuple(arrays["item_ids"].tolist() if "item_ids" in arrays else map(str, range(n_items)))
-
-
-def _regress_ratings(arrays: Arrays, rated: list[int], x: Floats) -> Any:
-    """Return the predictions from item effects and a person's regression on the items' features."""
-    features, effects = arrays["items"][:, :-1], arrays["items"][:, -1]
-    entries = Pattern(np.array(rated, np.int32), np.array([0, len(x)]), (1, len(effects)))
-    mean, ridge, weight = arrays["mean"], arrays["ridge"], 1.0
-    if "scales" in arrays:
-        regression = UserRegression(features, ridge / arrays["noise"], float(arrays["noise"]))
-        models = UserModels(arrays["scales"], arrays["effect_weights"], arrays["log_priors"])
-        (averaged,) = models.average_regressions(regression, entries, x - mean, effects)
-        theta, weight = averaged[:-1], averaged[-1]
-    else:
-        (theta,) = UserRegression(features, ridge, 1.0, mean + effects).fit_coefficients(entries, x)
-    return mean + weight * effects + features @ theta
-
-
-def _add_feature_scores(arrays: Arrays, rated: list[int], _: Floats) -> Any:
-    """Return everybody's scores and, where items have features, what they add for a person."""
-    popularity, features = arrays["items"][:, 0], arrays["items"][:, 1:]
-    return popularity + features @ features[rated].sum(axis=0) / (len(rated) + 20)
-
-
-def _rank_by_profile(arrays: Arrays, rated: list[int], _: Floats) -> Any:
-    """Return the scores from a person's profile, and what item features add."""
-    profile, items = arrays["features"][rated].sum(axis=0), arrays["items"]
-    d = 1 + len(profile)
-    own_side = np.append(1.0, profile / (np.linalg.norm(profile) or 1.0) - arrays["centre"])
-    added = items[:, d:] @ items[rated, d:].sum(axis=0) / (len(rated) + 20)
-    return items[:, :d] @ own_side + added
-
-
-class _Formula(NamedTuple):
-    """A formula of a person's own predictions that needs a few lines.
-
-    Attributes:
-        start: how it begins on the card.
-        compute: the same in this program: the arrays, the rated rows and ratings give the scores.
-        lines: of NumPy, which compute `scores` from `file`, `rated` and `x`.
-    """
-
-    start: str
-    compute: Callable[[Arrays, list[int], Floats], Floats]
-    lines: tuple[str, ...]
 
 
 _POPULARITY = (
@@ -1326,19 +1278,19 @@ _FEATURE_RANKING = (
     "facts = V[:, d:] @ V[rated, d:].sum(axis=0) / (len(rated) + 20)",
     "scores = V[:, :d] @ own_side + facts",
 )
-_FORMULAS = (
-    _Formula("items is [Z, e], e", _regress_ratings, _REGRESSION),
-    _Formula("items is [Z, e] with item features", _regress_ratings, _AVERAGED_REGRESSIONS),
-    _Formula("f is the sum", _rank_by_profile, _FEATURE_RANKING),
-    _Formula("everybody's score of item j", _add_feature_scores, _POPULARITY),
-    _Formula("the score of item j is items_j", _add_feature_scores, _POPULARITY),
-)
+_LINES_BY_FORMULA: Mapping[str, tuple[str, ...]] = {  # by how the formula begins
+    "items is [Z, e], e": _REGRESSION,
+    "items is [Z, e] with item features": _AVERAGED_REGRESSIONS,
+    "f is the sum": _FEATURE_RANKING,
+    "everybody's score of item j": _POPULARITY,
+    "the score of item j is items_j": _POPULARITY,
+}
 
 
-def _find_formula(release_card: Mapping[str, Any]) -> _Formula | None:
-    """Return the formula of the own predictions, if a few lines compute it."""
+def _find_lines(release_card: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the lines that compute `scores` from `file`, `rated` and `x`, if a few are enough."""
     formula = release_card["predictions"]
-    return next((f for f in _FORMULAS if formula.startswith(f.start)), None)
+    return next((x for start, x in _LINES_BY_FORMULA.items() if formula.startswith(start)), ())
 
 
 def build_deployment_card(release_card: Mapping[str, Any], guarantee: Guarantee) -> JsonObject:

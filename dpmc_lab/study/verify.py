@@ -72,14 +72,12 @@ class VerifiedRelease:
         guarantee: the guarantee as sampled.
         release_card: the card.
         notes: sentences that a reader of the release should know.
-        arrays: the arrays.
     """
 
     mechanism: Mechanism
     guarantee: Guarantee
     release_card: Mapping[str, Any]
     notes: tuple[str, ...]
-    arrays: Arrays
 
 
 def verify_release(path: str | Path) -> VerifiedRelease:
@@ -110,7 +108,7 @@ def verify_release(path: str | Path) -> VerifiedRelease:
         if writer_version == shorten_version(get_version())
         else (f"written by version {writer_version}, this is {get_version()}",)
     )
-    return VerifiedRelease(mechanism, guarantee, release_card, notes, arrays)
+    return VerifiedRelease(mechanism, guarantee, release_card, notes)
 
 
 def read_earlier(paths: Iterable[Path]) -> tuple[EarlierFile, ...]:
@@ -127,17 +125,16 @@ def read_earlier(paths: Iterable[Path]) -> tuple[EarlierFile, ...]:
     """
     files = []
     for path in paths:
+        release_card, arrays = read_release(path)
+        facts: Any = None, None
         try:
             verified = verify_release(path)
+            facts = verified.mechanism, verified.guarantee.public
         except NotVerified as error:
-            release_card, arrays = read_release(path)
             is_old = all(fault.startswith("revision of") for fault in error.faults)
             if not is_old or release_card.get("sha256") != digest_release_card(release_card):
                 raise
-            files.append(EarlierFile(path.name, release_card, arrays, None, None))
-        else:
-            facts = verified.mechanism, verified.guarantee.public
-            files.append(EarlierFile(path.name, verified.release_card, verified.arrays, *facts))
+        files.append(EarlierFile(path.name, release_card, arrays, *facts))
     return tuple(files)
 
 
