@@ -159,8 +159,9 @@ class PrivateEffects(PerUser):
         """
         names = self.own_side(public, 0).arrays
         statistics = {n: arrays[n] for n in names if n.startswith(("noisy_", "sum_"))}
-        releases = self.guarantee(public).releases
-        return EarlierRelease.align(public, releases, statistics, rows, decay)
+        return EarlierRelease.align(
+            public, self.guarantee(public).releases, statistics, rows, decay
+        )
 
     def fit(self, ratings: Ratings, rng: Rng, earlier: Sequence[EarlierRelease] = ()) -> Steps:
         """Yield the item effects and then a model after each round.

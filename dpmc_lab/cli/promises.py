@@ -105,6 +105,7 @@ from dpmc_lab.study.verify import verify_release as verify_file
 from dpmc_lab.sweep.presets import EPSILONS
 from dpmc_lab.views import answer as answers
 from dpmc_lab.views import cards, lines
+from dpmc_lab.views.text import format_count
 
 _PROVISIONAL_SECONDS = 10.0  # a provisional answer is printed only if it took longer than this
 OFTEN = ", ".join(answers.FREQUENCY_LABELS.values())
@@ -549,7 +550,7 @@ def _describe_sum(release_card: Mapping[str, Any], guarantee: Guarantee) -> list
     change, n_averaged = guarantee.change, sum(r["averaged"] for r in after["releases"])
     return [
         paragraph(
-            f"With the {len(after['releases'])} earlier releases on its card:"
+            f"With {format_count(len(after['releases']), 'earlier release')} on its card:"
             f" {cards.format_certified(Certified(change, **after['total']))}, for a person who is"
             f" in all of them. It averages its noisy statistics with those of {n_averaged}. It"
             " cannot know of releases that are not on the card, nor whether these were of the same"

@@ -297,10 +297,10 @@ class Sequel:
         total = add_up_releases(guarantee, [*spent.values()])
         if self.budget is not None and total.epsilon > self.budget:
             raise CannotRelease(
-                f"this release and the {len(spent)} that it follows add up to epsilon"
-                f" {total.epsilon:.6g} {guarantee.change.label} at delta {total.delta:g}, above"
-                f" the limit of {self.budget:g} (--budget): no noise was drawn and no file written;"
-                " lower --epsilon, or raise --budget"
+                f"with {len(spent)} earlier ones this release adds up to epsilon"
+                f" {math.ceil(1e6 * total.epsilon) / 1e6:.9g} {guarantee.change.label} at delta"
+                f" {total.delta:g}, above the limit of {self.budget:g} (--budget): no noise was"
+                " drawn and no file written; lower --epsilon, or raise --budget"
             )
         return [*spent.values()]
 

@@ -132,7 +132,7 @@ def read_earlier(paths: Iterable[Path]) -> tuple[EarlierFile, ...]:
             facts = verified.mechanism, verified.guarantee.public
         except NotVerified as error:
             is_old = all(fault.startswith("revision of") for fault in error.faults)
-            if not is_old or release_card.get("sha256") != digest_release_card(release_card):
+            if not is_old or digest_release_card(release_card) != release_card.get("sha256"):
                 raise
         files.append(EarlierFile(path.name, release_card, arrays, *facts))
     return tuple(files)

@@ -93,7 +93,7 @@ def test_a_budget_is_never_passed(publish, monkeypatch):
     drawn = []
     monkeypatch.setattr(release.exact_noise.SecureSource, "add_noise", drawn.append)
     for limit in (total * (1 - 1e-9), 0.6):
-        with pytest.raises(CannotRelease, match=r"the 1 that it follows .*--budget.*--epsilon"):
+        with pytest.raises(CannotRelease, match=r"with 1 earlier .*--budget.*--epsilon"):
             export_release(mechanism, ratings, sequel=Sequel(earlier, budget=limit))
     with pytest.raises(CannotRelease, match=r"--budget"):
         export_release(mechanism, ratings, sequel=Sequel(budget=0.49))
@@ -238,7 +238,11 @@ def test_the_commands_state_the_sum_and_print_what_comes_next(dpmc, tmp_path):
     assert f"--after {paths[0]} {paths[1]} --out NEXT.npz" in out
     status, out, err = dpmc(*argv, "--after", paths[1], "--budget", 0.5, "--out", paths[2])
     assert (status, out, paths[2].exists()) == (1, "", False)
-    for part in ("the 2 that it follows", "0.5398", "the limit of 0.5 (--budget)"):
+    for part in (
+        "with 2 earlier ones",
+        "epsilon 0.539813 per user at delta 1e-06",
+        "the limit of 0.5 (--budget)",
+    ):
         assert part in err
     status, out, err = dpmc(*argv, "--after", paths[0], "--out", paths[3])  # 1.npz is not named
     assert status == 0
