@@ -1212,7 +1212,7 @@ def load(path: str | Path) -> ReleasedModel:
     if not _find_lines(release_card):
         raise DpmcError(
             f"{path} is no model of a few lines:"
-            f" {release_card['predictions'] or 'it holds reports of users, no predictions'}"
+            f" {release_card.get('predictions') or 'it holds reports of users, no predictions'}"
         )
     ids = _list_ids(arrays, release_card["data"]["items"])
     is_ranking = release_card["task"] == Task.RANKING.value
@@ -1289,7 +1289,7 @@ _LINES_BY_FORMULA: Mapping[str, tuple[str, ...]] = {  # by how the formula begin
 
 def _find_lines(release_card: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the lines that compute `scores` from `file`, `rated` and `x`, if a few are enough."""
-    formula = release_card["predictions"]
+    formula = str(release_card.get("predictions"))
     return next((x for start, x in _LINES_BY_FORMULA.items() if formula.startswith(start)), ())
 
 
