@@ -387,8 +387,7 @@ def make_release(
     examples:
       dpmc release movie-night input-flip --epsilon 1 --prepare binarise=3.5 --out signs.npz
       dpmc release jokes private-item-mean --epsilon 1 --delta 1e-6 --out items.npz
-      dpmc release ratings.csv private-effects --epsilon 0.12 --range 1:5 --catalogue items.txt
-        --users 5000 --after w1.npz w2.npz --budget 1 --out w3.npz
+      dpmc release jokes private-effects --epsilon 0.1 --after w1.npz w2.npz --out w3.npz --budget 1
 
     The command uses all ratings and holds none out, because a measurement on them would not be
     private. The file contains the published arrays and the card (`card`, as JSON); numpy.load reads
