@@ -541,7 +541,7 @@ def show_release(plan: AnswerPlan, data: str) -> None:
     command += ["--catalogue", "from-data"] * plan.location.private + ["--out", "model.npz"]
     st.markdown(
         "This command trains on all ratings, with exact noise, and writes a file that you may"
-        " publish. It prints ten lines of Python, with which a person gets recommendations from the"
+        " publish. It prints lines of Python, with which a person gets recommendations from the"
         " file and their own ratings."
     )
     st.code(shlex.join(command), language="bash", wrap_lines=True)

@@ -67,10 +67,12 @@ from dpmc_core.solvers.rows import (
     row_sums,
 )
 from dpmc_core.solvers.sizes import check_gram, count_gram_items
+from dpmc_core.solvers.streams import StatisticStream
 from dpmc_core.solvers.user_regression import (
     SHARED_SLOPE_STD,
     USER_PSEUDO_RATINGS,
     UserModels,
+    UserRegression,
     build_user_regression,
     sum_bounded_gains,
     weigh_rows,
@@ -498,6 +500,7 @@ def publish_item_effects(
     ratings: Ratings,
     rng: Rng,
     later_scale: float = math.inf,
+    stream: StatisticStream | None = None,
 ) -> ItemEffects:
     """Publish the item effects and return what they are believed to be.
 
@@ -509,34 +512,49 @@ def publish_item_effects(
         ratings: the users' ratings.
         rng: draws the noise.
         later_scale: the noise scale of all later sums that refine the effects, in rating points.
+        stream: averages what is published with earlier releases; None: there are none.
     """
     public = ratings.public
     if releases is None:
         return ItemEffects.from_public(public, ratings.features)
-    mean = _publish_mean(releases.mean, ratings, rng)
+    stream = stream or StatisticStream(public)
+    mean = _publish_mean(releases.mean, ratings, rng, stream)
     counts = CountEstimate(
-        releases.counts.publish(ratings.sum_over_users(_sum_rating_weights), rng),
-        releases.counts.scale,
+        *stream.average_counts(
+            releases.counts.publish(ratings.sum_over_users(_sum_rating_weights), rng),
+            releases.counts.scale,
+        )
     )
     combined_scale = 1 / math.hypot(1 / releases.sums.scale, 1 / later_scale)
-    item_effects = ItemEffects.from_counts(public, mean, counts, combined_scale, ratings.features)
+    sums_noise = combined_scale * (counts.noise_std / releases.counts.scale)
+    item_effects = ItemEffects.from_counts(public, mean, counts, sums_noise, ratings.features)
     sums, gains = ratings.sum_over_users(_sum_weighted_residuals, item_effects)
-    noisy_values = releases.sums.publish(sums, rng)
-    noisy_gain = releases.gain.publish(gains, rng)
-    estimated_gain = estimate_mean_gain(float(noisy_gain), releases.gain.scale, public)
-    item_effects = estimate_item_effects(
-        item_effects, noisy_values, releases.sums.scale, estimated_gain
+    noisy_sums, sums_noise, _ = stream.average_sums(
+        "noisy_sums",
+        releases.sums.publish(sums, rng),
+        releases.sums.scale,
+        item_effects.weights,
+        item_effects.effects,
     )
+    noisy_gain, gain_noise = stream.average_over_users(
+        "noisy_gain", releases.gain.publish(gains, rng), releases.gain.scale
+    )
+    estimated_gain = estimate_mean_gain(float(noisy_gain), gain_noise, public)
+    item_effects = estimate_item_effects(item_effects, noisy_sums, sums_noise, estimated_gain)
     variation = ratings.sum_over_users(_sum_coefficient_variation, item_effects)
-    return estimate_user_variances(
-        item_effects, releases.own.publish(variation, rng), releases.own.scale
+    noisy_variation = stream.average_over_users(
+        "noisy_own", releases.own.publish(variation, rng), releases.own.scale
     )
+    return estimate_user_variances(item_effects, *noisy_variation)
 
 
-def _publish_mean(release: Gaussian, ratings: Ratings, rng: Rng) -> tuple[float, float]:
+def _publish_mean(
+    release: Gaussian, ratings: Ratings, rng: Rng, stream: StatisticStream
+) -> tuple[float, float]:
     """Publish the mean of all users; return its estimate and the variance of that."""
-    total, users = release.publish(ratings.sum_over_users(sum_user_means), rng)
-    return estimate_mean_of_users(float(total), float(users), release.scale, ratings.public)
+    published = release.publish(ratings.sum_over_users(sum_user_means), rng)
+    (total, users), noise = stream.average_over_users("noisy_mean", published, release.scale)
+    return estimate_mean_of_users(float(total), float(users), noise, ratings.public)
 
 
 def sum_user_means(ratings: Ratings) -> Floats:
@@ -695,7 +713,8 @@ class PrivateConstant(PerUser):
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         """Yield the only model, built from the published mean of all users."""
-        mean = _publish_mean(self.guarantee(ratings.public).releases.mean, ratings, rng)
+        release = self.guarantee(ratings.public).releases.mean
+        mean = _publish_mean(release, ratings, rng, StatisticStream(ratings.public))
         yield Step(1, 1, self.build_model(ratings, mean), final=True)
 
 
@@ -784,6 +803,33 @@ def _describe_regression(
         "log_priors": ArraySpec((n_models,)),
     }
     return f"{_REGRESSION_FORMULA}. {_AVERAGE_FORMULA}", "mean + w e_j + Z_j theta", arrays
+
+
+def predict_own_ratings(
+    arrays: Mapping[str, Floats], rated: Sequence[int], own_ratings: Floats
+) -> Floats:
+    """Compute a user's own predictions as `describe_user_regression` says, for all items.
+
+    Args:
+        arrays: the published arrays.
+        rated: the rows of the items that the user rated.
+        own_ratings: of the same length, in rating points.
+
+    Returns:
+        Array of shape (n,), not clipped.
+    """
+    features, effects, mean = arrays["items"][:, :-1], arrays["items"][:, -1], arrays["mean"]
+    entries = Pattern(np.array(rated, np.int32), np.array([0, len(rated)]), (1, len(effects)))
+    if "scales" in arrays:
+        noise = float(arrays["noise"])
+        regression = UserRegression(features, arrays["ridge"] / noise, noise)
+        models = UserModels(arrays["scales"], arrays["effect_weights"], arrays["log_priors"])
+        centred = own_ratings - mean
+        (theta,) = models.average_regressions(regression, entries, centred, effects)
+    else:
+        regression = UserRegression(features, arrays["ridge"], 1.0, mean + effects)
+        theta = np.append(regression.fit_coefficients(entries, own_ratings), 1.0)
+    return np.asarray(mean + arrays["items"] @ theta)
 
 
 def fit_user_regressions(

@@ -8,10 +8,13 @@ joint notion: every user regresses the own row on what was published.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
-from dpmc_core.arrays import ItemAxis, Rng
+import numpy as np
+
+from dpmc_core.arrays import Floats, Ints, ItemAxis, Rng
 from dpmc_core.mechanisms.per_user import (
     EffectsReleases,
     PerUser,
@@ -23,11 +26,13 @@ from dpmc_core.mechanisms.per_user import (
     publish_item_effects,
     split_effects_budget,
 )
-from dpmc_core.model import OwnSide, PrivacyRequest, Step, Steps
+from dpmc_core.model import ArraySpec, Factors, OwnSide, PrivacyRequest, Step, Steps
 from dpmc_core.privacy import Gaussian, Guarantee, Releases, Trust
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import mechanism, setting
 from dpmc_core.solvers.item_effects import (
+    ItemEffects,
+    LowRankFactors,
     choose_low_rank_share,
     estimate_low_rank,
     estimate_mean_gain,
@@ -35,6 +40,7 @@ from dpmc_core.solvers.item_effects import (
     start_low_rank,
 )
 from dpmc_core.solvers.rows import draw_random_factors
+from dpmc_core.solvers.streams import EarlierRelease, StatisticStream
 from dpmc_core.solvers.user_regression import sum_round_statistics
 from dpmc_core.style import ORANGE, Style
 
@@ -132,16 +138,50 @@ class PrivateEffects(PerUser):
         return self.build_guarantee(public, releases, "exact Gaussian curve")
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
-        """Describe how a user computes the own predictions."""
-        return describe_user_regression(public, columns, (0, self.rank))
+        """Describe how a user computes the own predictions, and the noisy statistics."""
+        own_side = describe_user_regression(public, columns, (0, self.rank))
+        statistics = {
+            f"noisy_{name}": ArraySpec(
+                (release.times, *(n or 0 for n in release.shape)), "noisy answers, each time"
+            )
+            for name, release in self.guarantee(public).releases
+        }
+        shape = 1 + self.rounds, public.items
+        statistics["sum_units"] = ArraySpec(shape, "factor of a residual in each sum over users")
+        statistics["sum_centres"] = ArraySpec(shape, "item effects about which residuals are")
+        return replace(own_side, arrays={**own_side.arrays, **statistics})
 
-    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
-        """Yield a model of item effects, then one of refined effects and factors each round."""
+    def align_earlier(
+        self, public: PublicFacts, arrays: Mapping[str, Floats], rows: Ints, decay: float
+    ) -> EarlierRelease:
+        """Return what `fit` takes of an earlier release.
+
+        Args:
+            public: the public facts of that release, which these settings made.
+            arrays: its arrays.
+            rows: shape (n,), where it has each item of the newest release; -1: nowhere.
+            decay: the factor of its weights.
+        """
+        names = self.own_side(public, 0).arrays
+        statistics = {n: arrays[n] for n in names if n.startswith(("noisy_", "sum_"))}
+        return EarlierRelease.align(
+            public, self.guarantee(public).releases, statistics, rows, decay
+        )
+
+    def fit(self, ratings: Ratings, rng: Rng, earlier: Sequence[EarlierRelease] = ()) -> Steps:
+        """Yield a model of item effects, then one of refined effects and factors each round.
+
+        Args:
+            ratings: the users' ratings.
+            rng: draws the noise.
+            earlier: earlier releases of such ratings, with whose statistics these are averaged.
+        """
         public, n_steps = ratings.public, self.rounds + 1
         releases = self.guarantee(public).releases
         noise_scale, r = releases.rounds.residuals.scale, self.rank
+        stream = StatisticStream(public, earlier)
         item_effects = publish_item_effects(
-            releases.effects, ratings, rng, noise_scale / math.sqrt(self.rounds)
+            releases.effects, ratings, rng, noise_scale / math.sqrt(self.rounds), stream
         )
         random_start = draw_random_factors(public.items, r, rng)
         factor_share = choose_low_rank_share(
@@ -156,8 +196,11 @@ class PrivateEffects(PerUser):
             sums, moments = ratings.sum_over_users(sum_round_statistics, *query_arguments)
             sums = releases.rounds.residuals.publish(sums, rng)
             moments = releases.rounds.moments.publish(moments, rng)
-            gain_noise = releases.rounds.moments.scale
-            mean_gains = [estimate_mean_gain(float(g), gain_noise, public) for g in moments[-2:]]
+            averaged, gain_noise = stream.average_over_users(
+                "noisy_moments", moments, releases.rounds.moments.scale
+            )
+            mean_gains = [estimate_mean_gain(float(g), gain_noise, public) for g in averaged[-2:]]
+            # The directions of low-rank factors are others in each release: those are not averaged.
             if low_rank is not None:
                 root_share = math.sqrt(factor_share)
                 second_moments = moments[:-2].reshape(r, r) / public.users
@@ -169,9 +212,26 @@ class PrivateEffects(PerUser):
                     second_moments,
                     likelihood,
                 )
+            unit = math.sqrt(1 - factor_share) * item_effects.weights
+            averaged, noise, shift = stream.average_sums(
+                "noisy_residuals", sums, noise_scale, unit, item_effects.effects
+            )
+            averaged = averaged + item_effects.counts * unit * mean_gains[0] * shift
             item_effects = refine_item_effects(
-                item_effects, sums[:, 0], noise_scale, mean_gains[0], 1 - factor_share
+                item_effects, averaged, noise, mean_gains[0], 1 - factor_share
             )
             scaled = item_effects.scale_down()
-            build = partial(ratings.build_model, fit_user_regressions, scaled, low_rank)
+            build = partial(ratings.build_model, _fit_with_statistics, stream, scaled, low_rank)
             yield Step(index, n_steps, build, trace, final=index == n_steps)
+
+
+def _fit_with_statistics(
+    ratings: Ratings,
+    stream: StatisticStream,
+    item_effects: ItemEffects,
+    low_rank: LowRankFactors | None,
+) -> Factors:
+    """Return `fit_user_regressions` with the statistics from which later releases may learn."""
+    model = fit_user_regressions(ratings, item_effects, low_rank)
+    statistics = {name: np.array(values) for name, values in stream.published.items()}
+    return replace(model, user_arrays={**model.user_arrays, **statistics})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -107,6 +108,22 @@ def format_user_formula(public: PublicFacts, profile: str) -> str:
     """
     features_text = f", {_FEATURES_FORMULA.format(public.columns)}" if public.features else ")"
     return profile + features_text
+
+
+def score_own_items(arrays: Mapping[str, Floats], rated: Sequence[int], _: Floats) -> Floats:
+    """Compute a user's own scores of all items, as the formulas of this module say.
+
+    Args:
+        arrays: the published arrays.
+        rated: the rows of the user's items.
+    """
+    items, own_side = arrays["items"], np.ones(1)
+    if "features" in arrays:
+        profile = arrays["features"][rated].sum(axis=0)
+        own_side = np.append(1.0, profile / (np.linalg.norm(profile) or 1.0) - arrays["centre"])
+    d = len(own_side)
+    added = items[:, d:] @ items[rated, d:].sum(axis=0) / (len(rated) + 20)
+    return np.asarray(items[:, :d] @ own_side + added)
 
 
 def publish_feature_gains(

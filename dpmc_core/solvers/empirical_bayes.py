@@ -123,7 +123,7 @@ def estimate_variance(
 # --- counts ----------------------------------------------------------------------------------
 
 
-def truncated_normal_moments(mean: Floats, std: float) -> tuple[Floats, Floats]:
+def truncated_normal_moments(mean: Floats, std: float | Floats) -> tuple[Floats, Floats]:
     """Return the means and variances of normal variables that are known to be positive.
 
     Args:
@@ -135,7 +135,7 @@ def truncated_normal_moments(mean: Floats, std: float) -> tuple[Floats, Floats]:
     """
     from scipy.special import log_ndtr
 
-    if std == 0:
+    if np.all(std == 0):
         return np.maximum(mean, 0.0), np.zeros_like(mean)
     z = mean / std
     # The inverse Mills ratio phi(z) / Phi(z), by logarithms so that nothing underflows.
@@ -145,7 +145,10 @@ def truncated_normal_moments(mean: Floats, std: float) -> tuple[Floats, Floats]:
 
 
 def estimate_counts(
-    noisy: Floats, noise_std: float, prior_mean: ArrayLike = math.inf, min_stds: float = 1e-3
+    noisy: Floats,
+    noise_std: float | Floats,
+    prior_mean: ArrayLike = math.inf,
+    min_stds: float = 1e-3,
 ) -> Floats:
     """Return the posterior means of counts, given each with noise N(0, noise_std^2).
 
@@ -170,11 +173,11 @@ class CountEstimate(NamedTuple):
 
     Attributes:
         noisy: shape (n,), the unbiased counts.
-        noise_std: the standard deviation of their noise.
+        noise_std: the standard deviation of their noise, or one for each item.
     """
 
     noisy: Floats
-    noise_std: float
+    noise_std: float | Floats
 
     @property
     def posterior(self) -> Floats:
@@ -182,11 +185,16 @@ class CountEstimate(NamedTuple):
         return estimate_counts(*self, min_stds=1e-12)
 
     @property
+    def noise_energy(self) -> float:
+        """The mean square of the noise."""
+        return float(np.mean(np.square(self.noise_std)))
+
+    @property
     def energy(self) -> float:
         """The mean squared count, less what noise adds to it; below 0 where noise drowns it."""
-        return float(np.mean(self.noisy**2)) - self.noise_std**2
+        return float(np.mean(self.noisy**2)) - self.noise_energy
 
-    def combine(self, noisy: Floats, noise_std: float) -> CountEstimate:
+    def combine(self, noisy: Floats, noise_std: float | Floats) -> CountEstimate:
         """Return the average of these counts and others, weighted by their precisions.
 
         Args:
@@ -197,7 +205,9 @@ class CountEstimate(NamedTuple):
         return CountEstimate((old * self.noisy + new * noisy) / (old + new), (old + new) ** -0.5)
 
 
-def estimate_long_tailed_counts(noisy: Floats, noise_std: float, usual_count: float) -> Floats:
+def estimate_long_tailed_counts(
+    noisy: Floats, noise_std: float | Floats, usual_count: float
+) -> Floats:
     """Return the posterior means of counts most of which are small and few of which are large.
 
     The prior is a mixture of exponential ones, whose means are log-normal. How they lie is averaged
@@ -214,8 +224,8 @@ def estimate_long_tailed_counts(noisy: Floats, noise_std: float, usual_count: fl
     from scipy.special import log_ndtr
 
     logs = np.arange(math.log(0.02), math.log(max(50 * len(noisy), 2.0)) + 0.5, 0.5)
-    means, tilted = usual_count * np.exp(logs), noisy[:, None] / noise_std
-    tilted = tilted - noise_std / means
+    means, stds_of_noise = usual_count * np.exp(logs), np.reshape(noise_std, (-1, 1))
+    tilted = noisy[:, None] / stds_of_noise - stds_of_noise / means
     # The log density of a noisy count under each exponential, up to what all of them share.
     log_density = 0.5 * tilted**2 + log_ndtr(tilted) - np.log(means)
     density = np.exp(log_density - log_density.max(axis=1, keepdims=True))
@@ -228,7 +238,7 @@ def estimate_long_tailed_counts(noisy: Floats, noise_std: float, usual_count: fl
     weights = np.exp(log_weights - log_weights.max())
     posterior = density * ((weights / evidence) @ shares)
     posterior /= posterior.sum(axis=1, keepdims=True)
-    return (posterior * estimate_counts(noisy[:, None], noise_std, means)).sum(axis=1)
+    return (posterior * estimate_counts(noisy[:, None], stds_of_noise, means)).sum(axis=1)
 
 
 # --- vectors ---------------------------------------------------------------------------------

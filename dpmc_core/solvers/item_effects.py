@@ -113,7 +113,7 @@ class ItemEffects:
         public: PublicFacts,
         mean: tuple[float, float],
         noisy_counts: CountEstimate,
-        sums_noise: float,
+        sums_noise: float | Floats,
         item_features: Floats,
     ) -> ItemEffects:
         """Return what is known before any sum of ratings is released: all effects are zero.
@@ -127,7 +127,7 @@ class ItemEffects:
         """
         n = public.items
         energy = max(noisy_counts.energy, 0.0)
-        reliability = energy / (energy + noisy_counts.noise_std**2)
+        reliability = energy / (energy + noisy_counts.noise_energy)
         variance = (PRIORS.item_effect * public.width) ** 2
         weights = compute_item_weights(
             estimate_counts(*noisy_counts), sums_noise / math.sqrt(variance)
@@ -189,7 +189,7 @@ class ItemEffects:
             Array of shape (n,), clipped to -3..3.
         """
         noisy, noise_std = self.noisy_counts
-        mean = max(noisy.mean(), noise_std / math.sqrt(len(noisy)))
+        mean = max(noisy.mean(), float(np.mean(noise_std)) / math.sqrt(len(noisy)))
         counts = estimate_counts(noisy, noise_std, mean)
         shares, logs = counts / counts.sum(), np.log(counts)
         logs = logs - shares @ logs
@@ -243,7 +243,7 @@ class FactorLikelihood(NamedTuple):
         return cls(precisions, targets[:, 0])
 
 
-def compute_item_weights(counts: Floats, drowned_count: float) -> Floats:
+def compute_item_weights(counts: Floats, drowned_count: float | Floats) -> Floats:
     """Return the weight of an item in a user's row: (N + drowned_count)^(-1/2).
 
     Where noise is small, N^(-1/2) leaves the least error over ratings (as in Krichene et al. 2023);
@@ -297,7 +297,7 @@ def estimate_mean_gain(total: float, noise: float, public: PublicFacts) -> float
 
 
 def estimate_item_effects(
-    prior: ItemEffects, sums: Floats, noise: float, gain: float
+    prior: ItemEffects, sums: Floats, noise: float | Floats, gain: float
 ) -> ItemEffects:
     """Return the item effects, given each item's noisy weighted sum of users' residuals.
 
@@ -309,7 +309,7 @@ def estimate_item_effects(
     Args:
         prior: what is known of the items so far.
         sums: S, shape (n,), in rating points.
-        noise: the standard deviation of the noise on S.
+        noise: the standard deviation of the noise on S, or shape (n,).
         gain: f, the average gain of the users.
     """
     reach, noise_variances = _compute_reach(prior, noise, gain)
@@ -343,13 +343,13 @@ def estimate_item_effects(
 
 
 def _compute_reach(
-    prior: ItemEffects, noise: float, gain: float, share: float = 1.0
+    prior: ItemEffects, noise: float | Floats, gain: float, share: float = 1.0
 ) -> tuple[Floats, Floats]:
     """Return by how much an item's noisy sum moves with its effect, and the variance about that.
 
     Args:
         prior: what is known of the items so far.
-        noise: the standard deviation of the noise on the sums.
+        noise: the standard deviation of the noise on the sums, or shape (n,).
         gain: the average gain of the users.
         share: the share of the squared length of a user's row that went into the sums.
 
@@ -362,7 +362,7 @@ def _compute_reach(
 
 
 def refine_item_effects(
-    prior: ItemEffects, sums: Floats, noise: float, gain: float, share: float
+    prior: ItemEffects, sums: Floats, noise: float | Floats, gain: float, share: float
 ) -> ItemEffects:
     """Return the item effects after noisy weighted sums of residuals about them.
 

@@ -120,6 +120,7 @@ def _run(argv: Sequence[str]) -> int:
         args = build_parser().parse_args(_join_range_values(argv))
     except SystemExit as stop:  # argparse has printed the reason
         return stop.code if isinstance(stop.code, int) else EXIT_FAILED
+    interface.typed_words[:] = argv
     files: Sequence[str] = getattr(args, "plugin", ())
     ended, status = {"ended": "failed"}, EXIT_FAILED
     try:

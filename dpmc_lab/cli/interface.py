@@ -40,6 +40,7 @@ from dpmc_lab.views.cards import format_delta
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
+typed_words: list[str] = []  # the command as it was typed, from its name on
 INTERRUPTED, UNREAD = 130, 141  # exit status after Ctrl-C, and if the output's reader is gone
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import random
+import re
 import shlex
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import date
@@ -23,6 +25,7 @@ from dpmc_core.errors import (
     DpmcError,
     InvalidSetting,
     NotVerified,
+    check_number,
     format_sentence,
     format_value,
     parse_number,
@@ -35,7 +38,7 @@ from dpmc_core.preparation import (
     align_to_catalogue,
     declare_catalogue_public,
 )
-from dpmc_core.privacy import DEFAULT_DELTA, exact_noise
+from dpmc_core.privacy import DEFAULT_DELTA, Certified, Guarantee, exact_noise
 from dpmc_core.problem import choose_default_task, prepare_all_ratings, prepare_public_facts
 from dpmc_core.ratings import Ratings
 from dpmc_data import LoadedDataset
@@ -55,6 +58,7 @@ from dpmc_lab.cli.interface import (
     paragraph,
     read_number,
     report_end,
+    typed_words,
     write_json,
 )
 from dpmc_lab.cli.methods import format_guarantee
@@ -79,7 +83,9 @@ from dpmc_lab.store import Store
 from dpmc_lab.study import answer as inquiry
 from dpmc_lab.study.advice import Advice, PrivacyUnit
 from dpmc_lab.study.release import (
+    HALF_LIFE,
     Export,
+    Sequel,
     check_output_path,
     check_releasable,
     estimate_noise_seconds,
@@ -93,12 +99,14 @@ from dpmc_lab.study.verify import (
     VerifiedRelease,
     list_signing_commands,
     list_unverifiable,
+    read_earlier,
     verify_signature,
 )
 from dpmc_lab.study.verify import verify_release as verify_file
 from dpmc_lab.sweep.presets import EPSILONS
 from dpmc_lab.views import answer as answers
 from dpmc_lab.views import cards, lines
+from dpmc_lab.views.text import format_count
 
 _PROVISIONAL_SECONDS = 10.0  # a provisional answer is printed only if it took longer than this
 OFTEN = ", ".join(answers.FREQUENCY_LABELS.values())
@@ -395,9 +403,12 @@ def make_release(
     data: Data,
     mechanism: Method,
     *,
-    budget: BudgetOptions,
+    settings: BudgetOptions,
     prepare: Steps = (),
     out: Path,
+    after: list[Path] | None = None,
+    half_life: Annotated[float, Option("WEEKS")] = HALF_LIFE,
+    budget: Annotated[float | None, Option("EPSILON")] = None,
     reading: ReadingOptions,
     catalogue: str | None = None,
     users: str | None = None,
@@ -412,6 +423,10 @@ def make_release(
 
     Args:
         out (FILE.npz): the file to write; it must not exist
+        after (FILE.npz): all earlier releases of ratings of the same people: what they spent is
+            added, and private-effects averages its noisy statistics with theirs
+        half_life: with --after: the age at which an earlier release weighs half, as tastes drift
+        budget: refuse to release where this and all releases of --after add up to more
         catalogue (FILE|from-data): list of all items, one id per line; from-data: the items with
             ratings, which reveals that somebody rated them
         users (N|FILE): with a catalogue: the number of users, or a file with their ids
@@ -422,6 +437,7 @@ def make_release(
     examples:
       dpmc release movie-night input-flip --epsilon 1 --prepare binarise=3.5 --out signs.npz
       dpmc release jokes private-item-mean --epsilon 1 --delta 1e-6 --out items.npz
+      dpmc release jokes private-effects --epsilon 0.1 --after w1.npz w2.npz --out w3.npz --budget 1
 
     The command uses all ratings and holds none out, because a measurement on them would not be
     private. The file contains the published arrays and the card (`card`, as JSON); numpy.load reads
@@ -432,8 +448,15 @@ def make_release(
     ratings. For samples and public sets it is known. For your own file, give --catalogue items.txt
     (one id per line) with --users N or users.txt. With --catalogue from-data, users and items come
     from the ratings, and the card says so. `dpmc verify FILE.npz` checks the file.
+
+    Releases of ratings of the same people add up. The sum counts what --after names, and what those
+    files name. The command cannot know of other releases, nor whether the named ones were of the
+    same people. It names releases in the folder of --out that --after leaves out. Of an earlier
+    release it reads the file alone, which is public: that costs no privacy.
     """
-    built_mechanism = budget.mechanism(mechanism)
+    built_mechanism = settings.mechanism(mechanism)
+    sequel = Sequel(read_earlier(after or ()), half_life, budget)
+    check_number("--half-life", half_life, above=0)
     steps = parse_steps(reading.prepare(prepare, mechanism))
     check_output_path(out)  # reports mistakes before a large file is read
     if deployment_card is not None:
@@ -465,8 +488,14 @@ def make_release(
     seconds = estimate_noise_seconds(built_mechanism, ratings)
     if seconds > _SLOW_SECONDS:
         print(f"exact noise is slow: about {1 + seconds / 60:.0f} minutes", file=sys.stderr)
+    for path in sequel.find_unnamed(out.parent, ratings.public):
+        print(
+            f"{path} is a release that --after does not name: if it is of the same people, both"
+            " add up, and the new card does not say so",
+            file=sys.stderr,
+        )
     with Progress() as progress:
-        exported = export_release(built_mechanism, ratings, prepared, on_step=progress.step)
+        exported = export_release(built_mechanism, ratings, prepared, progress.step, sequel)
     write_release(exported, out)
     _write_deployment_card(deployment_card, exported)
     proved = cards.format_certified(exported.guarantee.certified())
@@ -477,9 +506,28 @@ def make_release(
     )
     if json:
         print(f"dpmc: {note}", file=sys.stderr)
-    return CommandReport(
-        exported.release_card, (*_list_release_paragraphs(exported, built_mechanism, out), note)
+    next_command = _format_next_command(typed_words, [*(after or ()), out])
+    following = (
+        f"Check it, then publish it:\n  dpmc verify {shlex.quote(str(out))}",
+        f"The next release of these ratings:\n  {next_command}",
     )
+    return CommandReport(
+        exported.release_card,
+        (*_list_release_paragraphs(exported, built_mechanism, out), note, *following),
+    )
+
+
+def _format_next_command(words: Sequence[str], earlier: Sequence[Path]) -> str:
+    """Return the command of the next release, which follows this one and those before it.
+
+    Args:
+        words: the command as it was typed.
+        earlier: the files that the next release follows.
+    """
+    value = r"[ =](?!--)(?:'[^']*'|\S+)"
+    dropped = rf" --(?:out|deployment-card){value}| --after(?:{value})+"
+    command = re.sub(dropped, "", shlex.join(["dpmc", *words]))
+    return f"{command} {shlex.join(['--after', *map(str, earlier)])} --out NEXT.npz"
 
 
 def _read_listed_ratings(
@@ -536,10 +584,28 @@ def _list_release_paragraphs(exported: Export, mechanism: Mechanism, out: Path) 
     head = f"Wrote {out}: {mechanism.name}, {exported.guarantee.publishes.value}"
     promise = format_guarantee(cards.build_privacy_card(exported.guarantee, sampled=True))
     paragraphs = [f"{head}\n{format_table(table, '  ')}", promise]
+    paragraphs += _describe_sum(exported.release_card, exported.guarantee)
     if code_lines := list_reading_lines(exported, out):
         code = "\n  ".join(code_lines)
         paragraphs.append(f"To recommend for one user (Python):\n  {code}")
     return paragraphs
+
+
+def _describe_sum(release_card: Mapping[str, Any], guarantee: Guarantee) -> list[str]:
+    """Return a paragraph on what a release and those that it follows spend together, if it does."""
+    after = release_card.get("after")
+    if not after:
+        return []
+    change, n_averaged = guarantee.change, sum(r["averaged"] for r in after["releases"])
+    return [
+        paragraph(
+            f"With {format_count(len(after['releases']), 'earlier release')} on its card:"
+            f" {cards.format_certified(Certified(change, **after['total']))}, for a person who is"
+            f" in all of them. It averages its noisy statistics with those of {n_averaged}. It"
+            " cannot know of releases that are not on the card, nor whether these were of the same"
+            " people."
+        )
+    ]
 
 
 def _write_deployment_card(path: Path | None, released: Export | VerifiedRelease) -> None:
@@ -684,6 +750,10 @@ def check_release_file(
     notes = [f"Signed by {format_value(signed_by)}."] * (signed_by is not None) + [
         *verification.notes
     ]
+    notes += _describe_sum(release_card, verification.guarantee)
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    document["sha256"] = digest
+    notes.append(f"SHA-256 of the file: {digest}")
     limits = list(map(_format_item, other_limits))
     if signed_by is None:
         sign_commands = list_signing_commands(shlex.quote(str(file)))

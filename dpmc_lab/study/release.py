@@ -15,21 +15,32 @@ import hashlib
 import json
 import math
 import re
+import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from datetime import date
+from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core import registry
-from dpmc_core.arrays import JsonObject
-from dpmc_core.errors import CannotRelease, InvalidSetting, format_value
+from dpmc_core.arrays import Floats, JsonObject
+from dpmc_core.errors import (
+    CannotRelease,
+    DpmcError,
+    InvalidSetting,
+    check_number,
+    format_value,
+)
 from dpmc_core.experiment import serialise_settings
+from dpmc_core.mechanisms.per_user import predict_own_ratings
+from dpmc_core.mechanisms.user_ranking import score_own_items
 from dpmc_core.model import ArraySpec, Constant, Dense, Mechanism, Model, OwnSide, Step, Task
 from dpmc_core.preparation import (
     CapPerUser,
@@ -40,9 +51,11 @@ from dpmc_core.preparation import (
 )
 from dpmc_core.privacy import (
     Additive,
+    Certified,
     Gaussian,
     Guarantee,
     Laplace,
+    Loss,
     Notion,
     Publication,
     Publishes,
@@ -57,6 +70,7 @@ from dpmc_core.privacy import (
 )
 from dpmc_core.problem import prepare_public_facts
 from dpmc_core.ratings import Catalogue, Origin, PublicFacts, Ratings
+from dpmc_data import archives
 from dpmc_data.features import CATEGORIES, hash_features, is_encoded
 from dpmc_data.paths import check_new_file, get_version, write_atomically
 
@@ -209,6 +223,190 @@ class Export:
     arrays: Arrays
     release_card: Mapping[str, Any]
     guarantee: Guarantee
+
+
+HALF_LIFE = 26.0  # weeks after which an earlier release weighs half: chosen on generated streams
+
+
+class EarlierFile(NamedTuple):
+    """A released file that a later release follows.
+
+    Attributes:
+        name: of the file.
+        release_card: its card.
+        arrays: its arrays.
+        mechanism: its mechanism; None where this version computes another revision of it.
+        public: its public facts, if there is a mechanism.
+    """
+
+    name: str
+    release_card: Mapping[str, Any]
+    arrays: Arrays
+    mechanism: Mechanism | None
+    public: PublicFacts | None
+
+
+@dataclass(frozen=True, eq=False)
+class Sequel:
+    """Which releases a release follows, and what all of them together may spend.
+
+    It holds what was published and nothing else, so it costs no privacy to learn from.
+
+    Attributes:
+        earlier: earlier releases of ratings of the same people.
+        half_life: weeks after which an earlier release weighs half, because tastes drift.
+        budget: the largest epsilon of all releases together; None: no limit.
+    """
+
+    earlier: Sequence[EarlierFile] = ()
+    half_life: float = HALF_LIFE
+    budget: float | None = None
+
+    def list_spent(self, guarantee: Guarantee, averaged: Collection[str]) -> list[JsonObject]:
+        """Return what each earlier release spent, also those that they follow themselves.
+
+        Args:
+            guarantee: of the later release.
+            averaged: the digests of those with which it averages its statistics.
+
+        Raises:
+            CannotRelease: a file protects something else, so that nothing adds up; or the budget is
+                exceeded.
+        """
+        spent: dict[str, JsonObject] = {}
+        unit = guarantee.change.unit, guarantee.change.neighbours
+        for file in self.earlier:
+            claim = file.release_card["guarantee"]
+            if (claim["unit"], claim["neighbours"]) != unit:
+                raise CannotRelease(
+                    f"{file.name} protects another privacy unit ({claim['unit']}:"
+                    f" {claim['neighbours']}), so no sum {guarantee.change.label} exists"
+                )
+            for entry in _list_followed(file.release_card):
+                digest = entry["sha256"]
+                spent.setdefault(digest, entry | {"averaged": digest in averaged})
+            lines, digest = file.release_card["releases"], file.release_card["sha256"]
+            spent[digest] = {
+                "sha256": digest,
+                "date": file.release_card.get("date"),
+                "mu": math.hypot(*(line.get("mu", 0.0) for line in lines)),
+                "epsilon": math.fsum(line.get("epsilon", 0.0) for line in lines),
+                "delta": claim["certified"]["delta"],
+                "averaged": digest in averaged,
+            }
+        total = add_up_releases(guarantee, [*spent.values()])
+        if self.budget is not None and total.epsilon > self.budget:
+            raise CannotRelease(
+                f"with {len(spent)} earlier ones this release adds up to epsilon"
+                f" {math.ceil(1e6 * total.epsilon) / 1e6:.9g} {guarantee.change.label} at delta"
+                f" {total.delta:g}, above the limit of {self.budget:g} (--budget): no noise was"
+                " drawn and no file written; lower --epsilon, or raise --budget"
+            )
+        return [*spent.values()]
+
+    def align(self, mechanism: Mechanism, ratings: Ratings) -> dict[str, Any]:
+        """Return the statistics of earlier releases that a mechanism can average, by their digest.
+
+        They are of the same mechanism with the same settings but epsilon and delta, for the same
+        range of ratings, and both files name their items.
+
+        Args:
+            mechanism: of the later release.
+            ratings: its ratings, of which only the public ids and range matter.
+        """
+        later: Any = mechanism
+        aligned: dict[str, Any] = {}
+        if ratings.item_ids is None or not ratings.catalogue.has_public_names:
+            return aligned
+        for _, card, arrays, earlier, public in cast(Any, self.earlier):
+            if not hasattr(earlier, "align_earlier") or type(earlier) is not type(later):
+                continue
+            same_budget = dataclasses.replace(earlier, epsilon=later.epsilon, delta=later.delta)
+            ends = [(facts.low, facts.high) for facts in (public, ratings.public)]
+            if same_budget == later and ends[0] == ends[1] and "item_ids" in arrays:
+                row_by_id = {id: row for row, id in enumerate(arrays["item_ids"].tolist())}
+                rows = np.array([row_by_id.get(id, -1) for id in ratings.item_ids])
+                day = date.fromisoformat(card.get("date", "1970-01-01"))
+                decay = 0.5 ** (max((date.today() - day).days, 0) / 7 / self.half_life)
+                aligned[card["sha256"]] = earlier.align_earlier(public, arrays, rows, decay)
+        return aligned
+
+    def find_unnamed(self, folder: Path, public: PublicFacts) -> list[Path]:
+        """Return the releases in a folder for the same range of ratings that are not named.
+
+        Nothing in a file says of which ratings it is: a digest of them would confirm any guess.
+
+        Args:
+            folder: where to look.
+            public: the public facts of the ratings.
+        """
+        cards = [file.release_card for file in self.earlier]
+        entries = [entry for card in cards for entry in _list_followed(card)]
+        named = {card["sha256"] for card in (*cards, *entries)}
+        unnamed = []
+        for path in sorted(folder.glob("*.npz")):
+            with suppress(DpmcError, LookupError, TypeError):
+                release_card, _ = read_release(path)
+                data = release_card["data"]
+                is_alike = (data["low"], data["high"]) == (public.low, public.high)
+                if is_alike and release_card["sha256"] not in named:
+                    unnamed.append(path)
+        return unnamed
+
+
+def _list_followed(release_card: Mapping[str, Any]) -> Sequence[JsonObject]:
+    """Return what a card says of the releases that it follows."""
+    followed: Sequence[JsonObject] = release_card.get("after", {}).get("releases", ())
+    return followed
+
+
+def add_up_releases(guarantee: Guarantee, spent: Iterable[Mapping[str, Any]]) -> Certified:
+    """Return what a release and earlier ones spend together on a person who is in all of them.
+
+    Gaussian releases are composed by their mu and pure ones by their epsilon, before the sum is
+    converted to one epsilon, at the largest delta of all.
+
+    Args:
+        guarantee: of the release, as sampled.
+        spent: what the earlier ones spent, as `Sequel.list_spent` returns it.
+    """
+    loss, delta = guarantee.loss(), guarantee.certified().delta
+    for entry in spent:
+        loss += Loss(entry["epsilon"], entry["mu"])
+        delta = max(delta, entry["delta"])
+    return Certified(guarantee.change, loss.epsilon_at(delta), delta)
+
+
+def describe_sum(
+    guarantee: Guarantee, spent: Sequence[Mapping[str, Any]], half_life: float
+) -> JsonObject:
+    """Return the card's entry of the releases that a release follows, each value checked.
+
+    Args:
+        guarantee: of the release, as sampled.
+        spent: what the earlier ones spent.
+        half_life: weeks after which an earlier release weighs half.
+    """
+    check_number("half_life_weeks", half_life, above=0)
+    entries: list[JsonObject] = []
+    for entry in spent:
+        for name in ("mu", "epsilon", "delta"):
+            check_number(name, entry[name], at_least=0)
+        digest, day = bytes.fromhex(entry["sha256"]).hex(), entry["date"]
+        entries.append(
+            {
+                "sha256": digest if len(digest) == 64 else "a digest",
+                "date": day if day is None else date.fromisoformat(day).isoformat(),
+                **{name: float(entry[name]) for name in ("mu", "epsilon", "delta")},
+                "averaged": bool(entry["averaged"]),
+            }
+        )
+    total = add_up_releases(guarantee, entries)
+    return {
+        "releases": entries,
+        "half_life_weeks": float(half_life),
+        "total": {"epsilon": total.epsilon, "delta": total.delta},
+    }
 
 
 def check_releasable(mechanism: Mechanism, ratings: Ratings, steps: Sequence[str] = ()) -> None:
@@ -408,6 +606,7 @@ def export_release(
     ratings: Ratings,
     steps: Sequence[str] = (),
     on_step: Callable[[Mechanism, Step], None] | None = None,
+    sequel: Sequel = Sequel(),
 ) -> Export:
     """Fit all prepared ratings with exact noise.
 
@@ -416,19 +615,26 @@ def export_release(
         ratings: the prepared ratings.
         steps: the preparation, as command-line text.
         on_step: called after every step of the fit.
+        sequel: the releases that this one follows.
 
     Raises:
-        CannotRelease: see `check_releasable`; also where opendp is not installed.
+        CannotRelease: see `check_releasable` and `Sequel.list_spent`; also where opendp is not
+            installed.
     """
     check_releasable(mechanism, ratings, steps)
-    source = exact_noise.SecureSource()
     ideal = mechanism.guarantee(ratings.public)
+    earlier = sequel.align(mechanism, ratings)
+    spent = sequel.list_spent(secure_guarantee(ideal, len(ratings)), earlier)
+    source = exact_noise.SecureSource()
+    fit: Any = mechanism.fit
+    if earlier:
+        fit = partial(fit, earlier=[*earlier.values()])
     expected = count_draws(ideal, len(ratings))
     last: Step | None = None
     is_local = ideal.trust is Trust.LOCAL
     with ExitStack() as stack:
         publications = stack.enter_context(record_publications()) if is_local else []
-        for step in mechanism.fit(ratings, source):
+        for step in fit(ratings, source):
             last = step if step.build is not None else last
             if on_step is not None:
                 on_step(mechanism, step)
@@ -458,6 +664,9 @@ def export_release(
     )
     if ratings.columns.names:
         release_card["columns"] = dict(ratings.columns.names)
+    release_card["date"] = date.today().isoformat()
+    if spent:
+        release_card["after"] = describe_sum(guarantee, spent, sequel.half_life)
     release_card["versions"] = {"dpmc-lab": shorten_version(get_version())} | {
         p: shorten_version(metadata.version(p)) for p in PACKAGES
     }
@@ -704,6 +913,9 @@ def find_direct_release(guarantee: Guarantee, name: str) -> Additive | None:
     """
     if guarantee.trust is Trust.LOCAL:
         return None
+    if name.startswith("noisy_"):
+        answered = dict(guarantee.releases)[name.removeprefix("noisy_")]
+        return answered if isinstance(answered, Additive) else None
     if name == "items" and guarantee.publishes is Publishes.ITEM_COUNTS:
         # With item features the scores are logarithms, which lie on no grid.
         return None if guarantee.public.features else guarantee.per_item_release
@@ -717,7 +929,7 @@ def find_noise_fault(release: Additive, array: NDArray[Any]) -> str:
     Such noise lies on a grid, and its low bits are fair coins. Counts without noise have none of
     these bits.
     """
-    exponent = exact_noise.grid_exponent(release.scale, array.size)
+    exponent = exact_noise.grid_exponent(release.scale, count_coordinates(release, array.size))
     if not _are_multiples(array, exponent):
         return f"has values off the grid of '{release.query}'"
     n_bits = NEGLIGIBLE_CHANCE_BITS // array.size + 1  # of each number
@@ -904,7 +1116,7 @@ def write_release(exported: Export, path: Path) -> None:
 
 
 def list_reading_lines(exported: Export, path: Path) -> list[str]:
-    """Return Python lines that read a release and recommend items for one user.
+    """Return Python lines that read a release and recommend items for one user, by item ids.
 
     There are none where the formula on the card needs more than a few.
 
@@ -912,25 +1124,128 @@ def list_reading_lines(exported: Export, path: Path) -> list[str]:
         exported: the release.
         path: the file that it was written to.
     """
-    arrays = exported.arrays
-    formula = exported.release_card["predictions"]
-    scores = next(
-        (lines for start, lines in _LINES_BY_FORMULA.items() if formula.startswith(start)), ()
-    )
+    arrays, data = exported.arrays, exported.release_card["data"]
+    scores = _find_lines(exported.release_card)
     if not scores:
         return []
-    data = exported.release_card["data"]
-    ids = 'file["item_ids"][best]' if "item_ids" in arrays else "best"
+    (first, second), clip = (_list_ids(arrays, data["items"]) * 2)[:2], "scores[k]"
+    if exported.release_card["task"] == Task.RATINGS.value:
+        clip = f"np.clip(scores[k], {data['low']}, {data['high']})"
+    ids = (
+        'file["item_ids"].tolist()' if "item_ids" in arrays else f"map(str, range({data['items']}))"
+    )
     return [
         "import numpy as np",
         f'file = np.load("{path.name}")',
-        f"own = {{0: {data['high']}, 1: {data['low']}}}  # your ratings, by the row of the item",
-        "rated, x = list(own), np.array(list(own.values()))",
+        f"row = {{id: k for k, id in enumerate({ids})}}",
+        f"own = {{{first!r}: {data['high']}, {second!r}: {data['low']}}}"
+        "  # your ratings by item id; a new person has none: {}",
+        "rated = [row[id] for id in own if id in row]  # the release lacks newer items",
+        "x = np.array([own[id] for id in own if id in row])",
         *scores,
-        "scores[rated] = -np.inf",
-        "best = np.argsort(-scores)[:10]",
-        f"print({ids})",
+        "best = [k for k in np.argsort(-scores) if k not in rated][:10]",
+        f"print({{list(row)[k]: float({clip}) for k in best}})",
     ]
+
+
+@dataclass(frozen=True, eq=False)
+class ReleasedModel:
+    """A released model: it predicts for everyone from that person's own ratings alone.
+
+    Ratings are given by item id. Items that the release does not have are left out with a warning.
+    A new person without ratings gets the predictions that the model has for such a person.
+
+    Attributes:
+        release_card: the card.
+        item_ids: the ids of the items, or the number of each row from 0 where the file has no ids.
+    """
+
+    release_card: Mapping[str, Any]
+    item_ids: tuple[str, ...]
+    _compute_scores: Callable[[list[int], Floats], Floats]
+
+    def predict(self, ratings: Mapping[str, float]) -> dict[str, float]:
+        """Return the prediction for every item: a rating in its range, or the score of a ranking.
+
+        Args:
+            ratings: the person's own ratings by item id; a ranking only asks which there are.
+
+        Raises:
+            InvalidSetting: a rating is outside the public range.
+        """
+        data = self.release_card["data"]
+        for id, value in ratings.items():
+            check_number(f"the rating of {id}", value, at_least=data["low"], at_most=data["high"])
+        row_by_id = {id: row for row, id in enumerate(self.item_ids)}
+        values = {row_by_id[id]: value for id, value in ratings.items() if id in row_by_id}
+        if unknown := [format_value(id) for id in ratings if id not in row_by_id]:
+            message = f"left out, as this release does not have them: items {', '.join(unknown)}"
+            warnings.warn(message, stacklevel=2)
+        scores = self._compute_scores([*values], np.array([*values.values()], dtype=float))
+        if self.release_card["task"] == Task.RATINGS.value:
+            scores = np.clip(scores, data["low"], data["high"])
+        return dict(zip(self.item_ids, scores.tolist(), strict=True))
+
+    def recommend(self, ratings: Mapping[str, float], k: int = 10) -> list[str]:
+        """Return the ids of the k best items that the person has not rated, the best one first.
+
+        Args:
+            ratings: as of `predict`.
+            k: how many items.
+        """
+        scores = self.predict(ratings)
+        return [
+            id for id in sorted(scores, key=scores.__getitem__, reverse=True) if id not in ratings
+        ][:k]
+
+
+def load(path: str | Path) -> ReleasedModel:
+    """Load a released model. It checks no certificate: see `verify_release`.
+
+    Args:
+        path: the file that `dpmc release` wrote.
+
+    Raises:
+        DpmcError: the file is no release, or its model needs more than a person's own ratings.
+    """
+    release_card, arrays = read_release(Path(path))
+    if not _find_lines(release_card):
+        raise DpmcError(
+            f"{path} is no model of a few lines:"
+            f" {release_card.get('predictions') or 'it holds reports of users, no predictions'}"
+        )
+    ids = _list_ids(arrays, release_card["data"]["items"])
+    is_ranking = release_card["task"] == Task.RANKING.value
+    compute = score_own_items if is_ranking else predict_own_ratings
+    return ReleasedModel(release_card, ids, partial(compute, arrays))
+
+
+def read_release(path: Path) -> tuple[dict[str, Any], Arrays]:
+    """Return the card and the arrays of a released file.
+
+    Raises:
+        DpmcError: the file is not a release.
+    """
+    if not path.is_file():
+        raise DpmcError(f"there is no file {path}")
+    message = f"{path} is no file that 'dpmc release' wrote: it has no card to verify"
+    try:
+        arrays = archives.read_npz(path, no_extra_bytes=True)
+        text = arrays.pop("card", np.array(""))
+        release_card = archives.parse_json(str(text))
+        # Another spelling of the same JSON could hide something from its readers.
+        if np.array(json.dumps(release_card)).tobytes() != text.tobytes():
+            raise ValueError("it is not written as there")
+    except (archives.BadArchive, ValueError) as error:
+        raise DpmcError(f"{message} ({getattr(error, 'reason', error)})") from None
+    if not isinstance(release_card, dict):
+        raise DpmcError(message)
+    return release_card, arrays
+
+
+def _list_ids(arrays: Arrays, n_items: int) -> tuple[str, ...]:
+    """Return the ids of the items of a release, or the numbers of its rows from 0."""
+    return tuple(arrays["item_ids"].tolist() if "item_ids" in arrays else map(str, range(n_items)))
 
 
 _POPULARITY = (
@@ -943,21 +1258,18 @@ _REGRESSION = (
     "scores = base + Z @ np.linalg.solve(gram, Z[rated].T @ (x - base[rated]))",
 )
 _AVERAGED_REGRESSIONS = (
+    'Z, e, mean = file["items"][:, :-1], file["items"][:, -1], file["mean"]',
     "def fit(scales, weight, log_prior):",
-    '    kept, y = scales > 0, x - file["mean"] - weight * e[rated]',
-    "    Z_R = Z[np.ix_(rated, kept)]",
-    '    ridge = file["ridge"][np.ix_(kept, kept)] / np.outer(scales[kept], scales[kept])',
+    "    kept, y = scales > 0, x - mean - weight * e[rated]",
+    '    Z_R, ridge = (Z * scales)[np.ix_(rated, kept)], file["ridge"][np.ix_(kept, kept)]',
     "    gram, moments = Z_R.T @ Z_R + ridge, Z_R.T @ y",
     "    theta = np.linalg.solve(gram, moments)",
     "    volume = np.linalg.slogdet(ridge)[1] - np.linalg.slogdet(gram)[1]",
     '    left = 2 * file["noise"] + y @ y - theta @ moments',
-    "    log_weight = log_prior + volume / 2 - (2 + len(y)) / 2 * np.log(left)",
-    '    return log_weight, file["mean"] + weight * e + Z[:, kept] @ theta',
-    'Z, e = file["items"][:, :-1], file["items"][:, -1]',
-    'models = file["scales"], file["effect_weights"], file["log_priors"]',
-    "logs, predictions = zip(*map(fit, *models))",
-    "weights = np.exp(np.array(logs) - max(logs))",
-    "scores = weights @ np.array(predictions) / weights.sum()",
+    "    log_weight = log_prior + (volume - (2 + len(y)) * np.log(left)) / 2",
+    "    return log_weight, mean + weight * e + (Z * scales)[:, kept] @ theta",
+    'logs, scores = zip(*map(fit, file["scales"], file["effect_weights"], file["log_priors"]))',
+    "scores = np.average(scores, axis=0, weights=np.exp(np.array(logs) - max(logs)))",
 )
 _FEATURE_RANKING = (
     'features, V = file["features"], file["items"]',
@@ -973,6 +1285,12 @@ _LINES_BY_FORMULA: Mapping[str, tuple[str, ...]] = {  # by how the formula begin
     "everybody's score of item j": _POPULARITY,
     "the score of item j is items_j": _POPULARITY,
 }
+
+
+def _find_lines(release_card: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the lines that compute `scores` from `file`, `rated` and `x`, if a few are enough."""
+    formula = str(release_card.get("predictions"))
+    return next((x for start, x in _LINES_BY_FORMULA.items() if formula.startswith(start)), ())
 
 
 def build_deployment_card(release_card: Mapping[str, Any], guarantee: Guarantee) -> JsonObject:

@@ -13,8 +13,9 @@ import math
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,6 @@ from dpmc_core.privacy import Guarantee, Trust
 from dpmc_core.privacy.channels import MatrixChannel
 from dpmc_core.ratings import Catalogue, Origin, PublicFacts
 from dpmc_core.settings import list_settings, parse_setting
-from dpmc_data import archives
 from dpmc_data.datasets import list_public_sources
 from dpmc_data.paths import get_version
 from dpmc_lab.study.release import (
@@ -38,10 +38,12 @@ from dpmc_lab.study.release import (
     PACKAGES,
     PER_USER_ARRAYS,
     Arrays,
+    EarlierFile,
     build_release_card,
     check_all_covered,
     check_public_facts,
     check_steps,
+    describe_sum,
     digest_release_card,
     find_array_faults,
     find_coding_fault,
@@ -49,6 +51,7 @@ from dpmc_lab.study.release import (
     find_noise_fault,
     is_publishable_name,
     list_reads,
+    read_release,
     shorten_version,
     specify_arrays,
 )
@@ -88,7 +91,7 @@ def verify_release(path: str | Path) -> VerifiedRelease:
         DpmcError: the file is not a release.
     """
     file_path = Path(path)
-    release_card, arrays = _read_release(file_path)
+    release_card, arrays = read_release(file_path)
     try:
         mechanism, guarantee, faults = _check_card(release_card, arrays)
     except NotVerified as error:
@@ -106,6 +109,33 @@ def verify_release(path: str | Path) -> VerifiedRelease:
         else (f"written by version {writer_version}, this is {get_version()}",)
     )
     return VerifiedRelease(mechanism, guarantee, release_card, notes)
+
+
+def read_earlier(paths: Iterable[Path]) -> tuple[EarlierFile, ...]:
+    """Read the files that a release follows; each must verify.
+
+    Another version may have written a file. Its budget then counts by its card, and its arrays are
+    not used.
+
+    Args:
+        paths: the files.
+
+    Raises:
+        DpmcError: a file is no release, or is not as its card says.
+    """
+    files = []
+    for path in paths:
+        release_card, arrays = read_release(path)
+        facts: Any = None, None
+        try:
+            verified = verify_release(path)
+            facts = verified.mechanism, verified.guarantee.public
+        except NotVerified as error:
+            is_old = all(fault.startswith("revision of") for fault in error.faults)
+            if not is_old or digest_release_card(release_card) != release_card.get("sha256"):
+                raise
+        files.append(EarlierFile(path.name, release_card, arrays, *facts))
+    return tuple(files)
 
 
 def list_unverifiable(verified: VerifiedRelease) -> tuple[str, ...]:
@@ -134,6 +164,10 @@ def list_unverifiable(verified: VerifiedRelease) -> tuple[str, ...]:
         f"whether the range, and that there are {guarantee.public.users:,} users{users}, was known"
         " before any rating was read",
         "what else was released of the same ratings, which spends its budget again",
+        "whether the releases that this one follows spent what its card says: their files show it,"
+        " under the same digests"
+        if "after" in verified.release_card
+        else "",
     )
     return tuple(filter(None, sentences))
 
@@ -214,31 +248,6 @@ def _run_ssh_keygen(
     return process.returncode, output.decode(errors="backslashreplace").strip()
 
 
-def _read_release(path: Path) -> tuple[dict[str, Any], Arrays]:
-    """Return the card and the arrays of a released file.
-
-    Raises:
-        DpmcError: the file is not a release.
-    """
-    if not path.is_file():
-        raise DpmcError(f"there is no file {path}")
-    message = f"{path} is no file that 'dpmc release' wrote: it has no card to verify"
-    try:
-        arrays = archives.read_npz(path, no_extra_bytes=True)
-        text = arrays.pop("card", np.array(""))
-        release_card = archives.parse_json(str(text))
-        # Another spelling of the same JSON could hide something from its readers.
-        if np.array(json.dumps(release_card)).tobytes() != text.tobytes():
-            raise ValueError("it is not written as there")
-    except archives.BadArchive as error:
-        raise DpmcError(f"{message} ({error.reason})") from None
-    except ValueError as error:
-        raise DpmcError(f"{message} ({error})") from None
-    if not isinstance(release_card, dict):
-        raise DpmcError(message)
-    return release_card, arrays
-
-
 def _check_card(
     release_card: Mapping[str, Any], arrays: Arrays
 ) -> tuple[Mechanism, Guarantee, list[str]]:
@@ -284,6 +293,14 @@ def _check_card(
         expected["columns"] = {
             role: n if is_publishable_name(n) else "a name" for role, n in columns.items()
         }
+    # Nothing shows when the file was written, so any day is accepted; once cards had none.
+    if "date" in release_card:
+        day = _parse_field("date", lambda: date.fromisoformat(release_card["date"]))
+        expected["date"] = day.isoformat()
+    if after := release_card.get("after"):
+        expected["after"] = _parse_field(
+            "after", lambda: describe_sum(guarantee, after["releases"], after["half_life_weeks"])
+        )
     # Nothing shows which versions wrote the file, so any three numbers are accepted.
     claimed_versions = release_card.get("versions")
     versions_by_name = claimed_versions if isinstance(claimed_versions, dict) else {}

@@ -362,7 +362,7 @@ def test_a_release_holds_what_its_card_publishes_and_no_more(id, tmp_path):
         assert all(np.array_equal(file[n], arrays[0][n]) for n in arrays[0])
     assert set(release_card) == {
         "mechanism", "revision", "task", "data", "settings", "guarantee", "releases",
-        "randomness", "arrays", "versions", "catalogue", "rows", "predictions", "sha256",
+        "randomness", "arrays", "date", "versions", "catalogue", "rows", "predictions", "sha256",
     }  # fmt: skip
     assert set(release_card["data"]) == {"users", "items", "low", "high", "cap", "prepare"}
     assert not {"seed", "metrics", "fingerprint", "trace"} & set(list_keys(release_card))
