@@ -177,11 +177,8 @@ def shorten_groups(
     )  # fmt: skip
     ids = {*kept}
     for unit in PrivacyUnit:
-        ids |= {
-            *[c.id for c in choices if PrivacyUnit.from_guarantee(guarantees[c.id]) is unit][
-                :_SHORT
-            ]
-        }
+        of_unit = (c.id for c in choices if PrivacyUnit.from_guarantee(guarantees[c.id]) is unit)
+        ids.update(itertools.islice(of_unit, _SHORT))
     shortened = (
         group._replace(choices=tuple(choice for choice in group.choices if choice.id in ids))
         for group in groups

@@ -85,7 +85,11 @@ class Instrument {
     })
     this.needs = entry("Set a target", () => this.aim())
     this.playing = entry("Play", () => this.play())
-    this.loads = entry("Download", () => document.querySelector(".st-key-download button").click())
+    this.loads = entry("Download", () => {
+      const opener = document.querySelector(".st-key-download button")
+      opener.scrollIntoView({ block: "nearest" })
+      opener.click()
+    })
     tools.onkeydown = ({ key }) => {
       if (key !== "Escape" || this.menu.hidden) return
       this.open(false)
@@ -165,7 +169,6 @@ class Instrument {
     const { view } = this
     this.root.classList.toggle("still", !!view.still)
     this.knob.max = this.last
-    say(this.axis, view.axis)
     say(this.heading, view.panel.title)
     say(this.note, view.notes)
     show(this.throws, !!view.panel.ratings)
@@ -384,10 +387,10 @@ class Instrument {
     if (!wide) return
     const small = wide < 600
     const spare = small || view.still ? 0 : within(innerHeight / unit - 768, 0, 420)
-    const left = small ? 44 : 60, right = wide - (small ? 14 : 128)
+    const left = small ? 44 : 60, right = wide - (small ? 14 : 140)
     const [first, last] = [left + (small ? 8 : 18), right - (small ? 10 : 14)]
     const top = small ? 76 : 58, upper = top + 134 + Math.round(0.45 * spare)
-    const middle = upper + (small ? 80 : 68), lower = middle + 128 + Math.round(0.55 * spare)
+    const middle = upper + (small ? 100 : 68), lower = middle + 128 + Math.round(0.55 * spare)
     const high = lower + (small ? 14 : 18)
     const { usefulness, measured } = view
     const x = (k) => first + (last - first) * k / this.last
@@ -406,9 +409,11 @@ class Instrument {
       if (label) text(left - 8, down + 5, escaped(label), "end muted")
     }
     const title = (words, axis, down) => {
-      text(left, down - (small ? 38 : 20), escaped(words), "title")
+      const base = down - (small ? 38 : 20)
+      const halves = small ? words.match(new RegExp(`.{1,${Math.floor((wide - left) / 8.4)}}( |$)`, "g")) : [words]
+      halves.forEach((half, k) => text(left, base + 20 * (k + 1 - halves.length), escaped(half), "title"))
       if (small) text(left, down - 18, escaped(axis), "muted")
-      else text(right, down - 20, escaped(axis), "end muted")
+      else text(right, base, escaped(axis), "end muted")
     }
     const [riskTitle, useTitle] = now.titles
     // risk
@@ -426,21 +431,21 @@ class Instrument {
     if (!small) text(right + 12, upper + 5, "a coin flip", "muted")
     else if (single.length) text(last + 8, upper - 6, "a coin flip", "end muted")
     else text(left, upper + 20, "a coin flip", "muted")
-    const unproved = stops.length - proved.length
-    if (unproved) {
+    const unproved = range(stops.length, (k) => k).filter((k) => stops[k][0][0] === null)
+    if (unproved.length) {
       // What is measured holds from its own epsilon on, where there is less noise.
       const half = (x(1) - x(0)) / 2
-      stops.forEach((pair, k) => {
-        if (pair[0][0] !== null) return
-        const floor = measured && view.stops[k].epsilon >= measured.epsilon ? row(measured.rate) : upper
-        svg += `<rect x="${x(k) - half}" y="${top - 3}" width="${2 * half}" height="${Math.max(floor - top + 3, 6)}" class="unproved"/>`
-      })
-      text((left + right) / 2, upper - 12, "no limit is proved", "middle name")
-    }
-    if (measured && (unproved || /refuted/.test(this.of(riskTitle)))) {
-      const k = view.stops.findIndex((stop) => stop.epsilon === measured.epsilon)
-      path(`M${x(k) - 9} ${row(measured.rate)}h18`, "measured")
-      text(x(k), row(measured.rate) + 22, escaped(measured.text), "middle risk")
+      const begin = measured ? view.stops.findIndex(({ epsilon }) => epsilon >= measured.epsilon) : stops.length
+      for (const k of unproved) {
+        const floor = k < begin ? upper : row(measured.rate)
+        svg += `<rect x="${x(k) - half}" y="${top - 6}" width="${2 * half}" height="${floor - top + 6}" class="unproved"/>`
+      }
+      text((x(unproved[0]) + x(Math.min(begin, this.last))) / 2, (top + upper) / 2, "no limit is proved", "middle name")
+      if (measured) {
+        const down = row(measured.rate)
+        path(`M${x(begin) - half} ${down}H${x(this.last) + half}`, "measured")
+        text(right, down + 22 < upper - 4 ? down + 22 : down - 10, escaped(measured.text), "end risk")
+      }
     }
     // usefulness
     title(useTitle, view.metric, middle)
@@ -495,14 +500,16 @@ class Instrument {
       const role = name === "use" ? "use" : "risk"
       if (name === "whole") {
         const words = single.length ? `all ${this.rated} ${view.entry}s` : `all her ${view.entry}s`
-        const fits = x(index) - 12 - room(words, label) >= (small ? 2 : left - 40)
-        if (fits) put(x(index) - 12, down - 11, words, label, role, false)
-        else put(x(index) + 10, Math.min(down, top) - 13 + (down > top + 40 ? down - top : 0), words, label, role, true)
+        const length = room(words, label)
+        if (x(index) - 12 - length >= (small ? 2 : left - 40)) put(x(index) - 12, down - 11, words, label, role, false)
+        else {
+          const passed = whole.filter(([across]) => across >= x(index) && across < x(index) + length)
+          put(x(index) + 10, Math.max(top, Math.min(...passed.map(([, line]) => line))) - 12, words, label, role, true)
+        }
       } else {
         const words = name === "single" ? "one " + view.entry : ""
-        const floor = name === "single" ? upper : high - 2
         const fits = x(index) + 12 + room(words, label) <= wide - 8
-        const base = down + 28 > floor - 3 && name === "single" ? floor + 21 : down + 28
+        const base = name === "use" ? Math.min(down + 28, high) : down + 28 > upper - 3 ? upper + 21 : down + 28
         put(x(index) + (fits ? 12 : -12), fits ? base : base + (small ? 20 : 14), words, label, role, fits)
       }
     }
@@ -518,7 +525,7 @@ class Instrument {
 
   // The knob, its ghost and its numbers below the picture's columns.
   place() {
-    const { columns, view, index, knob, ghost, small, pinnedIndex } = this
+    const { columns, edges, view, index, knob, ghost, small, pinnedIndex } = this
     if (!columns) return
     const rem = (units) => units / 16 + "rem"
     knob.style.left = rem(columns[0] - 14)
@@ -532,8 +539,9 @@ class Instrument {
       node.style.left = rem(columns[k])
       return node
     }))
-    const [from, to] = this.edges
-    Object.assign(this.ends.style, { left: rem(from), width: rem(to - from) })
+    Object.assign(this.ends.style, small ? { left: "", width: "" }
+      : { left: rem(edges[0]), width: rem(edges[1] - edges[0]) })
+    say(this.axis, small ? "epsilon" : view.axis)
     show(ghost, pinnedIndex >= 0 && pinnedIndex !== index)
     if (pinnedIndex >= 0) ghost.style.left = rem(columns[pinnedIndex])
     say(this.pin, this.pinned === null ? "Pin" : "Unpin")
@@ -566,8 +574,8 @@ class Instrument {
   explain() {
     const { view, now, marks } = this
     const { panel } = view
-    show(this.who, !!view.people)
-    if (view.people) say(this.who, view.people[this.person].name)
+    show(this.who, !!view.people || !!panel.ratings)
+    say(this.who, this.of(panel.who))
     show(this.key, !!panel.ratings)
     if (!panel.ratings) return this.crowd()
     const count = this.rated
@@ -580,9 +588,12 @@ class Instrument {
         mark.style.transitionDelay = 12 * (k % 15) + "ms"
         return mark
       }))
-      marks.style.setProperty("--columns", count > 60 ? Math.ceil(Math.sqrt(2.6 * count)) : 12)
-      marks.classList.toggle("scale", !!panel.tolerance)
-      marks.classList.toggle("many", count > 60)
+      marks.className = "dpmc-marks" + (panel.tolerance ? " scale" : count > 60 ? " many" : "")
+      if (panel.tolerance) {
+        for (const [value, place] of panel.ends.map((value, k) => [value, k ? 75 : 25])) {
+          make("span", "", marks, value).style.left = place + "%"
+        }
+      }
     }
     const paint = () => this.paint(this.reports(now))
     if (!fresh || still.matches) return paint()
@@ -616,13 +627,13 @@ class Instrument {
     const rest = levels || tolerance ? `, ${lost} not sent, ${kept} ${tolerance ? "close to the truth" : "true"}.`
       : entry === "click" ? `, ${kept} sent. Clicks she never made are sent, too.`
       : `, ${kept} true: a majority guess would be ${kept === moved ? "a coin flip" : kept > moved ? "right" : "wrong"}.`
-    const verb = tolerance ? `moved by more than ${tolerance}` : levels ? "changed" : entry === "click" ? "hidden" : "flipped"
+    const verb = tolerance ? `moved by more than ${tolerance} ${this.view.panel.unit}` : levels ? "changed" : entry === "click" ? "hidden" : "flipped"
     const first = levels ? moved - lost : moved
     this.give.replaceChildren(make("b", "noise", null, first + " " + verb), rest)
     this.marks.ariaLabel = `${total} ${entry}s: ${first} ${verb}${rest}`
     this.key.replaceChildren(...[
       ...(symbols && !levels ? [["full", symbols[1]], entry === "rating" && ["", symbols[0]]] : [["full", "as it is"]]),
-      ["turned full", verb.split(" ")[0] + "; the server cannot tell"],
+      [entry === "click" ? "turned" : "turned full", verb.split(" ")[0] + "; the server cannot tell"],
       (levels || tolerance) && ["missing", "not sent"],
     ].filter(Boolean).map(([name, words]) => {
       const item = make("span")
@@ -649,8 +660,8 @@ class Instrument {
         <path d="${range(count, (k) => (k === her ? "" : `M${spot(k)}h0`)).join("")}" class="people" stroke-width="${0.6 * step}"/>
         <circle cx="${across}" cy="${height}" r="7" class="her"/><g transform="translate(0 ${down})">
         <rect x="2" y="3" width="34" height="34" rx="5" class="arrow"/><path d="M10 14h18M10 21h18M10 28h11" class="lines"/>
-        <text x="44" y="25">server</text>${arrow(100)}
-        <path d="M134 20q8-26 16 0t16 0 16 0 16 0" class="wave"/>${arrow(210)}<text x="242" y="25">everyone</text></g></svg>`
+        <text x="44" y="25">${panel.stations[0]}</text>${arrow(106)}
+        <path d="M134 20q8-26 16 0t16 0 16 0 16 0" class="wave"/>${arrow(210)}<text x="242" y="25">${panel.stations[1]}</text></g></svg>`
       this.crowded = panel.people
     }
     this.marks.className = "dpmc-marks crowd"

@@ -227,13 +227,7 @@ def build_view(scene: Scene) -> dict[str, Any]:
     }
     if people_view:
         body |= {
-            "people": [
-                {
-                    "name": sentences.write_person(person.description, k),
-                    "plain": person.plain,
-                }
-                for k, person in enumerate(persons)
-            ],
+            "people": [{"plain": person.plain} for person in persons],
             "titles": {str(item): name for item, name in people_view.titles.items()},
             "popular": people_view.popular,
             "lists": [entry and asdict(entry) for entry in map(lists.get, EPSILONS)]
@@ -332,24 +326,34 @@ def _describe_panel(scene: Scene) -> dict[str, Any]:
     A rating is the index of its symbol, or its value where noise is added to it.
     """
     guarantee, public, task = scene.stops[0].guarantee, scene.public, scene.mechanism.task
-    counts = [person.rated for person in scene.persons]
+    rating, persons = sentences.name_rating(task), scene.persons
+    panel: dict[str, Any] = {
+        "title": "What she sends",
+        "rated": [person.rated for person in persons],
+        "who": [
+            sentences.write_person(person.description, k)
+            if person.description
+            else f"An invented user: {person.rated} {rating}s"
+            for k, person in enumerate(persons)
+        ],
+        "symbols": None,
+        "tolerance": None,
+    }
     release = find_main_release(guarantee)
     if guarantee.trust is not Trust.LOCAL or release is None:
-        trusted = "her own party" if guarantee.trust is Trust.FEDERATED else "a trusted server"
-        return {
-            "title": f"One of {public.users:,} people, {trusted}",
+        federated = guarantee.trust is Trust.FEDERATED
+        return panel | {
+            "title": f"One of {public.users:,} people, a trusted {'party' if federated else 'server'}",
+            "stations": ["her party", "the server"] if federated else ["server", "everyone"],
             "people": public.users,
-            "rated": counts,
             "words": sentences.write_protection(guarantee, task, refuted=scene.refuted),
         }
-    panel: dict[str, Any] = {"title": "What she sends", "rated": counts, "tolerance": None}
-    ratings = [person.ratings for person in scene.persons]
     if isinstance(release, ModifiedLaplace):
         return panel | {
-            "symbols": None,
             "tolerance": people.compute_tolerance(public),
+            "unit": scene.chart.metric.unit,
             "ends": [public.low, public.high],
-            "ratings": ratings,
+            "ratings": [person.ratings for person in persons],
         }
     symbols = list_symbols(release, public)
     values = [public.low, public.high]
@@ -358,7 +362,12 @@ def _describe_panel(scene: Scene) -> dict[str, Any]:
     return panel | {
         "symbols": symbols,
         "ratings": [
-            [min(range(len(values)), key=lambda k: abs(values[k] - rating)) for rating in row]
-            for row in ratings
+            [_find_nearest(rating, values) for rating in person.ratings] for person in persons
         ],
     }
+
+
+def _find_nearest(value: float, values: Sequence[float]) -> int:
+    """Return the index of the value that is nearest to another one."""
+    distances = [abs(candidate - value) for candidate in values]
+    return distances.index(min(distances))

@@ -33,8 +33,8 @@ UNIT_LABELS = {
 _BASELINES = {
     "private-own-mean": ("own average", "her own average"),
     "private-alone": ("own ratings and public facts", "a model of her own ratings alone"),
-    "private-popularity": ("popular list", "one popular list for all"),
-    "local-popularity": ("popular list", "one popular list for all"),
+    "private-popularity": ("popular list", "one popular list"),
+    "local-popularity": ("popular list", "one popular list"),
 }
 _OTHER_BASELINE = ("one answer for all", "one answer for all")
 FULL = "as good as without privacy"
@@ -113,7 +113,7 @@ def _write_risk(stop: Stop, rated: int, refuted: bool) -> Sentence:
         (single.label, "risk"),
         (" of the time; about ", ""),
         (f"all her {rating}s", "risk"),
-        (" together ", ""),
+        (" together " if rating == "rating" else " ", ""),
         (limit if everything.is_bounded else "no limit is proved", "risk"),
     ]
 
@@ -169,8 +169,8 @@ def _write_usefulness(chart: CurveChart, stop: Stop) -> Sentence:
     start, middle = {
         "accuracy": ("Predictions are ", f"{value} right"),
         "rmse": (f"Predicted {metric.unit} are ", f"off by {value}"),
-    }.get(metric.name, ("", f"{value} of people"))
-    found = " find the next item among ten suggestions" * bool(metric.candidates)
+    }.get(metric.name, ("", f"{value} of next items"))
+    found = " are in ten suggestions" * bool(metric.candidates)
     return [(start, ""), (middle, "use"), (f"{found}{end}.", "")]
 
 

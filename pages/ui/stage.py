@@ -19,14 +19,14 @@ STYLESHEET = """<style>
 .st-key-choices, .st-key-mechanisms, .st-key-layer { min-height: 2.5rem; }
 .dpmc-say.dpmc-say { margin: 0; font-size: 1.5rem; line-height: 1.28; font-weight: 600;
   letter-spacing: -.2px; text-wrap: pretty; max-width: 82rem; }
-.dpmc-say :is(.risk, .use) { font-weight: 700; white-space: nowrap; }
+.dpmc-say :is(.risk, .use) { font-weight: 700; }
 .dpmc-say .risk { color: var(--risk, inherit); }
 .dpmc-say .use { color: var(--usefulness, inherit); }
 .st-key-choices > :is(.st-key-data, .st-key-task) { flex: 0 0 14.5rem; }
 .st-key-choices > .st-key-scenario.st-key-scenario { flex: 0 1 26rem; max-width: 100%; }
 [data-page=what_if] .stMainBlockContainer { padding-inline: 1.5rem; }
 [data-page=what_if] .stMainBlockContainer > .stVerticalBlock { gap: .75rem; }
-[data-page=what_if] .st-key-choices button { min-height: 2.5rem; }
+[data-page=what_if] .st-key-choices :is([role=radio], .stPopover button) { min-height: 2.5rem; }
 /* the instrument's menu opens it */
 [data-page=what_if] .st-key-download { visibility: hidden; }
 .st-key-next .stPageLink { width: auto; }
@@ -59,12 +59,13 @@ STYLESHEET = """<style>
   .st-key-choices h1 { white-space: normal; }
   .st-key-choices > :has(.st-key-download) { margin-left: 0; }
   .dpmc-say.dpmc-say { font-size: 1.25rem; }
-  .dpmc-say.dpmc-say span { white-space: normal; }
   /* sentence, knob, picture, person; then the choices */
   [data-page=what_if] :has(> .st-key-choices) { order: 1; }
   [data-page=what_if] :has(> .st-key-drawn) ~ * { order: 2; }
-  [data-page=what_if] :is(.st-key-choices, .st-key-next) :is(button, a) { min-height: 2.75rem; }
-  .st-key-next > * { flex: 1 1 30%; margin: 0 !important; }
+  [data-page=what_if] :has(> .st-key-download) { height: 0; margin-top: -1rem; }
+  [data-page=what_if] .st-key-choices :is([role=radio], .stPopover button,
+    [data-baseweb=select] > div), .st-key-next a { min-height: 2.75rem; }
+  .st-key-next > * { flex: 1 1 auto; margin: 0 !important; }
   .st-key-next > :first-child { flex-basis: 100%; }
   .st-key-stage.st-key-stage > div { flex: 1 1 100%; }
   .st-key-figure { --high: 22rem; }
@@ -75,7 +76,7 @@ STYLESHEET = """<style>
   .st-key-choices > :is(:has(h1), .st-key-data, .st-key-task) { flex: 1 0 100%; }
   .st-key-choices { min-height: var(--choices, 0); align-content: flex-start; }
   .st-key-figure { min-height: var(--figure, 0); }
-  [data-page=what_if] { --choices: 12.6rem; }
+  [data-page=what_if] { --choices: 9.5rem; }
   [data-page=train] { --choices: 9.6rem; --figure: 22rem; }
   [data-page=compare] { --choices: 18.3rem; --figure: 27.5rem; }
   [data-page=noise] { --choices: 13rem; --figure: 33rem; }

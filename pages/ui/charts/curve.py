@@ -63,9 +63,10 @@ class Usefulness(NamedTuple):
         low, high = float(values.min()) - margin, float(values.max()) + margin
         step = next((s for s in STEPS if high - low <= 4 * s), 2.0)
         ticks = [k * step for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
+        digits = 2 if step < 0.1 else 1
         return cls(
             (high, low) if metric.lower_is_better else (low, high),
-            [(v, f"{100 * v:.3g} %" if metric.is_share else f"{v:.4g}") for v in ticks],
+            [(v, f"{100 * v:.3g} %" if metric.is_share else f"{v:.{digits}f}") for v in ticks],
             levels,
         )
 
