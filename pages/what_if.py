@@ -122,7 +122,7 @@ def page() -> None:
         show_ways_on()
     with choices:
         data = sources.choose_data(label_visibility="collapsed")
-        unit_choice = st.container(width="content")
+        unit_choice = blocks.lay_out_row(width="content", gap="small")
         id = widgets.choose_mechanism(data, shortlist=True)
     with blocks.show_errors_in(figure):
         with choices:
@@ -191,6 +191,7 @@ def choose_privacy_unit(data: str, guarantee: Guarantee) -> None:
     unit = PrivacyUnit.from_guarantee(guarantee)
     names = {**sentences.UNIT_LABELS, **({} if unit else {OTHER_UNIT: "Other privacy guarantee"})}
     session.protect = unit or OTHER_UNIT
+    st.caption("Protect", width="content")
     st.segmented_control(
         "Whom to protect",
         list(names),

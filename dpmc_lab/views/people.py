@@ -29,7 +29,6 @@ from dpmc_lab.views.data import (
 from dpmc_lab.views.text import format_count
 
 QUANTILES = (0.5, 0.25, 0.75, 0.1, 0.9)  # of the number of ratings: the first person has the median
-_GOLDEN_RATIO = 0.618034  # its multiples spread evenly
 _N_RATED, _N_MISSING = 6, 2  # displayed cells of a person, with and without a rating
 
 

@@ -168,7 +168,7 @@ def _render_switch(scenes: Sequence[Scene]) -> str:
         for k, unit in enumerate(units)
         if unit is not None
     )
-    return f"<fieldset><legend>Whom to protect</legend>{''.join(radios)}</fieldset>"
+    return f"<fieldset><legend>Protect</legend>{''.join(radios)}</fieldset>"
 
 
 def _render_note(displayed_scene: Scene, *, data: str, private: bool) -> str:

@@ -2,12 +2,20 @@
 
 const PLAY = 700 // milliseconds between two stops
 const NAMES = ["epsilon", "person", "target", "limit", "pinned"]
+const HATCH = "<defs><pattern id='dpmc-unproved' width='8' height='8' patternUnits='userSpaceOnUse' patternTransform='rotate(45)'><path d='M0 0V8' class='hatch'/></pattern></defs>"
 
 const make = (tag, name, parent, text) => {
   const node = document.createElement(tag)
   if (name) node.className = name
   if (text !== undefined) node.textContent = text
   if (parent) parent.append(node)
+  return node
+}
+const shape = (parent, tag, name, attributes = {}, text = "") => {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag)
+  for (const [key, value] of Object.entries({ class: name, ...attributes })) node.setAttribute(key, value)
+  node.textContent = text
+  parent.append(node)
   return node
 }
 const say = (node, text) => {
@@ -17,10 +25,9 @@ const show = (node, yes) => {
   if (node.hidden === yes) node.hidden = !yes
 }
 const within = (value, ...ends) => Math.max(Math.min(...ends), Math.min(Math.max(...ends), value))
-const escaped = (text) => String(text).replace(/[&<>"]/g, (c) => "&#" + c.charCodeAt() + ";")
-const tspan = (name, text) => text && `<tspan class="${name}">${escaped(text)}</tspan>`
 const through = (points) => "M" + points.map(([x, y]) => x.toFixed(1) + " " + y.toFixed(1)).join("L")
 const range = (count, item) => Array.from({ length: count }, (_, k) => item(k))
+const quantile = (share) => (share < 0.5 ? Math.log(2 * share) : -Math.log(2 - 2 * share)) // Laplace
 const narrow = matchMedia("(max-width: 800px)")
 const still = matchMedia("(prefers-reduced-motion: reduce)")
 
@@ -31,9 +38,8 @@ const report = (chances, truth, [first, second]) => {
   if (first >= change) return truth
   let left = second * change
   const other = chances.findIndex((chance, k) => k !== truth && (left -= chance) < 0)
-  return other < 0 ? (truth ? 0 : chances.length - 1) : other // rounding of the chances
+  return other < 0 ? +!truth : other // rounding of the chances
 }
-const quantile = (share) => (share < 0.5 ? Math.log(2 * share) : -Math.log(2 - 2 * share)) // Laplace
 
 class Instrument {
   constructor(root) {
@@ -62,25 +68,25 @@ class Instrument {
     }
     // the knob, which stays in sight on a phone
     add("div", "line", root)
-    Object.assign(add("input", "knob", this.line), { type: "range", min: 0, step: 1,
-      ariaLabel: "privacy budget epsilon" })
-    add("span", "ghost", this.line, "A").ariaHidden = true
-    add("div", "ticks", this.line).ariaHidden = true
-    add("div", "ends", this.line)
-    make("span", "", this.ends, "\u2190 more private")
-    this.axis = make("strong", "", this.ends)
-    make("span", "", this.ends, "more accurate \u2192")
+    Object.assign(add("input", "knob", this.line), { type: "range", min: 0, ariaLabel: "privacy budget epsilon" })
+    add("span", "ghost", this.line, "A")
+    this.ticks = shape(this.line, "svg", "dpmc-ticks", { "aria-hidden": true })
     // the two charts
     add("section", "chart", root).ariaLabel = "Risk and usefulness"
     const tools = make("div", "dpmc-tools", this.chart)
-    this.pin = button(tools, "Pin", () =>
-      this.tell("pinned", this.pinned === null ? this.epsilon : null))
-    this.more = button(tools, "\u22ee", () => this.open(this.menu.hidden))
-    Object.assign(this.more, { ariaLabel: "More", ariaExpanded: "false" })
-    add("div", "menu", tools).hidden = true
-    const entry = (text, act) => button(this.menu, text, () => {
-      this.open(false)
-      this.more.focus({ preventScroll: true })
+    this.pin = button(tools, "Pin", () => this.tell("pinned", this.pinned === null ? this.epsilon : null))
+    const menu = make("details", "dpmc-menu", tools)
+    const more = make("summary", "", menu, "\u22ee")
+    more.ariaLabel = "More"
+    const close = () => {
+      menu.open = false
+      more.focus({ preventScroll: true })
+    }
+    menu.onkeydown = ({ key }) => key === "Escape" && close()
+    menu.onfocusout = ({ relatedTarget }) => { menu.open &&= menu.contains(relatedTarget) }
+    const entries = make("div", "", menu)
+    const entry = (text, act) => button(entries, text, () => {
+      close()
       act()
     })
     this.needs = entry("Set a target", () => this.aim())
@@ -90,12 +96,6 @@ class Instrument {
       opener.scrollIntoView({ block: "nearest" })
       opener.click()
     })
-    tools.onkeydown = ({ key }) => {
-      if (key !== "Escape" || this.menu.hidden) return
-      this.open(false)
-      this.more.focus()
-    }
-    tools.onfocusout = ({ relatedTarget }) => tools.contains(relatedTarget) || this.open(false)
     add("p", "targets", this.chart)
     for (const [name, label] of [["target", "Usefulness target "], ["limit", "Risk target "]]) {
       const field = this[name + "Field"] = make("input", "", make("label", "", this.targets, label))
@@ -111,7 +111,6 @@ class Instrument {
     // the person
     add("section", "panel", root)
     this.heading = make("h2", "", this.panel)
-    add("p", "who", this.panel)
     add("div", "marks", this.panel).role = "img"
     add("p", "key", this.panel)
     add("p", "give", this.panel)
@@ -122,6 +121,7 @@ class Instrument {
     add("div", "game", this.panel)
     this.opener = button(this.panel, "", () => { this.unfolded = !this.unfolded; this.list() }, "dpmc-opener")
     add("div", "lists", this.panel)
+    add("p", "who", this.panel)
     this.next = button(this.panel, "Show another person", () =>
       this.tell("person", (this.person + 1) % this.view.people.length))
     this.unfolded = narrow.matches || innerHeight > 900
@@ -175,11 +175,6 @@ class Instrument {
     show(this.loads, !!document.querySelector(".st-key-download"))
     this.fold()
     this.thrown = null
-  }
-
-  open(yes) {
-    show(this.menu, yes)
-    this.more.ariaExpanded = String(yes)
   }
 
   get last() {
@@ -386,141 +381,133 @@ class Instrument {
     const wide = plot.clientWidth / unit
     if (!wide) return
     const small = wide < 600
-    const spare = small || view.still ? 0 : within(innerHeight / unit - 768, 0, 420)
+    const spare = small || view.still ? 0 : within(innerHeight / unit - 756, 0, 420)
     const left = small ? 44 : 60, right = wide - (small ? 14 : 140)
-    const [first, last] = [left + (small ? 8 : 18), right - (small ? 10 : 14)]
-    const top = small ? 76 : 58, upper = top + 134 + Math.round(0.45 * spare)
-    const middle = upper + (small ? 100 : 68), lower = middle + 128 + Math.round(0.55 * spare)
-    const high = lower + (small ? 14 : 18)
-    const { usefulness, measured } = view
+    const first = left + (small ? 8 : 18), last = right - (small ? 10 : 14)
+    const top = small ? 76 : 58, upper = top + 134 + 0.45 * spare
+    const middle = upper + (small ? 100 : 68), lower = middle + 128 + 0.55 * spare
+    const high = lower + 18
+    const { usefulness, measured, stops } = view
+    const limits = stops.map((stop) => this.risks(stop))
     const x = (k) => first + (last - first) * k / this.last
-    const row = (value) => upper - (value - 0.5) / 0.5 * (upper - top)
+    const row = (value) => upper - (value - 0.5) * 2 * (upper - top)
     const [worst, best] = usefulness ? usefulness.axis : [0, 1]
     const useRow = (value) => lower - (within(value, worst, best) - worst) / (best - worst) * (lower - middle)
-    Object.assign(this, { columns: range(this.last + 1, x), edges: [left, right], small })
-    let svg = ""
-    const text = (across, down, content, name = "") => {
-      svg += `<text x="${across.toFixed(1)}" y="${down.toFixed(1)}" class="${name}">${content}</text>`
-    }
-    const path = (d, name) => { svg += `<path d="${d}" class="${name}"/>` }
-    const dot = (k, down, name) => { svg += `<circle cx="${x(k)}" cy="${down}" r="${/hollow/.test(name) ? 7 : 8}" class="${name}"/>` }
-    const level = (down, label, name = "") => {
-      path(`M${left} ${down}H${right}`, "grid " + name)
-      if (label) text(left - 8, down + 5, escaped(label), "end muted")
+    Object.assign(this, { columns: range(stops.length, x), edges: [left, right], small })
+    const svg = document.createDocumentFragment()
+    const text = (across, down, words, name = "") => shape(svg, "text", name, { x: across, y: down }, words)
+    const path = (d, name) => d.length > 1 && shape(svg, "path", name, { d })
+    const level = (down, words, name = "grid") => {
+      path("M" + left + " " + down + "H" + right, name)
+      text(left - 8, down + 5, words, "end muted")
     }
     const title = (words, axis, down) => {
       const base = down - (small ? 38 : 20)
-      const halves = small ? words.match(new RegExp(`.{1,${Math.floor((wide - left) / 8.4)}}( |$)`, "g")) : [words]
-      halves.forEach((half, k) => text(left, base + 20 * (k + 1 - halves.length), escaped(half), "title"))
-      if (small) text(left, down - 18, escaped(axis), "muted")
-      else text(right, base, escaped(axis), "end muted")
+      const halves = small ? words.match(new RegExp(".{1," + Math.floor((wide - left) / 8.4) + "}( |$)", "g")) : [words]
+      halves.forEach((half, k) => text(left, base + 20 * (k + 1 - halves.length), half, "title"))
+      if (small) text(left, down - 18, axis, "muted")
+      else text(right, base, axis, "end muted")
     }
-    const [riskTitle, useTitle] = now.titles
     // risk
-    title(this.of(riskTitle), "attacker right, at most", top - (small ? 18 : 20))
-    for (const share of [0.5, 0.75, 1]) level(row(share), 100 * share + " %", share === 0.5 ? "dots" : "")
-    const stops = view.stops.map((stop) => this.risks(stop))
-    const proved = range(stops.length, (k) => k).filter((k) => stops[k][0][0] !== null)
-    const [whole, single] = [0, 1].map((part) => proved.filter((k) => stops[k][part]).map((k) => [x(k), row(stops[k][part][0])]))
+    title(this.of(now.titles[0]), "attacker right, at most", top - 20)
+    for (const share of [0.75, 1]) level(row(share), 100 * share + " %")
+    level(upper, "50 %", "dots")
+    const all = range(stops.length, (k) => k)
+    const [whole, single] = [0, 1].map((part) => all.filter((k) => limits[k][part]?.[0]).map((k) => [x(k), row(limits[k][part][0])]))
     if (whole.length) {
       const floor = single.length ? single : [[whole[0][0], upper], [whole.at(-1)[0], upper]]
-      path(through([...whole, ...[...floor].reverse()]) + "Z", "tint")
-      if (single.length) path(through(single), "curve single")
-      path(through(whole), "curve whole")
+      path(through([...whole, ...floor.toReversed()]) + "Z", "tint")
+      path(through(single), "curve single")
+      path(through(whole), "curve")
     }
     if (!small) text(right + 12, upper + 5, "a coin flip", "muted")
     else if (single.length) text(last + 8, upper - 6, "a coin flip", "end muted")
     else text(left, upper + 20, "a coin flip", "muted")
-    const unproved = range(stops.length, (k) => k).filter((k) => stops[k][0][0] === null)
+    if (whole.length && !single.length) {
+      text(last + (small ? 8 : -6), upper + (small ? 20 : -12), "one " + view.entry + ": no easier", "name risk end")
+    }
+    const unproved = all.filter((k) => limits[k][0][0] === null)
     if (unproved.length) {
       // What is measured holds from its own epsilon on, where there is less noise.
       const half = (x(1) - x(0)) / 2
-      const begin = measured ? view.stops.findIndex(({ epsilon }) => epsilon >= measured.epsilon) : stops.length
+      const begin = measured ? stops.findIndex(({ epsilon }) => epsilon >= measured.epsilon) : stops.length
       for (const k of unproved) {
-        const floor = k < begin ? upper : row(measured.rate)
-        svg += `<rect x="${x(k) - half}" y="${top - 6}" width="${2 * half}" height="${floor - top + 6}" class="unproved"/>`
+        const height = (k < begin ? upper : row(measured.rate)) - top + 6
+        shape(svg, "rect", "unproved", { x: x(k) - half, y: top - 6, width: 2 * half, height })
       }
       text((x(unproved[0]) + x(Math.min(begin, this.last))) / 2, (top + upper) / 2, "no limit is proved", "middle name")
       if (measured) {
         const down = row(measured.rate)
-        path(`M${x(begin) - half} ${down}H${x(this.last) + half}`, "measured")
-        text(right, down + 22 < upper - 4 ? down + 22 : down - 10, escaped(measured.text), "end risk")
+        path("M" + (x(begin) - half) + " " + down + "H" + (last + half), "measured")
+        text(right, down + (down < upper - 26 ? 22 : -10), measured.text, "end risk")
       }
     }
     // usefulness
-    title(useTitle, view.metric, middle)
+    title(now.titles[1], view.metric, middle)
     if (usefulness) {
-      for (const [value, label] of usefulness.ticks) level(useRow(value), label)
+      for (const [value, words] of usefulness.ticks) level(useRow(value), words)
       const named = usefulness.levels.map(([isReference, name, values]) => {
         const points = values.flatMap((value, k) => (value === null ? [] : [[x(k), useRow(value)]]))
-        if (points.every(([, down]) => down === points[0][1])) points.push([right, points[0][1]], [left, points[0][1]])
-        path(through(points.sort((a, b) => a[0] - b[0])), isReference ? "dash" : "dots")
-        return [points.at(-1)[1], name, isReference]
-      })
-      const gap = named.length > 1 ? Math.max(0, 17 - Math.abs(named[0][0] - named[1][0])) / 2 : 0
+        const [[, start], [, end]] = [points[0], points.at(-1)]
+        path(through([[left, start], ...points, [right, end]]), isReference ? "dash" : "dots")
+        return [end, name, isReference]
+      }).sort(([a], [b]) => a - b)
+      const gap = named.length > 1 ? Math.max(0, 17 - named[1][0] + named[0][0]) / 2 : 0
       named.forEach(([down, name, isReference], k) => {
-        const push = named.length > 1 && down > named[1 - k][0] ? gap : -gap
-        if (!small) text(right + 12, down + push + 5, escaped(name), isReference ? "" : "muted")
-        else if (isReference) text(first - 4, down - 7, escaped(name))
-        else text(last + 8, down - 7, escaped(name), "end muted")
+        const muted = isReference ? "" : " muted"
+        if (!small) text(right + 12, down + 5 + (k ? gap : -gap), name, muted)
+        else text(isReference ? first - 4 : last + 8, down - 7, name, isReference ? "" : "end muted")
       })
-      const points = view.stops.flatMap(({ value, band }, k) => (value === null ? [] : [[x(k), value, ...band]]))
-      if (points.length) {
-        const edge = (part) => points.map((point) => [point[0], useRow(point[part])])
-        path(through([...edge(3), ...edge(2).reverse()]) + "Z", "band")
-        path(through(edge(1)), "curve use")
-      }
+      const points = stops.flatMap(({ value, band }, k) => (value === null ? [] : [[x(k), ...[value, ...band].map(useRow)]]))
+      path(through([...points.map(([across, , , high]) => [across, high]),
+        ...points.map(([across, , low]) => [across, low]).reverse()]), "band")
+      path(through(points), "curve use")
     } else text((left + right) / 2, (middle + lower) / 2, "not computed yet", "middle muted")
-    for (const [name, down] of [["limit", row], ["target", useRow]]) {
-      if (!view.still && this.aims(name)) path(`M${left} ${down(this[name])}H${right}`, "target")
-    }
+    if (this.aims("limit")) level(row(this.limit), "", "target")
+    if (this.aims("target")) level(useRow(this.target), "", "target")
     // the rules, which break at the titles, with dots and numbers
-    const rule = (k, name) => path(`M${x(k)} ${top - 8}V${upper}M${x(k)} ${middle - 8}V${high}`, name)
-    const marked = (stop, k) => [
-      ...stops[k].flatMap(([rate, label], part) => (rate === null ? [] : [[row(rate), label, part ? "single" : "whole"]])),
-      ...(stop.value === null ? [] : [[useRow(stop.value), stop.text, "use"]]),
-    ]
-    if (pinnedIndex >= 0 && !view.still) {
-      rule(pinnedIndex, "rule ghost")
-      for (const [down, label, name] of marked(view.stops[pinnedIndex], pinnedIndex)) {
-        dot(pinnedIndex, down, "hollow " + (name === "use" ? "use" : "risk"))
+    const rule = (k, name) => path("M" + x(k) + " " + (top - 8) + "V" + upper + "M" + x(k) + " " + (middle - 8) + "V" + high, "rule " + name)
+    const marked = (k) => [
+      ...limits[k].map(([rate, words], part) => [rate && row(rate), words, part ? "single risk" : "risk"]),
+      [stops[k].value && useRow(stops[k].value), stops[k].text, "use"],
+    ].filter(([down]) => down)
+    const dots = (k, name, radius) => marked(k).forEach(([cy, , role]) => shape(svg, "circle", role + name, { cx: x(k), cy, r: radius }))
+    if (pinnedIndex >= 0) {
+      rule(pinnedIndex, "ghost")
+      dots(pinnedIndex, " hollow", 7)
+      for (const [down, words, role] of marked(pinnedIndex)) {
         if (Math.abs(x(pinnedIndex) - x(index)) < 70) continue
-        if (name !== "whole") text(x(pinnedIndex) + 11, down + 22, escaped(label), name === "use" ? "use" : "risk")
-        else if (!small) text(x(pinnedIndex) - 11, down - 10, escaped(label), "risk end")
+        if (role !== "risk") text(x(pinnedIndex) + 11, down + 22, words, role)
+        else if (!small) text(x(pinnedIndex) - 11, down - 10, words, role + " end")
       }
     }
-    rule(index, "rule now")
+    rule(index, "now")
     // Curves rise to the right: free are above left and below right of a dot.
     const size = small ? 18 : 21
-    const room = (name, label) => label.length * size * 0.54 + name.length * 7.4 + 22
-    const put = (across, down, name, label, role, after) => text(across, down,
-      after ? tspan("big", label) + " " + escaped(name) : escaped(name) + " " + tspan("big", label),
-      `name ${role} ${after ? "" : "end"}`)
-    for (const [down, label, name] of marked(now, index)) {
-      const role = name === "use" ? "use" : "risk"
-      if (name === "whole") {
-        const words = single.length ? `all ${this.rated} ${view.entry}s` : `all her ${view.entry}s`
-        const length = room(words, label)
-        if (x(index) - 12 - length >= (small ? 2 : left - 40)) put(x(index) - 12, down - 11, words, label, role, false)
-        else {
-          const passed = whole.filter(([across]) => across >= x(index) && across < x(index) + length)
-          put(x(index) + 10, Math.max(top, Math.min(...passed.map(([, line]) => line))) - 12, words, label, role, true)
-        }
-      } else {
-        const words = name === "single" ? "one " + view.entry : ""
-        const fits = x(index) + 12 + room(words, label) <= wide - 8
-        const base = name === "use" ? Math.min(down + 28, high) : down + 28 > upper - 3 ? upper + 21 : down + 28
-        put(x(index) + (fits ? 12 : -12), fits ? base : base + (small ? 20 : 14), words, label, role, fits)
+    for (const [down, number, role] of marked(index)) {
+      const name = role === "use" ? "" : role === "risk" ? "all " + (single.length ? this.rated : "her") + " " + view.entry + "s"
+        : "one " + view.entry
+      const length = number.length * size * 0.54 + name.length * 7.4 + 22
+      const above = role === "risk"
+      const after = above ? x(index) - 12 - length < (small ? 2 : left - 40) : x(index) + 12 + length <= wide - 8
+      let base = down - 11
+      if (above && after) {
+        const passed = whole.filter(([across]) => across >= x(index) && across < x(index) + length)
+        base = Math.max(top, Math.min(...passed.map(([, line]) => line))) - 12
+      } else if (!above) {
+        base = role === "use" ? Math.min(down + 28, high) : down > upper - 31 ? upper + 21 : down + 28
+        if (!after) base += small ? 20 : 14
       }
+      const label = text(x(index) + (after ? 12 : -12), base, "", "name " + role + (after ? "" : " end"))
+      const parts = [["big", number], ["", " " + name + " "]]
+      for (const [style, words] of after ? parts : parts.reverse()) shape(label, "tspan", style, {}, words)
     }
-    if (whole.length && !single.length && !view.still) {
-      text(last + (small ? 8 : -6), small ? upper + 20 : upper - 12, `one ${escaped(view.entry)}: no easier`, "name risk end")
-    }
-    for (const [down, , name] of marked(now, index)) dot(index, down, name === "use" ? "use" : "risk")
-    const label = escaped(`${view.name}. ${this.of(riskTitle)}. ${useTitle}.`)
-    plot.innerHTML = `<svg class="dpmc-picture" role="img" aria-label="${label}" viewBox="0 0 ${wide} ${high}">
-      <defs><pattern id="dpmc-unproved" width="8" height="8" patternUnits="userSpaceOnUse"
-      patternTransform="rotate(45)"><path d="M0 0V8" class="hatch"/></pattern></defs>${svg}</svg>`
+    dots(index, "", 8)
+    plot.replaceChildren()
+    const picture = shape(plot, "svg", "dpmc-picture", { role: "img", viewBox: "0 0 " + wide + " " + high,
+      "aria-label": view.name + ". " + this.of(now.titles[0]) + ". " + now.titles[1] + "." })
+    picture.innerHTML = HATCH
+    picture.append(svg)
   }
 
   // The knob, its ghost and its numbers below the picture's columns.
@@ -531,22 +518,22 @@ class Instrument {
     knob.style.left = rem(columns[0] - 14)
     knob.style.width = rem(columns.at(-1) - columns[0] + 28)
     knob.style.setProperty("--part", 100 * index / this.last + "%")
-    const texts = view.stops.flatMap(({ epsilon }, k) => (
-      k === index || !small || (Math.abs(k - index) > 1 && (k % 2 === 0 || k === this.last) && k !== this.last - 1)
-        ? [[k, epsilon]] : []))
-    this.ticks.replaceChildren(...texts.map(([k, epsilon]) => {
-      const node = make("span", k === index ? "on" : "", null, String(epsilon))
-      node.style.left = rem(columns[k])
-      return node
-    }))
-    Object.assign(this.ends.style, small ? { left: "", width: "" }
-      : { left: rem(edges[0]), width: rem(edges[1] - edges[0]) })
-    say(this.axis, small ? "epsilon" : view.axis)
+    this.ticks.replaceChildren()
+    const write = (x, y, words, name) => shape(this.ticks, "text", name, { x: rem(x), y: rem(y) }, words)
+    view.stops.forEach(({ epsilon }, k) => {
+      const near = Math.abs(k - index) === 1
+      if (k === index || !small || (!near && k !== this.last - 1 && (k % 2 === 0 || k === this.last))) {
+        write(columns[k], 16, epsilon, "middle" + (k === index ? " on" : ""))
+      }
+    })
+    write(small ? 8 : edges[0], 37, "\u2190 more private")
+    write((columns[0] + columns.at(-1)) / 2, 37, small ? "epsilon" : view.axis, "middle axis")
+    write(edges[1] + (small ? 6 : 0), 37, "more accurate \u2192", "end")
     show(ghost, pinnedIndex >= 0 && pinnedIndex !== index)
     if (pinnedIndex >= 0) ghost.style.left = rem(columns[pinnedIndex])
     say(this.pin, this.pinned === null ? "Pin" : "Unpin")
-    this.pin.ariaLabel = this.pinned === null ? `Pin: keep epsilon ${this.epsilon} as A and compare`
-      : `Unpin: remove A, epsilon ${this.pinned}`
+    this.pin.ariaLabel = this.pinned === null ? "Pin: keep epsilon " + this.epsilon + " as A and compare"
+      : "Unpin: remove A, epsilon " + this.pinned
   }
 
   // --- the person: what she sends, or whom she trusts
@@ -562,112 +549,87 @@ class Instrument {
 
   // What becomes of her ratings at a stop: each truth with its report, null for none.
   reports({ channel }) {
-    const { tolerance, ratings } = this.view.panel
+    const { tolerance, ratings, levels } = this.view.panel
     return this.of(ratings).map((truth, k) => {
       const [first, second] = this.thrown[k]
-      if (!tolerance) return [truth, report(channel[truth], truth, this.thrown[k])]
-      const [chance, scale] = channel
-      return [truth, first < chance ? truth + scale * quantile(second) : null]
+      if (tolerance) return [truth, first < channel[0] ? truth + channel[1] * quantile(second) : null]
+      const sent = report(channel[truth], truth, this.thrown[k])
+      return [truth, levels && !sent ? null : sent]
     })
   }
 
   explain() {
-    const { view, now, marks } = this
-    const { panel } = view
-    show(this.who, !!view.people || !!panel.ratings)
-    say(this.who, this.of(panel.who))
+    const { now, marks, view: { panel } } = this
     show(this.key, !!panel.ratings)
     if (!panel.ratings) return this.crowd()
-    const count = this.rated
-    const fresh = !this.thrown || this.thrown.length !== count || this.tossedFor !== this.person
+    const fresh = this.thrown?.length !== this.rated || this.tossedFor !== this.person
     if (fresh) {
       this.toss()
       this.tossedFor = this.person
-      marks.replaceChildren(...range(count, (k) => {
-        const mark = make("i", "", null)
+      marks.className = "dpmc-marks" + (panel.tolerance ? " scale" : this.rated > 60 ? " many" : "")
+      marks.replaceChildren(...this.thrown.map((_, k) => {
+        const mark = make("i")
         mark.style.transitionDelay = 12 * (k % 15) + "ms"
         return mark
       }))
-      marks.className = "dpmc-marks" + (panel.tolerance ? " scale" : count > 60 ? " many" : "")
-      if (panel.tolerance) {
-        for (const [value, place] of panel.ends.map((value, k) => [value, k ? 75 : 25])) {
-          make("span", "", marks, value).style.left = place + "%"
-        }
-      }
+      panel.ends?.forEach((value, k) => { make("span", "", marks, value).style.left = (k ? 75 : 25) + "%" })
+      this.key.replaceChildren(...panel.key.map(([name, words]) => {
+        const item = make("span")
+        make("i", name, item)
+        item.append(words)
+        return item
+      }))
     }
-    const paint = () => this.paint(this.reports(now))
-    if (!fresh || still.matches) return paint()
+    if (!fresh || still.matches) return this.paint(this.reports(now))
     // At first all are true, then the noise comes.
     this.paint(this.of(panel.ratings).map((truth) => [truth, truth]))
     setTimeout(() => this.root.isConnected && this.explain(), 350)
   }
 
   paint(reports) {
-    const { panel, entry } = this.view
-    const { symbols, tolerance } = panel
-    const levels = symbols && symbols.length > 2
-    const changed = ([truth, sent]) => sent !== null && (tolerance ? Math.abs(sent - truth) > tolerance : sent !== truth)
-    reports.forEach((pair, k) => {
-      const [truth, sent] = pair
+    const { panel } = this.view
+    const { tolerance, levels } = panel
+    const counts = [0, 0, 0] // changed, missing, true
+    reports.forEach(([truth, sent], k) => {
       const mark = this.marks.children[k]
-      const missing = sent === null || (levels && sent === 0)
-      const full = !missing && (symbols ? levels || sent === 1 : true)
-      mark.className = [full && "full", changed(pair) && "turned", missing && "missing"].filter(Boolean).join(" ")
-      if (levels) say(mark, missing ? "" : symbols[sent])
+      const fate = sent === null ? 1 : Math.abs(sent - truth) > (tolerance ?? 0) ? 0 : 2
+      counts[fate] += 1
+      mark.className = ["turned ", "missing", ""][fate] + (fate !== 1 && (sent || !panel.hollow) ? "full" : "")
+      if (levels) say(mark, sent === null ? "" : levels[sent])
       if (!tolerance) return
       const [low, high] = panel.ends
-      const reach = (high - low) / 2
-      mark.style.left = within(100 * ((sent ?? truth) - low + reach) / (2 * reach + high - low), 0, 100) + "%"
+      mark.style.left = within(25 + 50 * ((sent ?? truth) - low) / (high - low), 0, 100) + "%"
       mark.style.top = 100 * ((0.618034 * k) % 1) + "%"
     })
-    const total = reports.length
-    const moved = reports.filter(changed).length
-    const lost = reports.filter(([, sent]) => sent === null || (levels && sent === 0)).length
-    const kept = total - moved - (tolerance ? lost : 0)
-    const rest = levels || tolerance ? `, ${lost} not sent, ${kept} ${tolerance ? "close to the truth" : "true"}.`
-      : entry === "click" ? `, ${kept} sent. Clicks she never made are sent, too.`
-      : `, ${kept} true: a majority guess would be ${kept === moved ? "a coin flip" : kept > moved ? "right" : "wrong"}.`
-    const verb = tolerance ? `moved by more than ${tolerance} ${this.view.panel.unit}` : levels ? "changed" : entry === "click" ? "hidden" : "flipped"
-    const first = levels ? moved - lost : moved
-    this.give.replaceChildren(make("b", "noise", null, first + " " + verb), rest)
-    this.marks.ariaLabel = `${total} ${entry}s: ${first} ${verb}${rest}`
-    this.key.replaceChildren(...[
-      ...(symbols && !levels ? [["full", symbols[1]], entry === "rating" && ["", symbols[0]]] : [["full", "as it is"]]),
-      [entry === "click" ? "turned" : "turned full", verb.split(" ")[0] + "; the server cannot tell"],
-      (levels || tolerance) && ["missing", "not sent"],
-    ].filter(Boolean).map(([name, words]) => {
-      const item = make("span")
-      make("i", name, item)
-      item.append(words)
-      return item
-    }))
+    const [changed, missing, kept] = counts
+    const [first, ...rest] = panel.words
+    const words = rest.join("").replace("?", missing).replace("#", kept)
+      + (panel.majority ? (kept === changed ? "a coin flip." : kept > changed ? "right." : "wrong.") : "")
+    this.give.replaceChildren(make("b", "noise", null, changed + first), words)
+    this.marks.ariaLabel = this.rated + " " + this.view.entry + "s: " + changed + first + words
   }
 
   // She is one dot of all people; the server adds noise before everyone sees the result.
   crowd() {
-    const { panel } = this.view
-    const count = Math.min(panel.people, 2000)
-    const columns = Math.ceil(Math.sqrt(2.2 * count))
-    const step = 345 / columns
-    const rows = Math.ceil(count / columns)
+    const { panel: { people, stations, words } } = this.view
+    const count = Math.min(people, 2000)
+    const columns = Math.ceil(Math.sqrt(2.2 * count)), rows = Math.ceil(count / columns), step = 345 / columns
     const her = Math.floor(0.52 * rows) * columns + Math.floor(0.64 * columns)
-    const spot = (k) => `${(4 + step * (k % columns)).toFixed(1)} ${(6 + step * Math.floor(k / columns)).toFixed(1)}`
+    const spot = (k) => [4 + step * (k % columns), 6 + step * Math.floor(k / columns)]
     const down = rows * step + 14
-    const arrow = (across) => `<path d="M${across} 20h22m-7-6 7 6-7 6" class="arrow"/>`
-    const [across, height] = spot(her).split(" ")
-    if (this.crowded !== panel.people) {
-      this.marks.innerHTML = `<svg viewBox="0 0 350 ${down + 42}">
-        <path d="${range(count, (k) => (k === her ? "" : `M${spot(k)}h0`)).join("")}" class="people" stroke-width="${0.6 * step}"/>
-        <circle cx="${across}" cy="${height}" r="7" class="her"/><g transform="translate(0 ${down})">
-        <rect x="2" y="3" width="34" height="34" rx="5" class="arrow"/><path d="M10 14h18M10 21h18M10 28h11" class="lines"/>
-        <text x="44" y="25">${panel.stations[0]}</text>${arrow(106)}
-        <path d="M134 20q8-26 16 0t16 0 16 0 16 0" class="wave"/>${arrow(210)}<text x="242" y="25">${panel.stations[1]}</text></g></svg>`
-      this.crowded = panel.people
-    }
     this.marks.className = "dpmc-marks crowd"
-    this.marks.ariaLabel = "She is one of " + panel.people + " people. Noise is added before anything is published."
-    const [start, word, end] = panel.words
-    this.give.replaceChildren(start, make("b", "noise", null, word), end)
+    this.marks.ariaLabel = "She is one of " + people + " people. Noise is added before anything is published."
+    this.marks.replaceChildren()
+    const svg = shape(this.marks, "svg", "", { viewBox: "0 0 350 " + (down + 42) })
+    shape(svg, "path", "people", { d: range(count, (k) => (k === her ? "" : through([spot(k)]) + "h0")).join(""), "stroke-width": 0.6 * step })
+    const [cx, cy] = spot(her)
+    shape(svg, "circle", "her", { cx, cy, r: 7 })
+    const way = shape(svg, "g", "", { transform: "translate(0 " + down + ")" })
+    shape(way, "path", "", { d: "M7 3h24q5 0 5 5v24q0 5-5 5h-24q-5 0-5-5v-24q0-5 5-5M106 20h20m-7-6 7 6-7 6M208 20h22m-7-6 7 6-7 6" })
+    shape(way, "path", "lines", { d: "M10 14h18M10 21h18M10 28h11" })
+    shape(way, "path", "wave", { d: "M136 20q8-26 16 0t16 0 16 0 16 0" })
+    stations.forEach((name, k) => shape(way, "text", "", { x: k ? 240 : 44, y: 25 }, name))
+    this.give.replaceChildren(words[0], make("b", "noise", null, words[1]), words[2])
   }
 
   // --- recommendations: the average person first, then hers
@@ -679,12 +641,14 @@ class Instrument {
     const open = this.unfolded || both
     show(this.opener, !!lists)
     show(this.lists, !!lists && open)
+    show(this.who, open || !view.people)
     show(this.next, !!view.people && open)
+    say(this.who, this.of(view.panel.who))
     if (!lists) return
     const { plain } = view.people[this.person]
     const kept = (entry) => entry.items[this.person].map((item) => plain.slice(0, 5).includes(item))
-    this.opener.replaceChildren(make("b", "use", null, `${lists.everyone.toFixed(1)} of 5 ${view.items}`),
-      " stay on average; of hers:")
+    this.opener.replaceChildren(make("b", "use", null, lists.everyone.toFixed(1) + " of 5 " + view.items),
+      " stay on average; hers:")
     const boxes = make("span", "dpmc-five", this.opener)
     Object.assign(boxes, { role: "img", ariaLabel: lists.shared[this.person] })
     for (const yes of kept(lists)) make("i", yes ? "kept" : "", boxes)
@@ -701,7 +665,7 @@ class Instrument {
     }
     if (both) fill("A: epsilon " + this.pinned, view.lists[pinnedIndex])
     fill((both ? "B: epsilon " : "Her list at epsilon ") + this.epsilon, lists)
-    make("p", "", this.lists, `With one popular list, ${view.popular.toFixed(1)} would stay.`)
+    make("p", "", this.lists, "With one popular list, " + view.popular.toFixed(1) + " would stay.")
   }
 
   // --- You guess

@@ -336,22 +336,23 @@ def _describe_panel(scene: Scene) -> dict[str, Any]:
             else f"An invented user: {person.rated} {rating}s"
             for k, person in enumerate(persons)
         ],
-        "symbols": None,
-        "tolerance": None,
+        "ratings": None,
     }
     release = find_main_release(guarantee)
     if guarantee.trust is not Trust.LOCAL or release is None:
-        federated = guarantee.trust is Trust.FEDERATED
+        trusted, stations = "server", ["server", "everyone"]
+        if guarantee.trust is Trust.FEDERATED:
+            trusted, stations = "party", ["her party", "the server"]
         return panel | {
-            "title": f"One of {public.users:,} people, a trusted {'party' if federated else 'server'}",
-            "stations": ["her party", "the server"] if federated else ["server", "everyone"],
+            "title": f"One of {public.users:,} people, a trusted {trusted}",
+            "stations": stations,
             "people": public.users,
             "words": sentences.write_protection(guarantee, task, refuted=scene.refuted),
         }
+    panel |= sentences.describe_reports(release, public, scene.chart.metric)
     if isinstance(release, ModifiedLaplace):
         return panel | {
             "tolerance": people.compute_tolerance(public),
-            "unit": scene.chart.metric.unit,
             "ends": [public.low, public.high],
             "ratings": [person.ratings for person in persons],
         }
@@ -359,8 +360,8 @@ def _describe_panel(scene: Scene) -> dict[str, Any]:
     values = [public.low, public.high]
     if isinstance(release, SymbolChannel):  # its first symbol stands for no rating
         values = [math.inf, *map(float, symbols[1:])]
+        panel["levels"] = symbols
     return panel | {
-        "symbols": symbols,
         "ratings": [
             [_find_nearest(rating, values) for rating in person.ratings] for person in persons
         ],

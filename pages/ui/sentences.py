@@ -9,15 +9,23 @@ from typing import Any
 
 from dpmc_core.metrics import Metric
 from dpmc_core.model import Mechanism, Task
-from dpmc_core.privacy import RATING, Guarantee, Trust
+from dpmc_core.privacy import (
+    RATING,
+    Guarantee,
+    ModifiedLaplace,
+    RandomizedResponse,
+    Release,
+    Trust,
+)
 from dpmc_core.privacy.accounting import attacker_certainty
+from dpmc_core.ratings import PublicFacts
 from dpmc_lab.measured import MeasuredBound
 from dpmc_lab.study.advice import PrivacyUnit
-from dpmc_lab.views import cards, numbers
+from dpmc_lab.views import cards, lines, numbers
 from dpmc_lab.views.cards import MAX_INFORMATIVE_RATE
 from dpmc_lab.views.lines import Curve, CurveChart
 from dpmc_lab.views.measurements import find_default_measured_bound
-from dpmc_lab.views.people import QUANTILES
+from dpmc_lab.views.people import QUANTILES, compute_tolerance
 from dpmc_lab.views.text import Table
 from dpmc_lab.views.trade import AttackerQuestion
 from dpmc_lab.views.what_if import Stop
@@ -26,8 +34,8 @@ from pages.ui.text import keep_units
 Sentence = list[tuple[str, str]]
 
 UNIT_LABELS = {
-    PrivacyUnit.RATING: "Protect each rating",
-    PrivacyUnit.PERSON: "Protect the whole person",
+    PrivacyUnit.RATING: "each rating",
+    PrivacyUnit.PERSON: "the whole person",
 }
 # Baselines by what they are: at the end of a line, and in a sentence.
 _BASELINES = {
@@ -279,6 +287,26 @@ def write_person(name: str, position: int) -> str:
     if position == 0:
         return f"A typical user (median activity): {name}"
     return f"Another user ({100 * QUANTILES[position]:.0f} % of people rate less): {name}"
+
+
+def describe_reports(release: Release, public: PublicFacts, metric: Metric) -> dict[str, Any]:
+    """Describe the marks of reports, as JSON: their key, and the words after their counts.
+
+    The words follow how many are changed; a question mark stands for how many are missing, a hash for true ones.
+    """
+    if isinstance(release, RandomizedResponse):
+        if public.low < 0:
+            key = [("full", "like"), ("", "dislike"), ("turned full", "flipped")]
+            words = [" flipped", ", # true: a majority guess is "]
+            return {"key": key, "words": words, "hollow": True, "majority": True}
+        words = [" hidden", ", # sent. Clicks she never made are sent, too."]
+        return {"key": [("full", "click"), ("turned", "hidden")], "words": words, "hollow": True}
+    changed, true = "changed", "true"
+    if isinstance(release, ModifiedLaplace):
+        tolerance = lines.format_short_number(compute_tolerance(public))
+        changed, true = f"moved by more than {tolerance} {metric.unit}", "close to the truth"
+    key = [("full", "true"), ("turned full", changed.split()[0]), ("missing", "not sent")]
+    return {"key": key, "words": [f" {changed}", f", ? not sent, # {true}."]}
 
 
 def write_protection(guarantee: Guarantee, task: Task, *, refuted: bool) -> list[str]:
