@@ -176,7 +176,7 @@ def _write_usefulness(chart: CurveChart, stop: Stop) -> Sentence:
         end = f", {named} ({figures[not is_full]}); {phrases[is_full]}"
     start, middle = {
         "accuracy": ("Predictions are ", f"{value} right"),
-        "rmse": (f"Predicted {metric.unit} are ", f"off by {value}"),
+        "rmse": (f"Predicted {metric.unit.split()[-1]} are ", f"off by {value}"),
     }.get(metric.name, ("", f"{value} of next items"))
     found = " are in ten suggestions" * bool(metric.candidates)
     return [(start, ""), (middle, "use"), (f"{found}{end}.", "")]
