@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from dpmc_core.arrays import Floats, Ints
 from dpmc_core.model import Task
+from dpmc_core.privacy import Guarantee, ModifiedLaplace, Trust
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_data.datasets import LoadedDataset
@@ -26,6 +28,7 @@ from dpmc_lab.views.data import (
     format_item_title,
     format_user_name,
 )
+from dpmc_lab.views.noise import find_main_release
 from dpmc_lab.views.text import format_count
 
 QUANTILES = (0.5, 0.25, 0.75, 0.1, 0.9)  # of the number of ratings: the first person has the median
@@ -233,6 +236,21 @@ def load_people(data: str, task: Task, key: str) -> PeopleWithLists | None:
 
 
 # --- what a person sends ---------------------------------------------------------------------
+
+
+def describe_channel(guarantee: Guarantee) -> list[Any] | None:
+    """Return what a local mechanism does to each rating; None for one that trusts a server.
+
+    It is the matrix of chances of a channel, or the chance that a rating is reported and the scale
+    of its noise, in rating points.
+    """
+    release = find_main_release(guarantee)
+    if guarantee.trust is not Trust.LOCAL or release is None:
+        return None
+    if isinstance(release, ModifiedLaplace):
+        return [release.reported_if_rated, release.scale * guarantee.public.half_width]
+    matrix: list[Any] = release.matrix.tolist()
+    return matrix
 
 
 def compute_tolerance(public: PublicFacts) -> float:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from dpmc_core import registry
 from dpmc_core.model import Mechanism, Task
-from dpmc_core.privacy import Guarantee, ModifiedLaplace, SymbolChannel, Trust
+from dpmc_core.privacy import ModifiedLaplace, SymbolChannel, Trust
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts
 from dpmc_data import datasets
@@ -276,7 +276,7 @@ def _describe_stop(scene: Scene, stop: Stop) -> dict[str, Any]:
         "half": numbers.format_margin(chart.metric, interval) if interval else "not computed",
         "band": interval and [interval.low, interval.high],
         "value": stop.value,
-        "channel": _describe_channel(stop.guarantee),
+        "channel": people.describe_channel(stop.guarantee),
     }
 
 
@@ -304,20 +304,6 @@ def _list_needed_epsilons(line: Curve, axis: Sequence[float]) -> dict[str, Any]:
 
 
 # --- the panel about one person -------------------------------------------------------------------
-
-
-def _describe_channel(guarantee: Guarantee) -> Any:
-    """Return what a local mechanism does to each rating; None for one that trusts a server.
-
-    It is the matrix of chances of a channel, or the chance that a rating is reported and the scale
-    of its noise, in rating points.
-    """
-    release = find_main_release(guarantee)
-    if guarantee.trust is not Trust.LOCAL or release is None:
-        return None
-    if isinstance(release, ModifiedLaplace):
-        return [release.reported_if_rated, release.scale * guarantee.public.half_width]
-    return release.matrix.tolist()
 
 
 def _describe_panel(scene: Scene) -> dict[str, Any]:

@@ -176,7 +176,7 @@ def _write_usefulness(chart: CurveChart, stop: Stop) -> Sentence:
         end = f", {named} ({figures[not is_full]}); {phrases[is_full]}"
     start, middle = {
         "accuracy": ("Predictions are ", f"{value} right"),
-        "rmse": (f"Predicted {metric.unit.split()[-1]} are ", f"off by {value}"),
+        "rmse": (f"Predicted {metric.unit.split(' ')[-1]} are ", f"off by {value}"),
     }.get(metric.name, ("", f"{value} of next items"))
     found = " are in ten suggestions" * bool(metric.candidates)
     return [(start, ""), (middle, "use"), (f"{found}{end}.", "")]
@@ -292,7 +292,8 @@ def write_person(name: str, position: int) -> str:
 def describe_reports(release: Release, public: PublicFacts, metric: Metric) -> dict[str, Any]:
     """Describe the marks of reports, as JSON: their key, and the words after their counts.
 
-    The words follow how many are changed; a question mark stands for how many are missing, a hash for true ones.
+    The words follow how many are changed. A question mark stands for how many are missing, a hash
+    for how many are true.
     """
     if isinstance(release, RandomizedResponse):
         if public.low < 0:

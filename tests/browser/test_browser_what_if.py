@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow_unless_planted]
 
 PICTURE = ".dpmc-picture"
 LAYOUT_SCRIPT = """() => JSON.stringify([
-  ...document.querySelectorAll('.dpmc-chart, .dpmc-line, .dpmc-panel, .dpmc-say, .dpmc-picture .grid')
+  ...document.querySelectorAll('.dpmc-line, .dpmc-panel, .dpmc-say, .dpmc-picture .grid')
 ].map(e => [e.getBoundingClientRect().y, e.getBoundingClientRect().height]))"""
 
 
