@@ -94,7 +94,7 @@ class Instrument {
     this.loads = entry("Download", () => {
       const opener = document.querySelector(".st-key-download button")
       opener.scrollIntoView({ block: "nearest" })
-      opener.click()
+      setTimeout(() => opener.click()) // after this click, which would close what opens
     })
     add("p", "targets", this.chart)
     for (const [name, label] of [["target", "Usefulness target "], ["limit", "Risk target "]]) {
@@ -380,7 +380,7 @@ class Instrument {
     const unit = parseFloat(getComputedStyle(document.documentElement).fontSize) / 16
     const wide = plot.clientWidth / unit
     if (!wide) return
-    const small = wide < 600
+    const small = wide < 660
     const spare = small || view.still ? 0 : within(innerHeight / unit - 756, 0, 420)
     const left = small ? 44 : 60, right = wide - (small ? 14 : 140)
     const first = left + (small ? 8 : 18), last = right - (small ? 10 : 14)
