@@ -15,7 +15,13 @@ import numpy as np
 
 from dpmc_core.arrays import Floats, Ints
 from dpmc_core.model import Task
-from dpmc_core.privacy import Guarantee, ModifiedLaplace, Trust
+from dpmc_core.privacy import (
+    Guarantee,
+    ModifiedLaplace,
+    RandomizedResponse,
+    SymbolChannel,
+    Trust,
+)
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_data.datasets import LoadedDataset
@@ -249,6 +255,7 @@ def describe_channel(guarantee: Guarantee) -> list[Any] | None:
         return None
     if isinstance(release, ModifiedLaplace):
         return [release.reported_if_rated, release.scale * guarantee.public.half_width]
+    assert isinstance(release, RandomizedResponse | SymbolChannel)  # all other local mechanisms
     matrix: list[Any] = release.matrix.tolist()
     return matrix
 
