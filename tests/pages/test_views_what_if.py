@@ -101,6 +101,9 @@ def test_both_lines_of_risk_are_the_certificate_s_for_which_of_two_is_hers(id, s
     for epsilon, stop in zip(EPSILONS, scene.build_view(shown)["stops"], strict=True):
         guarantee = registry.create(id, epsilon=epsilon).guarantee(public)
         assert stop["risk"] == guarantee.attacker_accuracy(single)
+        record = shown.find_stop(epsilon)
+        assert record.risk.question.change is single
+        assert record.person_risks[rated].question.change is whole
         if single is whole:
             assert stop["all"] is None
             continue
