@@ -13,7 +13,6 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
             "What if",
             ":material/tune:",
             "What does privacy cost? Move one slider and see accuracy and risk at once.",
-            next_page=("compare", "Compare mechanisms: which one costs least?"),
         ),
         Entry(
             "learn",

@@ -42,7 +42,6 @@ from dpmc_core import registry  # noqa: E402
 from dpmc_core.model import Task  # noqa: E402
 from dpmc_data import datasets  # noqa: E402
 from pages.ui import runs, scene  # noqa: E402
-from pages.ui.charts import LIGHT  # noqa: E402
 from tests.browser_helpers import FIRST_SCREEN_SCRIPT, open_and_settle  # noqa: E402
 
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run")
@@ -50,10 +49,10 @@ SENTENCE, PICTURE = ".dpmc-say", ".dpmc-picture"
 PLOTTED = ".js-plotly-plot .scatterlayer .trace"
 WATCH = """() => {
   const look = () => document.querySelector('.dpmc-say').textContent
-    + document.querySelector('.dpmc-picture .rule, .shapelayer path').getAttribute('d');
+    + document.querySelector('.dpmc-picture .rule.now, .shapelayer path').getAttribute('d');
   window.answers = [];
   let start = null, before = null;
-  document.querySelector('.dpmc-track').addEventListener('pointermove', () => {
+  document.querySelector('.dpmc-knob').addEventListener('pointermove', () => {
     if (start === null) { start = performance.now(); before = look(); }
   }, true);
   const frame = () => {
@@ -69,11 +68,11 @@ WATCH = """() => {
 ROUNDS = 6  # times that the knob is dragged there and back
 STREAMLIT = "import json\nimport streamlit as st\nst.plotly_chart(json.loads({!r}), theme=None)\n"
 PLAIN_PAGE = """<script>{plotly}</script><div class="dpmc-plot" style="height:400px"></div>
-<span class="dpmc-say"></span><input class="dpmc-track" type="range" max="13" style="width:700px">
+<span class="dpmc-say"></span><input class="dpmc-knob" type="range" max="13" style="width:700px">
 <script>
   const plot = document.querySelector(".dpmc-plot"), { data, layout } = {figure}
   Plotly.newPlot(plot, data, layout)
-  document.querySelector(".dpmc-track").oninput = (event) => {
+  document.querySelector(".dpmc-knob").oninput = (event) => {
     const k = Number(event.target.value)
     document.querySelector(".dpmc-say").textContent = k
     Plotly.update(plot, { x: [[k]] }, { "shapes[0].x0": k, "shapes[0].x1": k }, [data.length - 1])
@@ -103,7 +102,7 @@ def load_first_chart() -> dict[str, Any]:
     """Return the curve that the app shows first, with its dot and its rule, for Plotly."""
     curve_scene = scene.load_shipped_scene("movie-night", "input-flip")
     assert curve_scene is not None
-    stops = scene.build_view(curve_scene, LIGHT)["stops"]
+    stops = scene.build_view(curve_scene)["stops"]
     values, rule = [stop["value"] for stop in stops], {"type": "line", "x0": 0, "x1": 0}
     data = [{"y": values, "mode": "lines+markers"}, {"x": [0], "y": values[:1], "mode": "markers"}]
     return {"data": data, "layout": {"shapes": [rule | {"y0": 0, "y1": 1, "yref": "paper"}]}}
@@ -241,7 +240,7 @@ def time_plain_page(chromium, figure: dict[str, Any]) -> list[float]:
     page.set_content(PLAIN_PAGE.replace("{plotly}", code).replace("{figure}", json.dumps(figure)))
     page.wait_for_selector(PLOTTED, state="attached", timeout=60_000)
     page.evaluate(WATCH)
-    track = page.locator(".dpmc-track").bounding_box()
+    track = page.locator(".dpmc-knob").bounding_box()
     stops = [track["x"] + 10 + (track["width"] - 20) * k / 13 for k in range(14)]
     for _ in drag_across_stops(page, stops, track["y"] + track["height"] / 2):
         page.mouse.up()
@@ -273,9 +272,8 @@ def drag_across_stops(page, stops: Sequence[float], height: float) -> Iterator[N
 
 def drag_knob(page) -> list[float]:
     """Drag the knob over all stops and back; return the seconds from the release to the address."""
-    stops = [
-        box["x"] + box["width"] / 2 for box in list_boxes(page.locator(".dpmc-picture .middle"))
-    ]
+    numbers = page.locator(".dpmc-ticks .middle:not(.axis)")
+    stops = [box["x"] + box["width"] / 2 for box in list_boxes(numbers)]
     knob = page.locator(".dpmc-knob").bounding_box()
     releases = []
     for _ in drag_across_stops(page, stops, knob["y"] + knob["height"] / 2):

@@ -33,6 +33,7 @@ from dpmc_lab.views.lines import CurveChart
 from dpmc_lab.views.what_if import build_stop
 from pages.ui import (
     blocks,
+    instrument,
     report,
     rows,
     runs,
@@ -564,11 +565,10 @@ def show_curve(plan: AnswerPlan, running: bool, finding: Finding | None) -> None
     """
     question, id, chart = plan.question, plan.method.id, plan.read_curve()
     public = question.prepare_public_facts(plan.dataset.ratings.public)
-    theme = state.get_theme()
     view = state.memoize(
         "answer picture",
-        (plan.location.name, public, id, chart, theme),
-        lambda: scene.build_view(scene.build_scene(id, chart, public), theme),
+        (plan.location.name, public, id, chart),
+        lambda: scene.build_view(scene.build_scene(id, chart, public)),
     )
     gains = answer_text.list_gains_by_epsilon(chart, id, question.reference)
     summary = answer_text.SEEDS_NOTE
@@ -588,8 +588,7 @@ def show_curve(plan: AnswerPlan, running: bool, finding: Finding | None) -> None
             f"{f'; the verdict has {finding.seeds}' if finding else ''}.",
             help=blocks.EVALUATION,
         )
-    st.html(scene.render_still(view, EPSILONS.index(question.epsilon)))
-    st.caption("Privacy budget epsilon: more private to the left, more accurate to the right.")
+    instrument.show_still(view, question.epsilon, key="answer picture still")
     if chart.lines:
         table = answer_text.tabulate_gains(gains, chart) if gains else lines.tabulate_line(line)
         blocks.show_chart_numbers(view["name"], table, "answer curve")

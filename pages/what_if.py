@@ -15,6 +15,7 @@ from dpmc_core.model import Task
 from dpmc_core.privacy import Guarantee
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts
+from dpmc_lab.lessons import LESSONS
 from dpmc_lab.store import Store, StoreError, StoreMissing
 from dpmc_lab.study.advice import PrivacyUnit, recommend_for_unit
 from dpmc_lab.sweep import LISTS_SEED, Grid, PlanKeys
@@ -39,7 +40,7 @@ from pages.ui import (
 from pages.ui.rows import GridRows, RunLocation
 from pages.ui.scene import Scene
 from pages.ui.session import Session, session
-from pages.ui.text import escape
+from pages.ui.text import escape, keep_units
 
 OTHER_UNIT = "own"  # of a method that somebody chose, whose privacy unit is neither of the two
 # By name in component, session and address: the default, and all possible values. The targets, of
@@ -49,6 +50,7 @@ SETTINGS: Mapping[str, tuple[Any, Sequence[Any]]] = {
     "person": (0, range(len(people.QUANTILES))),
     "target": (None, ()),
     "limit": (None, ()),
+    "pinned": (None, EPSILONS),
 }
 OLDER_PARAMS = {"need": "target"}  # in links that people have saved
 
@@ -115,11 +117,13 @@ def page() -> None:
         state.note_removed(
             key, f"The choice “{key}” in the link is gone from this page; it is left out."
         )
-    figure, details = stage.reserve_figure(), st.container()
+    figure, ways, details = stage.reserve_figure(), st.container(), st.container()
+    with ways:
+        show_ways_on()
     with choices:
         data = sources.choose_data(label_visibility="collapsed")
-        unit_choice = st.container(width="content")
-        id = widgets.choose_mechanism(data)
+        unit_choice = blocks.lay_out_row(width="content", gap="small")
+        id = widgets.choose_mechanism(data, shortlist=True)
     with blocks.show_errors_in(figure):
         with choices:
             location = rows.locate_runs(data)
@@ -134,7 +138,9 @@ def page() -> None:
         stop = curve_scene.find_stop(settings["epsilon"])
         with unit_choice:
             choose_privacy_unit(data, stop.guarantee)
-        answer.html(sentences.render_answer(sentences.write_answer(charts[0], stop)))
+        rated = curve_scene.find_person(settings["person"]).rated
+        sentence = sentences.write_answer(charts[0], stop, rated, refuted=curve_scene.refuted)
+        answer.html(sentences.render_answer(sentence))
         with figure:
             rows.poll_runs(
                 location,
@@ -146,7 +152,21 @@ def page() -> None:
             with choices.container(key="download", width="content"):
                 show_page_downloads(source, curve_scene, settings)
         with details:
-            show_curve_details(charts, curve_scene, stop)
+            show_curve_details(charts, curve_scene, stop, rated)
+
+
+def show_ways_on() -> None:
+    """Show a link to the first lesson, and three ways on."""
+    first = next(iter(LESSONS.values()))
+    with blocks.lay_out_row(key="next"):
+        st.page_link(
+            "pages/learn.py",
+            label=f"Lesson {first.number}, {first.minutes} minutes →",
+            query_params={"lesson": first.id},
+        )
+        st.page_link("pages/compare.py", label="Compare")
+        st.page_link("pages/train.py", label="Train")
+        st.page_link("pages/data.py", label="Use my ratings")
 
 
 def find_curve(location: RunLocation, id: str) -> CurveSource:
@@ -169,8 +189,9 @@ def carry_target(metric: Metric, target: float | None) -> None:
 def choose_privacy_unit(data: str, guarantee: Guarantee) -> None:
     """Choose whom to protect, which chooses the recommended method."""
     unit = PrivacyUnit.from_guarantee(guarantee)
-    names = {**sentences.UNIT_LABELS, **({} if unit else {OTHER_UNIT: "Another promise"})}
+    names = {**sentences.UNIT_LABELS, **({} if unit else {OTHER_UNIT: "Other privacy guarantee"})}
     session.protect = unit or OTHER_UNIT
+    st.caption("Protect", width="content")
     st.segmented_control(
         "Whom to protect",
         list(names),
@@ -220,11 +241,11 @@ def show_curves(source: CurveSource, epsilon: float, *, running: bool) -> None:
     if location.private:
         label = "Can I afford it? Get the answer"
         st.page_link("pages/data.py", label=label, icon=":material/arrow_forward:")
-    theme, curve_scene = state.get_theme(), build_scene(source, charts, running=running)
+    curve_scene = build_scene(source, charts, running=running)
     view = state.memoize(
         "instrument",
-        (location.name, location.steps, source.id, charts, theme, running, curve_scene.refuted),
-        lambda: scene.build_view(curve_scene, theme),
+        (location.name, location.steps, source.id, charts, running, curve_scene.refuted),
+        lambda: scene.build_view(curve_scene),
     )
     instrument.show_instrument(view | settings, key=Session.instrument.key, on_change=save_state)
 
@@ -239,13 +260,13 @@ def build_scene(
         chart, public = charts[0], source.load_public_facts(charts)
         is_hidden = location.private or running or not chart.lines
         displayed_people = None if is_hidden else load_displayed_people(location, chart)
-        descriptions = (
-            people.describe_people(displayed_people[0], sources.get_dataset(location.name))
-            if displayed_people
-            else ()
-        )
         return scene.build_scene(
-            source.id, chart, public, displayed_people, descriptions, refuted=refuted
+            source.id,
+            chart,
+            public,
+            displayed_people,
+            sources.get_dataset(location.name) if displayed_people else None,
+            refuted=refuted,
         )
 
     dependencies = (location.name, location.steps, source.id, charts, running, refuted)
@@ -350,7 +371,9 @@ def show_page_downloads(
     blocks.show_downloads(file, chart=curve_scene.chart, argv=["dpmc", "sweep", *grid.argv()])
 
 
-def show_curve_details(charts: tuple[CurveChart, ...], curve_scene: Scene, stop: Stop) -> None:
+def show_curve_details(
+    charts: tuple[CurveChart, ...], curve_scene: Scene, stop: Stop, rated: int
+) -> None:
     """Show why the limit holds, the curves in numbers, and how they were measured."""
     guarantee = stop.guarantee
     label = f"Why is {'this limit' if cards.is_upheld(guarantee) else 'the claim not'} proved?"
@@ -358,23 +381,27 @@ def show_curve_details(charts: tuple[CurveChart, ...], curve_scene: Scene, stop:
     def show_reasons() -> None:
         """Show the guarantee, and what the paper's own estimator reaches."""
         blocks.show_guarantee(guarantee, curve_scene.id)
+        for risk in dict.fromkeys((stop.risk, stop.person_risks[rated])):
+            st.caption(keep_units(escape(risk.describe())))
         for line in charts[0].lines[1:]:
             ends = lines.format_curve_ends(line)
             st.caption(f"**With the paper's own estimator**: {line.metric.label} {ends}.")
 
     blocks.show_expander(label, show_reasons, key="why", type="compact")
     if charts[0].lines:
-        tables = partial(show_tables, charts, curve_scene, stop.epsilon)
+        tables = partial(show_tables, charts, curve_scene, stop.epsilon, rated)
         blocks.show_expander("The curves in numbers", tables, key="numbers", type="compact")
         for sentence in lines.describe_measurement(charts[0]):
             st.caption(escape(sentence))
 
 
-def show_tables(charts: tuple[CurveChart, ...], curve_scene: Scene, epsilon: float) -> None:
+def show_tables(
+    charts: tuple[CurveChart, ...], curve_scene: Scene, epsilon: float, rated: int
+) -> None:
     """Show usefulness and risk, point by point."""
     st.text(describe_chart_at(charts[0], epsilon))
     blocks.show_table(lines.tabulate_line(charts[0].lines[0]), alt="Usefulness, point by point")
-    risk = sentences.tabulate_risk(curve_scene.stops)
+    risk = sentences.tabulate_risk(curve_scene.stops, rated)
     blocks.show_table(risk, alt="Risk, point by point")
     if curve_scene.mechanism.task is Task.RANKING:
         st.caption("The next item is ranked among all unseen items, or among 99 drawn at random.")

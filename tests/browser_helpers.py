@@ -225,7 +225,7 @@ FIRST_SCREEN_SCRIPT = """() => {
       '[role=radiogroup], [role=group], [role=toolbar], [data-testid="stSelectbox"]')
       || e.closest('button, a') || e);
   }
-  const figure = document.querySelector('.dpmc-frame, .st-key-film, .st-key-figure .stPlotlyChart');
+  const figure = document.querySelector('.dpmc-chart, .st-key-film, .st-key-figure .stPlotlyChart');
   const box = figure?.getBoundingClientRect() ?? { top: 0, bottom: 0 };
   const high = Math.min(box.bottom, innerHeight) - Math.max(box.top, 0);
   return [words, found.size, Math.round(100 * high / innerHeight)];

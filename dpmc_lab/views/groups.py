@@ -1,5 +1,6 @@
 """Group mechanisms by privacy unit, trust and publication."""
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
@@ -150,6 +151,39 @@ def group_mechanisms(
         MechanismGroup(change_label, _TRUST_LABELS[trust], tuple(choices))
         for (change_label, trust), choices in ordered_groups
     )
+
+
+# Of a privacy unit with many mechanisms: one that its paper proposes, and the best known one.
+_WELL_KNOWN = ("private-frank-wolfe", "dpals")
+_SHORT = 3  # mechanisms for each privacy unit
+
+
+def shorten_groups(
+    groups: Iterable[MechanismGroup], guarantees: Mapping[str, Guarantee], kept: Iterable[str]
+) -> tuple[MechanismGroup, ...]:
+    """Return groups with three mechanisms for each privacy unit, recommended and well-known first.
+
+    Args:
+        groups: all groups.
+        guarantees: guarantees by mechanism id.
+        kept: ids of mechanisms that stay in any case.
+    """
+    baselines = {cls.baseline for cls in registry.MECHANISMS.values()}
+    choices = [choice for group in groups for choice in group.choices]
+    choices.sort(
+        key=lambda choice: (
+            not choice.recommended, choice.id not in _WELL_KNOWN, choice.id in baselines
+        )
+    )  # fmt: skip
+    ids = {*kept}
+    for unit in PrivacyUnit:
+        of_unit = (c.id for c in choices if PrivacyUnit.from_guarantee(guarantees[c.id]) is unit)
+        ids.update(itertools.islice(of_unit, _SHORT))
+    shortened = (
+        group._replace(choices=tuple(choice for choice in group.choices if choice.id in ids))
+        for group in groups
+    )
+    return tuple(group for group in shortened if group.choices)
 
 
 def describe_claim_states(groups: Iterable[MechanismGroup], epsilon: float) -> str:

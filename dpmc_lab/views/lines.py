@@ -800,8 +800,7 @@ def describe_measurement(chart: CurveChart) -> list[str]:
     line = chart.lines[0]
     measured = (
         f"{format_sentence(EVALUATION_ONLY)} Tested on {format_split(line.info.split)}."
-        f" {format_sentence(describe_band(line.band))} Filled circles are proved, open ones only"
-        f" claimed. Version {line.version}, default settings."
+        f" {format_sentence(describe_band(line.band))} Version {line.version}, default settings."
     )
     return [measured, *describe_crossings(chart._replace(lines=chart.lines[:1]))]
 

@@ -7,40 +7,37 @@ those of the samples ship with their curves.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
 from dpmc_core.arrays import Floats, Ints
-from dpmc_core.errors import DpmcError
 from dpmc_core.model import Task
 from dpmc_core.privacy import (
     Guarantee,
     ModifiedLaplace,
     RandomizedResponse,
-    Release,
     SymbolChannel,
     Trust,
 )
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_data.datasets import LoadedDataset
+from dpmc_data.synthetic import SAMPLES
 from dpmc_lab import shipped
 from dpmc_lab.store import Store, list_curves, load_top_lists
 from dpmc_lab.sweep import toplists
 from dpmc_lab.views.data import (
     count_ratings,
-    describe_anonymous_user,
     format_item_title,
     format_user_name,
 )
 from dpmc_lab.views.noise import find_main_release
+from dpmc_lab.views.text import format_count
 
 QUANTILES = (0.5, 0.25, 0.75, 0.1, 0.9)  # of the number of ratings: the first person has the median
-_GOLDEN_RATIO = 0.618034  # its multiples spread evenly
 _N_RATED, _N_MISSING = 6, 2  # displayed cells of a person, with and without a rating
 
 
@@ -244,137 +241,40 @@ def load_people(data: str, task: Task, key: str) -> PeopleWithLists | None:
     return People(tuple(persons), titles, document["popular"]), lists
 
 
-# --- what the server gets of a person ----------------------------------------------------------
+# --- what a person sends ---------------------------------------------------------------------
 
 
-class ServerView(NamedTuple):
-    """What the server gets of a person's cells at one epsilon.
+def describe_channel(guarantee: Guarantee) -> list[Any] | None:
+    """Return what a local mechanism does to each rating; None for one that trusts a server.
 
-    Attributes:
-        values: the reported value of each cell, NaN where nothing is reported.
-        changed: whether the report of each cell differs from the truth.
-    """
-
-    values: tuple[float, ...]
-    changed: tuple[bool, ...]
-
-
-def sample_server_view(guarantee: Guarantee, person: Person, task: Task) -> ServerView | None:
-    """Sample what the server gets of a person's cells; None for a mechanism that trusts the server.
-
-    Every epsilon uses the same random numbers, so a report that was unchanged stays unchanged as
-    epsilon grows.
-
-    Args:
-        guarantee: guarantee of the mechanism.
-        person: whose cells are reported.
-        task: of the mechanism.
+    It is the matrix of chances of a channel, or the chance that a rating is reported and the scale
+    of its noise, in rating points.
     """
     release = find_main_release(guarantee)
     if guarantee.trust is not Trust.LOCAL or release is None:
         return None
-    rng = np.random.default_rng(person.place)
-    uniforms = rng.random((len(person.cells), 2))
-    true_values = np.array([math.nan if value is None else value for _, value in person.cells])
-    reported = np.array(
-        [
-            _randomise_cell(release, value, pair, guarantee.public)
-            for value, pair in zip(true_values, uniforms, strict=True)
-        ]
-    )
-    unchanged = (reported == true_values) | (np.isnan(reported) & np.isnan(true_values))
-    if isinstance(release, RandomizedResponse) and task is Task.BINARY:
-        # Which ratings exist is public, and cells without a rating send nothing.
-        is_rated = ~np.isnan(true_values)
-        reported = reported[is_rated]
-        unchanged = unchanged[is_rated]
-    return ServerView(tuple(map(float, reported)), tuple(map(bool, ~unchanged)))
-
-
-def _randomise_cell(release: Release, value: float, uniforms: Floats, public: PublicFacts) -> float:
-    """Return what is reported of one cell, in rating points; NaN for no report.
-
-    Modified Laplace noise and the symbols of randomised response stand for the range of ratings
-    scaled to -1..1.
-
-    Args:
-        release: the release of a local mechanism.
-        value: the true rating; NaN for none.
-        uniforms: two uniform random numbers in 0..1. With Laplace noise the first decides whether
-            the cell is reported, and the second is inverted through the distribution function of
-            the noise. With a channel the first decides whether the true symbol stays, and the
-            second which other one replaces it.
-        public: public facts of the ratings.
-    """
-    missing = math.isnan(value)
-    scaled = 0.0 if missing else (value - public.middle) / public.half_width
     if isinstance(release, ModifiedLaplace):
-        chance = release.reported_if_missing if missing else release.reported_if_rated
-        if uniforms[0] >= chance:
-            return math.nan
-        sign = 1.0 if uniforms[1] > 0.5 else -1.0
-        noise = -release.scale * sign * math.log1p(-2 * abs(uniforms[1] - 0.5))
-        return public.middle + public.half_width * (scaled + noise)
-    if isinstance(release, SymbolChannel):  # symbol 0 is no rating, symbol k the k-th level
-        levels = np.array(release.levels)
-        true_symbol = 0 if missing else 1 + int(np.argmin(np.abs(levels - scaled)))
-        symbol = _pass_channel(release.matrix[true_symbol], true_symbol, uniforms)
-        return math.nan if symbol == 0 else public.middle + public.half_width * levels[symbol - 1]
-    if isinstance(release, RandomizedResponse):
-        # Symbol 1 is the sign +1 or a click. Symbol 0 is the sign -1, or no click where the data
-        # hold clicks alone.
-        true_symbol = int(not missing and value > 0)
-        symbol = _pass_channel(release.matrix[true_symbol], true_symbol, uniforms)
-        if symbol:
-            return 1.0
-        return math.nan if public.low == 0 else -1.0
-    raise DpmcError(f"'{release.query}' tells nothing cell by cell")
-
-
-def _pass_channel(row: Floats, true_symbol: int, uniforms: Floats) -> int:
-    """Return the output of a channel from two uniform random numbers.
-
-    The first number decides whether the true symbol stays, the second which other one replaces it.
-    So a report that is true stays true at a larger epsilon.
-
-    Args:
-        row: chances of the outputs for the true symbol.
-        true_symbol: the input.
-        uniforms: the two numbers.
-    """
-    if uniforms[0] < row[true_symbol]:
-        return true_symbol
-    other_symbols = np.delete(np.arange(len(row)), true_symbol)
-    edges = np.cumsum(row[other_symbols])
-    position = np.searchsorted(edges, uniforms[1] * edges[-1], side="right")
-    return int(other_symbols[position.clip(max=len(other_symbols) - 1)])  # rounding may exceed it
-
-
-def count_outcomes(guarantee: Guarantee, value: float) -> list[int]:
-    """Return how many of 100 reports of a rating are true, changed or empty.
-
-    The random numbers are replaced by evenly spaced ones, so the counts are those of the channel,
-    rounded. A number with noise counts as true within an eighth of the range of ratings.
-
-    Args:
-        guarantee: guarantee of a local mechanism.
-        value: the rating.
-    """
-    public = guarantee.public
-    release = find_main_release(guarantee)
-    assert release is not None
-    tolerance = compute_tolerance(public) * isinstance(release, ModifiedLaplace)
-    grid = (np.arange(100) + 0.5) / 100
-    uniforms = np.column_stack([grid, np.modf(100 * grid * _GOLDEN_RATIO)[0]])
-    reports = np.array([_randomise_cell(release, value, pair, public) for pair in uniforms])
-    missing = int(np.isnan(reports).sum())
-    changed = int((np.abs(reports - value) > tolerance).sum())
-    return [100 - missing - changed, changed, missing]
+        return [release.reported_if_rated, release.scale * guarantee.public.half_width]
+    assert isinstance(release, RandomizedResponse | SymbolChannel)  # all other local mechanisms
+    matrix: list[Any] = release.matrix.tolist()
+    return matrix
 
 
 def compute_tolerance(public: PublicFacts) -> float:
     """Return how far noise may move a report that counts as true, in rating points."""
     return (public.high - public.low) / 8
+
+
+def list_ratings(people: People, train: Ratings) -> list[list[float]]:
+    """Return all ratings of each person.
+
+    Args:
+        people: the people.
+        train: the ratings that their lists were learnt from.
+    """
+    users = toplists.sample_users(train)
+    rows = (int(users[person.place]) for person in people.people)
+    return [train.values[train.indptr[k] : train.indptr[k + 1]].tolist() for k in rows]
 
 
 # --- descriptions of people -------------------------------------------------------------------
@@ -391,14 +291,14 @@ def describe_people(people: People, data: LoadedDataset) -> tuple[str, ...]:
         user = int(person.name) - 1 if user_ids is None else user_ids.index(person.name)
         user_items = ratings.items[ratings.indptr[user] : ratings.indptr[user + 1]]
         rated_categories = categories[user_items] > 0
-        descriptions.append(
-            describe_anonymous_user(person.rated, data.name, clicks=ratings.has_only_clicks)
-        )
+        entry = "click" if ratings.has_only_clicks else "rating"
+        descriptions.append(format_count(person.rated, entry))
         if rated_categories.any():
             category_shares = rated_categories.mean(axis=0)
             top_category = int(np.argmax(category_shares))
             adverb = "mostly" if category_shares[top_category] > 0.5 else "most often"
-            descriptions[-1] += f", {adverb} {names[top_category].lower()}"
+            items = SAMPLES[data.name].items if data.name in SAMPLES else "titles"
+            descriptions[-1] += f", {adverb} {names[top_category].lower()} {items}"
     return tuple(descriptions)
 
 

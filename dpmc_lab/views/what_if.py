@@ -3,14 +3,13 @@
 from collections.abc import Collection
 from typing import NamedTuple
 
-from dpmc_core.model import Mechanism
+from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import Guarantee
 from dpmc_core.ratings import PublicFacts
-from dpmc_lab.views import trade
-from dpmc_lab.views.cards import TYPICAL_RATINGS
+from dpmc_lab.views import cards
 from dpmc_lab.views.lines import CurveChart, Interval
 from dpmc_lab.views.numbers import GainShare, compute_gain_share
-from dpmc_lab.views.trade import Risk
+from dpmc_lab.views.trade import AttackerQuestion, QuestionScope, QuestionSwitches, Relation, Risk
 
 
 class Stop(NamedTuple):
@@ -22,8 +21,8 @@ class Stop(NamedTuple):
         epsilon: the setting.
         mechanism: the method with this setting.
         guarantee: on ratings prepared as the curve's.
-        risk: about one rating; of a method that protects persons, about whether a person is in
-            the data.
+        risk: about one rating. A method that protects persons limits it as it limits the risk
+            about everything that a person rated, which stands here.
         person_risks: about everything that one person rated, by the number of her ratings.
         interval: the metric over seeds; None where it is not computed.
         benefit: the share of the benefit that is left; None where a number is missing.
@@ -48,7 +47,7 @@ def build_stop(
     epsilon: float,
     chart: CurveChart,
     public: PublicFacts,
-    rated: Collection[int] = (),
+    rated: Collection[int] = (cards.TYPICAL_RATINGS,),
 ) -> Stop:
     """Build the record of a method at one epsilon.
 
@@ -61,19 +60,39 @@ def build_stop(
     """
     line = chart.first_line
     guarantee = mechanism.guarantee(public).with_preparation(line.prepared if line else ())
-    rating_question, _ = trade.list_questions(guarantee, mechanism.task, TYPICAL_RATINGS)
-    person_questions = {
-        count: trade.list_questions(guarantee, mechanism.task, count)[1] for count in rated
-    }
-    # A guarantee per person has one question about everything, however much a person rated.
-    questions = {rating_question, *person_questions.values()}
-    risks = {question: question.assess(guarantee) for question in questions}
+    single, _ = build_questions(guarantee, mechanism.task, 1)
+    whole = {count: build_questions(guarantee, mechanism.task, count)[1] for count in rated}
+    # A guarantee per person has one question, however much a person rated.
+    risks = {question: question.assess(guarantee) for question in {single, *whole.values()}}
     return Stop(
         epsilon,
         mechanism,
         guarantee,
-        risks[rating_question],
-        {count: risks[question] for count, question in person_questions.items()},
+        risks[single],
+        {count: risks[question] for count, question in whole.items()},
         line.interval_at(epsilon) if line else None,
         compute_gain_share(chart, line, epsilon) if line else None,
     )
+
+
+def build_questions(
+    guarantee: Guarantee, task: Task, rated: int
+) -> tuple[AttackerQuestion, AttackerQuestion]:
+    """Return the questions “which of two is hers?” about one rating, and about all of them.
+
+    Where the existence of a rating is protected, one rating means its user-item cell.
+
+    Args:
+        guarantee: the guarantee.
+        task: of the mechanism.
+        rated: number of ratings of the person.
+    """
+    per_user = guarantee.change.per_user
+    person = QuestionSwitches(QuestionScope.PERSON).build_question(
+        task, None if per_user else rated
+    )
+    everything = person._replace(change=cards.get_whole_row_change(guarantee))
+    if per_user:
+        return everything, everything
+    relation = Relation.REMOVED if guarantee.change.covers_existence else Relation.REPLACED
+    return QuestionSwitches(relation=relation).build_question(task), everything

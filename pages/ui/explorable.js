@@ -2,12 +2,11 @@
 // the hash of the address.
 
 const file = JSON.parse(document.getElementById("content").textContent)
-const dark = matchMedia("(prefers-color-scheme: dark)")
 const notes = [...document.querySelectorAll(".note")]
 const radios = [...document.querySelectorAll("input[name=view]")]
 const instrument = new Instrument(document.querySelector(".dpmc-what"))
 const at = { view: 0, ...file.stands }
-const TARGETS = [["target", "need"], ["target", "target"], ["limit", "limit"]] // first by an older name
+const NUMBERS = [["target", "need"], ["target", "target"], ["limit", "limit"], ["pinned", "pinned"]] // first by an older name
 
 // Junk is left out: what is not said stands as the file was made.
 const read = () => {
@@ -15,11 +14,11 @@ const read = () => {
   const view = file.views.findIndex((one) => one.mechanism === said.get("mechanism"))
   if (view >= 0) at.view = view
   const epsilon = Number(said.get("epsilon"))
-  if (file.views[at.view].light.stops.some((stop) => stop.epsilon === epsilon)) at.epsilon = epsilon
-  const people = file.views[at.view].light.people || []
+  if (file.views[at.view].shown.stops.some((stop) => stop.epsilon === epsilon)) at.epsilon = epsilon
+  const people = file.views[at.view].shown.people || []
   const person = said.get("person")
   if (/^\d+$/.test(person) && Number(person) < people.length) at.person = Number(person)
-  for (const [name, key] of TARGETS) {
+  for (const [name, key] of NUMBERS) {
     if (said.get(key) && Number.isFinite(Number(said.get(key)))) at[name] = Number(said.get(key))
   }
 }
@@ -27,7 +26,7 @@ const read = () => {
 const write = () => {
   const view = file.views[at.view]
   const said = new URLSearchParams({ mechanism: view.mechanism, epsilon: at.epsilon, person: at.person })
-  for (const name of ["target", "limit"]) if (at[name] !== null) said.set(name, at[name])
+  for (const name of ["target", "limit", "pinned"]) if (at[name] !== null) said.set(name, at[name])
   history.replaceState(null, "", "#" + said)
 }
 
@@ -41,8 +40,7 @@ const covers = () => {
 }
 
 const draw = () => {
-  const { light, dark: night } = file.views[at.view]
-  instrument.update({ ...light, ...(dark.matches ? night : {}), ...at }, (name, value) => {
+  instrument.update({ ...file.views[at.view].shown, ...at }, (name, value) => {
     at[name] = value
     draw()
     write()
@@ -60,7 +58,6 @@ radios.forEach((radio, k) => {
     write()
   }
 })
-dark.addEventListener("change", draw)
 addEventListener("hashchange", () => { read(); draw() })
 read()
 draw()

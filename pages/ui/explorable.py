@@ -26,17 +26,16 @@ from dpmc_data.synthetic import SAMPLES
 from dpmc_lab.study.advice import PrivacyUnit, recommend_for_unit
 from dpmc_lab.views import cards, lines, text
 from pages.ui import scene
-from pages.ui.charts import DARK, LIGHT
 from pages.ui.scene import Scene
 from pages.ui.sentences import UNIT_LABELS
 
 _MODULE_PATH = Path(__file__)
 _CONFIG = _MODULE_PATH.parents[2] / ".streamlit" / "config.toml"
-INITIAL_STATE = {"epsilon": 1.0, "person": 0, "target": None, "limit": None}
-# Nothing may be asked for, from wherever: a picture that is saved is made in the browser.
+INITIAL_STATE = {"epsilon": 1.0, "person": 0, "target": None, "limit": None, "pinned": None}
+# Nothing may be asked for, from wherever.
 _CONTENT_POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline';"
-    " img-src data: blob:; font-src data:; form-action 'none'; base-uri 'none'"
+    " font-src data:; form-action 'none'; base-uri 'none'"
 )
 _REPEAT_WARNING = "On real data every run spends its epsilon again: publish none of it."
 
@@ -139,15 +138,12 @@ def render_explorable(
 def _build_view(displayed_scene: Scene) -> dict[str, Any]:
     """Return what the file shows of a scene, as JSON.
 
-    `light` is the instrument's view, `dark` has the values that differ in dark mode, and `cards`
-    the facts of the guarantee at each stop of the slider.
+    `shown` is the instrument's view, and `cards` has the facts of the guarantee at each stop of the
+    slider.
     """
-    light = scene.build_view(displayed_scene, LIGHT)
-    dark = scene.build_view(displayed_scene, DARK)
     return {
         "mechanism": displayed_scene.id,
-        "light": light,
-        "dark": {name: value for name, value in dark.items() if value != light[name]},
+        "shown": scene.build_view(displayed_scene),
         "cards": [_list_guarantee_facts(stop.guarantee) for stop in displayed_scene.stops],
     }
 
@@ -172,7 +168,7 @@ def _render_switch(scenes: Sequence[Scene]) -> str:
         for k, unit in enumerate(units)
         if unit is not None
     )
-    return f"<fieldset><legend>Whom to protect</legend>{''.join(radios)}</fieldset>"
+    return f"<fieldset><legend>Protect</legend>{''.join(radios)}</fieldset>"
 
 
 def _render_note(displayed_scene: Scene, *, data: str, private: bool) -> str:

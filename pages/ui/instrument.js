@@ -1,12 +1,21 @@
-// One slider under two curves. Numbers come from the page, none between two stops.
+// One knob under two curves. Numbers come from the page, none between two stops.
 
 const PLAY = 700 // milliseconds between two stops
+const NAMES = ["epsilon", "person", "target", "limit", "pinned"]
+const HATCH = "<defs><pattern id='dpmc-unproved' width='8' height='8' patternUnits='userSpaceOnUse' patternTransform='rotate(45)'><path d='M0 0V8' class='hatch'/></pattern></defs>"
 
 const make = (tag, name, parent, text) => {
   const node = document.createElement(tag)
   if (name) node.className = name
   if (text !== undefined) node.textContent = text
   if (parent) parent.append(node)
+  return node
+}
+const shape = (parent, tag, name, attributes = {}, text = "") => {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag)
+  for (const [key, value] of Object.entries({ class: name, ...attributes })) node.setAttribute(key, value)
+  node.textContent = text
+  parent.append(node)
   return node
 }
 const say = (node, text) => {
@@ -16,21 +25,35 @@ const show = (node, yes) => {
   if (node.hidden === yes) node.hidden = !yes
 }
 const within = (value, ...ends) => Math.max(Math.min(...ends), Math.min(Math.max(...ends), value))
-const set = (node, all) => Object.entries(all).forEach(([name, value]) => node.setAttribute(name, value))
+const through = (points) => "M" + points.map(([x, y]) => x.toFixed(1) + " " + y.toFixed(1)).join("L")
+const range = (count, item) => Array.from({ length: count }, (_, k) => item(k))
+const quantile = (share) => (share < 0.5 ? Math.log(2 * share) : -Math.log(2 - 2 * share)) // Laplace
 const narrow = matchMedia("(max-width: 800px)")
+const still = matchMedia("(prefers-reduced-motion: reduce)")
+
+// What a channel makes of a symbol. The first number is below the chance of a change or not, so that
+// one throw serves all epsilons; the second one says which other symbol it becomes.
+const report = (chances, truth, [first, second]) => {
+  const change = 1 - chances[truth]
+  if (first >= change) return truth
+  let left = second * change
+  const other = chances.findIndex((chance, k) => k !== truth && (left -= chance) < 0)
+  return other < 0 ? +!truth : other // rounding of the chances
+}
 
 class Instrument {
   constructor(root) {
     this.root = root
     this.epsilon = this.person = 0
-    this.target = this.limit = null // of usefulness, and of risk
+    this.target = this.limit = this.pinned = null // targets are of usefulness, and of risk
     this.changed = ""
     this.told = {} // to the page, and not yet heard back
     this.heard = {} // from it
     this.score = [0, 0]
     this.build()
-    this.turned = () => { this.start(); this.refresh() }
-    narrow.addEventListener("change", this.turned)
+    this.turned = () => this.view && this.refresh()
+    this.sized = new ResizeObserver(this.turned)
+    this.sized.observe(this.plot)
   }
 
   build() {
@@ -43,57 +66,65 @@ class Instrument {
       node.onclick = act
       return node
     }
-    // the chart and its sliders
-    const chart = add("section", "chart", root)
-    chart.ariaLabel = "Risk and usefulness"
-    const tools = make("div", "dpmc-tools", chart)
-    this.needs = button(tools, "Set a target", () => this.aim())
-    this.playing = button(tools, "\u25b6 Play", () => this.play())
-    button(tools, "Save picture", () => this.save())
-    add("p", "targets", chart)
-    const frame = add("div", "frame", chart)
-    add("div", "plot", frame)
-    Object.assign(add("div", "knob", add("div", "track", frame)),
-      { tabIndex: 0, role: "slider", ariaLabel: "privacy budget epsilon" })
+    // the knob, which stays in sight on a phone
+    add("div", "line", root)
+    Object.assign(add("input", "knob", this.line), { type: "range", min: 0, ariaLabel: "privacy budget epsilon" })
+    add("span", "ghost", this.line, "A")
+    this.ticks = shape(this.line, "svg", "dpmc-ticks", { "aria-hidden": true })
+    // the two charts
+    add("section", "chart", root).ariaLabel = "Risk and usefulness"
+    const tools = make("div", "dpmc-tools", this.chart)
+    this.pin = button(tools, "Pin", () => this.tell("pinned", this.pinned === null ? this.epsilon : null))
+    const menu = make("details", "dpmc-menu", tools)
+    const more = make("summary", "", menu, "\u22ee")
+    more.ariaLabel = "More"
+    const close = () => {
+      menu.open = false
+      more.focus({ preventScroll: true })
+    }
+    menu.onkeydown = ({ key }) => key === "Escape" && close()
+    menu.onfocusout = ({ relatedTarget }) => { menu.open &&= menu.contains(relatedTarget) }
+    const entries = make("div", "", menu)
+    const entry = (text, act) => button(entries, text, () => {
+      close()
+      act()
+    })
+    this.needs = entry("Set a target", () => this.aim())
+    this.playing = entry("Play", () => this.play())
+    this.loads = entry("Download", () => {
+      const opener = document.querySelector(".st-key-download button")
+      opener.scrollIntoView({ block: "nearest" })
+      setTimeout(() => opener.click()) // after this click, which would close what opens
+    })
+    add("p", "targets", this.chart)
     for (const [name, label] of [["target", "Usefulness target "], ["limit", "Risk target "]]) {
-      this[name + "Goal"] = make("div", "dpmc-goal", frame)
       const field = this[name + "Field"] = make("input", "", make("label", "", this.targets, label))
       field.type = "number"
       field.onchange = () => {
         field.told = null
-        this.setTarget(name, field.value / this.scale(name)[4], true)
+        this.setTarget(name, field.value / this.scale(name)[2], true)
         this.settle(name)
       }
     }
-    make("span", "", this.targets, "Type a target or drag its line. ")
     add("span", "answer", this.targets).ariaLive = "polite"
-    const sides = add("div", "sides", chart)
-    make("span", "", sides, "\u2190 more private")
-    this.axis = make("strong", "", sides)
-    make("span", "", sides, "more accurate \u2192")
-    // what it means
-    const panel = add("section", "panel", root)
-    this.heading = make("h2", "", panel)
-    add("div", "flow", panel)
-    add("div", "dots", panel)
-    add("p", "text", panel)
-    add("span", "note", this.text)
-    this.guesses = button(this.text, "You guess", () => this.deal())
-    add("div", "game", panel)
-    add("section", "lists", panel)
-    this.common = make("p", "", this.lists)
-    const list = (title) => {
-      const side = make("div", "", this.lists)
-      make("h3", "", side, title)
-      const all = make("ol", "", side)
-      return Array.from({ length: 5 }, () => make("li", "", all))
-    }
-    this.plain = list("Without privacy")
-    this.kept = list("With privacy")
-    add("p", "who", panel)
-    const buttons = make("div", "dpmc-buttons", panel)
-    this.next = button(buttons, "Show another person", () =>
+    add("div", "plot", this.chart)
+    // the person
+    add("section", "panel", root)
+    this.heading = make("h2", "", this.panel)
+    add("div", "marks", this.panel).role = "img"
+    add("p", "key", this.panel)
+    add("p", "give", this.panel)
+    add("p", "note", this.panel)
+    const acts = make("div", "dpmc-buttons", this.panel)
+    this.throws = button(acts, "Throw again", () => { this.toss(); this.explain() })
+    this.guesses = button(acts, "You guess", () => this.deal())
+    add("div", "game", this.panel)
+    this.opener = button(this.panel, "", () => { this.unfolded = !this.unfolded; this.list() }, "dpmc-opener")
+    add("div", "lists", this.panel)
+    add("p", "who", this.panel)
+    this.next = button(this.panel, "Show another person", () =>
       this.tell("person", (this.person + 1) % this.view.people.length))
+    this.unfolded = narrow.matches || innerHeight > 900
     this.drags()
   }
 
@@ -104,7 +135,7 @@ class Instrument {
     const known = this.view && this.view.id === view.id
     const first = !this.view
     this.view = view
-    for (const name of ["epsilon", "person", "target", "limit"]) {
+    for (const name of NAMES) {
       // an echo of what was told must not undo what was done since
       const told = this.told[name] ||= []
       const place = told.indexOf(view[name])
@@ -127,6 +158,7 @@ class Instrument {
   }
 
   release(name) {
+    if (this.told[name].at(-1) === this[name]) return
     this.told[name].push(this[name])
     this.send(name, this[name])
   }
@@ -134,72 +166,24 @@ class Instrument {
   // --- what does not move with the knob
 
   start() {
-    const view = this.view
-    Object.assign(this.knob, { ariaValueMin: 0, ariaValueMax: this.last })
-    say(this.axis, view.axis)
-    say(this.heading, view.panel.title)
-    show(this.lists, !!view.people && !!view.lists)
-    this.fold()
-    const picture = this.picture = view.pictures[narrow.matches ? "narrow" : "wide"]
-    this.plot.innerHTML = picture.svg
-    const [rule, ...marks] = this.plot.querySelectorAll(".moves")
-    Object.assign(this, { rule, marks, levels: [...this.plot.querySelectorAll("path:is(.dash, .dot)")] })
-    const { style } = this.frame
-    style.setProperty("--track", this.down(picture.track))
-    style.setProperty("--left", this.across(picture.left))
-    style.setProperty("--right", this.across(picture.width - picture.right))
-    this.sides.style.padding = "0 " + this.across(picture.width - picture.right) + " 0 " + this.across(picture.left)
-  }
-
-  // The picture on a page of its own, with the sentence above it.
-  save() {
     const { view } = this
-    const { width, height: high } = this.picture
-    const escaped = (text) => text.replace(/[&<>]/g, (c) => "&#" + c.charCodeAt() + ";")
-    const halves = this.sentence.match(/.{1,100}( |$)/g)
-    const head = halves.map((line, k) => `<tspan x="20" dy="${k ? 20 : 0}">${escaped(line)}</tspan>`).join("")
-    const top = 20 * halves.length + 20
-    const whole = `<svg xmlns="http://www.w3.org/2000/svg" class="dpmc-picture" font-family="sans-serif"
-      width="${width}" height="${top + high + 30}"><rect width="100%" height="100%" fill="var(--paper)"/>
-      <text class="bold" y="24">${head}</text>${this.plot.innerHTML.replace("<svg ", `<svg y="${top}" height="${high}" `)}
-      <text class="muted" x="20" y="${top + high + 18}">${escaped(view.name + "; " + view.axis)}</text></svg>`
-    const link = make("a")
-    link.href = "data:image/svg+xml;charset=utf-8,"
-      + encodeURIComponent(whole.replace(/var\(--(\w+)\)/g, (_, name) => view.colors[name]))
-    link.download = "dpmc-lab.svg"
-    link.click()
+    this.root.classList.toggle("still", !!view.still)
+    this.knob.max = this.last
+    say(this.heading, view.panel.title)
+    say(this.note, view.notes)
+    show(this.throws, !!view.panel.ratings)
+    show(this.loads, !!document.querySelector(".st-key-download"))
+    this.fold()
+    this.thrown = null
   }
-
-  // --- places: of stops across, of chances and values down the picture
 
   get last() {
     return this.view.stops.length - 1
   }
 
-  across(x) {
-    return 100 * x / this.picture.width + "%"
-  }
-
-  down(y) {
-    return 100 * y / this.picture.height + "%"
-  }
-
-  near({ clientX }) {
-    const { left, width } = this.frame.getBoundingClientRect()
-    const { at } = this.picture
-    const x = (clientX - left) / width * this.picture.width
-    return within(Math.round((x - at[0]) / (at[1] - at[0])), 0, this.last)
-  }
-
-  // The axis of a target: its two ends, the rows between which it lies, and what its field counts.
+  // The axis of a target: its worst and its best end, and what its field counts.
   scale(name) {
-    return name === "limit" ? [0.5, 1, ...this.picture.upper, 100]
-      : [...this.view.range, ...this.picture.lower, this.view.needed.per]
-  }
-
-  row(name, value) {
-    const [worst, best, top, bottom] = this.scale(name)
-    return bottom + (within(value, worst, best) - worst) / (best - worst) * (top - bottom)
+    return name === "limit" ? [0.5, 1, 100] : [...this.view.usefulness.axis, this.view.needed.per]
   }
 
   // --- moving
@@ -209,47 +193,34 @@ class Instrument {
   }
 
   drags() {
-    const move = (event) => {
-      const index = this.near(event)
-      if (index !== this.index) this.go(index)
-    }
-    const held = (node, name, on) => {
-      node.onpointerdown = (event) => {
-        event.preventDefault()
-        node.setPointerCapture(event.pointerId)
-        this.pause()
-        on(event)
-        node.onpointermove = on
-      }
-      node.onlostpointercapture = () => {
-        node.onpointermove = null
-        this.settle(name)
-      }
-    }
-    held(this.track, "epsilon", (event) => { move(event); this.knob.focus({ preventScroll: true }) })
-    held(this.plot, "epsilon", move)
-    const steps = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -3, PageUp: 3,
-      Home: -Infinity, End: Infinity }
     let later = 0
-    this.knob.onkeydown = (event) => {
-      if (!(event.key in steps)) return
-      event.preventDefault()
+    this.knob.oninput = () => {
       this.pause()
-      this.go(within(this.index + steps[event.key], 0, this.last))
-      clearTimeout(later)
-      later = setTimeout(() => this.settle("epsilon"), 250)
+      this.go(Number(this.knob.value))
     }
-    for (const name of ["target", "limit"]) {
-      held(this[name + "Goal"], name, ({ clientY }) => {
-        const { top, height } = this.frame.getBoundingClientRect()
-        const y = (clientY - top) / height * this.picture.height
-        const [worst, best, first, last] = this.scale(name)
-        this.setTarget(name, worst + (last - y) / (last - first) * (best - worst))
-      })
+    this.knob.onchange = () => {
+      clearTimeout(later)
+      later = setTimeout(() => this.release("epsilon"), 200)
+    }
+    const move = ({ clientX }) => {
+      const { left, width } = this.knob.getBoundingClientRect()
+      const thumb = this.knob.offsetHeight * 0.64 // as wide as high, see the style sheet
+      this.go(within(Math.round((clientX - left - thumb / 2) / (width - thumb) * this.last), 0, this.last))
+    }
+    this.plot.onpointerdown = (event) => {
+      this.plot.setPointerCapture(event.pointerId)
+      this.pause()
+      move(event)
+      this.plot.onpointermove = move
+    }
+    this.plot.onlostpointercapture = () => {
+      this.plot.onpointermove = null
+      this.release("epsilon")
     }
   }
 
   go(index) {
+    if (index === this.index) return
     this.epsilon = this.view.stops[index].epsilon
     this.refresh()
   }
@@ -257,7 +228,7 @@ class Instrument {
   play() {
     if (this.timer) return this.pause()
     if (this.index === this.last) this.go(0)
-    say(this.playing, "\u275a\u275a Pause")
+    say(this.playing, "Pause")
     this.timer = setInterval(() => {
       if (this.index === this.last) return this.pause()
       this.go(this.index + 1)
@@ -268,7 +239,7 @@ class Instrument {
     if (!this.timer) return
     clearInterval(this.timer)
     this.timer = null
-    say(this.playing, "\u25b6 Play")
+    say(this.playing, "Play")
     this.release("epsilon")
   }
 
@@ -287,7 +258,7 @@ class Instrument {
   // Whether there is a target on the axis.
   aims(name) {
     const value = this[name]
-    const ends = name === "limit" ? [0.5, 1] : this.view.needed && this.view.range
+    const ends = name === "limit" ? [0.5, 1] : this.view.needed && this.view.usefulness.axis
     return value !== null && !!ends && value === within(value, ...ends)
   }
 
@@ -298,7 +269,7 @@ class Instrument {
   }
 
   number(name, value) {
-    return +(this.scale(name)[4] * value).toFixed(3)
+    return +(this.scale(name)[2] * value).toFixed(3)
   }
 
   // What is typed or linked, and no possible target, is not rounded in silence.
@@ -311,8 +282,8 @@ class Instrument {
   setTarget(name, value, typed) {
     this.adopt(name, value, typed)
     const index = this.meets(name)
-    if (index === null) this.refresh()
-    else this.go(index)
+    if (index !== null) this.epsilon = this.view.stops[index].epsilon
+    this.refresh()
   }
 
   // The index of the stop at which a target is met, or none: the most useful one of those that limit the risk.
@@ -334,32 +305,24 @@ class Instrument {
     const { now, index } = this
     let words = ""
     for (const name of ["target", "limit"]) {
-      const [value, goal, field, on, isRisk]
-        = [this[name], this[name + "Goal"], this[name + "Field"], this.aims(name), name === "limit"]
-      show(goal, on)
+      const [value, field, on, isRisk] = [this[name], this[name + "Field"], this.aims(name), name === "limit"]
       show(field.parentNode, isRisk || !!this.view.needed)
       const text = on ? this.number(name, value) : ""
       if (field.told !== text) field.value = field.told = text // what is being typed stays
       if (!on) continue
-      field.step = this.scale(name)[4] / (isRisk ? 100 : 200)
-      const y = this.row(name, value)
-      goal.style.top = this.down(y)
-      goal.classList.toggle("above", this.crossed(y + 16))
+      field.step = this.scale(name)[2] / (isRisk ? 100 : 200)
       const place = this.meets(name)
       words += !isRisk ? this.answerTo().words : place === null ? "No epsilon here keeps the risk that low."
         : "The largest epsilon with a risk of at most " + text + " % is " + this.view.stops[place].epsilon + "."
       const end = isRisk ? index > place && " is too large. " : index < place && " is too small. "
       words += end ? " Epsilon " + now.epsilon + end : " "
     }
-    show(this.targets, this.needs.ariaPressed = !!words)
+    show(this.targets, !!words)
+    say(this.needs, words ? "Remove the target" : "Set a target")
     say(this.answer, words && this.changed + words)
   }
 
   // --- what moves with the knob
-
-  get shown() {
-    return this.view.people ? this.person : 0
-  }
 
   // The stop's position, and all that is said there.
   get index() {
@@ -370,105 +333,339 @@ class Instrument {
     return this.view.stops[this.index]
   }
 
+  get pinnedIndex() {
+    return this.view.stops.findIndex((stop) => stop.epsilon === this.pinned)
+  }
+
+  // A text of the person who is shown, where texts differ by person.
+  of(text) {
+    return Array.isArray(text) ? text[this.view.people ? this.person : 0] : text
+  }
+
   get sentence() {
-    return this.now.sentence.map(([text]) => text).join("")
+    return this.now.sentence.map(([text]) => this.of(text)).join("")
+  }
+
+  // The limits about everything and about one rating, each a rate and its text; the second one is
+  // missing where the first holds for both.
+  risks(stop) {
+    const single = [stop.risk, stop.limit]
+    return stop.all ? [this.of(stop.all), single] : [single]
   }
 
   refresh() {
     const { view, now, index } = this
-    this.track.style.setProperty("--x", this.across(this.picture.at[index]))
-    this.knob.ariaValueNow = index
-    this.knob.ariaValueText = "epsilon " + now.epsilon + ": risk " + now.limit + ", usefulness " + (now.value === null ? now.half : now.text)
-    const top = document.querySelector(".dpmc-say") // which the server may have written anew
-    for (const [name, value] of Object.entries(view.colors)) {
-      for (const node of [this.root, top]) node?.style.setProperty("--" + name, value)
-    }
+    const all = this.risks(now).map(([, text]) => text)
+    this.knob.value = index
+    this.knob.ariaValueText = "epsilon " + now.epsilon + ": risk " + all.at(-1)
+      + (all[1] ? ", all ratings " + all[0] : "") + ", usefulness " + (now.value === null ? now.half : now.text)
+    const top = view.still ? null : document.querySelector(".dpmc-say") // which the server may have written anew
     if (top && top.textContent !== this.sentence) {
-      top.replaceChildren(...now.sentence.map(([text, role]) => make("span", role, null, text)))
+      top.replaceChildren(...now.sentence.map(([text, role]) => make("span", role, null, this.of(text))))
     }
-    this.moved()
+    this.draw()
+    this.place()
+    if (view.still) return
     this.aimsNow()
-    this.explain()
     if (this.dealt && this.dealt.epsilon !== now.epsilon) this.fold()
     show(this.guesses, !!now.game && !this.game.children.length)
+    this.explain()
+    this.list()
   }
 
-  moved() {
-    const { now, index, picture } = this
-    const x = picture.at[index]
-    this.rule.setAttribute("d", `M${x} ${picture.upper[0]}V${picture.upper[1]}M${x} ${picture.lower[0]}V${picture.inside ? picture.lower[1] : picture.track}`)
-    for (const [k, name, value, text] of [[0, "limit", now.risk, now.limit], [1, "target", now.value, now.text]]) {
-      const [dot, number] = this.marks.slice(2 * k, 2 * k + 2)
-      for (const node of [dot, number]) node.style.display = value === null ? "none" : ""
-      if (value === null) continue
-      const y = this.row(name, value)
-      set(dot, { cx: x, cy: y })
-      const base = Math.max(this.scale(name)[2] + 18, y - 10)
-      const crossed = this.crossed(base, this.row(name, this[name]))
-      const after = crossed ? index < 11 : index < 4
-      set(number, { x: x + (after ? 11 : -11), y: crossed ? y + 24 : base, "text-anchor": after ? "start" : "end" })
-      say(number, text)
+  // Risk above usefulness over one axis. A unit of the picture is a sixteenth of the font's size, so
+  // that it grows with the type.
+  draw() {
+    const { view, now, index, plot, pinnedIndex } = this
+    const unit = parseFloat(getComputedStyle(document.documentElement).fontSize) / 16
+    const wide = plot.clientWidth / unit
+    if (!wide) return
+    const small = wide < 660
+    const spare = small || view.still ? 0 : within(innerHeight / unit - 756, 0, 420)
+    const left = small ? 44 : 60, right = wide - (small ? 14 : 140)
+    const first = left + (small ? 8 : 18), last = right - (small ? 10 : 14)
+    const top = small ? 76 : 58, upper = top + 134 + 0.45 * spare
+    const middle = upper + (small ? 100 : 68), lower = middle + 128 + 0.55 * spare
+    const high = lower + 18
+    const { usefulness, measured, stops } = view
+    const limits = stops.map((stop) => this.risks(stop))
+    const x = (k) => first + (last - first) * k / this.last
+    const row = (value) => upper - (value - 0.5) * 2 * (upper - top)
+    const [worst, best] = usefulness ? usefulness.axis : [0, 1]
+    const useRow = (value) => lower - (within(value, worst, best) - worst) / (best - worst) * (lower - middle)
+    Object.assign(this, { columns: range(stops.length, x), edges: [left, right], small })
+    const svg = document.createDocumentFragment()
+    const text = (across, down, words, name = "") => shape(svg, "text", name, { x: across, y: down }, words)
+    const path = (d, name) => d.length > 1 && shape(svg, "path", name, { d })
+    const level = (down, words, name = "grid") => {
+      path("M" + left + " " + down + "H" + right, name)
+      text(left - 8, down + 5, words, "end muted")
     }
-    say(this.marks[4], picture.inside ? "" : now.kept)
-  }
-
-  // Whether a level or the target of a chart passes through a text on that base line.
-  crossed(base, target) {
-    return [target, ...this.levels.map((line) => line.getBBox().y)].some((row) => Math.abs(row - base + 5) < 12)
-  }
-
-  // The panel: from a rating to what leaves it, and what that does to recommendations.
-  explain() {
-    const { view, index } = this
-    const panel = view.panel.persons[this.shown]
-    show(this.flow, !(this.dealt && panel.reports)) // it would answer the game's question
-    show(this.dots, !!panel.outcomes)
-    show(this.next, !!view.people)
-    show(this.who, !!view.people)
-    if (view.people) say(this.who, view.people[this.shown].name)
-    const last = panel.reports ? panel.reports[index] : [panel.last, true]
-    this.flow.replaceChildren()
-    const box = ([big, small], name = "") => {
-      const node = make("div", "dpmc-box " + name, this.flow)
-      make("b", "", node, big)
-      make("small", "", node, small)
+    const title = (words, axis, down) => {
+      const base = down - (small ? 38 : 20)
+      const halves = small ? words.match(new RegExp(".{1," + Math.floor((wide - left) / 8.4) + "}( |$)", "g")) : [words]
+      halves.forEach((half, k) => text(left, base + 20 * (k + 1 - halves.length), half, "title"))
+      if (small) text(left, down - 18, axis, "muted")
+      else text(right, base, axis, "end muted")
     }
-    panel.boxes.forEach((texts, k) => {
-      if (k) make("span", "", this.flow, "\u2192")
-      box(texts)
+    // risk
+    title(this.of(now.titles[0]), "attacker right, at most", top - 20)
+    for (const share of [0.75, 1]) level(row(share), 100 * share + " %")
+    level(upper, "50 %", "dots")
+    const all = range(stops.length, (k) => k)
+    const [whole, single] = [0, 1].map((part) => all.filter((k) => limits[k][part]?.[0]).map((k) => [x(k), row(limits[k][part][0])]))
+    if (whole.length) {
+      const floor = single.length ? single : [[whole[0][0], upper], [whole.at(-1)[0], upper]]
+      path(through([...whole, ...floor.toReversed()]) + "Z", "tint")
+      path(through(single), "curve single")
+      path(through(whole), "curve")
+    }
+    if (!small) text(right + 12, upper + 5, "a coin flip", "muted")
+    else if (single.length) text(last + 8, upper - 6, "a coin flip", "end muted")
+    else text(left, upper + 20, "a coin flip", "muted")
+    if (whole.length && !single.length) {
+      text(last + (small ? 8 : -6), upper + (small ? 20 : -12), "one " + view.entry + ": no easier", "name risk end")
+    }
+    const unproved = all.filter((k) => limits[k][0][0] === null)
+    if (unproved.length) {
+      // What is measured holds from its own epsilon on, where there is less noise.
+      const half = (x(1) - x(0)) / 2
+      const begin = measured ? stops.findIndex(({ epsilon }) => epsilon >= measured.epsilon) : stops.length
+      for (const k of unproved) {
+        const height = (k < begin ? upper : row(measured.rate)) - top + 6
+        shape(svg, "rect", "unproved", { x: x(k) - half, y: top - 6, width: 2 * half, height })
+      }
+      text((x(unproved[0]) + x(Math.min(begin, this.last))) / 2, (top + upper) / 2, "no limit is proved", "middle name")
+      if (measured) {
+        const down = row(measured.rate)
+        path("M" + (x(begin) - half) + " " + down + "H" + (last + half), "measured")
+        text(right, down + (down < upper - 26 ? 22 : -10), measured.text, "end risk")
+      }
+    }
+    // usefulness
+    title(now.titles[1], view.metric, middle)
+    if (usefulness) {
+      for (const [value, words] of usefulness.ticks) level(useRow(value), words)
+      const named = usefulness.levels.map(([isReference, name, values]) => {
+        const points = values.flatMap((value, k) => (value === null ? [] : [[x(k), useRow(value)]]))
+        const [[, start], [, end]] = [points[0], points.at(-1)]
+        path(through([[left, start], ...points, [right, end]]), isReference ? "dash" : "dots")
+        return [end, name, isReference]
+      }).sort(([a], [b]) => a - b)
+      const gap = named.length > 1 ? Math.max(0, 17 - named[1][0] + named[0][0]) / 2 : 0
+      named.forEach(([down, name, isReference], k) => {
+        const muted = isReference ? "" : " muted"
+        if (!small) text(right + 12, down + 5 + (k ? gap : -gap), name, muted)
+        else text(isReference ? first - 4 : last + 8, down - 7, name, isReference ? "" : "end muted")
+      })
+      const points = stops.flatMap(({ value, band }, k) => (value === null ? [] : [[x(k), ...[value, ...band].map(useRow)]]))
+      path(through([...points.map(([across, , , high]) => [across, high]),
+        ...points.map(([across, , low]) => [across, low]).reverse()]), "band")
+      path(through(points), "curve use")
+    } else text((left + right) / 2, (middle + lower) / 2, "not computed yet", "middle muted")
+    if (this.aims("limit")) level(row(this.limit), "", "target")
+    if (this.aims("target")) level(useRow(this.target), "", "target")
+    // the rules, which break at the titles, with dots and numbers
+    const rule = (k, name) => path("M" + x(k) + " " + (top - 8) + "V" + upper + "M" + x(k) + " " + (middle - 8) + "V" + high, "rule " + name)
+    const marked = (k) => [
+      ...limits[k].map(([rate, words], part) => [rate && row(rate), words, part ? "single risk" : "risk"]),
+      [stops[k].value && useRow(stops[k].value), stops[k].text, "use"],
+    ].filter(([down]) => down)
+    const dots = (k, name, radius) => marked(k).forEach(([cy, , role]) => shape(svg, "circle", role + name, { cx: x(k), cy, r: radius }))
+    if (pinnedIndex >= 0) {
+      rule(pinnedIndex, "ghost")
+      dots(pinnedIndex, " hollow", 7)
+      for (const [down, words, role] of marked(pinnedIndex)) {
+        if (Math.abs(x(pinnedIndex) - x(index)) < 70) continue
+        if (role !== "risk") text(x(pinnedIndex) + 11, down + 22, words, role)
+        else if (!small) text(x(pinnedIndex) - 11, down - 10, words, role + " end")
+      }
+    }
+    rule(index, "now")
+    // Curves rise to the right: free are above left and below right of a dot.
+    const size = small ? 18 : 21
+    for (const [down, number, role] of marked(index)) {
+      const name = role === "use" ? "" : role === "risk" ? "all " + (single.length ? this.rated : "her") + " " + view.entry + "s"
+        : "one " + view.entry
+      const length = number.length * size * 0.54 + name.length * 7.4 + 22
+      const above = role === "risk"
+      const after = above ? x(index) - 12 - length < (small ? 2 : left - 40) : x(index) + 12 + length <= wide - 8
+      let base = down - 11
+      if (above && after) {
+        const passed = whole.filter(([across]) => across >= x(index) && across < x(index) + length)
+        base = Math.max(top, Math.min(...passed.map(([, line]) => line))) - 12
+      } else if (!above) {
+        base = role === "use" ? Math.min(down + 28, high) : down > upper - 31 ? upper + 21 : down + 28
+        if (!after) base += small ? 20 : 14
+      }
+      const label = text(x(index) + (after ? 12 : -12), base, "", "name " + role + (after ? "" : " end"))
+      const parts = [["big", number], ["", " " + name + " "]]
+      for (const [style, words] of after ? parts : parts.reverse()) shape(label, "tspan", style, {}, words)
+    }
+    dots(index, "", 8)
+    plot.replaceChildren()
+    const picture = shape(plot, "svg", "dpmc-picture", { role: "img", viewBox: "0 0 " + wide + " " + high,
+      "aria-label": view.name + ". " + this.of(now.titles[0]) + ". " + now.titles[1] + "." })
+    picture.innerHTML = HATCH
+    picture.append(svg)
+  }
+
+  // The knob, its ghost and its numbers below the picture's columns.
+  place() {
+    const { columns, edges, view, index, knob, ghost, small, pinnedIndex } = this
+    if (!columns) return
+    const rem = (units) => units / 16 + "rem"
+    knob.style.left = rem(columns[0] - 14)
+    knob.style.width = rem(columns.at(-1) - columns[0] + 28)
+    knob.style.setProperty("--part", 100 * index / this.last + "%")
+    this.ticks.replaceChildren()
+    const write = (x, y, words, name) => shape(this.ticks, "text", name, { x: rem(x), y: rem(y) }, words)
+    view.stops.forEach(({ epsilon }, k) => {
+      const near = Math.abs(k - index) === 1
+      if (k === index || !small || (!near && k !== this.last - 1 && (k % 2 === 0 || k === this.last))) {
+        write(columns[k], 16, epsilon, "middle" + (k === index ? " on" : ""))
+      }
     })
-    make("span", "", this.flow, panel.reports ? "chance \u2192" : "noise \u2192")
-    box([last[0], panel.audience], last[1] ? "changed" : "")
-    if (panel.outcomes) {
-      const [kept, changed] = panel.outcomes[index]
-      for (let k = this.dots.children.length; k < 100; k += 1) make("i", "", this.dots)
-      ;[...this.dots.children].forEach((dot, k) => {
-        const name = k < kept ? "" : k < kept + changed ? "changed" : "missing"
-        if (dot.className !== name) dot.className = name
+    write(small ? 8 : edges[0], 37, "\u2190 more private")
+    write((columns[0] + columns.at(-1)) / 2, 37, small ? "epsilon" : view.axis, "middle axis")
+    write(edges[1] + (small ? 6 : 0), 37, "more accurate \u2192", "end")
+    show(ghost, pinnedIndex >= 0 && pinnedIndex !== index)
+    if (pinnedIndex >= 0) ghost.style.left = rem(columns[pinnedIndex])
+    say(this.pin, this.pinned === null ? "Pin" : "Unpin")
+    this.pin.ariaLabel = this.pinned === null ? "Pin: keep epsilon " + this.epsilon + " as A and compare"
+      : "Unpin: remove A, epsilon " + this.pinned
+  }
+
+  // --- the person: what she sends, or whom she trusts
+
+  get rated() {
+    return this.of(this.view.panel.rated)
+  }
+
+  // Two random numbers for each of her ratings, which serve all epsilons.
+  toss() {
+    this.thrown = range(this.rated, () => [Math.random(), Math.random()])
+  }
+
+  // What becomes of her ratings at a stop: each truth with its report, null for none.
+  reports({ channel }) {
+    const { tolerance, ratings, levels } = this.view.panel
+    return this.of(ratings).map((truth, k) => {
+      const [first, second] = this.thrown[k]
+      if (tolerance) return [truth, first < channel[0] ? truth + channel[1] * quantile(second) : null]
+      const sent = report(channel[truth], truth, this.thrown[k])
+      return [truth, levels && !sent ? null : sent]
+    })
+  }
+
+  explain() {
+    const { now, marks, view: { panel } } = this
+    show(this.key, !!panel.ratings)
+    if (!panel.ratings) return this.crowd()
+    const fresh = this.thrown?.length !== this.rated || this.tossedFor !== this.person
+    if (fresh) {
+      this.toss()
+      this.tossedFor = this.person
+      marks.className = "dpmc-marks" + (panel.tolerance ? " scale" : this.rated > 60 ? " many" : "")
+      marks.replaceChildren(...this.thrown.map((_, k) => {
+        const mark = make("i")
+        mark.style.transitionDelay = 12 * (k % 15) + "ms"
+        return mark
+      }))
+      panel.ends?.forEach((value, k) => { make("span", "", marks, value).style.left = (k ? 75 : 25) + "%" })
+      this.key.replaceChildren(...panel.key.map(([name, words]) => {
+        const item = make("span")
+        make("i", name, item)
+        item.append(words)
+        return item
+      }))
+    }
+    if (!fresh || still.matches) return this.paint(this.reports(now))
+    // At first all are true, then the noise comes.
+    this.paint(this.of(panel.ratings).map((truth) => [truth, truth]))
+    setTimeout(() => this.root.isConnected && this.explain(), 350)
+  }
+
+  paint(reports) {
+    const { panel } = this.view
+    const { tolerance, levels } = panel
+    const counts = [0, 0, 0] // changed, missing, true
+    reports.forEach(([truth, sent], k) => {
+      const mark = this.marks.children[k]
+      const fate = sent === null ? 1 : Math.abs(sent - truth) > (tolerance ?? 0) ? 0 : 2
+      counts[fate] += 1
+      mark.className = ["turned ", "missing", ""][fate] + (fate !== 1 && (sent || !panel.hollow) ? "full" : "")
+      if (levels) say(mark, sent === null ? "" : levels[sent])
+      if (!tolerance) return
+      const [low, high] = panel.ends
+      mark.style.left = within(25 + 50 * ((sent ?? truth) - low) / (high - low), 0, 100) + "%"
+      mark.style.top = 100 * ((0.618034 * k) % 1) + "%"
+    })
+    const [changed, missing, kept] = counts
+    const [first, ...rest] = panel.words
+    const words = rest.join("").replace("?", missing).replace("#", kept)
+      + (panel.majority ? (kept === changed ? "a coin flip." : kept > changed ? "right." : "wrong.") : "")
+    this.give.replaceChildren(make("b", "noise", null, changed + first), words)
+    this.marks.ariaLabel = this.rated + " " + this.view.entry + "s: " + changed + first + words
+  }
+
+  // She is one dot of all people; the server adds noise before everyone sees the result.
+  crowd() {
+    const { panel: { people, stations, words } } = this.view
+    const count = Math.min(people, 2000)
+    const columns = Math.ceil(Math.sqrt(2.2 * count)), rows = Math.ceil(count / columns), step = 345 / columns
+    const her = Math.floor(0.52 * rows) * columns + Math.floor(0.64 * columns)
+    const spot = (k) => [4 + step * (k % columns), 6 + step * Math.floor(k / columns)]
+    const down = rows * step + 14
+    this.marks.className = "dpmc-marks crowd"
+    this.marks.ariaLabel = "She is one of " + people + " people. Noise is added before anything is published."
+    this.marks.replaceChildren()
+    const svg = shape(this.marks, "svg", "", { viewBox: "0 0 350 " + (down + 42) })
+    shape(svg, "path", "people", { d: range(count, (k) => (k === her ? "" : through([spot(k)]) + "h0")).join(""), "stroke-width": 0.6 * step })
+    const [cx, cy] = spot(her)
+    shape(svg, "circle", "her", { cx, cy, r: 7 })
+    const way = shape(svg, "g", "", { transform: "translate(0 " + down + ")" })
+    shape(way, "path", "", { d: "M7 3h24q5 0 5 5v24q0 5-5 5h-24q-5 0-5-5v-24q0-5 5-5M106 20h20m-7-6 7 6-7 6M208 20h22m-7-6 7 6-7 6" })
+    shape(way, "path", "lines", { d: "M10 14h18M10 21h18M10 28h11" })
+    shape(way, "path", "wave", { d: "M136 20q8-26 16 0t16 0 16 0 16 0" })
+    stations.forEach((name, k) => shape(way, "text", "", { x: k ? 240 : 44, y: 25 }, name))
+    this.give.replaceChildren(words[0], make("b", "noise", null, words[1]), words[2])
+  }
+
+  // --- recommendations: the average person first, then hers
+
+  list() {
+    const { view, index, pinnedIndex } = this
+    const lists = view.lists && view.lists[index]
+    const both = pinnedIndex >= 0 && pinnedIndex !== index
+    const open = this.unfolded || both
+    show(this.opener, !!lists)
+    show(this.lists, !!lists && open)
+    show(this.who, open || !view.people)
+    show(this.next, !!view.people && open)
+    say(this.who, this.of(view.panel.who))
+    if (!lists) return
+    const { plain } = view.people[this.person]
+    const kept = (entry) => entry.items[this.person].map((item) => plain.slice(0, 5).includes(item))
+    this.opener.replaceChildren(make("b", "use", null, lists.everyone.toFixed(1) + " of 5 " + view.items),
+      " stay on average; hers:")
+    const boxes = make("span", "dpmc-five", this.opener)
+    Object.assign(boxes, { role: "img", ariaLabel: lists.shared[this.person] })
+    for (const yes of kept(lists)) make("i", yes ? "kept" : "", boxes)
+    this.opener.ariaExpanded = String(open)
+    this.lists.replaceChildren()
+    const fill = (title, entry) => {
+      const side = make("div", "", this.lists)
+      make("h3", "", side, title)
+      const all = make("ol", "", side)
+      if (entry) kept(entry).forEach((yes, k) => {
+        const name = view.titles[entry.items[this.person][k]]
+        make("li", yes ? "kept" : "", all, name).title = name
       })
     }
-    say(this.note, panel.notes[index] + " " + panel.together[index])
-    if (!view.lists) return
-    const lists = view.lists[index]
-    const named = (items) => items.map((item) => view.titles[item])
-    this.listed(lists && named(view.people[this.shown].plain), lists && named(lists.items[this.person]), lists
-      ? "She keeps " + lists.shared[this.shown] + " of 5 " + view.items + " (average "
-        + lists.everyone.toFixed(1) + ", popular list " + view.popular.toFixed(1) + ")."
-      : "There are no lists at this epsilon.")
-  }
-
-  // Two lists, if there are any, and what is said of them.
-  listed(plain, kept, words) {
-    for (const side of this.lists.querySelectorAll("div")) show(side, !!plain)
-    say(this.common, words)
-    if (!plain) return
-    const fill = (items, titles, others) => items.forEach((node, k) => {
-      say(node, titles[k])
-      node.title = titles[k]
-      node.classList.toggle("other", !others.slice(0, 5).includes(titles[k]))
-    })
-    fill(this.plain, plain, kept)
-    fill(this.kept, kept, plain)
+    if (both) fill("A: epsilon " + this.pinned, view.lists[pinnedIndex])
+    fill((both ? "B: epsilon " : "Her list at epsilon ") + this.epsilon, lists)
+    make("p", "", this.lists, "With one popular list, " + view.popular.toFixed(1) + " would stay.")
   }
 
   // --- You guess
@@ -485,14 +682,13 @@ class Instrument {
       while (k < chances.length - 1 && (left -= chances[k]) > 0) k += 1
       seen = "The server got: " + game.symbols[k] + "."
     } else {
-      const noise = game.law === "gaussian" ? gaussian() : laplace()
+      const noise = game.law === "gaussian" ? gaussian() : quantile(1 - Math.random())
       const value = (truth ? game.shift : 0) + noise
       seen = "You see the number " + value.toFixed(1) + ". It is " + game.shift.toFixed(2)
-        + " if yes and 0 if no, plus noise of size 1."
+        + " if " + this.view.question.answers[0] + " and 0 if not, plus noise of size 1."
     }
     this.dealt = { truth, epsilon }
     const { text, answers } = this.view.question
-    this.explain()
     this.board("This is about another person, new each time. " + seen + " " + text, answers.map((name, k) => [name, () => this.judge(!k)]))
   }
 
@@ -524,14 +720,13 @@ class Instrument {
   }
 
   end() {
-    narrow.removeEventListener("change", this.turned)
+    this.sized.disconnect()
     clearInterval(this.timer)
     this.send = () => {}
   }
 }
 
 const gaussian = () => Math.sqrt(-2 * Math.log(1 - Math.random())) * Math.cos(2 * Math.PI * Math.random())
-const laplace = () => (Math.random() < 0.5 ? -1 : 1) * -Math.log(1 - Math.random())
 
 export default function ({ data, parentElement, setStateValue }) {
   const root = parentElement.querySelector(".dpmc-what")

@@ -12,15 +12,14 @@ import streamlit as st
 
 from pages.ui import scene
 
-STATES = ("epsilon", "person", "target", "limit")
-
+STATES = ("epsilon", "person", "target", "limit", "pinned")
 
 _component = st.components.v2.component(
     "instrument",
     html='<div class="dpmc-what"></div>',
     css=scene.STYLESHEET.read_text("utf-8"),
     js=scene.read_javascript(),
-    isolate_styles=False,  # Plotly's own styles lie in the document
+    isolate_styles=False,  # the sentence on top has the same colours
 )
 
 
@@ -28,8 +27,20 @@ def show_instrument(view: Mapping[str, Any], *, key: str, on_change: Callable[[]
     """Show the instrument; its state is in the session under the key, with the names in STATES.
 
     Args:
-        view: what `scene.build_view` returns.
+        view: what `scene.build_view` returns, and the state.
         key: of the component.
         on_change: called when the visitor changes the state.
     """
     _component(data=dict(view), key=key, **{f"on_{name}_change": on_change for name in STATES})
+
+
+def show_still(view: Mapping[str, Any], epsilon: float, *, key: str) -> None:
+    """Show the instrument's picture alone, with its rule at an epsilon.
+
+    Args:
+        view: what `scene.build_view` returns.
+        epsilon: where the rule stands.
+        key: of the component.
+    """
+    still = dict.fromkeys(STATES) | {"epsilon": epsilon, "person": 0, "still": True}
+    _component(data=dict(view) | still, key=key)

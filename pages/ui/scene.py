@@ -6,35 +6,51 @@ Nothing here needs a session or a server.
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
 from dpmc_core import registry
-from dpmc_core.model import Mechanism
+from dpmc_core.model import Mechanism, Task
+from dpmc_core.privacy import ModifiedLaplace, SymbolChannel, Trust
+from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts
 from dpmc_data import datasets
+from dpmc_data.datasets import LoadedDataset
 from dpmc_data.synthetic import SAMPLES
-from dpmc_lab.sweep import Grid
+from dpmc_lab.sweep import LISTS_SEED, Grid
 from dpmc_lab.sweep.presets import BOTH_ESTIMATORS, EPSILONS
 from dpmc_lab.views import cards, lines, measurements, numbers, people, trade
-from dpmc_lab.views.lines import Curve, CurveChart
-from dpmc_lab.views.people import PeopleWithLists, Person
+from dpmc_lab.views.lines import Curve, CurveChart, Role
+from dpmc_lab.views.measurements import find_default_measured_bound
+from dpmc_lab.views.noise import find_main_release, list_symbols
+from dpmc_lab.views.people import PeopleWithLists
 from dpmc_lab.views.what_if import Stop, build_stop
 from pages.ui import sentences
-from pages.ui.charts import Theme
-from pages.ui.charts import curve as charts_curve
 from pages.ui.charts.curve import Usefulness
 
 STYLESHEET = Path(__file__).with_name("instrument.css")
-_STILL_STYLE = """<style>.still { width: 100%; max-width: 1000px; }
-.still.narrow { display: none; }
-@media (max-width: 640px) { .still.narrow { display: block; } .still.wide { display: none; } }
-</style>"""
 _STEP = 0.005  # between two qualities that may be asked for
+
+
+class DisplayedPerson(NamedTuple):
+    """Somebody whose ratings are shown.
+
+    Attributes:
+        ratings: all her ratings to learn from, as prepared.
+        description: who she is, by public facts.
+        plain: items of her list without privacy.
+    """
+
+    ratings: tuple[float, ...]
+    description: str = ""
+    plain: tuple[int, ...] = ()
+
+    @property
+    def rated(self) -> int:
+        """Return how many ratings she has."""
+        return len(self.ratings)
 
 
 class Scene(NamedTuple):
@@ -46,16 +62,14 @@ class Scene(NamedTuple):
         public: public facts of the prepared ratings.
         persons: who may be shown, or somebody invented.
         displayed_people: people and their lists, where they may be shown.
-        descriptions: of the people, by public facts.
         refuted: whether an attack found more than the method claims.
     """
 
     stops: tuple[Stop, ...]
     chart: CurveChart
     public: PublicFacts
-    persons: tuple[Person, ...]
+    persons: tuple[DisplayedPerson, ...]
     displayed_people: PeopleWithLists | None = None
-    descriptions: tuple[str, ...] = ()
     refuted: bool = False
 
     @property
@@ -72,27 +86,57 @@ class Scene(NamedTuple):
         """Return what is shown at an epsilon of the knob."""
         return self.stops[EPSILONS.index(epsilon)]
 
+    def find_person(self, position: int) -> DisplayedPerson:
+        """Return who is shown; where there are fewer people, the last one."""
+        return self.persons[min(position, len(self.persons) - 1)]
+
 
 def build_scene(
     id: str,
     chart: CurveChart,
     public: PublicFacts,
     displayed_people: PeopleWithLists | None = None,
-    descriptions: tuple[str, ...] = (),
+    dataset: LoadedDataset | None = None,
     *,
     refuted: bool = False,
 ) -> Scene:
     """Compute what What if shows of a method, at every epsilon of the knob.
 
-    The arguments are those of `Scene`, and the id of the mechanism.
+    Args:
+        id: of the mechanism.
+        chart: the curve.
+        public: public facts of the prepared ratings.
+        displayed_people: people and their lists, where they may be shown.
+        dataset: the data set that these people are from.
+        refuted: whether an attack found more than the method claims.
     """
-    persons = displayed_people[0].people if displayed_people else (_invent_person(public),)
+    persons = (_invent_person(public),)
+    if displayed_people and dataset:
+        task = registry.get_mechanism(id).task
+        persons = _describe_persons(displayed_people, dataset, task)
     rated = {person.rated for person in persons}
     stops = (
         build_stop(registry.create(id, epsilon=epsilon), epsilon, chart, public, rated)
         for epsilon in EPSILONS
     )
-    return Scene(tuple(stops), chart, public, persons, displayed_people, descriptions, refuted)
+    return Scene(tuple(stops), chart, public, persons, displayed_people, refuted)
+
+
+def _describe_persons(
+    displayed_people: PeopleWithLists, dataset: LoadedDataset, task: Task
+) -> tuple[DisplayedPerson, ...]:
+    """Return the people with all their ratings in the split that their lists are from."""
+    shown, _ = displayed_people
+    train = build_problem(dataset, task, seed=LISTS_SEED).train
+    return tuple(
+        DisplayedPerson(tuple(ratings), description, person.plain)
+        for ratings, description, person in zip(
+            people.list_ratings(shown, train),
+            people.describe_people(shown, dataset),
+            shown.people,
+            strict=True,
+        )
+    )
 
 
 def load_shipped_scene(data: str, id: str) -> Scene | None:
@@ -107,14 +151,10 @@ def load_shipped_scene(data: str, id: str) -> Scene | None:
         return None
     line = shipped_curve[0].lines[0]
     displayed_people = people.load_people(data, registry.get_mechanism(id).task, line.key)
-    descriptions = (
-        people.describe_people(displayed_people[0], datasets.load(data)) if displayed_people else ()
-    )
-    refuted = measurements.is_refuted(measurements.find_default_measured_bound(id))
+    dataset = datasets.load(data) if displayed_people else None
+    refuted = measurements.is_refuted(find_default_measured_bound(id))
     public = line.info.public
-    return build_scene(
-        id, shipped_curve[0], public, displayed_people, descriptions, refuted=refuted
-    )
+    return build_scene(id, shipped_curve[0], public, displayed_people, dataset, refuted=refuted)
 
 
 def build_curve_grid(data: str, id: str, seeds: Sequence[int], steps: Sequence[str] = ()) -> Grid:
@@ -145,55 +185,49 @@ def read_javascript() -> str:
     return STYLESHEET.with_name("instrument.js").read_text("utf-8")
 
 
-def build_view(scene: Scene, theme: Theme) -> dict[str, Any]:
+def build_view(scene: Scene) -> dict[str, Any]:
     """Return everything that the instrument draws as JSON, except its state."""
-    stops, chart, _, persons, displayed_people, descriptions, refuted = scene
+    stops, chart, _, persons, displayed_people, _ = scene
     first, line, cls = stops[0], chart.first_line, scene.mechanism
     people_view, lists = displayed_people or (None, {})
-    question = first.risk.question
-    claim_state = cards.determine_claim_state(first.guarantee, refuted=refuted)
-    usefulness = line and Usefulness.from_line(chart, line, claim_state)
+    question, guarantee = first.risk.question, first.guarantee
+    usefulness = line and Usefulness.from_line(chart, line)
     data_name = line.info.title if line else ""
-    alt = f"Risk and usefulness against epsilon, {cls.name}" + f", {data_name}" * bool(data_name)
-    titles = (
-        sentences.write_risk_title(question, cls.task),
-        sentences.write_usefulness_title(chart.metric),
-    )
-    unit = "person" if first.guarantee.change.per_user else sentences.name_rating(cls.task)
+    entry = sentences.name_rating(cls.task)
+    unit = "person" if guarantee.change.per_user else entry
+    bound = find_default_measured_bound(cls.id)
+    items = SAMPLES[line.info.name].items if line and line.info.name in SAMPLES else "titles"
     body: dict[str, Any] = {
-        "name": alt,
-        "axis": f"privacy budget epsilon, {first.guarantee.change.label}",
-        "colors": charts_curve.get_instrument_colors(theme, cls.id),
-        "pictures": {
-            kind: layout._asdict()
-            | {
-                "svg": charts_curve.render_picture(
-                    layout, alt, titles, stops, usefulness, cls.name
-                ),
-                "at": layout.columns,
-            }
-            for kind, layout in charts_curve.LAYOUTS.items()
+        "name": f"Risk and usefulness against epsilon, {cls.name}"
+        + f", {data_name}" * bool(data_name),
+        "axis": f"epsilon per {unit}",
+        "entry": entry,
+        "measured": bound
+        and {
+            "epsilon": bound.epsilon,
+            "rate": sentences.compute_measured_rate(bound),
+            "text": sentences.describe_attack(first.mechanism, bound.epsilon)[2:].partition(",")[0],
         },
-        "range": usefulness and usefulness.axis,
-        "stops": [_describe_stop(chart, stop) for stop in stops],
+        "usefulness": usefulness
+        and usefulness._asdict()
+        | {
+            "levels": [
+                [role is Role.NO_PRIVACY, name, values] for role, name, values in usefulness.levels
+            ]
+        },
+        "metric": sentences.describe_metric(chart.metric),
+        "stops": [_describe_stop(scene, stop) for stop in stops],
         "needed": line and usefulness and _list_needed_epsilons(line, sorted(usefulness.axis)),
         "question": sentences.write_guess(question, cls.task),
-        "panel": {
-            "title": f"For one {unit}",
-            "persons": [_describe_panel(scene, person) for person in persons],
-        },
+        "panel": _describe_panel(scene),
+        "notes": sentences.write_notes(guarantee, cls.task, items),
+        "items": items,
         "people": None,
         "lists": None,
     }
     if people_view:
-        data = line.info.name if line else ""
-        items = SAMPLES[data].items if data in SAMPLES else "titles"
         body |= {
-            "items": items,
-            "people": [
-                {"name": sentences.write_person(name, k), "plain": person.plain}
-                for k, (person, name) in enumerate(zip(persons, descriptions, strict=True))
-            ],
+            "people": [{"plain": person.plain} for person in persons],
             "titles": {str(item): name for item, name in people_view.titles.items()},
             "popular": people_view.popular,
             "lists": [entry and asdict(entry) for entry in map(lists.get, EPSILONS)]
@@ -204,41 +238,51 @@ def build_view(scene: Scene, theme: Theme) -> dict[str, Any]:
     return body | {"id": hashlib.sha256(text.encode()).hexdigest()[:16]}
 
 
-def render_still(view: Mapping[str, Any], position: int) -> str:
-    """Render the charts of a view as HTML, wide and narrow, with a rule at one stop."""
-    colors = ";".join(f"--{name}:{color}" for name, color in view["colors"].items())
-    images = []
-    for kind, picture in view["pictures"].items():
-        svg = picture["svg"].replace("<svg ", f'<svg font-family="sans-serif" style="{colors}" ', 1)
-        rule = f"path.rule{{display:inline;transform:translateX({picture['at'][position]:.1f}px)}}"
-        svg = svg.replace("</svg>", f"<style>.moves{{display:none}}{rule}</style></svg>")
-        name = escape(view["name"])
-        images.append(
-            f'<img class="still {kind}" alt="{name}" src="data:image/svg+xml,{quote(svg)}">'
-        )
-    return _STILL_STYLE + "".join(images)
-
-
-def _invent_person(public: PublicFacts) -> Person:
+def _invent_person(public: PublicFacts) -> DisplayedPerson:
     """Return a person for data of which no person may be shown."""
-    return Person("", cards.TYPICAL_RATINGS, (("an invented item", public.high),), (), 0)
+    pattern = (public.high, public.high, public.low or public.high)
+    return DisplayedPerson(tuple(pattern[k % 3] for k in range(cards.TYPICAL_RATINGS)))
 
 
-def _describe_stop(chart: CurveChart, stop: Stop) -> dict[str, Any]:
-    """Return what is said of a method at one epsilon, as JSON."""
-    metric, interval, risk = chart.metric, stop.interval, stop.risk
+def _describe_stop(scene: Scene, stop: Stop) -> dict[str, Any]:
+    """Return what is said of a method at one epsilon, as JSON; what differs by person is a list."""
+    chart, risk, interval = scene.chart, stop.risk, stop.interval
+    counts = [person.rated for person in scene.persons]
+    answers = [
+        sentences.write_answer(chart, stop, count, refuted=scene.refuted) for count in counts
+    ]
+    everything = [stop.person_risks[count] for count in counts]
     return {
         "epsilon": stop.epsilon,
-        "sentence": sentences.write_answer(chart, stop),
+        "sentence": [
+            [_merge_texts([text for text, _ in pairs]), pairs[0][1]]
+            for pairs in zip(*answers, strict=True)
+        ],
+        "titles": [
+            _merge_texts(
+                [sentences.write_risk_title(stop, n, refuted=scene.refuted) for n in counts]
+            ),
+            sentences.write_usefulness_title(chart, stop),
+        ],
         "risk": risk.success_rate if risk.is_bounded else None,
         "limit": risk.label,
+        # None where one rating is no easier than all of them
+        "all": None
+        if stop.guarantee.change.per_user
+        else [[r.success_rate if r.is_bounded else None, r.label] for r in everything],
         "attacker": risk.describe(),
         "game": trade.build_guessing_game(risk),
-        "text": metric.format_value(interval.mean) if interval else "-",
-        "half": numbers.format_margin(metric, interval) if interval else "not computed",
-        "kept": sentences.write_benefit(stop.benefit),
+        "text": chart.metric.format_value(interval.mean) if interval else "-",
+        "half": numbers.format_margin(chart.metric, interval) if interval else "not computed",
+        "band": interval and [interval.low, interval.high],
         "value": stop.value,
+        "channel": people.describe_channel(stop.guarantee),
     }
+
+
+def _merge_texts(texts: Sequence[str]) -> str | list[str]:
+    """Return the text, or a list of them where they differ."""
+    return texts[0] if len({*texts}) == 1 else [*texts]
 
 
 def _list_needed_epsilons(line: Curve, axis: Sequence[float]) -> dict[str, Any]:
@@ -259,47 +303,58 @@ def _list_needed_epsilons(line: Curve, axis: Sequence[float]) -> dict[str, Any]:
     }
 
 
-# --- the panel about one rating or one person ----------------------------------------------------
+# --- the panel about one person -------------------------------------------------------------------
 
 
-def _describe_panel(scene: Scene, person: Person) -> dict[str, Any]:
-    """Return the boxes from a rating to what leaves it, and what is hidden, at each stop."""
-    stops, public, task = scene.stops, scene.public, scene.mechanism.task
-    guarantee = stops[0].guarantee
-    rating = sentences.name_rating(task)
+def _describe_panel(scene: Scene) -> dict[str, Any]:
+    """Return the ratings of each person and what may become of them, or who trusts whom.
+
+    A rating is the index of its symbol, or its value where noise is added to it.
+    """
+    guarantee, public, task = scene.stops[0].guarantee, scene.public, scene.mechanism.task
+    rating, persons = sentences.name_rating(task), scene.persons
     panel: dict[str, Any] = {
-        "together": [
-            sentences.write_whole_row(stop.person_risks[person.rated], person.rated, task)
-            for stop in stops
-        ]
+        "title": "What she sends",
+        "rated": [person.rated for person in persons],
+        "who": [
+            sentences.write_person(person.description, k)
+            if person.description
+            else f"An invented user: {person.rated} {rating}s"
+            for k, person in enumerate(persons)
+        ],
+        "ratings": None,
     }
-    title, value = person.cells[0]
-    served_reports = [people.sample_server_view(stop.guarantee, person, task) for stop in stops]
-    if served_reports[0] is None or value is None:
-        source, computation, audience = sentences.RAW_DATA_FLOW[guarantee.trust]
-        published = guarantee.publishes.value.partition(";")[0].partition(",")[0]
-        count = f"her {person.rated} {rating}s" if person.name else f"all {rating}s"
+    release = find_main_release(guarantee)
+    if guarantee.trust is not Trust.LOCAL or release is None:
+        trusted, stations = "server", ["server", "everyone"]
+        if guarantee.trust is Trust.FEDERATED:
+            trusted, stations = "party", ["her party", "the server"]
         return panel | {
-            "boxes": [[count, source], [f"{public.users:,} people", computation]],
-            "last": published,
-            "audience": audience,
-            "notes": [
-                sentences.write_protection(stop.guarantee, task, refuted=scene.refuted)
-                for stop in stops
-            ],
+            "title": f"One of {public.users:,} people, a trusted {trusted}",
+            "stations": stations,
+            "people": public.users,
+            "words": sentences.write_protection(guarantee, task, refuted=scene.refuted),
         }
-    outcomes = [people.count_outcomes(stop.guarantee, value) for stop in stops]
+    panel |= sentences.describe_reports(release, public, scene.chart.metric)
+    if isinstance(release, ModifiedLaplace):
+        return panel | {
+            "tolerance": people.compute_tolerance(public),
+            "ends": [public.low, public.high],
+            "ratings": [person.ratings for person in persons],
+        }
+    symbols = list_symbols(release, public)
+    values = [public.low, public.high]
+    if isinstance(release, SymbolChannel):  # its first symbol stands for no rating
+        values = [math.inf, *map(float, symbols[1:])]
+        panel["levels"] = symbols
     return panel | {
-        "boxes": [[sentences.format_rating(value, task), f"her {rating} of {title}"]],
-        "audience": "what the server gets",
-        "reports": [
-            [sentences.format_rating(report.values[0], task), report.changed[0]]
-            for report in served_reports
-            if report
-        ],
-        "outcomes": outcomes,
-        "notes": [
-            sentences.write_outcomes(people.find_main_release(stop.guarantee), counts, task, public)
-            for stop, counts in zip(stops, outcomes, strict=True)
+        "ratings": [
+            [_find_nearest(rating, values) for rating in person.ratings] for person in persons
         ],
     }
+
+
+def _find_nearest(value: float, values: Sequence[float]) -> int:
+    """Return the index of the value that is nearest to another one."""
+    distances = [abs(candidate - value) for candidate in values]
+    return distances.index(min(distances))

@@ -96,6 +96,7 @@ class Session:
     mechanism = Key[str | None]("mechanism", "ui/widgets.py")
     epsilon = Key[float]("epsilon", "ui/widgets.py", 1.0)
     wide = Key[bool]("wide", "ui/widgets.py", False)
+    all_methods = Key[bool]("all methods", "ui/widgets.py", False)
     uses_item_features = Key[bool]("known", "ui/widgets.py", False)
     usual = Family[object]("usual {}", "ui/widgets.py")  # default of a control before
     put_away = Family[tuple[Any, Any]]("{} put away", "ui/state.py")  # and its substitute

@@ -144,14 +144,15 @@ class Entry(NamedTuple):
         title: its title.
         icon: its icon.
         help: what one finds there.
-        next_page: the file name of the page that naturally follows, and the text of the link to it.
+        next_page: the file name of the page that naturally follows, and the text of the link to it;
+            None where the page has links of its own.
     """
 
     file: str
     title: str
     icon: str
     help: str
-    next_page: tuple[str, str]
+    next_page: tuple[str, str] | None = None
 
 
 def run(sections: Mapping[str, Sequence[Entry]]) -> None:
@@ -176,8 +177,9 @@ def run(sections: Mapping[str, Sequence[Entry]]) -> None:
     state.record_page_change(page.url_path)
     try:
         page.run()
-        next_file, label = next(e.next_page for e in entries if pages[e.file] is page)
-        st.page_link(pages[next_file], label=label, icon=":material/arrow_forward:")
+        if following := next(e.next_page for e in entries if pages[e.file] is page):
+            next_file, label = following
+            st.page_link(pages[next_file], label=label, icon=":material/arrow_forward:")
     finally:
         state.save_bound_choices()
     with notes:

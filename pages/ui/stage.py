@@ -12,18 +12,29 @@ from streamlit.delta_generator import DeltaGenerator
 STYLESHEET = """<style>
 .stMainBlockContainer:has(.st-key-choices) { padding-inline: 2rem; padding-bottom: 2rem; }
 .st-key-choices h1 { font-size: 1.2rem; padding: .55rem 0; white-space: nowrap; }
-.st-key-question { gap: 0; min-height: calc(1.6rem + 2 * 1.25 * clamp(18px, .6rem + 1vw, 36px)); }
-.st-key-question h1 { font-size: 1rem; line-height: 1.6; padding: 0; opacity: .7; }
+.st-key-question { gap: 0; min-height: calc(2 * 1.28 * 1.5rem); }
+.st-key-question h1 { position: absolute; clip-path: inset(50%); font-size: 1rem; }
 .st-key-question [data-testid="stMarkdownContainer"] { margin: 0; }
 .st-key-choices > :has(.st-key-download) { margin-left: auto; }
 .st-key-choices, .st-key-mechanisms, .st-key-layer { min-height: 2.5rem; }
-.dpmc-say.dpmc-say { margin: 0; font-size: clamp(18px, .6rem + 1vw, 36px); line-height: 1.25;
-  font-weight: 600; letter-spacing: -.01em; }
-.dpmc-say :is(.risk, .use, .coin) { white-space: nowrap; }
+.dpmc-say.dpmc-say { margin: 0; font-size: 1.5rem; line-height: 1.28; font-weight: 600;
+  letter-spacing: -.2px; text-wrap: pretty; max-width: 82rem; }
+.dpmc-say :is(.risk, .use) { font-weight: 700; }
 .dpmc-say .risk { color: var(--risk, inherit); }
-.dpmc-say .use { border-bottom: 3px solid var(--method, transparent); }
+.dpmc-say .use { color: var(--usefulness, inherit); }
 .st-key-choices > :is(.st-key-data, .st-key-task) { flex: 0 0 14.5rem; }
 .st-key-choices > .st-key-scenario.st-key-scenario { flex: 0 1 26rem; max-width: 100%; }
+[data-page=what_if] .stMainBlockContainer { padding-inline: 1.5rem; }
+[data-page=what_if] .stMainBlockContainer > .stVerticalBlock { gap: .75rem; }
+[data-page=what_if] .st-key-choices :is([role=radio], .stPopover button) { min-height: 2.5rem; }
+/* the instrument's menu opens it */
+[data-page=what_if] .st-key-download { visibility: hidden; }
+.st-key-next .stPageLink { width: auto; }
+.st-key-next > :nth-child(2) { margin-left: auto; }
+.st-key-next a { min-height: 2.5rem; padding: 0 .875rem; border-radius: .5rem;
+  border: 1px solid var(--st-border-color, #84888f66); justify-content: center; }
+.st-key-next > :first-child a { background: var(--act, #4356c8); border-color: transparent; }
+.st-key-next > :first-child a p { color: light-dark(#fff, #14161a); font-weight: 600; }
 .st-key-ratings { min-height: 4.25rem; }
 .st-key-ways { min-height: 11rem; }
 .st-key-figure { --high: 60vh; --least: 22rem; }
@@ -47,17 +58,25 @@ STYLESHEET = """<style>
   .stMainBlockContainer:has(.st-key-choices) { padding-inline: 1rem; }
   .st-key-choices h1 { white-space: normal; }
   .st-key-choices > :has(.st-key-download) { margin-left: 0; }
-  .dpmc-say.dpmc-say span { white-space: normal; }
+  .dpmc-say.dpmc-say { font-size: 1.25rem; }
+  /* sentence, knob, picture, person; then the choices */
+  [data-page=what_if] :has(> .st-key-choices) { order: 1; }
+  [data-page=what_if] :has(> .st-key-drawn) ~ * { order: 2; }
+  [data-page=what_if] :has(> .st-key-download) { height: 0; margin-top: -1rem; }
+  [data-page=what_if] .st-key-choices :is([role=radio], .stPopover button,
+    [data-baseweb=select] > div), .st-key-next a { min-height: 2.75rem; }
+  .st-key-next > * { flex: 1 1 auto; margin: 0 !important; }
+  .st-key-next > :first-child { flex-basis: 100%; }
   .st-key-stage.st-key-stage > div { flex: 1 1 100%; }
   .st-key-figure { --high: 22rem; }
   .st-key-panel { min-height: 0; }
 }
 @media (max-width: 480px) {
-  .st-key-question { min-height: calc(1.6rem + 112px); }
+  .st-key-question { min-height: calc(5 * 1.28 * 1.25rem); }
   .st-key-choices > :is(:has(h1), .st-key-data, .st-key-task) { flex: 1 0 100%; }
   .st-key-choices { min-height: var(--choices, 0); align-content: flex-start; }
   .st-key-figure { min-height: var(--figure, 0); }
-  [data-page=what_if] { --choices: 12.6rem; }
+  [data-page=what_if] { --choices: 9.5rem; }
   [data-page=train] { --choices: 9.6rem; --figure: 22rem; }
   [data-page=compare] { --choices: 18.3rem; --figure: 27.5rem; }
   [data-page=noise] { --choices: 13rem; --figure: 33rem; }

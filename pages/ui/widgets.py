@@ -20,7 +20,7 @@ from dpmc_lab.sweep.presets import EPSILONS
 from dpmc_lab.views import groups
 from dpmc_lab.views.groups import MechanismChoice
 from pages.ui import blocks, rows, sources, state
-from pages.ui.session import session
+from pages.ui.session import Session, session
 from pages.ui.text import escape
 
 T = TypeVar("T")
@@ -165,8 +165,13 @@ def choose_toggle(
     return chosen
 
 
-def choose_mechanism(data: str) -> str:
-    """Show the choice of a mechanism, which is the same on every page and in the address."""
+def choose_mechanism(data: str, *, shortlist: bool = False) -> str:
+    """Show the choice of a mechanism, which is the same on every page and in the address.
+
+    Args:
+        data: the data set, as it is typed.
+        shortlist: see `choose_by_guarantee`.
+    """
     ids = sources.list_available_mechanisms(data)
     try:
         public = sources.get_dataset(data).ratings.public
@@ -178,22 +183,25 @@ def choose_mechanism(data: str) -> str:
         for public_facts in (groups.ANY_PUBLIC_FACTS, public)
     )
     return choose_by_guarantee(
-        default_guarantees | data_guarantees, rows.list_ready_mechanisms(data)
+        default_guarantees | data_guarantees,
+        rows.list_ready_mechanisms(data),
+        shortlist=shortlist,
     )
 
 
-def choose_by_guarantee(cards: Mapping[str, Guarantee], ready_ids: Collection[str] = ()) -> str:
+def choose_by_guarantee(
+    cards: Mapping[str, Guarantee], ready_ids: Collection[str] = (), *, shortlist: bool = False
+) -> str:
     """Show the choice of a mechanism, grouped by what the mechanisms protect and whom they trust.
 
     Args:
         cards: guarantees by mechanism id.
         ready_ids: ids of mechanisms whose curve is shipped.
+        shortlist: whether to offer three mechanisms for each privacy unit, and the others behind a
+            switch.
     """
-    headings, choices = {}, {}
-    for group in groups.group_mechanisms(cards, blocks.is_mechanism_refuted):
-        headings[len(choices) + 1] = group.title
-        choices |= {choice.id: choice for choice in group.choices}
-    names = {id: choice.name for id, choice in choices.items()}
+    all_groups = groups.group_mechanisms(cards, blocks.is_mechanism_refuted)
+    names = {choice.id: choice.name for group in all_groups for choice in group.choices}
     first = next(iter(cards))
     state.apply_link_choice("mechanism", "the mechanism", names)
     unavailable = state.substitute_choice("mechanism", names, lambda id: _find_nearest(id, cards))
@@ -205,12 +213,20 @@ def choose_by_guarantee(cards: Mapping[str, Guarantee], ready_ids: Collection[st
             f" {displayed_name} instead."
         )
     with st.popover(f"Mechanism: **{escape(displayed_name)}**"):
+        if shortlist and not st.toggle("All methods", key=Session.all_methods.key):
+            # The default stays an option, or the address of another one would open it.
+            current = (first, *(id for id, name in names.items() if name == displayed_name))
+            all_groups = groups.shorten_groups(all_groups, cards, current)
+        headings, choices = {}, {}
+        for group in all_groups:
+            headings[len(choices) + 1] = group.title
+            choices |= {choice.id: choice for choice in group.choices}
         st.caption("● proved, ○ claimed only, ⊗ refuted; then what it predicts and publishes.")
         st.html(_build_heading_style(headings))
         chosen = st.radio(
             "Mechanism",
-            list(names),
-            index=list(names).index(first),
+            list(choices),
+            index=list(choices).index(first),
             format_func=names.__getitem__,
             captions=[_format_caption(choice, ready_ids) for choice in choices.values()],
             key="mechanism",

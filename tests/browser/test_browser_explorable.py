@@ -43,23 +43,24 @@ def get_centre(box):
 
 
 def locate_epsilon(tab, epsilon):
-    tick = tab.locator(f"{PLOTTED} text", has_text=re.compile(f"^{epsilon:g}$"))
+    tick = tab.locator(".dpmc-ticks text", has_text=re.compile(f"^{epsilon:g}$"))
     return get_centre(tick.bounding_box())
 
 
 def test_a_drag_moves_dot_number_tiles_and_lists(opened):
     tab = opened()
     assert read_text(tab, "say").startswith("At epsilon 1, ")
-    names = ("say", "lists", "note")
+    names = ("say", "opener", "give")
     texts = [read_text(tab, name) for name in names]
-    tab.mouse.move(*get_centre(tab.locator(".dpmc-knob").bounding_box()))
+    rule = get_centre(tab.locator(f"{PLOTTED} .rule.now").bounding_box())
+    tab.mouse.move(rule[0], get_centre(tab.locator(".dpmc-knob").bounding_box())[1])
     tab.mouse.down()
     x, y = locate_epsilon(tab, 0.1)[0], get_centre(tab.locator(".dpmc-knob").bounding_box())[1]
     tab.mouse.move(x, y, steps=6)
     tab.wait_for_timeout(100)
     assert all(a != read_text(tab, name) for a, name in zip(texts, names, strict=True))
-    for selector in (".dpmc-knob", f"{PLOTTED} circle.method"):
-        assert get_centre(tab.locator(selector).bounding_box())[0] == pytest.approx(x, abs=1.5)
+    dot = tab.locator(f"{PLOTTED} circle.use").bounding_box()
+    assert get_centre(dot)[0] == pytest.approx(x, abs=1.5)
     tab.mouse.up()
     tab.wait_for_url(re.compile("epsilon=0.1&"))
 
@@ -68,7 +69,9 @@ def test_a_drag_moves_dot_number_tiles_and_lists(opened):
 def test_a_reload_and_a_copied_address_stand_where_one_stood(opened):
     tab = opened()
     tab.get_by_role("slider", name="epsilon").press("End")
+    tab.locator(".dpmc-opener").click()
     tab.get_by_role("button", name="Show another person").click()
+    tab.locator(".dpmc-menu summary").click()
     tab.get_by_role("button", name="Set a target").click()
     tab.wait_for_url(re.compile("person=1&.*target="))
     names = ("say", "who", "answer")
@@ -88,14 +91,14 @@ def test_a_reload_and_a_copied_address_stand_where_one_stood(opened):
 def test_a_junk_address_shows_the_file_as_it_was_made(opened, junk):
     tab = opened(junk)
     assert read_text(tab, "say").startswith("At epsilon 1, ")
-    assert not tab.locator(".dpmc-goal:visible").count()
+    assert not tab.locator(".dpmc-targets:visible").count()
 
 
 def test_the_switch_of_promises_changes_curve_people_and_note(opened):
     tab = opened()
     tab.get_by_label("the whole person", exact=False).check()
     assert "stars" in read_text(tab, "say")
-    assert "the server sees them" in read_text(tab, "flow")
+    assert "The server sees them" in read_text(tab, "give")
     tab.get_by_text("What the promise covers").locator("visible=true").click()
     expect(tab.locator("dd:visible").first).to_contain_text("everything one person rated")
     tab.get_by_label("each rating", exact=False).check()
@@ -109,7 +112,8 @@ def test_the_button_of_the_page_saves_a_file_that_stands_where_the_slider_stands
     open_and_settle(page, server + "?data=one-bit-lab&epsilon=3")
     page.wait_for_selector(PLOTTED, state="attached")
     number = read_text(page, "say")
-    page.get_by_role("button", name=DOWNLOAD).click()
+    page.locator(".dpmc-menu summary").click()
+    page.locator(".dpmc-menu").get_by_role("button", name=DOWNLOAD).click()
     with page.expect_download() as saved:
         page.get_by_role("button", name="This page").click()
     assert saved.value.suggested_filename == "what-if-one-bit-lab.html"
@@ -127,8 +131,10 @@ def test_nothing_in_it_keeps_people_out(opened, style):
     tab = opened(color_scheme=style)
     for fold in tab.locator("summary:visible").all():
         fold.click()
-    for name in ("Set a target", "You guess"):
+    tab.locator(".dpmc-menu summary").click()
+    for name in ("Set a target", "You guess", "Pin"):
         tab.get_by_role("button", name=name).click()
+    tab.get_by_role("slider", name="epsilon").press("ArrowLeft")
     tab.evaluate((Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8"))
     violations = tab.evaluate("async () => (await axe.run(document)).violations")
     assert not [(violation["impact"], violation["id"]) for violation in violations]
@@ -137,7 +143,9 @@ def test_nothing_in_it_keeps_people_out(opened, style):
 def test_on_a_phone_nothing_is_wider_than_the_screen(opened):
     tab = opened(viewport={"width": 390, "height": 844}, has_touch=True)
     assert tab.evaluate("document.documentElement.scrollWidth") <= 390
-    tops = [tab.locator(f".dpmc-{n}").bounding_box()["y"] for n in ("say", "chart", "lists")]
+    tops = [
+        tab.locator(f".dpmc-{n}").bounding_box()["y"] for n in ("say", "line", "chart", "panel")
+    ]
     assert tops == sorted(tops)
     for fold in tab.locator("summary:visible").all():
         fold.click()

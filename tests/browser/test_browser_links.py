@@ -29,7 +29,7 @@ def read_shared_choices(page, title):
     if title == "What if":  # its method is in a list that opens, and its slider its own
         knob_text = page.locator(".dpmc-knob").get_attribute("aria-valuetext")
         alt = page.locator(".dpmc-picture").get_attribute("aria-label")
-        method = alt.split(", ")[1]
+        method = alt.partition(". ")[0].split(", ")[1]
         choices = {"epsilon": knob_text.split()[1].rstrip(":"), "mechanism": method}
     for key in [key for key in HAS.get(title, SHARED) if key not in choices]:
         if key == "epsilon":

@@ -42,8 +42,8 @@ def start(page, server):
 def test_a_first_screen_has_few_words_and_controls_and_a_large_figure(start, server, name):
     open_and_settle(start, server + name)
     n_words, controls, share = start.evaluate(FIRST_SCREEN_SCRIPT)
-    # The start page explains one rating, and a layer names more lines than the page it is on.
-    assert n_words <= {"": 150, "compare?layer=Trade": 127}.get(name, 120)
+    # A layer names more lines than the page it is on.
+    assert n_words <= {"compare?layer=Trade": 127}.get(name, 120)
     assert controls <= 20
     assert share >= 50
 

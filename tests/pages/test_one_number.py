@@ -116,11 +116,11 @@ def add_what_if(statements, app, metric, target):
         value=current_stop["text"],
         half=half,
         spread_over=find_one(r"over (\d+) seeds", current_stop["half"]),
-        kept=find_one(r"keeps (\d+) %", current_stop["kept"]) or "",
-        without=find_one(r">no privacy<.*?>([\d.]+(?: %)?)<", view["pictures"]["wide"]["svg"]),
+        kept=find_one(r": (\d+) %", current_stop["titles"][1]) or "",
+        without=metric.format_value(view["usefulness"]["levels"][0][2][0]),
         needed=find_one(r"budget of (?:about )?([\d.]+(?: or less)?)", answer["words"])
         or "not reached",
-        unit=view["axis"].partition(", ")[2],
+        unit=app_unit(view["axis"]),
         attacker=read_attack(current_stop["attacker"]),
         seeds=read_seeds(text),
         split=find_one(r"Tested on ([^.]*)\.", text),
@@ -131,6 +131,11 @@ def add_what_if(statements, app, metric, target):
     (curve_text,) = [t.value for t in app.text if "the curve at epsilon" in t.value]
     add_curve(statements, "What if, in words", curve_text, f"{current_stop['epsilon']:g}")
     app.session_state["epsilon"] = current_stop["epsilon"]
+
+
+def app_unit(axis):
+    """Return what an epsilon counts, as other pages call it."""
+    return axis.partition(" ")[2].replace("person", "user")
 
 
 def add_curve(statements, source, text, epsilon):
