@@ -212,7 +212,7 @@ CORE = [
          "covariances.sum(axis=0)", named("empirical_bayes",
          "test_vectors_that_share_a_precision_are_fitted_as_if_each_had_its_own")),
         ("noise on counts is taken for counts", OTHER,
-         "float(np.mean(self.noisy**2)) - self.noise_std**2", "float(np.mean(self.noisy**2))",
+         "float(np.mean(self.noisy**2)) - self.noise_energy", "float(np.mean(self.noisy**2))",
          named("empirical_bayes", "test_the_energy_of_counts_is_that_without_their_noise")),
         ("small counts are as likely as large ones", OTHER, " - np.log(means)\n", "\n",
          named("empirical_bayes", "test_counts_with_a_long_tail_are_what_quadrature_gives")),
