@@ -13,7 +13,6 @@ from dpmc_lab.glossary import Term
 from dpmc_lab.lessons import LESSONS, Control, Lesson, Predict, Reveal, Slide
 from dpmc_lab.lessons.worksheets import FILES
 from pages.ui import blocks, classroom, shell, state, widgets
-from pages.ui.charts import VALUE_COLORS, apply_theme
 from pages.ui.charts import room as charts_room
 from pages.ui.session import session
 from pages.ui.text import escape, format_count, keep_units
@@ -76,7 +75,7 @@ _STYLE = """<style>
 .st-key-question [data-testid="stMarkdownContainer"] p { font-size: 1.2rem; line-height: 1.4; }
 .st-key-home [data-testid="stMarkdownContainer"] p { font-size: 1.8rem; line-height: 1.35; }
 :has(> .st-key-turns) { position: sticky; bottom: 0; z-index: 10; padding: 0.5rem 0;
-  background: PAPER; }
+  background: var(--paper); }
 [data-testid="stMain"] { scroll-padding-bottom: 5rem; }
 .st-key-drawing, .st-key-theirs { max-width: 46rem; }
 .st-key-told [data-testid="stMarkdownContainer"] p { font-size: 0.875rem; line-height: 1.35; }
@@ -103,17 +102,16 @@ _LARGE = """<style>
 def page() -> None:
     lesson, position = read_requested_step()
     guesses = session.guesses
-    style = _STYLE.replace("PAPER", state.get_theme().paper)
     if lesson is None:
         show_lesson_list()
         show_print_downloads()
         show_glossary()
         announcement = {"place": "", "focus": "h1"}
         projector = False
-        st.html(style)  # in place of the projector's, which would stay
+        st.html(_STYLE)  # in place of the projector's, which would stay
     else:
         projector = show_lesson_header(lesson, position)
-        st.html(style + _LARGE if projector else style)
+        st.html(_STYLE + _LARGE * projector)
         slides = lesson.slides
         if position == len(slides):
             show_end(lesson)
@@ -432,9 +430,7 @@ def show_phone_guesses(title: str, prediction: Predict, revealed: bool) -> None:
         rows = room_view.build_guess_rows(view, guess_poll)
         summary = f"{format_count(len(guess_poll.reports), 'phone')} guessed"
         st.html(
-            charts_room.render_shares(
-                rows, room_view.describe_rows(rows, summary), state.get_theme(), equal_rows=True
-            )
+            charts_room.render_shares(rows, room_view.describe_rows(rows, summary), equal_rows=True)
         )
     else:
 
@@ -537,18 +533,12 @@ def show_reveal(reveal: Reveal, projector: bool) -> None:
 
 
 def draw_picture(picture: pictures.Picture, key: str) -> None:
-    """Draw a picture in the colours of the surface."""
-    theme = state.get_theme()
-    low_color, high_color = apply_theme(VALUE_COLORS, theme)
-    colors = (
-        f"--ink: {theme.ink}; --muted: {theme.muted}; --grid: {theme.grid};"
-        f" --paper: {theme.paper}; --one: {high_color}; --other: {low_color}"
-    )
+    """Draw a picture, or what can be seen of it before the answer."""
     drawing = pictures.render_picture(picture)
     if key == VEILED:  # no text alternative says what is hidden
         drawing = f'<div class="drawing veiled" aria-hidden="true">{picture.to_html()}</div>'
     with st.container(key=key):
-        st.html(f'<style>{pictures.STYLE_SHEET}</style><div style="{colors}">{drawing}</div>')
+        st.html(f"<style>{pictures.STYLE_SHEET}</style>{drawing}")
 
 
 @st.fragment(run_every=TICK)

@@ -130,9 +130,8 @@ def show_shape(
     with figure_place:
         blocks.show_figure(
             charts_noise.plot_noise(
-                mechanism.id,
                 views,
-                label=name.replace("_", " "),
+                label="a 0 or 1" if "1{" in release.query else f"the {name.replace('_', ' ')}",
                 sampled={e: noise.get_first_noise(block) for e, block in examples.items()},
                 ruler=noise.measure_sensitivity(release, guarantee.public),
             ),
@@ -174,7 +173,7 @@ def show_sizes(id: str, epsilons: list[float], settings: dict, public: PublicFac
         return
     st.header("The size of the noise at every epsilon")
     blocks.show_chart(
-        charts_noise.plot_noise_scales(id, scales, epsilons),
+        charts_noise.plot_noise_scales(scales, epsilons),
         alt=noise.describe_noise_scales(scales, epsilons[0]),
         key="scales",
         caption="Each line is the noise on one answer that the mechanism publishes. Vertical lines:"

@@ -15,7 +15,7 @@ from dpmc_lab.classroom.room import EXAMPLE_QUESTIONS, MAX_QUESTION_LENGTH, QUES
 from dpmc_lab.classroom.room_view import ShareRow
 from dpmc_lab.sweep.presets import EPSILONS
 from dpmc_lab.views import cards
-from pages.ui import blocks, classroom, shell, state
+from pages.ui import blocks, classroom, shell
 from pages.ui.blocks import show_safely
 from pages.ui.charts import room as charts_room
 from pages.ui.session import Session, session
@@ -354,7 +354,7 @@ def show_share_table(rows: list[ShareRow]) -> None:
 def draw_rows(rows: list[ShareRow], title: str, **style: Any) -> None:
     """Draw shares on one axis, with a text alternative."""
     alt = room_view.describe_rows(rows, title)
-    st.html(charts_room.render_shares(rows, alt, state.get_theme(), **style))
+    st.html(charts_room.render_shares(rows, alt, **style))
 
 
 def show_question_chart(view: View, question: int) -> list[ShareRow]:
@@ -539,7 +539,7 @@ def show_hand_count(room: Room, view: View) -> None:
     except DpmcError as error:
         blocks.show_error(error)
         return
-    st.html(charts_room.render_coins(rule, room_view.describe_coin_rule(rule), state.get_theme()))
+    st.html(charts_room.render_coins(rule, room_view.describe_coin_rule(rule)))
     st.markdown(f"**{escape(room_view.describe_coin_rule(rule))}**")
     spent = cards.format_epsilon(rule.channel.cell_epsilon)
     st.caption(

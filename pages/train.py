@@ -286,7 +286,7 @@ def show_objective(now: Snapshot) -> None:
     id = now.display.mechanism
     with st.expander("The objective in each round", icon=":material/show_chart:"):
         blocks.show_chart(
-            charts_train.plot_objective(id, points),
+            charts_train.plot_objective(points),
             alt=f"{registry.get_mechanism(id).name}: objective over"
             f" {format_count(rounds[-1], 'round')}.",
             caption=blocks.EVALUATION

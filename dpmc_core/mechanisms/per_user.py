@@ -71,7 +71,7 @@ from dpmc_core.solvers.rows import (
     row_sums,
 )
 from dpmc_core.solvers.sizes import check_gram, count_gram_items
-from dpmc_core.style import BLUE, GREEN, PURPLE, SKY, Style
+from dpmc_core.style import BLUE, PURPLE, SKY, Style
 
 _SHARES = (0.005, 0.20, 0.75, 0.005, 0.04)  # shares of the budget: mean, counts, sums, gain, own
 _EFFECTS_CLIP = 0.25  # C in widths of the rating range
@@ -632,7 +632,7 @@ class PrivateConstant(PerUser):
     uses_item_features = False
     name = "Private mean of all users"
     short = "Private constant"
-    style = Style(GREEN, "star", "dot")
+    style = Style(PURPLE, "star", "dashdot")
     list_order = 2
     nonprivate_counterpart = "mean-of-users"
     revision = 1
@@ -700,7 +700,7 @@ class PrivateShrunkUserRegression(PrivateShrunkUserMean):
     uses_item_features = True
     name = "Public facts and own ratings, shrunk to the private mean"
     short = "Private own facts"
-    style = Style(BLUE, "star", "dot")
+    style = Style(BLUE, "star", "8px,3px")
     nonprivate_counterpart = "own-features"
 
 

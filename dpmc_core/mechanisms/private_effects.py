@@ -34,7 +34,7 @@ from dpmc_core.solvers.effects import (
     sum_round_statistics,
 )
 from dpmc_core.solvers.rows import draw_random_factors
-from dpmc_core.style import ORANGE, Style
+from dpmc_core.style import VERMILION, Style
 
 _SHARES = (0.005, 0.12, 0.20, 0.005, 0.02)  # of the budget; the rounds share the rest equally
 _MOMENTS_SHARE = 0.02  # of a round's budget
@@ -83,7 +83,7 @@ class PrivateEffects(PerUser):
     list_order = -1
     name = "Private effects and taste"
     short = "Private effects"
-    style = Style(ORANGE, "diamond-tall")
+    style = Style(VERMILION, "diamond-tall")
     nonprivate_counterpart = "reference-ratings"
     revision = 2
     rank: int = setting(5, "directions of taste, at most", at_least=1, at_most=50)

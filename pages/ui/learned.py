@@ -22,7 +22,7 @@ def build_exhibits(run: FinishedRun) -> list[Exhibit]:
     """
     result = run.result
     mechanism = result.mechanism
-    id, task = mechanism.id, mechanism.task
+    task = mechanism.task
     test = result.problem.test
     link = train_views.find_link(mechanism)
     if task is Task.RANKING:  # scores are no ratings: there is no error to draw
@@ -35,7 +35,7 @@ def build_exhibits(run: FinishedRun) -> list[Exhibit]:
                 "ranking",
                 "Next items among ten suggestions",
                 "How often is the next item among ten suggestions?",
-                charts_curve.plot_ranking_bars(id, methods),
+                charts_curve.plot_ranking_bars(methods),
                 " ".join((term.words, term.more)),
                 lines.describe_bars(methods),
                 {"method": list(bars)}
@@ -60,7 +60,7 @@ def build_exhibits(run: FinishedRun) -> list[Exhibit]:
             "errors",
             "Errors",
             "How large are its errors?",
-            charts_train.plot_error_cdfs(id, *errors, mechanism.name, axis),
+            charts_train.plot_error_cdfs(*errors, mechanism.name, axis),
             "Further up and left is better. Held-out ratings, not private.",
             train_views.describe_error_cdf(*errors),
             {"error up to": private.error.round(3), "share": private.share.round(4)},

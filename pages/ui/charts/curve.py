@@ -17,16 +17,17 @@ from dpmc_lab.views.lines import Curve, CurveChart, Interval, Role, select_ranki
 from dpmc_lab.views.what_if import Stop
 from pages.ui import sentences
 from pages.ui.charts import (
-    ACCENT,
+    BASELINE,
     GRID,
     INK,
     MUTED,
     PAPER,
+    RISK,
+    USEFULNESS,
     Figure,
     Theme,
     apply_theme,
     create_figure,
-    get_style,
     separate_labels,
 )
 from pages.ui.charts.lines import STEPS
@@ -358,20 +359,20 @@ _PICTURE_STYLE = """<style>
 .dpmc-picture .method.open { fill: var(--paper); stroke: var(--method); stroke-width: 2; }
 .dpmc-picture .method.refuted { fill: url(#dpmc-refuted); stroke-width: 1.3; }
 </style><defs><pattern id="dpmc-unproved" width="8" height="8" patternUnits="userSpaceOnUse"
-patternTransform="rotate(45)"><path d="M0 0V8" stroke="#8b9098" stroke-width="2" opacity=".5"/>
+patternTransform="rotate(45)"><path d="M0 0V8" stroke="var(--muted)" stroke-width="2" opacity=".5"/>
 </pattern><pattern id="dpmc-refuted" width="1" height="1" patternContentUnits="objectBoundingBox">
 <path d="M0 0H1V1H0" fill="var(--paper)"/><path d="M0 0L1 1M0 1L1 0" stroke="var(--method)"
 stroke-width=".17"/></pattern></defs>"""
 
 
-def get_instrument_colors(theme: Theme, mechanism: str) -> dict[str, Any]:
+def get_instrument_colors(theme: Theme, _mechanism: str) -> dict[str, Any]:
     """Return the colours that the component around the chart uses."""
     theme_colors = {
         "ink": INK,
         "muted": MUTED,
         "grid": GRID,
-        "risk": ACCENT,
-        "method": get_style(mechanism).color,
+        "risk": RISK,
+        "method": USEFULNESS,
         "paper": PAPER,
     }
     return dict(apply_theme(theme_colors, theme))
@@ -380,10 +381,10 @@ def get_instrument_colors(theme: Theme, mechanism: str) -> dict[str, Any]:
 # --- rankings: under both candidate sets ---------------------------------------------------------
 
 
-def plot_ranking_bars(mechanism: str, methods: Mapping[str, Mapping[str, float]]) -> Figure:
+def plot_ranking_bars(methods: Mapping[str, Mapping[str, float]]) -> Figure:
     """Plot four groups of bars: HR@10 and NDCG@10 under both candidate sets, the run's first."""
     fig = create_figure("run_bars")
-    bar_styles = ((get_style(mechanism).color, ""), (INK, "/"), (MUTED, "."))
+    bar_styles = ((USEFULNESS, ""), (INK, "/"), (BASELINE, "."))
     for k, (name, values) in enumerate(select_ranking_metrics(methods).items()):
         fig.add_trace(
             "bars",

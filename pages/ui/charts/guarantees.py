@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from dpmc_core.style import GREEN, RED
 from dpmc_lab.audit import AuditReport
 from dpmc_lab.measured import AuditMethod, MeasuredBound, Refuted
 from dpmc_lab.views.cards import ClaimState, GuaranteeRow, format_epsilon
@@ -13,6 +12,8 @@ from pages.ui.charts import (
     GRID,
     INK,
     LOG,
+    PAPER,
+    RISK,
     Figure,
     create_figure,
     get_style,
@@ -118,7 +119,6 @@ def plot_audit(report: AuditReport, method_names: Mapping[AuditMethod, str]) -> 
     finite_epsilons = [1.0, *filter(None, (claimed, report.measured))]
     low = 0.02 * min(finite_epsilons)
     high = 3 * max(finite_epsilons)
-    colors = (RED, GREEN)
     fig = create_figure(
         "audit",
         height=110 + 46 * len(rows),
@@ -133,14 +133,14 @@ def plot_audit(report: AuditReport, method_names: Mapping[AuditMethod, str]) -> 
         y=rows[:-1],
         x=[max(f.epsilon or 0.0, low) - low / 2 for f in findings],
         base=[low / 2] * len(findings),
-        marker_color=[colors[f.refuted is Refuted.NOTHING] if f.valid else GRID for f in findings],
+        marker_color=[RISK if f.valid else GRID for f in findings],
         text=[
             f"at least {format_epsilon(f.epsilon, round_down=True)}"
             if f.valid
             else "not yet a bound"
             for f in findings
         ],
-        insidetextfont_color=["#ffffff" if f.valid else INK for f in findings],
+        insidetextfont_color=[PAPER if f.valid else INK for f in findings],
     )
     # The proved epsilon is left out: it depends on the size of the data, and these are invented.
     if claimed is not None:

@@ -20,13 +20,13 @@ from pages.ui.charts.lines import Tag, place_labels
 Points = Sequence[tuple[int, float]]  # round and value
 
 
-def plot_objective(mechanism: str, points: Points) -> Figure:
+def plot_objective(points: Points) -> Figure:
     """Plot the objective by round."""
     rounds, values = zip(*points, strict=True)
     fig = create_figure("objective", xaxis_range=[0.5, rounds[-1] + 0.5])
     hover = "round %{x}: <b>%{y:.4~g}</b><extra></extra>"
     mode = "lines+markers" if len(points) < 40 else "lines"
-    fig.add_line(rounds, values, get_style(mechanism)._replace(dash="solid"), hover, mode=mode)
+    fig.add_line(rounds, values, STYLES["usefulness"], hover, mode=mode)
     return fig
 
 
@@ -64,7 +64,8 @@ def plot_two_runs(first: RememberedRun, second: RememberedRun) -> Figure:
     for run in (first, second):
         # Smaller or dashed, as hollow would mean: only claimed.
         is_repeat = same_mechanism and run is second
-        method_style = get_style(run.mechanism)._replace(dash="solid")
+        method_style = STYLES["usefulness"] if same_mechanism else get_style(run.mechanism)
+        method_style = method_style._replace(dash="solid")
         points = [(f.round, f.metric) for f in run.recording.frames if f.metric is not None]
         rounds, values = zip(*points, strict=True) if points else ((), ())
         fig.add_line(
@@ -83,13 +84,10 @@ def plot_two_runs(first: RememberedRun, second: RememberedRun) -> Figure:
     return fig
 
 
-def plot_error_cdfs(
-    mechanism: str, private: ErrorCdf, nonprivate: ErrorCdf | None, name: str, axis: str
-) -> Figure:
+def plot_error_cdfs(private: ErrorCdf, nonprivate: ErrorCdf | None, name: str, axis: str) -> Figure:
     """Plot the share of held-out ratings within an error, with privacy and without.
 
     Args:
-        mechanism: id of the mechanism.
         private: errors with privacy.
         nonprivate: errors without privacy, if known.
         name: of the mechanism.
@@ -99,7 +97,5 @@ def plot_error_cdfs(
     fig = create_figure("errors", xaxis_title_text=axis)
     if nonprivate is not None:
         fig.add_line(*nonprivate, STYLES["no privacy"], hover, name="no privacy", mode="lines")
-    fig.add_line(
-        *private, get_style(mechanism)._replace(dash="solid"), hover, name=name, mode="lines"
-    )
+    fig.add_line(*private, STYLES["usefulness"], hover, name=name, mode="lines")
     return fig
