@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dpmc_data import facts
 from dpmc_lab.classroom.room import Bounds
 from dpmc_lab.views.cards import format_limit_percent, format_share_percent
 
@@ -18,6 +19,7 @@ Columns = dict[str, list[str]]
 
 # The style of all pictures, in the colours of views/look.toml.
 STYLE_SHEET = resources.files(__package__).joinpath("pictures.css").read_text("utf-8")
+_ILLUSTRATIONS = facts.load_toml(__package__, "illustrations.toml")
 _MARKERS = ("", "square", "hollow")  # of curves, of which a picture has at most three
 
 
@@ -329,3 +331,16 @@ def render_picture(picture: Picture) -> str:
     """Return the picture as HTML, labelled with its description."""
     label = escape(picture.description)
     return f'<div class="drawing" role="img" aria-label="{label}">{picture.to_html()}</div>'
+
+
+def render_illustration(name: str) -> str:
+    """Return a picture of illustrations.toml as SVG, with the parts that all of them share."""
+    # A part is styled where it is defined, so that its own element has the class.
+    parts = "".join(
+        f'<g id="{key}" class="illustration">{part}</g>'
+        for key, part in _ILLUSTRATIONS["parts"].items()
+    )
+    return (
+        f'<svg class="illustration" viewBox="{_ILLUSTRATIONS["boxes"][name.partition("-")[1]]}"'
+        f' aria-hidden="true"><defs>{parts}</defs>{_ILLUSTRATIONS["pictures"][name]}</svg>'
+    )

@@ -25,7 +25,7 @@ from dpmc_lab.views import text
 _STYLE = """
 @page { size: A4; margin: 14mm; } @page wide { size: A4 landscape; margin: 11mm; }
 body { max-width: 46rem; background: white; color: black; line-height: 1.3; }
-h1 { font-size: 1.2rem; margin: 0 0 1rem; } p { margin: .2rem 0; }
+h1 { font-size: 1.2rem; margin: 0 0 1rem; } .illustration { width: 15rem; } p { margin: .2rem 0; }
 h2 { font-size: 1.3rem; margin: 0 0 .6rem; } h3 { font-size: 1.05rem; margin: 1rem 0 .3rem; }
 section { margin-bottom: 3rem; } li, tr { break-inside: avoid; } ol { padding-left: 1.5rem; }
 ol > li { margin-bottom: 1rem; }
@@ -143,6 +143,18 @@ def render_class(minutes: str) -> str:
             heading = text.render_heading(LABELS[kind].format(title=plan.title))
             sections.append(f'<section class="{kind}">{heading}{render(plan)}</section>')
     return text.render_page(LABELS["title"].format(minutes=minutes), sections, _STYLE)
+
+
+def render_lesson(lesson: Lesson) -> str:
+    """Render a lesson on paper: its picture, its questions, and the sentence to take home."""
+    questions = "".join(
+        f"<li>{_render_question(slide, slide.predict)}</li>"
+        for slide in lesson.slides
+        if slide.predict
+    )
+    picture = f"<style>{pictures.STYLE_SHEET}</style>{pictures.render_illustration(lesson.id)}"
+    sections = (picture, f"<ol>{questions}</ol>", text.render_paragraphs(lesson.take_home))
+    return text.render_page(lesson.title, sections, _STYLE)
 
 
 def _render_plan(plan: LessonPlan) -> str:

@@ -119,6 +119,9 @@ ACCESS = """<style>
     (heading ?? find(near))?.focus();
   };
   new MutationObserver(() => {
+    // what pops up lies outside the app, and has its light or dark colours too
+    const app = document.querySelector(".stApp");
+    if (app) document.documentElement.style.colorScheme = getComputedStyle(app).colorScheme;
     document.body.dataset.page = location.pathname.split("/").pop() || "what_if";
     if (trail[0]?.disabled) paused = trail[0];
     const [heading] = list("h1"), main = heading?.closest("main");  // which Tab reaches, to scroll

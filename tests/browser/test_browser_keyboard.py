@@ -258,7 +258,7 @@ def test_the_attack_of_the_protocol(keys):
 
 def test_a_lesson_is_found_and_begun(keys):
     keyboard = keys("learn")
-    keyboard.choose("Start lesson 1")
+    keyboard.choose("Start with lesson 1")
     assert keyboard.name == "A coin answers with you"  # the heading
     keyboard.press("Tab", "Tab")
 

@@ -125,9 +125,16 @@ def test_charts_and_css_have_their_colours_from_one_table():
 
 def test_the_theme_of_streamlit_repeats_the_table():
     keys = {
-        **{"primaryColor": "act", "linkColor": "act", "blueColor": "act", "redColor": "risk"},
-        **{"greenColor": "usefulness", "orangeColor": "noise-text", "grayColor": "note"},
-        **{"textColor": "text", "backgroundColor": "paper", "borderColor": "line"},
+        "primaryColor": "act",
+        "linkColor": "act",
+        "blueColor": "act",
+        "redColor": "risk",
+        "greenColor": "usefulness",
+        "orangeColor": "noise-text",
+        "grayColor": "note",
+        "textColor": "text",
+        "backgroundColor": "paper",
+        "borderColor": "line",
         "secondaryBackgroundColor": "soft",
     }
     for at, theme in enumerate(("light", "dark")):
