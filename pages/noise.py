@@ -1,6 +1,6 @@
 """The noise itself: its shape at two epsilons, one value before and after it, and its size."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -18,7 +18,6 @@ from pages.ui.session import session
 from pages.ui.stage import Stage
 from pages.ui.text import escape, keep_units
 
-_PAGES_OF_ONE = ("", "train", "guarantees")  # mechanism; they open on the first of the data set
 _SECOND_EPSILON = 4.0  # beside the chosen one, until another is chosen
 
 
@@ -27,7 +26,9 @@ def page() -> None:
     frame = stage.lay_out_stage("Compare the noise at two epsilons")
     with frame.choices:
         data = sources.choose_data(label_visibility="collapsed")
-        suggest_additive_mechanism(data)
+        if replaced := widgets.suggest_mechanism(data, find_additive):
+            came, shown = replaced
+            state.add_note(f"{came} adds no noise to numbers. This page shows {shown} instead.")
         id = widgets.choose_mechanism(data)
         release_place = st.container(width="content")
         with st.popover("Settings", icon=":material/tune:"):
@@ -64,23 +65,11 @@ def page() -> None:
         show_sizes(id, [*mechanisms], settings, public)
 
 
-def suggest_additive_mechanism(data: str) -> None:
-    """Open on a mechanism that adds noise, unless one was chosen or trained in this session."""
-    ids = sources.list_available_mechanisms(data)
-    if (
-        session.suggested_mechanism
-        or "mechanism" in st.query_params
-        or (session.mechanism or ids[0]) != ids[0]
-        or state.get_run_history().runs
-    ):
-        return
+def find_additive(ids: Sequence[str]) -> str:
+    """Return the first mechanism that adds noise, or else the first one."""
     guarantees, _ = groups.build_guarantees(ids, groups.ANY_PUBLIC_FACTS)
     additive = (id for id in ids if isinstance(noise.find_main_release(guarantees[id]), Additive))
-    suggested = next(additive, ids[0])
-    if session.previous_page in _PAGES_OF_ONE and suggested != ids[0]:
-        came, shown = (registry.get_mechanism(id).name for id in (ids[0], suggested))
-        state.add_note(f"{came} adds no noise to numbers. This page shows {shown} instead.")
-    session.mechanism = session.suggested_mechanism = suggested
+    return next(additive, ids[0])
 
 
 def choose_second_epsilon(epsilons: list[float]) -> float | None:

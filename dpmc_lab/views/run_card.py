@@ -206,6 +206,20 @@ def remember_run(run: FinishedRun, data_key: str) -> RememberedRun:
     )
 
 
+def describe_remembered(run: RememberedRun) -> str:
+    """Return what a run reached, as a sentence without its end."""
+    forms = {"accuracy": "predicts {} of held-out ratings right", "rmse": "is off by {} on average"}
+    form = forms.get(run.metric.name, "finds {} of next items among ten suggestions")
+    subject = format_run_epsilon(run).removeprefix(" · ").capitalize() or "This run"
+    return f"{subject} {form.format(run.metric.format_with_unit(run.value))}"
+
+
+def describe_earlier(run: RememberedRun) -> str:
+    """Return what an earlier run reached, as the end of a sentence."""
+    epsilon = format_run_epsilon(run).replace(" ·", " at")
+    return f"the earlier run{epsilon} had {run.metric.format_value(run.value)}"
+
+
 def format_run_epsilon(run: RememberedRun) -> str:
     """Return ' · epsilon 1', or nothing for a run without epsilon."""
     epsilon = run.details.get("epsilon")

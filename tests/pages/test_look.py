@@ -4,7 +4,6 @@ import itertools
 import re
 import tomllib
 from pathlib import Path
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -20,7 +19,6 @@ from dpmc_lab.views.lines import CurveChart
 from dpmc_lab.views.text import COLORS, CSS_PROPERTIES
 from pages.ui import charts, shell
 from pages.ui.charts import compare as charts_compare
-from pages.ui.charts import train as charts_train
 from pages.ui.classroom import build_phone_page
 from tests.page_helpers import make_placed_line
 
@@ -170,24 +168,6 @@ def test_methods_stand_out_from_a_dark_surface_and_from_each_other():
     faint = charts.with_opacity(charts.MUTED, 0.3)
     assert charts.apply_theme(faint, charts.DARK) == charts.with_opacity(charts.DARK.muted, 0.3)
     assert charts.apply_theme(blue, charts.LIGHT) == blue
-
-
-def test_two_runs_of_one_mechanism_differ_by_dash_and_size_and_none_is_hollow():
-    """And their axis lies about what they run between, though a film began without knowing it."""
-    runs = []
-    for number, value in ((1, 1.03), (2, 1.02)):
-        frames = [Mock(round=k, metric=value) for k in (1, 2, 3)]
-        film = Mock(frames=frames, axis=(0.0, 1.5), baseline=1.05, reference=1.0)
-        run = Mock(number=number, mechanism="dpals", metric=METRICS["rmse"], recording=film)
-        run.details = {"mechanism": "DPALS"}
-        runs.append(run)
-    fig = charts_train.plot_two_runs(*runs)
-    first, second = (t for t in fig.data if t.get("name", "").startswith("run "))
-    assert first["line"]["dash"] != second["line"]["dash"]
-    assert first["marker"]["size"] != second["marker"]["size"]
-    assert all(t["marker"].get("color") != charts.LIGHT.paper for t in (first, second))
-    low, high = fig.layout["yaxis"]["range"]
-    assert 0.9 < low < 1.0 < 1.05 < high < 1.2
 
 
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
