@@ -164,10 +164,8 @@ def run(
         model, trace, stopped = _fit_mechanism(mechanism, problem, seed, on_step, solve)
         seconds = time.perf_counter() - start
         if model is None:
-            reason = (
-                "stopped before the noise was in" if stopped else f"{mechanism.id} yielded none"
-            )
-            raise DpmcError(f"{reason}, so there is no model to publish")
+            reason = "stopped before adding noise" if stopped else f"{mechanism.id} yielded none"
+            raise DpmcError(f"{reason}: no model to publish")
         with allow_grace(_GRACE_SECONDS):
             measures = measure_model(mechanism, model, problem, seed)
         result = Result(

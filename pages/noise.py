@@ -116,17 +116,14 @@ def show_shape(
         if block.query == release.query
     }
     summary = noise.describe_noise_shape(views)
+    fig = charts_noise.plot_noise(
+        views,
+        label="a 0 or 1" if "1{" in release.query else f"the {name.replace('_', ' ')}",
+        sampled={e: noise.get_first_noise(block) for e, block in examples.items()},
+        ruler=noise.measure_sensitivity(release, guarantee.public),
+    )
     with figure_place:
-        blocks.show_figure(
-            charts_noise.plot_noise(
-                views,
-                label="a 0 or 1" if "1{" in release.query else f"the {name.replace('_', ' ')}",
-                sampled={e: noise.get_first_noise(block) for e, block in examples.items()},
-                ruler=noise.measure_sensitivity(release, guarantee.public),
-            ),
-            alt=summary,
-            key="noise of it",
-        )
+        blocks.show_figure(fig, alt=summary, key="noise of it")
     with frame.panel:
         st.markdown(f"**{keep_units(summary)}**")
         if examples:
@@ -143,6 +140,7 @@ def show_shape(
         )
         certified = cards.format_certified(guarantee.certified())
         st.caption(escape(f"Everything it publishes together: {certified}."))
+        blocks.show_downloads(figure=(summary, fig))
     with frame.details:
         blocks.show_chart_numbers(summary, noise.tabulate_noise_shape(views), key="noise")
         if examples:

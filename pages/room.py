@@ -168,7 +168,7 @@ def choose_questions() -> list[str]:
         )
         for k in QUESTIONS
     ]
-    st.caption("Ask three to five questions, and none that you would not ask by show of hands.")
+    st.caption("Ask three to five questions. Ask only what you would ask with raised hands.")
     return [text for text in texts if text.strip()]
 
 
@@ -564,7 +564,7 @@ def show_simulation(room: Room, view: View, question: int) -> None:
     )
     yes = (
         st.slider(
-            f"Of {CLASS_SIZE}, so many say yes", 0, CLASS_SIZE, CLASS_SIZE // 3, key="room true"
+            f"How many of {CLASS_SIZE} say yes?", 0, CLASS_SIZE, CLASS_SIZE // 3, key="room true"
         )
         if not hidden
         else None

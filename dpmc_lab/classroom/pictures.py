@@ -340,7 +340,8 @@ def render_illustration(name: str) -> str:
         f'<g id="{key}" class="illustration">{part}</g>'
         for key, part in _ILLUSTRATIONS["parts"].items()
     )
+    box, drawing = (_ILLUSTRATIONS[kind] for kind in ("boxes", "pictures"))
     return (
-        f'<svg class="illustration" viewBox="{_ILLUSTRATIONS["boxes"][name.partition("-")[1]]}"'
-        f' aria-hidden="true"><defs>{parts}</defs>{_ILLUSTRATIONS["pictures"][name]}</svg>'
+        f'<svg class="illustration" viewBox="{box[name.partition("-")[1]]}" aria-hidden="true">'
+        f"<defs>{parts}{_ILLUSTRATIONS['tip']}</defs>{drawing[name]}</svg>"
     )

@@ -138,7 +138,7 @@ COUNTED = {
     verdicts.HOLDS: "hold",
     verdicts.HOLDS_SOMEWHERE: "hold at some settings",
     verdicts.FAILS: "do not hold",
-    verdicts.UNKNOWN: "cannot be told",
+    verdicts.UNKNOWN: "undecided",
     verdicts.NOT_RUN: "are not run",
 }
 

@@ -17,7 +17,7 @@ from dpmc_core.model import Mechanism, Model
 from dpmc_core.problem import Split, format_command_options, format_split
 from dpmc_core.settings import list_settings, serialise_setting
 from dpmc_lab.views import cards, numbers
-from dpmc_lab.views.lines import NO_PRIVACY, CurveChart, format_baseline_name, refer_to_baseline
+from dpmc_lab.views.lines import NO_PRIVACY, CurveChart, format_baseline_name
 from dpmc_lab.views.text import Table
 from dpmc_lab.views.train import RunRecording, TopItem, list_top_items
 
@@ -97,7 +97,7 @@ def describe_run(result: Result) -> str:
     elif baseline is not None and (
         metric.is_reached(baseline, value) or not metric.format_difference(value - baseline)
     ):
-        phrases.append(f"no better than {refer_to_baseline(result.baseline_id)}")
+        phrases.append(f"no better than {format_baseline_name(result.baseline_id)}")
     elif reference is not None and metric.is_reached(value, reference):
         phrases.append("as good as without privacy")
     ends = ((baseline_name, baseline), (NO_PRIVACY, reference))

@@ -75,8 +75,7 @@ button:focus-visible { outline: 2px solid var(--act); outline-offset: 2px; }""",
 }""",
 )
 _MESSAGE_TIMEOUT = 3.0  # seconds that a page waits to hear whether a file could be made
-# One tool, always in sight: it saves the picture.
-_PLOTLY_CONFIG = {"displaylogo": False, "displayModeBar": True, "modeBarButtons": [["toImage"]]}
+_PLOTLY_CONFIG = {"displayModeBar": False}  # a picture is saved by Download
 
 
 class _PrebuiltFigure(BaseFigure):
@@ -416,6 +415,7 @@ def show_download_button(file: File) -> None:
 def show_downloads(
     *files: File,
     chart: CurveChart | None = None,
+    figure: tuple[str, Figure] | None = None,
     argv: Sequence[str] = (),
     displayed_argv: Sequence[str] = (),
     note: str = "",
@@ -426,6 +426,7 @@ def show_downloads(
         *files: files to download.
         chart: curves of the result, offered as a page with their picture, as numbers and as a
             citation; a file of the same name among `files` replaces one of these.
+        figure: the picture of the page with its title, offered as a page.
         argv: the command of the curves.
         displayed_argv: the command to show, if it is another one.
         note: what one must know about a file.
@@ -434,6 +435,16 @@ def show_downloads(
         return
     stem = files[0].name.rpartition(".")[0] if files else "curve"
     all_files = [*files]
+    if figure is not None:
+        title, drawn = figure
+        all_files.append(
+            File(
+                "Picture (HTML)",
+                f"{stem if files else 'picture'}.html",
+                "text/html",
+                lambda: report.render_figure_page(title, drawn, shlex.join(argv)),
+            )
+        )
     curves = chart is not None and chart.lines
     if curves:
         placed_lines = [lines.place_on_axis(entry, EpsilonUnit.PAPER) for entry in chart.lines]

@@ -194,7 +194,7 @@ def make_training_work(
             )
         return build_run(result)
 
-    spent_messages = [f"{mechanism.name} had not begun and has spent nothing"]
+    spent_messages = ["no epsilon spent"]
 
     def work_with_budget_note(report: ProgressReporter, stopped: Callable[[], bool]) -> FinishedRun:
         """Do the work; if it is stopped, add to the message what it has spent."""

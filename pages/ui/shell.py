@@ -26,6 +26,11 @@ STYLESHEET = (
 .st-key-share.st-key-share { position: fixed; top: .65rem; right: 3.5rem; width: auto;
 z-index: 999991; }
 :has(> .st-key-share) { position: absolute; }
+@media (max-width: 640px) { /* the bar has room for the name of the page instead of the menu */
+  [data-testid=stHeader]::after { content: var(--page, ""); position: absolute; left: 3.2rem;
+    top: 1.05rem; font: 600 1rem/1.5 var(--font); color: var(--text); }
+  body:has([data-testid=stSidebar][aria-expanded=true]) .st-key-share { display: none; }
+}
 /* a slider's ends stand each on one line: where there is no room beside it, above it */
 .st-key-epsilon-line { container-type: inline-size; }
 @container (max-width: 28rem) { .st-key-epsilon-line > .st-key-epsilon { order: 1;
@@ -172,6 +177,7 @@ def run(sections: Mapping[str, Sequence[Entry]]) -> None:
         name: [pages[entry.file] for entry in section] for name, section in sections.items()
     }
     page = st.navigation(navigation, position="top")
+    st.html(f'<style>:root {{ --page: "{page.title}"; }}</style>')  # the bar shows it on a phone
     share.show_share_button()
     notes = st.container()
     session.inside = True

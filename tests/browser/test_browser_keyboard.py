@@ -177,7 +177,7 @@ def test_the_smallest_epsilon_for_70_percent_goes_along_to_compare(keys):
     keyboard.choose("Compare mechanisms: ")
     page.wait_for_url(re.compile("compare.*wanted"))
     settle(page)
-    keyboard.find("Wanted accuracy")
+    keyboard.find("Target accuracy")
     assert page.evaluate("document.activeElement.value") == "70"
 
 

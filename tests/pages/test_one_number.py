@@ -145,7 +145,7 @@ def add_curve(statements, source, text, epsilon):
         spread_over=find_one(r"over (\d+) seeds", curve_text),
         kept=find_one(r"seeds; keeps (\d+) %", curve_text) or "",
         without=find_one(rf"no privacy: {number}", curve_text),
-        guess=find_one(rf"baseline: {number}", curve_text),
+        guess=find_one(rf"one answer for all: {number}", curve_text),
     )
 
 
@@ -213,7 +213,7 @@ def add_train(statements, app, metric):
         "Train, its title",
         run=find_one(rf"^{re.escape(metric.title)} {number}", heading),
         run_without=find_one(rf"no privacy {number}", heading),
-        run_guess=find_one(rf"baseline {number}", heading),
+        run_guess=find_one(rf"one answer for all {number}", heading),
     )
     assert " of the gain" not in heading  # one split tells no share
     metric_text = next(m.value for m in app.markdown if m.value.startswith(f"{metric.title} **"))

@@ -163,7 +163,7 @@ def test_the_chart_is_the_store_and_every_curve_carries_its_unit():
     # Its name is beside it.
     unnamed = [t for t in read_chart_spec(app)["data"] if not t.get("name")]
     assert "dash" in {t.get("line", {}).get("dash") for t in unnamed}
-    (baseline_trace,) = find_traces(app, "baseline: Private majority")
+    (baseline_trace,) = find_traces(app, "one answer for all")
     with Store(read_only=True) as store:
         majority = compute_means(store, infos["private-majority"].id, "accuracy")
     assert baseline_trace["x"] == list(majority)
@@ -196,7 +196,7 @@ def test_shipped_curves_are_there_at_once_complete_and_count_as_there():
     assert "All 220 runs of this grid are there; 220 came with the app" in text
     assert "No run" not in read_all_text(app)
     assert find_button(app, "Start") is None
-    assert "baseline: Private majority" in list_charts(app)[0].proto.spec
+    assert "one answer for all" in list_charts(app)[0].proto.spec
     assert not any("Rows (CSV)" in str(d.proto) for d in app.get("download_button"))
 
 
