@@ -438,7 +438,6 @@ def show_run_details(run: FinishedRun) -> None:
 def show_numbers(run: FinishedRun) -> None:
     """Show all metrics of a run with its baselines, where it lies on its curve, and its errors."""
     result, metric = run.result, run_card.find_run_metric(run.result)
-    st.markdown(f"{escape(run_card.describe_run(result))}.")
     table = run_card.tabulate_metrics(run_card.collect_metrics(result))
     blocks.show_table(table, alt="All metrics of the run and its baselines")
     with_features = registry.has_features_step(result.problem.steps)

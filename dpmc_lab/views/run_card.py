@@ -79,32 +79,6 @@ def find_run_metric(result: Result) -> Metric:
     return choose_headline_metric(result.mechanism.task).in_units_of(result.problem.train.public)
 
 
-def describe_run(result: Result) -> str:
-    """Return a title with the headline metric of a run, compared with baseline and reference.
-
-    One split and one draw of noise do not determine the share of the gain, so it is not stated.
-    """
-    metric = find_run_metric(result)
-    baseline_name = format_baseline_name(result.baseline_id)
-    reference_id = registry.NONPRIVATE_REFERENCES[result.mechanism.task]
-    baseline, reference = (
-        result.baselines.get(id, {}).get(metric.name) for id in (result.baseline_id, reference_id)
-    )
-    value = result.metrics[metric.name]
-    phrases = []
-    if baseline is not None and reference is not None and metric.is_reached(baseline, reference):
-        phrases.append("nothing can be learnt here")
-    elif baseline is not None and (
-        metric.is_reached(baseline, value) or not metric.format_difference(value - baseline)
-    ):
-        phrases.append(f"no better than {format_baseline_name(result.baseline_id)}")
-    elif reference is not None and metric.is_reached(value, reference):
-        phrases.append("as good as without privacy")
-    ends = ((baseline_name, baseline), (NO_PRIVACY, reference))
-    phrases += [f"{name} {metric.format_value(level)}" for name, level in ends if level is not None]
-    return f"{metric.title} {metric.format_with_unit(value)}: {', '.join(phrases)}, in this run"
-
-
 def describe_on_curve(run: FinishedRun, charts: Sequence[CurveChart] | None) -> str:
     """Describe the curve of a run's method at the run's epsilon, over many seeds.
 
@@ -254,23 +228,6 @@ def tabulate_differences(first: RememberedRun, second: RememberedRun) -> Table:
     return {"what differs": names} | {
         f"run {run.number}": [run.details.get(name, "") for name in names]
         for run in (first, second)
-    }
-
-
-def tabulate_rounds(first: RememberedRun, second: RememberedRun) -> Table:
-    """Return the metric of two runs by round, as columns."""
-    values_by_run = {
-        f"run {run.number}": {
-            frame.round: run.metric.format_value(frame.metric)
-            for frame in run.recording.frames
-            if frame.metric is not None
-        }
-        for run in (first, second)
-    }
-    rounds = sorted({frame.round for run in (first, second) for frame in run.recording.frames})
-    return {"round": rounds} | {
-        name: [values.get(round_number, "") for round_number in rounds]
-        for name, values in values_by_run.items()
     }
 
 

@@ -93,7 +93,7 @@ def test_the_server_refuses_with_every_reason_and_no_other():
 # Spellings that the third reading has replaced, on every screen, in every lesson and document.
 OLD_SPELLINGS = (
     *("no idea about you guesses the rating", "which is no protection", "such reports; nobody"),
-    *("(average ", "(median activity)", "imagined, free", "Send again (spends)", "for you alone"),
+    *("(average ", "(median activity)", "imagined, free", "Send again (spends)", "% for you alone"),
     *("Reports of each answer", "smaller is better, up", "Another promise", "one number for all"),
     *("Asked instead", "in the first ten of 100", "before the noise was in", "has spent nothing"),
     *("are never clearly worse", "Wanted accuracy", "Wanted {", "What an epsilon counts"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import copy
 import re
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -86,11 +85,6 @@ def _replace_texts(drawing: Any, replace: Callable[[str], str]) -> Any:
     if isinstance(drawing, list | tuple):
         return [_replace_texts(value, replace) for value in drawing]
     return drawing
-
-
-def wrap_label(name: str) -> str:
-    """Return a name of the legend in lines that fit a phone."""
-    return "<br>".join(textwrap.wrap(name, 42, break_long_words=False))
 
 
 # look.toml names colours as dpmc_core/style.py and the table of looks do, before their opacity.
