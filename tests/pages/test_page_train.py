@@ -61,8 +61,6 @@ def test_without_a_choice_train_opens_on_a_method_whose_curve_rises():
         worst, best = film["axis"]
         heights = [(value - worst) / (best - worst) for value in values]
         assert heights[-1] - heights[0] > 0.05
-    app.switch_page("pages/compare.py").run()
-    assert "mechanism" not in app.session_state or app.session_state["mechanism"] != id
 
 
 @pytest.mark.slow
