@@ -1,9 +1,11 @@
 """Your data: from ratings, a sample or a file, to the verdict whether privacy is affordable."""
 
+import re
 import shlex
 from datetime import date
 from functools import partial
 from typing import NamedTuple
+from urllib.parse import unquote
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -54,6 +56,7 @@ from pages.ui.sweeps import Sweep
 from pages.ui.text import escape, format_count
 
 SOURCES = {"upload": "Upload your own", "public": "Get a public set", "sample": "Generate a set"}
+_IMAGE = re.compile(r'<img class="([^"]*)" alt="([^"]*)" src="data:image/svg\+xml,([^"]*)">')
 CURVE_SEEDS = study.SEEDS[: study.N_CURVE_SEEDS]
 
 
@@ -586,7 +589,16 @@ def show_curve(plan: AnswerPlan, running: bool, finding: Finding | None) -> None
             f"{f'; the verdict has {finding.seeds}' if finding else ''}.",
             help=blocks.EVALUATION,
         )
-    st.html(scene.render_still(view, EPSILONS.index(question.epsilon)))
+    # An image in the page has no access to the app's font, and its drawing has.
+    still = _IMAGE.sub(
+        lambda image: (
+            f'<div class="{image[1]}" role="img" aria-label="{image[2]}">'
+            + unquote(image[3]).replace('font-family="sans-serif"', "")
+            + "</div>"
+        ),
+        scene.render_still(view, EPSILONS.index(question.epsilon)),
+    )
+    blocks.show_drawing(still, "curve")
     st.caption("Privacy budget epsilon: more private to the left, more accurate to the right.")
     if chart.lines:
         table = answer_text.tabulate_gains(gains, chart) if gains else lines.tabulate_line(line)

@@ -176,3 +176,14 @@ def test_what_is_done_survives_a_reload_and_a_lesson_is_printed(page, server):
     page.get_by_role("button", name="Print worksheets").click()
     page.get_by_role("button", name="Print a class of 45 minutes").click()
     page.wait_for_function("top.printed?.includes('45 minutes')")
+
+
+def test_the_bar_names_the_page_on_a_phone_and_share_leaves_its_menu_free(page, server):
+    page.set_viewport_size({"width": 390, "height": 844})
+    open_and_settle(page, server + "learn")
+    bar = "getComputedStyle(document.querySelector('[data-testid=stHeader]'), '::after').content"
+    assert page.evaluate(bar) == '"Learn"'
+    share = page.locator(".st-key-share")
+    assert share.is_visible()
+    page.get_by_test_id("stExpandSidebarButton").click()
+    share.wait_for(state="hidden")

@@ -1,6 +1,7 @@
 """What every chart and page looks like: colours that can be read and told apart."""
 
 import itertools
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -13,6 +14,8 @@ from dpmc_core import style as palette
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_core.registry import list_private_mechanisms
+from dpmc_lab.classroom import pictures
+from dpmc_lab.lessons import LESSONS
 from dpmc_lab.lessons.worksheets import render_class, render_lessons_page
 from dpmc_lab.views import numbers
 from dpmc_lab.views.lines import CurveChart
@@ -20,7 +23,7 @@ from dpmc_lab.views.text import COLORS, CSS_PROPERTIES
 from pages.ui import charts, shell
 from pages.ui.charts import compare as charts_compare
 from pages.ui.classroom import build_phone_page
-from tests.page_helpers import make_placed_line
+from tests.page_helpers import make_placed_line, open_page
 
 ROOT = Path(__file__).parents[2]
 THEMES = (charts.LIGHT, charts.DARK)
@@ -234,3 +237,32 @@ def test_all_pictures_of_a_comparison_have_one_axis():
     assert all(axis == first_axis for axis in other_axes)
     margins = {(fig.layout["margin"]["l"], fig.layout["margin"]["r"]) for fig in figures}
     assert len(margins) == 1
+
+
+@pytest.mark.parametrize("page", ["noise", "guarantees"])
+def test_a_picture_is_saved_by_download_alone(page):
+    """No chart has a tool bar of its own, and what Download offers opens without a network."""
+    app = open_page(page, data="one-bit-lab")
+    for chart in app.get("plotly_chart"):
+        assert json.loads(chart.proto.config)["displayModeBar"] is False
+    assert "Picture (HTML)" in [button.proto.label for button in app.get("download_button")]
+
+
+def test_no_chart_has_a_legend():
+    assert charts.STYLE_SHEET["template"]["layout"]["showlegend"] is False
+    for path in Path(charts.__file__).parent.iterdir():
+        if path.suffix in (".py", ".toml"):
+            assert "showlegend=True" not in path.read_text("utf-8")
+            assert "showlegend = true" not in path.read_text("utf-8")
+
+
+def test_every_illustration_is_drawn_of_the_parts_that_the_file_defines():
+    table = pictures._ILLUSTRATIONS
+    for name in table["pictures"]:
+        drawing = pictures.render_illustration(name)
+        used = set(re.findall(r'href="#(\w+)"', drawing))
+        assert used <= set(table["parts"]), name
+        classes = set(" ".join(re.findall(r'class="([^"]*)"', drawing)).split())
+        styled = set(re.findall(r"\.([a-z]+)\b", pictures.STYLE_SHEET))
+        assert classes <= styled, name
+    assert {*LESSONS} <= {*table["pictures"]}

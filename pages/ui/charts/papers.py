@@ -2,6 +2,7 @@
 
 import math
 import textwrap
+from collections.abc import Collection
 
 import numpy as np
 
@@ -54,8 +55,12 @@ def plot_experiment(view: ExperimentView, *, printed: bool = False) -> Figure:
     titles = views.format_axis_titles(view)
     axes = (paper_experiment.x, paper_experiment.y)
     for title, axis, name in zip(titles, axes, ("xaxis", "yaxis"), strict=True):
-        # On two decades or fewer 2 and 5 have labels too.
         scale = {"type": "log", "tickformat": LOG["tickformat"], "nticks": 4} if axis.log else {}
+        if axis.log and name == "xaxis":
+            scale["tickvals"] = _thin_out(
+                {x for curve in view.series for x in curve.x}
+                | {p.x for p in paper_experiment.printed}
+            )
         fig.update_layout(
             **{name: scale | {"title_text": "<br>".join(textwrap.wrap(title, _LINE))}}
         )
@@ -71,6 +76,17 @@ def plot_experiment(view: ExperimentView, *, printed: bool = False) -> Figure:
     fig.layout["height"] += height - _FRAME
     place_labels(fig, tags, y_range, height)
     return fig
+
+
+def _thin_out(values: Collection[float]) -> list[float]:
+    """Return those of some positive values whose labels have room on a logarithmic axis."""
+    ordered = sorted(value for value in values if value > 0)
+    gap = math.log(ordered[-1] / ordered[0]) / 5
+    kept = ordered[:1]
+    for value in ordered:
+        if math.log(value / kept[-1]) >= gap:
+            kept.append(value)
+    return kept
 
 
 def _find_range(view: ExperimentView) -> tuple[float, float]:
