@@ -29,7 +29,7 @@ z-index: 999991; }
 @media (max-width: 640px) { /* the bar has room for the name of the page instead of the menu */
   [data-testid=stHeader]::after { content: var(--page, ""); position: absolute; left: 3.2rem;
     top: 1.05rem; font: 600 1rem/1.5 var(--font); color: var(--text); }
-  body:has([data-testid=stSidebar][aria-expanded=true]) .st-key-share { display: none; }
+  body:has([data-testid=stSidebar][data-collapsed=false]) .st-key-share { display: none; }
 }
 /* a slider's ends stand each on one line: where there is no room beside it, above it */
 .st-key-epsilon-line { container-type: inline-size; }
