@@ -589,20 +589,21 @@ def show_curve(plan: AnswerPlan, running: bool, finding: Finding | None) -> None
             f"{f'; the verdict has {finding.seeds}' if finding else ''}.",
             help=blocks.EVALUATION,
         )
-    # An image in the page has no access to the app's font, and its drawing has.
-    still = _IMAGE.sub(
-        lambda image: (
-            f'<div class="{image[1]}" role="img" aria-label="{image[2]}">'
-            + unquote(image[3]).replace('font-family="sans-serif"', "")
-            + "</div>"
-        ),
-        scene.render_still(view, EPSILONS.index(question.epsilon)),
-    )
+    still = _IMAGE.sub(embed_image, scene.render_still(view, EPSILONS.index(question.epsilon)))
     blocks.show_drawing(still, "curve")
     st.caption("Privacy budget epsilon: more private to the left, more accurate to the right.")
     if chart.lines:
         table = answer_text.tabulate_gains(gains, chart) if gains else lines.tabulate_line(line)
         blocks.show_chart_numbers(view["name"], table, "answer curve")
+
+
+def embed_image(image: re.Match[str]) -> str:
+    """Return the drawing of an image, which has the font of the page, unlike the image."""
+    style, name, source = image.groups()
+    # The rule of each drawing is its own, now that all share one document.
+    drawing = unquote(source).replace("path.rule", f".{style.split()[-1]} path.rule")
+    drawing = drawing.replace('font-family="sans-serif"', 'overflow="visible"')
+    return f'<div class="{style}" role="img" aria-label="{name}">{drawing}</div>'
 
 
 def render_printed_page(title: str, finding: Finding, ends: tuple[str, str], command: str) -> str:

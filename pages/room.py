@@ -9,7 +9,7 @@ import streamlit as st
 
 from dpmc_core.errors import DpmcError
 from dpmc_lab import glossary
-from dpmc_lab.classroom import CLASS_SIZE, room_view
+from dpmc_lab.classroom import CLASS_SIZE, pictures, room_view
 from dpmc_lab.classroom import room as core
 from dpmc_lab.classroom.room import EXAMPLE_QUESTIONS, MAX_QUESTION_LENGTH, QUESTIONS, Room, View
 from dpmc_lab.classroom.room_view import ShareRow
@@ -193,6 +193,8 @@ def choose_epsilon(questions: int) -> float:
     with st.container(horizontal=True, horizontal_alignment="distribute", gap=None):
         st.caption("more private", width="content")
         st.caption("more accurate", width="content")
+    drawing = pictures.render_illustration("coin")
+    blocks.show_drawing(f"<style>{pictures.STYLE_SHEET}</style>{drawing}", "coin picture")
     blocks.show_bullets(
         [*room_view.explain_epsilon(epsilon), room_view.explain_cost(questions, epsilon)]
     )
