@@ -15,7 +15,7 @@ from dpmc_lab.lessons import LESSONS, Control, Lesson, Predict, Reveal, Slide
 from dpmc_lab.lessons.worksheets import FILES, SHEETS, render_lesson
 from pages.ui import blocks, classroom, shell, state, widgets
 from pages.ui.charts import room as charts_room
-from pages.ui.session import session
+from pages.ui.session import Session, session
 from pages.ui.text import escape, format_count, keep_units
 
 SPREAD_LAYOUT: dict[str, Any] = {  # at both ends of a line
@@ -209,7 +209,7 @@ def page() -> None:
             }
     progress = {"steps": session.lessons, "done": sorted(session.lessons_done)}
     _keys(
-        key="keys",
+        key=Session.lesson_keys.key,
         data=announcement | {"projector": projector, "progress": progress},
         on_remembered_change=restore_progress,
     )
@@ -217,7 +217,7 @@ def page() -> None:
 
 def restore_progress() -> None:
     """Take over what this browser remembers of earlier visits, where that is possible."""
-    remembered = st.session_state["keys"].remembered
+    remembered = session.lesson_keys.remembered
     steps, done = (remembered.get(name) or () for name in ("steps", "done"))
     session.lessons_done.update(id for id in done if id in LESSONS)
     for id, step in dict(steps).items():

@@ -193,8 +193,8 @@ def choose_epsilon(questions: int) -> float:
     with st.container(horizontal=True, horizontal_alignment="distribute", gap=None):
         st.caption("more private", width="content")
         st.caption("more accurate", width="content")
-    drawing = pictures.render_illustration("coin")
-    blocks.show_drawing(f"<style>{pictures.STYLE_SHEET}</style>{drawing}", "coin picture")
+    style = f"<style>{pictures.STYLE_SHEET} .illustration {{ max-width: 15rem; }}</style>"
+    blocks.show_drawing(style + pictures.render_illustration("coin"), "coin picture")
     blocks.show_bullets(
         [*room_view.explain_epsilon(epsilon), room_view.explain_cost(questions, epsilon)]
     )
