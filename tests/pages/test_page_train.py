@@ -288,7 +288,7 @@ def test_train_is_available_while_the_reference_runs_and_then_ends_it(monkeypatc
     monkeypatch.setattr(reference, "fit", endless)  # once the example is there
     press_button(app, "Train")
     (first,) = jobs._active
-    wait_until(app, lambda: find_button(app, "Download") or app.expander)
+    wait_until(app, lambda: list_run_cards(app))
     assert first.snapshot().active
     assert app.progress
     press_button(app, "Train")
