@@ -195,10 +195,9 @@ def fit(
     except Stopped:
         stopped = not complete  # a stop after the last round cuts nothing short
     if last is None:
-        without_model = "so there is no model to publish"
         if stopped:
-            raise Stopped(f"stopped before the noise was in, {without_model}")
-        raise DpmcError(f"{mechanism.id} yielded none, {without_model}")
+            raise Stopped("stopped before adding noise: no model to publish")
+        raise DpmcError(f"{mechanism.id} yielded none: no model to publish")
     with allow_grace(_GRACE_SECONDS):  # of all rounds' models only this one may have to be built
         model = last.model
     assert model is not None  # for the type checker: `build` is there

@@ -19,11 +19,10 @@ class Style(NamedTuple):
     dash: str = "solid"
 
 
-# Okabe and Ito's colours, safe for colour blindness; yellow is too faint on white. No
-# stars: open and filled ones look alike from the back of a room.
-BLUE, ORANGE, GREEN, RED = "#0072b2", "#e69f00", "#009e73", "#d55e00"
-SKY, PURPLE = "#56b4e9", "#cc79a7"
-_COLORS = (PURPLE, GREEN, BLUE, ORANGE, RED, SKY)
+# Of Okabe and Ito's colours, safe for colour blindness: orange means noise elsewhere, green is too
+# near to the colour of usefulness, and yellow is too faint on white. No stars: open and filled ones
+# look alike from the back of a room.
+BLUE, VERMILION, SKY, PURPLE = _COLORS = "#0072b2", "#d55e00", "#56b4e9", "#cc79a7"
 _MARKERS = ("square", "pentagon", "hexagon", "triangle-down", "cross", "hourglass")
 
 

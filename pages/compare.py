@@ -56,7 +56,7 @@ _MAX_FIRST_CHOICE = 6  # mechanisms chosen at the start; more would hide each ot
 _COLLAPSED = {"label_visibility": "collapsed"}
 _VIEWS = {
     "Quality": "Accuracy",
-    "Difference": "Difference to the best",
+    "Difference": "Zoom: difference",
     "Trade": "Accuracy against risk",
 }
 
@@ -69,7 +69,6 @@ class Query(NamedTuple):
         grid: the grid of runs.
         keys: of its runs and curves.
         unit: what an epsilon counts.
-        equal: ids of mechanisms that cost the same at the default target.
         view: the view that is shown.
         switches: of the question in the trade-off.
     """
@@ -78,7 +77,6 @@ class Query(NamedTuple):
     grid: Grid
     keys: PlanKeys
     unit: EpsilonUnit
-    equal: list[str]
     view: str = "Quality"
     switches: QuestionSwitches | None = None
 
@@ -157,7 +155,7 @@ def choose_query(choices: DeltaGenerator, chips: DeltaGenerator) -> Query:
         )
         seeds = choose_seeds(data, task)
         unit = widgets.choose_segment(
-            "What an epsilon counts",
+            "What epsilon protects",
             "the unit",
             {unit: unit.value for unit in EpsilonUnit},
             "count",
@@ -184,46 +182,12 @@ def choose_query(choices: DeltaGenerator, chips: DeltaGenerator) -> Query:
         split=None if split == choose_default_split(task) else split,
     )
     grid = grid.as_published() if published else grid
-    query = Query(location, grid, plan_curves(grid, location), unit, [])
-    equal = find_equal_mechanisms(query)
+    query = Query(location, grid, plan_curves(grid, location), unit)
     with view_place:
-        view = choose_view("Difference" if equal else "Quality")
+        view = widgets.choose_segment("View", "the view", _VIEWS, "layer", "Quality", **_COLLAPSED)
     with question_place:
         switches = choose_attacker_question(task, settings) if view == "Trade" else None
-    return query._replace(equal=equal, view=view, switches=switches)
-
-
-def choose_view(default: str) -> str:
-    """Show the choice of the view, which opens at the default until it is chosen."""
-    widgets.follow_default("layer", default)  # it depends on the mechanisms
-    return widgets.choose_segment("View", "the view", _VIEWS, "layer", default, **_COLLAPSED)
-
-
-def find_equal_mechanisms(query: Query) -> list[str]:
-    """Return the mechanisms that cost the same at the default target, if they are at least half.
-
-    Raises:
-        StoreError: the store cannot be read.
-    """
-    grid_rows = query.read_rows()
-    chart = grid_rows.charts[0]
-    plotted_lines = [lines.place_on_axis(line, query.unit) for line in chart.lines]
-    if not plotted_lines:
-        return []
-
-    def find() -> list[str]:
-        *_, target, scale = numbers.choose_targets(chart, plotted_lines)
-        answers = [
-            numbers.find_required_epsilons(entry, [target / scale])[0] for entry in plotted_lines
-        ]
-        equal = numbers.find_equal_costs(answers)
-        return (
-            [a.plotted.line.mechanism for a in equal]
-            if 2 * len(equal) >= len(plotted_lines)
-            else []
-        )
-
-    return state.memoize("equal", (query.keys.name, grid_rows.last, query.unit), find)
+    return query._replace(view=view, switches=switches)
 
 
 def add_visited_mechanism(data: str) -> None:
@@ -393,7 +357,7 @@ class Comparison(NamedTuple):
 def show_results(query: Query, start_label: str, *, running: bool) -> None:
     """Show all results of the available rows; an empty chart before the first row."""
     grid_rows, frame = query.read_rows(), stage.lay_out_body()
-    location, grid, keys, unit, _, view, switches = query
+    location, grid, keys, unit, view, switches = query
     with frame.panel:
         rows.show_grid_state(location, keys.name, grid_rows, len(keys.units), start_label)
     chart, ends = grid_rows.charts[0], (min(grid.epsilons), max(grid.epsilons))
@@ -408,26 +372,30 @@ def show_results(query: Query, start_label: str, *, running: bool) -> None:
     x_range = charts_compare.get_epsilon_range(ends, [*plotted_lines, *baselines])
     result = Comparison(chart, plotted_lines, waiting, x_range, refuted, dependencies, unit)
     summary = lines.describe_chart(chart, plotted_lines)
-    fig = state.memoize(
-        "comparison figure",
+    comparisons = state.memoize(
+        "line comparisons",
         dependencies,
-        lambda: charts_compare.plot_comparison(
-            chart, plotted_lines, ends, waiting, baselines, refuted
-        ),
+        lambda: compare.compare_lines(plotted_lines, compare.compare_pairs(plotted_lines)),
     )
-    if switches and plotted_lines:
-        show_trade(result, switches, frame)
-    elif view == "Difference" and plotted_lines:
-        differences = state.memoize(
-            "difference figure",
-            dependencies,
-            lambda: charts_compare.plot_differences(
-                chart, plotted_lines, ends, query.equal, refuted
-            ),
+    with frame.figure:
+        figure_place = st.container()
+        epsilon = widgets.show_epsilon_slider()
+
+    def plot(epsilon: float | None = None) -> Figure:
+        return charts_compare.plot_comparison(
+            chart, plotted_lines, ends, waiting, baselines, refuted, epsilon
         )
-        show_view(differences, f"Difference to the best at each epsilon. {summary}", frame)
+
+    if switches and plotted_lines:
+        show_trade(result, switches, frame, figure_place)
+    elif view == "Difference" and plotted_lines:
+        unbeaten = [c.plotted.line.mechanism for c in compare.find_unbeaten(comparisons)]
+        differences = charts_compare.plot_differences(
+            chart, plotted_lines, ends, unbeaten, refuted, epsilon
+        )
+        show_view(differences, f"Difference to the best at each epsilon. {summary}", figure_place)
     else:
-        show_view(fig, summary, frame)
+        show_view(plot(epsilon), summary, figure_place)
     caption, notes = describe_available_rows(plotted_lines, grid_rows, query)
     with frame.details:
         st.caption(escape(caption), help=escape(notes) or None)
@@ -441,7 +409,7 @@ def show_results(query: Query, start_label: str, *, running: bool) -> None:
             st.caption(escape(sentence))
     exhibits = []
     if plotted_lines and not running:
-        curves = Exhibit("", "", "", fig, "", f"{caption} {notes}")
+        curves = Exhibit("", "", "", plot(), "", f"{caption} {notes}")
         with frame.panel:
             headline = st.container()
             target = choose_target(chart, plotted_lines)
@@ -454,24 +422,30 @@ def show_results(query: Query, start_label: str, *, running: bool) -> None:
         with frame.details:
             blocks.show_exhibits([cost])
         with headline:
-            blocks.show_headline(numbers.describe_cost(answers, chart.nonprivate_reference))
+            leader = compare.describe_leader(comparisons) if len(plotted_lines) > 1 else ""
+            st.container(key="answer").header(
+                escape(leader or "Nothing is compared yet"),
+                help=compare.COMPARISON_NOTE if leader else None,
+            )
         with frame.panel:
-            show_conclusions(result, answers)
+            show_conclusions(result, answers, leader)
         exhibits = [curves, cost]
     with frame.panel:
         show_comparison_downloads(query, grid_rows, exhibits)
 
 
-def show_view(fig: Figure, alt: str, frame: stage.Stage) -> None:
+def show_view(fig: Figure, alt: str, place: DeltaGenerator) -> None:
     """Show a view of the figure, at least as high as its names need."""
-    with frame.figure:
+    with place:
         st.html(
             f"<style>.st-key-stage .st-key-figure {{ --least: {fig.layout['height']}px; }}</style>"
         )
         blocks.show_figure(fig, alt=alt)
 
 
-def show_trade(result: Comparison, switches: QuestionSwitches, frame: stage.Stage) -> None:
+def show_trade(
+    result: Comparison, switches: QuestionSwitches, frame: stage.Stage, place: DeltaGenerator
+) -> None:
     """Show the metric against what an attacker may learn."""
     task = registry.get_mechanism(result.chart.lines[0].mechanism).task
     epsilon = session.epsilon
@@ -481,7 +455,8 @@ def show_trade(result: Comparison, switches: QuestionSwitches, frame: stage.Stag
         lambda: trade.build_trade_chart(result.chart, task, switches),
     )
     summary = trade.describe_trade_chart(tradeoff, epsilon)
-    show_view(charts_compare.plot_accuracy_against_attacker(tradeoff, epsilon), summary, frame)
+    fig = charts_compare.plot_accuracy_against_attacker(tradeoff, epsilon)
+    show_view(fig, summary, place)
     question, *sentences = map(escape, trade.describe_trade(tradeoff, epsilon))
     with frame.details:
         st.markdown("\n- ".join([f"{question}\n", *sentences]))
@@ -506,27 +481,18 @@ def describe_available_rows(
     )
 
 
-def show_conclusions(result: Comparison, answers: list[RequiredEpsilon]) -> None:
-    """Show which mechanism is better, and what to do next."""
-    chart, plotted_lines = result.chart, result.plotted_lines
-    leader = compare.describe_leader(
-        compare.compare_lines(plotted_lines, compare.compare_pairs(plotted_lines))
-    )
-    if len(plotted_lines) < 2:
-        leader = compare.TOO_FEW
+def show_conclusions(result: Comparison, answers: list[RequiredEpsilon], leader: str) -> None:
+    """Show what the target quality costs, what limits a comparison, and what to do next."""
+    chart = result.chart
+    cost = numbers.describe_cost(answers, chart.nonprivate_reference)
+    doubt = ""
+    if not leader:
+        doubt = compare.NOT_COMPARABLE if len(result.plotted_lines) > 1 else compare.TOO_FEW
     limit = numbers.describe_baseline_limit(chart) if result.unit is EpsilonUnit.PAPER else ""
-    if equal := numbers.find_equal_costs(answers):
-        names = [lines.format_short_label(answer.plotted.line) for answer in equal]
-        st.markdown(
-            escape(f"The same cost: {'; '.join(names)}."),
-            help="The runs cannot distinguish them. The epsilons that they need differ by at"
-            " most 10 %, and their 95 % intervals overlap.",
-        )
-    for sentence in filter(None, (leader or compare.NOT_COMPARABLE, limit)):
-        st.markdown(
-            escape(sentence.removesuffix(".") + "."),
-            help=compare.COMPARISON_NOTE if sentence is leader else None,
-        )
+    equal = numbers.find_equal_costs(answers)
+    same = [lines.format_short_label(answer.plotted.line) for answer in equal]
+    for sentence in filter(None, (cost + (f": {'; '.join(same)}" if same else ""), doubt, limit)):
+        st.markdown(f"{escape(sentence.removesuffix('.'))}.")
     link_cheapest_run(answers)
 
 
@@ -605,8 +571,8 @@ def choose_target(chart: CurveChart, plotted_lines: list[PlottedLine]) -> float:
     metric = chart.metric
     low, high, step, start, scale = numbers.choose_targets(chart, plotted_lines)
     chosen = widgets.choose_on_slider(
-        f"Wanted {metric.label}{'' if metric.is_share else ' at most'}",
-        f"the wanted {metric.label}",
+        f"Target {metric.label}{'' if metric.is_share else ' at most'}",
+        f"the target {metric.label}",
         low,
         high,
         start,

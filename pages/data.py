@@ -471,7 +471,6 @@ def show_verdict(finding: Finding, plan: AnswerPlan) -> None:
         if finding.gain_share is not None:
             blocks.show_figure(
                 charts_answer.plot_gain_share(
-                    plan.method.id,
                     finding.gain_share,
                     plan.question.keep,
                     *plan.name_gain_ends(finding),
@@ -607,9 +606,7 @@ def render_printed_page(title: str, finding: Finding, ends: tuple[str, str], com
     verdict, *paragraphs = (answer_text.strip_bold(sentence) for sentence in answer if sentence)
     charts = []
     if finding.gain_share is not None:
-        figure = charts_answer.plot_gain_share(
-            finding.mechanism.id, finding.gain_share, finding.question.keep, *ends
-        )
+        figure = charts_answer.plot_gain_share(finding.gain_share, finding.question.keep, *ends)
         charts = report.render_charts([("", figure)])
     sections = [
         text.render_paragraphs(f"{today.day} {today:%B %Y}, DPMC Lab {paths.get_version()}"),

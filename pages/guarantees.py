@@ -16,6 +16,7 @@ from dpmc_lab.views import audits, cards, groups, measurements, trade
 from dpmc_lab.views.groups import MechanismGroup
 from pages.ui import blocks, shell, sources, stage, state, widgets
 from pages.ui.audits import make_audit_work
+from pages.ui.charts import Figure
 from pages.ui.charts import guarantees as charts_guarantees
 from pages.ui.jobs import Snapshot, get_snapshot
 from pages.ui.session import session
@@ -75,10 +76,12 @@ def page() -> None:
     mechanism_groups = groups.group_mechanisms(visible, blocks.is_mechanism_refuted)
     alt = f"{groups.describe_claim_states(mechanism_groups, epsilon)}."
     with figure:
-        show_claims(mechanism_groups, build_guarantee_rows(visible, epsilon), id, epsilon, alt)
+        rows = build_guarantee_rows(visible, epsilon)
+        fig = show_claims(mechanism_groups, rows, id, epsilon, alt)
     with frame.panel:
         show_panel(guarantees[id], id, epsilon)
         report = control_attack(id, epsilon)
+        blocks.show_downloads(figure=(alt, fig))
     with frame.details:
         blocks.show_expander(
             "The chart in words and numbers",
@@ -152,7 +155,7 @@ def show_claims(
     id: str,
     epsilon: float,
     alt: str,
-) -> None:
+) -> Figure:
     """Show a line for each mechanism, which a click on it chooses, and all of them in words."""
     st.markdown(
         f"**{alt}**",
@@ -178,6 +181,7 @@ def show_claims(
     }
     fig = charts_guarantees.plot_claims(mechanism_groups, rows, id, measured)
     blocks.show_figure(fig, alt=alt, key=key, on_select=choose_clicked, selection_mode="points")
+    return fig
 
 
 def build_guarantee_rows(

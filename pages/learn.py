@@ -1,21 +1,21 @@
 """Lessons on epsilon: predict first, then move and see; one step at a time."""
 
+import html
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import streamlit as st
 
-from dpmc_core.errors import DpmcError
+from dpmc_core.errors import DpmcError, capitalise
 from dpmc_lab import glossary
 from dpmc_lab.classroom import pictures, room_view
 from dpmc_lab.classroom.room import Room
 from dpmc_lab.glossary import Term
 from dpmc_lab.lessons import LESSONS, Control, Lesson, Predict, Reveal, Slide
-from dpmc_lab.lessons.worksheets import FILES
+from dpmc_lab.lessons.worksheets import FILES, SHEETS, render_lesson
 from pages.ui import blocks, classroom, shell, state, widgets
-from pages.ui.charts import VALUE_COLORS, apply_theme
 from pages.ui.charts import room as charts_room
-from pages.ui.session import session
+from pages.ui.session import Session, session
 from pages.ui.text import escape, format_count, keep_units
 
 SPREAD_LAYOUT: dict[str, Any] = {  # at both ends of a line
@@ -27,6 +27,7 @@ END = "end"  # the step after the last slide
 TICK = 2.0  # seconds between two updates from the room
 VEILED = "veiled"  # key of a picture before the answer
 # Arrows turn the steps but where an arrow moves something; a presenter's clicker sends page keys.
+# What is done is kept in this browser, since a reload begins a new session.
 # What is new gets the focus, and so is read aloud: a heading, or what became of a prediction. What
 # is found is read out again whenever it changes.
 _JS = """
@@ -36,8 +37,19 @@ const OWN = 'input:not([type="checkbox"]), textarea, select, [contenteditable],'
   + ' [data-testid="stButtonGroup"], [data-testid="stDataFrame"]';
 const TURNS = { ArrowRight: "next", ArrowLeft: "back" };
 const CLICKS = { PageDown: "next", PageUp: "back" };
-export default function ({ data, parentElement }) {
-  const { place, focus, projector } = data;
+const STORE = "dpmc-lessons";
+export default function ({ data, parentElement, setStateValue }) {
+  const { place, focus, projector, progress } = data;
+  try {
+    const stored = JSON.parse(localStorage.getItem(STORE)) ?? {};
+    const all = { steps: { ...stored.steps, ...progress.steps },
+      done: [...new Set([...stored.done ?? [], ...progress.done])].sort() };
+    const text = JSON.stringify(all);
+    localStorage.setItem(STORE, text);
+    if (parentElement.place === undefined && all.done.length > progress.done.length
+      || Object.keys(all.steps).length > Object.keys(progress.steps).length)
+      setStateValue("remembered", all);
+  } catch { /* a browser that keeps nothing */ }
   if (parentElement.place !== undefined && parentElement.place !== place) {
     const end = performance.now() + 1500;
     const look = () => {
@@ -76,10 +88,79 @@ _STYLE = """<style>
 .st-key-question [data-testid="stMarkdownContainer"] p { font-size: 1.2rem; line-height: 1.4; }
 .st-key-home [data-testid="stMarkdownContainer"] p { font-size: 1.8rem; line-height: 1.35; }
 :has(> .st-key-turns) { position: sticky; bottom: 0; z-index: 10; padding: 0.5rem 0;
-  background: PAPER; }
+  background: var(--paper); }
 [data-testid="stMain"] { scroll-padding-bottom: 5rem; }
 .st-key-drawing, .st-key-theirs { max-width: 46rem; }
 .st-key-told [data-testid="stMarkdownContainer"] p { font-size: 0.875rem; line-height: 1.35; }
+.st-key-head { row-gap: .4rem; flex-wrap: wrap; margin-bottom: .6rem; }
+.st-key-head h1 { font-size: 1.9rem; padding: 0; }
+.st-key-head [data-testid=stMarkdown] p { font-size: 1.06rem; color: var(--note); }
+.st-key-lessons { position: relative; min-height: 30.4rem; }
+.path { display: grid; grid-template-columns: repeat(4, 1fr); gap: 40px 26px; list-style: none;
+  margin: 12px 0 0; padding: 0; font-variant-numeric: tabular-nums; }
+.path li { position: relative; display: flex; margin: 0; padding: 0; font-size: 1rem; }
+.path a { flex: 1; min-width: 0; box-sizing: border-box; border: 1px solid var(--line);
+  border-radius: 12px; background: var(--card); color: var(--text) !important;
+  text-decoration: none !important; padding: 12px 16px 14px; }
+.path a:hover { border-color: var(--act); }
+.path .pic { height: 148px; display: flex; align-items: center; margin: 0 -4px 8px; }
+.path .illustration { height: 100%; }
+.path h2 { font-size: 1.06rem; line-height: 1.2; margin: 0; padding: 0; display: flex; gap: 8px;
+  align-items: baseline; letter-spacing: 0; font-weight: 600; }
+.path small { font-size: .94rem; font-weight: 400; color: var(--note); margin-left: auto;
+  white-space: nowrap; }
+.path p { font-size: .97rem; line-height: 1.35; margin: 4px 0 0; }
+.path li::before { content: ""; position: absolute; top: 80px; left: -27px; width: 27px;
+  border-top: 3px dotted var(--baseline); }
+.path li:is(:first-child, :nth-child(5))::before { display: none; }
+.path li:nth-child(4)::after { content: ""; position: absolute; top: 100%; right: 50%; height: 20px;
+  width: calc(300% + 78px); border: 0 dotted var(--baseline); border-width: 0 3px 3px 0;
+  border-bottom-right-radius: 14px; }
+.path li:nth-child(5)::before { display: block; top: -20px; left: 50%; width: 0; height: 19px;
+  border-top: 0; border-left: 3px dotted var(--baseline); }
+.path li:is(.done, .now)::before { border: 0 solid var(--text); border-top-width: 3px; }
+.path li:nth-child(5):is(.done, .now)::before { border-width: 0 0 0 3px; }
+.path .node { position: absolute; z-index: 2; top: -11px; left: 14px; width: 30px; height: 30px;
+  box-sizing: border-box; border-radius: 50%; display: grid; place-items: center; font-weight: 700;
+  font-size: .94rem; background: var(--paper); border: 2px solid var(--baseline);
+  color: var(--note); }
+.path .done .node { background: var(--text); border-color: var(--text); color: var(--paper); }
+.path .now .node { background: var(--act); border-color: var(--act); color: var(--on-act); }
+.path .now a { border: 2px solid var(--act); padding: 11px 15px 13px; }
+.path .now .node::after { content: ""; position: absolute; inset: -7px; border-radius: 50%;
+  border: 2px solid var(--act); animation: pulse 2.4s ease-out 3 both; }
+@keyframes pulse { from { opacity: .8; transform: scale(.8); }
+  to { opacity: 0; transform: scale(1.35); } }
+.st-key-after.st-key-after { border: 1px dashed var(--baseline); border-radius: 12px; padding: 16px;
+  box-sizing: border-box; justify-content: center; gap: .5rem; }
+@media (min-width: 1081px) {
+  .st-key-after.st-key-after { position: absolute; right: 0; bottom: 16px; height: calc(50% - 34px);
+    width: calc((100% - 78px) / 4); }
+}
+@media (max-width: 1080px) and (min-width: 721px) {
+  .path { grid-template-columns: repeat(2, 1fr); }
+  .path li::before, .path li::after { display: none !important; }
+}
+@media (max-width: 720px) {
+  .st-key-head h1 { font-size: 1.6rem; }
+  .st-key-lessons { min-height: 72rem; }
+  .path { grid-template-columns: minmax(0, 1fr); gap: 14px; margin: 0; }
+  .path li { padding-left: 44px; }
+  .path li::before, .path li:is(:first-child, :nth-child(5), .done, .now)::before { display: block;
+    top: 34px; bottom: -16px; left: 15px; width: 0; height: auto; border: 0;
+    border-left: 3px dotted var(--baseline); }
+  .path li.done::before { border-left: 3px solid var(--text); }
+  .path li:last-child::before, .path li:nth-child(4)::after { display: none; }
+  .path .node { left: 0; top: 6px; width: 34px; height: 34px; }
+  .path a { display: grid; grid-template-columns: 140px 1fr; gap: 6px 14px; padding: 12px 14px; }
+  .path .now a { padding: 11px 13px; }
+  .path .pic { height: 78px; margin: 0; }
+  .path h2 { flex-direction: column; gap: 2px; align-self: center; }
+  .path small { margin: 0; }
+  .path p { grid-column: 1 / 3; margin: 0; }
+}
+@media (prefers-reduced-motion: reduce) { .path .node::after { animation: none !important;
+  display: none; } }
 @media (max-width: 640px) { /* what is moved and what comes of it, together */
   :has(> [class*="st-key-ends"]) { display: none; }
   .stMainBlockContainer [data-testid="stVerticalBlock"] { gap: 0.7rem; }
@@ -103,19 +184,17 @@ _LARGE = """<style>
 def page() -> None:
     lesson, position = read_requested_step()
     guesses = session.guesses
-    style = _STYLE.replace("PAPER", state.get_theme().paper)
     if lesson is None:
         show_lesson_list()
-        show_print_downloads()
         show_glossary()
         announcement = {"place": "", "focus": "h1"}
         projector = False
-        st.html(style)  # in place of the projector's, which would stay
+        st.html(_STYLE)  # in place of the projector's, which would stay
     else:
         with st.container(**SPREAD_LAYOUT):
             show_lesson_progress(lesson, position)
             projector = choose_projector_mode()
-        st.html(style + _LARGE if projector else style)
+        st.html(_STYLE + _LARGE * projector)
         slides = lesson.slides
         if position == len(slides):
             show_end(lesson)
@@ -130,7 +209,22 @@ def page() -> None:
                 "place": f"{lesson.id} {slide.key} {revealed}",
                 "focus": ".st-key-verdict p" if new and just_guessed else ".st-key-slide h2",
             }
-    _keys(key="keys", data=announcement | {"projector": projector})
+    progress = {"steps": session.lessons, "done": sorted(session.lessons_done)}
+    _keys(
+        key=Session.lesson_keys.key,
+        data=announcement | {"projector": projector, "progress": progress},
+        on_remembered_change=restore_progress,
+    )
+
+
+def restore_progress() -> None:
+    """Take over what this browser remembers of earlier visits, where that is possible."""
+    remembered = session.lesson_keys.remembered
+    steps, done = (remembered.get(name) or () for name in ("steps", "done"))
+    session.lessons_done.update(id for id in done if id in LESSONS)
+    for id, step in dict(steps).items():
+        if id in LESSONS and step in list_step_keys(LESSONS[id]):
+            session.lessons.setdefault(id, step)
 
 
 # --- the address ------------------------------------------------------------------------------
@@ -195,54 +289,77 @@ def record_guess(lesson: Lesson, slide: Slide, option: int | None) -> None:
 
 
 def show_lesson_list() -> None:
-    """Show all lessons with what has been done, and a button for each."""
-    blocks.show_heading(
-        "Learn what epsilon means",
-        "In each lesson you predict, see the answer, and take one sentence home.",
-    )
-    visited, finished = session.lessons, session.lessons_done
-    next_id = next((id for id in LESSONS if id not in finished), None)
-    for lesson in LESSONS.values():
-        keys = list_step_keys(lesson)
-        position = keys.index(visited.get(lesson.id, keys[0]))
-        is_started = lesson.id in visited and position < len(keys) - 1
-        label = (
-            f"Continue lesson {lesson.number}" if is_started else f"Start lesson {lesson.number}"
-        )
-        if lesson.id in finished and not is_started:
-            label, position = f"Repeat lesson {lesson.number}", 0
-        with st.container(border=True, **SPREAD_LAYOUT):
-            with st.container(width="stretch", gap=None):
-                progress = f" · step {position + 1} of {len(keys)}" if is_started else ""
-                badge = " :green-badge[:material/check: done]" * (lesson.id in finished)
-                heading = f"**{lesson.number}. {escape(lesson.title)}**{badge}"
-                st.markdown(f"{heading} :small[:gray[{lesson.minutes} minutes{progress}]]")
-                if lesson.id in finished:
-                    st.markdown(escape(lesson.take_home))
-            st.button(
-                label,
-                key=f"open {lesson.id}",
-                type="primary" if lesson.id == next_id else "secondary",
-                on_click=go_to_step,
-                args=(lesson, position),
+    """Show the lessons as a path of pictures, and a button that continues on it."""
+    finished = session.lessons_done
+    next_id = next((id for id in LESSONS if id not in finished), next(iter(LESSONS)))
+    with st.container(key="head", **SPREAD_LAYOUT):
+        with st.container(width="stretch"):
+            blocks.show_heading(
+                "Learn what epsilon means",
+                "You predict, you see the answer, you take one sentence home.",
             )
+        with st.container(horizontal=True, width="content"):
+            show_print_menu()
+            verb = "Continue" if finished or session.lessons else "Start"
+            st.button(
+                f"{verb} with lesson {LESSONS[next_id].number}",
+                key="continue",
+                type="primary",
+                icon=":material/arrow_forward:",
+                on_click=open_lesson,
+                args=(next_id,),
+            )
+    with st.container(key="lessons"):
+        tiles = "".join(render_tile(lesson, next_id) for lesson in LESSONS.values())
+        style = f"<style>{pictures.STYLE_SHEET}</style>"
+        blocks.show_drawing(f'{style}<ol class="path">{tiles}</ol>', "path", open_lesson)
+        with st.container(key="after"):
+            minutes = sum(lesson.minutes for lesson in LESSONS.values())
+            st.markdown(f"**All seven: {minutes} minutes**")
+            st.page_link("pages/room.py", label="Teach a class", icon=":material/groups:")
+            if classroom.is_teacher():
+                st.download_button(
+                    FILES["lessons.html"].title,
+                    FILES["lessons.html"].render,
+                    "lessons.html",
+                    "text/html",
+                    on_click="ignore",
+                    icon=":material/download:",
+                )
 
 
-def show_print_downloads() -> None:
-    """Offer the lessons as files to print; in class mode only to the teacher."""
+def render_tile(lesson: Lesson, next_id: str) -> str:
+    """Render a lesson on the path: its picture, its title, and what it is about or ends with."""
+    is_done = lesson.id in session.lessons_done
+    title, _, subtitle = lesson.title.partition(": ")
+    state_class = "done" if is_done else "now" if lesson.id == next_id else ""
+    label = f"Lesson {lesson.number}: {title}, {lesson.minutes} minutes{', done' * is_done}"
+    return (
+        f'<li class="{state_class}"><span class="node" aria-hidden="true">'
+        f'{"✓" if is_done else lesson.number}</span><a href="?lesson={lesson.id}"'
+        f' data-open="{lesson.id}" aria-label="{label}"><span class="pic">'
+        f"{pictures.render_illustration(lesson.id)}</span><h2>{html.escape(title)}"
+        f"<small>{lesson.minutes} min</small></h2><p>"
+        f"{html.escape(lesson.take_home if is_done else capitalise(subtitle) + '.')}</p></a></li>"
+    )
+
+
+def open_lesson(id: str) -> None:
+    """Go to the step of a lesson where one left off; a finished lesson begins anew."""
+    keys = list_step_keys(LESSONS[id])
+    position = keys.index(session.lessons.get(id, keys[0]))
+    go_to_step(LESSONS[id], position % (len(keys) - 1))
+
+
+def show_print_menu() -> None:
+    """Offer sheets to print, which are made when the menu opens; in a class only to the teacher."""
     if not classroom.is_teacher():
         return
-    st.header("Print or download")
-    with st.container(horizontal=True):
-        for name, sheet in FILES.items():
-            st.download_button(
-                sheet.title,
-                sheet.render,
-                name,
-                "text/html",
-                on_click="ignore",
-                icon=":material/download:",
-            )
+    menu = st.popover("Print worksheets", icon=":material/print:", key="print", on_change="rerun")
+    if menu.open:
+        with menu:
+            for name, sheet in SHEETS.items():
+                blocks.show_print_button(sheet.title, sheet.render(), name)
 
 
 def show_glossary() -> None:
@@ -435,9 +552,7 @@ def show_phone_guesses(title: str, prediction: Predict, revealed: bool) -> None:
         rows = room_view.build_guess_rows(view, guess_poll)
         summary = f"{format_count(len(guess_poll.reports), 'phone')} guessed"
         st.html(
-            charts_room.render_shares(
-                rows, room_view.describe_rows(rows, summary), state.get_theme(), equal_rows=True
-            )
+            charts_room.render_shares(rows, room_view.describe_rows(rows, summary), equal_rows=True)
         )
     else:
 
@@ -540,18 +655,12 @@ def show_reveal(reveal: Reveal, projector: bool) -> None:
 
 
 def draw_picture(picture: pictures.Picture, key: str) -> None:
-    """Draw a picture in the colours of the surface."""
-    theme = state.get_theme()
-    low_color, high_color = apply_theme(VALUE_COLORS, theme)
-    colors = (
-        f"--ink: {theme.ink}; --muted: {theme.muted}; --grid: {theme.grid};"
-        f" --paper: {theme.paper}; --one: {high_color}; --other: {low_color}"
-    )
+    """Draw a picture, or what can be seen of it before the answer."""
     drawing = pictures.render_picture(picture)
     if key == VEILED:  # no text alternative says what is hidden
         drawing = f'<div class="drawing veiled" aria-hidden="true">{picture.to_html()}</div>'
     with st.container(key=key):
-        st.html(f'<style>{pictures.STYLE_SHEET}</style><div style="{colors}">{drawing}</div>')
+        st.html(f"<style>{pictures.STYLE_SHEET}</style>{drawing}")
 
 
 @st.fragment(run_every=TICK)
@@ -615,7 +724,9 @@ def show_end(lesson: Lesson) -> None:
         st.header("To take home")
     with st.container(key="home"):
         st.markdown(escape(lesson.take_home))
-    st.markdown(f":green-badge[:material/check: done] You have finished lesson {lesson.number}.")
+    with blocks.lay_out_row():
+        st.markdown(f":material/check: You have finished lesson {lesson.number}.", width="content")
+        blocks.show_print_button("Print this lesson", render_lesson(lesson), "print lesson")
     last, lessons = len(lesson.slides), list(LESSONS.values())
     if lesson is lessons[-1]:
         show_turn_buttons(lesson, last, "All lessons", go_to_lesson_list)

@@ -1,6 +1,6 @@
 """The noise itself: its shape at two epsilons, one value before and after it, and its size."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -18,8 +18,6 @@ from pages.ui.session import session
 from pages.ui.stage import Stage
 from pages.ui.text import escape, keep_units
 
-# Pages of one mechanism, which open on the first of the data set.
-_SINGLE_MECHANISM_PAGES = ("", "train", "guarantees")
 _SECOND_EPSILON = 4.0  # beside the chosen one, until another is chosen
 
 
@@ -28,7 +26,9 @@ def page() -> None:
     frame = stage.lay_out_stage("Compare the noise at two epsilons")
     with frame.choices:
         data = sources.choose_data(label_visibility="collapsed")
-        suggest_additive_mechanism(data)
+        if replaced := widgets.suggest_mechanism(data, find_additive):
+            came, shown = replaced
+            state.add_note(f"{came} adds no noise to numbers. This page shows {shown} instead.")
         id = widgets.choose_mechanism(data)
         release_place = st.container(width="content")
         with st.popover("Settings", icon=":material/tune:"):
@@ -65,23 +65,11 @@ def page() -> None:
         show_sizes(id, [*mechanisms], settings, public)
 
 
-def suggest_additive_mechanism(data: str) -> None:
-    """Open on a mechanism that adds noise, unless one was chosen or trained in this session."""
-    ids = sources.list_available_mechanisms(data)
-    if (
-        session.suggested_mechanism
-        or "mechanism" in st.query_params
-        or (session.mechanism or ids[0]) != ids[0]
-        or state.get_run_history().runs
-    ):
-        return
+def find_additive(ids: Sequence[str]) -> str:
+    """Return the first mechanism that adds noise, or else the first one."""
     guarantees, _ = groups.build_guarantees(ids, groups.ANY_PUBLIC_FACTS)
     additive = (id for id in ids if isinstance(noise.find_main_release(guarantees[id]), Additive))
-    suggested = next(additive, ids[0])
-    if session.previous_page in _SINGLE_MECHANISM_PAGES and suggested != ids[0]:
-        first, substitute = (registry.get_mechanism(id).name for id in (ids[0], suggested))
-        state.add_note(f"{first} adds no noise to numbers. This page shows {substitute} instead.")
-    session.mechanism = session.suggested_mechanism = suggested
+    return next(additive, ids[0])
 
 
 def choose_second_epsilon(epsilons: list[float]) -> float | None:
@@ -128,18 +116,14 @@ def show_shape(
         if block.query == release.query
     }
     summary = noise.describe_noise_shape(views)
+    fig = charts_noise.plot_noise(
+        views,
+        label="a 0 or 1" if "1{" in release.query else f"the {name.replace('_', ' ')}",
+        sampled={e: noise.get_first_noise(block) for e, block in examples.items()},
+        ruler=noise.measure_sensitivity(release, guarantee.public),
+    )
     with figure_place:
-        blocks.show_figure(
-            charts_noise.plot_noise(
-                mechanism.id,
-                views,
-                label=name.replace("_", " "),
-                sampled={e: noise.get_first_noise(block) for e, block in examples.items()},
-                ruler=noise.measure_sensitivity(release, guarantee.public),
-            ),
-            alt=summary,
-            key="noise of it",
-        )
+        blocks.show_figure(fig, alt=summary, key="noise of it")
     with frame.panel:
         st.markdown(f"**{keep_units(summary)}**")
         if examples:
@@ -156,6 +140,7 @@ def show_shape(
         )
         certified = cards.format_certified(guarantee.certified())
         st.caption(escape(f"Everything it publishes together: {certified}."))
+        blocks.show_downloads(figure=(summary, fig))
     with frame.details:
         blocks.show_chart_numbers(summary, noise.tabulate_noise_shape(views), key="noise")
         if examples:
@@ -176,7 +161,7 @@ def show_sizes(id: str, epsilons: list[float], settings: dict, public: PublicFac
         return
     st.header("The size of the noise at every epsilon")
     blocks.show_chart(
-        charts_noise.plot_noise_scales(id, scales, epsilons),
+        charts_noise.plot_noise_scales(scales, epsilons),
         alt=noise.describe_noise_scales(scales, epsilons[0]),
         key="scales",
         caption="Each line is the noise on one answer that the mechanism publishes. Vertical lines:"

@@ -23,6 +23,7 @@ ALL = "all"
 
 
 def page() -> None:
+    st.html("<style>.stMainBlockContainer { padding-inline: max(1rem, 50vw - 35rem); }</style>")
     st.title("Five papers, checked")
     try:
         all_views = views.load_views(papers.PAPERS.values())
@@ -134,15 +135,9 @@ def show_experiment(view: ExperimentView) -> None:
             st.badge(f"privacy: {text}", color=COLORS.get(label, "gray"))
     st.markdown(escape(assessment.sentence))
     show_next_steps(view)
-    numbers = views.tabulate_numbers(view)
-    left = right = st.container()
-    if views.has_chart(view) or numbers:
-        left, right = st.columns([3, 2], gap="large")
-    with left:
-        st.markdown(f"**{escape(experiment.title)}**")
-        show_figure(view, numbers)
-    with right:
-        show_statements(view)
+    st.markdown(f"**{escape(experiment.title)}**")
+    show_figure(view, views.tabulate_numbers(view))
+    show_statements(view)
     show_promises(view)
     show_paper(view.paper)
 
@@ -166,13 +161,16 @@ def show_figure(view: ExperimentView, numbers: Mapping[str, Sequence[str]]) -> N
             blocks.show_table(numbers, alt="Our numbers and the printed ones")
         return
     x_title, y_title = views.format_axis_titles(view)
-    blocks.show_chart(
-        charts_papers.plot_experiment(view),
-        alt=f"{y_title} over {x_title}. {views.describe_curves(view)}",
-        key="experiment chart",
-        caption=views.describe_marks(view),
-        table=numbers,
-    )
+    alt = f"{y_title} over {x_title}. {views.describe_curves(view)}"
+    charts = {"Measured here": False} if view.series else {}
+    charts |= {"Printed in the paper": True} if view.experiment.printed else {}
+    for column, (title, printed) in zip(st.columns(len(charts)), charts.items(), strict=True):
+        with column:
+            st.markdown(f"**{title}**")
+            fig = charts_papers.plot_experiment(view, printed=printed)
+            blocks.show_figure(fig, alt=f"{title}: {alt}", key=f"experiment {title}")
+    st.caption(escape(views.describe_marks(view)))
+    blocks.show_chart_numbers(alt, numbers, "experiment chart")
 
 
 def show_statements(view: ExperimentView) -> None:
@@ -192,14 +190,15 @@ def format_statement(judged: verdicts.JudgedStatement) -> str:
     color = COLORS.get(judged.outcome, "gray")
     settings = f" ({'; '.join(judged.settings)})" if judged.settings else ""
     text, place = judged.statement.text + settings, judged.statement.place
-    return f"- :{color}-badge[{judged.outcome}] {escape(text)} *{escape(place)}*"
+    outcome = "undecided" if judged.outcome == verdicts.UNKNOWN else judged.outcome
+    return f"- :{color}-badge[{outcome}] {escape(text)} *{escape(place)}*"
 
 
 def show_promises(view: ExperimentView) -> None:
-    """Show what becomes of the promise of each method."""
+    """Show what holds of the claim of each method."""
     if not view.promises:
         return
-    st.subheader("What becomes of the promises")
+    st.subheader("Privacy claims, checked")
     table = views.tabulate_promises(view)
     for names, label, reason, command in zip(*table.values(), strict=True):
         shown_by = "" if label == verdicts.PROVED else f"  \n`{command}`"

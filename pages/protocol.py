@@ -272,13 +272,9 @@ def show_play(
     summary = views.format_position(play, position)
     with figure_place:
         if message is None:
-            st.html(
-                charts_protocol.render_story(
-                    federated=isinstance(play, views.FederatedPlay),
-                    masks=masks,
-                    ink=state.get_theme().ink,
-                )
-            )
+            is_federated = isinstance(play, views.FederatedPlay)
+            story = charts_protocol.render_story(federated=is_federated, masks=masks)
+            blocks.show_drawing(story, "story")
         else:
             fig = charts_protocol.plot_protocol(
                 play.parties, play.messages[: position - 1], message

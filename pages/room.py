@@ -9,13 +9,13 @@ import streamlit as st
 
 from dpmc_core.errors import DpmcError
 from dpmc_lab import glossary
-from dpmc_lab.classroom import CLASS_SIZE, room_view
+from dpmc_lab.classroom import CLASS_SIZE, pictures, room_view
 from dpmc_lab.classroom import room as core
 from dpmc_lab.classroom.room import EXAMPLE_QUESTIONS, MAX_QUESTION_LENGTH, QUESTIONS, Room, View
 from dpmc_lab.classroom.room_view import ShareRow
 from dpmc_lab.sweep.presets import EPSILONS
 from dpmc_lab.views import cards
-from pages.ui import blocks, classroom, shell, state
+from pages.ui import blocks, classroom, shell
 from pages.ui.blocks import render_safely
 from pages.ui.charts import room as charts_room
 from pages.ui.session import Session, session
@@ -168,7 +168,7 @@ def choose_questions() -> list[str]:
         )
         for k in QUESTIONS
     ]
-    st.caption("Ask three to five questions, and none that you would not ask by show of hands.")
+    st.caption("Ask three to five questions. Ask only what you would ask with raised hands.")
     return [text for text in texts if text.strip()]
 
 
@@ -193,6 +193,8 @@ def choose_poll_epsilon(questions: int) -> float:
     with st.container(horizontal=True, horizontal_alignment="distribute", gap=None):
         st.caption("more private", width="content")
         st.caption("more accurate", width="content")
+    style = f"<style>{pictures.STYLE_SHEET} .illustration {{ max-width: 15rem; }}</style>"
+    blocks.show_drawing(style + pictures.render_illustration("coin"), "coin picture")
     blocks.show_bullets(
         [*room_view.explain_epsilon(epsilon), room_view.explain_cost(questions, epsilon)]
     )
@@ -354,7 +356,7 @@ def show_share_table(rows: list[ShareRow]) -> None:
 def draw_rows(rows: list[ShareRow], title: str, **style: Any) -> None:
     """Draw shares on one axis, with a text alternative."""
     alt = room_view.describe_rows(rows, title)
-    st.html(charts_room.render_shares(rows, alt, state.get_theme(), **style))
+    st.html(charts_room.render_shares(rows, alt, **style))
 
 
 def plot_question(view: View, question: int) -> list[ShareRow]:
@@ -539,7 +541,7 @@ def show_hand_count(room: Room, view: View) -> None:
     except DpmcError as error:
         blocks.show_error(error)
         return
-    st.html(charts_room.render_coins(rule, room_view.describe_coin_rule(rule), state.get_theme()))
+    st.html(charts_room.render_coins(rule, room_view.describe_coin_rule(rule)))
     st.markdown(f"**{escape(room_view.describe_coin_rule(rule))}**")
     spent = cards.format_epsilon(rule.channel.cell_epsilon)
     st.caption(
@@ -564,7 +566,7 @@ def show_simulation(room: Room, view: View, question: int) -> None:
     )
     yes = (
         st.slider(
-            f"Of {CLASS_SIZE}, so many say yes", 0, CLASS_SIZE, CLASS_SIZE // 3, key="room true"
+            f"How many of {CLASS_SIZE} say yes?", 0, CLASS_SIZE, CLASS_SIZE // 3, key="room true"
         )
         if not hidden
         else None

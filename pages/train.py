@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError
@@ -26,7 +25,6 @@ from dpmc_lab.views.train import RunRecording, TopItem
 from pages.ui import (
     blocks,
     classroom,
-    film,
     learned,
     prepare,
     rows,
@@ -42,27 +40,24 @@ from pages.ui.jobs import Job, Snapshot, get_snapshot
 from pages.ui.text import escape, format_count
 
 JOB = "train"
+_RISING = ("dp-sgd", "dpimf-optimal")  # many small steps: one sees the curve rise
 
 
 def page() -> None:
     choices, history = stage.lay_out_choices("Train one mechanism"), state.get_run_history()
     with choices:
         data = sources.choose_data(label_visibility="collapsed")
+        widgets.suggest_mechanism(data, lambda ids: next(filter(_RISING.__contains__, ids), ids[0]))
         id = widgets.choose_mechanism(data)
         settings_place = st.popover("Settings", icon=":material/tune:")
     steering = blocks.lay_out_row(key="steering", border=True)
-    st.markdown(
-        "Watch the curve: after each round it shows how well the model predicts held-out ratings.",
-        help=glossary.explain_terms("held_out", "guessing", "without"),
-    )
-    frame = stage.lay_out_body(choices)
-    panel_place = frame.panel.empty()
-    with frame.figure:
-        film_place = stage.reserve_figure()
+    notes = st.container()
+    stage_place = stage.reserve_figure()
+    below = st.container()
     try:
         dataset = sources.get_dataset(data)
     except (DpmcError, OSError) as error:
-        with frame.figure:
+        with stage_place:
             blocks.show_error(error)
         return
     cls = registry.get_mechanism(id)
@@ -82,11 +77,11 @@ def page() -> None:
             )
     with steering:
         epsilon = widgets.choose_epsilon(wide)
-    with frame.panel:
+    with notes:
         if published and chosen is not None:
             chosen = apply_paper_settings(id, chosen, dataset, epsilon)
         mechanism: Mechanism | None = None
-        with blocks.show_errors_in(frame.panel):
+        with blocks.show_errors_in(notes):
             if chosen is not None:
                 mechanism = registry.create(id, epsilon=epsilon, **chosen)
         possible = may_train(data) and mechanism is not None
@@ -101,20 +96,22 @@ def page() -> None:
         start_training(mechanism, data, dataset, steps, split, seed, starts_paused=starts_paused)
         st.rerun()
     if run and (repr(run.result.mechanism), run.title) != (repr(mechanism), dataset.title):
-        frame.panel.info(
+        notes.info(
             "The picture and the numbers are those of the last run, which had other settings."
             " Press Train for a run with the new ones."
         )
-    with film_place:
+    with stage_place:
         if job is None:
-            show_example(data, mechanism, panel_place)
+            show_example(data, mechanism)
         else:
-            blocks.poll_job(job, now, lambda now: show_live_run(now, panel_place))
-    if run is not None:
-        with frame.panel:
+            blocks.poll_job(job, now, show_run)
+    with below:
+        if run is not None:
             show_result(run, trained=now.active or now.state != "stopped" or run.result.stopped)
-    with frame.details:
-        show_run_history()
+        if history.runs:
+            is_pair = history.pair is not None
+            with st.expander("Your runs", icon=":material/history:", expanded=is_pair):
+                show_run_history()
         if run is not None:
             show_run_details(run)
         if run is not None or not now.active:
@@ -241,20 +238,38 @@ def find_expected_reference(data: str, id: str, seed: int | None) -> tuple[float
     return mean, lines.NO_PRIVACY + ", curve's mean" * (seeds > 1)
 
 
-def show_live_run(now: Snapshot, panel_place: DeltaGenerator) -> None:
-    """Show a run while it goes on, with its progress in the panel; later it can be replayed."""
-    with panel_place.container():
-        blocks.show_job_progress(now)
-        if now.message and now.display is not None and now.display.frames:
-            st.caption(
-                "The picture follows more slowly, round by round. It is for evaluation only, not"
-                " private."
-            )
-    if now.display is not None:
-        film.show_film(now.display, live=now.active and now.result is None)
+def show_run(now: Snapshot) -> None:
+    """Show a run while it goes on, with an earlier one beside it; later it can be replayed."""
+    blocks.show_job_progress(now)
+    film, history = now.display, state.get_run_history()
+    if film is None:
+        return
+    run = next((entry for entry in history.runs if entry.recording.id == film.id), None)
+    earlier = next(
+        (
+            entry
+            for entry in history.pair or history.runs[-1:]
+            if entry.recording.id != film.id and entry.metric == film.metric
+        ),
+        None,
+    )
+    live = now.active and now.result is None
+    sentence = "Watch the table fill while the curve rises."
+    if run is not None:
+        sentence = run_card.describe_remembered(run)
+        sentence += f"; {run_card.describe_earlier(earlier)}." if earlier else "."
+    show_sentence(sentence)
+    name = earlier and f"earlier{run_card.format_run_epsilon(earlier).replace(' ·', ':')}"
+    learned.show_stage(film, live=live, earlier=earlier and (earlier.recording, name))
 
 
-def show_example(data: str, mechanism: Mechanism | None, panel_place: DeltaGenerator) -> None:
+def show_sentence(sentence: str) -> None:
+    """Show the sentence that answers the page."""
+    with st.container(key="answer"):
+        blocks.show_headline(sentence)
+
+
+def show_example(data: str, mechanism: Mechanism | None) -> None:
     """Show what a run looks like, on a part of a sample, before the first one."""
     if mechanism is None:
         return
@@ -264,13 +279,11 @@ def show_example(data: str, mechanism: Mechanism | None, panel_place: DeltaGener
         recording = _make_example(sample, repr(mechanism), mechanism)
     except DpmcError:  # settings for other data
         return
-    with panel_place.container():
-        st.header("Choose epsilon and press Train")
-        st.caption(
-            f"An example: {mechanism.name} at epsilon {mechanism.epsilon:g} on a small part of"
-            f" {SAMPLES[sample].title}. Its numbers are not those of a full run."
-        )
-    film.show_film(recording)
+    show_sentence(
+        f"An example at epsilon {mechanism.epsilon:g} on a small part of {SAMPLES[sample].title}."
+        " Choose epsilon and press Train."
+    )
+    learned.show_stage(recording)
 
 
 @st.cache_resource(max_entries=100, show_spinner=False)
@@ -308,7 +321,7 @@ def show_objective(now: Snapshot) -> None:
     id = now.display.mechanism
     with st.expander("The objective in each round", icon=":material/show_chart:"):
         blocks.show_chart(
-            charts_train.plot_objective(id, points),
+            charts_train.plot_objective(points),
             alt=f"{registry.get_mechanism(id).name}: objective over"
             f" {format_count(rounds[-1], 'round')}.",
             caption=blocks.EVALUATION
@@ -322,12 +335,8 @@ def show_objective(now: Snapshot) -> None:
 def show_run_history() -> None:
     """Show the remembered runs, and compare the two that are ticked."""
     history = state.get_run_history()
-    if not history.runs:
-        return
-    with blocks.lay_out_row():
-        st.header("Your runs", width="content")
-        action = "" if history.pair else "Train again to compare two runs. "
-        st.caption(f"{action}The app keeps the last {history.LIMIT} runs and those you pin.")
+    action = "" if history.pair else "Train again to compare two runs. "
+    st.caption(f"{action}The app keeps the last {history.LIMIT} runs and those you pin.")
     with st.container(horizontal=True, gap="small"):
         for run in history.runs:
             show_run_card(run)
@@ -342,7 +351,6 @@ def show_run_card(run: RememberedRun) -> None:
         stopped = " · stopped" if run.stopped else ""
         st.markdown(f"**Run {number}** · {escape(run.details['mechanism'])}")
         st.caption(f"{escape(run.title)}{run_card.format_run_epsilon(run)}{stopped}")
-        st.markdown(f"{run.metric.title} **{run.metric.format_with_unit(run.value)}**")
         with blocks.lay_out_row(gap="small"):
             show_button = partial(st.button, type="tertiary", args=(number,))
             # A button: late messages of the browser may bring back the state of a checkbox.
@@ -364,36 +372,16 @@ def show_run_card(run: RememberedRun) -> None:
 
 
 def show_pair(first: RememberedRun, second: RememberedRun) -> None:
-    """Show the curves of two runs in one chart, what differs in their settings, and their lists."""
+    """Show which of two runs is better, what differs in their settings, and their lists."""
     pair = (first, second)
     blocks.show_headline(run_card.compare_runs(*pair))
-    left, right = st.columns([3, 2], gap="large")
-    with left:
-        if first.metric == second.metric:
-            chart = state.memoize(
-                "two runs",
-                tuple((run.number, run.recording) for run in pair),
-                lambda: charts_train.plot_two_runs(*pair),
-            )
-            sentences = [
-                f"Run {run.number}. {train_views.describe_recording(run.recording)}" for run in pair
-            ]
-            blocks.show_chart(
-                chart,
-                alt=" ".join(sentences),
-                caption="Each run has one draw of the noise. Another seed may reverse a small"
-                " difference.",
-                table=run_card.tabulate_rounds(*pair),
-                key="two runs",
-            )
-        else:
-            st.markdown("These runs predict different things, so they cannot share a chart.")
-    with right:
-        differences = run_card.tabulate_differences(*pair)
-        if differences["what differs"]:
-            blocks.show_table(differences, alt="Settings of the two runs that differ")
-        else:
-            st.markdown("Both runs have the same settings.")
+    differences = run_card.tabulate_differences(*pair)
+    if differences["what differs"]:
+        blocks.show_table(differences, alt="Settings of the two runs that differ")
+    else:
+        st.markdown("Both runs have the same settings.")
+    if first.metric != second.metric:
+        st.markdown("These runs predict different things, so they cannot share a chart.")
     persons = {(run.data_key, run.recording.corner.person) for run in pair}
     if len(persons) > 1:
         return
@@ -427,20 +415,13 @@ def show_lists(
 
 
 def show_result(run: FinishedRun, *, trained: bool) -> None:
-    """Show the number of a run beside its comparisons, one sentence, and what to do next.
+    """Show what a run was, and what to do next.
 
     Args:
         run: the run.
         trained: whether all methods of the comparison are trained, or still may be.
     """
     result = run.result
-    show_metrics(run)
-    blocks.show_headline(run_card.describe_run(result))
-    epsilon = cards.format_epsilon(result.guarantee.claimed.epsilon)
-    st.caption(
-        f"{result.mechanism.name} on {escape(run.title)}, epsilon {epsilon}"
-        f" {result.guarantee.change.label}"
-    )
     if result.stopped:
         st.warning(
             f"Stopped after {format_count(result.rounds, 'round')}: the numbers are those of the"
@@ -451,49 +432,45 @@ def show_result(run: FinishedRun, *, trained: bool) -> None:
             "Stopped before all methods of the comparison were trained. A line without privacy in"
             " the picture was computed beforehand and comes with the app."
         )
-    if (pair := state.get_run_history().pair) is not None:
-        st.markdown(escape(run_card.compare_runs(*pair)) + ".")
-    else:
-        st.markdown("Move epsilon and train again: the app then compares the two runs.")
-    st.page_link(
-        "pages/compare.py", label="Compare mechanisms", icon=":material/stacked_line_chart:"
-    )
-    show_run_downloads(run)
+    with blocks.lay_out_row():
+        show_run_downloads(run)
+        epsilon = cards.format_epsilon(result.guarantee.claimed.epsilon)
+        st.caption(
+            f"{result.mechanism.name} on {escape(run.title)}, epsilon {epsilon}"
+            f" {result.guarantee.change.label}: one split and one draw of the noise."
+            + " Move epsilon and train again to compare."
+            * (len(state.get_run_history().runs) < 2)
+        )
+        st.page_link(
+            "pages/compare.py", label="Compare mechanisms", icon=":material/stacked_line_chart:"
+        )
 
 
-def show_metrics(run: FinishedRun) -> None:
-    """Show the metric of the run, of its baseline, and without privacy."""
+def show_run_details(run: FinishedRun) -> None:
+    """Show one person's lists, the guarantee, all metrics, and what the model learned, folded."""
+    guarantee, id = run.result.guarantee, run.result.mechanism.id
+    for label, body in {
+        "Recommendations for one person": lambda: show_recommendations(run),
+        "Guarantee": lambda: blocks.show_guarantee(guarantee, id),
+        "All numbers of this run": lambda: show_numbers(run),
+    }.items():
+        blocks.show_expander(label, body, key=label)
+
+
+def show_numbers(run: FinishedRun) -> None:
+    """Show all metrics of a run with its baselines, where it lies on its curve, and its errors."""
     result, metric = run.result, run_card.find_run_metric(run.result)
-    methods = run_card.collect_metrics(result)
-    (run_name, run_value), *comparisons = (
-        (name, metric.format_with_unit(values[metric.name])) for name, values in methods.items()
-    )
+    table = run_card.tabulate_metrics(run_card.collect_metrics(result))
+    blocks.show_table(table, alt="All metrics of the run and its baselines")
     with_features = registry.has_features_step(result.problem.steps)
     curve = run_card.describe_on_curve(
         run, rows.load_shipped(run.data, result.mechanism.id, with_item_features=with_features)
     )
-    st.metric(run_name, run_value)
-    with st.container(horizontal=True, key="beside"):
-        for name, value in comparisons:
-            st.metric(name, value, width="content")
     st.caption(
-        f"{metric.panel_title} on {format_split(result.problem.split)}: one split and one draw of"
-        " the noise" + escape(f"; {curve}" * bool(curve)),
+        f"{metric.panel_title} on {format_split(result.problem.split)}"
+        + escape(f"; {curve}" * bool(curve)),
         help=f"{metric.explanation} {glossary.explain_terms('held_out', 'guessing')}",
     )
-
-
-def show_run_details(run: FinishedRun) -> None:
-    """Show one person's lists, the guarantee, all metrics, and what the model learned."""
-    result = run.result
-    left, right = st.columns([3, 2], gap="large")
-    with left:
-        show_recommendations(run)
-    with right, st.container(border=True):
-        blocks.show_guarantee(result.guarantee, result.mechanism.id)
-    if len(result.metrics) > 1:
-        table = run_card.tabulate_metrics(run_card.collect_metrics(result))
-        blocks.show_table(table, alt="All metrics of the run and its baselines")
     steps = escape(", ".join(result.problem.steps)) or "nothing"
     st.caption(
         f"{blocks.EVALUATION} {format_count(result.rounds, 'round')} in {result.seconds:.1f} s;"

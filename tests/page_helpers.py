@@ -94,6 +94,12 @@ def read_all_text(app):
     return unescape_markdown("\n".join(str(p) for p in texts))
 
 
+def read_drawing(app, name="drawing"):
+    """The HTML that a component of the page was given to draw; empty without one."""
+    components = (element.proto for element in app.get("bidi_component"))
+    return "".join(json.loads(c.json) for c in components if c.component_name == name)
+
+
 def read_html(app):
     """All pictures and counts of the page, as a browser decodes them."""
     return unquote(" ".join(block.proto.body for block in app.get("html")))

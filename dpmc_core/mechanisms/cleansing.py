@@ -52,7 +52,7 @@ from dpmc_core.solvers.rows import (
 )
 from dpmc_core.solvers.sizes import check_gram, check_rank, count_gram_items
 from dpmc_core.stopping import check_cancelled
-from dpmc_core.style import RED, Style
+from dpmc_core.style import VERMILION, Style
 
 _EFFECTS_SHARE = 0.5  # share of the budget for item effects, with the noise-aware estimator
 _EIGEN_TOLERANCE = 1e-6  # relative accuracy of the eigenpairs
@@ -299,7 +299,7 @@ class SvdAfterCleansing(PerUser, Cleansing):
     list_order = 1
     name = "SVD after cleansing"
     short = "Cleansed SVD"
-    style = Style(RED, "triangle-up", "8px,3px")
+    style = Style(VERMILION, "triangle-up", "8px,3px")
     nonprivate_counterpart = "cleansed-svd"
     revision = 4
     publishes = Publishes.ITEM_COVARIANCE

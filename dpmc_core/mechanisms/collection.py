@@ -28,7 +28,7 @@ from dpmc_core.settings import PublishedSettings, inherit_setting, mechanism, se
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.recovery import Recovery, Regress, Reports, Rule, scale_to_unit_range
 from dpmc_core.solvers.sizes import check_report_count
-from dpmc_core.style import GREEN, ORANGE, RED, Style
+from dpmc_core.style import BLUE, SKY, VERMILION, Style
 
 if TYPE_CHECKING:
     from dpmc_core.solvers.noisy_reports import NoiseModel
@@ -233,7 +233,7 @@ class LaplaceCollection(Collection):
     id = "modified-laplace"
     name = "Modified Laplace collection"
     short = "Modified Laplace"
-    style = Style(RED, "hexagon", "dot")
+    style = Style(BLUE, "hourglass", "dot")
     source = "Z16, Theorem 1: epsilon per cell, items x epsilon for a row"
 
     @classmethod
@@ -317,7 +317,7 @@ class ResponseCollection(Collection):
     id = "randomised-response"
     name = "Randomised-response collection"
     short = "Random. response"
-    style = Style(GREEN, "pentagon", "longdash")
+    style = Style(SKY, "pentagon", "longdash")
 
     levels: int | None = setting(
         None,
@@ -372,7 +372,7 @@ class LocalMean(CollectionMechanism):
 
     id = "local-mean"
     name = "Local mean"
-    style = Style(ORANGE, "bowtie", "dot")
+    style = Style(VERMILION, "bowtie", "dot")
     list_order = 2
     nonprivate_counterpart = "global-mean"
     revision = 2

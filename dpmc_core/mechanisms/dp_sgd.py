@@ -36,7 +36,7 @@ from dpmc_core.solvers.rows import (
 )
 from dpmc_core.solvers.sizes import check_rank
 from dpmc_core.solvers.user_regression import MAX_STRETCH
-from dpmc_core.style import RED, Style
+from dpmc_core.style import VERMILION, Style
 
 _MEAN_SHARE = 0.15**2  # share of the squared clip that goes to the gradient of the mean
 _MIN_NORM = 1e-200  # replaces a norm of zero in a quotient
@@ -147,7 +147,7 @@ class DpSgd(PerUser):
     list_order = 1
     name = "DP-SGD factorization"
     short = "DP-SGD"
-    style = Style(RED, "square")
+    style = Style(VERMILION, "square", "dashdot")
     nonprivate_counterpart = "als"
     revision = 1
     rounds: int = setting(40, "steps T that share the budget", at_least=1, at_most=1_000)

@@ -46,7 +46,7 @@ from dpmc_core.solvers.rows import (
     spectral_scale,
 )
 from dpmc_core.solvers.sizes import check_rank
-from dpmc_core.style import GREEN, Style
+from dpmc_core.style import PURPLE, Style
 
 _MIN_ITEM_RIDGE = 4.0  # smallest ridge of the items' problems, in squared factor clips
 _CLIP_LABELS = ("ratings clipped", "item weights scaled", "user factors clipped")
@@ -165,7 +165,7 @@ class Dpals(EffectsFirst):
     supports_partitions = True
     list_order = 1
     name = "DPALS"
-    style = Style(GREEN, "triangle-left")
+    style = Style(PURPLE, "triangle-left")
     nonprivate_counterpart = "als"
     rank: int = setting(3, "length of the factors", at_least=1, at_most=200)
     rounds: int = setting(6, "rounds that share the budget", at_least=1, at_most=100)

@@ -46,7 +46,7 @@ from dpmc_core.solvers.factorization import (
 )
 from dpmc_core.solvers.rows import normal_equations, shrinkage
 from dpmc_core.solvers.sizes import check_noise_size
-from dpmc_core.style import BLUE, GREEN, ORANGE, RED, SKY, Style
+from dpmc_core.style import BLUE, PURPLE, SKY, VERMILION, Style
 
 
 class Profiles(enum.Enum):
@@ -406,7 +406,7 @@ class Strawman(Dpimf):
     id = "dpimf-strawman"
     name = "DPIMF, strawman"
     short = "DPIMF strawman"
-    style = Style(RED, "triangle-down", "dot")
+    style = Style(VERMILION, "triangle-down", "dot")
     variant = Variant.STRAWMAN
     published_settings = PublishedSettings(
         Dpimf.published_settings.settings,
@@ -429,7 +429,7 @@ class Complementary(Dpimf):
     id = "dpimf-complementary"
     name = "DPIMF, complementary loss"
     short = "DPIMF compl. loss"
-    style = Style(ORANGE, "pentagon", "dash")
+    style = Style(SKY, "pentagon", "dash")
     variant = Variant.COMPLEMENTARY
     published_settings = PublishedSettings(
         {**Dpimf.published_settings.settings, "beta1": 0.1, "beta2": 0.8, "beta3": 0.1},
@@ -462,7 +462,7 @@ class Symmetric(Complementary):
     id = "dpimf-symmetric"
     name = "DPIMF, symmetric noise"
     short = "DPIMF symmetric"
-    style = Style(SKY, "hexagon", "dashdot")
+    style = Style(BLUE, "square", "dashdot")
     variant = Variant.SYMMETRIC
 
 
@@ -493,5 +493,5 @@ class Sampled(Dpimf):
     id = "dpimf-sampled"
     name = "DPIMF, optimal with importance sampling"
     short = "DPIMF sampled"
-    style = Style(GREEN, "cross", "longdash")
+    style = Style(PURPLE, "cross", "longdash")
     variant = Variant.SAMPLED

@@ -35,7 +35,7 @@ from dpmc_core.solvers.factorization import (
     binary_matrix,
 )
 from dpmc_core.solvers.rows import factors_with_offsets, solve_ridge
-from dpmc_core.style import PURPLE, RED, SKY, Style
+from dpmc_core.style import PURPLE, SKY, VERMILION, Style
 
 LINEAR_TERM = "linear term of each item's objective"
 
@@ -241,7 +241,7 @@ class ClickDPMF(DPMF):
 
     id = "dpmf-clicks"
     name = "Private matrix factorization of clicks"
-    style = Style(RED, "triangle-right", "8px,3px")
+    style = Style(VERMILION, "triangle-right", "8px,3px")
     task = Task.RANKING
     nonprivate_counterpart = "ials"
     baseline = "local-popularity"  # the baseline with a guarantee per cell

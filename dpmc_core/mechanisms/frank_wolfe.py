@@ -61,7 +61,7 @@ from dpmc_core.solvers.rows import (
 )
 from dpmc_core.solvers.sizes import check_descent, check_rank, count_gram_items, max_descent_rank
 from dpmc_core.stopping import check_cancelled
-from dpmc_core.style import BLUE, ORANGE, PURPLE, SKY, Style
+from dpmc_core.style import BLUE, PURPLE, SKY, Style
 
 # Finds the top singular pair of the clipped A; see `top_pair` of `iterate_frank_wolfe`.
 TopPair = Callable[[int, Sparse, Floats], tuple[Floats, float, bool]]
@@ -545,7 +545,7 @@ class PrivateFrankWolfeOja(PrivateRounds):
     id = "private-frank-wolfe-oja"
     name = "Private Frank-Wolfe (Oja)"
     short = "Frank-Wolfe (Oja)"
-    style = Style(SKY, "triangle-down", "longdash")
+    style = Style(SKY, "triangle-down", "longdashdot")
     published_settings = PublishedSettings(
         _PUBLISHED_FRANK_WOLFE, f"{_PUBLISHED_NOTE}; the number of updates is not printed either"
     )
@@ -688,7 +688,7 @@ class PrivateSvd(EffectsFirst):
     id = "private-svd"
     supports_partitions = True
     name = "Private SVD"
-    style = Style(ORANGE, "square", "dashdot")
+    style = Style(BLUE, "square", "dashdot")
     nonprivate_counterpart = "svd"
     revision = 4
     holds_gram = True

@@ -38,7 +38,7 @@ from dpmc_core.solvers.ranking import (
     jaccard,
 )
 from dpmc_core.solvers.sizes import check_full_reports
-from dpmc_core.style import GREEN, ORANGE, SKY, Style
+from dpmc_core.style import BLUE, SKY, VERMILION, Style
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ class Dplcf(LocalNeighbours):
 
     id = "dplcf"
     name = "DPLCF"
-    style = Style(ORANGE, "hourglass", "longdashdot")
+    style = Style(VERMILION, "hourglass", "longdashdot")
     revision = 3
     source = "Gao et al. 2020; randomised response on every bit"
 
@@ -228,7 +228,7 @@ class Ldpicf(LocalNeighbours):
 
     id = "ldpicf"
     name = "LDPICF"
-    style = Style(GREEN, "bowtie", "dot")
+    style = Style(BLUE, "bowtie", "dot")
     revision = 3
     source = "Guo et al. 2019; randomised response on every bit"
     iterations: int = setting(

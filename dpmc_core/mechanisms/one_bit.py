@@ -52,7 +52,7 @@ from dpmc_core.solvers.one_bit import (
     spectral_step_length,
 )
 from dpmc_core.solvers.sizes import check_dense
-from dpmc_core.style import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Style
+from dpmc_core.style import BLUE, PURPLE, SKY, VERMILION, Style
 
 _READS_RATED_CELLS = "the estimator reads who rated what, which this unit does not protect"
 _PROJECTION_TOLERANCE = 1e-3  # accuracy of a projection, relative to ||X||_F
@@ -232,7 +232,7 @@ class InputFlip(SignReporting):
     id = "input-flip"
     name = "Input perturbation"
     short = "Input"
-    style = Style(ORANGE, "circle")
+    style = Style(BLUE, "circle")
     revision = 2
     trust = Trust.LOCAL
     publishes = Publishes.FLIPPED_SIGNS
@@ -364,7 +364,7 @@ class Objective(SignReporting):
     id = "objective"
     name = "Objective perturbation"
     short = "Objective"
-    style = Style(BLUE, "square", "longdash")
+    style = Style(VERMILION, "square", "longdash")
     revision = 2
     source = "LWHM22, Theorem 2"
     published_settings = PublishedSettings(
@@ -517,7 +517,7 @@ class Gradient(NoiseAwareOneBit):
     id = "gradient"
     name = "Gradient perturbation"
     short = "Gradient"
-    style = Style(GREEN, "triangle-up", "longdashdot")
+    style = Style(PURPLE, "triangle-up", "longdashdot")
     revision = 2
     published_settings = PublishedSettings(
         {"estimator": Estimator.PUBLISHED, "rounds": 10, **_PUBLISHED_BOUNDS},
@@ -626,7 +626,7 @@ class Output(OneBit, Completion):
     id = "output"
     name = "Output perturbation"
     short = "Output"
-    style = Style(RED, "x", "8px,3px")
+    style = Style(VERMILION, "x", "dot")
     revision = 3
     published_settings = PublishedSettings(
         {"within": OutputBound.SOLVER, **_PUBLISHED_BOUNDS},

@@ -77,7 +77,7 @@ from dpmc_core.solvers.user_regression import (
     sum_bounded_gains,
     weigh_rows,
 )
-from dpmc_core.style import BLUE, GREEN, PURPLE, SKY, Style
+from dpmc_core.style import BLUE, PURPLE, SKY, Style
 
 # The mean of all users gets what brings its noise to this standard deviation in half ranges, within
 # limits: with few users that is much, with many next to nothing.
@@ -689,7 +689,7 @@ class PrivateConstant(PerUser):
     uses_item_features = False
     name = "Private mean of all users"
     short = "Private constant"
-    style = Style(GREEN, "star", "dot")
+    style = Style(PURPLE, "star", "dashdot")
     list_order = 2
     nonprivate_counterpart = "mean-of-users"
     revision = 1
@@ -760,7 +760,7 @@ class PrivateShrunkUserRegression(PrivateShrunkUserMean):
     uses_item_features = True
     name = "Public facts and own ratings, shrunk to the private mean"
     short = "Private own facts"
-    style = Style(BLUE, "star", "dot")
+    style = Style(BLUE, "star", "8px,3px")
     nonprivate_counterpart = "own-features"
 
 

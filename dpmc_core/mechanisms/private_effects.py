@@ -42,7 +42,7 @@ from dpmc_core.solvers.item_effects import (
 from dpmc_core.solvers.rows import draw_random_factors
 from dpmc_core.solvers.streams import EarlierRelease, StatisticStream
 from dpmc_core.solvers.user_regression import sum_round_statistics
-from dpmc_core.style import ORANGE, Style
+from dpmc_core.style import VERMILION, Style
 
 # What counts, sums, gain, own and all rounds get of the budget that the mean of all users leaves.
 _SHARES = (0.12, 0.20, 0.005, 0.02, 0.65)
@@ -92,7 +92,7 @@ class PrivateEffects(PerUser):
     list_order = -1
     name = "Private effects and taste"
     short = "Private effects"
-    style = Style(ORANGE, "diamond-tall")
+    style = Style(VERMILION, "diamond-tall")
     nonprivate_counterpart = "reference-ratings"
     revision = 4
     rank: int = setting(5, "directions of taste, at most", at_least=1, at_most=50)

@@ -589,4 +589,4 @@ def _is_signal_detectable(counts: CountEstimate) -> bool:
     Sums of profiles over an item's users are never longer than the item's count. So the mean square
     of the counts, less the known noise, is compared with the noise of the whole budget.
     """
-    return counts.energy >= _DETECTION_RATIO * _POPULARITY_SHARE * counts.noise_std**2
+    return counts.energy >= _DETECTION_RATIO * _POPULARITY_SHARE * counts.noise_energy

@@ -11,16 +11,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dpmc_data import facts
 from dpmc_lab.classroom.room import Bounds
 from dpmc_lab.views.cards import format_limit_percent, format_share_percent
 
 Columns = dict[str, list[str]]
 
-# The style of all pictures, in the colours --ink, --muted, --grid, --paper, --one and --other.
+# The style of all pictures, in the colours of views/look.toml.
 STYLE_SHEET = resources.files(__package__).joinpath("pictures.css").read_text("utf-8")
-# In the order of outcomes and of curves, of which a picture has at most three.
-_COLORS = ("one", "other", "muted")
-_CURVE_STYLES = ("one", "other square", "muted hollow")
+_ILLUSTRATIONS = facts.load_toml(__package__, "illustrations.toml")
+_MARKERS = ("", "square", "hollow")  # of curves, of which a picture has at most three
 
 
 def format_percent(share: float) -> str:
@@ -56,12 +56,14 @@ class OutcomeBars(NamedTuple):
     Attributes:
         outcomes: names of the outcomes. A single outcome needs no name.
         shares: chance of each outcome, in 0..1, by the name of the world.
-        limits: names of the worlds whose chances are upper limits.
+        limits: names of the worlds whose chances are upper limits of an attacker.
+        meaning: what the chance of a single outcome is, as the name of its colour.
     """
 
     outcomes: tuple[str, ...]
     shares: Mapping[str, tuple[float, ...]]
     limits: frozenset[str] = frozenset()
+    meaning: str = "usefulness"
 
     def _format_share(self, world: str, share: float) -> str:
         """Return a chance in percent, without the unit unless it is an upper limit."""
@@ -90,20 +92,20 @@ class OutcomeBars(NamedTuple):
         boxes = []
         for world, shares in self.shares.items():
             boxes.append(_box("world", escape(world)))
-            for name, share, color in zip(self.outcomes, shares, _COLORS, strict=False):
+            for name, share in zip(self.outcomes, shares, strict=True):
                 label = escape(f"{name} {self._format_share(world, share)}".strip())
                 bar = _box("fill", width=100 * share)
-                color = "other" if name.endswith(" no") else color  # also where it stands alone
+                color = name[-3:].strip() or ("risk" if world in self.limits else self.meaning)
                 boxes.append(_box(f"bar {color}", f"{bar}<span>{label}</span>"))
         return "".join(boxes)
 
 
 class PeopleDots(NamedTuple):
-    """One dot for each person: filled for yes, hollow for no, struck through where flipped.
+    """One mark for each person: filled for yes, hollow for no, an amber square where flipped.
 
     Attributes:
         reports: what each person sends, 0 or 1.
-        flipped: whether the coin turned the report around; empty where nobody can know.
+        flipped: whether the report was flipped; empty where nobody can know.
     """
 
     reports: tuple[int, ...]
@@ -116,18 +118,18 @@ class PeopleDots(NamedTuple):
 
     @property
     def turned(self) -> int:
-        """Return the number of reports that were turned around."""
+        """Return the number of reports that were flipped."""
         return sum(self.flipped)
 
     def table(self) -> Columns:
         """Return the counts as columns of text."""
         counts = {"yes": [str(self.yes)], "no": [str(len(self.reports) - self.yes)]}
-        return counts | ({"turned around": [str(self.turned)]} if self.flipped else {})
+        return counts | ({"flipped": [str(self.turned)]} if self.flipped else {})
 
     @property
     def description(self) -> str:
         """Return the counts in words."""
-        turned = f"; {self.turned} turned around" if self.flipped else ""
+        turned = f"; {self.turned} flipped" if self.flipped else ""
         return f"{len(self.reports)} dots, {self.yes} of them yes{turned}"
 
     def to_html(self) -> str:
@@ -139,8 +141,8 @@ class PeopleDots(NamedTuple):
             f'<i class="{"yes" if report else "no"}{" turned" if turned else ""}"></i>'
             for report, turned in zip(self.reports, flipped, strict=True)
         )
-        legend = "filled: yes · hollow: no" + (" · struck: turned around" if self.flipped else "")
-        return _box(f"dots one of-{columns}", dots) + _box("note", legend)
+        legend = "filled: yes · hollow: no" + (" · amber square: flipped" if self.flipped else "")
+        return _box(f"dots of-{columns}", dots) + _box("note", legend)
 
 
 class IntervalPlot(NamedTuple):
@@ -181,7 +183,7 @@ class IntervalPlot(NamedTuple):
                 f"{name}: {format_percent(row.share)} ({format_percent(row.low)} to"
                 f" {format_percent(row.high)})"
             )
-            boxes.append(escape(label) + _box(f"scale {'one' if k else 'other'}", marks))
+            boxes.append(escape(label) + _box(f"scale {'usefulness' if k else 'noise'}", marks))
         ends = "".join(f"<span>{format_percent(end)}</span>" for end in (0, 0.5, 1))
         return "".join(boxes) + _box("ends", ends) + note
 
@@ -198,7 +200,8 @@ class CurvePlot(NamedTuple):
         format_value: formats a value.
         low, high: ends of the axis, by default 0 and the largest value.
         levels: horizontal lines by name.
-        limits: names of the lines that are upper limits in 0..1.
+        limits: names of the lines that are upper limits of an attacker, in 0..1.
+        meaning: what the other lines are, as the name of their colour.
     """
 
     x_label: str
@@ -211,6 +214,7 @@ class CurvePlot(NamedTuple):
     high: float | None = None
     levels: Mapping[str, float] = {}
     limits: frozenset[str] = frozenset()
+    meaning: str = "usefulness"
 
     def _format(self, name: str, value: float) -> str:
         """Return a value of a line as text."""
@@ -260,7 +264,8 @@ class CurvePlot(NamedTuple):
             plot.append(_box("level", escape(self.format_value(value)), bottom=bottom(value)))
         if chosen is not None:
             plot.append(_box("rule", left=left(chosen)))
-        for style, (name, line) in zip(_CURVE_STYLES, self.lines.items(), strict=False):
+        for marker, (name, line) in zip(_MARKERS, self.lines.items(), strict=False):
+            style = f"{'risk' if name in self.limits else self.meaning} {marker}"
             label = name if chosen is None else f"{name}: {self._format(name, line[chosen])}"
             legend.append(_box(f"key {style}", f'<i class="point"></i>{escape(label)}'))
             for stop, value in enumerate(line):
@@ -326,3 +331,17 @@ def render_picture(picture: Picture) -> str:
     """Return the picture as HTML, labelled with its description."""
     label = escape(picture.description)
     return f'<div class="drawing" role="img" aria-label="{label}">{picture.to_html()}</div>'
+
+
+def render_illustration(name: str) -> str:
+    """Return a picture of illustrations.toml as SVG, with the parts that all of them share."""
+    # A part is styled where it is defined, so that its own element has the class.
+    parts = "".join(
+        f'<g id="{key}" class="illustration">{part}</g>'
+        for key, part in _ILLUSTRATIONS["parts"].items()
+    )
+    box, drawing = (_ILLUSTRATIONS[kind] for kind in ("boxes", "pictures"))
+    return (
+        f'<svg class="illustration" viewBox="{box[name.partition("-")[1]]}" aria-hidden="true">'
+        f"<defs>{parts}{_ILLUSTRATIONS['tip']}</defs>{drawing[name]}</svg>"
+    )

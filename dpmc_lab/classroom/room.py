@@ -40,7 +40,7 @@ KEY_BOUNCE_SECONDS = 1.0  # seconds in which a key pressed again counts once
 # room. It sends a request every 2 seconds, or every 15 while its page is hidden.
 PRESENCE_SECONDS = 20.0
 
-# Questions to begin with; a teacher could ask each of them by show of hands.
+# Questions to begin with; a teacher could ask each of them with raised hands.
 EXAMPLE_QUESTIONS: dict[str, tuple[str, ...]] = {
     "Warm-up": (
         "Have you already had breakfast today?",

@@ -126,7 +126,7 @@ def build_question_rows(view: View, question: int, *, reveal_truth: bool = False
     first_poll = visible.poll(question, sender=present_senders[0])
     if rows[0].interval is not None:
         for phones in PHONE_COUNTS:
-            name = f"{phones:,} phones would resolve"
+            name = f"with {phones:,} phones the line would be this short"
             rows.append(
                 ShareRow(
                     name, Mark.REACH, first_poll.interval_for(phones), phones, note=COMPUTED_NOTE

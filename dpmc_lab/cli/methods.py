@@ -322,7 +322,7 @@ HEADS_NOTE = (
 )
 MEASURED_NOTE = (
     "Measured is a lower bound that an audit found on small data at default settings (`dpmc audit"
-    " MECHANISM` runs it). Above the claim it refutes the claim; below, it proves nothing. “-”:"
+    " MECHANISM` runs it). Above the claim it refutes the claim; below, that is no proof. “-”:"
     " there is none at these settings."
 )
 

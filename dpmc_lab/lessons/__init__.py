@@ -221,6 +221,7 @@ class SlideTemplate:
         """Return the picture that the template specifies; see `build_reveal` for the arguments."""
         spec = self.picture
         limits = frozenset(fill_text(text, current_values) for text in spec.get("limits", ()))
+        meaning = spec.get("meaning", "usefulness")
 
         def fill_keys(name: str) -> dict[str, Any]:
             """Return the specification's table of this name, with values filled into its keys."""
@@ -239,6 +240,7 @@ class SlideTemplate:
                     tuple(fill_text(entry, current_values) for entry in spec["outcomes"]),
                     shares,
                     limits,
+                    meaning,
                 )
             case "dots":
                 dots: PeopleDots = _resolve_value(spec["of"], current_values)
@@ -268,6 +270,7 @@ class SlideTemplate:
                         for text, level in fill_keys("levels").items()
                     },
                     limits,
+                    meaning,
                 )
             case "cells":
                 return CellGrid(

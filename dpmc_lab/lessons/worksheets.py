@@ -24,9 +24,8 @@ from dpmc_lab.views import text
 
 _STYLE = """
 @page { size: A4; margin: 14mm; } @page wide { size: A4 landscape; margin: 11mm; }
-body { max-width: 46rem; background: #fff; color: #000; line-height: 1.3;
-  font-family: "Source Sans 3", "Source Sans Pro", Arial, "Liberation Sans", sans-serif; }
-h1 { font-size: 1.2rem; margin: 0 0 1rem; } p { margin: .2rem 0; }
+body { max-width: 46rem; background: white; color: black; line-height: 1.3; }
+h1 { font-size: 1.2rem; margin: 0 0 1rem; } .illustration { width: 15rem; } p { margin: .2rem 0; }
 h2 { font-size: 1.3rem; margin: 0 0 .6rem; } h3 { font-size: 1.05rem; margin: 1rem 0 .3rem; }
 section { margin-bottom: 3rem; } li, tr { break-inside: avoid; } ol { padding-left: 1.5rem; }
 ol > li { margin-bottom: 1rem; }
@@ -36,11 +35,11 @@ td:nth-child(3) { width: 25%; } td:nth-child(4) { width: 17%; }
 ul { list-style: none; margin: .3rem 0; padding: 0; }
 ul li { display: inline-block; margin: 0 2rem .2rem 0; padding-left: 1.4em; text-indent: -1.4em; }
 ul li::before { content: ""; display: inline-block; width: .75em; height: .75em;
-  border: 1.5px solid #000; margin-right: .6em; }
-.line { border-bottom: 1px solid #999; height: 1.7rem; padding-top: .5rem; color: #555;
-  font-size: .9em; }
+  border: 1.5px solid black; margin-right: .6em; }
+.line { border-bottom: 1px solid var(--baseline); height: 1.7rem; padding-top: .5rem;
+  color: var(--note); font-size: .9em; }
 .name { display: flex; gap: 2rem; margin-bottom: 1rem; }
-.name span { flex: 1; border-bottom: 1px solid #999; }
+.name span { flex: 1; border-bottom: 1px solid var(--baseline); }
 @media print { body { font-size: 10.5pt; margin: 0; padding: 0; max-width: none; }
   h1 { display: none; } section { margin: 0; } section ~ section { break-before: page; }
   .plan { page: wide; font-size: 9.5pt; line-height: 1.2; } }
@@ -144,6 +143,18 @@ def render_class(minutes: str) -> str:
             heading = text.render_heading(LABELS[kind].format(title=plan.title))
             sections.append(f'<section class="{kind}">{heading}{render(plan)}</section>')
     return text.render_page(LABELS["title"].format(minutes=minutes), sections, _STYLE)
+
+
+def render_lesson(lesson: Lesson) -> str:
+    """Render a lesson on paper: its picture, its questions, and the sentence to take home."""
+    questions = "".join(
+        f"<li>{_render_question(slide, slide.predict)}</li>"
+        for slide in lesson.slides
+        if slide.predict
+    )
+    picture = f"<style>{pictures.STYLE_SHEET}</style>{pictures.render_illustration(lesson.id)}"
+    sections = (picture, f"<ol>{questions}</ol>", text.render_paragraphs(lesson.take_home))
+    return text.render_page(lesson.title, sections, _STYLE)
 
 
 def _render_plan(plan: LessonPlan) -> str:
@@ -272,6 +283,7 @@ def render_lessons_page() -> str:
     content = {"lessons": lessons, "words": definitions, "held": list(index_by_text)}
     page = resources.files(__package__).joinpath("lessons.html").read_text("utf-8")
     content_json = json.dumps(content, separators=(",", ":"), ensure_ascii=False)
+    page = page.replace("/* colours */", text.CSS_PROPERTIES)
     page = page.replace("/* pictures */", pictures.STYLE_SHEET)
     return page.replace("{content}", content_json.replace("</", "<\\/"))
 

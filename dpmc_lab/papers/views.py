@@ -12,7 +12,7 @@ from dpmc_core import registry
 from dpmc_core.errors import format_sentence
 from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.registry import get_style
-from dpmc_core.style import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Style
+from dpmc_core.style import BLUE, PURPLE, SKY, VERMILION, Style
 from dpmc_data.paths import get_version
 from dpmc_lab.papers import engine, verdicts
 from dpmc_lab.papers.engine import CurveSet, Experiment, Paper, Point, Series
@@ -138,7 +138,7 @@ COUNTED = {
     verdicts.HOLDS: "hold",
     verdicts.HOLDS_SOMEWHERE: "hold at some settings",
     verdicts.FAILS: "do not hold",
-    verdicts.UNKNOWN: "cannot be told",
+    verdicts.UNKNOWN: "undecided",
     verdicts.NOT_RUN: "are not run",
 }
 
@@ -414,7 +414,7 @@ BASELINE = Style("muted", "circle", "dot")
 # Of further curves of one method, whose colour stays.
 _MARKERS = ("square", "diamond", "triangle-up", "cross", "triangle-down", "pentagon")
 _DASHES = ("dashdot", "solid", "longdash", "dash", "longdashdot", "dot")
-_COLORS = (PURPLE, GREEN, ORANGE, BLUE, RED, SKY)  # curves of no method, in their order
+_COLORS = (PURPLE, SKY, BLUE, VERMILION)  # curves of no method, in their order
 EPSILON = "epsilon"
 _MAX_MARKED_POINTS = 40
 
@@ -476,11 +476,11 @@ def has_markers(series: Series) -> bool:
 _SHORT_TABLE = 12  # rows, up to which a table is unfolded
 _STYLE = """
 :root { color-scheme: light dark; }
-body { color: CanvasText; background: Canvas; max-width: 62rem; overflow-wrap: anywhere; }
+body { max-width: 62rem; overflow-wrap: anywhere; }
 h2 { margin-top: 3rem; } h3 { margin-top: 2.5rem; } summary { cursor: pointer; }
 .scroll { overflow-x: auto; overflow-wrap: normal; } table, pre { font-size: .875rem; }
-td, th { padding: .25rem .8rem .25rem 0; vertical-align: top; border-color: #8886; }
-pre { background: #8882; } a { color: LinkText; }
+td, th { padding: .25rem .8rem .25rem 0; vertical-align: top; }
+a { color: var(--act); }
 """
 
 

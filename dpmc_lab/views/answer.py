@@ -20,7 +20,7 @@ from dpmc_lab.study.answer import (
 from dpmc_lab.study.paired import IntervalEstimate
 from dpmc_lab.views import cards, numbers
 from dpmc_lab.views.cards import format_delta, format_epsilon
-from dpmc_lab.views.lines import CurveChart, Interval, refer_to_baseline
+from dpmc_lab.views.lines import CurveChart, Interval, format_baseline_name
 from dpmc_lab.views.text import Table, build_table, format_count, format_split
 
 # What stands beside a curve once there is a verdict.
@@ -33,7 +33,7 @@ _BASELINE_PHRASES = {
     "private-popularity": "with a private popular list",
     "local-popularity": "with a private popular list",
     "user-mean": "with each user's own mean",
-    "private-constant": "with one number for all",
+    "private-constant": "with one answer for all",
     "private-own-mean": "with each person's own average",
     "private-alone": "with public facts and one's own ratings alone",
     "local-mean": "with the private mean rating alone",
@@ -204,7 +204,7 @@ def _is_clearly_worse(finding: Finding) -> bool:
 
 def _name_baseline(finding: Finding) -> str:
     """Return the name of the baseline as it stands in a sentence."""
-    return refer_to_baseline(finding.baseline_id)
+    return format_baseline_name(finding.baseline_id)
 
 
 def _format_percent_interval(share: IntervalEstimate) -> str:

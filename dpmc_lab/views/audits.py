@@ -40,7 +40,8 @@ def describe_audit(report: AuditReport) -> str:
                 f"The attack measured {excess}. Chance does that in 1 of 20 attacks; try another"
                 " seed."
             )
-        return f"The attack measured at least {bound_text}. It refutes nothing, and proves nothing."
+        measured = f"The attack measured at least {bound_text}."
+        return f"{measured} It stayed below the claim; that is no proof."
     if excess:
         return f"Refuted: the attack measured {excess}."
     (first, *remaining) = [

@@ -14,9 +14,11 @@ from dpmc_lab.views.lines import (
     Curve,
     PlottedLine,
     compute_interval,
+    format_short_label,
     format_short_number,
 )
 from dpmc_lab.views.numbers import MIN_SEEDS, find_complete_seeds
+from dpmc_lab.views.text import join_phrases
 
 COMPARISON_NOTE = (
     "Each seed gives all mechanisms the same split. One is clearly better where the 95 % interval"
@@ -120,26 +122,26 @@ def compare_lines(
     return line_comparisons
 
 
+def find_unbeaten(comparisons: Sequence[LineComparison]) -> list[LineComparison]:
+    """Return the comparisons of the lines that are clearly worse than none, at no epsilon."""
+    return [entry for entry in comparisons if any(entry.rivals) and not any(entry.behind)]
+
+
 def describe_leader(comparisons: Sequence[LineComparison]) -> str:
     """Return which of several lines is clearly best, and where; empty if none was compared."""
     if not any(rivals for comparison in comparisons for rivals in comparison.rivals):
         return ""
     leading = [comparison for comparison in comparisons if any(comparison.best)]
-    unbeaten = [
-        comparison
-        for comparison in comparisons
-        if any(comparison.rivals) and not any(comparison.behind)
-    ]
+    unbeaten = find_unbeaten(comparisons)
     # The line that the text names, if it names a single one.
     sole = (leading or unbeaten)[0] if len(leading or unbeaten) == 1 else None
     claimed_suffix = AS_CLAIMED if sole is not None and not sole.plotted.is_certified else ""
     if not (leading or unbeaten):
         text = "Each mechanism is clearly worse than another somewhere"
     elif not leading:
-        names = " or ".join(comparison.plotted.line.label for comparison in unbeaten)
-        text = f"No mechanism is clearly better at any epsilon than {names}"
-        if len(unbeaten) > 2:
-            text = f"Overall, {len(unbeaten)} of {len(comparisons)} are never clearly worse"
+        text = f"No mechanism is clearly better at any epsilon than {_join_names(unbeaten)}"
+        if len(unbeaten) > 1:
+            text = f"{_join_names(unbeaten)} tie for best"
     elif len(leading) == 1:
         (comparison,) = leading
         positions = np.flatnonzero(comparison.best)
@@ -154,9 +156,13 @@ def describe_leader(comparisons: Sequence[LineComparison]) -> str:
             f" {'' if unbroken else 'in places '}{location}"
         )
     else:
-        text = f"{len(leading)} mechanisms are each clearly best somewhere"
+        text = f"{_join_names(leading)} are each clearly best somewhere"
     mixes_units = len({comparison.plotted.unit for comparison in comparisons}) > 1
     return text + claimed_suffix + (", among those counted alike" if mixes_units else "")
+
+
+def _join_names(comparisons: Sequence[LineComparison]) -> str:
+    return join_phrases([format_short_label(entry.plotted.line) for entry in comparisons])
 
 
 def subtract_best(

@@ -70,12 +70,12 @@ class Band(NamedTuple):
 
 
 NO_PRIVACY = "no privacy"
-BASELINE = "baseline"
+BASELINE = "one answer for all"
 WITHOUT_OTHERS = "public facts alone"
 POPULAR_LIST = "a popular list"  # the baseline where lists are made
 _BASELINE_LABELS = {
-    "private-constant": "one number for all",
     "private-own-mean": "own averages",
+    "user-mean": "own averages",
     "private-alone": "public facts and own ratings",
 }
 
@@ -255,23 +255,13 @@ class CurveChart(NamedTuple):
         ]
 
 
-def refer_to_baseline(id: str) -> str:
-    """Return what a baseline stands for, as it stands in a sentence."""
-    return _get_baseline_label(id) or "the baseline"
-
-
 def format_baseline_name(id: str) -> str:
-    """Return what a baseline stands for, in words."""
-    return _get_baseline_label(id) or BASELINE
-
-
-def _get_baseline_label(id: str) -> str:
-    """Return the name of a kind of baseline; empty for one that is just a baseline."""
-    default_label = POPULAR_LIST if registry.get_mechanism(id).task is Task.RANKING else ""
+    """Return what a baseline is, in words."""
+    default_name = POPULAR_LIST if registry.get_mechanism(id).task is Task.RANKING else BASELINE
     return (
         WITHOUT_OTHERS
         if id in registry.WITHOUT_OTHERS_BASELINES.values()
-        else _BASELINE_LABELS.get(id, default_label)
+        else _BASELINE_LABELS.get(id, default_name)
     )
 
 
@@ -683,7 +673,7 @@ def describe_crossings(chart: CurveChart) -> list[str]:
         ):
             labels_by_finding.setdefault(f"{better} {_BEYOND_NONPRIVATE}", []).append(line.label)
         for rivals, finding in (
-            (private_baselines, f"{refer_to_baseline(baseline_id)} {_WORSE_THAN_BASELINE}"),
+            (private_baselines, f"{format_baseline_name(baseline_id)} {_WORSE_THAN_BASELINE}"),
             (without_others, _WORSE_THAN_WITHOUT_OTHERS),
         ):
             if any(is_somewhere_better(baseline, line) for baseline in rivals):

@@ -34,11 +34,11 @@ from dpmc_lab.views.lines import (
     PlottedLine,
     Role,
     compute_interval,
+    format_baseline_name,
     format_curve_ends,
     format_short_number,
     is_clearly_better,
     place_on_axis,
-    refer_to_baseline,
 )
 from dpmc_lab.views.text import Table, build_table, format_count
 
@@ -572,7 +572,7 @@ def compute_gain_share(
     share = (
         metric.sign * (current.mean - baseline.mean) / total_gain if total_gain > 0 else math.nan
     )
-    baseline_name = refer_to_baseline(chart.baseline_id(line))
+    baseline_name = format_baseline_name(chart.baseline_id(line))
     unclear = UNCLEAR.format(baseline_name)
     if min(current.seeds, baseline.seeds) < MIN_SEEDS:
         label = ""
@@ -637,7 +637,7 @@ def describe_baseline_limit(chart: CurveChart) -> str:
     if not known_starts or len(known_starts) < len(starts):
         return ""
     baseline_id = chart.baseline_id(rivals[0])
-    caveat = UNCLEAR.format(refer_to_baseline(baseline_id))
+    caveat = UNCLEAR.format(format_baseline_name(baseline_id))
     if math.isinf(min(known_starts)):
         return f"{capitalise(caveat)} at any epsilon"
     if min(known_starts) <= min(float(line.epsilon[0]) for line in rivals):

@@ -18,7 +18,7 @@ from dpmc_core.problem import Split
 from dpmc_core.settings import list_settings, serialise_setting
 from dpmc_lab.sweep.grid import format_command_options
 from dpmc_lab.views import cards, numbers
-from dpmc_lab.views.lines import NO_PRIVACY, CurveChart, format_baseline_name, refer_to_baseline
+from dpmc_lab.views.lines import NO_PRIVACY, CurveChart, format_baseline_name
 from dpmc_lab.views.text import Table, format_split
 from dpmc_lab.views.train import RunRecording, TopItem, list_top_items
 
@@ -78,32 +78,6 @@ def collect_metrics(result: Result) -> dict[str, Mapping[str, float]]:
 def find_run_metric(result: Result) -> Metric:
     """Return the headline metric of a run's task, in units of the data."""
     return choose_headline_metric(result.mechanism.task).in_units_of(result.problem.train.public)
-
-
-def describe_run(result: Result) -> str:
-    """Return a title with the headline metric of a run, compared with baseline and reference.
-
-    One split and one draw of noise do not determine the share of the gain, so it is not stated.
-    """
-    metric = find_run_metric(result)
-    baseline_name = format_baseline_name(result.baseline_id)
-    reference_id = registry.NONPRIVATE_REFERENCES[result.mechanism.task]
-    baseline, reference = (
-        result.baselines.get(id, {}).get(metric.name) for id in (result.baseline_id, reference_id)
-    )
-    value = result.metrics[metric.name]
-    phrases = []
-    if baseline is not None and reference is not None and metric.is_reached(baseline, reference):
-        phrases.append("nothing can be learnt here")
-    elif baseline is not None and (
-        metric.is_reached(baseline, value) or not metric.format_difference(value - baseline)
-    ):
-        phrases.append(f"no better than {refer_to_baseline(result.baseline_id)}")
-    elif reference is not None and metric.is_reached(value, reference):
-        phrases.append("as good as without privacy")
-    ends = ((baseline_name, baseline), (NO_PRIVACY, reference))
-    phrases += [f"{name} {metric.format_value(level)}" for name, level in ends if level is not None]
-    return f"{metric.title} {metric.format_with_unit(value)}: {', '.join(phrases)}, in this run"
 
 
 def describe_on_curve(run: FinishedRun, charts: Sequence[CurveChart] | None) -> str:
@@ -209,6 +183,20 @@ def remember_run(run: FinishedRun, data_key: str) -> RememberedRun:
     )
 
 
+def describe_remembered(run: RememberedRun) -> str:
+    """Return what a run reached, as a sentence without its end."""
+    forms = {"accuracy": "predicts {} of held-out ratings right", "rmse": "is off by {} on average"}
+    form = forms.get(run.metric.name, "finds {} of next items among ten suggestions")
+    subject = format_run_epsilon(run).removeprefix(" · ").capitalize() or "This run"
+    return f"{subject} {form.format(run.metric.format_with_unit(run.value))}"
+
+
+def describe_earlier(run: RememberedRun) -> str:
+    """Return what an earlier run reached, as the end of a sentence."""
+    epsilon = format_run_epsilon(run).replace(" ·", " at")
+    return f"the earlier run{epsilon} had {run.metric.format_value(run.value)}"
+
+
 def format_run_epsilon(run: RememberedRun) -> str:
     """Return ' · epsilon 1', or nothing for a run without epsilon."""
     epsilon = run.details.get("epsilon")
@@ -243,23 +231,6 @@ def tabulate_differences(first: RememberedRun, second: RememberedRun) -> Table:
     return {"what differs": names} | {
         f"run {run.number}": [run.details.get(name, "") for name in names]
         for run in (first, second)
-    }
-
-
-def tabulate_rounds(first: RememberedRun, second: RememberedRun) -> Table:
-    """Return the metric of two runs by round, as columns."""
-    values_by_run = {
-        f"run {run.number}": {
-            frame.round: run.metric.format_value(frame.metric)
-            for frame in run.recording.frames
-            if frame.metric is not None
-        }
-        for run in (first, second)
-    }
-    rounds = sorted({frame.round for run in (first, second) for frame in run.recording.frames})
-    return {"round": rounds} | {
-        name: [values.get(round_number, "") for round_number in rounds]
-        for name, values in values_by_run.items()
     }
 
 

@@ -6,6 +6,7 @@ from html import escape
 from typing import Any
 
 from dpmc_core.errors import make_printable
+from dpmc_data import facts
 
 Table = dict[str, list[Any]]  # columns by their heads
 
@@ -62,14 +63,34 @@ def join_phrases(phrases: Sequence[str]) -> str:
     return ", ".join([*phrases[:-2], " and ".join(phrases[-2:])])
 
 
+# --- the look of pages and files -----------------------------------------------------------------
+
+LOOK = facts.load_toml(__package__, "look.toml")
+COLORS: Mapping[str, tuple[str, str]] = LOOK["colors"]  # on the light and on the dark surface
+
+
+def _render_declarations(form: str) -> str:
+    """Return the colours as CSS custom properties, each in a form like "{0}"."""
+    return " ".join(f"--{name}: {form.format(*pair)};" for name, pair in COLORS.items())
+
+
+# A surface says by `color-scheme` whether it is light or dark. Browsers from before 2024 do not
+# know light-dark() and show everything light.
+CSS_PROPERTIES = f"""
+:root {{ {_render_declarations("{0}")} --font: {LOOK["font"]}; }}
+@supports (color: light-dark(red, red)) {{
+:root {{ {_render_declarations("light-dark({0}, {1})")} }}
+}}
+"""
+
 # --- HTML documents that open anywhere ---------------------------------------------------------
 
-STYLE = """
-body { font: 16px/1.5 "Source Sans 3", "Source Sans Pro", system-ui, sans-serif; color: #1c1e21;
-  background: #fdfdfc; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-table { border-collapse: collapse; } td, th { padding: .3rem .8rem; text-align: left;
-  border-bottom: 1px solid #dcdcd6; } pre { background: #f1f1ee; padding: 1rem;
-  white-space: pre-wrap; overflow-wrap: anywhere; }
+STYLE = f"""{CSS_PROPERTIES}
+body {{ font: 16px/1.5 var(--font); color: var(--text); background: var(--paper);
+  max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }}
+table {{ border-collapse: collapse; }} td, th {{ padding: .3rem .8rem; text-align: left;
+  border-bottom: 1px solid var(--line); }} pre {{ background: var(--soft); padding: 1rem;
+  white-space: pre-wrap; overflow-wrap: anywhere; }}
 """
 
 

@@ -32,9 +32,50 @@ from pages.ui.session import session
 from pages.ui.text import escape, keep_units
 
 EVALUATION = format_sentence(EVALUATION_ONLY)
+# SVG, which st.html leaves out. A click on what has data-open reports its value.
+_drawing = st.components.v2.component(
+    "drawing",
+    html="<div></div>",
+    js="""export default function ({ data, parentElement, setTriggerValue }) {
+  const place = parentElement.querySelector("div");
+  if (place.shown !== data) place.innerHTML = place.shown = data;
+  place.onclick = event => {
+    const link = event.target.closest("[data-open]");
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    setTriggerValue("opened", link.dataset.open);
+  };
+}""",
+    isolate_styles=False,
+)
+# A file is printed in a frame that nobody sees, by the dialog of the browser.
+_print_button = st.components.v2.component(
+    "print",
+    html="<button type='button'></button>",
+    css="""button { font: inherit; color: inherit; background: none; cursor: pointer; width: 100%;
+  min-height: 2.5rem; padding: .25rem .9rem; border: 1px solid var(--line);
+  border-radius: var(--st-button-radius); }
+button:hover { border-color: var(--act); color: var(--act); }
+button:focus-visible { outline: 2px solid var(--act); outline-offset: 2px; }""",
+    js="""export default function ({ data, parentElement }) {
+  const button = parentElement.querySelector("button");
+  button.textContent = data.label;
+  button.onclick = () => {
+    const frame = document.createElement("iframe");
+    frame.title = data.label;
+    frame.style.cssText = "position: fixed; width: 0; height: 0; border: 0; visibility: hidden";
+    frame.srcdoc = data.page;
+    frame.onload = () => {
+      frame.contentWindow.onafterprint = () => setTimeout(() => frame.remove(), 1000);
+      frame.contentWindow.focus();
+      frame.contentWindow.print();
+    };
+    document.body.append(frame);
+  };
+}""",
+)
 _MESSAGE_TIMEOUT = 3.0  # seconds that a page waits to hear whether a file could be made
-# One tool, always in sight: it saves the picture.
-_PLOTLY_CONFIG = {"displaylogo": False, "displayModeBar": True, "modeBarButtons": [["toImage"]]}
+_PLOTLY_CONFIG = {"displayModeBar": False}  # a picture is saved by Download
 
 
 class _PrebuiltFigure(BaseFigure):
@@ -47,6 +88,27 @@ class _PrebuiltFigure(BaseFigure):
         """Return the figure as Plotly's dictionary."""
         figure_dict: dict[str, Any] = self.figure_dict
         return figure_dict
+
+
+def show_drawing(html: str, key: str, on_open: Callable[[str], None] | None = None) -> None:
+    """Show HTML with SVG, which is trusted.
+
+    Args:
+        html: the drawing.
+        key: of the drawing.
+        on_open: called with the value of `data-open` of what is clicked.
+    """
+
+    def report_click() -> None:
+        if on_open is not None and (value := st.session_state[key].opened):
+            on_open(value)
+
+    _drawing(data=html, key=key, on_opened_change=report_click)
+
+
+def show_print_button(label: str, page: str, key: str) -> None:
+    """Show a button that prints an HTML page by the browser's own dialog."""
+    _print_button(data={"label": label, "page": page}, key=key)
 
 
 def lay_out_row(**options: Any) -> DeltaGenerator:
@@ -353,6 +415,7 @@ def show_download_button(file: File) -> None:
 def show_downloads(
     *files: File,
     chart: CurveChart | None = None,
+    figure: tuple[str, Figure] | None = None,
     argv: Sequence[str] = (),
     displayed_argv: Sequence[str] = (),
     note: str = "",
@@ -363,6 +426,7 @@ def show_downloads(
         *files: files to download.
         chart: curves of the result, offered as a page with their picture, as numbers and as a
             citation; a file of the same name among `files` replaces one of these.
+        figure: the picture of the page with its title, offered as a page.
         argv: the command of the curves.
         displayed_argv: the command to show, if it is another one.
         note: what one must know about a file.
@@ -371,6 +435,16 @@ def show_downloads(
         return
     stem = files[0].name.rpartition(".")[0] if files else "curve"
     all_files = [*files]
+    if figure is not None:
+        title, drawn = figure
+        all_files.append(
+            File(
+                "Picture (HTML)",
+                f"{stem if files else 'picture'}.html",
+                "text/html",
+                lambda: report.render_figure_page(title, drawn, shlex.join(argv)),
+            )
+        )
     curves = chart is not None and chart.lines
     if curves:
         placed_lines = [lines.place_on_axis(entry, EpsilonUnit.PAPER) for entry in chart.lines]

@@ -34,6 +34,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dpmc_core.errors import DpmcError, parse_number
 from dpmc_lab.classroom import CLASS_SIZE, EPSILON, MAX_PHONES, PHONE_TEXTS
+from dpmc_lab.views.text import CSS_PROPERTIES
 from pages.ui import jobs
 from pages.ui.session import session
 
@@ -382,6 +383,7 @@ def build_phone_page() -> tuple[str, str]:
     """
     page = (Path(__file__).parent / "phone.html").read_text(encoding="utf-8")
     page = re.sub(r"{{(\w+)}}", lambda field: html.escape(PHONE_TEXTS[field[1]]), page)
+    page = page.replace("/* colours */", CSS_PROPERTIES)
     page = page.replace("{texts}", json.dumps(PHONE_TEXTS).replace("</", "<\\/"))
     policy = (
         "default-src 'none'; connect-src 'self'; img-src data:; base-uri 'none';"

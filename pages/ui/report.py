@@ -97,6 +97,13 @@ def render_picture_page(chart: CurveChart, command: str) -> str:
     )
 
 
+def render_figure_page(title: str, fig: Figure, command: str) -> str:
+    """Render a chart as an HTML page, from which it can be saved as a picture."""
+    return render_report_page(
+        title, [*render_charts([("", fig)]), text.render_paragraphs(SAVE_HINT)], command
+    )
+
+
 def format_csv(table: Mapping[str, Sequence[object]]) -> str:
     """Return a table as a CSV file whose formulas no spreadsheet runs."""
     stream = io.StringIO()
@@ -130,7 +137,7 @@ def render_report_page(title: str, sections: Sequence[str], command: str, note: 
         command: the command that repeats the result.
         note: plain text at the end.
     """
-    repeat = f"{text.render_heading('Repeat it')}<pre>{escape(command)}</pre>"
+    repeat = f"{text.render_heading('Repeat it')}<pre>{escape(command)}</pre>" if command else ""
     return text.render_page(
         title, [*sections, repeat, text.render_paragraphs(note) if note else ""]
     )

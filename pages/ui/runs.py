@@ -89,7 +89,7 @@ class Training:
     def __call__(self, report: ProgressReporter, stopped: Callable[[], bool]) -> FinishedRun:
         """Do the work; if it is stopped without a model, the message says what it has spent."""
         self._report, self._is_stopped = report, stopped
-        self._spent = f"{self.mechanism.name} had not begun and has spent nothing"
+        self._spent = "no epsilon spent"
         try:
             with stop_when(stopped):
                 return self._run()

@@ -105,7 +105,7 @@ class Session:
     inside = Key[bool]("inside", "ui/shell.py", False)  # whether it came through app.py
     page = Key[str | None]("page", "ui/state.py")
     previous_page = Key[str | None]("previous page", "ui/state.py")
-    suggested_mechanism = Key[str]("suggested", "noise.py", "")  # until the page is left
+    suggested_mechanism = Key[str]("suggested", "ui/widgets.py", "")  # until the page is left
     last_written_params = Key[dict[str, str | None]]("written", "what_if.py", dict)
     notes = Key[list[str]]("notes", "ui/state.py", list)
     memoized = Key[dict[str, list[tuple[object, Any]]]]("kept", "ui/state.py", dict)
@@ -149,6 +149,7 @@ class Session:
     message = Key[int]("message", "protocol.py", 0)
     measured = Key[object]("protocol measured", "protocol.py")  # for which data
     tried = Key[str | None]("protocol tried", "protocol.py")  # scenario that was attacked
+    lesson_keys = Key[Any]("keys", "learn.py")  # of the component, with what the browser remembers
     guesses = Key[dict[tuple[str, str], int | None]]("guesses", "learn.py", dict)
     guessed = Key[bool]("guessed", "learn.py", False)  # in the run before
     lessons = Key[dict[str, str]]("lessons", "learn.py", dict)  # and their last steps

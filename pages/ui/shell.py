@@ -6,24 +6,31 @@ from typing import NamedTuple
 
 import streamlit as st
 
+from dpmc_lab.views.text import COLORS, CSS_PROPERTIES
 from pages.ui import share, state
-from pages.ui.charts import LIGHT
 from pages.ui.session import session
 
 # Drawn here, because Streamlit's own icons for a tab are fetched from elsewhere.
 _ICON = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">'
-    '<rect width="32" height="32" rx="7" fill="#4c5fd5"/>'
-    '<path d="M6 24c8 0 7-16 20-16" fill="none" stroke="#fff" stroke-width="3"/>'
-    '<circle cx="15.5" cy="16.5" r="4" fill="#fff"/></svg>'
+    f'<rect width="32" height="32" rx="7" fill="{COLORS["act"][0]}"/>'
+    '<path d="M6 24c8 0 7-16 20-16" fill="none" stroke="white" stroke-width="3"/>'
+    '<circle cx="15.5" cy="16.5" r="4" fill="white"/></svg>'
 )
 # Share stands in the bar with the navigation, where it takes no room from a page. The server sends
 # this with the page itself: what Streamlit sends later would move everything that is there.
-STYLESHEET = """<style>
+STYLESHEET = (
+    f"<style>{CSS_PROPERTIES}"
+    + """
 .stMainBlockContainer.stMainBlockContainer { max-width: none; padding-top: 4.1rem; }
 .st-key-share.st-key-share { position: fixed; top: .65rem; right: 3.5rem; width: auto;
 z-index: 999991; }
 :has(> .st-key-share) { position: absolute; }
+@media (max-width: 640px) { /* the bar has room for the name of the page instead of the menu */
+  [data-testid=stHeader]::after { content: var(--page, ""); position: absolute; left: 3.2rem;
+    top: 1.05rem; font: 600 1rem/1.5 var(--font); color: var(--text); }
+  body:has([data-testid=stSidebar][data-collapsed=false]) .st-key-share { display: none; }
+}
 /* a slider's ends stand each on one line: where there is no room beside it, above it */
 .st-key-epsilon-line { container-type: inline-size; }
 @container (max-width: 28rem) { .st-key-epsilon-line > .st-key-epsilon { order: 1;
@@ -35,6 +42,11 @@ flex-basis: 100%; } .st-key-epsilon-line > :last-child { margin-left: auto; } }
 [data-testid=stButtonGroup] [aria-checked=false] {
 border-right-color: color-mix(in srgb, currentColor 20%, transparent); }
 [data-testid=stHeaderActionElements] { display: none; }
+/* the accent is light on a dark surface, and what is written on it is dark */
+[data-testid^=stBaseButton-primary]:not(:disabled),
+[data-testid^=stBaseButton-primary]:not(:disabled) * { color: var(--on-act); }
+[data-testid^=stBaseButton-primary]:not(:disabled):is(:hover, :active, :focus-visible)
+{ background-color: var(--act-strong); border-color: var(--act-strong); }
 /* the whole name of a paper */
 [data-testid=stPageLink] p { white-space: normal; }
 /* below a table that goes on at the right, until it is scrolled there */
@@ -42,9 +54,10 @@ border-right-color: color-mix(in srgb, currentColor 20%, transparent); }
 .stDataFrame { timeline-scope: --across; }
 .stDataFrame .dvn-scroller { scroll-timeline: --across inline; }
 .stDataFrame::after { content: 'scroll sideways for more \\2192'; position: absolute;
-right: 0; top: 100%; font-size: .75rem; line-height: 1rem; color: #7b8087; opacity: 0;
+right: 0; top: 100%; font-size: .75rem; line-height: 1rem; color: var(--note); opacity: 0;
 pointer-events: none; animation: further linear; animation-timeline: --across; }
 </style>"""
+)
 # A keyboard reaches a page's main control at once, and a changed answer is read aloud. Where a
 # rerun takes away or disables what has the focus, the keyboard goes on at the next control beside
 # it; what was disabled for a while has the focus again, unless a key was pressed meanwhile. What
@@ -52,11 +65,11 @@ pointer-events: none; animation: further linear; animation-timeline: --across; }
 # pressed, comes into view and takes the focus of a keyboard.
 ACCESS = """<style>
 #skip { position: fixed; left: 1rem; top: -4rem; z-index: 999999; padding: .5rem 1rem;
-  background: #14161a; color: #fdfdfc; border-radius: .4rem; }
+  background: var(--text); color: var(--paper); border-radius: .4rem; }
 #skip:focus { top: .6rem; }
 :is(a, button, input, select, textarea, summary, [role], [tabindex]):focus-visible,
 :has(> * > input[type=range]:focus-visible) {
-  outline: 2px solid #6674e0 !important; outline-offset: 2px; }
+  outline: 2px solid var(--act) !important; outline-offset: 2px; }
 </style>
 <a id="skip" href="#">Skip to the main control</a>
 <script>{
@@ -111,6 +124,9 @@ ACCESS = """<style>
     (heading ?? find(near))?.focus();
   };
   new MutationObserver(() => {
+    // what pops up lies outside the app, and has its light or dark colours too
+    const app = document.querySelector(".stApp");
+    if (app) document.documentElement.style.colorScheme = getComputedStyle(app).colorScheme;
     document.body.dataset.page = location.pathname.split("/").pop() || "what_if";
     if (trail[0]?.disabled) paused = trail[0];
     const [heading] = list("h1"), main = heading?.closest("main");  // which Tab reaches, to scroll
@@ -127,13 +143,6 @@ ACCESS = """<style>
     }
   }).observe(document.body, { subtree: true, childList: true, attributeFilter: ["disabled"] });
 }</script>"""
-# The accent must be light to be read as text on a dark surface; what is written on it is dark.
-_ON_ACCENT = """<style>
-[data-testid^="stBaseButton-primary"]:not(:disabled),
-[data-testid^="stBaseButton-primary"]:not(:disabled) * { color: #14161a; }
-[data-testid^="stBaseButton-primary"]:not(:disabled):is(:hover, :active, :focus-visible)
-{ background-color: #b6bff6; border-color: #b6bff6; }
-</style>"""
 
 
 class Entry(NamedTuple):
@@ -169,8 +178,7 @@ def run(sections: Mapping[str, Sequence[Entry]]) -> None:
         name: [pages[entry.file] for entry in section] for name, section in sections.items()
     }
     page = st.navigation(navigation, position="top")
-    if state.get_theme() is not LIGHT:
-        st.html(_ON_ACCENT)
+    st.html(f'<style>:root {{ --page: "{page.title}"; }}</style>')  # the bar shows it on a phone
     share.show_share_button()
     notes = st.container()
     session.inside = True

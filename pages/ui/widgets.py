@@ -165,6 +165,31 @@ def choose_toggle(
     return chosen
 
 
+def suggest_mechanism(data: str, choose: Callable[[Sequence[str]], str]) -> tuple[str, str] | None:
+    """Open on the mechanism that suits a page, unless one was chosen or trained in this session.
+
+    Args:
+        data: id of the data set.
+        choose: returns the id of the mechanism, of those of the data set.
+
+    Returns:
+        Names of the mechanism on the page before and of the one here, if that has changed.
+    """
+    ids = sources.list_available_mechanisms(data)
+    if (
+        session.suggested_mechanism
+        or "mechanism" in st.query_params
+        or (session.mechanism or ids[0]) != ids[0]
+        or state.get_run_history().runs
+    ):
+        return None
+    suggested = choose(ids)
+    session.mechanism = session.suggested_mechanism = suggested
+    if session.previous_page not in ("", "guarantees") or suggested == ids[0]:
+        return None
+    return registry.get_mechanism(ids[0]).name, registry.get_mechanism(suggested).name
+
+
 def choose_mechanism(data: str, *, shortlist: bool = False) -> str:
     """Show the choice of a mechanism, which is the same on every page and in the address.
 

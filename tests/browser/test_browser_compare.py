@@ -124,7 +124,7 @@ LINKS = ["data=bookshop-clicks", "data=movie-night&task=ratings"]
 def test_the_smallest_epsilon_for_a_wanted_accuracy_by_keyboard(page, server):
     """Only the slider is moved; the answer stands in the panel and over the dots."""
     open_and_settle(page, server + "compare?data=restaurants")
-    slider = page.get_by_role("slider", name="Wanted accuracy")
+    slider = page.get_by_role("slider", name="Target accuracy")
     slider.focus()
     while float(slider.input_value()) < 70:
         page.keyboard.press("ArrowRight")

@@ -69,7 +69,7 @@ def use_what_if(page, _):
 
 def use_learn(page, _):
     """Predict, see the answer and change something."""
-    press(page, "Start lesson 1")
+    press(page, "Start with lesson 1")
     assert page.locator(".st-key-drawing [role=img]").count() == 0
     press(page, LESSONS["coin"].slides[0].predict.options[0])
     page.locator(".st-key-drawing [role=img]").wait_for()

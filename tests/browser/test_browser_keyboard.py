@@ -178,7 +178,7 @@ def test_the_smallest_epsilon_for_70_percent_goes_along_to_compare(keys):
     keyboard.choose("^Compare$")
     page.wait_for_url(re.compile("compare.*wanted"))
     settle(page)
-    keyboard.find("Wanted accuracy")
+    keyboard.find("Target accuracy")
     assert page.evaluate("document.activeElement.value") == "70"
 
 
@@ -260,7 +260,7 @@ def test_the_attack_of_the_protocol(keys):
 
 def test_a_lesson_is_found_and_begun(keys):
     keyboard = keys("learn")
-    keyboard.choose("Start lesson 1")
+    keyboard.choose("Start with lesson 1")
     assert keyboard.name == "A coin answers with you"  # the heading
     keyboard.press("Tab", "Tab")
 

@@ -160,3 +160,33 @@ def test_back_in_the_browser_goes_back_a_step(page, server):
     assert read_params(page)["step"] == "evidence"
     page.go_back()
     page.get_by_role("heading", name=LESSONS["coin"].get_slide("deny").title).wait_for()
+
+
+def test_what_is_done_survives_a_reload_and_a_lesson_is_printed(page, server):
+    page.add_init_script("window.print = () => { top.printed = document.body.innerText }")
+    open_and_settle(page, server + "learn?lesson=coin&step=end")
+    page.get_by_role("button", name="Print this lesson").click()
+    page.wait_for_function("top.printed")
+    printed = page.evaluate("top.printed")
+    assert LESSONS["coin"].take_home in printed
+    assert all(s.predict.question in printed for s in LESSONS["coin"].slides if s.predict)
+    page.goto(server + "learn")  # a new session
+    page.get_by_role("button", name="Continue with lesson 2").wait_for()
+    assert page.locator(".path li.done").count() == 1
+    page.locator(".path a", has_text="The crowd").click()
+    page.get_by_role("heading", name=LESSONS["crowd"].slides[0].title, level=2).wait_for()
+    page.go_back()
+    page.get_by_role("button", name="Print worksheets").click()
+    page.get_by_role("button", name="Print a class of 45 minutes").click()
+    page.wait_for_function("top.printed?.includes('45 minutes')")
+
+
+def test_the_bar_names_the_page_on_a_phone_and_share_leaves_its_menu_free(page, server):
+    page.set_viewport_size({"width": 390, "height": 844})
+    open_and_settle(page, server + "learn")
+    bar = "getComputedStyle(document.querySelector('[data-testid=stHeader]'), '::after').content"
+    assert page.evaluate(bar) == '"Learn"'
+    share = page.locator(".st-key-share")
+    assert share.is_visible()
+    page.get_by_test_id("stExpandSidebarButton").click()
+    share.wait_for(state="hidden")

@@ -94,7 +94,7 @@ DRAWN = [
     *family_of(
         "drawn", "dpmc_lab/classroom/pictures.py",
         ("a plot of intervals lacks its intervals", SKIPPED,
-         "boxes.append(escape(label) + _box(f\"scale {'one' if k else 'other'}\", marks))",
+         "boxes.append(escape(label) + _box(f\"scale {'usefulness' if k else 'noise'}\", marks))",
          "boxes.append(escape(label))", named("lessons", f"{_DRAWINGS}[crowd]")),
     ),
     *family_of(

@@ -216,9 +216,9 @@ ELSEWHERE = [
     ),
     *family_of(
         "elsewhere", "pages/learn.py",
-        ("a lesson shows the number of the step before", UNIT,
-         'f" · step {position + 1} of {len(keys)}" if is_started',
-         'f" · step {position} of {len(keys)}" if is_started',
+        ("a lesson goes on at the step before", UNIT,
+         "go_to_step(LESSONS[id], position % (len(keys) - 1))",
+         "go_to_step(LESSONS[id], (position - 1) % (len(keys) - 1))",
          named("page_learn", "test_one_goes_on_where_one_left_off")),
     ),
     *family_of(

@@ -166,7 +166,7 @@ def test_a_file_that_cannot_be_read_is_a_sentence(tmp_path, name, capsys):
         ("yield Step", "raise KeyError; yield Step", r"KeyError: *\(my_method.py, line \d+\)"),
         ("return Guarantee", "return; Guarantee", r"'releases' \(my_method.py, line \d+\)"),
         ("yield Step", "return Step", "object is not iterable"),
-        ("model=Constant(noisy / len(ratings))", "model=None", "noisy-mean yielded none"),
+        ("Constant(noisy / len(ratings)))", "None)", "noisy-mean yielded none"),
     ],
 )
 def test_a_fault_of_its_code_is_a_sentence_with_the_line(file, old, new, message, capsys):

@@ -567,7 +567,7 @@ OLD = (
 )  # written by the version before item_features
 
 
-@pytest.mark.parametrize("name", ["catalogue", "local", "sampled", "per-user"])
+@pytest.mark.parametrize("name", ["local", "sampled"])
 def test_releases_of_the_version_before_still_verify(name):
     assert verify_release(OLD / f"{name}.npz").guarantee.certified().finite
 
@@ -575,11 +575,13 @@ def test_releases_of_the_version_before_still_verify(name):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("features", "revision of private-effects is 1, and this version computes revision 2"),
-        ("unused-features", "randomised-response publishes nothing that uses item features"),
+        ("catalogue", "revision of private-item-mean is 2, and this version computes revision 3"),
+        ("per-user", "revision of dpals is 2, and this version computes revision 3"),
+        ("features", "revision of private-effects is 1, and this version computes revision 4"),
+        ("unused-features", "revision of randomised-response is 2, and this version computes"),
     ],
 )
-def test_releases_of_the_version_before_with_features_are_refused_with_the_reason(name, message):
+def test_releases_of_revised_mechanisms_are_refused_with_the_reason(name, message):
     with pytest.raises(NotVerified, match=message):
         verify_release(OLD / f"{name}.npz")
 

@@ -184,9 +184,16 @@ def test_texts_are_escaped():
 
 
 def test_the_page_offers_them():
+    """Sheets are printed by the browser, once their menu is open; the page of lessons is a file."""
     app = open_page("learn")
-    labels = {button.proto.label for button in app.get("download_button")}
-    assert labels == {sheet.title for sheet in FILES.values()}
+    (label,) = {button.proto.label for button in app.get("download_button")}
+    assert label == FILES["lessons.html"].title
+    app.session_state["print"] = True
+    app.run()
+    components = (element.proto for element in app.get("bidi_component"))
+    printed = [json.loads(c.json) for c in components if c.component_name == "print"]
+    assert [entry["label"] for entry in printed] == [sheet.title for sheet in SHEETS.values()]
+    assert [entry["page"] for entry in printed] == [sheet.render() for sheet in SHEETS.values()]
 
 
 def test_in_a_class_they_are_for_the_teacher(monkeypatch):

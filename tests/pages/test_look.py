@@ -1,29 +1,49 @@
 """What every chart and page looks like: colours that can be read and told apart."""
 
 import itertools
+import json
 import re
 import tomllib
 from pathlib import Path
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 from dpmc_core import registry
+from dpmc_core import style as palette
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_core.registry import list_private_mechanisms
+from dpmc_lab.classroom import pictures
+from dpmc_lab.lessons import LESSONS
+from dpmc_lab.lessons.worksheets import render_class, render_lessons_page
 from dpmc_lab.views import numbers
 from dpmc_lab.views.lines import CurveChart
-from pages.ui import charts
+from dpmc_lab.views.text import COLORS, CSS_PROPERTIES
+from pages.ui import charts, shell
 from pages.ui.charts import compare as charts_compare
-from pages.ui.charts import train as charts_train
-from tests.page_helpers import make_placed_line
+from pages.ui.classroom import build_phone_page
+from tests.page_helpers import make_placed_line, open_page
 
+ROOT = Path(__file__).parents[2]
 THEMES = (charts.LIGHT, charts.DARK)
 ROUND, DASHED = {"circle", "hexagon", "pentagon"}, {"dash", "longdash", "8px,3px"}
 READABLE = 4.5  # contrast of text, Web Content Accessibility Guidelines 2.2, criterion 1.4.3
-CONFIG = tomllib.loads((Path(__file__).parents[2] / ".streamlit" / "config.toml").read_text())
+CONFIG = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text())
+# Contrast of each colour with the card, light and dark, as the design prescribes it.
+CONTRAST = {
+    "act": (6.2, 7.2),
+    "risk": (6.4, 7.5),
+    "usefulness": (5.6, 8.2),
+    "noise": (2.3, 9.0),
+    "noise-text": (5.9, 9.0),
+    "text": (18.1, 13.8),
+    "note": (6.3, 7.1),
+    "baseline": (3.6, 3.9),
+}
+HEX = re.compile(r"(?<![&\w])#(?:[0-9a-f]{3,4}|[0-9a-f]{6}|[0-9a-f]{8})\b", re.IGNORECASE)
+HOME = "dpmc_lab/views/look.toml"
+INSTRUMENT = "pages/ui/instrument.css"
 
 
 def compute_brightness(color: str) -> float:
@@ -50,9 +70,8 @@ def test_methods_that_may_share_a_chart_differ_in_colour_or_in_marker_and_dash(t
         if style.color == other_style.color:
             marks = zip(get_marker_and_dash(style), get_marker_and_dash(other_style), strict=True)
             assert all(left != right for left, right in marks), (a, b)
-    # What Compare opens with.
-    first = [styles[id].color for id in list_private_mechanisms(task)[:6]]
-    assert len(set(first)) == len(first)
+    # The first four, most of what Compare opens with, have four colours.
+    assert len({styles[id].color for id in list_private_mechanisms(task)[:4]}) == 4
 
 
 @pytest.mark.parametrize("name", ["light", "dark"])
@@ -79,54 +98,79 @@ def test_captions_can_be_read(name):
     assert compute_contrast(muted, theme["backgroundColor"]) >= READABLE
 
 
+@pytest.mark.parametrize("name", CONTRAST)
+def test_a_colour_has_the_contrast_with_the_card_that_its_meaning_needs(name):
+    for theme, wanted in enumerate(CONTRAST[name]):
+        contrast = compute_contrast(COLORS[name][theme], COLORS["card"][theme])
+        assert contrast == pytest.approx(wanted, abs=0.06)
+    for theme in range(2):
+        assert compute_contrast(COLORS["noise-edge"][theme], COLORS["card"][theme]) >= 4.3
+        assert compute_contrast(COLORS["on-act"][theme], COLORS["act"][theme]) >= READABLE
+        assert compute_contrast(COLORS["on-act"][theme], COLORS["act-strong"][theme]) >= READABLE
+
+
+def test_charts_and_css_have_their_colours_from_one_table():
+    for name, (light, dark) in COLORS.items():
+        assert f"--{name}: {light};" in CSS_PROPERTIES
+        assert f"--{name}: light-dark({light}, {dark});" in CSS_PROPERTIES
+        assert charts.apply_theme(light, charts.DARK) == dark or name == "on-act"
+    for theme, at in ((charts.LIGHT, 0), (charts.DARK, 1)):
+        drawn = (theme.ink, theme.muted, theme.grid, theme.paper)
+        assert drawn == tuple(COLORS[name][at] for name in ("text", "note", "line", "card"))
+    assert charts.STYLE_SHEET["template"]["layout"]["font"]["family"] in CSS_PROPERTIES
+    assert CSS_PROPERTIES in shell.STYLESHEET
+    for page in (build_phone_page()[0], render_lessons_page(), render_class("45")):
+        assert CSS_PROPERTIES.strip() in page
+        assert "{{" not in page.partition("<body")[0]
+
+
+def test_the_theme_of_streamlit_repeats_the_table():
+    keys = {
+        "primaryColor": "act",
+        "linkColor": "act",
+        "blueColor": "act",
+        "redColor": "risk",
+        "greenColor": "usefulness",
+        "orangeColor": "noise-text",
+        "grayColor": "note",
+        "textColor": "text",
+        "backgroundColor": "paper",
+        "borderColor": "line",
+        "secondaryBackgroundColor": "soft",
+    }
+    for at, theme in enumerate(("light", "dark")):
+        for key, name in keys.items():
+            assert CONFIG["theme"][theme][key] == COLORS[name][at], (theme, key)
+
+
+def test_no_other_colour_is_typed_anywhere():
+    kinds = {".py", ".css", ".js", ".html", ".toml"}
+    for folder in ("pages", "dpmc_lab"):
+        for path in (ROOT / folder).rglob("*"):
+            name = path.relative_to(ROOT).as_posix()
+            if path.suffix in kinds and name not in (HOME, INSTRUMENT):
+                found = HEX.findall(path.read_text("utf-8"))
+                assert not found, (name, found)
+
+
 def test_methods_stand_out_from_a_dark_surface_and_from_each_other():
-    colors = {cls.style.color for cls in registry.MECHANISMS.values() if cls.style}
-    assert len(colors) == 6
+    colors = {charts.get_style(id).color for id in registry.MECHANISMS}
+    assert colors == {palette.BLUE, palette.VERMILION, palette.SKY, palette.PURPLE}
+    assert charts.get_style("input-flip").color == palette.BLUE
+    assert charts.get_style("private-effects").color == palette.VERMILION
+    assert not colors & {color for pair in COLORS.values() for color in pair}
     dark_colors = {color: charts.apply_theme(color, charts.DARK) for color in colors}
     assert len(set(dark_colors.values())) == len(dark_colors)
-    assert all(
-        compute_contrast(color, charts.DARK.paper) >= READABLE for color in dark_colors.values()
-    )
+    # They are lines and marks, never text.
+    assert all(compute_contrast(color, charts.DARK.paper) >= 3 for color in dark_colors.values())
     fig = charts.create_figure()
-    blue = charts.get_style("objective").color
+    blue = charts.get_style("input-flip").color
     fig.add_trace("scatter", x=[1], y=[1], line={"color": blue}, marker={"line": {"color": blue}})
     (trace,) = fig.to_plotly(charts.DARK)["data"]
     assert trace["line"]["color"] == trace["marker"]["line"]["color"] == dark_colors[blue] != blue
     faint = charts.with_opacity(charts.MUTED, 0.3)
     assert charts.apply_theme(faint, charts.DARK) == charts.with_opacity(charts.DARK.muted, 0.3)
     assert charts.apply_theme(blue, charts.LIGHT) == blue
-
-
-def test_the_colours_in_the_table_of_looks_are_those_that_both_surfaces_know():
-    text = Path(charts.__file__).with_name("look.toml").read_text("utf-8")
-    mapped = {
-        *charts.LIGHT,
-        charts.ACCENT,
-        "#00334f",
-        "#56b4ea",
-        *(charts.get_style(id).color for id in registry.MECHANISMS),
-    }
-    used = set(re.findall(r"#[0-9a-f]{6}", text))
-    assert used <= mapped
-    assert {charts.INK, charts.ACCENT} <= used
-
-
-def test_two_runs_of_one_mechanism_differ_by_dash_and_size_and_none_is_hollow():
-    """And their axis lies about what they run between, though a film began without knowing it."""
-    runs = []
-    for number, value in ((1, 1.03), (2, 1.02)):
-        frames = [Mock(round=k, metric=value) for k in (1, 2, 3)]
-        film = Mock(frames=frames, axis=(0.0, 1.5), baseline=1.05, reference=1.0)
-        run = Mock(number=number, mechanism="dpals", metric=METRICS["rmse"], recording=film)
-        run.details = {"mechanism": "DPALS"}
-        runs.append(run)
-    fig = charts_train.plot_two_runs(*runs)
-    first, second = (t for t in fig.data if t.get("name", "").startswith("run "))
-    assert first["line"]["dash"] != second["line"]["dash"]
-    assert first["marker"]["size"] != second["marker"]["size"]
-    assert all(t["marker"].get("color") != charts.LIGHT.paper for t in (first, second))
-    low, high = fig.layout["yaxis"]["range"]
-    assert 0.9 < low < 1.0 < 1.05 < high < 1.2
 
 
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
@@ -158,7 +202,7 @@ def check_names(fig):
     assert all(lower[0] >= upper[1] for upper, lower in itertools.pairwise(rectangles))
     widest = max(len(line) for *_, lines in rectangles for line in lines)
     assert 5.7 * widest + 13 < fig.layout["margin"]["r"]
-    assert fig.layout["showlegend"] is False
+    assert fig.layout["template"]["layout"]["showlegend"] is False
 
 
 @pytest.mark.parametrize("task", Task)
@@ -193,3 +237,32 @@ def test_all_pictures_of_a_comparison_have_one_axis():
     assert all(axis == first_axis for axis in other_axes)
     margins = {(fig.layout["margin"]["l"], fig.layout["margin"]["r"]) for fig in figures}
     assert len(margins) == 1
+
+
+@pytest.mark.parametrize("page", ["noise", "guarantees"])
+def test_a_picture_is_saved_by_download_alone(page):
+    """No chart has a tool bar of its own, and what Download offers opens without a network."""
+    app = open_page(page, data="one-bit-lab")
+    for chart in app.get("plotly_chart"):
+        assert json.loads(chart.proto.config)["displayModeBar"] is False
+    assert "Picture (HTML)" in [button.proto.label for button in app.get("download_button")]
+
+
+def test_no_chart_has_a_legend():
+    assert charts.STYLE_SHEET["template"]["layout"]["showlegend"] is False
+    for path in Path(charts.__file__).parent.iterdir():
+        if path.suffix in (".py", ".toml"):
+            assert "showlegend=True" not in path.read_text("utf-8")
+            assert "showlegend = true" not in path.read_text("utf-8")
+
+
+def test_every_illustration_is_drawn_of_the_parts_that_the_file_defines():
+    table = pictures._ILLUSTRATIONS
+    for name in table["pictures"]:
+        drawing = pictures.render_illustration(name)
+        used = set(re.findall(r'href="#(\w+)"', drawing))
+        assert used <= set(table["parts"]), name
+        classes = set(" ".join(re.findall(r'class="([^"]*)"', drawing)).split())
+        styled = set(re.findall(r"\.([a-z]+)\b", pictures.STYLE_SHEET))
+        assert classes <= styled, name
+    assert {*LESSONS} <= {*table["pictures"]}

@@ -150,7 +150,7 @@ def add_curve(statements, source, text, epsilon):
         spread_over=find_one(r"over (\d+) seeds", curve_text),
         kept=find_one(r"seeds; keeps (\d+) %", curve_text) or "",
         without=find_one(rf"no privacy: {number}", curve_text),
-        guess=find_one(rf"baseline: {number}", curve_text),
+        guess=find_one(rf"one answer for all: {number}", curve_text),
     )
 
 
@@ -207,22 +207,22 @@ def add_train(statements, app, metric):
     """Add what a run states of itself, on its own split, and of the curve beside it."""
     press_button(app, "Train")
     run_until_done(app)
-    tiles = {tile.label: find_one(r"([\d.]+(?: %)?)", tile.value) for tile in app.metric}
-    headings = [unescape_markdown(head.value) for head in app.header]
-    heading = next(text for text in headings if text.startswith(metric.title))
-    number = r"([\d.]+(?: %)?)"
-    tile, *_ = tiles.values()
-    statements.add("Train, its tiles", run=tile, run_without=tiles["No privacy"])
-    statements.add("Train, its tiles", run_guess=tiles.get("Guessing"))
-    statements.add(
-        "Train, its title",
-        run=find_one(rf"^{re.escape(metric.title)} {number}", heading),
-        run_without=find_one(rf"no privacy {number}", heading),
-        run_guess=find_one(rf"baseline {number}", heading),
-    )
+    for folded in ("Guarantee", "All numbers of this run"):
+        app.session_state[folded] = True
+    app.run()
+    heading = unescape_markdown(app.header[0].value)
     assert " of the gain" not in heading  # one split tells no share
-    metric_text = next(m.value for m in app.markdown if m.value.startswith(f"{metric.title} **"))
-    statements.add("Train, its card", run=find_one(rf"\*\*{number}", metric_text))
+    statements.add(
+        "Train, its sentence", run=find_one(r"(?:predicts|by|finds) ([\d.]+(?: %)?)", heading)
+    )
+    table = next(f.value for f in app.dataframe if "method" in f.value.columns)
+    values = dict(zip(table["method"], table[metric.name], strict=True))
+    statements.add(
+        "Train, its table",
+        run=next(iter(values.values())),
+        run_without=values["No privacy"],
+        run_guess=values.get("One answer for all"),
+    )
     statements.add(
         "Train, its badge", certified=find_one(r"proved:? (?:epsilon )?([^\n]*)", read_badge(app))
     )

@@ -2,6 +2,7 @@
 
 import pytest
 
+from dpmc_lab.classroom import pictures
 from dpmc_lab.classroom.room import Room
 from dpmc_lab.lessons import LESSONS
 from pages.ui import classroom
@@ -9,6 +10,7 @@ from tests.page_helpers import (
     find_button,
     open_page,
     read_all_text,
+    read_drawing,
     read_html,
     unescape_markdown,
 )
@@ -32,15 +34,18 @@ def read_heading(app):
 @pytest.mark.slow
 def test_all_lessons_stand_there():
     app = open_page("learn")
-    text = read_all_text(app)
+    path = read_drawing(app)
     for lesson in LESSONS.values():
-        assert lesson.title in text
-        assert lesson.take_home not in text  # it is the end of the lesson
-        assert f"{lesson.minutes} minutes" in text
-    press_key(app, "open crowd")
-    assert read_heading(app) == LESSONS["crowd"].slides[0].title
-    assert app.query_params["lesson"] == "crowd"
-    assert app.query_params["step"] == LESSONS["crowd"].slides[0].key
+        title = lesson.title.partition(":")[0]
+        label = f"Lesson {lesson.number}: {title}, {lesson.minutes} minutes"
+        assert f'data-open="{lesson.id}" aria-label="{label}"' in path
+        assert pictures.render_illustration(lesson.id) in path
+        assert lesson.take_home not in path  # it is the end of the lesson
+    assert find_button(app, "Start with lesson 1") is not None
+    press_key(app, "continue")
+    assert read_heading(app) == LESSONS["coin"].slides[0].title
+    assert app.query_params["lesson"] == "coin"
+    assert app.query_params["step"] == LESSONS["coin"].slides[0].key
 
 
 def test_an_answer_says_that_a_control_was_moved_since():
@@ -102,16 +107,18 @@ def test_a_lesson_is_walked_through(lesson):
     assert lesson.slides[-1].reveal(lesson.slides[-1].start).sentences[0] in read_all_text(app)
     press_key(app, "next")
     press_key(app, "all")
-    assert "done" in read_all_text(app)
+    path = read_drawing(app)
+    assert path.count('<li class="done">') == 1
+    assert f"{lesson.minutes} minutes, done" in path
+    assert lesson.take_home in path
     assert "lesson" not in app.query_params
 
 
 def test_one_goes_on_where_one_left_off():
     app = open_page("learn", lesson="coin", step="deny")
     press_key(app, "all")
-    assert find_button(app, "Continue lesson 1") is not None
-    assert "step 2 of 5" in read_all_text(app)
-    press_key(app, "open coin")
+    assert find_button(app, "Continue with lesson 1") is not None
+    press_key(app, "continue")
     assert read_heading(app) == LESSONS["coin"].slides[1].title
 
 
@@ -135,7 +142,7 @@ def test_what_the_address_says(link, expected, note):
     assert note in warned
     assert bool(note) == bool(warned)
     if expected is None:
-        assert read_heading(app).startswith("Print")  # under all lessons
+        assert read_heading(app) == "Words"  # under all lessons
     else:
         assert read_heading(app) == LESSONS["coin"].slides[expected].title
 

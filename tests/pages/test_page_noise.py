@@ -77,7 +77,7 @@ def test_densities_share_the_axis_of_the_widest():
         assert np.abs(view.x).max() == 60
         assert np.trapezoid(view.density, view.x) == pytest.approx(1, abs=0.02)
         assert view.density.max() == pytest.approx(epsilon / 2)
-    fig = charts_noise.plot_noise("output", views, sampled={1.0: 0.5, 10.0: math.nan})
+    fig = charts_noise.plot_noise(views, sampled={1.0: 0.5, 10.0: math.nan})
     assert fig.layout["xaxis"]["range"] == [-60, 60]
     assert fig.layout["yaxis"]["range"][1] == pytest.approx(1.1 * 5)
     dots = [trace for trace in fig.data if trace.get("mode") == "markers"]

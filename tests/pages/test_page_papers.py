@@ -36,10 +36,21 @@ def test_one_figure_shows_our_curves_on_the_papers_axes():
     labels = [trace["name"] for trace in spec["data"] if "name" in trace]
     assert labels == [curve.label for curve in figure_view.result.series]
     assert spec["layout"]["xaxis"]["title"]["text"] == "epsilon per rating"
-    assert spec["layout"]["showlegend"]
-    assert all(trace.get("showlegend", True) for trace in spec["data"] if "name" in trace)
+    named = [note["text"].replace("<br>", " ") for note in spec["layout"]["annotations"]]
+    assert named == labels  # at the frame, not in a legend
     assert "counterexample" in read_all_text(app)
     assert "the paper says" in read_all_text(app).lower()
+
+
+def test_our_curves_stand_beside_the_printed_ones_on_the_same_axes():
+    app = open_page("papers", experiment="ryhh24-table-3")
+    figure_view = views.load_view(*papers.find_experiment("ryhh24-table-3"))
+    ours, printed = (read_chart_spec(app, number) for number in range(2))
+    assert printed["layout"]["yaxis"]["range"] == ours["layout"]["yaxis"]["range"]
+    label = figure_view.experiment.printed[0].series
+    points = [(p.x, p.value) for p in figure_view.experiment.printed if p.series == label]
+    trace = next(trace for trace in printed["data"] if trace.get("name") == label)
+    assert [*zip(trace["x"], trace["y"], strict=True)] == points
 
 
 def test_no_two_curves_look_alike_and_a_method_keeps_its_colour():

@@ -5,10 +5,18 @@ import pytest
 from dpmc_core.errors import BadRatings
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_data import datasets
+from dpmc_lab.classroom import pictures
 from dpmc_lab.protocol.federated import FLOW
 from dpmc_lab.views import protocol as views
 from pages.ui.charts import protocol as charts_protocol
-from tests.page_helpers import find_button, list_charts, open_page, read_markdown, unescape_markdown
+from tests.page_helpers import (
+    find_button,
+    list_charts,
+    open_page,
+    read_drawing,
+    read_markdown,
+    unescape_markdown,
+)
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +34,11 @@ def test_opens_and_steps_through_the_messages(scenario):
     app = open_page("protocol", data="restaurants", scenario=scenario)
     assert "Press Next to see" in read_markdown(app)
     assert find_button(app, "Back").disabled
-    assert not list_charts(app)  # the story is told in pictures
+    assert not list_charts(app)  # the story is told in pictures, of the parts of the lessons
+    story = read_drawing(app)
+    assert all(
+        pictures.render_illustration(f"protocol-{name}") in story for name in ("why", "who", "sees")
+    )
     find_button(app, "Next").click().run()
     assert "Message 1 of" in read_markdown(app)
     find_button(app, "Next").click().run()

@@ -105,7 +105,7 @@ def test_hands_are_counted_by_the_rule_of_the_coins():
 
 def test_simulated_phones_have_a_truth_that_can_be_kept_secret():
     app = open_room_page()
-    find_field(app, f"Of {CLASS_SIZE}, so many say yes").set_value(24).run()
+    find_field(app, f"How many of {CLASS_SIZE} say yes?").set_value(24).run()
     simulate_answers(app)
     assert get_own_room(app).view().simulated_yes == {0: 24}
     assert 'class="truth" style="left: 80.00%"' in read_html(app)

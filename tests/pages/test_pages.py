@@ -510,19 +510,19 @@ def test_forgetting_an_upload_drops_the_file_and_all_that_came_of_it():
     app.radio(key="mechanism").set_value("output").run()
     press_button(app, "Train")
     run_until_done(app)
-    assert app.metric
+    assert "Your runs" in [expander.label for expander in app.expander]
     app.session_state["scenario"] = FLOW
     go_to(app, "pages/protocol.py")
     go_to(app, "pages/compare.py")
     go_to(app, "pages/data.py")
-    assert {"federated play", "comparison figure"} <= set(app.session_state["kept"])
+    assert {"federated play", "line comparisons"} <= set(app.session_state["kept"])
     press_button(app, "Forget this upload")
     assert "upload" not in app.session_state
-    assert not {"federated play", "comparison figure"} & set(app.session_state["kept"])
+    assert not {"federated play", "line comparisons"} & set(app.session_state["kept"])
     assert app.selectbox(key="data").value == "movie-night"
     assert app.file_uploader[0].value is None
     go_to(app, "pages/train.py")
-    assert not app.metric
+    assert "Your runs" not in [expander.label for expander in app.expander]
 
 
 def _session():
@@ -686,7 +686,8 @@ def test_training_uses_the_settings_preparation_and_hold_out_on_the_page():
         datasets.load("restaurants"), Task.BINARY, steps=[CapPerUser(6)], split=LeaveLast(), seed=11
     )
     single_run = experiment.run(registry.create("objective", epsilon=2.0, radius=0.4), problem, 11)
-    assert app.metric[0].value == METRICS["accuracy"].format_value(single_run.metrics["accuracy"])
+    value = METRICS["accuracy"].format_value(single_run.metrics["accuracy"])
+    assert f"predicts {value} of held-out ratings right" in app.header[0].value
     command = next(c.value for c in app.code if c.value.startswith("dpmc fit"))
     for option in ("radius=0.4", "cap=6", "--leave-last", "--seed 11"):
         assert option in command

@@ -661,7 +661,7 @@ def test_all_is_made_at_the_size_that_is_there(monkeypatch):
 def test_what_holds_has_one_number_wherever_it_is_told(capsys):
     figure_views = views.load_views([papers.PAPERS["Z16"]])
     summary = views.summarise_statements(figure_views)
-    assert summary == "Of 9 statements, 8 hold, 1 cannot be told."
+    assert summary == "Of 9 statements, 8 hold, 1 undecided."
     assert main(["papers", "z16"]) == 0
     assert summary in " ".join(capsys.readouterr().out.split())
     assert summary in views.render_report(figure_views)

@@ -45,7 +45,7 @@ LOCAL = [
     is Trust.LOCAL
 ]
 
-UNCLEAR = numbers.UNCLEAR.format("the baseline")
+UNCLEAR = numbers.UNCLEAR.format("one answer for all")
 
 
 class Scored:

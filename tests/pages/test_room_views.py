@@ -13,7 +13,6 @@ from dpmc_lab.classroom.room import Bounds, Room
 from dpmc_lab.classroom.room_view import Mark, ShareRow
 from dpmc_lab.lessons import LESSONS
 from dpmc_lab.sweep.presets import EPSILONS
-from pages.ui import charts
 from pages.ui.charts import room as charts_room
 
 TOKENS = [f"{k:032x}" for k in range(200)]
@@ -276,7 +275,7 @@ def test_words_and_table_say_every_number():
 def test_questions_are_shown_and_never_obeyed():
     nasty = '<img src=x onerror=alert(1)>" & co'
     row = ShareRow(nasty, Mark.ESTIMATE, Bounds(0.2, 0.1, 0.3), 3, note=nasty)
-    html = charts_room.render_shares([row], words.describe_rows([row], nasty), charts.LIGHT)
+    html = charts_room.render_shares([row], words.describe_rows([row], nasty))
     assert "<img" not in html
     assert '" &' not in html
 
@@ -318,7 +317,7 @@ def test_where_no_limit_helps_the_wall_says_no_at_most(epsilon, limited):
 @pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0])
 def test_every_throw_stands_under_the_answer_that_is_then_shown(epsilon):
     rule = room.choose_coin_rule(epsilon)
-    html = charts_room.render_coins(rule, "", charts.LIGHT)
+    html = charts_room.render_coins(rule, "")
     counts = {
         name: (int(k), int(n)) for name, k, n in re.findall(r">(Show .*?): (.*?) of (.*?)<", html)
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import copy
-import textwrap
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -14,12 +14,13 @@ import numpy as np
 from dpmc_core import style as palette
 from dpmc_core.arrays import Floats
 from dpmc_core.registry import get_style as get_style
-from dpmc_core.style import BLUE, RED, Style
+from dpmc_core.style import Style
 from dpmc_data import facts
 from dpmc_lab.measured import MeasuredBound
 from dpmc_lab.views.lines import Band, Role
 from dpmc_lab.views.measurements import describe_measured_bound
 from dpmc_lab.views.numbers import fit_isotonic
+from dpmc_lab.views.text import COLORS, LOOK
 
 Values = Sequence[Any] | Floats
 Interval = tuple[float, float]
@@ -44,18 +45,23 @@ class Theme(NamedTuple):
     neutral: str
 
 
-LIGHT = Theme("dpmc-light", "#1c1e21", "#6b7076", "#e6e6e1", "#fdfdfc", "#b4b8bd", "#fdfdfc")
-DARK = Theme("dpmc-dark", "#e8e9ec", "#9aa0a8", "#2c3138", "#14161a", "#5d646d", "#d5d8dc")
-
-
-VALUE_COLORS = (RED, BLUE)  # of a scale of values: the lowest and the highest
-ACCENT = "#4c5fd5"  # of the app, see .streamlit/config.toml; what moves, not which method
-# Charts are drawn for the light surface; where they are shown on the dark one, these colours take
-# the place of those: a blue that stands out from it, and from the other one, and cells of which
-# most are rated, and hardly any.
-_, INK, MUTED, GRID, PAPER, MISSING, _ = LIGHT
-_DARK_COLORS = dict(zip(LIGHT[1:6], DARK[1:6], strict=True))
-_DARK_COLORS |= {BLUE: "#4a8cf0", ACCENT: "#9aa6f2", "#00334f": "#a9dcff", "#56b4ea": "#00466e"}
+LIGHT, DARK = (
+    Theme(
+        name,
+        *(
+            pair[k]
+            for pair in map(COLORS.get, ("text", "note", "line", "card", "baseline", "line"))
+        ),
+    )
+    for k, name in enumerate(("dpmc-light", "dpmc-dark"))
+)
+_, INK, MUTED, GRID, PAPER, BASELINE, _ = LIGHT
+VALUE_COLORS = (PAPER, INK)  # of a scale of values: the lowest and the highest
+ACCENT, RISK, USEFULNESS, NOISE, NOISE_EDGE = (
+    COLORS[name][0] for name in ("act", "risk", "usefulness", "noise", "noise-edge")
+)
+# Charts are drawn for the light surface; on the dark one other colours take the place of theirs.
+_DARK_COLORS = dict(COLORS.values()) | LOOK["mechanisms"]
 
 
 def with_opacity(color: str, opacity: float) -> str:
@@ -81,22 +87,19 @@ def _replace_texts(drawing: Any, replace: Callable[[str], str]) -> Any:
     return drawing
 
 
-def wrap_label(name: str) -> str:
-    """Return a name of the legend in lines that fit a phone."""
-    return "<br>".join(textwrap.wrap(name, 42, break_long_words=False))
-
-
-# look.toml names the colours of methods as dpmc_core/style.py does.
+# look.toml names colours as dpmc_core/style.py and the table of looks do, before their opacity.
+_NAMED = {name.replace("-", "_").upper(): pair[0] for name, pair in COLORS.items()}
+_NAMED |= {**vars(palette), "FONT": LOOK["font"]}
 STYLE_SHEET = _replace_texts(
     facts.load_toml(__name__, "look.toml"),
-    lambda text: vars(palette)[text] if text.isupper() else text,
+    lambda text: re.sub(r"^[A-Z_]+(?=\w{2}$|$)", lambda name: _NAMED[name[0]], text),
 )
 LOG: dict[str, Any] = STYLE_SHEET["log"]
 EPSILON_AXIS: dict[str, Any] = STYLE_SHEET["epsilon"]
 STYLES = {name: Style(*style_entry) for name, style_entry in STYLE_SHEET["styles"].items()}
 # Of what has no epsilon, or has one and is no method: colour and dash.
 LEVEL_STYLES = {Role.NO_PRIVACY: (INK, "dash")} | dict.fromkeys(
-    (Role.BASELINE, Role.WITHOUT_OTHERS), (MUTED, "dot")
+    (Role.BASELINE, Role.WITHOUT_OTHERS), (BASELINE, "dot")
 )
 PERCENT_TICKS = ".1~%"  # ticks of shares, no two alike
 HOVER_TEXT = "%{text}<extra></extra>"  # where one points: a text for each point

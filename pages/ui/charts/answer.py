@@ -3,7 +3,7 @@
 import numpy as np
 
 from dpmc_lab.study.paired import IntervalEstimate
-from pages.ui.charts import INK, MUTED, Figure, create_figure, get_style
+from pages.ui.charts import BASELINE, INK, STYLES, USEFULNESS, Figure, create_figure
 
 _MIN_RANGE = (-0.12, 1.12)  # what always shows of the axis, as a share of the gain
 _CLIP_RANGE = (-0.6, 1.6)  # where an interval is cut
@@ -19,21 +19,20 @@ def _share_axis(low: float, high: float) -> list[float]:
 
 
 def plot_gain_share(
-    mechanism: str, share: IntervalEstimate, limit: float, baseline_name: str, reference_name: str
+    share: IntervalEstimate, limit: float, baseline_name: str, reference_name: str
 ) -> Figure:
     """Plot the share of the gain with its interval, and the limit.
 
     Args:
-        mechanism: id of the mechanism.
         share: the share with its interval.
         limit: the share that must be left.
         baseline_name: what the gain is counted from.
         reference_name: what the gain is counted up to.
     """
-    color, (value, low, high) = get_style(mechanism).color, np.clip(share, *_CLIP_RANGE).tolist()
+    value, low, high = np.clip(share, *_CLIP_RANGE).tolist()
     fig = create_figure("kept", xaxis_range=_share_axis(low, high))
     levels = (
-        (0.0, baseline_name, MUTED, "dot"),
+        (0.0, baseline_name, BASELINE, "dot"),
         (1.0, reference_name, INK, "dash"),
         (limit, f"your limit: {100 * limit:g} %", INK, "solid"),
     )
@@ -48,8 +47,8 @@ def plot_gain_share(
         }
         fig.add_annotation(text=name, x=x_level, font_color=ink, **position)
     text = f"{100 * share.value:.0f} %"
-    fig.add_stroke([low, high], [0, 0], color, line_width=8)
-    mark = fig.make_marker(get_style(mechanism), solid=True, size=20)
+    fig.add_stroke([low, high], [0, 0], USEFULNESS, line_width=8)
+    mark = fig.make_marker(STYLES["usefulness"], solid=True, size=20)
     fig.add_markers([value], [0], mark, hover=f"{text} of the gain<extra></extra>")
     fig.add_annotation("kept", text=f"<b>{text}</b>", x=value)
     return fig

@@ -5,7 +5,7 @@ where they cover nothing, in lines short enough for a phone.
 """
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
@@ -76,6 +76,7 @@ def plot_comparison(
     waiting: Sequence[str] = (),
     baselines: Sequence[PlottedLine] = (),
     refuted: Collection[str] = (),
+    epsilon: float | None = None,
 ) -> Figure:
     """Plot curves whose markers are solid where an epsilon is certified in the axis unit.
 
@@ -86,6 +87,7 @@ def plot_comparison(
         waiting: mechanisms without a point yet; with them the picture stays still while it fills.
         baselines: private baselines of the chart.
         refuted: ids of mechanisms whose claims an attack of this session refuted.
+        epsilon: where a rule reads the value of each curve, beside its name (default: nowhere).
     """
     x_range = get_epsilon_range(ends, [*placed_lines, *baselines])
     text = chart.metric.format_value
@@ -116,6 +118,7 @@ def plot_comparison(
                 *zip(map(text, mean), map(text, low), map(text, height), seeds, strict=True)
             ],
         )
+        name += _read_at(entry, epsilon, text)
         tags.append(Tag(name, mean[-1], method_style, entry.is_certified, x[-1]))
         if (
             (measurement := find_line_bound(line))
@@ -134,7 +137,22 @@ def plot_comparison(
         [entry.line for entry in line_group] for line_group in (placed_lines, baselines)
     )
     _draw_label_column(fig, chart.metric, tags, choose_y_range(chart, lines, baseline_curves))
+    _draw_rule(fig, epsilon)
     return fig
+
+
+def _read_at(entry: PlottedLine, epsilon: float | None, write: Callable[[float], str]) -> str:
+    """Return the value of a line at an epsilon that was computed, in a line of its label."""
+    positions = np.flatnonzero(np.isclose(entry.x, epsilon or 0.0, rtol=1e-6))
+    return "".join(f"\n{write(float(entry.band.mean[k]))}" for k in positions[:1])
+
+
+def _draw_rule(fig: Figure, epsilon: float | None) -> None:
+    """Draw the rule at an epsilon, with its name above."""
+    if epsilon is not None:
+        fig.add_vertical_line(epsilon)
+        x = math.log10(epsilon)  # of a note, on a logarithmic axis
+        fig.add_annotation("rule", text=f"epsilon {epsilon:g}", x=x)
 
 
 def plot_differences(
@@ -143,6 +161,7 @@ def plot_differences(
     ends: Interval,
     focus: Collection[str] = (),
     refuted: Collection[str] = (),
+    epsilon: float | None = None,
 ) -> Figure:
     """Plot how far each mechanism is below the best at each epsilon.
 
@@ -152,6 +171,7 @@ def plot_differences(
         ends: epsilons that are always within the axis.
         focus: ids of the mechanisms that the axis fits; other lines may leave it (default: all).
         refuted: ids of mechanisms whose claims an attack of this session refuted.
+        epsilon: where a rule reads the difference of each curve, beside its name.
     """
     differences, best = subtract_best(placed_lines)
     metric = chart.metric
@@ -184,7 +204,7 @@ def plot_differences(
             marker=fig.make_marker(method_style, solid=entry.is_certified),
             customdata=[*zip(low_ends, high_ends, strict=True)],
         )
-        name = format_short_label(entry.line)
+        name = format_short_label(entry.line) + _read_at(entry, epsilon, "{:+.2f}".format)
         tags.append(Tag(name, mean[-1], method_style, entry.is_certified, x[-1]))
     for k, tag in enumerate(tags):  # an arrow says that a line has left the frame
         y = min(max(tag.y_value or 0.0, low), y_range[1])
@@ -194,6 +214,7 @@ def plot_differences(
     title = f"{metric.title}, difference to the best ({unit})"
     fig.update_layout(yaxis_tickformat=None)
     fig.layout["annotations"][0]["text"] = title
+    _draw_rule(fig, epsilon)
     return fig
 
 

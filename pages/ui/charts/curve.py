@@ -11,7 +11,7 @@ import numpy as np
 from dpmc_lab.sweep.presets import EPSILONS
 from dpmc_lab.views.lines import Curve, CurveChart, Role, select_ranking_metrics
 from pages.ui import sentences
-from pages.ui.charts import INK, MUTED, Figure, create_figure, get_style
+from pages.ui.charts import BASELINE, INK, USEFULNESS, Figure, create_figure
 from pages.ui.charts.lines import STEPS
 
 Span = tuple[float, float]
@@ -74,10 +74,10 @@ class Usefulness(NamedTuple):
 # --- rankings: under both candidate sets ---------------------------------------------------------
 
 
-def plot_ranking_bars(mechanism: str, methods: Mapping[str, Mapping[str, float]]) -> Figure:
+def plot_ranking_bars(methods: Mapping[str, Mapping[str, float]]) -> Figure:
     """Plot four groups of bars: HR@10 and NDCG@10 under both candidate sets, the run's first."""
     fig = create_figure("run_bars")
-    bar_styles = ((get_style(mechanism).color, ""), (INK, "/"), (MUTED, "."))
+    bar_styles = ((USEFULNESS, ""), (INK, "/"), (BASELINE, "."))
     for k, (name, values) in enumerate(select_ranking_metrics(methods).items()):
         fig.add_trace(
             "bars",

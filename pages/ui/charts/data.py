@@ -3,7 +3,7 @@
 import math
 
 from dpmc_lab.views.data import Histogram, Tail
-from pages.ui.charts import LOG, STYLES, Figure, create_figure
+from pages.ui.charts import BASELINE, LOG, STYLES, Figure, create_figure
 
 
 def plot_histogram(view: Histogram) -> Figure:
@@ -11,7 +11,9 @@ def plot_histogram(view: Histogram) -> Figure:
     fig = create_figure("histogram")
     if len(view.centers) <= 12:
         fig.update_layout(xaxis_tickvals=view.centers)
-    fig.add_trace("counts", x=view.centers, y=view.counts, width=0.9 * view.width)
+    stems = {"type": "data", "symmetric": False, "array": 0 * view.counts, "width": 0}
+    stems |= {"arrayminus": view.counts, "thickness": 1, "color": BASELINE}
+    fig.add_trace("counts", x=view.centers, y=view.counts, error_y=stems)
     return fig
 
 

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from dpmc_core.style import GREEN, RED
 from dpmc_lab.audit import AuditReport
 from dpmc_lab.measured import AuditMethod, MeasuredBound, Refuted
 from dpmc_lab.views.cards import ClaimState, GuaranteeRow, format_epsilon
@@ -13,6 +12,8 @@ from pages.ui.charts import (
     GRID,
     INK,
     LOG,
+    PAPER,
+    RISK,
     Figure,
     create_figure,
     get_style,
@@ -29,8 +30,8 @@ def plot_claims(
     """Plot one line per mechanism from its claim (open) to its proved epsilon (filled).
 
     The state of the claim stands below the mechanism's name, numbers stand at the proved epsilon.
-    An arrow at the end means
-    that no finite epsilon is proved. The pointer reacts along the whole length of a row.
+    The axis is linear and fits the claims and what is proved of proved ones. An arrow at its end
+    means that what is proved lies beyond. The pointer reacts along the whole length of a row.
 
     Args:
         groups: the mechanisms by promise.
@@ -38,11 +39,12 @@ def plot_claims(
         chosen: id of the highlighted mechanism.
         measured: measured bounds by id, drawn as short bars.
     """
-    budgets = [e for r in rows.values() for e in (r.claimed, r.certified, r.measured)]
-    finite = [e for e in budgets if e and math.isfinite(e)]
-    end = 4 * max([*finite, 1.0])
-    low = math.log10(min([*finite, 1.0])) - 0.5 - 0.06 * math.log10(end)
-    log_end = math.log10(end) + 0.15 * (math.log10(end) - low)
+    budgets = [
+        budget
+        for row in rows.values()
+        for budget in (row.claimed, row.certified * (row.state is ClaimState.PROVED))
+    ]
+    end = 1.5 * max(filter(None, budgets), default=1.0)
     fig = create_figure("claims")
     row_positions: dict[str, int] = {}
     hover_texts, position = [], 0
@@ -63,7 +65,7 @@ def plot_claims(
             if row.measured is not None:
                 numbers.append(f"measured {format_epsilon(row.measured, round_down=True)}")
             text = "<br>".join(f"   {number}" for number in numbers)
-            proved_x, is_finite = min(row.certified, end), math.isfinite(row.certified)
+            proved_x, is_within = min(row.certified, end), row.certified < end
             if row.claimed is not None:
                 symbol = "circle-x" if row.state is ClaimState.REFUTED else "circle"
                 ring = method_style._replace(marker=symbol)
@@ -71,7 +73,7 @@ def plot_claims(
                 fig.add_markers(
                     [row.claimed], [position], fig.make_marker(ring, solid=False, size=12)
                 )
-            filled = method_style._replace(marker="circle" if is_finite else "triangle-right")
+            filled = method_style._replace(marker="circle" if is_within else "triangle-right")
             mark = fig.make_marker(filled, solid=True)
             fig.add_trace("promised", x=[proved_x], y=[position], marker=mark, text=[text])
             change = row.guarantee.change
@@ -86,16 +88,14 @@ def plot_claims(
     y = list(row_positions.values())
     fig.add_trace(
         "pointed",
-        base=10**low,
-        x=[10**log_end] * len(y),
+        x=[1.02 * end] * len(y),
         y=y,
         customdata=[[id] for id in row_positions],
         marker_color=[with_opacity(ACCENT, 0.18 * (id == chosen)) for id in row_positions],
         hovertext=hover_texts,
     )
     fig.update_layout(
-        xaxis=LOG | {"dtick": math.ceil((log_end - low) / 2) if log_end - low > 1.5 else "D2"},
-        xaxis_range=[low, log_end],
+        xaxis_range=[-0.03 * end, 1.02 * end],
         yaxis_range=[position - 0.4, -0.7],
         yaxis_tickvals=y,
         yaxis_ticktext=[f"{rows[id].mechanism}<br>{rows[id].state.value}" for id in row_positions],
@@ -118,7 +118,6 @@ def plot_audit(report: AuditReport, method_names: Mapping[AuditMethod, str]) -> 
     finite_epsilons = [1.0, *filter(None, (claimed, report.measured))]
     low = 0.02 * min(finite_epsilons)
     high = 3 * max(finite_epsilons)
-    colors = (RED, GREEN)
     fig = create_figure(
         "audit",
         height=110 + 46 * len(rows),
@@ -133,14 +132,14 @@ def plot_audit(report: AuditReport, method_names: Mapping[AuditMethod, str]) -> 
         y=rows[:-1],
         x=[max(f.epsilon or 0.0, low) - low / 2 for f in findings],
         base=[low / 2] * len(findings),
-        marker_color=[colors[f.refuted is Refuted.NOTHING] if f.valid else GRID for f in findings],
+        marker_color=[RISK if f.valid else GRID for f in findings],
         text=[
             f"at least {format_epsilon(f.epsilon, round_down=True)}"
             if f.valid
             else "not yet a bound"
             for f in findings
         ],
-        insidetextfont_color=["#ffffff" if f.valid else INK for f in findings],
+        insidetextfont_color=[PAPER if f.valid else INK for f in findings],
     )
     # The proved epsilon is left out: it depends on the size of the data, and these are invented.
     if claimed is not None:

@@ -12,7 +12,6 @@ from dpmc_lab.views.lines import (
     Band,
     Curve,
     CurveChart,
-    Role,
 )
 from pages.ui.charts import (
     INK,
@@ -115,18 +114,17 @@ def add_reference_lines(
         name, value = level.name, level.interval.mean
         color_and_dash = get_level_style(level, ids)
         fig.add_level(ends, value, color_and_dash, f"{name}: {metric.format_value(value)}", **trace)
-        label_text = f"{name}: {level.label.lower()}" if level.role is Role.BASELINE else name
-        label_text += f" {metric.format_value(value)}"
+        label_text = f"{name} {metric.format_value(value)}"
         tags.append(Tag(label_text, value, Style(color_and_dash[0], "circle"), end=ends[1]))
     for line, placed_band, texts in baselines:
         color = get_style(line.mechanism).color if len(baselines) > 1 else MUTED
         x = placed_band.x.tolist()
         y = placed_band.mean.tolist()
         hover_start = "%{text}" * bool(texts)
-        label = f"{line.name}: {line.label}"
+        label = line.name
         hover = f"{label}<br>{hover_start}<b>%{{y:{metric.number_format}}}</b><extra></extra>"
         fig.add_stroke(x, y, color, line_dash="dot", name=label, text=texts, hover=hover, **trace)
-        label_text = f"{line.name}: {line.label.lower()} {metric.format_value(y[-1])}"
+        label_text = f"{label} {metric.format_value(y[-1])}"
         tags.append(Tag(label_text, y[-1], Style(color, "circle"), end=x[-1]))
     return tags
 

@@ -20,10 +20,12 @@ from pages.ui.charts import (
     HOVER_TEXT,
     INK,
     LOG,
+    NOISE,
+    NOISE_EDGE,
     PAPER,
+    STYLES,
     Figure,
     create_figure,
-    get_style,
     with_opacity,
 )
 from pages.ui.charts.lines import Tag, place_labels
@@ -31,7 +33,6 @@ from pages.ui.text import escape_for_chart
 
 
 def plot_noise(
-    mechanism: str,
     views: Mapping[float, Density | ChannelChances],
     *,
     label: str = "",
@@ -44,43 +45,40 @@ def plot_noise(
     the first epsilon.
 
     Args:
-        mechanism: id of the mechanism.
         views: the noise by epsilon; the first is the chosen one.
-        label: name of the release.
+        label: what the noise is added to.
         sampled: the noise on one value by epsilon, drawn as a dot on its density.
         ruler: a length drawn from 0 on, below the axis.
     """
     view, *second = views.values()
     names = [f"epsilon {epsilon:g}" for epsilon in views]
     if isinstance(view, ChannelChances):
-        return _plot_channel(mechanism, view, names, second[0] if second else None)
-    color, reach = get_style(mechanism).color, float(view.x[-1])
+        return _plot_channel(view, names, second[0] if second else None)
+    reach = float(view.x[-1])
     curves = {epsilon: (density.x, density.density) for epsilon, density in views.items()}
     top = 1.1 * max(float(y.max()) for _, y in curves.values())
     fig = create_figure(
         "shape",
         xaxis_range=[-reach, reach],
         yaxis_range=[-0.25 * top * (ruler is not None), top],
-        xaxis_title_text=f"noise added to one value ({escape_for_chart(label)})",
+        xaxis_title_text=f"noise added to {escape_for_chart(label)}",
     )
-    fig.add_trace(
-        "draws",
-        x=view.bar_centers,
-        y=view.bar_heights,
-        marker_color=with_opacity(color, 0.35),
-    )
-    line_styles = ((color, "solid"), (INK, "dot"))
+    fig.add_trace("draws", x=view.bar_centers, y=view.bar_heights)
+    line_styles = ((NOISE_EDGE, "solid"), (INK, "dot"))
     for (epsilon, (x, y)), name, (line_color, dash) in zip(
         curves.items(), names, line_styles, strict=False
     ):
         hover = f"noise %{{x:.2f}}: density <b>%{{y:.3g}}</b><extra>{name}</extra>"
         fig.add_stroke(x, y, line_color, line_dash=dash, name=name, hover=hover)
+        end = int(np.flatnonzero(y > 0.4 * y.max())[-1])  # where its name has room
+        fig.add_annotation("curve", text=name, x=x[end], y=y[end], font_color=line_color)
         noise = (sampled or {}).get(epsilon)
         if noise is not None and abs(noise) <= reach:
             mark = {"color": line_color, "size": 11, "line": {"color": PAPER, "width": 1.5}}
             hover = f"noise {noise:.3g} on this value<extra>{name}</extra>"
             height = float(np.interp(noise, x, y))
-            fig.add_markers([noise], [height], mark, hover=hover, showlegend=False)
+            fig.add_markers([noise], [height], mark, hover=hover)
+            fig.add_annotation("dot", text=f"one value: {noise:+.2g}", x=noise, y=height)
     if ruler is not None:
         ends = [12, 12 * (ruler.length <= reach)]  # the other may lie beyond the axis
         x = [0, min(ruler.length, reach)]
@@ -90,38 +88,31 @@ def plot_noise(
     return fig
 
 
-def _plot_channel(
-    mechanism: str, view: ChannelChances, names: Sequence[str], second: Any
-) -> Figure:
+def _plot_channel(view: ChannelChances, names: Sequence[str], second: Any) -> Figure:
     """Plot the chances of each answer for each true value; at the second epsilon as outlines."""
-    color = get_style(mechanism).color
     values = view.symbols
-    count = len(view.symbols)
     fig = create_figure("channel")
     true = [f"true: {value}" for value in values]
     for k, answer in enumerate(values):
-        # dark on the full colour in either theme, the theme's own ink on a thin one
+        # what noise changed is amber, what it left alone is filled
+        flipped = [value != answer for value in values]
         fig.add_trace(
             "answers",
             x=true,
             y=view.matrix[:, k],
-            name=f"{names[0]}, answers: {answer}",
             offsetgroup=answer,
-            marker_color=with_opacity(color, 1 - 0.7 * k / (count - 1)),
-            marker_line_color=color,
-            text=[_format_probability(p) for p in view.matrix[:, k] if count == 2],
-            insidetextfont_color=INK if k else "#101214",
-            hover=f"%{{x}}: <b>%{{y:.1%}}</b><extra>answers: {answer}</extra>",
+            marker_color=[NOISE if changed else INK for changed in flipped],
+            marker_line_color=[NOISE_EDGE if changed else INK for changed in flipped],
+            text=[f"{answer}<br>{_format_probability(p)}" for p in view.matrix[:, k]],
+            hover=f"%{{x}}: <b>%{{y:.1%}}</b><extra>{names[0]}, sends: {answer}</extra>",
         )
     for k, answer in enumerate(values if second else ()):
         fig.add_trace(
             "ghosts",
             x=true,
             y=second.matrix[:, k],
-            name=names[-1],
             offsetgroup=answer,
-            showlegend=not k,
-            hover=f"%{{x}}: <b>%{{y:.1%}}</b><extra>{names[-1]}, answers: {answer}</extra>",
+            hover=f"%{{x}}: <b>%{{y:.1%}}</b><extra>{names[-1]}, sends: {answer}</extra>",
         )
     return fig
 
@@ -134,13 +125,10 @@ def _format_probability(p: float) -> str:
 _SCALES_HEIGHT = 260  # pixels of the frame
 
 
-def plot_noise_scales(
-    mechanism: str, scales: Sequence[NoiseScale], epsilons: Sequence[float]
-) -> Figure:
+def plot_noise_scales(scales: Sequence[NoiseScale], epsilons: Sequence[float]) -> Figure:
     """Plot the noise of a mechanism's releases by epsilon, each with its name.
 
     Args:
-        mechanism: id of the mechanism.
         scales: the noise of each release, in one unit.
         epsilons: where vertical lines are drawn; the second one is dotted.
     """
@@ -159,7 +147,7 @@ def plot_noise_scales(
         yaxis_range=y_range,
         yaxis_title_text=scales[0].unit,
     )
-    method_style = get_style(mechanism)
+    method_style = STYLES["noise"]
     lasts = [float(release.scale[-1]) for release in scales]
     tags = [
         Tag(release.name, math.log10(last) if is_log else last, method_style, True)
@@ -193,7 +181,6 @@ def plot_user_values(
         view: the block.
         user: index of the row.
     """
-    method_style = get_style(mechanism)
     columns = np.flatnonzero(~np.isnan(view.before[user]) | ~np.isnan(view.after[user]))
     noiseless = view.before[user, columns]
     noisy = view.after[user, columns]
@@ -206,15 +193,17 @@ def plot_user_values(
     pairs = np.column_stack(
         [noiseless, noisy, [None] * len(columns)]
     ).ravel()  # a gap after every pair
-    fig.add_stroke(
-        np.repeat(columns, 3), pairs, with_opacity(method_style.color, 0.4), showlegend=False
-    )
+    fig.add_stroke(np.repeat(columns, 3), pairs, with_opacity(NOISE_EDGE, 0.4))
     fig.add_markers(
         columns,
         noisy,
-        {"color": method_style.color, "symbol": method_style.marker, "size": 10},
+        {
+            "color": NOISE,
+            "symbol": "square",
+            "size": 10,
+            "line": {"color": NOISE_EDGE, "width": 1.5},
+        },
         hover=HOVER_TEXT,
-        name="after the noise",
         text=[f"{name}: <b>{v:.2f}</b> after" for name, v in zip(names, noisy, strict=True)],
     )
     hover = "%{text}: <b>%{y:.2f}</b> before<extra></extra>"

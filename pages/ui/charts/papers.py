@@ -1,6 +1,8 @@
-"""Draw an experiment of a paper on the paper's axes: our curves, with printed values over them."""
+"""Draw an experiment of a paper on its axes: our curves, and beside them the printed ones."""
 
+import math
 import textwrap
+from collections.abc import Collection
 
 import numpy as np
 
@@ -9,48 +11,94 @@ from dpmc_lab.papers import views
 from dpmc_lab.papers.engine import Axis, Series
 from dpmc_lab.papers.views import ExperimentView
 from dpmc_lab.views.lines import Band
-from pages.ui.charts import INK, LOG, MUTED, Figure, Style, create_figure, with_opacity, wrap_label
+from pages.ui.charts import BASELINE, INK, LOG, Figure, Style, create_figure, with_opacity
+from pages.ui.charts.lines import Tag, place_labels
 
-_FRAME, _ROW = 360, 21  # pixels of the frame with its axes, and of a row of the legend
+_FRAME = 320  # pixels of the frame
 _LINE = 52  # letters that stand beside the axis, one above the other
 
 
 def get_curve_styles(view: ExperimentView) -> dict[str, Style]:
     """Return the style of each curve by its label, with the colours of this surface."""
-    surface_colors = {views.NONPRIVATE.color: INK, views.BASELINE.color: MUTED}
+    surface_colors = {views.NONPRIVATE.color: INK, views.BASELINE.color: BASELINE}
     return {
         label: curve_style._replace(color=surface_colors.get(curve_style.color, curve_style.color))
         for label, curve_style in views.choose_styles(view).items()
     }
 
 
-def plot_experiment(view: ExperimentView) -> Figure:
-    """Plot our curves with bands; printed values are hollow marks with their reading error."""
+def plot_experiment(view: ExperimentView, *, printed: bool = False) -> Figure:
+    """Plot our curves with bands, or the values that the paper prints, on the same axes.
+
+    Printed values are hollow marks with their reading error. Names stand at the right of the frame.
+
+    Args:
+        view: the experiment with its result.
+        printed: whether the paper's values are drawn.
+    """
     paper_experiment = view.experiment
     curve_styles = get_curve_styles(view)
-    # A name may take a row of the legend, above a frame of the same height.
-    fig = create_figure("experiment", height=_FRAME + _ROW * len(curve_styles))
-    for curve in view.series:
-        _draw_series(fig, curve, curve_styles[curve.label], paper_experiment.y)
-    for range_series in view.ranges:
-        fig.add_band(
-            Band(*_list_arrays(range_series)),
-            with_opacity(curve_styles[range_series.label].color, 0.1),
-        )
-    for label in dict.fromkeys(p.series for p in paper_experiment.printed):
-        _draw_printed(fig, view, label, curve_styles[label])
-    axes = (
-        views.format_axis_titles(view),
-        (paper_experiment.x, paper_experiment.y),
-        ("xaxis", "yaxis"),
-    )
-    for title, axis, name in zip(*axes, strict=True):
-        # On two decades or fewer 2 and 5 have labels too.
+    fig = create_figure("experiment", height=_FRAME + 80)
+    ends: dict[str, float] = {}  # last value of each curve
+    if printed:
+        for label in dict.fromkeys(p.series for p in paper_experiment.printed):
+            ends[label] = _draw_printed(fig, view, label, curve_styles[label])
+    else:
+        for curve in view.series:
+            _draw_series(fig, curve, curve_styles[curve.label], paper_experiment.y)
+            ends[curve.label] = curve.mean[-1]
+        for range_series in view.ranges:
+            fig.add_band(
+                Band(*_list_arrays(range_series)),
+                with_opacity(curve_styles[range_series.label].color, 0.1),
+            )
+    titles = views.format_axis_titles(view)
+    axes = (paper_experiment.x, paper_experiment.y)
+    for title, axis, name in zip(titles, axes, ("xaxis", "yaxis"), strict=True):
         scale = {"type": "log", "tickformat": LOG["tickformat"], "nticks": 4} if axis.log else {}
+        if axis.log and name == "xaxis":
+            scale["tickvals"] = _thin_out(
+                {x for curve in view.series for x in curve.x}
+                | {p.x for p in paper_experiment.printed}
+            )
         fig.update_layout(
             **{name: scale | {"title_text": "<br>".join(textwrap.wrap(title, _LINE))}}
         )
+    low, high = y_range = _find_range(view)
+    fig.update_layout(yaxis_range=y_range)
+    is_log = paper_experiment.y.log
+    tags = [
+        Tag(label, min(max(y, low), high), curve_styles[label], True)
+        for label, last in ends.items()
+        for y in [math.log10(max(last, 1e-300)) if is_log else last]
+    ]
+    height = max(_FRAME, sum(tag.height for tag in tags))
+    fig.layout["height"] += height - _FRAME
+    place_labels(fig, tags, y_range, height)
     return fig
+
+
+def _thin_out(values: Collection[float]) -> list[float]:
+    """Return those of some positive values whose labels have room on a logarithmic axis."""
+    ordered = sorted(value for value in values if value > 0)
+    gap = math.log(ordered[-1] / ordered[0]) / 5
+    kept = ordered[:1]
+    for value in ordered:
+        if math.log(value / kept[-1]) >= gap:
+            kept.append(value)
+    return kept
+
+
+def _find_range(view: ExperimentView) -> tuple[float, float]:
+    """Return the ends of the vertical axis for our values and the printed ones, with some room."""
+    y = view.experiment.y
+    values = [p.value for p in view.experiment.printed]
+    values += [value for curve in view.series for value in (*curve.low, *curve.mean, *curve.high)]
+    array = np.array([v for v in values if np.isfinite(v) and (v > 0 or not y.log)])
+    if y.log:
+        array = np.log10(array)
+    room = 0.06 * float(np.ptp(array)) or 0.1
+    return float(array.min()) - room, float(array.max()) + room
 
 
 def _list_arrays(curve: Series) -> list[Floats]:
@@ -68,22 +116,23 @@ def _draw_series(fig: Figure, curve: Series, curve_style: Style, y: Axis) -> Non
         curve_style,
         f"{curve.label}<br>%{{x:.4g}}<br><b>%{{y:.4g}}</b>, band %{{customdata[0]:.4g}} to"
         " %{customdata[1]:.4g}<extra></extra>",
-        name=wrap_label(curve.label),
+        name=curve.label,
         mode="lines+markers" if views.has_markers(curve) else "lines",
         customdata=[list(ends) for ends in zip(curve.low, curve.high, strict=True)],
     )
 
 
-def _draw_printed(fig: Figure, view: ExperimentView, label: str, curve_style: Style) -> None:
-    """Draw printed values as hollow marks, whatever is proved; the legend explains them."""
-    printed_points = [p for p in view.experiment.printed if p.series == label]
-    fig.add_markers(
-        [p.x for p in printed_points],
-        [p.value for p in printed_points],
-        fig.make_marker(curve_style, solid=False, size=8),
-        hover=f"{label}, printed<br>%{{x:.4g}}<br><b>%{{y:.4g}}</b><extra></extra>",
-        name=wrap_label(f"{label}, printed"),
-        showlegend=label not in {series.label for series in view.series},
+def _draw_printed(fig: Figure, view: ExperimentView, label: str, curve_style: Style) -> float:
+    """Draw printed values as hollow marks on a line, and return the last value."""
+    points = [p for p in view.experiment.printed if p.series == label]
+    error = {"type": "data", "array": [p.error for p in points], "color": curve_style.color}
+    fig.add_line(
+        [p.x for p in points],
+        [p.value for p in points],
+        curve_style,
+        f"{label}, printed<br>%{{x:.4g}}<br><b>%{{y:.4g}}</b><extra></extra>",
+        marker=fig.make_marker(curve_style, solid=False, size=8),
+        name=label,
+        error_y=error,
     )
-    error = {"type": "data", "array": [p.error for p in printed_points], "color": curve_style.color}
-    fig.data[-1]["error_y"] = error
+    return float(points[-1].value)

@@ -14,7 +14,6 @@ import segno
 
 from dpmc_lab.classroom.room import CoinRule
 from dpmc_lab.classroom.room_view import Mark, ShareRow, format_row_interval, format_row_share
-from pages.ui.charts import ACCENT, Theme, apply_theme
 
 _SHARES = """
 .shares { container-type: inline-size; font-variant-numeric: tabular-nums; }
@@ -26,14 +25,15 @@ _SHARES = """
 .shares .said { line-height: 1.15; font-size: 1.05rem; }
 .shares .track { position: relative; align-self: stretch; min-height: 2.2rem; margin: 0 1.2rem; }
 .shares .track * { position: absolute; box-sizing: border-box; }
-.shares .tick { top: 0; bottom: 0; border-left: 1px solid var(--grid); }
+.shares .tick { top: 0; bottom: 0; border-left: 1px solid var(--line); }
 .shares .tick span { top: .1rem; transform: translateX(-50%); font-size: .875rem;
-  color: var(--muted); white-space: nowrap; }
+  color: var(--note); white-space: nowrap; }
 .shares .line { top: 50%; height: 3px; margin-top: -1.5px; background: var(--mark);
   min-width: 2px; }
 .shares .dot { top: 50%; width: 14px; height: 14px; margin: -7px 0 0 -7px; border-radius: 50%;
   border: 3px solid var(--mark); background: var(--mark); }
-.shares .truth { top: -2px; bottom: -2px; margin-left: -1.5px; border-left: 3px dashed var(--ink); }
+.shares .truth { top: -2px; bottom: -2px; margin-left: -1.5px;
+  border-left: 3px dashed var(--text); }
 .shares .solid .name { font-size: 1.35rem; font-weight: 600; }
 .shares .solid .said { font-size: 2rem; font-weight: 600; }
 .shares .solid .track { min-height: 3.8rem; }
@@ -84,7 +84,6 @@ CERTAINTY = ShareAxis(0.5, 1.0, (0.5, 0.75, 1.0))
 def render_shares(
     rows: Sequence[ShareRow],
     description: str,
-    theme: Theme,
     *,
     axis: ShareAxis = SHARES,
     equal_rows: bool = False,
@@ -94,27 +93,24 @@ def render_shares(
     Args:
         rows: the rows.
         description: the same in words, for people who cannot see it.
-        theme: colours.
         axis: the axis.
         equal_rows: whether no row is emphasised.
     """
-    rows_html = "".join(_render_row(row, axis, theme) for row in rows)
-    colors = f"--ink: {theme.ink}; --muted: {theme.muted}; --grid: {theme.grid}"
+    rows_html = "".join(_render_row(row, axis) for row in rows)
     return (
-        f'<style>{_SHARES}</style><div class="shares" role="img" aria-label="{escape(description)}"'
-        f' style="{colors}; --paper: {theme.paper}"><div'
-        f' class="{"alike" if equal_rows else "first"}">'
+        f'<style>{_SHARES}</style><div class="shares" role="img"'
+        f' aria-label="{escape(description)}"><div class="{"alike" if equal_rows else "first"}">'
         f"{rows_html}{_render_axis_numbers(axis)}</div></div>"
     )
 
 
-def _render_row(row: ShareRow, axis: ShareAxis, theme: Theme) -> str:
+def _render_row(row: ShareRow, axis: ShareAxis) -> str:
     """Render a row: its name, its marks on the axis, and its share with the interval."""
     note = f"<small>{escape(row.note)}</small>" if row.note else ""
     strong = row.mark in (Mark.ESTIMATE, Mark.PEOPLE, Mark.CERTAINTY)
-    color = apply_theme(ACCENT, theme) if strong else theme.muted
+    color = "usefulness" if strong else "note"
     return (
-        f'<div class="row {row.mark.value}" style="--mark: {color}">'
+        f'<div class="row {row.mark.value}" style="--mark: var(--{color})">'
         f'<div class="name">{escape(row.name)}{note}</div>'
         f'<div class="track">{_render_ticks(axis)}{_render_marks(row, axis)}</div>'
         f'<div class="said">{format_row_share(row)}'
@@ -191,19 +187,18 @@ _COINS = """
 .throws .sort > div { display: flex; flex-wrap: wrap; gap: .4rem 1rem; }
 .throws .of { font-weight: 600; }
 .throws i { display: inline-block; width: 1.6rem; height: 1.6rem; border-radius: 50%;
-  border: 2px solid var(--accent); margin-right: .15rem; text-align: center; line-height: 1.35rem;
-  font-style: normal; font-size: .875rem; color: var(--ink); background: var(--paper); }
-.throws i.head { background: var(--accent); color: var(--paper); }
+  border: 2px solid var(--act); margin-right: .15rem; text-align: center; line-height: 1.35rem;
+  font-style: normal; font-size: .875rem; color: var(--text); background: var(--paper); }
+.throws i.head { background: var(--act); color: var(--paper); }
 """
 
 
-def render_coins(rule: CoinRule, description: str, theme: Theme) -> str:
+def render_coins(rule: CoinRule, description: str) -> str:
     """Render all equally likely throws of a rule, grouped by the answer that a person then shows.
 
     Args:
         rule: the rule.
         description: the same in words, for people who cannot see it.
-        theme: colours.
     """
     throws = sorted(itertools.product("HT", repeat=rule.coins), key=lambda throw: throw.count("H"))
     faces = {"H": '<i class="head">H</i>', "T": "<i>T</i>"}
@@ -220,17 +215,16 @@ def render_coins(rule: CoinRule, description: str, theme: Theme) -> str:
         f"<div>{''.join(rendered)}</div></div>"
         for name, rendered in sorts.items()
     )
-    colors = f"--accent: {apply_theme(ACCENT, theme)}; --ink: {theme.ink}; --paper: {theme.paper}"
     return (
-        f'<style>{_COINS}</style><div class="throws" role="img" aria-label="{escape(description)}"'
-        f' style="{colors}">{sorts_html}</div>'
+        f'<style>{_COINS}</style><div class="throws" role="img" aria-label="{escape(description)}">'
+        f"{sorts_html}</div>"
     )
 
 
 # --- the way in for phones ----------------------------------------------------------------------
 
 _LINK = """
-.phone-link { background: #fff; color: #14161a; border-radius: .4rem; text-align: center;
+.phone-link { background: white; color: black; border-radius: .4rem; text-align: center;
   box-sizing: border-box; padding: .3rem .3rem .5rem; font-weight: 600; line-height: 1.25;
   overflow-wrap: anywhere; }
 .phone-link img { display: block; width: 100%; }
@@ -253,7 +247,7 @@ def render_phone_link(link: str, *, large: bool) -> str:
             where there is no room.
     """
     code = segno.make(link, micro=False, error="m")
-    source = code.svg_data_uri(border=3, dark="#000", light="#fff", omitsize=True)
+    source = code.svg_data_uri(border=3, dark="black", light="white", omitsize=True)
     address = escape(link.removeprefix("http://"))
     link_html = f'<img src="{source}" alt="QR code of {escape(link)}"><div>{address}</div>'
     if large:

@@ -1,95 +1,124 @@
 """Draw a run while it trains, and the trained model on held-out ratings."""
 
+import base64
 from collections.abc import Sequence
+from typing import Any
 
-from dpmc_lab.views import train as train_views
-from dpmc_lab.views.lines import Role
-from dpmc_lab.views.run_card import RememberedRun, format_run_epsilon
-from dpmc_lab.views.train import ErrorCdf
-from pages.ui.charts import (
-    LEVEL_STYLES,
-    PERCENT_TICKS,
-    STYLES,
-    Figure,
-    create_figure,
-    get_style,
-    wrap_label,
-)
-from pages.ui.charts.lines import Tag, place_labels
+import numpy as np
+
+from dpmc_core.arrays import Floats
+from dpmc_core.model import Task
+from dpmc_lab.views.noise import BINARY_NAMES
+from dpmc_lab.views.train import ErrorCdf, RunRecording, choose_metric_axis, describe_recording
+from pages.ui.charts import STYLES, Figure, create_figure
 
 Points = Sequence[tuple[int, float]]  # round and value
+_MISSING = 255  # the byte of a cell without a value
+_CONTRAST = 0.6  # exponent of a cell's distance from the middle of the range
 
 
-def plot_objective(mechanism: str, points: Points) -> Figure:
+def plot_objective(points: Points) -> Figure:
     """Plot the objective by round."""
     rounds, values = zip(*points, strict=True)
     fig = create_figure("objective", xaxis_range=[0.5, rounds[-1] + 0.5])
     hover = "round %{x}: <b>%{y:.4~g}</b><extra></extra>"
     mode = "lines+markers" if len(points) < 40 else "lines"
-    fig.add_line(rounds, values, get_style(mechanism)._replace(dash="solid"), hover, mode=mode)
+    fig.add_line(rounds, values, STYLES["usefulness"], hover, mode=mode)
     return fig
 
 
-def plot_two_runs(first: RememberedRun, second: RememberedRun) -> Figure:
-    """Plot the metric of two runs by round, with their baselines and nonprivate references."""
-    metric = first.metric
-    films = {run.number: run.recording for run in (second, first)}
-    last = max(film.frames[-1].round for film in films.values())
-    # a film's own axis was fixed before its reference was known
+def build_stage(
+    film: RunRecording, *, live: bool, earlier: tuple[RunRecording, str] | None = None
+) -> dict[str, Any]:
+    """Return all that is drawn of a run, as plain JSON values.
+
+    Args:
+        film: the recorded run.
+        live: whether more rounds will follow.
+        earlier: an earlier run with the same metric, and its name.
+    """
+    metric, corner = film.metric, film.corner
+    clicks = film.task is Task.RANKING
+    given = corner.rated if film.released is None else film.released
+    # What noise has moved by half of the range counts as flipped.
+    flipped = np.abs(given - corner.rated) >= 0.5
+    low, high = BINARY_NAMES.get(film.task) or ("lowest rating", "highest rating")
     ends = [
-        end
-        for f in films.values()
-        for end in train_views.choose_metric_axis(metric, f.baseline, f.reference)
+        choose_metric_axis(metric, shown.baseline, shown.reference)
+        for shown in (film, *(earlier or ())[:1])
     ]
-    lower = ", lower is better" * metric.lower_is_better
-    fig = create_figure(
-        "both",
-        xaxis_range=[0, last + 1],
-        yaxis_title_text=f"{metric.title}<br>(held out{lower})",
-        yaxis_range=[min(ends), max(ends)],
-        yaxis_tickformat=PERCENT_TICKS if metric.is_share else None,
-    )
-    if last < 15:
-        fig.update_layout(xaxis_dtick=1)  # no half rounds
-    levels = {(film.baseline_name, film.baseline): (k, Role.BASELINE) for k, film in films.items()}
-    levels |= {(film.best, film.reference): (k, Role.NO_PRIVACY) for k, film in films.items()}
-    names = [name for name, _ in levels]
-    for (name, level), (number, kind) in levels.items():
-        if level is not None:
-            of_run = f", run {number}" * (names.count(name) > 1)  # on two splits
-            text = f"{name}{of_run}: {metric.format_value(level)}"
-            fig.add_level((0, last + 1), level, LEVEL_STYLES[kind], text, name=text)
-    same_mechanism = first.mechanism == second.mechanism
-    tags = []
-    for run in (first, second):
-        # Smaller or dashed, as hollow would mean: only claimed.
-        is_repeat = same_mechanism and run is second
-        method_style = get_style(run.mechanism)._replace(dash="solid")
-        points = [(f.round, f.metric) for f in run.recording.frames if f.metric is not None]
-        rounds, values = zip(*points, strict=True) if points else ((), ())
-        fig.add_line(
-            rounds,
-            values,
-            method_style._replace(dash="dash") if is_repeat else method_style,
-            f"run {run.number}, round %{{x}}: <b>%{{y:{metric.number_format}}}</b><extra></extra>",
-            name=wrap_label(
-                f"run {run.number}{format_run_epsilon(run)}: {run.details['mechanism']}"
-            ),
-            marker_size=10 if is_repeat or len(points) < 3 else 6,
-        )
-        name = f"run {run.number}{format_run_epsilon(run).replace(' · ', chr(10))}"
-        tags.append(Tag(name, values[-1] if values else None, method_style, True))
-    place_labels(fig, tags, fig.layout["yaxis"]["range"], 260)
-    return fig
+    axis = (min(low for low, _ in ends), max(high for _, high in ends))
+    last = film.frames[-1].round if film.frames and not live else film.total
+    levels = ((film.best, film.reference, "dash"), (film.baseline_name, film.baseline, "dot"))
+    return {
+        "id": film.id,
+        "live": live,
+        "rows": len(corner.users),
+        "columns": len(corner.items),
+        "given": _encode_cells(given),
+        "flipped": _encode_cells(np.where(flipped, 1.0, 0.0)) if film.query else "",
+        "frames": [
+            {
+                "round": frame.round,
+                "cells": _encode_cells(frame.predicted, contrast=not clicks),
+                "value": frame.metric,
+                "text": "" if frame.metric is None else metric.format_value(frame.metric),
+            }
+            for frame in film.frames
+        ],
+        "last": max(last, 1),
+        "titles": [
+            f"The server gets these {'clicks' if clicks else 'ratings'}"
+            + ", with noise" * bool(film.query),
+            "The model fills the empty cells",
+            "Every cell has a prediction",
+        ],
+        "key": [low, high],
+        "metric": metric.panel_title + (" (up is better)" if metric.lower_is_better else ""),
+        "axis": axis[::-1] if metric.lower_is_better else axis,
+        "ticks": [
+            (v, f"{100 * v:.3g} %" if metric.is_share else f"{v:.3g}") for v in _choose_ticks(axis)
+        ],
+        "levels": [
+            {"at": value, "text": name, "dash": dash}
+            for name, value, dash in levels
+            if value is not None
+        ],
+        "ghost": None
+        if earlier is None
+        else {
+            "points": [(f.round, f.metric) for f in earlier[0].frames if f.metric is not None],
+            "text": earlier[1],
+        },
+        "words": describe_recording(film),
+    }
 
 
-def plot_error_cdfs(
-    mechanism: str, private: ErrorCdf, nonprivate: ErrorCdf | None, name: str, axis: str
-) -> Figure:
+def _encode_cells(cells: Floats, *, contrast: bool = False) -> str:
+    """Encode numbers in 0..1 as one byte each, in base64; NaN becomes the byte _MISSING.
+
+    With contrast, what lies near the middle differs visibly from it.
+    """
+    if contrast:
+        distance = 2 * cells - 1
+        cells = (1 + np.sign(distance) * np.abs(distance) ** _CONTRAST) / 2
+    scaled = np.clip(np.nan_to_num(cells), 0, 1) * (_MISSING - 1)
+    codes = np.where(np.isnan(cells), _MISSING, scaled.round()).astype(np.uint8)
+    return base64.b64encode(codes.tobytes()).decode("ascii")
+
+
+def _choose_ticks(axis: tuple[float, float]) -> list[float]:
+    """Return two to five round numbers within an axis."""
+    low, high = axis
+    size = 10.0 ** np.floor(np.log10(high - low))
+    step = next(s for s in (2 * size, size, size / 2, size / 4, size / 5) if (high - low) / s >= 2)
+    return [float(k * step) for k in np.arange(np.ceil(low / step), np.floor(high / step) + 1)]
+
+
+def plot_error_cdfs(private: ErrorCdf, nonprivate: ErrorCdf | None, name: str, axis: str) -> Figure:
     """Plot the share of held-out ratings within an error, with privacy and without.
 
     Args:
-        mechanism: id of the mechanism.
         private: errors with privacy.
         nonprivate: errors without privacy, if known.
         name: of the mechanism.
@@ -99,7 +128,5 @@ def plot_error_cdfs(
     fig = create_figure("errors", xaxis_title_text=axis)
     if nonprivate is not None:
         fig.add_line(*nonprivate, STYLES["no privacy"], hover, name="no privacy", mode="lines")
-    fig.add_line(
-        *private, get_style(mechanism)._replace(dash="solid"), hover, name=name, mode="lines"
-    )
+    fig.add_line(*private, STYLES["usefulness"], hover, name=name, mode="lines")
     return fig
