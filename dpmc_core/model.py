@@ -273,6 +273,8 @@ class Mechanism:
         supports_partitions: whether users may lie in partitions, see `ratings.UserData`.
         uses_item_features: whether public item features are used, if they are given.
         revision: raised when results change; part of a stored row's key.
+        published_revision: the revision that last changed results as published, which are with the
+            estimator "published" and without private item effects; None: `revision`.
         published_settings: the settings that the method has in its paper.
         change: what a pure promise protects. This and the next three are read by `pure_guarantee`;
             other guarantees state them themselves.
@@ -292,6 +294,7 @@ class Mechanism:
     supports_partitions: ClassVar[bool] = False
     uses_item_features: ClassVar[bool] = False
     revision: ClassVar[int]
+    published_revision: ClassVar[int | None] = None
     published_settings: ClassVar[PublishedSettings] = PublishedSettings()
     change: ClassVar[Change]
     trust: ClassVar[Trust]

@@ -302,6 +302,7 @@ class SvdAfterCleansing(PerUser, Cleansing):
     style = Style(VERMILION, "triangle-up", "8px,3px")
     nonprivate_counterpart = "cleansed-svd"
     revision = 4
+    published_revision = 3
     publishes = Publishes.ITEM_COVARIANCE
     published_settings = PublishedSettings(
         {"estimator": Estimator.PUBLISHED},

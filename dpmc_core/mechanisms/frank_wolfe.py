@@ -482,6 +482,7 @@ class PrivateFrankWolfe(PrivateRounds):
     short = "Frank-Wolfe"
     style = Style(BLUE, "circle")
     revision = 4
+    published_revision = 3
     holds_gram = True
     published_settings = PublishedSettings(
         {**_PUBLISHED_FRANK_WOLFE, "symmetric": False}, _PUBLISHED_NOTE
@@ -546,6 +547,7 @@ class PrivateFrankWolfeOja(PrivateRounds):
     name = "Private Frank-Wolfe (Oja)"
     short = "Frank-Wolfe (Oja)"
     style = Style(SKY, "triangle-down", "longdashdot")
+    published_revision = 2
     published_settings = PublishedSettings(
         _PUBLISHED_FRANK_WOLFE, f"{_PUBLISHED_NOTE}; the number of updates is not printed either"
     )
@@ -691,6 +693,7 @@ class PrivateSvd(EffectsFirst):
     style = Style(BLUE, "square", "dashdot")
     nonprivate_counterpart = "svd"
     revision = 4
+    published_revision = 3
     holds_gram = True
     published_settings = PublishedSettings(
         {**_PUBLISHED_SETTINGS, "symmetric": False},
@@ -953,6 +956,7 @@ class PrivatePgd(EffectsFirst):
     style = Style(PURPLE, "diamond", "longdashdot")
     nonprivate_counterpart = "pgd"
     revision = 4
+    published_revision = 3
     holds_gram = True
     published_settings = PublishedSettings(
         {**_PUBLISHED_SETTINGS, "symmetric": False},

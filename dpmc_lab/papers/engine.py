@@ -149,6 +149,18 @@ class Stamp(NamedTuple):
     revisions: Mapping[str, int]
     seconds: float
 
+    @property
+    def is_as_published(self) -> bool:
+        """Whether all curves have the published estimator and no private item effects."""
+        by_curve = [value for value in self.settings.values() if isinstance(value, Mapping)]
+        pairs = [pair for settings in (self.settings, *by_curve) for pair in settings.items()]
+        values = [(name.rpartition(".")[2], value) for name, value in pairs]
+        return all(
+            value == "published" if name == "estimator" else float(value) == 0
+            for name, value in values
+            if name in ("estimator", "item_share")
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class CurveSet:
@@ -171,10 +183,15 @@ class CurveSet:
 
     @property
     def is_current(self) -> bool:
-        """Return whether no mechanism has been revised since."""
-        mechanisms = registry.MECHANISMS
+        """Return whether no result with these settings has been revised since."""
+        mechanisms, as_published = registry.MECHANISMS, self.stamp.is_as_published
         return all(
-            id in mechanisms and mechanisms[id].revision == revision
+            id in mechanisms
+            and revision
+            in (
+                mechanisms[id].revision,
+                mechanisms[id].published_revision if as_published else None,
+            )
             for id, revision in self.stamp.revisions.items()
         )
 

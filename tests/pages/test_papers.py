@@ -277,6 +277,23 @@ def test_a_verdict_is_checked_again_where_its_rows_or_checks_have_changed():
     assert "1 of 1 verdicts: check again" in views.summarise_statements([view])
 
 
+@pytest.mark.parametrize(
+    ("settings", "is_current"),
+    [
+        ({"private-frank-wolfe.item_share": "0.0", "users": 9}, True),
+        ({"Private FW": {"item_share": "0.0", "estimator": "published"}}, True),
+        ({"Private FW": {"item_share": "0.3", "estimator": "published"}}, False),
+        ({"private-frank-wolfe.estimator": "noise-aware"}, False),
+    ],
+)
+def test_rows_as_published_outlive_revisions_of_item_effects_alone(settings, is_current):
+    frank_wolfe = registry.get_mechanism("private-frank-wolfe")
+    revisions = {"private-frank-wolfe": frank_wolfe.published_revision}
+    assert frank_wolfe.published_revision < frank_wolfe.revision
+    stamp = STAMP._replace(settings=settings, revisions=revisions)
+    assert replace(build_result(a={1.0: 2.0}), stamp=stamp).is_current == is_current
+
+
 def test_verdicts_can_be_checked_by_a_command(capsys, monkeypatch):
     assert main(["papers", "z16", "--check"]) == 0
     assert "support all 4 verdicts" in capsys.readouterr().out
