@@ -235,7 +235,7 @@ def test_a_page_holds_no_maths():
         imports = {*list_imports(tree)}
         roots = {imported.split(".")[0] for imported in imports}
         assert not roots & {"scipy", "statistics", "random"}, name
-        assert "numpy" not in roots or name.startswith("ui/charts/") or name == "ui/film.py", name
+        assert "numpy" not in roots or name.startswith("ui/charts/"), name
         names = {imported.split(".")[-1] for imported in imports}
         names |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
         assert not names & {"compute_interval", "half_width", "MIN_SEEDS"}, name
