@@ -715,7 +715,11 @@ def _check_values(values: Floats, public: PublicFacts, describe_cell: Callable[[
 
 
 def _mix_bits(x: Uint64s) -> Uint64s:
-    """Mix the bits of 64-bit words by the finaliser of splitmix64, which is a bijection."""
+    """Mix the bits of 64-bit words by the finaliser of splitmix64, which is a bijection.
+
+    The constants are those of Steele, Lea, Flood, "Fast splittable pseudorandom number generators"
+    (2014), in the variant of Stafford.
+    """
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))

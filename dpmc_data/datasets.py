@@ -132,7 +132,8 @@ def load(data: str | Path, **options: Any) -> LoadedDataset:
     """
     name = str(data)
     if (drawn_sample := parse_drawn_sample(name)) is not None:
-        dataset = load(drawn_sample[0], **drawn_sample[1], **options)
+        sample_name, settings = drawn_sample
+        dataset = load(sample_name, **settings, **options)
         return replace(dataset, name=name, loaded_name=name, reading=options)
     if name in synthetic.ALL_SAMPLES:
         options.pop("for_ranking", None)

@@ -249,7 +249,8 @@ def read_titles(source: Source) -> dict[str, tuple[str, tuple[str, ...]]]:
         rows = list(csv.reader(_read_text(path).splitlines()))[1:]
     else:
         return {}
-    return {row[0]: (row[1], _split_genres(row[2])) for row in rows if len(row) == 3}
+    whole_rows = (row for row in rows if len(row) == 3)
+    return {id: (title, _split_genres(genres)) for id, title, genres in whole_rows}
 
 
 def _read_ml_100k_titles(path: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
@@ -260,10 +261,11 @@ def _read_ml_100k_titles(path: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
     titles = {}
     for line in _read_text(path).splitlines():
         fields = line.split("|")
-        if len(fields) > 5:
+        if len(fields) > 5:  # id, title, two dates and an address stand before the flags
             flags = zip(names, fields[5:], strict=False)
             genres = tuple(name for name, flag in flags if flag == "1" and name != "unknown")
-            titles[fields[0]] = (fields[1], genres)
+            id, title, *_ = fields
+            titles[id] = (title, genres)
     return titles
 
 

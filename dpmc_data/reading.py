@@ -178,6 +178,8 @@ def _compute_sort_keys(texts: Any) -> NDArray[Any] | None:
     lengths = compute.binary_length(tails).to_numpy()
     if lengths.max() > 7:
         return None
+    # Seven bytes of text and one of its length make a number that sorts like the text. Buffer 2 of
+    # an array of texts holds their bytes.
     words = np.frombuffer(compute.ascii_rpad(tails, 8, "\0").buffers()[2], dtype=">u8")
     keys: NDArray[Any] = words | lengths.astype(np.uint64)
     return keys
@@ -416,7 +418,7 @@ def _insert_keys(
     own: Sequence[Any], used: Sequence[int], n_rows: int, part: Source, layout: Layout
 ) -> list[Any]:
     """Return the used columns, with those that the folders of a file name."""
-    n_own = len(layout.columns) - len(part.keys)
+    n_own = len(layout.columns) - len(part.keys)  # a key is a name and a value
     columns = iter(own)
     codes = pa.array(np.zeros(n_rows, dtype=np.int32))
     return [
@@ -1111,13 +1113,14 @@ def _recheck_facts(table: Table, rows: Ints, item: str | int | None) -> Iterator
             yield Fault(problem, advice, ("missing=0", "missing=none"))
         return
     counts = [np.bincount(ids.codes[rows]) for ids in (table.user, table.item)]
+    user_counts, item_counts = counts
     users, items = (int(np.count_nonzero(count)) for count in counts)
     if len(rows) <= _MIN_COUNTED:
         return
-    if _are_mostly_ones(counts[0]):
+    if _are_mostly_ones(user_counts):
         problem = f"nearly all of the {users:,} users in {layout.name_of('user')} have one rating"
         advice, column = "say which column names the person", "user=COLUMN"
-    elif item is None and layout.header and _are_mostly_ones(counts[1]):
+    elif item is None and layout.header and _are_mostly_ones(item_counts):
         problem = f"nearly all of the {items:,} items in {layout.name_of('item')} have one rating"
         advice, column = "say which column names what is rated", "item=COLUMN"
     else:
@@ -1153,9 +1156,9 @@ def build(judged: Sequence[Checked]) -> list[Ratings]:
                 " ranges: give the range, low and high"
             )
     public_set = first.table.layout.known
-    sizes = (public_set and public_set.catalogue) or (None, None)
-    users = _select_rated(judged, [checked.table.user for checked in judged], sizes[0])
-    items = _select_rated(judged, [checked.table.item for checked in judged], sizes[1])
+    n_users, n_items = (public_set and public_set.catalogue) or (None, None)
+    users = _select_rated(judged, [checked.table.user for checked in judged], n_users)
+    items = _select_rated(judged, [checked.table.item for checked in judged], n_items)
     check_cancelled()
     public = PublicFacts(
         users=len(users[0].names), items=len(items[0].names), low=first.low, high=first.high

@@ -216,6 +216,9 @@ class Layout:
 
 
 # Columns ------------------------------------------------------------------------------------------
+#
+# A fit is a score from about -1 to 1. Its numbers are as rough as the weights in `FEATURES`: they
+# say what counts more, and any limit at which a column changes its kind lies far from usual files.
 
 
 class Column:
@@ -318,7 +321,7 @@ class Column:
         A known name is certain unless it is one letter; a word within the name is only a hint.
         """
         if role in ("user", "item") and self.key in _WORDS["about_people"]:
-            return -0.6
+            return -0.6  # an age or a sex is neither
         if self.role:
             sure = 1.0 if len(self.key) > 1 else 0.4
             return sure if self.role == role else -sure
@@ -350,6 +353,7 @@ class Column:
             return True
         numbers = [number for number in self.numbers if number is not None]
         many = len(self.filled) > 0.2 * self.n_filled
+        # Seconds or milliseconds of the years 1979 to 2128.
         seconds = all(3e8 <= number < 5e9 or 3e11 <= number < 5e12 for number in numbers)
         return many and len(numbers) == len(self.filled) > 0 and seconds
 
@@ -381,6 +385,7 @@ class Column:
         if any(number % 1 for number in numbers if math.isfinite(number)):
             return -1.0
         fit = -(1 - self.n_filled / n)
+        # Long texts are reviews, and few different ones are categories.
         if sum(map(len, self.filled)) > 45 * len(self.filled):
             fit -= 0.7
         if len(self.filled) == 1 and n > 4:
@@ -410,8 +415,8 @@ class Column:
         if n_values == 1:
             return -0.5 if len(self.cells) > 4 else 0.5
         if all("." in text and len(text) > 4 for text in self.filled) and n_values > _FEW:
-            return -0.3
-        return 1.0 if n_values <= _FEW else 0.0
+            return -0.3  # many decimals: a measurement or a price
+        return 1.0 if n_values <= _FEW else 0.0  # ratings have a scale of few values
 
     def equals(self, other: Column) -> bool:
         """Whether each value stands beside one value of another column, and the reverse."""
@@ -510,7 +515,7 @@ class RowSample:
 
     @cached_property
     def evidence(self) -> float:
-        """How much counts of so few rows say, from 0 to 1."""
+        """How much counts of so few rows say, from 0 to 1: all that they can from 30 rows on."""
         return min(1.0, self.n_rows / 30)
 
 
@@ -623,7 +628,14 @@ def _choose_time(
 def _propose_matrices(
     sample: RowSample, options: ReadOptions, requested: Mapping[str, str | int]
 ) -> Iterator[Layout]:
-    """Yield readings with all ratings of a user or an item in one row."""
+    """Yield readings with all ratings of a user or an item in one row.
+
+    Args:
+        sample: the rows.
+        options: the options of reading.
+        requested: the columns that a person named, by role; those of the ratings as FIRST:LAST,
+            counted from 1, under the role that is named across the columns.
+    """
     columns = sample.columns
     shapes = MATRICES if options.layout is FileShape.GUESS else (options.layout,)
     for shape in shapes:
@@ -633,15 +645,17 @@ def _propose_matrices(
         if span:
             runs = {range(int(span[1]) - 1, int(span[2]))}
         elif across in requested:
-            continue
+            continue  # one column names them all, so it is a table of rows
         else:
             runs = _find_runs(sample)
+            # With a header all columns but the first may hold ratings of any kind. Of two columns
+            # one is left, which makes a matrix only if a person says so.
             is_asked = options.layout in MATRICES and not runs
             if sample.layout.is_named and (len(columns) > 2 or is_asked):
                 runs |= {range(1, len(columns))}
         for run in runs:
             if not 0 <= run.start < run.stop <= len(columns):
-                continue
+                continue  # a person may ask for columns that the file does not have
             outer = [c for c in columns if c.index not in run and not c.is_index]
             for column in _list_candidates(sample, lines, requested, outer):
                 if column is None or column.index not in run:
@@ -650,7 +664,12 @@ def _propose_matrices(
 
 
 def _find_runs(sample: RowSample) -> set[range]:
-    """Return the runs of columns that may be the ratings of a matrix."""
+    """Return the runs of columns that may be the ratings of a matrix.
+
+    The longest run of columns with ratings in one range is a candidate, and so is the longest with
+    ratings in any. Each is also tried without what may stand at its ends: the ids, what a file says
+    about people, and the time.
+    """
     columns = sample.columns
     ends: dict[int, tuple[float, float]] = {}
     rating: set[int] = set()
@@ -658,6 +677,7 @@ def _find_runs(sample: RowSample) -> set[range]:
         text for c in columns for text in c.filled if text.lower() not in _NO_RATINGS
         and parse_rating(text) is None
     )  # fmt: skip
+    # A text that five columns share may stand for "not rated"; a file has one or two of these.
     marks = {text for text, count in texts.most_common(2) if count >= 5}
     for c in columns:
         odd = [t for t in c.filled if t not in marks and t.lower() not in _NO_RATINGS
@@ -678,9 +698,9 @@ def _find_runs(sample: RowSample) -> set[range]:
                 ends[c.index] = (min(numbers), max(numbers))
     if not ends:
         return set()
-    k = len(ends) // 4  # so many may be of another range
-    low = sorted(low for low, _ in ends.values())[k]
-    high = sorted(high for _, high in ends.values())[-1 - k]
+    n_other = len(ends) // 4  # so many may be of another range
+    low = sorted(low for low, _ in ends.values())[n_other]
+    high = sorted(high for _, high in ends.values())[-1 - n_other]
     margin = max(high - low, 2) / 2
     alike = {
         k
@@ -767,11 +787,12 @@ class Evidence:
             ]
             if not ends:
                 return -1.0
-            low, high = np.median([e[0] for e in ends]), np.median([e[1] for e in ends])
+            low, high = np.median(ends, axis=0)
             margin = max(high - low, 2) / 2
             alike = sum(low - margin <= a and b <= high + margin for a, b in ends)
             n_words = sum(len(c.words) > 0.5 * len(c.filled) for c in some)
             alike -= min(n_words, len(some) - n_words)  # words and numbers are no scale
+            # So few columns with so many values are no ratings of one scale.
             if len(columns) < 5 and len({text for c in some for text in c.filled}) > 1.5 * _FEW:
                 return -1.0
             named = sum(c.key in _WORDS["about_people"] for c in columns)
@@ -796,8 +817,12 @@ class Evidence:
             return 0.0
         n = np.count_nonzero(self.mask)
         n_users, n_items = self._count("user"), self._count("item")
-        once = np.clip((np.array([n_users, n_items]) / max(n, 1) - 0.5) / 0.4, 0, 1)
-        return -float(once[0] + 0.5 * once[1]) * self.sample.evidence
+        # From 0 to 1, as half to nine tenths of the rows are of a new user, or of a new item. Items
+        # that come once are less strange than users.
+        users_once, items_once = np.clip(
+            (np.array([n_users, n_items]) / max(n, 1) - 0.5) / 0.4, 0, 1
+        )
+        return -float(users_once + 0.5 * items_once) * self.sample.evidence
 
     def repeats(self) -> float:
         """The share of rows whose pair of user and item comes again."""
@@ -806,7 +831,7 @@ class Evidence:
         if self.sample.repeats:
             return 0.0
         share = 1 - self._count("user", "item") / np.count_nonzero(self.mask)
-        return -share * (0.15 if self.layout.clicks else 1.0)
+        return -share * (0.15 if self.layout.clicks else 1.0)  # people click again
 
     def more_people(self) -> float:
         """Whether there are more people than things."""
@@ -862,7 +887,8 @@ class Evidence:
         if self.layout.shape is not FileShape.ROWS:
             return 0.0
         places = [self.role[r].index for r in ("user", "item", "rating") if r in self.role]
-        fit = 0.4 * float(np.sign(places[1] - places[0])) + 0.4 * (places[-1] > min(places[:2]))
+        user, item, *_ = places  # both are in every table of rows
+        fit = 0.4 * float(np.sign(item - user)) + 0.4 * (places[-1] > min(user, item))
         if not self.layout.is_named and places == [0, 1, 2][: len(places)]:
             fit += 2 * (1 - min(1.0, self.sample.n_rows / 100))  # few rows say nothing else
         return fit

@@ -388,6 +388,7 @@ class Fields(Cutter):
         result = self._parse(text, mark)
         starts = np.arange(count, dtype=np.int64)
         tail = ""
+        # A result is the columns, the number of rows and those that are odd.
         if result is None or result[1] != count:  # some quotes join lines, or stay open
             lines = text.split("\n")[:-1]
             records, end = split_records(lines, mark, self.quote, self.width)

@@ -443,6 +443,7 @@ class PrivateRounds(EffectsFirst):
             steps.append(-share * radius / top_value if share else 0.0)
             trace = {
                 "top singular value": top_value,
+                # Of the squared norms before and after the round, that after it.
                 "training rmse": math.sqrt(iterate.squared_norms[1] / len(rows.values)),
                 "rows clipped": (row_scales < 1).sum(),
                 "residual rows clipped": iterate.n_clipped,
@@ -561,7 +562,7 @@ class PrivateFrankWolfeOja(PrivateRounds):
         caveats = []
         if self.uses_paper_constant:
             spent_epsilon = self.epsilon * math.sqrt(1 - self.item_share)
-            budget = Loss(
+            budget = Loss(  # the constant of the paper
                 mu=spent_epsilon / math.sqrt(256 * self.updates * math.log(2 / self.delta))
             )
             calibrated_sensitivity = self.row_norm(public) ** 2
@@ -1023,7 +1024,8 @@ class PrivatePgd(EffectsFirst):
                 return roots, np.maximum(roots - l1_threshold(roots, radius), 0.0)
 
             def count_above(squares: Floats) -> int:
-                return min(int((shrink(squares)[1] > 0).sum()), max_rank)
+                _, shrunk_roots = shrink(squares)
+                return min(int((shrunk_roots > 0).sum()), max_rank)
 
             squares, vectors = eigenpairs_above(noisy_products, n, count_above, _EIGEN_TOLERANCE)
             roots, shrunk_roots = shrink(squares)

@@ -378,6 +378,7 @@ class PrivateTaste(PerUser):
             (1 - _POPULARITY_SHARE) * (1 - _MOMENTS_SHARE),
             (1 - _POPULARITY_SHARE) * _MOMENTS_SHARE,
         )
+        # The docstring of the class derives it, and those of the moments below.
         replaced_sensitivity = math.sqrt(2 + 2 * (1 - 2 * _COUNT_SHARE))
         releases = TasteReleases(
             popularity=build_gaussian_release(
@@ -473,9 +474,9 @@ class PrivateTaste(PerUser):
                         counts.posterior,
                         n_users,
                     )
-                    reliability = (
-                        min(max(agreement[0] / agreement[1], 0.0), 1.0) if agreement[1] > 0 else 1.0
-                    )
+                    # How much of the size of the taste other noise confirms, over all repeats.
+                    confirmed, fitted = agreement
+                    reliability = min(max(confirmed / fitted, 0.0), 1.0) if fitted > 0 else 1.0
                     signal = reliability * audiences.signal
                     build = partial(
                         profiled_users.build_model,

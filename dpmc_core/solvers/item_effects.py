@@ -316,7 +316,7 @@ def estimate_item_effects(
     noise_variances /= reach**2
     noisy_effects = sums / reach
     logs = np.log(reach)
-    logs = (logs - logs.mean()) / max(logs.std(), 1e-9)
+    logs = (logs - logs.mean()) / max(logs.std(), 1e-9)  # all alike if their counts are equal
     trend = np.hstack([np.vander(logs, 3, increasing=True), prior.item_features])
     width, n_features = prior.public.width, prior.item_features.shape[1]
     fits = []
@@ -412,9 +412,10 @@ def estimate_user_variances(prior: ItemEffects, sums: Floats, noise: float) -> I
         sums: shape (2, N_USER_COEFFICIENTS + 1), as of `UserRegression.sum_coefficient_variation`.
         noise: the standard deviation of the noise on the sums.
     """
+    numerators, denominators = sums
     ratios, _ = update_normal(
-        MAX_STATISTIC * sums[0],
-        np.maximum(sums[1], 0.0),
+        MAX_STATISTIC * numerators,
+        np.maximum(denominators, 0.0),
         (MAX_STATISTIC * noise) ** 2,
         _USER_VARIANCE_STD**2,
         prior_mean=1.0,
@@ -480,6 +481,8 @@ def estimate_low_rank(
         The factors, and what these sums alone say of them.
     """
     values, basis = np.linalg.eigh(0.5 * (moments + moments.T))
+    # Second moments of unit vectors add up to at most 1; noise may make them negative or larger.
+    # None is taken for less than a tenth of an equal share.
     values = np.clip(values, 0.1 / len(moments), 1.0)
     reach = item_effects.counts[:, None] * gain
     likelihood = FactorLikelihood.from_sums(

@@ -756,6 +756,7 @@ class FlippedBits:
         channel = np.kron(bit_channel, bit_channel)
         shares = reported @ np.linalg.inv(channel)
         is_outside = (shares < 0).any(axis=-1)
+        # Expectation-maximisation multiplies, so a share that starts at 0 would stay there.
         projected, reported = np.maximum(shares[is_outside], 1e-3), reported[is_outside]
         projected /= projected.sum(axis=-1, keepdims=True)
         for _ in range(iterations):
@@ -837,6 +838,8 @@ class ClickFactors(NamedTuple):
         users = reports.users
         shares, flip_variance = reports.shares, reports.variance
         share_std = math.sqrt(max(flip_variance, 1 / users) / users)  # approximately
+        # A noisy share may be negative. No item is taken for far rarer than the noise resolves,
+        # than the mean share, or than one user; nor for so common that no user differs.
         min_share = max(0.3 * share_std, 0.1 * shares.mean(), 0.2 / users)
         expected = np.clip(shares, min_share, 0.95)
         click_variances = expected * (1 - expected)
@@ -938,6 +941,7 @@ class _NoiseSpectrum:
             return 1 - np.sum((variances / (alpha - variances)) ** 2) / rows
 
         max_variance = variances.max()
+        # The slope is -inf at the largest variance, and positive at the upper end.
         low, high = max_variance * (1 + 1e-9), max_variance * (2 + math.sqrt(len(variances) / rows))
         self._edge_alpha = brentq(slope, low, high) if slope(low) < 0 else low
         self.height = self.psi(self._edge_alpha)

@@ -79,6 +79,7 @@ class RegressedRows(NamedTuple):
             Array of shape (k, length).
         """
         leverages = np.einsum("kld,kld->kl", self.features, self.solved)
+        # A leverage is below 1; rounding may bring it there.
         return self.compute_residuals() / np.maximum(1.0 - leverages, 1e-9)
 
     def leave_one_out_coefficients(self, residuals: Floats, n_last: int) -> Floats:

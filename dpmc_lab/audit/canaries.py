@@ -324,6 +324,7 @@ class Scorer:
         ) / max(1, count * (count - 1))
         score_std = np.sqrt(
             squared_norms
+            # A fair coin times a number b has variance b^2 / 4.
             + 0.25 * mean_squared_overlap * (0 if separate_answers else self.plan.count - 1)
             + 1e-300  # canaries that move nothing have power 0
         )
@@ -359,6 +360,7 @@ class CanaryAuditor(AuditSubject):
             rehearsal: of the same mechanism and ratings, with another seed (default: a new one).
         """
         plan, separate_answers, guesses = rehearsal or self.rehearse(ratings, runs)
+        # 5 is of the coins alone: no run of the mechanism draws the same numbers.
         coins = np.random.default_rng([self.seed, 5]).random(plan.count) < 0.5
         # The scoring runs make the same random choices as the published one, since an attacker is
         # assumed to know them, except where these choices are a part of the noise.
@@ -448,6 +450,7 @@ class CanaryAuditor(AuditSubject):
         count = scorer.plan.count
         if not separate_answers:
             is_pure = self.guarantee.loss(self.change).mu == 0 and self.certified.delta == 0
+            # Fewer than 50 guesses refute little, however sure they are.
             return count if is_pure else max(min(count, 50), count // _CANARIES_PER_GUESS)
         log_ratios = np.sort(np.abs(scorer.score_together(separate_answers)))[::-1]
         expected_right = np.cumsum(1 / (1 + np.exp(-np.minimum(log_ratios, 700.0))))

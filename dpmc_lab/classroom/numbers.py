@@ -93,7 +93,8 @@ def posterior_of_yes(before: float, epsilon: float, sent: str = "yes") -> float:
         epsilon: of an answer.
         sent: the report, 'yes' or 'no'.
     """
-    # The chances of this report with the answers yes and no, times the prior of each answer.
+    # The chances of this report with the answers yes and no, times the prior of each answer. Row
+    # and column 0 of the matrix stand for no, 1 for yes.
     yes, no = build_phone_channel(epsilon).matrix[::-1, int(sent == "yes")] * (before, 1 - before)
     return float(yes / (yes + no))
 
@@ -366,10 +367,12 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "agreement": lambda epsilon, times, before=0.5: equal_report_chances(
         build_phone_channel(epsilon), int(times), before
     ),
+    # How likely all reports agree, and how often that answer is right then.
     "agree": lambda agreement: agreement[0],
     "agreed_right": lambda agreement: agreement[1],
     "rival_right": lambda rival: best_guess_probability(rival),
     # a false claim
+    # The influence of one rating, the guarantee, and how many ratings its person gave.
     "lit": lambda whose="only": load_audit_example(whose)[0],
     "proof": lambda whose="only": load_audit_example(whose)[1],
     "films": lambda whose: load_audit_example(whose)[2],

@@ -445,6 +445,7 @@ def explain_two_coins(epsilon: float) -> str:
     chance = float(room.build_phone_channel(epsilon).matrix[0, 1])
     flips_text = cards.format_share_percent(chance)
     digits = len(flips_text.partition(".")[2])
+    # Twice the rounded number must be what twice the chance, in percent, is rounded to.
     if abs(2 * float(flips_text) - 200 * chance) >= 0.5 / 10**digits:
         digits += 1
         flips_text = f"{100 * chance:.{digits}f}"

@@ -281,6 +281,7 @@ class GridRecipe:
         share, _, option = self.x.rpartition(" * ")
         _, _, options_text = unit.name.partition(":")  # rank-one:users=1000,items=50
         options = dict(text.split("=", 1) for text in options_text.split(","))
+        # Rounded, so that a product such as 0.1 * 3 is the number that the figure has.
         return round(float(share or 1) * float(options[option]), 6)
 
 
@@ -332,7 +333,7 @@ class TrialRecipe:
             for trial in self.trials
             for key, seeds in self._list_runs(trial).items()
         }
-        in_order = sorted(runs.items(), key=lambda run: run[1][1])
+        in_order = sorted(runs.items(), key=lambda run: run[1][1])  # by seeds
         return {key: partial(make, *seeds) for key, (make, seeds) in in_order}
 
     def build_series(self, outputs: Mapping[str, Any]) -> tuple[Series, ...]:
@@ -389,6 +390,7 @@ def count_data(
         counts = {
             "users": users,
             "items": items,
+            # In percent: of all ratings, and of the four fifths that are trained on.
             "density": 100 * n_ratings / (users * items),
             "four fifths": 80 * n_ratings / (users * items),
             "lowest": float(values.min()),
@@ -820,6 +822,7 @@ def run_trials(
             with path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps([key, *outputs[key]]) + "\n")
             report(replace(progress, done=n_done))
+    # Each output is a pair of a value and the seconds that it took.
     series = recipe.build_series({key: outputs[key][0] for key in runs})
     seconds = sum(outputs[key][1] for key in runs)
     return _build_result(experiment, recipe, series, dict(recipe.settings), revisions, seconds)

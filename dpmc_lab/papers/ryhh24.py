@@ -337,6 +337,7 @@ def plot_noise(public: Mapping[str, Any]) -> TrialRecipe:
     """Return the recipe of figure 5: densities of the noise on the second moment."""
     return make_exact_recipe(
         lambda: {
+            # Every fifth point is enough for a smooth curve.
             NAMES[id]: (x[::5].tolist(), density[::5].tolist())
             for id, (x, density) in compute_figure_5(PublicFacts(**public)).items()
         },
@@ -383,6 +384,7 @@ def certify_units(methods: Mapping[str, Mapping[str, Any]]) -> TrialRecipe:
         guarantee = mechanism.guarantee(PublicFacts(**public))
         proved = [guarantee.certified(unit, delta or 0.0).epsilon for unit in UNITS]
         is_pure = guarantee.certified(Change.RATING, 0.0).finite
+        # Whether epsilon 1, the claim, is proved for each unit; and whether delta is 0.
         return [*(float(epsilon <= 1 + 1e-9) for epsilon in proved), float(is_pure)]
 
     ids = {label: str(method["id"]) for label, method in methods.items()}

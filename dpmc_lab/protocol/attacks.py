@@ -130,12 +130,14 @@ def run_attendance_attack(run: ScenarioRun, item: int) -> list[RecoveredGradient
         gradients.append(terms[round_index] @ solved[k * n_unknowns : (k + 1) * n_unknowns])
         truths.append(run.users.gradient(np.array([pair]), models[round_index][None])[0])
         names.append(run.wire.get_user_name(int(run.user_of_pair[pair])))
+    # Where every round has as many users, adding one vector to all gradients changes no sum.
     centred = len(np.unique(attended.sum(axis=1))) == 1
     if centred and names:
         gradients, truths = (
             list(vectors - np.mean(vectors, axis=0)) for vectors in (gradients, truths)
         )
     return [
+        # Within 1 % of the largest coordinate a gradient counts as recovered.
         RecoveredGradient(name, gradient, truth, 0.01 * float(np.abs(truth).max()), centred)
         for name, gradient, truth in zip(names, gradients, truths, strict=True)
     ]

@@ -142,7 +142,7 @@ def group_mechanisms(
             key=lambda option: (task_labels.index(option.predicts), not option.recommended)
         )
     change_labels, trusts = list(_CHANGE_LABELS.values()), list(_TRUST_LABELS)
-    ordered_groups = sorted(
+    ordered_groups = sorted(  # a group is a pair of (label of the change, trust) and its choices
         groups.items(),
         key=lambda group: (change_labels.index(group[0][0]), trusts.index(group[0][1])),
     )

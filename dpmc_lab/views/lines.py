@@ -293,7 +293,7 @@ class CurveRows(NamedTuple):
 
     def select_seeds(self, seeds: Collection[int]) -> CurveRows:
         """Return only the values of these seeds."""
-        selected = {key: value for key, value in self.points.items() if key[2] in seeds}
+        selected = {key: value for key, value in self.points.items() if key[-1] in seeds}
         return self._replace(points=selected)
 
     def select_metric(self, metric: Metric) -> dict[tuple[float | None, int], float]:

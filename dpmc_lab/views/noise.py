@@ -136,6 +136,7 @@ def compute_density(release: Additive | ModifiedLaplace, reach: float) -> Densit
 
 def _compute_median_noise(noise: Additive) -> float:
     """Return the median absolute value of noise, by its density."""
+    # The median of noise is far below eight scales, whatever its kind.
     x = np.linspace(0, 8 * noise.scale, 2001)
     exact = noise.density(x)
     # The trapezoidal rule gives the chance of an absolute value up to each x: twice one half.
@@ -330,7 +331,8 @@ def compute_noise_scales(
         guarantee = registry.create(id, epsilon=epsilon, **settings).guarantee(public)
         for name, release in guarantee.releases:
             unit, size = _measure_noise(release)
-            scales_by_release.setdefault(name, (release.query, unit, []))[2].append((epsilon, size))
+            _, _, points = scales_by_release.setdefault(name, (release.query, unit, []))
+            points.append((epsilon, size))
     return tuple(
         NoiseScale(name.replace("_", " "), query, unit, *np.array(points).T)
         for name, (query, unit, points) in scales_by_release.items()
