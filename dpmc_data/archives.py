@@ -417,10 +417,12 @@ def _parse_npy(name: str, size: int, chunks: Iterable[bytes]) -> NDArray[Any]:
         content[position : position + len(chunk)] = np.frombuffer(chunk, dtype=np.uint8)
         position += len(chunk)
     message = f"{format_value(name)} is no plain array of NumPy"
+    # Magic, version 1.0, and two bytes with the length of the header that follows.
     preamble = content[:10].tobytes()
     if not preamble.startswith(b"\x93NUMPY\x01\x00") or position != size:
         raise ValueError(message)
     start = 10 + int.from_bytes(preamble[8:], "little")
+    # Its groups are the type, whether the order is Fortran's, and the shape.
     header = _NPY_HEADER.fullmatch(content[10:start].tobytes().decode("latin-1"))
     if header is None:
         raise ValueError(message)
@@ -431,6 +433,7 @@ def _parse_npy(name: str, size: int, chunks: Iterable[bytes]) -> NDArray[Any]:
         raise ValueError(f"{format_value(name)} has other bytes than its shape and type need")
     if dtype.kind == "U":  # NumPy does not check that these are code points of Unicode
         codes = content[start:].view(np.dtype("u4").newbyteorder(dtype.byteorder))
+        # Unicode ends at 10FFFF; D800 to DFFF are halves of pairs in UTF-16.
         if ((codes > 0x10FFFF) | ((codes >= 0xD800) & (codes <= 0xDFFF))).any():
             raise ValueError(f"{format_value(name)} has text that is none")
     flat = content[start:].view(dtype)

@@ -117,6 +117,7 @@ def encode_column(name: str, texts: Sequence[str | None]) -> ItemFeature:
     if sum(number is not None for number in numbers) >= _MIN_NUMERIC_SHARE * len(filled):
         return ItemFeature(name, "a number", encode_numbers(numbers))
     year_texts = extract_years(texts)
+    # Titles with a year; the others have no year in their names.
     if sum(year is not None for year in year_texts) >= 0.5 * len(filled):
         return replace(encode_column(name, year_texts), summary="the year at its end")
     split_texts = [_split_categories(text) for text in texts]

@@ -477,6 +477,7 @@ def _unpack_archive(id: str, packed: Path, target: Path) -> None:
     try:
         for member, chunks in archives.iterate_members(packed, UNPACKED_LIMIT):
             name = PurePosixPath(member.filename.replace("\\", "/"))
+            # The upper half holds the mode of Unix, in which 0o12 is the type of a link.
             is_link = (member.external_attr >> 16) & 0o170000 == 0o120000
             if name.is_absolute() or ".." in name.parts or ":" in member.filename or is_link:
                 reason = f"would land elsewhere, {member.filename!r}: not unpacked"

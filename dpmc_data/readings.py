@@ -293,6 +293,7 @@ class Column:
         if words:
             scales = [s for s in KNOWLEDGE["scales"].values() if tells_apart(s, words)]
             best: Mapping[str, float] = max(scales, key=lambda s: len(words & {*s}), default={})
+            # Half of the words must be on the scale, or they are no ratings.
             if 2 * len(words & {*best}) >= len(words):
                 values = [
                     best.get(text.lower()) if value is None else value
@@ -330,7 +331,7 @@ class Column:
             for w in re.findall(r"[^\W\d_]+", re.sub("(?<=[a-z])(?=[A-Z])", " ", self.name))
         }
         if words & {"userid", "user"} and role != "user" and "id" in self.name.lower():
-            return -0.5
+            return -0.5  # a user's id, whatever other hints the name holds
         fits = {name: bool(words & hints) for name, hints in _HINTS.items()}
         if fits.get(role):
             return 0.4
@@ -341,6 +342,7 @@ class Column:
         """Whether it holds dates and no numbers."""
         if not self.filled or any(number is not None for number in self.numbers):
             return False
+        # Parsing is slow: three texts must look like dates before fifty are parsed.
         some = self.filled[:50]
         if not all(re.search(r"\d[-/.: ]|[a-z]+ \d", text) for text in some[:3]):
             return False
@@ -504,6 +506,7 @@ class RowSample:
         It may hold the points that are possible, or counts, and is nobody's.
         """
         outer = [c for c in self.columns if c.index not in ratings and c.n_filled > 1]
+        # Filled in nearly every line, of ten at least. Of these, two at each end are looked at.
         usual = [c for c in outer if c.n_filled >= 0.9 * self.n_rows and self.n_rows > 9]
         return any(not c.cells[k] for c in usual for k in (0, 1, -2, -1))
 
@@ -547,7 +550,7 @@ def _propose_rows(
             continue
         used = [user, item] if rating is None else [user, item, rating]
         if len({*used}) < len(used):
-            continue
+            continue  # one column cannot have two roles
         roles = {"user": user.index, "item": item.index}
         if rating is not None:
             roles["rating"] = rating.index
@@ -594,6 +597,8 @@ def _list_events(sample: RowSample, used: Sequence[Column]) -> Iterator[tuple[in
     for column in sample.columns:
         words = column.filled
         is_event = column not in used and 1 < len(words) <= _EVENTS
+        # Each word comes often, and a name, if there is one, says so. A colon would be read as the
+        # end of the column's name in the option `event`.
         is_event &= 5 * len(words) <= sample.n_rows
         is_event &= not column.key or column.name_fit("event") > 0
         if is_event and all(":" not in w and parse_decimal(w) is None for w in words):
@@ -614,9 +619,10 @@ def _choose_time(
     if not sample.layout.is_named and last.index == 3 and last not in used:
         numbers = [number for number in last.numbers if number is not None]
         many = len(last.distinct) > 0.5 * sample.n_rows
+        # Numbers below 10 may be a second rating.
         if many and len(numbers) == len(last.distinct) and max(numbers) >= 10:
             return 3
-    fits = {
+    fits = {  # a few values in many rows are no times
         c: c.name_fit("time") + 0.5 * c.holds_times - 2 * (len(c.distinct) <= 4 < sample.n_rows)
         for c in sample.columns
         if c not in used and (c.role == "time" or c.holds_times) and c.role in (None, "time")
@@ -791,7 +797,8 @@ class Evidence:
             margin = max(high - low, 2) / 2
             alike = sum(low - margin <= a and b <= high + margin for a, b in ends)
             n_words = sum(len(c.words) > 0.5 * len(c.filled) for c in some)
-            alike -= min(n_words, len(some) - n_words)  # words and numbers are no scale
+            # Words in some columns and numbers in others are no scale.
+            alike -= min(n_words, len(some) - n_words)
             # So few columns with so many values are no ratings of one scale.
             if len(columns) < 5 and len({text for c in some for text in c.filled}) > 1.5 * _FEW:
                 return -1.0
@@ -842,6 +849,7 @@ class Evidence:
             n_users, n_items = sizes if self.layout.shape is FileShape.WIDE else sizes[::-1]
         else:
             return 0.0
+        # Few rows say little; those of a matrix, each with many ratings, say it sooner.
         strength = min(1.0, self.sample.n_rows / (10 if self.layout.is_matrix else 100))
         return float(np.clip(np.log2((n_users + 0.5) / (n_items + 0.5)), -1, 1)) * strength
 
@@ -878,6 +886,7 @@ class Evidence:
         if len(roles) < 2 or self.layout.shape is not FileShape.ROWS:
             return 0.0
         user, item = roles[:2]
+        # Hardly more pairs than values of one of them, although values come again.
         n = max(len(user.distinct), len(item.distinct))
         is_one = n > 4 and count_pairs(user, item) <= 1.05 * n and self.sample.n_rows > 1.5 * n
         return -float(is_one)
@@ -901,29 +910,33 @@ class Evidence:
         if not layout.is_matrix:
             return 0.0
         width = len(layout.ratings)
+        # A table of rows has few columns of numbers, and a matrix mostly names its columns.
         fit = 1.0 if width >= 5 else 0.3 if width >= 3 else -0.3
         if not layout.is_named:
             fit -= 0.6 if width >= 5 else 1.0
+        # Columns beside the matrix should not hold ratings as well.
         outer = [c for c in self.sample.columns if c.index not in layout.ratings]
         aside = [c for c in outer if c not in self.role.values() and c.can_rate and c.filled]
         fit -= 0.3 * sum(c.rating_fit > 0 and c.key not in _WORDS["about_people"] for c in aside)
         inner = {c.role for k in layout.ratings if len((c := self.sample.columns[k]).key) > 1}
         named = {c.role for c in outer if len(c.key) > 1}
-        if {"user", "item"} <= named | inner:
+        if {"user", "item"} <= named | inner:  # a table of rows names both, a matrix only one
             fit -= 1.0
         if {"item", "rating"} <= inner:  # its header names the columns of a table of rows
             fit -= 3.0
+        # Lines are numbered only if no column holds ids for them.
         if not layout.roles and any(c.id_fit > -0.4 and len(c.distinct) > 0.9 * len(c.cells)
                                     for c in outer):  # fmt: skip
             fit -= 0.4
         if layout.shape is FileShape.TRANSPOSED:
-            fit -= 0.15
+            fit -= 0.15  # a user on each line is the usual form
         return fit
 
     def unused(self) -> float:
         """Whether every row is a click although a column could hold ratings."""
         if not self.layout.clicks or self.layout.shape is not FileShape.ROWS:
             return 0.0
+        # A known range says for certain that there are ratings.
         used = [*self.role.values()]
         free = [c for c in self.sample.columns if c not in used and c.can_rate]
         best = max((c.rating_fit + 1.5 * c.name_fit("rating") for c in free), default=-1.0)
@@ -1055,7 +1068,11 @@ def _list_guessed(layout: Layout, options: ReadOptions) -> tuple[str, ...]:
 
 
 def _is_taken(ranked: Sequence[Candidate], options: ReadOptions) -> bool:
-    """Return whether the best reading is clear enough to be read without a question."""
+    """Return whether the best reading is clear enough to be read without a question.
+
+    It must be ahead of all others, and nothing in it may be a mere guess that changes whom the
+    privacy of the ratings protects, or what counts as a rating.
+    """
     best = ranked[0]
     layout, requested = best.layout, options.columns
     is_chosen = bool(requested) or options.layout is not FileShape.GUESS
@@ -1067,6 +1084,7 @@ def _is_taken(ranked: Sequence[Candidate], options: ReadOptions) -> bool:
         return False
     if layout.form == "blocks" and not {"user", "item"} <= {*requested}:
         return False  # the number above each block may name either
+    # Of these, only the lines of the Jester sets prove by their numbers what they are.
     if layout.shape is FileShape.ADJACENCY or (layout.is_matrix and layout.is_complete):
         return layout.is_complete or options.layout is layout.shape
     if layout.is_matrix:
@@ -1082,6 +1100,7 @@ def _is_taken(ranked: Sequence[Candidate], options: ReadOptions) -> bool:
         is_open = role in ("user", "item", "rating") and role not in requested
         if is_open and column.says_other_than(role):
             return False
+    # Rows are clicks only if no other column could hold ratings.
     if layout.clicks and requested.get("rating") != NO_COLUMN:
         free = [
             c
@@ -1097,6 +1116,7 @@ def _is_taken(ranked: Sequence[Candidate], options: ReadOptions) -> bool:
     user = best.sample.columns[layout.roles["user"]]
     if layout.is_named:
         return user.role == "user"
+    # Without names only the usual order is taken: user, item, rating and time, and nothing else.
     places = [layout.roles[r] for r in ("user", "item", "rating", "time") if r in layout.roles]
     return (
         places == [*range(len(layout.columns))]
@@ -1114,7 +1134,7 @@ def list_offers(ranked: Sequence[Candidate], options: ReadOptions) -> list[dict[
         if candidate.sample.cut < ranked[0].sample.cut - 2 * MARGIN:
             continue  # it is clear how the lines are cut
         if candidate.score - candidate.sample.cut < _FLOOR and not options.columns:
-            continue
+            continue  # nothing speaks for it but the way in which its lines are cut
         if not any(candidate.gives_way_to(other) for other in chosen):
             chosen.append(candidate)
     offers = [_spell(candidate, ranked, options) for candidate in chosen]
@@ -1124,7 +1144,11 @@ def list_offers(ranked: Sequence[Candidate], options: ReadOptions) -> list[dict[
 def _spell(
     candidate: Candidate, ranked: Sequence[Candidate], options: ReadOptions
 ) -> dict[str, Any]:
-    """Return the fewest options under which a reading is the only likely one."""
+    """Return the fewest options under which a reading is the only likely one.
+
+    Options are added in the order of `Layout.spelled` while a rival reads the file otherwise. A
+    role that the name of its column does not tell is always said, so that a person can check it.
+    """
     layout, columns = candidate.layout, candidate.sample.columns
     first = {"layout"}
     if layout.shape is FileShape.ROWS:
@@ -1155,7 +1179,10 @@ def _format_answer(offer: Mapping[str, Any]) -> str:
 
 
 def _ask(ranked: Sequence[Candidate], samples: Sequence[RowSample], options: ReadOptions) -> Fault:
-    """Return what nobody can guess, with the options of the likeliest readings."""
+    """Return what nobody can guess, with the options of the likeliest readings.
+
+    The first doubt that applies is named: others may vanish once it is settled.
+    """
     offers = list_offers(ranked, options)[:OFFERS]
     answers = [_format_answer(offer) for offer in offers if offer]
     best = ranked[0] if ranked else None

@@ -64,7 +64,7 @@ def open_text(parts: Sequence[Source], options: ReadOptions) -> list[RowSample]:
         columns = (*columns, *more)
         rows = [
             (*row, *(value for _, value in part.keys))
-            for part in parts[:50]
+            for part in parts[:50]  # enough to see which keys there are
             for row in (sample.rows if part is parts[0] else _read_some(part, sample.layout))
         ]
         layout = replace(sample.layout, columns=columns, rows=tuple(rows[:_PREVIEWED]))
@@ -91,6 +91,7 @@ def _open_first(source: Source, options: ReadOptions) -> list[RowSample]:
     for magic, problem in KNOWLEDGE["binary"].items():
         if head.startswith(magic.encode("latin-1")):
             raise BadRatings(f"{source.name} is {problem}")
+    # In UTF-16 every second byte of Latin letters is 0.
     unmarked = "utf-16-le" if head[1::2].count(0) > len(head) / 4 else "utf-8-sig"
     marks = KNOWLEDGE["encodings"].items()
     marked = (name for mark, name in marks if head.startswith(mark.encode("latin-1")))
@@ -117,6 +118,7 @@ def _open_first(source: Source, options: ReadOptions) -> list[RowSample]:
         sample = _sample_objects(layout, [line for _, line in lines])
         return [sample.under(options)]
     samples = [*_cut_lines(layout, options, lines)]
+    # A block from the middle of a file can be cut only where a byte shows the end of a line.
     if source.path and not form and source.size > _LARGE and "16" not in encoding:
         samples = [
             replace(sample, rows=[*sample.rows, *_read_blocks(source, encoding, sample.layout)])
@@ -215,11 +217,13 @@ def _cut_lines(
 
 def _list_quotes(lines: Sequence[tuple[int, str]], mark: str) -> list[str]:
     """Return what may stand around fields: double quotes, single ones, or nothing."""
+    # An apostrophe in a name is no quote, so a single one must stand at an edge of a field.
     texts = [line.strip() for _, line in lines]
     edge = re.escape(mark)
     single = sum(bool(re.match(rf"'.*'{edge}|.*{edge}'.*'", text)) for text in texts)
     if single > 0.5 * len(texts):
         return ["'"]
+    # Quotes join lines rarely: many lines with an odd number of them have quotes as letters.
     odd = sum(text.count('"') % 2 for text in texts)
     return ['"', ""] if odd > max(0.2 * len(texts), 4) else ['"']
 
@@ -234,6 +238,7 @@ def _cut_records(
     """
     _, first = records[0]
     rows = [row for _, row in records if row is not None]
+    # A record without fields has an open quote. If most have none, those few are left out.
     if not rows or (first is None and layout.quote):
         if len(rows) * 2 > len(records):
             records = [record for record in records if record[1] is not None] or records
@@ -431,7 +436,11 @@ def _is_number_or_date(text: str) -> bool:
 
 
 def _is_data(row: Row, body: Sequence[Column], is_numeric: Sequence[bool]) -> bool:
-    """Return whether a line looks like one of the rows."""
+    """Return whether a line looks like one of the rows.
+
+    One cell is enough: a number in a column of numbers, or a text that the column holds. Few rows
+    may repeat a name by chance.
+    """
     return len(row) >= len(body) and any(
         text
         and ((numeric and _is_value(text)) or (len(column.cells) > 20 and text in column.filled))

@@ -429,6 +429,7 @@ class SvdAfterCleansing(PerUser, Cleansing):
             f" {self.user_prior!r}), y = x_S - {public.middle!r} - e_S - b cut to +-{bound!r},"
             f" u = (V_S' V_S + noise I)^-1 V_S' y; the prediction for item j is"
             f" {public.middle!r} + b + e_j + V_j u",
+            # V may have any number of columns up to the rank; 1 and e follow.
             () if self.predictor is Predictor.NEIGHBOURS else range(2, self.rank + 3),
             {"noise": ArraySpec(())},
         )

@@ -324,8 +324,9 @@ def sum_clipped_gradients(
             coefficients = parameters.fit_users(chunk.select_entries(~mask), residuals[~mask])
             fitted = Factors(coefficients, parameters.features).predict(half.users, half.items)
             gradients = (residuals[mask] - fitted) / half.expand_rows(root_counts)
-            factors = coefficients[:, 2:]
+            factors = coefficients[:, 2:]  # behind the intercept and the slope on item offsets
             squares = row_sums(half, gradients**2)
+            # Of the gradients of item offsets, and of item factors.
             norm_squares += np.array([squares, squares * (factors**2).sum(axis=1)])
             half_gradients.append((half.build_matrix(gradients), factors))
         # A part is scaled to its norm, but a short one is stretched by `MAX_STRETCH` at most.

@@ -103,7 +103,7 @@ class FactorNorms:
 
     @classmethod
     def from_clip(cls, l1: float, l2: float) -> FactorNorms:
-        """Return the bounds of every p with ||p||_1 <= l1 and ||p||_2 <= l2."""
+        """Return the bounds of every p with ||p||_1 <= l1 and ||p||_2 <= l2, which l1 bounds too."""
         return cls(l1, l1**2, (l1**2 + min(l1, l2) ** 2) / 2)
 
     @classmethod

@@ -157,7 +157,10 @@ class PrivateEffects(PerUser):
             sums = releases.rounds.residuals.publish(sums, rng)
             moments = releases.rounds.moments.publish(moments, rng)
             gain_noise = releases.rounds.moments.scale
-            mean_gains = [estimate_mean_gain(float(g), gain_noise, public) for g in moments[-2:]]
+            # Of the residuals for item effects, and of those for factors.
+            effects_gain, factors_gain = (
+                estimate_mean_gain(float(g), gain_noise, public) for g in moments[-2:]
+            )
             if low_rank is not None:
                 root_share = math.sqrt(factor_share)
                 second_moments = moments[:-2].reshape(r, r) / public.users
@@ -165,12 +168,12 @@ class PrivateEffects(PerUser):
                     item_effects,
                     sums[:, 1:] / root_share,
                     noise_scale / root_share,
-                    mean_gains[1],
+                    factors_gain,
                     second_moments,
                     likelihood,
                 )
             item_effects = refine_item_effects(
-                item_effects, sums[:, 0], noise_scale, mean_gains[0], 1 - factor_share
+                item_effects, sums[:, 0], noise_scale, effects_gain, 1 - factor_share
             )
             scaled = item_effects.scale_down()
             build = partial(ratings.build_model, fit_user_regressions, scaled, low_rank)

@@ -276,6 +276,7 @@ def estimate_mean_of_users(
     Returns:
         The mean in rating points, and its posterior variance in squared rating points.
     """
+    # Noise must not make the count useless: at least half of the users are taken to have ratings.
     count = min(max(count, public.users / 2), public.users)
     noisy_mean = min(max(total / count, -1.0), 1.0)
     mean, variance = update_normal(noisy_mean, 1.0, (noise / count) ** 2, (2 * PRIORS.mean) ** 2)
@@ -317,6 +318,7 @@ def estimate_item_effects(
     noisy_effects = sums / reach
     logs = np.log(reach)
     logs = (logs - logs.mean()) / max(logs.std(), 1e-9)  # all alike if their counts are equal
+    # 1, the log and its square, then the public features; the slopes are in this order.
     trend = np.hstack([np.vander(logs, 3, increasing=True), prior.item_features])
     width, n_features = prior.public.width, prior.item_features.shape[1]
     fits = []

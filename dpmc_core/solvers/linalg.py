@@ -186,6 +186,7 @@ class Pattern:
             The k rows of a group, and the indices of their entries, shape (k, length), where
             n_entries stands for no entry.
         """
+        # A length below 2^e is rounded up to a multiple of 2^(e-4), an eighth of it at most.
         _, exponents = np.frexp(self.counts)
         steps = 2 ** np.maximum(exponents - 4, 0)
         lengths = -(-self.counts // steps) * steps

@@ -1118,6 +1118,7 @@ def _compute_residual_scores(
         rows, columns = block.start + cells.users[kept_indices], cells.items[kept_indices]
         chance = np.minimum(chance[kept_indices], _MAX_RATED_PROBABILITY)
         rho = chance * noise_model.genuine_probability
+        # Bayes' rule: genuine reports over all reports of such a cell.
         rho = np.maximum(rho / (noise_model.if_missing + chance * noise_model.slope), _TINY)
         expected = a[rows] + b[columns]
         x = np.clip(expected, -1, 1)

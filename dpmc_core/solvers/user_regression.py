@@ -375,7 +375,7 @@ class UserModels(NamedTuple):
         ridge = regression.ridge
         d, scalar = len(ridge), _NOISE_PSEUDO_COUNT * regression.noise_variance
         for scales in np.unique(self.scales, axis=0):
-            kept = np.flatnonzero(scales)
+            kept = np.flatnonzero(scales)  # a feature of scale 0 has the coefficient 0
             penalty = ridge[np.ix_(kept, kept)] / np.outer(scales[kept], scales[kept])
             columns, border = np.append(kept, [d, d + 1]), scalar * np.eye(len(kept) + 2)
             border[:-2, :-2] = penalty
@@ -384,7 +384,8 @@ class UserModels(NamedTuple):
             )
             solutions = np.zeros((len(products), 2, d))
             solutions[:, :, kept] = kept_solutions
-            volume = np.linalg.slogdet(penalty)[1] / 2 - half_volume
+            _, log_volume = np.linalg.slogdet(penalty)
+            volume = log_volume / 2 - half_volume
             yield volume, products[:, d:, d:] - explained, solutions
 
     def _fit_short_rows(self, regression: UserRegression, columns: Floats) -> Iterator[RidgeFits]:

@@ -269,7 +269,7 @@ class Scorer:
                     self.with_all_canaries[k].private,
                     self.without_canaries[k].private,
                 )
-                has_owner = owner >= 0
+                has_owner = owner >= 0  # the other parts are moved by no canary, and say nothing
                 scores += np.bincount(
                     owner[has_owner], log_ratios[has_owner], minlength=len(scores)
                 )

@@ -501,6 +501,6 @@ class Progress:
 
 
 def _format_seconds(seconds: float) -> str:
-    """Return a duration as minutes and seconds, '1:05', or in hours from one hour on."""
+    """Return a duration as minutes and seconds, '1:05', or in hours from one hour on: '1.2 h'."""
     rounded = round(seconds)
     return f"{rounded // 60}:{rounded % 60:02d}" if rounded < 3600 else f"{seconds / 3600:.1f} h"

@@ -114,7 +114,7 @@ class Series:
 
     def get_point(self, x: float) -> Point | None:
         """Return the point at an x (-inf, inf: at an end), None without one: no interpolation."""
-        x = min(max(x, self.x[0]), self.x[-1]) if math.isinf(x) else x
+        x = min(max(x, self.x[0]), self.x[-1]) if math.isinf(x) else x  # to the nearer end
         for index, value in enumerate(self.x):
             if self.level or abs(value - x) <= 1e-9 * max(abs(x), 1.0):
                 half_width = (self.high[index] - self.low[index]) / 2

@@ -107,6 +107,7 @@ def compute_figure_6(factors: Floats, sample: float) -> tuple[Floats, dict[str, 
 
         while is_too_large(high):
             high *= 2.0
+        # The end at which the sample is not too large.
         return weigh(bisect(is_too_large, 0.0, high, relative=1e-15)[1])
 
     return norm, {
@@ -273,6 +274,7 @@ def _build_trials(
         texts = {name: format_setting(default) for name, default in defaults.items()}
         settings = {name: (published or {}).get(name, text) for name, text in texts.items()}
         run = Ranking(id=id, epsilon=epsilon, settings=settings, **options)
+        # A run without noise is the same at every epsilon.
         x = None if epsilon is None or epsilon >= NO_NOISE else epsilon
         yield Trial(NAMES[id] + suffix, id, x, run.key, run.run, value(run))
 

@@ -163,7 +163,7 @@ def describe_labels(views: Iterable[ExperimentView]) -> list[str]:
 
 
 def format_duration(seconds: float) -> str:
-    """Format the time of computing, in one process."""
+    """Format the time of computing, in one process; each unit is used from 1.5 of it on."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
@@ -247,6 +247,7 @@ def describe_curves(view: ExperimentView) -> str:
     texts = []
     for series in view.series:
         ends = series.mean[0], series.mean[-1], series.x[0], series.x[-1]
+        # The values at both ends, and then the x of both.
         first, last, *x = (format_short_number(value, 3) for value in ends)
         has_end = not series.level and len(series.x) > 1
         texts.append(f"{series.label} {first}" + f" to {last} (at {' to '.join(x)})" * has_end)
@@ -271,6 +272,7 @@ def tabulate_numbers(view: ExperimentView) -> Columns:
     """Return ours and what is printed, a row per curve and x, without columns that are empty."""
     axis, result = view.experiment.x, view.result
     printed = {(c.printed.series, c.printed.x): c for c in view.assessment.compared}
+    # A level is the same at every x, so its first point stands for all.
     ours = {(s.label, x) for s in view.series for x in s.x[: 1 if s.level else None]}
     levels = {series.label for series in view.series if series.level}
     rows = []
@@ -327,7 +329,10 @@ def tabulate_promises(view: ExperimentView) -> Columns:
 
 
 def tabulate_theorems(paper: Paper) -> Columns:
-    """Return a paper's theorems beside measurements."""
+    """Return a paper's theorems beside measurements.
+
+    A bound counts as printed if the paper states no other and leaves its constant open.
+    """
     heads = "theorem", "bounds", "printed", "ours", "measured", "bound / measured", "printed is"
     rows = []
     for row in paper.theorems:

@@ -70,9 +70,11 @@ def run_difference_attack(run: ScenarioRun) -> list[RecoveredGradient]:
         second = (name, 2)
         if not {first, second} <= set(answers):
             continue
-        factor_change = phase.models[1][item] - phase.models[0][item]
+        first_model, second_model, *_ = phase.models
+        factor_change = second_model[item] - first_model[item]
         truth = 2 * user_factor * float(user_factor @ factor_change)
         computed = fixed_point.decode(fixed_point.reduce(answers[second] - answers[first]))
+        # Each of the two answers was rounded.
         recovered.append(RecoveredGradient(name, computed, truth, 2 * fixed_point.step))
     return recovered
 

@@ -131,6 +131,7 @@ def group_mechanisms(
             id=id,
             name=cls.name,
             predicts=TASK_LABELS[cls.task],
+            # The start of the phrase: what follows says how.
             publishes=guarantee.publishes.value.split(";")[0].split(",")[0],
             state=cards.determine_claim_state(guarantee, refuted=refuted(id)),
             recommended=recommended,

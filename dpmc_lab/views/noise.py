@@ -46,6 +46,7 @@ from dpmc_lab.views.text import Table, build_table, format_count
 def find_main_release(guarantee: Guarantee) -> Release | None:
     """Return the release with the most values, which pictures show; None without releases."""
     releases = [release for _, release in guarantee.releases]
+    # A matrix before a vector before a number, and then what is published most often.
     return max(releases, key=lambda r: (len(r.shape), r.times), default=None)
 
 
@@ -517,7 +518,7 @@ def describe_row(view: BeforeAfter, user: int) -> str:
     row = view.before[user]
     noisy = view.after[user]
     is_present = ~np.isnan(row)
-    differences = np.abs(noisy[is_present] - row[is_present])
+    differences = np.abs(noisy[is_present] - row[is_present])  # less than 1e-12 is rounding
     n_missing = int(np.isnan(differences).sum())
     differences = differences[~np.isnan(differences)]
     n_invented = int((~np.isnan(noisy) & ~is_present).sum())

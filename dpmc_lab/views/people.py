@@ -364,6 +364,7 @@ def count_outcomes(guarantee: Guarantee, value: float) -> list[int]:
     release = find_main_release(guarantee)
     assert release is not None
     tolerance = compute_tolerance(public) * isinstance(release, ModifiedLaplace)
+    # Multiples of the golden ratio spread the second number evenly, whatever the first one is.
     grid = (np.arange(100) + 0.5) / 100
     uniforms = np.column_stack([grid, np.modf(100 * grid * _GOLDEN_RATIO)[0]])
     reports = np.array([_randomise_cell(release, value, pair, public) for pair in uniforms])

@@ -93,6 +93,7 @@ def describe_run(result: Result) -> str:
     )
     value = result.metrics[metric.name]
     phrases = []
+    # `is_reached(value, target)`: whether the value is as good as the target, or better.
     if baseline is not None and reference is not None and metric.is_reached(baseline, reference):
         phrases.append("nothing can be learnt here")
     elif baseline is not None and (

@@ -119,6 +119,7 @@ def _write_usefulness(chart: CurveChart, stop: Stop) -> Sentence:
     ids = [curve.mechanism for curve in baselines]
     if baseline_id in ids and baseline_id != line.mechanism:
         baseline_name = name_baseline(baseline_id)
+        # 1: clearly better than the baseline; -1: clearly worse; 0: neither; None: not comparable.
         sign = numbers.compare_by_seed(metric, line, baselines[ids.index(baseline_id)], epsilon)
         if sign == -1:
             end = f", worse than {baseline_name}"
