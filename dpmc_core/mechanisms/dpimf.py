@@ -103,8 +103,8 @@ class FactorNorms:
 
     @classmethod
     def from_clip(cls, l1: float, l2: float) -> FactorNorms:
-        """Return the bounds of every p with ||p||_1 <= l1 and ||p||_2 <= l2, which l1 bounds too."""
-        return cls(l1, l1**2, (l1**2 + min(l1, l2) ** 2) / 2)
+        """Return the bounds of every p with ||p||_1 <= l1 and ||p||_2 <= l2."""
+        return cls(l1, l1**2, (l1**2 + min(l1, l2) ** 2) / 2)  # ||p||_2 <= ||p||_1
 
     @classmethod
     def from_factors(cls, factors: Floats) -> FactorNorms:
@@ -230,7 +230,10 @@ class Dpimf(Mechanism):
 
     @property
     def loss(self) -> ImplicitLoss:
-        """The loss that a solve of profiles minimises before it gets noise."""
+        """The loss that a solve of profiles minimises before it gets noise.
+
+        The strawman takes the loss of iALS, and all other variants the paper's complementary loss.
+        """
         penalised_cells = (
             PenalisedCells.ALL if self.variant is Variant.STRAWMAN else PenalisedCells.MISSING
         )

@@ -303,7 +303,7 @@ def build_exact_top_pair(n: int, rng: Rng) -> TopPair:
         nonlocal start
         exact_products = gram_products(residual_matrix, clip_scales)
         (square,), vectors = leading_eigenpairs(exact_products, n, 1, _EIGEN_TOLERANCE, start)
-        start = vectors[:, 0]
+        start = vectors[:, 0]  # the next search begins there, since rounds change little
         return start, math.sqrt(max(square, 0.0)), bool(square > 0)
 
     return top_pair
@@ -928,6 +928,7 @@ def build_nuclear_projection(radius: float, accuracy: float, rng: Rng) -> Projec
     shrinker = SingularValueShrinker(rng)
 
     def project(*iterate: Any) -> tuple[Floats, Floats]:
+        """Return the right singular vectors that are left, and by what each value shrinks."""
         operator = low_rank_plus_sparse(*iterate)
         triplets = shrinker.soft_threshold(
             operator, lambda lengths: l1_threshold(lengths, radius), accuracy
@@ -1010,13 +1011,14 @@ class PrivatePgd(EffectsFirst):
         bases, ratios = [], []  # of all rounds, which users need for their own rows: see `own_side`
 
         def project(*iterate: Any) -> tuple[Floats, Floats]:
+            """Publish the iterate's Gram matrix; return directions, and by what each shrinks."""
             exact_products = low_rank_gram_products(*iterate)
             noisy_products, n, noise_edge = publish_gram(
                 releases.gram[0], exact_products, self.symmetric, rng
             )
 
-            # The singular values of the iterate, and what the threshold leaves of them.
             def shrink(squares: Floats) -> tuple[Floats, Floats]:
+                """Return the singular values of the iterate, and what the threshold leaves."""
                 denoised = (
                     shrink_eigenvalues(squares, noise_edge) if self.is_noise_aware else squares
                 )

@@ -135,6 +135,7 @@ def fit_effects_and_taste(
     users.precision /= s2
 
     def update_both_sides() -> None:
+        """Update the users, the noise variance s2 unless it is known, and the items."""
         nonlocal s2
         # Each user's sum of w E[(x - b - theta . f)^2]; `update` leaves out terms in x and b only.
         errors = squares + users.update(items)
@@ -777,6 +778,8 @@ def model_laplace_noise(flip: float, scale: float) -> NoiseModel:
     grid, b = np.linspace(-1, 1, 41), scale  # ratings at which the bias is measured
 
     def build_with_end(end: float) -> NoiseModel:
+        """Return the noise model of the scores T with this end."""
+
         def expect_before_slope(x: Floats) -> Floats:
             size = np.abs(x)
             sinh = -np.exp((size - 1) / b) * np.expm1(-2 * size / b) / 2  # times e^(-1/b)

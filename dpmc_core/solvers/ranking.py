@@ -460,6 +460,7 @@ class Audiences(NamedTuple):
         errors = (noise_std / level_counts) ** 2 * np.eye(d) + profile_covariance * (
             n_users / total_count / level_counts
         )
+        # A deviation's square is as exact as the precision is squared, which sets its weight.
         squared_precisions = np.trace(np.linalg.inv(errors), axis1=1, axis2=2)[level_index] ** 2
         weights = squared_precisions / squared_precisions.sum()
         expected_noise = np.einsum("l,lab->ab", np.bincount(level_index, weights), errors)
@@ -468,6 +469,7 @@ class Audiences(NamedTuple):
         variances = np.maximum(variances, _MIN_TASTE_VARIANCE / d)
         edge = _simulate_noise_edge(errors, level_index, weights, expected_noise)
         count_shares = posterior_counts / total_count
+        # Once on the axes above the noise, and once on all of them.
         taste, unpruned_taste = (
             _fit_taste(deviations, errors, level_index, axes[:, k], variances[k], count_shares)
             for k in (is_above_noise(variances, edge, ESTIMATED_MARGIN), slice(None))

@@ -385,6 +385,7 @@ def count_data(
     """Return the recipe of a table of the sizes of data sets, whose labels are `sets`."""
 
     def count_set(data: str) -> list[float]:
+        """Return the requested columns of a set."""
         ratings = datasets.load(data, for_ranking=clicks).ratings
         (users, items), n_ratings, values = ratings.shape, len(ratings), ratings.values
         counts = {
@@ -428,6 +429,7 @@ def compute_formula(formula: str, numbers: Mapping[str, Floats]) -> Floats:
     """
 
     def compute(node: ast.expr) -> Any:
+        """Return the value of a part; only what stands here is allowed, since a file is data."""
         match node:
             case ast.Constant(value=int() | float()):
                 return node.value
@@ -660,6 +662,7 @@ def _build_result(
     revisions: Mapping[str, int],
     seconds: float,
 ) -> CurveSet:
+    """Return a result with the command that makes it again."""
     has_default_seeds = experiment.recipe and experiment.recipe.seeds == recipe.seeds
     seeds = format_seeds(recipe.seeds)
     command = experiment.command + ("" if has_default_seeds else f" --seeds {seeds}")
@@ -704,6 +707,7 @@ def make_setting_recipe(
     fit_unit: Callable[[Mechanism, Problem, int], Model] = getattr(fits, fit, fit_model)
 
     def make(seed: int) -> list[tuple[Any, ...]]:
+        """Return the label, the x and the metric of each run with this seed."""
         plan, rows = plan_grid(replace(recipe, grid=replace(grid, seeds=(seed,)))), []
         for unit in plan.units:
             if unit.mechanism.id in only:
@@ -892,6 +896,7 @@ def write_result(result: CurveSet, folder: Path) -> Path:
 
 
 def _round_numbers(value: Any, digits: int = _DIGITS) -> Any:
+    """Return plain JSON values with every float rounded to significant digits."""
     if isinstance(value, dict):
         return {name: _round_numbers(item, digits) for name, item in value.items()}
     if isinstance(value, list | tuple):
@@ -918,6 +923,7 @@ def read_result(path: Path) -> CurveSet:
 
 
 def _parse_series(table: Mapping[str, Any]) -> Series:
+    """Return a curve of a result's file. Raises ValueError where its columns differ in length."""
     series = facts.build_from_table(Series, table, "a curve")
     seeds = [len(draws) for draws in series.draws] or list(series.seeds)
     columns = (series.x, series.mean, series.low, series.high, seeds)

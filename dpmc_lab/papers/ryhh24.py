@@ -200,6 +200,7 @@ class Ranking:
 
     @property
     def key(self) -> str:
+        """Return the name of the run, under which its output is stored; defaults are left out."""
         epsilon = "" if self.epsilon is None else f" epsilon {self.epsilon:g}"
         revision = f"revision {registry.get_mechanism(self.id).revision}"
         revision += "" if self.ties == RANDOM else f" ties {self.ties}"
@@ -310,6 +311,7 @@ def rank_items(
 
 
 def _build_ranking_recipe(trials: Sequence[Trial]) -> TrialRecipe:
+    """Return the recipe of rankings, whose outputs all figures of the paper share."""
     return TrialRecipe(
         trials=trials,
         settings={"runs": [trial.key for trial in trials]},

@@ -220,6 +220,7 @@ def describe_draws(view: ExperimentView) -> str:
 
 
 def _describe_settings(view: ExperimentView) -> str:
+    """Return which settings were tried and why, and how to try them again; empty without any."""
     experiment = view.experiment
     if not experiment.tried:
         return ""
@@ -519,6 +520,7 @@ def render_report(views: Sequence[ExperimentView]) -> str:
 
 
 def _render_experiment(view: ExperimentView) -> str:
+    """Return an experiment as HTML: its verdict, numbers, statements, facts and promises."""
     id, numbers, command = view.experiment.id, tabulate_numbers(view), get_command(view)
     labels = [*view.labels, *(f"privacy: {text}" for text, _ in view.promise_counts)]
     facts = [

@@ -544,7 +544,10 @@ def format_curve_label(info: CurveInfo) -> str:
 
 
 def compute_interval(values: Floats | Sequence[float], level: float = LEVEL) -> Interval:
-    """Return the mean of the values that are not NaN, with its t interval at a confidence level."""
+    """Return the mean of the values that are not NaN, with its t interval at a confidence level.
+
+    The interval of a single value has the half width 0, see `Interval`.
+    """
     observed = np.asarray(values, dtype=float)
     observed = observed[~np.isnan(observed)]
     mean = float(np.mean(observed))

@@ -100,7 +100,7 @@ class HostGuard:
             if scope["type"] == "http" or "websocket.http.response" in scope.get("extensions", {}):
                 await _build_refusal(error, scope)(scope, receive, send_with_policy)
             else:
-                await send({"type": "websocket.close", "code": 1008})
+                await send({"type": "websocket.close", "code": 1008})  # against the server's policy
             return
         await self._app(scope, receive, send_with_policy)
 

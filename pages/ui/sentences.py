@@ -72,6 +72,7 @@ def write_answer(chart: CurveChart, stop: Stop) -> Sentence:
 
 
 def _write_risk(stop: Stop) -> Sentence:
+    """Return how often an attacker is right at most, or that no limit is proved."""
     risk, mechanism = stop.risk, stop.mechanism
     start = f"At epsilon {stop.epsilon:g}, "
     if not risk.is_bounded:
@@ -105,6 +106,7 @@ def _name_subject(question: AttackerQuestion, task: Task) -> str:
 
 
 def _write_usefulness(chart: CurveChart, stop: Stop) -> Sentence:
+    """Return the metric with its comparison: the baseline where it is not beaten, else no privacy."""
     line, epsilon, metric = chart.first_line, stop.epsilon, chart.metric
     if line is None or stop.interval is None:
         return [
