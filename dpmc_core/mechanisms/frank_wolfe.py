@@ -1003,36 +1003,12 @@ class PrivatePgd(EffectsFirst):
         public = ratings.public
         releases = self.guarantee(public).releases
         row_clip = self.row_norm(public)
-        radius = nuclear_radius(self.radius, public)
-        max_rank = max_descent_rank(public)
         steps = self.schedule.list_steps(self.step, self.rounds)
+        # One release stands for all rounds.
+        project = partial(self._project, releases.gram[0], public, rng)
         _, clipped_users = self.clip_residual_rows(ratings, releases, rng)
         rows, scales = clipped_users.local_data
         bases, ratios = [], []  # of all rounds, which users need for their own rows: see `own_side`
-
-        def project(*iterate: Any) -> tuple[Floats, Floats]:
-            """Publish the iterate's Gram matrix; return directions, and by what each shrinks."""
-            exact_products = low_rank_gram_products(*iterate)
-            noisy_products, n, noise_edge = publish_gram(
-                releases.gram[0], exact_products, self.symmetric, rng
-            )
-
-            def shrink(squares: Floats) -> tuple[Floats, Floats]:
-                """Return the singular values of the iterate, and what the threshold leaves."""
-                denoised = (
-                    shrink_eigenvalues(squares, noise_edge) if self.is_noise_aware else squares
-                )
-                roots = np.sqrt(np.maximum(denoised, 0.0))
-                return roots, np.maximum(roots - l1_threshold(roots, radius), 0.0)
-
-            def count_above(squares: Floats) -> int:
-                _, shrunk_roots = shrink(squares)
-                return min(int((shrunk_roots > 0).sum()), max_rank)
-
-            squares, vectors = eigenpairs_above(noisy_products, n, count_above, _EIGEN_TOLERANCE)
-            roots, shrunk_roots = shrink(squares)
-            return vectors, shrunk_roots / roots
-
         for descent in iterate_projected_gradient(
             rows.entries, rows.values, steps, project, row_clip
         ):
@@ -1055,6 +1031,38 @@ class PrivatePgd(EffectsFirst):
             yield Step.from_trace(
                 descent.t, self.rounds, model, descent.trace | clip_trace, published_names=("rank",)
             )
+
+    def _project(
+        self, release: Gaussian, public: PublicFacts, rng: Rng, *iterate: Any
+    ) -> tuple[Floats, Floats]:
+        """Project an iterate to the nuclear-norm ball by its noisy Gram matrix.
+
+        Args:
+            release: of the Gram matrix, which is published here.
+            public: the public facts, which set the radius of the ball and the largest rank.
+            rng: draws the noise.
+            iterate: the arguments of `low_rank_gram_products`.
+
+        Returns:
+            The directions, shape (n, k), and by what each singular value shrinks, shape (k,).
+        """
+        radius = nuclear_radius(self.radius, public)
+        exact_products = low_rank_gram_products(*iterate)
+        noisy_products, n, noise_edge = publish_gram(release, exact_products, self.symmetric, rng)
+
+        def shrink(squares: Floats) -> tuple[Floats, Floats]:
+            """Return the singular values of the iterate, and what the threshold leaves."""
+            denoised = shrink_eigenvalues(squares, noise_edge) if self.is_noise_aware else squares
+            roots = np.sqrt(np.maximum(denoised, 0.0))
+            return roots, np.maximum(roots - l1_threshold(roots, radius), 0.0)
+
+        def count_above(squares: Floats) -> int:
+            _, shrunk_roots = shrink(squares)
+            return min(int((shrunk_roots > 0).sum()), max_descent_rank(public))
+
+        squares, vectors = eigenpairs_above(noisy_products, n, count_above, _EIGEN_TOLERANCE)
+        roots, shrunk_roots = shrink(squares)
+        return vectors, shrunk_roots / roots
 
 
 @mechanism

@@ -106,7 +106,7 @@ def _name_subject(question: AttackerQuestion, task: Task) -> str:
 
 
 def _write_usefulness(chart: CurveChart, stop: Stop) -> Sentence:
-    """Return the metric with its comparison: the baseline where it is not beaten, else no privacy."""
+    """Return the metric beside no privacy, or beside the baseline where that is not beaten."""
     line, epsilon, metric = chart.first_line, stop.epsilon, chart.metric
     if line is None or stop.interval is None:
         return [

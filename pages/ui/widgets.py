@@ -310,8 +310,11 @@ def choose_epsilon(wide: bool = False) -> float:
     if session.epsilon not in epsilons:  # chosen on the wide range
         session.epsilon = find_nearest_epsilon(session.epsilon, epsilons)
     with blocks.lay_out_row(key="epsilon line"):
-        caption = "**epsilon** \u2190 more private"
-        st.caption(caption, width="content", help=glossary.explain_terms("epsilon"))
+        st.caption(
+            "**epsilon** \u2190 more private",
+            width="content",
+            help=glossary.explain_terms("epsilon"),
+        )
         chosen = st.select_slider(
             "epsilon",
             epsilons,
