@@ -274,6 +274,7 @@ def _convert_sheet(content: bytes, max_bytes: int) -> bytes:
 
 def _format_cell(value: object) -> str:
     """Return a cell of a spreadsheet as text; a whole number has no decimals."""
+    # Above 2^53 a float is whole whatever was meant.
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return str(int(value))
     return str(value)

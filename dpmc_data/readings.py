@@ -446,6 +446,7 @@ def count_pairs(*columns: Column) -> int:
 
 def count_distinct(columns: Sequence[Column], mask: Any) -> int:
     """Return how many different rows some columns have in a part of the rows."""
+    # A row becomes one number, whose digits are the codes of its columns.
     codes = columns[0].codes[mask]
     for column in columns[1:]:
         codes = codes * len(column.distinct) + column.codes[mask]
@@ -818,6 +819,7 @@ class Evidence:
             if line is None:
                 return 0.0
             is_each = len(line.distinct) > 0.95 * len(line.cells)
+            # Numbers that count up may be mere row numbers.
             fit = -1.0 if not is_each else 0.4 if line.counts_up else 1.0
             return fit * min(1.0, self.sample.n_rows / 10)
         if self.layout.shape is not FileShape.ROWS:

@@ -595,7 +595,7 @@ class Objects(Lines):
         is_plain = text.startswith("{") and text.endswith("}\n") and text.count("}\n{") + 1 >= count
         if not is_plain or _may_exceed(text, _DEEPEST):
             return None
-        # Ids are text: of their numbers only whole ones can be read without loss.
+        # Ids are text: of their numbers only whole ones can be read without loss. They come first.
         kinds = [{str: pa.string(), int: pa.int64()}] * 2
         kinds += [{str: pa.string(), int: pa.float64(), float: pa.float64()}] * len(self.keys)
         try:

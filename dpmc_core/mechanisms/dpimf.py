@@ -342,7 +342,7 @@ class Dpimf(Mechanism):
             InvalidSetting: if the noise is read off factors that are all zero.
         """
         clipped_factors = self.clip_factors(factors)
-        if self.clip is None:
+        if self.clip is None:  # as published: the scale is read off the factors
             norms = FactorNorms.from_factors(clipped_factors)
             if norms.full == 0:
                 raise InvalidSetting(

@@ -389,6 +389,7 @@ def _compose_delta(
         mu: ratio of the Gaussian releases; 0 without any.
         bound: chooses the tilt of the grid, see `_GridLoss`.
     """
+    # Closed forms: a single Laplace release, and randomised responses, which need a sum.
     if mu == 0 and len(pure) == 1:
         epsilon, n, laplace = pure[0]
         if laplace and n == 1:
@@ -651,6 +652,7 @@ def _gaussian_log_deltas(epsilons: Floats, mu: float) -> Floats:
         if mu == 0:
             return np.log(-np.expm1(np.minimum(epsilons, 0.0)))
         u = epsilons / mu - mu / 2
+        # The tail's expression is accurate from -5 on, see `_mills_gap`.
         is_near_one = u < -5  # delta is close to one: the plain difference loses nothing
         log_deltas = np.empty(len(u))
         log_deltas[is_near_one] = np.log(

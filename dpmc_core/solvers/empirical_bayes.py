@@ -226,6 +226,7 @@ def estimate_long_tailed_counts(noisy: Floats, noise_std: float, usual_count: fl
     centres = math.log(_TAIL_CENTRE) + offsets.reshape(-1, 1)
     shares = np.exp(-0.5 * ((logs - centres) / stds.reshape(-1, 1)) ** 2)
     shares /= shares.sum(axis=1, keepdims=True)
+    # Priors are weighted by the evidence of all counts, with a prior on where the tail lies.
     evidence = np.maximum(density @ shares.T, SMALLEST)  # of each count, under each such prior
     log_weights = np.log(evidence).sum(axis=0) - 0.5 * (offsets.ravel() / _TAIL_CENTRE_STD) ** 2
     weights = np.exp(log_weights - log_weights.max())

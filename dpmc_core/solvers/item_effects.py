@@ -453,6 +453,7 @@ def start_low_rank(item_effects: ItemEffects, random: Floats) -> LowRankFactors:
     rank, width, effects = random.shape[1], item_effects.public.width, item_effects.effects
     standardised = (effects - effects.mean()) / max(effects.std(), 1e-9 * width)
     start = [item_effects.compute_popularity(), standardised, random[:, 2:]]
+    # The first two random columns are replaced. A lower rank than 3 has no random ones at all.
     factors = PRIORS.item_effect * width * np.column_stack(start)[:, :rank]
     return LowRankFactors(factors, np.eye(rank) / rank)
 

@@ -908,7 +908,7 @@ def _compute_feature_loadings(
     Returns:
         Array of shape (items, c).
     """
-    basis = np.linalg.qr(known_directions)[0]
+    basis, _ = np.linalg.qr(known_directions)
     directions = expected[:, None] * decorrelate_columns(feature, expected)
     directions -= basis @ (basis.T @ directions)
     squared_lengths = np.maximum((directions**2).sum(axis=0), SMALLEST)
@@ -940,6 +940,7 @@ class _NoiseSpectrum:
         self._t, self._m = variances, rows
 
         def slope(alpha: float) -> float:
+            """Return the slope of psi, whose minimum is the edge of the spectrum of noise."""
             return 1 - np.sum((variances / (alpha - variances)) ** 2) / rows
 
         max_variance = variances.max()

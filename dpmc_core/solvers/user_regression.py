@@ -536,6 +536,7 @@ def sum_round_statistics(
     regression = build_user_regression(item_effects, low_rank, SHARED_SLOPE_STD)
     for _, chunk, groups in regression.iter_chunks(Pattern.from_ratings(ratings), ratings.values):
         n_entries = len(chunk.items)
+        # Rows are padded with an entry beyond the last, which is dropped below.
         residuals, about_rest = np.empty(n_entries + 1), np.empty(n_entries + 1)
         user_factors = np.empty((n_entries + 1, rank))  # without the entry at hand
         for group in groups:

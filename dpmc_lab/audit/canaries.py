@@ -415,6 +415,7 @@ class CanaryAuditor(AuditSubject):
         candidates = []
         for plan in build_plans(table, self.change, rng):
             coins = rng.random(plan.count) < 0.5
+            # Another seed than those of the audited run and of its scoring runs.
             scorer = self._publish_run(plan, coins, self.seed + 3, self.seed + 3)
             separate_answers = scorer.answer_owners.keys()
             if not separate_answers:

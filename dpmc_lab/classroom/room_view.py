@@ -367,6 +367,8 @@ def describe_repetition(estimates: Sequence[ShareRow], certainty: Sequence[Share
     gains = []
     if first is not None and last is not None and last.high - last.low < first.high - first.low:
         gains.append("we know more about the class")
+    # Row 1 is after the first round, since row 0 is before any report. Row -2 is after the last
+    # round, with the total epsilon.
     if format_row_share(certainty[-1]) != format_row_share(certainty[1]):
         gains.append("an attacker knows more about you")
     return f"Asked again: {', and '.join(gains) or 'nobody knows more'} ({certainty[-2].note})"

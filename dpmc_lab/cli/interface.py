@@ -293,6 +293,7 @@ def _add_option(parser: Any, parameter: inspect.Parameter, metavar: str, help_te
     while (origin := typing.get_origin(kind)) in (Annotated, types.UnionType, typing.Union):
         kind, *metadata = typing.get_args(kind)
         option = metadata[0] if origin is Annotated else option
+    # `origin` is now what was unpacked last: tuple or list of a repeated option, or None.
     help_text = help_text or option.help
     default = parameter.default
     keys: JsonObject = {"default": argparse.SUPPRESS, "action": "store_true"}

@@ -127,6 +127,7 @@ def build_series(
     points: Mapping[tuple[str, str | None], Mapping[float | None, Point]],
 ) -> list[Series]:
     """Build curves by label and mechanism from the point at each x; at None: at every x."""
+    # A level is drawn from the first x of all curves to the last one.
     all_x = [x for curve in points.values() for x in curve if x is not None]
     ends = min(all_x, default=0.0), max(all_x, default=1.0)
     return [
@@ -604,6 +605,7 @@ class TheoryRow:
     def is_contradicted(self) -> bool:
         """Return whether the measurement contradicts what is printed, whatever its constants."""
         printed = self.bound if self.printed is None else self.printed
+        # Beyond four standard errors of the measurement.
         return not self.open_constant and self.measured > printed * _TOLERANCE + 4 * self.spread
 
     @property

@@ -199,6 +199,7 @@ def list_links(view: ExperimentView) -> tuple[dict[str, dict[str, str]], list[tu
     """
     ids = dict.fromkeys(promise.mechanism for promise in view.experiment.promises)
     names = [registry.get_mechanism(id).name for id in ids]
+    # The figure's own kind of data: a small set of restaurants, or the sample for the paper.
     is_small = "restaurant" in view.experiment.needs
     common = {"data": "restaurants" if is_small else view.paper.sample, "published": "true"}
     train = {f"Train {name}": {**common, "mechanism": name} for name in names}
@@ -450,7 +451,10 @@ def choose_styles(view: ExperimentView) -> dict[str, Style]:
 
 
 def _choose_style(mechanism: str | None, is_level: bool, index: int) -> Style:
-    """A curve of a private mechanism that is the same at every epsilon has no noise."""
+    """Return the style from which a curve's style is made.
+
+    A curve of a private mechanism that is the same at every epsilon has no noise, and is dashed.
+    """
     if mechanism is None:
         return Style(_COLORS[index % len(_COLORS)], _MARKERS[index % len(_MARKERS)], "solid")
     cls = registry.MECHANISMS.get(mechanism)

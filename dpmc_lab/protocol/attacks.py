@@ -283,6 +283,7 @@ def compute_longest_reach(run: ScenarioRun, item: int) -> float:
     user factors have length at most 1.
     """
     fixed_point = run.settings.fixed_point
+    # A quarter of what each user may add to a sum, less the linear term.
     headroom = fixed_point.max_sum / int(run.raters[item]) / 4 - float(
         np.abs(run.users.linear[run.item_of_pair == item]).max()
     )

@@ -55,7 +55,7 @@ def check_scheduler_address(address: str) -> None:
         InvalidSetting: it is not.
     """
     match = _ADDRESS.fullmatch(address)
-    if match is None or not 0 < int(match[3]) < 2**16:
+    if match is None or not 0 < int(match[3]) < 2**16:  # the number of a port
         raise InvalidSetting("--cluster", "tcp://HOST:PORT or tls://HOST:PORT", address)
 
 

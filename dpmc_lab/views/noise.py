@@ -411,6 +411,7 @@ def select_block(
         chosen_users = np.append(chosen_users[chosen_users != last_user][: users - 1], last_user)
     chosen_items = rank_by_count(by_item, items)
     index = arrange_by_rating(np.arange(len(ratings)), ratings)
+    # The values of this matrix are positions in `ratings`.
     block = index[chosen_users][:, chosen_items].tocoo()
     order = np.lexsort((block.col, block.row))
     return dataclasses.replace(

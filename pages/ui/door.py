@@ -144,6 +144,7 @@ class HostGuard:
         address = _parse_address(host)
         if host in self._own or address is None:
             return host in self._own
+        # The server's own address, as the connection has it; a scope may lack it.
         return address.is_loopback or address == _parse_address(
             (scope.get("server") or ("",))[0] or ""
         )

@@ -152,6 +152,7 @@ def write_benefit(share: GainShare | None) -> str:
     if share is None or not share.is_clear:
         return ""
     kept, low, high = (100 * value for value in (share.share, share.low, share.high))
+    # Ends that are rounded to one number would say nothing.
     interval = f" ({low:.0f} to {high:.0f} %)" if high - low >= 1 else ""
     return f"keeps {kept:.0f} %{interval} of the benefit"
 
