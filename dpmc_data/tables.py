@@ -305,6 +305,7 @@ def _propose_headers(
 ) -> Iterator[RowSample]:
     """Yield samples with each of the likeliest headers, and without any."""
     width = layout.width
+    # Lines that may be titles are no rows of the body; a short file has a header at most.
     n_titles = _MAX_TITLES if len(records) > 2 * _MAX_TITLES else 1
     table = [row for _, row in records[n_titles:] if row and len(row) == width]
     # The last rows are the farthest from any lines above the table.

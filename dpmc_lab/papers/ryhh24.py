@@ -269,7 +269,16 @@ def _build_trials(
     published: Mapping[str, str] | None = None,
     **options: Any,
 ) -> Iterator[Trial]:
-    """Yield the runs of some methods; `published`: at the paper's settings but for those given."""
+    """Yield the runs of some methods.
+
+    Args:
+        value: returns, for a run, what takes the plotted value out of its output.
+        methods: ids of the methods.
+        epsilons: the epsilons of each.
+        suffix: of the label.
+        published: settings that differ from the paper's; None: our own settings.
+        **options: further fields of `Ranking`.
+    """
     for id, epsilon in product(methods, epsilons):
         defaults = {} if published is None else registry.get_published_settings(id).settings
         texts = {name: format_setting(default) for name, default in defaults.items()}

@@ -277,6 +277,7 @@ class PartitionedProblem(Problem):
         if not count:
             raise BadRatings("no rating is held out to be tested on: hold out a larger share")
         metric = choose_headline_metric(task)
+        # Of the headline metrics only the RMSE is better if lower; it sums squared errors.
         mean = errors / count
         return {metric.name: float(np.sqrt(mean) if metric.lower_is_better else mean)}
 
