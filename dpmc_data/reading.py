@@ -893,6 +893,7 @@ def _judge_rows(
         is_text = empty & (table.texts.codes >= 0)
         codes, counts = np.unique(table.texts.codes[is_text & chosen], return_counts=True)
         words = {table.texts.names[k]: int(n) for k, n in zip(codes, counts, strict=True)}
+    # First what the advice on texts is: other columns or other values may make sense of them.
     translations = _suggest_values(words, not empty.all())
     wrong_column = correct
     if is_text.any() and empty.all():
@@ -923,6 +924,7 @@ def _judge_rows(
             *marks,
         ),
     )
+    # Rows that could not be cut come first; then each row counts for the first kind it is of.
     problems: list[Any] = [(kind, *first, correct) for kind, first in table.broken.items()]
     keep = chosen.copy()
     for mask, kind, *remedy in kinds:

@@ -435,6 +435,7 @@ class PrivateTaste(PerUser):
         features *= np.sqrt(counts.posterior)[:, None]  # less weight for rare items
         index = 0
         for n_repeats, min_signal in _ROUNDS:
+            # The exact answers of a round: counts, and profiles as long as taste can be heard.
             exact_sums = np.zeros((n_items, self.rank + 1))
             exact_moments = np.zeros((self.rank + 1, self.rank + 1))
             count_share = _COUNT_SHARE if is_detectable else 1.0
@@ -448,6 +449,7 @@ class PrivateTaste(PerUser):
                     _UserProfiles.sum_profiles, features
                 )
                 exact_sums[:, 1:] = profile_scale * profile_sums
+            # They are published several times, and the means of what was published are used.
             mean_sums, moments = np.zeros_like(exact_sums), np.zeros_like(exact_moments)
             agreement, audiences = np.zeros(2), None
             for repeat in range(1, n_repeats + 1):
@@ -459,7 +461,7 @@ class PrivateTaste(PerUser):
                 signal = 0.0
                 if is_detectable:
                     mean_profiles = mean_sums[:, 1:] / profile_scale
-                    if audiences is not None:
+                    if audiences is not None:  # other noise than that which the taste has fitted
                         repeated_profiles = noisy_sums[:, 1:] / profile_scale
                         agreement += audiences.measure_agreement(
                             repeated_profiles, counts.posterior
