@@ -422,6 +422,7 @@ def _rank_all_items(model: Model, seen_items: _SeenItems) -> Ints:
         users = test.users[rows]
         scores = _score_all_items(model, users, test.public.items)
         target = scores[np.arange(len(users)), test.items[rows]]
+        # Ties count as ahead, also those that only rounding breaks, and so does NaN.
         is_ahead = ~(scores < (target - _bound_rounding(model, users))[:, None])
         is_ahead[seen_items.matrix[users].nonzero()] = False
         rank[rows] = is_ahead.sum(axis=1)

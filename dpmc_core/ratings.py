@@ -304,25 +304,15 @@ class Ratings(UserData):
         """
         user_array, item_array = np.asarray(users), np.asarray(items)
         value_array = _as_numbers("ratings", values, float)
-        if not (
-            user_array.ndim == item_array.ndim == value_array.ndim == 1
-            and len(user_array) == len(item_array) == len(value_array)
-        ):
+        if not user_array.shape == item_array.shape == value_array.shape == (value_array.size,):
             raise BadRatings("users, items and values must be three columns of one length")
         time_array = None if times is None else _as_numbers("times", times, np.int64)
         if time_array is not None and time_array.shape != value_array.shape:
             raise BadRatings(f"there are {len(value_array)} ratings but {time_array.size} times")
         if len(value_array) == 0:
             raise BadRatings("there are no ratings: the data is empty")
-        for name, index, size in (
-            ("user", user_array, public.users),
-            ("item", item_array, public.items),
-        ):
-            if index.dtype.kind not in "iu":
-                raise BadRatings(f"{name} indices must be integers, got {index.dtype} values")
-            if index.min() < 0 or index.max() >= size:
-                invalid = int(index[(index < 0) | (index >= size)][0])
-                raise BadRatings(f"{name} index must lie in 0..{size - 1}, got {invalid}")
+        _check_indices("user", user_array, public.users)
+        _check_indices("item", item_array, public.items)
 
         def describe_cell(position: int) -> str:
             """Name the user and the item of a rating, by their ids if these are known."""
@@ -698,6 +688,15 @@ def _describe_text(column: ArrayLike) -> str:
     return ""
 
 
+def _check_indices(name: str, index: NDArray[Any], size: int) -> None:
+    """Raise BadRatings unless all indices are integers in 0..size - 1."""
+    if index.dtype.kind not in "iu":
+        raise BadRatings(f"{name} indices must be integers, got {index.dtype} values")
+    if index.min() < 0 or index.max() >= size:
+        invalid = int(index[(index < 0) | (index >= size)][0])
+        raise BadRatings(f"{name} index must lie in 0..{size - 1}, got {invalid}")
+
+
 def _check_values(values: Floats, public: PublicFacts, describe_cell: Callable[[int], str]) -> None:
     """Raise BadRatings, with the first such rating, unless all ratings are in the public range."""
     # NaN compares false, so it is invalid too.
@@ -715,7 +714,11 @@ def _check_values(values: Floats, public: PublicFacts, describe_cell: Callable[[
 
 
 def _mix_bits(x: Uint64s) -> Uint64s:
-    """Mix the bits of 64-bit words by the finaliser of splitmix64, which is a bijection."""
+    """Mix the bits of 64-bit words by the finaliser of splitmix64, which is a bijection.
+
+    The constants are those of Steele, Lea, Flood, "Fast splittable pseudorandom number generators"
+    (2014), in the variant of Stafford.
+    """
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))

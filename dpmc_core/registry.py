@@ -73,6 +73,7 @@ class _Mechanisms(Mapping[str, type[Mechanism]]):
         self.broken: tuple[str, ...] = ()
 
     def __getitem__(self, id: str) -> type[Mechanism]:
+        # One mechanism is found without loading the modules of all others.
         if self._classes is None:
             matching = self._loaded_early.get(id) or next(
                 (candidate for candidate in self._find_classes(id) if candidate.id == id), None

@@ -54,6 +54,7 @@ def allow_grace(seconds: float) -> Iterator[None]:
     deadline = math.inf
 
     def has_expired() -> bool:
+        """Return whether the grace is over; it begins when the condition first holds."""
         nonlocal deadline
         now = time.monotonic()
         if deadline == math.inf and stop is not None and stop():

@@ -274,6 +274,7 @@ def _convert_sheet(content: bytes, max_bytes: int) -> bytes:
 
 def _format_cell(value: object) -> str:
     """Return a cell of a spreadsheet as text; a whole number has no decimals."""
+    # Above 2^53 a float is whole whatever was meant.
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return str(int(value))
     return str(value)
@@ -417,10 +418,12 @@ def _parse_npy(name: str, size: int, chunks: Iterable[bytes]) -> NDArray[Any]:
         content[position : position + len(chunk)] = np.frombuffer(chunk, dtype=np.uint8)
         position += len(chunk)
     message = f"{format_value(name)} is no plain array of NumPy"
+    # Magic, version 1.0, and two bytes with the length of the header that follows.
     preamble = content[:10].tobytes()
     if not preamble.startswith(b"\x93NUMPY\x01\x00") or position != size:
         raise ValueError(message)
     start = 10 + int.from_bytes(preamble[8:], "little")
+    # Its groups are the type, whether the order is Fortran's, and the shape.
     header = _NPY_HEADER.fullmatch(content[10:start].tobytes().decode("latin-1"))
     if header is None:
         raise ValueError(message)
@@ -431,6 +434,7 @@ def _parse_npy(name: str, size: int, chunks: Iterable[bytes]) -> NDArray[Any]:
         raise ValueError(f"{format_value(name)} has other bytes than its shape and type need")
     if dtype.kind == "U":  # NumPy does not check that these are code points of Unicode
         codes = content[start:].view(np.dtype("u4").newbyteorder(dtype.byteorder))
+        # Unicode ends at 10FFFF; D800 to DFFF are halves of pairs in UTF-16.
         if ((codes > 0x10FFFF) | ((codes >= 0xD800) & (codes <= 0xDFFF))).any():
             raise ValueError(f"{format_value(name)} has text that is none")
     flat = content[start:].view(dtype)

@@ -132,7 +132,8 @@ def load(data: str | Path, **options: Any) -> LoadedDataset:
     """
     name = str(data)
     if (drawn_sample := parse_drawn_sample(name)) is not None:
-        dataset = load(drawn_sample[0], **drawn_sample[1], **options)
+        sample_name, settings = drawn_sample
+        dataset = load(sample_name, **settings, **options)
         return replace(dataset, name=name, loaded_name=name, reading=options)
     if name in synthetic.ALL_SAMPLES:
         options.pop("for_ranking", None)
@@ -266,7 +267,8 @@ class Reading:
     def preview(self) -> list[list[str]]:
         """Roles, names and three rows of the columns that are used; of many items the first."""
         layout = self.layout
-        roles = dict.fromkeys(layout.ratings[:_PREVIEWED], layout.axes[1])
+        _, across = layout.axes
+        roles = dict.fromkeys(layout.ratings[:_PREVIEWED], across)
         roles |= {k: role for role, k in layout.roles.items()}
         lines = [[roles.get(k, "") for k in range(len(layout.columns))], layout.columns]
         lines += layout.rows[:3]
@@ -355,6 +357,7 @@ def _examine(source: Source, options: Mapping[str, Any]) -> Examination:
             offers += [other for other in list_offers(ranked, settings) if other]
         if len({reading.summary for reading in readings}) >= OFFERS:
             break
+    # Of readings with the same result only the first, which is the likeliest, is shown.
     unique = {reading.summary: reading for reading in reversed(readings)}
     readings = [r for r in readings if unique[r.summary] is r][:OFFERS]
     needs_range = RANGE_ASKED in faults_found
@@ -386,6 +389,7 @@ def _complete(
         wrong = [fault for fault in faults if fault is not RANGE_ASKED]
         if not wrong and len(checked.rows) < 2:
             way.append(Fault("fewer than two ratings can be used", "give a longer file"))
+        # An offer must be worth a question; what a person asked for is read in any case.
         is_poor = len(checked.rows) < 2 or has_single_ratings(checked)
         if not wrong and len(checked.rows) > 1 and not (is_offer and is_poor):
             reading = _summarise_reading(checked, trial)
@@ -396,6 +400,7 @@ def _complete(
         answers: list[dict[str, Any]] = [{}]
         for fault in wrong:
             choices = [answer for answer in fault.answers if not {*answer} & _CHOSEN_OPTIONS]
+            # A few choices for each fault, since their numbers multiply.
             choices = choices[: 1 if fault.option in _SETTLED else 3]
             answers = [answer | choice for answer in answers for choice in choices]
         new = [trial | answer for answer in answers if not answer.items() <= trial.items()]
@@ -406,13 +411,14 @@ def _complete(
 
 def _summarise_reading(checked: Checked, options: Mapping[str, Any]) -> Reading:
     """Return what a reading without faults gives."""
+    # The range may not be known yet. One that holds all values is enough to count.
     low, high = checked.values.min(), checked.values.max()
     ratings = build([replace(checked, low=low, high=high + abs(high) + 1)])[0]
     span = f"ratings from {low:g} to {high:g}" if low < high else f"ratings of {low:g}"
     what = "clicks" if checked.clicks else span
     count, public = checked.count, ratings.public
     n_out = sum(count.left_out.values())
-    if "event" in checked.table.layout.roles:
+    if "event" in checked.table.layout.roles:  # rows of other events are no loss
         n_out -= count.left_out.get(CHOSEN, 0)
     return Reading(
         options,

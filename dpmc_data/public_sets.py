@@ -249,7 +249,8 @@ def read_titles(source: Source) -> dict[str, tuple[str, tuple[str, ...]]]:
         rows = list(csv.reader(_read_text(path).splitlines()))[1:]
     else:
         return {}
-    return {row[0]: (row[1], _split_genres(row[2])) for row in rows if len(row) == 3}
+    whole_rows = (row for row in rows if len(row) == 3)
+    return {id: (title, _split_genres(genres)) for id, title, genres in whole_rows}
 
 
 def _read_ml_100k_titles(path: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
@@ -260,10 +261,11 @@ def _read_ml_100k_titles(path: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
     titles = {}
     for line in _read_text(path).splitlines():
         fields = line.split("|")
-        if len(fields) > 5:
+        if len(fields) > 5:  # id, title, two dates and an address stand before the flags
             flags = zip(names, fields[5:], strict=False)
             genres = tuple(name for name, flag in flags if flag == "1" and name != "unknown")
-            titles[fields[0]] = (fields[1], genres)
+            id, title, *_ = fields
+            titles[id] = (title, genres)
     return titles
 
 
@@ -475,6 +477,7 @@ def _unpack_archive(id: str, packed: Path, target: Path) -> None:
     try:
         for member, chunks in archives.iterate_members(packed, UNPACKED_LIMIT):
             name = PurePosixPath(member.filename.replace("\\", "/"))
+            # The upper half holds the mode of Unix, in which 0o12 is the type of a link.
             is_link = (member.external_attr >> 16) & 0o170000 == 0o120000
             if name.is_absolute() or ".." in name.parts or ":" in member.filename or is_link:
                 reason = f"would land elsewhere, {member.filename!r}: not unpacked"

@@ -178,6 +178,8 @@ def _compute_sort_keys(texts: Any) -> NDArray[Any] | None:
     lengths = compute.binary_length(tails).to_numpy()
     if lengths.max() > 7:
         return None
+    # Seven bytes of text and one of its length make a number that sorts like the text. Buffer 2 of
+    # an array of texts holds their bytes.
     words = np.frombuffer(compute.ascii_rpad(tails, 8, "\0").buffers()[2], dtype=">u8")
     keys: NDArray[Any] = words | lengths.astype(np.uint64)
     return keys
@@ -283,7 +285,8 @@ def rank_readings(source: Source, options: ReadOptions) -> tuple[Layout, list[Ca
         BadRatings: if it is no table, or too large.
     """
     public_set = None if source.parts else public_sets.recognise_public_set(source)
-    # A public set on disk is what it is; the limit guards uploads and unknown files.
+    # A public set on disk is what it is, up to two gigabytes; the limit guards uploads and unknown
+    # files.
     on_disk = public_set and source.path
     parts = source.parts or [source]
     for part in parts:
@@ -292,7 +295,7 @@ def rank_readings(source: Source, options: ReadOptions) -> tuple[Layout, list[Ca
     samples = [_sample_parquet(parts, options)] if is_parquet else open_text(parts, options)
     layout, ranked = decide(samples, options)
     if public_set and layout.faults and not options.columns:
-        # A set that is recognised is laid out as its makers say.
+        # A set that is recognised is laid out as its makers say: the usual order.
         layout, ranked = decide(samples, replace(options, user=1, item=2, rating=3))
     if is_parquet and not layout.faults:
         layout = _check_kinds(parts[0], layout)
@@ -416,7 +419,7 @@ def _insert_keys(
     own: Sequence[Any], used: Sequence[int], n_rows: int, part: Source, layout: Layout
 ) -> list[Any]:
     """Return the used columns, with those that the folders of a file name."""
-    n_own = len(layout.columns) - len(part.keys)
+    n_own = len(layout.columns) - len(part.keys)  # a key is a name and a value
     columns = iter(own)
     codes = pa.array(np.zeros(n_rows, dtype=np.int32))
     return [
@@ -428,11 +431,18 @@ def _insert_keys(
 
 
 def _melt_cells(batch: Sequence[Any], lines: Codes, layout: Layout, n_rows: int) -> list[Any]:
-    """Return users, items and ratings of the filled cells of a matrix, row by row, and their lines.
+    """Return ids of lines and columns, and ratings, of a matrix's filled cells, and their lines.
 
-    n_rows: how many lines of it are read so far.
+    The cells come row by row. The names below are those of a matrix with a user on each line; of a
+    transposed one a line is an item, and a column a user.
+
+    Args:
+        batch: the column of ids, if there is one, and then the columns of ratings.
+        lines: the number of each line in the file.
+        layout: how the file is read.
+        n_rows: how many lines of it are read so far.
     """
-    # Each line may be somebody, or an item, without a name.
+    # Without a column of ids the lines are numbered.
     first = [] if layout.roles else [pa.array(map(str, range(n_rows + 1, n_rows + len(lines) + 1)))]
     users, *cells = [*first, *batch]
     names = [layout.columns[k] for k in layout.ratings]
@@ -444,6 +454,7 @@ def _melt_cells(batch: Sequence[Any], lines: Codes, layout: Layout, n_rows: int)
     filled = np.array([text != "" and parse_decimal(text) != layout.missing for text in distinct])
     row, item = np.nonzero(filled[codes].reshape(len(names), -1).T)
     items = pa.DictionaryArray.from_arrays(item.astype(np.int32), pa.array(names, pa.string()))
+    # `texts` has the first column from top to bottom, and then the next one.
     return [users.take(row), items, texts.take(item * len(lines) + row), lines[row]]
 
 
@@ -475,7 +486,7 @@ def _compact_chunk(column: Any, role: str, layout: Layout, prior: Sequence[Any])
             raise Refused(layout.file, [Fault(problem, "write ids as text or as whole numbers")])
         column = column.cast(pa.float64())
     encoded = column.dictionary_encode()
-    texts = [
+    texts = [  # v != v: NaN
         "" if v is None or v != v else str(int(v) if isinstance(v, float) and v == int(v) else v)
         for v in encoded.dictionary.to_pylist()
     ]
@@ -513,7 +524,7 @@ def _parse_times(column: Any) -> tuple[Floats, bool]:
     """Return times as numbers, or as Unix seconds where they are dates, NaN where neither; and
     whether they are dates."""
     dated = str(column.type).startswith(("timestamp", "date"))
-    if dated:
+    if dated:  # whole seconds, as those of texts
         stamps = column.cast(pa.timestamp("ms"), safe=False).cast(pa.int64())
         values = np.floor(_convert_to_floats(stamps) / 1000)
     else:
@@ -525,6 +536,7 @@ def _parse_times(column: Any) -> tuple[Floats, bool]:
             dated = {*numbers} == {None}
             seconds = parse_dates(texts.names.texts) if dated else numbers
             values = np.array([*seconds, None], dtype=np.float64)[texts.codes]
+    # A missing date is the same moment in either unit: seconds of dates, nanoseconds of numbers.
     values[values <= _NO_DATE / (1e9 if dated else 1)] = np.nan
     return values, dated
 
@@ -554,12 +566,13 @@ def _sample_parquet(parts: Sequence[Source], options: ReadOptions) -> RowSample:
             )
         names = tuple(map(str, schema.names))
         if len(rows) >= 2 * FIRST_ROWS:
-            continue
+            continue  # enough rows, but the columns of all files are compared
         plain = [
             column.name
             for column in schema
             if _has_kind(column.type, "time") and names.count(column.name) == 1
         ]
+        # Of the first file some rows of about four row groups, of each other file those of one.
         groups = [*range(0, n_groups, max(n_groups // 4, 1))] if not rows else [n_groups // 2]
         for group in groups:
             size = FIRST_ROWS if not rows else FIRST_ROWS // 8
@@ -777,7 +790,10 @@ def _share_names(columns: Sequence[Ids]) -> list[Ids]:
 def check(table: Table, options: ReadOptions, *, asks: bool = True) -> Checked:
     """Judge every row; nothing is raised for what is wrong with them.
 
-    asks: whether counts that say that the users may be no persons are a fault.
+    Args:
+        table: the rows.
+        options: the options of reading.
+        asks: whether counts that say that the users may be no persons are a fault.
     """
     faults: list[Fault] = []
     public_set, clicks = table.layout.known, table.layout.clicks
@@ -818,6 +834,7 @@ def check(table: Table, options: ReadOptions, *, asks: bool = True) -> Checked:
     faults += [fault] * bool(fault.options)
     if options.duplicates is Duplicates.MEAN:
         values = np.clip(values, low, high)  # a mean of equal numbers can lie beyond them
+    # Who says what an empty cell of a matrix is, or which column names the user, has been asked.
     answered = options.missing if table.layout.is_matrix else options.user
     if asks and answered is None and not public_set:
         faults += _recheck_facts(table, rows, options.item)
@@ -876,6 +893,7 @@ def _judge_rows(
         is_text = empty & (table.texts.codes >= 0)
         codes, counts = np.unique(table.texts.codes[is_text & chosen], return_counts=True)
         words = {table.texts.names[k]: int(n) for k, n in zip(codes, counts, strict=True)}
+    # First what the advice on texts is: other columns or other values may make sense of them.
     translations = _suggest_values(words, not empty.all())
     wrong_column = correct
     if is_text.any() and empty.all():
@@ -906,6 +924,7 @@ def _judge_rows(
             *marks,
         ),
     )
+    # Rows that could not be cut come first; then each row counts for the first kind it is of.
     problems: list[Any] = [(kind, *first, correct) for kind, first in table.broken.items()]
     keep = chosen.copy()
     for mask, kind, *remedy in kinds:
@@ -945,7 +964,9 @@ def rating_reader(values: str | None) -> Callable[[str], float | None]:
 def _suggest_values(counts: Mapping[str, int], has_numbers: bool) -> list[str]:
     """Return options under which texts that are no numbers are ratings, or stand for none.
 
-    counts: how often each text comes. has_numbers: whether it stands beside numbers.
+    Args:
+        counts: how often each text comes.
+        has_numbers: whether numbers stand in the same column.
     """
     missing = {text for text in counts if text.lower() in MISSING}
     if len(counts) > _MAX_WORDS and None in map(parse_leading_number, {*counts} - missing):
@@ -957,6 +978,7 @@ def _suggest_values(counts: Mapping[str, int], has_numbers: bool) -> list[str]:
     is_mark = all(counts[text] > _FEW_MARKS and "," not in text for text in words)
     is_mark &= has_numbers and len(words) <= _MAX_MARKS
     marked = [f"missing={','.join(sorted(counts))}"] * is_mark
+    # Texts as "4/5" are read by their number, if all have the same end.
     ends = {text.partition("/")[2] for text in words}
     scales = ["number"] * (len(ends) == 1) + [*KNOWLEDGE["scales"]]
     fitting = [
@@ -1000,9 +1022,11 @@ def _find_computed(lines: Ids, columns: Ids, ratings: Floats, mask: Bools) -> Bo
     line, among the cells of a mask."""
     computed = np.zeros(len(ratings), dtype=bool)
     rows = np.flatnonzero(mask & np.isfinite(ratings))
+    # Codes from 0, so that a cell without a line or a column, of code -1, counts as well.
     line, column, values = lines.codes[rows] + 1, columns.codes[rows] + 1, ratings[rows]
     n_rest = np.maximum(np.bincount(line)[line] - 1, 1)
     rest = np.bincount(line, values)[line] - values
+    # The sum of squared deviations of the rest from its mean.
     deviation = np.bincount(line, values**2)[line] - values**2 - rest**2 / n_rest
     telling = deviation > 1e-6  # a mean of equal ratings says nothing
     equal = np.isclose(values, rest) | (np.abs(values - rest / n_rest) < _ROUNDED)
@@ -1055,6 +1079,7 @@ def _resolve_duplicates(
     cells = table.user.codes[rows].astype(np.int64) * len(table.item.names)
     cells += table.item.codes[rows]
     order = _sort_stably(cells)
+    # By position in that order: whether it is the last row of its cell. No row has no last one.
     is_last = np.append(np.diff(cells[order]) != 0, True)[: len(order)]
     n_repeated = len(order) - int(np.count_nonzero(is_last))
     if not n_repeated:
@@ -1064,7 +1089,7 @@ def _resolve_duplicates(
         order = np.lexsort((times[rows], cells))
     rows = rows[order]
     values = table.ratings[rows]
-    pair = rows[np.argmin(is_last) :][:2]
+    pair = rows[np.argmin(is_last) :][:2]  # the first row that is not the last, and the next
     user, item = (ids.names[ids.codes[pair[0]]][:60] for ids in (table.user, table.item))
     sentence = (
         f"{count_words(n_repeated, 'row')} repeat{'s' * (n_repeated == 1)} a user-item pair, first"
@@ -1078,7 +1103,7 @@ def _resolve_duplicates(
         advice = "keep one rating per pair, or use the last or the mean"
         fault = Fault(f"{sentence} ({lines})", advice, ("duplicates=last", "duplicates=mean"))
     if rule is Duplicates.MEAN:
-        groups = np.cumsum(is_last) - is_last
+        groups = np.cumsum(is_last) - is_last  # the number of the cell that each row has
         values = np.bincount(groups, values) / np.bincount(groups)
     else:
         values = values[is_last]
@@ -1111,13 +1136,14 @@ def _recheck_facts(table: Table, rows: Ints, item: str | int | None) -> Iterator
             yield Fault(problem, advice, ("missing=0", "missing=none"))
         return
     counts = [np.bincount(ids.codes[rows]) for ids in (table.user, table.item)]
+    user_counts, item_counts = counts
     users, items = (int(np.count_nonzero(count)) for count in counts)
     if len(rows) <= _MIN_COUNTED:
         return
-    if _are_mostly_ones(counts[0]):
+    if _are_mostly_ones(user_counts):
         problem = f"nearly all of the {users:,} users in {layout.name_of('user')} have one rating"
         advice, column = "say which column names the person", "user=COLUMN"
-    elif item is None and layout.header and _are_mostly_ones(counts[1]):
+    elif item is None and layout.header and _are_mostly_ones(item_counts):
         problem = f"nearly all of the {items:,} items in {layout.name_of('item')} have one rating"
         advice, column = "say which column names what is rated", "item=COLUMN"
     else:
@@ -1153,9 +1179,9 @@ def build(judged: Sequence[Checked]) -> list[Ratings]:
                 " ranges: give the range, low and high"
             )
     public_set = first.table.layout.known
-    sizes = (public_set and public_set.catalogue) or (None, None)
-    users = _select_rated(judged, [checked.table.user for checked in judged], sizes[0])
-    items = _select_rated(judged, [checked.table.item for checked in judged], sizes[1])
+    n_users, n_items = (public_set and public_set.catalogue) or (None, None)
+    users = _select_rated(judged, [checked.table.user for checked in judged], n_users)
+    items = _select_rated(judged, [checked.table.item for checked in judged], n_items)
     check_cancelled()
     public = PublicFacts(
         users=len(users[0].names), items=len(items[0].names), low=first.low, high=first.high

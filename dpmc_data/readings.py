@@ -216,6 +216,9 @@ class Layout:
 
 
 # Columns ------------------------------------------------------------------------------------------
+#
+# A fit is a score from about -1 to 1. Its numbers are as rough as the weights in `FEATURES`: they
+# say what counts more, and any limit at which a column changes its kind lies far from usual files.
 
 
 class Column:
@@ -290,6 +293,7 @@ class Column:
         if words:
             scales = [s for s in KNOWLEDGE["scales"].values() if tells_apart(s, words)]
             best: Mapping[str, float] = max(scales, key=lambda s: len(words & {*s}), default={})
+            # Half of the words must be on the scale, or they are no ratings.
             if 2 * len(words & {*best}) >= len(words):
                 values = [
                     best.get(text.lower()) if value is None else value
@@ -318,7 +322,7 @@ class Column:
         A known name is certain unless it is one letter; a word within the name is only a hint.
         """
         if role in ("user", "item") and self.key in _WORDS["about_people"]:
-            return -0.6
+            return -0.6  # an age or a sex is neither
         if self.role:
             sure = 1.0 if len(self.key) > 1 else 0.4
             return sure if self.role == role else -sure
@@ -327,7 +331,7 @@ class Column:
             for w in re.findall(r"[^\W\d_]+", re.sub("(?<=[a-z])(?=[A-Z])", " ", self.name))
         }
         if words & {"userid", "user"} and role != "user" and "id" in self.name.lower():
-            return -0.5
+            return -0.5  # a user's id, whatever other hints the name holds
         fits = {name: bool(words & hints) for name, hints in _HINTS.items()}
         if fits.get(role):
             return 0.4
@@ -338,6 +342,7 @@ class Column:
         """Whether it holds dates and no numbers."""
         if not self.filled or any(number is not None for number in self.numbers):
             return False
+        # Parsing is slow: three texts must look like dates before fifty are parsed.
         some = self.filled[:50]
         if not all(re.search(r"\d[-/.: ]|[a-z]+ \d", text) for text in some[:3]):
             return False
@@ -350,6 +355,7 @@ class Column:
             return True
         numbers = [number for number in self.numbers if number is not None]
         many = len(self.filled) > 0.2 * self.n_filled
+        # Seconds or milliseconds of the years 1979 to 2128.
         seconds = all(3e8 <= number < 5e9 or 3e11 <= number < 5e12 for number in numbers)
         return many and len(numbers) == len(self.filled) > 0 and seconds
 
@@ -381,6 +387,7 @@ class Column:
         if any(number % 1 for number in numbers if math.isfinite(number)):
             return -1.0
         fit = -(1 - self.n_filled / n)
+        # Long texts are reviews, and few different ones are categories.
         if sum(map(len, self.filled)) > 45 * len(self.filled):
             fit -= 0.7
         if len(self.filled) == 1 and n > 4:
@@ -410,8 +417,8 @@ class Column:
         if n_values == 1:
             return -0.5 if len(self.cells) > 4 else 0.5
         if all("." in text and len(text) > 4 for text in self.filled) and n_values > _FEW:
-            return -0.3
-        return 1.0 if n_values <= _FEW else 0.0
+            return -0.3  # many decimals: a measurement or a price
+        return 1.0 if n_values <= _FEW else 0.0  # ratings have a scale of few values
 
     def equals(self, other: Column) -> bool:
         """Whether each value stands beside one value of another column, and the reverse."""
@@ -439,6 +446,7 @@ def count_pairs(*columns: Column) -> int:
 
 def count_distinct(columns: Sequence[Column], mask: Any) -> int:
     """Return how many different rows some columns have in a part of the rows."""
+    # A row becomes one number, whose digits are the codes of its columns.
     codes = columns[0].codes[mask]
     for column in columns[1:]:
         codes = codes * len(column.distinct) + column.codes[mask]
@@ -499,6 +507,7 @@ class RowSample:
         It may hold the points that are possible, or counts, and is nobody's.
         """
         outer = [c for c in self.columns if c.index not in ratings and c.n_filled > 1]
+        # Filled in nearly every line, of ten at least. Of these, two at each end are looked at.
         usual = [c for c in outer if c.n_filled >= 0.9 * self.n_rows and self.n_rows > 9]
         return any(not c.cells[k] for c in usual for k in (0, 1, -2, -1))
 
@@ -510,7 +519,7 @@ class RowSample:
 
     @cached_property
     def evidence(self) -> float:
-        """How much counts of so few rows say, from 0 to 1."""
+        """How much counts of so few rows say, from 0 to 1: all that they can from 30 rows on."""
         return min(1.0, self.n_rows / 30)
 
 
@@ -542,7 +551,7 @@ def _propose_rows(
             continue
         used = [user, item] if rating is None else [user, item, rating]
         if len({*used}) < len(used):
-            continue
+            continue  # one column cannot have two roles
         roles = {"user": user.index, "item": item.index}
         if rating is not None:
             roles["rating"] = rating.index
@@ -589,6 +598,8 @@ def _list_events(sample: RowSample, used: Sequence[Column]) -> Iterator[tuple[in
     for column in sample.columns:
         words = column.filled
         is_event = column not in used and 1 < len(words) <= _EVENTS
+        # Each word comes often, and a name, if there is one, says so. A colon would be read as the
+        # end of the column's name in the option `event`.
         is_event &= 5 * len(words) <= sample.n_rows
         is_event &= not column.key or column.name_fit("event") > 0
         if is_event and all(":" not in w and parse_decimal(w) is None for w in words):
@@ -609,9 +620,10 @@ def _choose_time(
     if not sample.layout.is_named and last.index == 3 and last not in used:
         numbers = [number for number in last.numbers if number is not None]
         many = len(last.distinct) > 0.5 * sample.n_rows
+        # Numbers below 10 may be a second rating.
         if many and len(numbers) == len(last.distinct) and max(numbers) >= 10:
             return 3
-    fits = {
+    fits = {  # a few values in many rows are no times
         c: c.name_fit("time") + 0.5 * c.holds_times - 2 * (len(c.distinct) <= 4 < sample.n_rows)
         for c in sample.columns
         if c not in used and (c.role == "time" or c.holds_times) and c.role in (None, "time")
@@ -623,7 +635,14 @@ def _choose_time(
 def _propose_matrices(
     sample: RowSample, options: ReadOptions, requested: Mapping[str, str | int]
 ) -> Iterator[Layout]:
-    """Yield readings with all ratings of a user or an item in one row."""
+    """Yield readings with all ratings of a user or an item in one row.
+
+    Args:
+        sample: the rows.
+        options: the options of reading.
+        requested: the columns that a person named, by role; those of the ratings as FIRST:LAST,
+            counted from 1, under the role that is named across the columns.
+    """
     columns = sample.columns
     shapes = MATRICES if options.layout is FileShape.GUESS else (options.layout,)
     for shape in shapes:
@@ -633,15 +652,17 @@ def _propose_matrices(
         if span:
             runs = {range(int(span[1]) - 1, int(span[2]))}
         elif across in requested:
-            continue
+            continue  # one column names them all, so it is a table of rows
         else:
             runs = _find_runs(sample)
+            # With a header all columns but the first may hold ratings of any kind. Of two columns
+            # one is left, which makes a matrix only if a person says so.
             is_asked = options.layout in MATRICES and not runs
             if sample.layout.is_named and (len(columns) > 2 or is_asked):
                 runs |= {range(1, len(columns))}
         for run in runs:
             if not 0 <= run.start < run.stop <= len(columns):
-                continue
+                continue  # a person may ask for columns that the file does not have
             outer = [c for c in columns if c.index not in run and not c.is_index]
             for column in _list_candidates(sample, lines, requested, outer):
                 if column is None or column.index not in run:
@@ -650,7 +671,12 @@ def _propose_matrices(
 
 
 def _find_runs(sample: RowSample) -> set[range]:
-    """Return the runs of columns that may be the ratings of a matrix."""
+    """Return the runs of columns that may be the ratings of a matrix.
+
+    The longest run of columns with ratings in one range is a candidate, and so is the longest with
+    ratings in any. Each is also tried without what may stand at its ends: the ids, what a file says
+    about people, and the time.
+    """
     columns = sample.columns
     ends: dict[int, tuple[float, float]] = {}
     rating: set[int] = set()
@@ -658,6 +684,7 @@ def _find_runs(sample: RowSample) -> set[range]:
         text for c in columns for text in c.filled if text.lower() not in _NO_RATINGS
         and parse_rating(text) is None
     )  # fmt: skip
+    # A text that five columns share may stand for "not rated"; a file has one or two of these.
     marks = {text for text, count in texts.most_common(2) if count >= 5}
     for c in columns:
         odd = [t for t in c.filled if t not in marks and t.lower() not in _NO_RATINGS
@@ -678,9 +705,9 @@ def _find_runs(sample: RowSample) -> set[range]:
                 ends[c.index] = (min(numbers), max(numbers))
     if not ends:
         return set()
-    k = len(ends) // 4  # so many may be of another range
-    low = sorted(low for low, _ in ends.values())[k]
-    high = sorted(high for _, high in ends.values())[-1 - k]
+    n_other = len(ends) // 4  # so many may be of another range
+    low = sorted(low for low, _ in ends.values())[n_other]
+    high = sorted(high for _, high in ends.values())[-1 - n_other]
     margin = max(high - low, 2) / 2
     alike = {
         k
@@ -767,11 +794,13 @@ class Evidence:
             ]
             if not ends:
                 return -1.0
-            low, high = np.median([e[0] for e in ends]), np.median([e[1] for e in ends])
+            low, high = np.median(ends, axis=0)
             margin = max(high - low, 2) / 2
             alike = sum(low - margin <= a and b <= high + margin for a, b in ends)
             n_words = sum(len(c.words) > 0.5 * len(c.filled) for c in some)
-            alike -= min(n_words, len(some) - n_words)  # words and numbers are no scale
+            # Words in some columns and numbers in others are no scale.
+            alike -= min(n_words, len(some) - n_words)
+            # So few columns with so many values are no ratings of one scale.
             if len(columns) < 5 and len({text for c in some for text in c.filled}) > 1.5 * _FEW:
                 return -1.0
             named = sum(c.key in _WORDS["about_people"] for c in columns)
@@ -790,14 +819,19 @@ class Evidence:
             if line is None:
                 return 0.0
             is_each = len(line.distinct) > 0.95 * len(line.cells)
+            # Numbers that count up may be mere row numbers.
             fit = -1.0 if not is_each else 0.4 if line.counts_up else 1.0
             return fit * min(1.0, self.sample.n_rows / 10)
         if self.layout.shape is not FileShape.ROWS:
             return 0.0
         n = np.count_nonzero(self.mask)
         n_users, n_items = self._count("user"), self._count("item")
-        once = np.clip((np.array([n_users, n_items]) / max(n, 1) - 0.5) / 0.4, 0, 1)
-        return -float(once[0] + 0.5 * once[1]) * self.sample.evidence
+        # From 0 to 1, as half to nine tenths of the rows are of a new user, or of a new item. Items
+        # that come once are less strange than users.
+        users_once, items_once = np.clip(
+            (np.array([n_users, n_items]) / max(n, 1) - 0.5) / 0.4, 0, 1
+        )
+        return -float(users_once + 0.5 * items_once) * self.sample.evidence
 
     def repeats(self) -> float:
         """The share of rows whose pair of user and item comes again."""
@@ -806,7 +840,7 @@ class Evidence:
         if self.sample.repeats:
             return 0.0
         share = 1 - self._count("user", "item") / np.count_nonzero(self.mask)
-        return -share * (0.15 if self.layout.clicks else 1.0)
+        return -share * (0.15 if self.layout.clicks else 1.0)  # people click again
 
     def more_people(self) -> float:
         """Whether there are more people than things."""
@@ -817,6 +851,7 @@ class Evidence:
             n_users, n_items = sizes if self.layout.shape is FileShape.WIDE else sizes[::-1]
         else:
             return 0.0
+        # Few rows say little; those of a matrix, each with many ratings, say it sooner.
         strength = min(1.0, self.sample.n_rows / (10 if self.layout.is_matrix else 100))
         return float(np.clip(np.log2((n_users + 0.5) / (n_items + 0.5)), -1, 1)) * strength
 
@@ -853,6 +888,7 @@ class Evidence:
         if len(roles) < 2 or self.layout.shape is not FileShape.ROWS:
             return 0.0
         user, item = roles[:2]
+        # Hardly more pairs than values of one of them, although values come again.
         n = max(len(user.distinct), len(item.distinct))
         is_one = n > 4 and count_pairs(user, item) <= 1.05 * n and self.sample.n_rows > 1.5 * n
         return -float(is_one)
@@ -862,7 +898,8 @@ class Evidence:
         if self.layout.shape is not FileShape.ROWS:
             return 0.0
         places = [self.role[r].index for r in ("user", "item", "rating") if r in self.role]
-        fit = 0.4 * float(np.sign(places[1] - places[0])) + 0.4 * (places[-1] > min(places[:2]))
+        user, item, *_ = places  # both are in every table of rows
+        fit = 0.4 * float(np.sign(item - user)) + 0.4 * (places[-1] > min(user, item))
         if not self.layout.is_named and places == [0, 1, 2][: len(places)]:
             fit += 2 * (1 - min(1.0, self.sample.n_rows / 100))  # few rows say nothing else
         return fit
@@ -875,29 +912,33 @@ class Evidence:
         if not layout.is_matrix:
             return 0.0
         width = len(layout.ratings)
+        # A table of rows has few columns of numbers, and a matrix mostly names its columns.
         fit = 1.0 if width >= 5 else 0.3 if width >= 3 else -0.3
         if not layout.is_named:
             fit -= 0.6 if width >= 5 else 1.0
+        # Columns beside the matrix should not hold ratings as well.
         outer = [c for c in self.sample.columns if c.index not in layout.ratings]
         aside = [c for c in outer if c not in self.role.values() and c.can_rate and c.filled]
         fit -= 0.3 * sum(c.rating_fit > 0 and c.key not in _WORDS["about_people"] for c in aside)
         inner = {c.role for k in layout.ratings if len((c := self.sample.columns[k]).key) > 1}
         named = {c.role for c in outer if len(c.key) > 1}
-        if {"user", "item"} <= named | inner:
+        if {"user", "item"} <= named | inner:  # a table of rows names both, a matrix only one
             fit -= 1.0
         if {"item", "rating"} <= inner:  # its header names the columns of a table of rows
             fit -= 3.0
+        # Lines are numbered only if no column holds ids for them.
         if not layout.roles and any(c.id_fit > -0.4 and len(c.distinct) > 0.9 * len(c.cells)
                                     for c in outer):  # fmt: skip
             fit -= 0.4
         if layout.shape is FileShape.TRANSPOSED:
-            fit -= 0.15
+            fit -= 0.15  # a user on each line is the usual form
         return fit
 
     def unused(self) -> float:
         """Whether every row is a click although a column could hold ratings."""
         if not self.layout.clicks or self.layout.shape is not FileShape.ROWS:
             return 0.0
+        # A known range says for certain that there are ratings.
         used = [*self.role.values()]
         free = [c for c in self.sample.columns if c not in used and c.can_rate]
         best = max((c.rating_fit + 1.5 * c.name_fit("rating") for c in free), default=-1.0)
@@ -1029,7 +1070,11 @@ def _list_guessed(layout: Layout, options: ReadOptions) -> tuple[str, ...]:
 
 
 def _is_taken(ranked: Sequence[Candidate], options: ReadOptions) -> bool:
-    """Return whether the best reading is clear enough to be read without a question."""
+    """Return whether the best reading is clear enough to be read without a question.
+
+    It must be ahead of all others, and nothing in it may be a mere guess that changes whom the
+    privacy of the ratings protects, or what counts as a rating.
+    """
     best = ranked[0]
     layout, requested = best.layout, options.columns
     is_chosen = bool(requested) or options.layout is not FileShape.GUESS
@@ -1041,6 +1086,7 @@ def _is_taken(ranked: Sequence[Candidate], options: ReadOptions) -> bool:
         return False
     if layout.form == "blocks" and not {"user", "item"} <= {*requested}:
         return False  # the number above each block may name either
+    # Of these, only the lines of the Jester sets prove by their numbers what they are.
     if layout.shape is FileShape.ADJACENCY or (layout.is_matrix and layout.is_complete):
         return layout.is_complete or options.layout is layout.shape
     if layout.is_matrix:
@@ -1056,6 +1102,7 @@ def _is_taken(ranked: Sequence[Candidate], options: ReadOptions) -> bool:
         is_open = role in ("user", "item", "rating") and role not in requested
         if is_open and column.says_other_than(role):
             return False
+    # Rows are clicks only if no other column could hold ratings.
     if layout.clicks and requested.get("rating") != NO_COLUMN:
         free = [
             c
@@ -1071,6 +1118,7 @@ def _is_taken(ranked: Sequence[Candidate], options: ReadOptions) -> bool:
     user = best.sample.columns[layout.roles["user"]]
     if layout.is_named:
         return user.role == "user"
+    # Without names only the usual order is taken: user, item, rating and time, and nothing else.
     places = [layout.roles[r] for r in ("user", "item", "rating", "time") if r in layout.roles]
     return (
         places == [*range(len(layout.columns))]
@@ -1088,7 +1136,7 @@ def list_offers(ranked: Sequence[Candidate], options: ReadOptions) -> list[dict[
         if candidate.sample.cut < ranked[0].sample.cut - 2 * MARGIN:
             continue  # it is clear how the lines are cut
         if candidate.score - candidate.sample.cut < _FLOOR and not options.columns:
-            continue
+            continue  # nothing speaks for it but the way in which its lines are cut
         if not any(candidate.gives_way_to(other) for other in chosen):
             chosen.append(candidate)
     offers = [_spell(candidate, ranked, options) for candidate in chosen]
@@ -1098,7 +1146,11 @@ def list_offers(ranked: Sequence[Candidate], options: ReadOptions) -> list[dict[
 def _spell(
     candidate: Candidate, ranked: Sequence[Candidate], options: ReadOptions
 ) -> dict[str, Any]:
-    """Return the fewest options under which a reading is the only likely one."""
+    """Return the fewest options under which a reading is the only likely one.
+
+    Options are added in the order of `Layout.spelled` while a rival reads the file otherwise. A
+    role that the name of its column does not tell is always said, so that a person can check it.
+    """
     layout, columns = candidate.layout, candidate.sample.columns
     first = {"layout"}
     if layout.shape is FileShape.ROWS:
@@ -1129,7 +1181,10 @@ def _format_answer(offer: Mapping[str, Any]) -> str:
 
 
 def _ask(ranked: Sequence[Candidate], samples: Sequence[RowSample], options: ReadOptions) -> Fault:
-    """Return what nobody can guess, with the options of the likeliest readings."""
+    """Return what nobody can guess, with the options of the likeliest readings.
+
+    The first doubt that applies is named: others may vanish once it is settled.
+    """
     offers = list_offers(ranked, options)[:OFFERS]
     answers = [_format_answer(offer) for offer in offers if offer]
     best = ranked[0] if ranked else None

@@ -210,6 +210,7 @@ def load_sample(name: str) -> Generated:
     ratings = Ratings.build(
         np.repeat(np.arange(users, dtype=np.int32), arrays["counts"]),
         arrays["items"].astype(np.int32),
+        # Whole numbers are stored, since they compress better.
         arrays["values"] / 10 ** SAMPLES[name].decimals,
         PublicFacts(users=users, items=items, low=low, high=high),
         times=arrays.get("times"),

@@ -64,7 +64,7 @@ def open_text(parts: Sequence[Source], options: ReadOptions) -> list[RowSample]:
         columns = (*columns, *more)
         rows = [
             (*row, *(value for _, value in part.keys))
-            for part in parts[:50]
+            for part in parts[:50]  # enough to see which keys there are
             for row in (sample.rows if part is parts[0] else _read_some(part, sample.layout))
         ]
         layout = replace(sample.layout, columns=columns, rows=tuple(rows[:_PREVIEWED]))
@@ -91,6 +91,7 @@ def _open_first(source: Source, options: ReadOptions) -> list[RowSample]:
     for magic, problem in KNOWLEDGE["binary"].items():
         if head.startswith(magic.encode("latin-1")):
             raise BadRatings(f"{source.name} is {problem}")
+    # In UTF-16 every second byte of Latin letters is 0.
     unmarked = "utf-16-le" if head[1::2].count(0) > len(head) / 4 else "utf-8-sig"
     marks = KNOWLEDGE["encodings"].items()
     marked = (name for mark, name in marks if head.startswith(mark.encode("latin-1")))
@@ -111,11 +112,13 @@ def _open_first(source: Source, options: ReadOptions) -> list[RowSample]:
         lines = _read_first_lines(read_text(source, encoding, form))
         if not lines:
             raise BadRatings(f"{source.name} holds no table in its {form}")
-    layout = Layout(source.name, (), encoding, form=form, skip=lines[0][0])
-    if _JSON.match(lines[0][1].strip()):
+    skipped, first_line = lines[0]
+    layout = Layout(source.name, (), encoding, form=form, skip=skipped)
+    if _JSON.match(first_line.strip()):
         sample = _sample_objects(layout, [line for _, line in lines])
         return [sample.under(options)]
     samples = [*_cut_lines(layout, options, lines)]
+    # A block from the middle of a file can be cut only where a byte shows the end of a line.
     if source.path and not form and source.size > _LARGE and "16" not in encoding:
         samples = [
             replace(sample, rows=[*sample.rows, *_read_blocks(source, encoding, sample.layout)])
@@ -185,9 +188,11 @@ def _cut_lines(
             width, count = max(((w, n) for w, n in widths.items() if w > 1),
                                key=lambda pair: (pair[1], pair[0]), default=(0, 0))  # fmt: skip
             if width or (separator and options.layout is not FileShape.GUESS):
+                # Texts hold blanks and quotes, too, so these must cut the lines more evenly.
                 penalty = 0.5 * (mark == " ") + 0.2 * (quote == "")
                 cuts.append((count / len(records) - penalty, width, mark, quote, records))
     if not cuts or (max(cuts)[0] < 0.2 and options.layout is not FileShape.ADJACENCY):
+        # Hardly any lines have one width: an adjacency list, as one between blanks may be.
         uneven = [cut for cut in cuts if cut[2] == " " or separator]
         cuts = uneven or cuts
     if not cuts:
@@ -197,6 +202,7 @@ def _cut_lines(
         )
         fault = Fault("one column only", advice, ("separator=CHARACTER",))
         raise Refused(layout.file, [fault])
+    # The evenest first, and of equally even ones that with the most columns.
     cuts.sort(key=lambda cut: (-round(cut[0], 2), -cut[1]))
     best = cuts[0]
     n_samples = 0
@@ -211,11 +217,13 @@ def _cut_lines(
 
 def _list_quotes(lines: Sequence[tuple[int, str]], mark: str) -> list[str]:
     """Return what may stand around fields: double quotes, single ones, or nothing."""
+    # An apostrophe in a name is no quote, so a single one must stand at an edge of a field.
     texts = [line.strip() for _, line in lines]
     edge = re.escape(mark)
     single = sum(bool(re.match(rf"'.*'{edge}|.*{edge}'.*'", text)) for text in texts)
     if single > 0.5 * len(texts):
         return ["'"]
+    # Quotes join lines rarely: many lines with an odd number of them have quotes as letters.
     odd = sum(text.count('"') % 2 for text in texts)
     return ['"', ""] if odd > max(0.2 * len(texts), 4) else ['"']
 
@@ -228,12 +236,13 @@ def _cut_records(
     Two shapes have no header and are told by their numbers: the lines of the Jester sets, and an
     adjacency list, whose lines differ in length.
     """
-    first = records[0][1]
+    _, first = records[0]
     rows = [row for _, row in records if row is not None]
+    # A record without fields has an open quote. If most have none, those few are left out.
     if not rows or (first is None and layout.quote):
         if len(rows) * 2 > len(records):
             records = [record for record in records if record[1] is not None] or records
-            first = records[0][1]
+            _, first = records[0]
         if first is None:
             fault = Fault(
                 "its first line has a quote that is not closed",
@@ -294,47 +303,24 @@ def _counts_ratings(row: Row) -> bool:
 def _propose_headers(
     layout: Layout, options: ReadOptions, records: list[Record]
 ) -> Iterator[RowSample]:
-    """Yield samples with each of the likeliest headers, and without any.
-
-    A header is rated against the rows below it. Lines that it skips make it less likely, most of
-    all if they look like rows.
-    """
+    """Yield samples with each of the likeliest headers, and without any."""
     width = layout.width
+    # Lines that may be titles are no rows of the body; a short file has a header at most.
     n_titles = _MAX_TITLES if len(records) > 2 * _MAX_TITLES else 1
     table = [row for _, row in records[n_titles:] if row and len(row) == width]
+    # The last rows are the farthest from any lines above the table.
     body = [Column(k, "", cells, False) for k, cells in enumerate(zip(*table[-500:], strict=True))]
     if not body:
         body = [Column(k, "", (), False) for k in range(width)]
     is_numeric = [_holds_numbers(column) for column in body]
-    requested = {str(name) for name in options.columns.values() if not is_column_number(name)} - {
-        NO_COLUMN,
-        "",
-    }
-    trials: list[tuple[float, int, tuple[str, ...] | None]] = []
-    if options.header is not Header.YES:
-        start = next((k for k, (_, row) in enumerate(records) if row and len(row) == width), 0)
-        trials.append((-0.3 * start, start, None))
-    if options.header is not Header.NO and len(records) > 1:
-        for k in range(min(_MAX_TITLES, len(records) - 1)):
-            below = records[k + 1][1] or ()
-            is_part = width > 3 and sum(map(bool, below)) == 1
-            for names in _merge_names([row for _, row in records[: k + 1]], body, is_numeric):
-                fit = _rate_header(names, body, is_numeric)
-                skipped = [row for _, row in records[:k] if row]
-                fit -= sum(0.05 + 1.2 * _is_data(row, body, is_numeric) for row in skipped)
-                fit -= 0.6 * is_part
-                fit += 3.0 * bool(requested & {*names})
-                trials.append((fit, k + 1, names))
-    trials.sort(key=lambda trial: -trial[0])
-    for fit, start, header in trials[:_CUTS]:
+    trials = _try_headers(options, records, body, is_numeric)
+    for fit, start, header in sorted(trials, key=lambda trial: -trial[0])[:_CUTS]:
         if header is not None and start >= len(records):
             continue
         rows = [row for _, row in records[start:] if row is not None]
         good = [row for row in rows if len(row) >= width and not any(row[width:])]
-        columns = number_ids(width)
-        if header is not None:
-            columns = header
-        while (
+        columns = number_ids(width) if header is None else header
+        while (  # without a last column that has neither a name nor a text
             len(columns) > 1
             and header is not None
             and not columns[-1]
@@ -353,10 +339,49 @@ def _propose_headers(
             header=header is not None,
             rows=tuple(good[:_PREVIEWED]),
         )
-        lost = len(records) - start - len(good)
-        if header is None:
-            lost += start
+        # Lines above a header are titles; without a header they are lost rows.
+        lost = len(records) - len(good) - (header is not None) * start
+        # A header beyond doubt must not outweigh what the columns hold.
         yield RowSample(cut, good, cut=min(fit, 6.0), lost=lost)
+
+
+def _try_headers(
+    options: ReadOptions,
+    records: Sequence[Record],
+    body: Sequence[Column],
+    is_numeric: Sequence[bool],
+) -> Iterator[tuple[float, int, tuple[str, ...] | None]]:
+    """Yield how likely each header is, the record below it, and its names; None without a header.
+
+    A header is rated against the rows below it, in the unit of `FEATURES`. Lines that it skips make
+    it less likely, most of all if they look like rows. A name that a person gave speaks for it.
+
+    Args:
+        options: the options of reading.
+        records: the first lines, cut into fields.
+        body: the columns of the rows below.
+        is_numeric: whether each of these columns holds numbers.
+    """
+    width = len(body)
+    requested = {str(name) for name in options.columns.values() if not is_column_number(name)} - {
+        NO_COLUMN,
+        "",
+    }
+    if options.header is not Header.YES:
+        start = next((k for k, (_, row) in enumerate(records) if row and len(row) == width), 0)
+        yield -0.3 * start, start, None
+    if options.header is not Header.NO and len(records) > 1:
+        for k in range(min(_MAX_TITLES, len(records) - 1)):
+            _, below = records[k + 1]
+            # One filled cell below may be the last line of a header, with the name of the ids.
+            is_part = width > 3 and sum(map(bool, below or ())) == 1
+            for names in _merge_names([row for _, row in records[: k + 1]], body, is_numeric):
+                fit = _rate_header(names, body, is_numeric)
+                skipped = [row for _, row in records[:k] if row]
+                fit -= sum(0.05 + 1.2 * _is_data(row, body, is_numeric) for row in skipped)
+                fit -= 0.6 * is_part
+                fit += 3.0 * bool(requested & {*names})
+                yield fit, k + 1, names
 
 
 def _merge_names(
@@ -412,7 +437,11 @@ def _is_number_or_date(text: str) -> bool:
 
 
 def _is_data(row: Row, body: Sequence[Column], is_numeric: Sequence[bool]) -> bool:
-    """Return whether a line looks like one of the rows."""
+    """Return whether a line looks like one of the rows.
+
+    One cell is enough: a number in a column of numbers, or a text that the column holds. Few rows
+    may repeat a name by chance.
+    """
     return len(row) >= len(body) and any(
         text
         and ((numeric and _is_value(text)) or (len(column.cells) > 20 and text in column.filled))

@@ -95,7 +95,7 @@ def parse_dates(texts: Any) -> list[float | None]:
         if not stamps.null_count:
             readings.append(stamps.cast("int64").to_pylist())
     if not readings or any(reading != readings[0] for reading in readings):
-        return dates
+        return dates  # no other form reads them all, or two forms read them differently
     return [second - 3600 * int(hour or 0) for second, hour in zip(readings[0], hours, strict=True)]
 
 
@@ -388,6 +388,7 @@ class Fields(Cutter):
         result = self._parse(text, mark)
         starts = np.arange(count, dtype=np.int64)
         tail = ""
+        # A result is the columns, the number of rows and those that are odd.
         if result is None or result[1] != count:  # some quotes join lines, or stay open
             lines = text.split("\n")[:-1]
             records, end = split_records(lines, mark, self.quote, self.width)
@@ -417,6 +418,7 @@ class Fields(Cutter):
 
         # pyarrow would take the first for a mark of the encoding.
         begin = "\ufeff" if text.startswith("\ufeff") else ""
+        # The empty row at the end is seen as one unless an open quote takes it.
         content = f"{begin}{text}{mark * (self.width - 1)}\n".encode()
         names = [str(k) for k in range(self.width)]
         kinds = dict.fromkeys(names, pa.dictionary(pa.int32(), pa.string()))
@@ -450,11 +452,12 @@ class Fields(Cutter):
         self, columns: list[Any], starts: NDArray[Any], odd: list[tuple[int, str]], mark: str
     ) -> list[Batch]:
         """Return rows with their lines, without blank ones; rows of another width are counted."""
-        numbers = (self.lines + starts + 1).astype(np.int32)
+        numbers = (self.lines + starts + 1).astype(np.int32)  # of the lines, from 1
         extra: list[tuple[int, Row]] = []
         if odd:
             for k, line in odd:
                 record: Row = next(_build_reader([line], mark, self.quote), [])
+                # Longer, but empty beyond the width: separators at the end of a line.
                 if len(record) > self.width and not "".join(record[self.width :]).strip():
                     extra.append((k, record))
                 elif "".join(record).strip():
@@ -592,7 +595,7 @@ class Objects(Lines):
         is_plain = text.startswith("{") and text.endswith("}\n") and text.count("}\n{") + 1 >= count
         if not is_plain or _may_exceed(text, _DEEPEST):
             return None
-        # Ids are text: of their numbers only whole ones can be read without loss.
+        # Ids are text: of their numbers only whole ones can be read without loss. They come first.
         kinds = [{str: pa.string(), int: pa.int64()}] * 2
         kinds += [{str: pa.string(), int: pa.float64(), float: pa.float64()}] * len(self.keys)
         try:

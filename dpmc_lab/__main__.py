@@ -43,7 +43,7 @@ def entry() -> None:
         status = main()
     except KeyboardInterrupt:
         sys.stderr.write("dpmc: interrupted\n")
-        status = 130
+        status = 130  # as shells report an interrupt: 128 + SIGINT
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # nothing is left that could be interrupted
     sys.exit(status)
 

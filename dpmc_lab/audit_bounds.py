@@ -66,6 +66,7 @@ def canary_bound(
     first_consistent = next(k for k, epsilon in enumerate(grid) if not is_refuted(epsilon))
     if first_consistent == 0:
         return 0.0
+    # The end that is refuted: the bound is never overstated.
     return bisect(is_refuted, grid[first_consistent - 1], grid[first_consistent], 1e-9)[0]
 
 
@@ -133,7 +134,7 @@ def gaussian_canary_bound(
     low, high = 0.0, 1.0
     while is_refuted(high):
         low, high = high, 2.0 * high
-    return bisect(is_refuted, low, high, relative=1e-6)[0]
+    return bisect(is_refuted, low, high, relative=1e-6)[0]  # the end that is refuted
 
 
 def clopper_pearson(count: int, total: int, *, lower: bool, error_probability: float) -> float:

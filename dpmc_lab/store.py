@@ -517,6 +517,7 @@ class Store:
         """Open claims on the keys of running units, so that no other process computes them too."""
         lock_path = None if self.path == MEMORY else self.path.with_name(f"{self.path.name}-claims")
         with translate_store_errors(self.path):
+            # Whoever may use the store may use its lock file.
             claims = Claims(lock_path, 0 if lock_path is None else self.path.stat().st_mode & 0o777)
         with closing(claims):
             yield claims

@@ -10,6 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError, format_number, format_sentence
+from dpmc_core.metrics import Metric
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.preparation import UseItemFeatures, declare_catalogue_public
 from dpmc_core.privacy import DEFAULT_DELTA
@@ -277,7 +278,7 @@ def choose_inquiry(data: str, dataset: LoadedDataset) -> Inquiry:
             "how often you publish",
             answer_text.FREQUENCY_LABELS,
             "answer_often",
-            52,
+            52,  # weekly
             help=glossary.explain_terms("composition"),
         )
     with right:
@@ -305,31 +306,18 @@ def choose_inquiry(data: str, dataset: LoadedDataset) -> Inquiry:
                 None,
                 DEFAULT_DELTA,
                 "answer_delta",
-                step=None,
                 format="%e",
                 help=glossary.explain_terms("delta"),
             )
-            reference = widgets.choose_number(
-                f"Your model's {metric.label}{' (%)' if metric.is_share else ''}",
-                "your model's score",
-                None,
-                None,
-                None,
-                "answer_reference",
-                step=None,
-                format="%g",
-                placeholder="none",
-                help=f"{metric.explanation} Give the score of your own model on held-out ratings."
-                " The benefit is then measured against it, and not against our best model without"
-                " privacy.",
-            )
-        ids = sources.list_available_mechanisms(data)
-        ids = [id for id in ids if registry.get_mechanism(id).task is task]
+            reference = choose_reference_score(metric)
+        ids = [
+            id
+            for id in sources.list_available_mechanisms(data)
+            if registry.get_mechanism(id).task is task
+        ]
         with_item_features = bool(widgets.choose_item_features(data, ids))
         if data == sources.UPLOAD:
             upload.choose_public_features(dataset)
-    if reference is not None and metric.is_share:
-        reference /= 100
     return Inquiry(
         task=task,
         privacy_unit=privacy_unit,
@@ -340,6 +328,24 @@ def choose_inquiry(data: str, dataset: LoadedDataset) -> Inquiry:
         reference=reference,
         with_item_features=with_item_features,
     )
+
+
+def choose_reference_score(metric: Metric) -> float | None:
+    """Choose the score that the benefit is measured against; None: that of our best model."""
+    score = widgets.choose_number(
+        f"Your model's {metric.label}{' (%)' if metric.is_share else ''}",
+        "your model's score",
+        None,
+        None,
+        None,
+        "answer_reference",
+        format="%g",
+        placeholder="none",
+        help=f"{metric.explanation} Give the score of your own model on held-out ratings."
+        " The benefit is then measured against it, and not against our best model without"
+        " privacy.",
+    )
+    return score / 100 if score is not None and metric.is_share else score
 
 
 def choose_predicted_task(data: str, privacy_unit: PrivacyUnit) -> Task:

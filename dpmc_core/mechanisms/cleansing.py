@@ -181,6 +181,8 @@ def leading_factors(matrix: Floats, rank: int) -> tuple[Floats, float]:
     """
     values, vectors = leading_eigenpairs(matrix.__matmul__, len(matrix), rank)
     positive_values = np.maximum(values, 0.0)
+    # Noise may leave nothing for the residuals, or less than nothing: each bound below keeps the
+    # regressions on the factors solvable.
     mean_variance = max(np.trace(matrix) / len(matrix), 1e-12)
     residual_variance = mean_variance - positive_values.sum() / len(matrix)
     return vectors * np.sqrt(positive_values), max(
@@ -349,7 +351,7 @@ class SvdAfterCleansing(PerUser, Cleansing):
     def _build_releases(self, public: PublicFacts) -> CleansingStatistics:
         """Return the releases of the published method: means, products and weights of all items.
 
-        The means need little of the budget, the covariance most of it.
+        The means need little of the budget, the covariance most of it. All shares add up to 1.
         """
         check_gram(public.items, "estimator noise-aware works on the most rated of them")
         n, cap, budget = ItemAxis(public.items), effective_cap(self.cap, public), self.budget()
@@ -428,6 +430,7 @@ class SvdAfterCleansing(PerUser, Cleansing):
             f" {self.user_prior!r}), y = x_S - {public.middle!r} - e_S - b cut to +-{bound!r},"
             f" u = (V_S' V_S + noise I)^-1 V_S' y; the prediction for item j is"
             f" {public.middle!r} + b + e_j + V_j u",
+            # V may have any number of columns up to the rank; 1 and e follow.
             () if self.predictor is Predictor.NEIGHBOURS else range(2, self.rank + 3),
             {"noise": ArraySpec(())},
         )
@@ -477,6 +480,7 @@ class SvdAfterCleansing(PerUser, Cleansing):
         residuals = np.clip(rows.values, -bound, bound, out=rows.values)
         matrix = rows.entries.build_matrix(residuals)
         counts = rows.entries.counts
+        # Each of the two factors of a product has the weight k^-1/4.
         exact_products = gram_products(matrix, np.maximum(counts, 1) ** -0.25, diagonal=False)
         noisy_products = releases.products.publish_products(exact_products, rng)
         # A user with k ratings has k (k - 1) ordered pairs, each of the weight 1/sqrt(k).

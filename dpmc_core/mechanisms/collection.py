@@ -265,7 +265,7 @@ class LaplaceCollection(Collection):
                 each counted no more often than it is reported.
         """
         n_cells = public.users * public.items
-        noise_variance = 8 / self.epsilon**2  # of Laplace(2/eps)
+        noise_variance = 8 / self.epsilon**2  # of Laplace(2/eps); eps/2 goes to each of two steps
         spurious_probability = flip_probability(self.epsilon / 2)
         intrinsic_term = self.misfit * math.sqrt(n_rated)
         if tight:

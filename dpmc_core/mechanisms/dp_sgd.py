@@ -46,7 +46,8 @@ _INTERCEPT_STD = 0.14  # of users' intercepts
 _SLOPE_STD = 0.35  # of users' slopes on item offsets, a plain number
 _MEAN_CLIP = 0.25  # largest absolute mean residual of a user, in widths of the rating range
 _FULL_MEAN_STEPS = 5  # number of full steps of the mean, after which they get shorter
-_DECAYS = 0.9, 0.999  # decay of Adam's averages of gradients and of their squares
+_GRADIENT_DECAY = 0.9  # of Adam's average of gradients; both decays as Kingma and Ba propose
+_SQUARE_DECAY = 0.999  # of Adam's average of squared gradients
 
 
 class FactorPlan(NamedTuple):
@@ -273,10 +274,10 @@ def _take_adam_step(
     """
     gradient_squares = gradients**2
     gradient_squares[:, 1:] = gradient_squares[:, 1:].sum() / max(gradients[:, 1:].size, 1)
-    momentum += (1 - _DECAYS[0]) * (gradients - momentum)
-    squares += (1 - _DECAYS[1]) * (gradient_squares - squares)
+    momentum += (1 - _GRADIENT_DECAY) * (gradients - momentum)
+    squares += (1 - _SQUARE_DECAY) * (gradient_squares - squares)
     # The root mean square, with the corrections of both averages for their start at 0.
-    root = np.sqrt(squares / (1 - _DECAYS[1] ** index)) * (1 - _DECAYS[0] ** index)
+    root = np.sqrt(squares / (1 - _SQUARE_DECAY**index)) * (1 - _GRADIENT_DECAY**index)
     return learning_rate * momentum / np.maximum(root, _MIN_NORM)
 
 
@@ -323,8 +324,9 @@ def sum_clipped_gradients(
             coefficients = parameters.fit_users(chunk.select_entries(~mask), residuals[~mask])
             fitted = Factors(coefficients, parameters.features).predict(half.users, half.items)
             gradients = (residuals[mask] - fitted) / half.expand_rows(root_counts)
-            factors = coefficients[:, 2:]
+            factors = coefficients[:, 2:]  # behind the intercept and the slope on item offsets
             squares = row_sums(half, gradients**2)
+            # Of the gradients of item offsets, and of item factors.
             norm_squares += np.array([squares, squares * (factors**2).sum(axis=1)])
             half_gradients.append((half.build_matrix(gradients), factors))
         # A part is scaled to its norm, but a short one is stretched by `MAX_STRETCH` at most.

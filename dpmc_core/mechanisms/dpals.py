@@ -212,6 +212,7 @@ class Dpals(EffectsFirst):
         check_rank(self.rank, public)
         n, r = ItemAxis(public.items), FactorAxis(self.rank)
         sqrt_cap = math.sqrt(effective_cap(self.cap, public))
+        # The largest norm of a user's factors, and the largest |residual|.
         c, g = self.clip_bounds(public)
         round_releases = []
         for round_label, budget, n_publications in self.split_by_round(self.growth, self.rounds):

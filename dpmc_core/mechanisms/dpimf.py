@@ -104,7 +104,7 @@ class FactorNorms:
     @classmethod
     def from_clip(cls, l1: float, l2: float) -> FactorNorms:
         """Return the bounds of every p with ||p||_1 <= l1 and ||p||_2 <= l2."""
-        return cls(l1, l1**2, (l1**2 + min(l1, l2) ** 2) / 2)
+        return cls(l1, l1**2, (l1**2 + min(l1, l2) ** 2) / 2)  # ||p||_2 <= ||p||_1
 
     @classmethod
     def from_factors(cls, factors: Floats) -> FactorNorms:
@@ -230,7 +230,10 @@ class Dpimf(Mechanism):
 
     @property
     def loss(self) -> ImplicitLoss:
-        """The loss that a solve of profiles minimises before it gets noise."""
+        """The loss that a solve of profiles minimises before it gets noise.
+
+        The strawman takes the loss of iALS, and all other variants the paper's complementary loss.
+        """
         penalised_cells = (
             PenalisedCells.ALL if self.variant is Variant.STRAWMAN else PenalisedCells.MISSING
         )
@@ -339,7 +342,7 @@ class Dpimf(Mechanism):
             InvalidSetting: if the noise is read off factors that are all zero.
         """
         clipped_factors = self.clip_factors(factors)
-        if self.clip is None:
+        if self.clip is None:  # as published: the scale is read off the factors
             norms = FactorNorms.from_factors(clipped_factors)
             if norms.full == 0:
                 raise InvalidSetting(

@@ -303,7 +303,7 @@ def build_exact_top_pair(n: int, rng: Rng) -> TopPair:
         nonlocal start
         exact_products = gram_products(residual_matrix, clip_scales)
         (square,), vectors = leading_eigenpairs(exact_products, n, 1, _EIGEN_TOLERANCE, start)
-        start = vectors[:, 0]
+        start = vectors[:, 0]  # the next search begins there, since rounds change little
         return start, math.sqrt(max(square, 0.0)), bool(square > 0)
 
     return top_pair
@@ -443,6 +443,7 @@ class PrivateRounds(EffectsFirst):
             steps.append(-share * radius / top_value if share else 0.0)
             trace = {
                 "top singular value": top_value,
+                # Of the squared norms before and after the round, that after it.
                 "training rmse": math.sqrt(iterate.squared_norms[1] / len(rows.values)),
                 "rows clipped": (row_scales < 1).sum(),
                 "residual rows clipped": iterate.n_clipped,
@@ -563,7 +564,7 @@ class PrivateFrankWolfeOja(PrivateRounds):
         caveats = []
         if self.uses_paper_constant:
             spent_epsilon = self.epsilon * math.sqrt(1 - self.item_share)
-            budget = Loss(
+            budget = Loss(  # the constant of the paper
                 mu=spent_epsilon / math.sqrt(256 * self.updates * math.log(2 / self.delta))
             )
             calibrated_sensitivity = self.row_norm(public) ** 2
@@ -930,6 +931,7 @@ def build_nuclear_projection(radius: float, accuracy: float, rng: Rng) -> Projec
     shrinker = SingularValueShrinker(rng)
 
     def project(*iterate: Any) -> tuple[Floats, Floats]:
+        """Return the right singular vectors that are left, and by what each value shrinks."""
         operator = low_rank_plus_sparse(*iterate)
         triplets = shrinker.soft_threshold(
             operator, lambda lengths: l1_threshold(lengths, radius), accuracy
@@ -1005,34 +1007,12 @@ class PrivatePgd(EffectsFirst):
         public = ratings.public
         releases = self.guarantee(public).releases
         row_clip = self.row_norm(public)
-        radius = nuclear_radius(self.radius, public)
-        max_rank = max_descent_rank(public)
         steps = self.schedule.list_steps(self.step, self.rounds)
+        # One release stands for all rounds.
+        project = partial(self._project, releases.gram[0], public, rng)
         _, clipped_users = self.clip_residual_rows(ratings, releases, rng)
         rows, scales = clipped_users.local_data
         bases, ratios = [], []  # of all rounds, which users need for their own rows: see `own_side`
-
-        def project(*iterate: Any) -> tuple[Floats, Floats]:
-            exact_products = low_rank_gram_products(*iterate)
-            noisy_products, n, noise_edge = publish_gram(
-                releases.gram[0], exact_products, self.symmetric, rng
-            )
-
-            # The singular values of the iterate, and what the threshold leaves of them.
-            def shrink(squares: Floats) -> tuple[Floats, Floats]:
-                denoised = (
-                    shrink_eigenvalues(squares, noise_edge) if self.is_noise_aware else squares
-                )
-                roots = np.sqrt(np.maximum(denoised, 0.0))
-                return roots, np.maximum(roots - l1_threshold(roots, radius), 0.0)
-
-            def count_above(squares: Floats) -> int:
-                return min(int((shrink(squares)[1] > 0).sum()), max_rank)
-
-            squares, vectors = eigenpairs_above(noisy_products, n, count_above, _EIGEN_TOLERANCE)
-            roots, shrunk_roots = shrink(squares)
-            return vectors, shrunk_roots / roots
-
         for descent in iterate_projected_gradient(
             rows.entries, rows.values, steps, project, row_clip
         ):
@@ -1055,6 +1035,38 @@ class PrivatePgd(EffectsFirst):
             yield Step.from_trace(
                 descent.t, self.rounds, model, descent.trace | clip_trace, published_names=("rank",)
             )
+
+    def _project(
+        self, release: Gaussian, public: PublicFacts, rng: Rng, *iterate: Any
+    ) -> tuple[Floats, Floats]:
+        """Project an iterate to the nuclear-norm ball by its noisy Gram matrix.
+
+        Args:
+            release: of the Gram matrix, which is published here.
+            public: the public facts, which set the radius of the ball and the largest rank.
+            rng: draws the noise.
+            iterate: the arguments of `low_rank_gram_products`.
+
+        Returns:
+            The directions, shape (n, k), and by what each singular value shrinks, shape (k,).
+        """
+        radius = nuclear_radius(self.radius, public)
+        exact_products = low_rank_gram_products(*iterate)
+        noisy_products, n, noise_edge = publish_gram(release, exact_products, self.symmetric, rng)
+
+        def shrink(squares: Floats) -> tuple[Floats, Floats]:
+            """Return the singular values of the iterate, and what the threshold leaves."""
+            denoised = shrink_eigenvalues(squares, noise_edge) if self.is_noise_aware else squares
+            roots = np.sqrt(np.maximum(denoised, 0.0))
+            return roots, np.maximum(roots - l1_threshold(roots, radius), 0.0)
+
+        def count_above(squares: Floats) -> int:
+            _, shrunk_roots = shrink(squares)
+            return min(int((shrunk_roots > 0).sum()), max_descent_rank(public))
+
+        squares, vectors = eigenpairs_above(noisy_products, n, count_above, _EIGEN_TOLERANCE)
+        roots, shrunk_roots = shrink(squares)
+        return vectors, shrunk_roots / roots
 
 
 @mechanism

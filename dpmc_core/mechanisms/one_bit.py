@@ -274,7 +274,7 @@ class InputFlip(SignReporting):
                 limit = "large enough that a flipped sign differs from a fair coin"
                 raise InvalidSetting("epsilon", f"> 1e-15, {limit}", self.epsilon)
             raise InvalidSetting("p_plus + p_minus", "other than 1: no information is left", 1)
-        odds = math.exp(min(self.epsilon, 700.0))
+        odds = math.exp(min(self.epsilon, 700.0))  # a larger exponential may overflow
         if self.p_plus is not None and not 1 - minus * odds <= plus <= (1 - minus) * odds:
             raise InvalidSetting(
                 "p_plus", "between 1 - p_minus e^eps and (1 - p_minus) e^eps (Theorem 1)", plus
@@ -336,6 +336,7 @@ class PrivateMajority(OneBit):
         max_mean = 1 - 1 / (len(ratings) + 1)  # as if there were half a rating of the other sign
         mean = min(max(reports.mean, -max_mean), max_mean)
         trace = {"share of +1": (1 + mean) / 2}
+        # A score of 0 has no sign, so a tie counts as +1.
         yield Step(1, 1, Constant(2 * math.atanh(mean) or 1e-9), trace, final=True)
 
 

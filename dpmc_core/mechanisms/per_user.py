@@ -487,6 +487,7 @@ def build_effects_releases(public: PublicFacts, budgets: Sequence[Loss]) -> Effe
 def _build_mean_release(budget: Loss) -> Gaussian:
     """Return the release of the mean of all users."""
     query = "sum of the users' means, from the middle in half ranges, and number of users"
+    # A user adds (mean, 1) with |mean| <= 1; another row changes the mean alone.
     return build_gaussian_release(query, (2,), budget, math.sqrt(2), 2.0)
 
 

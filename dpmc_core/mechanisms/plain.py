@@ -415,6 +415,7 @@ class ItemNeighbours(NonprivateMechanism):
         measure = jaccard if self.similarity is Similarity.JACCARD else cosine
         similarities = find_items_sharing_users(interactions, self.neighbours, measure)
         trace = {"neighbours per item": similarities.nnz / ratings.public.items}
+        # A row holds the neighbours that score its item, so the user's items are its columns.
         yield Step.from_trace(1, 1, ItemScores(interactions, similarities.T.tocsr()), trace)
 
 

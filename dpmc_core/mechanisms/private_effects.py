@@ -199,7 +199,10 @@ class PrivateEffects(PerUser):
             averaged, gain_noise = stream.average_over_users(
                 "noisy_moments", moments, releases.rounds.moments.scale
             )
-            mean_gains = [estimate_mean_gain(float(g), gain_noise, public) for g in averaged[-2:]]
+            # Of the residuals for item effects, and of those for factors.
+            effects_gain, factors_gain = (
+                estimate_mean_gain(float(g), gain_noise, public) for g in averaged[-2:]
+            )
             # The directions of low-rank factors are others in each release: those are not averaged.
             if low_rank is not None:
                 root_share = math.sqrt(factor_share)
@@ -208,7 +211,7 @@ class PrivateEffects(PerUser):
                     item_effects,
                     sums[:, 1:] / root_share,
                     noise_scale / root_share,
-                    mean_gains[1],
+                    factors_gain,
                     second_moments,
                     likelihood,
                 )
@@ -216,9 +219,9 @@ class PrivateEffects(PerUser):
             averaged, noise, shift = stream.average_sums(
                 "noisy_residuals", sums, noise_scale, unit, item_effects.effects
             )
-            averaged = averaged + item_effects.counts * unit * mean_gains[0] * shift
+            averaged = averaged + item_effects.counts * unit * effects_gain * shift
             item_effects = refine_item_effects(
-                item_effects, averaged, noise, mean_gains[0], 1 - factor_share
+                item_effects, averaged, noise, effects_gain, 1 - factor_share
             )
             scaled = item_effects.scale_down()
             build = partial(ratings.build_model, _fit_with_statistics, stream, scaled, low_rank)

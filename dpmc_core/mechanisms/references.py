@@ -93,8 +93,9 @@ class ReferenceRatings(NonprivateMechanism):
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         """Yield the rounds of variational Bayes, and last the weighted sum of the three models."""
-        weights = self._fit_weights(ratings, rng)
-        seed = int(rng.integers(2**63))  # both private fits below start from the same draws
+        weights = self._fit_weights(ratings, rng)  # in the order of `models` below
+        # Both private fits below draw the same numbers, so that only their features differ.
+        seed = int(rng.integers(2**63))
         total = self.rounds + 1
         for step in self._fit_variational_bayes(ratings):
             yield replace(step, total=total, final=False)

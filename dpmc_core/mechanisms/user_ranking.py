@@ -395,6 +395,7 @@ class PrivateTaste(PerUser):
             (1 - _POPULARITY_SHARE) * (1 - _MOMENTS_SHARE),
             (1 - _POPULARITY_SHARE) * _MOMENTS_SHARE,
         )
+        # The docstring of the class derives it, and those of the moments below.
         replaced_sensitivity = math.sqrt(2 + 2 * (1 - 2 * _COUNT_SHARE))
         releases = TasteReleases(
             popularity=build_gaussian_release(
@@ -451,6 +452,7 @@ class PrivateTaste(PerUser):
         features *= np.sqrt(counts.posterior)[:, None]  # less weight for rare items
         index = 0
         for n_repeats, min_signal in _ROUNDS:
+            # The exact answers of a round: counts, and profiles as long as taste can be heard.
             exact_sums = np.zeros((n_items, self.rank + 1))
             exact_moments = np.zeros((self.rank + 1, self.rank + 1))
             count_share = _COUNT_SHARE if is_detectable else 1.0
@@ -464,6 +466,7 @@ class PrivateTaste(PerUser):
                     _UserProfiles.sum_profiles, features
                 )
                 exact_sums[:, 1:] = profile_scale * profile_sums
+            # They are published several times, and the means of what was published are used.
             mean_sums, moments = np.zeros_like(exact_sums), np.zeros_like(exact_moments)
             agreement, audiences = np.zeros(2), None
             for repeat in range(1, n_repeats + 1):
@@ -475,7 +478,7 @@ class PrivateTaste(PerUser):
                 signal = 0.0
                 if is_detectable:
                     mean_profiles = mean_sums[:, 1:] / profile_scale
-                    if audiences is not None:
+                    if audiences is not None:  # other noise than that which the taste has fitted
                         repeated_profiles = noisy_sums[:, 1:] / profile_scale
                         agreement += audiences.measure_agreement(
                             repeated_profiles, counts.posterior
@@ -490,9 +493,9 @@ class PrivateTaste(PerUser):
                         counts.posterior,
                         n_users,
                     )
-                    reliability = (
-                        min(max(agreement[0] / agreement[1], 0.0), 1.0) if agreement[1] > 0 else 1.0
-                    )
+                    # How much of the size of the taste other noise confirms, over all repeats.
+                    confirmed, fitted = agreement
+                    reliability = min(max(confirmed / fitted, 0.0), 1.0) if fitted > 0 else 1.0
                     signal = reliability * audiences.signal
                     build = partial(
                         profiled_users.build_model,

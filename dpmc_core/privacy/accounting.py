@@ -243,6 +243,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
     if holds(0.0):
         return 0.0
+    # Epsilon is of the order of mu^2 if mu is large. The start only shortens the search.
     return _find_boundary(holds, start=max(mu * mu, 1e-6))
 
 
@@ -354,12 +355,13 @@ def composed_epsilon(pure: tuple[PureReleases, ...], mu: float, delta: float) ->
     log_delta = math.log(delta)
     delta_at = _compose_delta(pure, mu, lambda log_moment, t: (log_moment - log_delta) / t)
     high = math.fsum(p.epsilon * p.times for p in pure) + gaussian_epsilon(mu, delta)
-    target = delta * (1 - 1e-12)
+    target = delta * (1 - 1e-12)  # the margin covers the rounding of the delta that is compared
     if delta_at(0.0) <= target:
         return 0.0
     # `high` adds what both kinds spend by themselves. A coarse grid may say even more.
     if delta_at(high) > target:
         return high
+    # The upper end, at which delta is not above the target: epsilon is never understated.
     return bisect(lambda epsilon: delta_at(epsilon) > target, 0.0, high, relative=1e-8)[1]
 
 
@@ -387,6 +389,7 @@ def _compose_delta(
         mu: ratio of the Gaussian releases; 0 without any.
         bound: chooses the tilt of the grid, see `_GridLoss`.
     """
+    # Closed forms: a single Laplace release, and randomised responses, which need a sum.
     if mu == 0 and len(pure) == 1:
         epsilon, n, laplace = pure[0]
         if laplace and n == 1:
@@ -551,6 +554,7 @@ class _GridLoss:
         step = max(step, 20 * std / _GRID_POINTS, 4 * largest / _GRID_POINTS)
         step = largest / max(1, math.floor(largest / step))  # so that the largest loss is on it
         losses = [_DiscreteLoss.from_releases(p, step) for p in pure]
+        # Any tilt gives the same loss. The best of these keeps the effect of rounding small.
         tilts = np.geomspace(1e-3, 100.0, 120) / std
         bounds = [
             bound(_log_moment(losses, t * step) + _gaussian_log_bound(t, mu), t) for t in tilts
@@ -571,7 +575,8 @@ class _GridLoss:
         logs = _gaussian_log_deltas(excess, self.mu) + self.tilt * excess
         max_log = float(logs.max())
         weighted_sum = float(self.masses @ np.exp(logs - max_log)) if max_log > -math.inf else 0.0
-        # Errors of the masses are weighted like the masses.
+        # Errors of the masses are weighted like the masses. A larger exponent than 600 may
+        # overflow, and a delta above 1 says nothing anyway.
         log_error = (
             log_factor + math.log(_TRANSFORM_ERROR) + _gaussian_log_bound(self.tilt, self.mu)
         )
@@ -647,6 +652,7 @@ def _gaussian_log_deltas(epsilons: Floats, mu: float) -> Floats:
         if mu == 0:
             return np.log(-np.expm1(np.minimum(epsilons, 0.0)))
         u = epsilons / mu - mu / 2
+        # The tail's expression is accurate from -5 on, see `_mills_gap`.
         is_near_one = u < -5  # delta is close to one: the plain difference loses nothing
         log_deltas = np.empty(len(u))
         log_deltas[is_near_one] = np.log(

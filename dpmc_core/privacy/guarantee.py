@@ -327,4 +327,4 @@ def calibrate(
             f"below {max_epsilon:g}, the most that any setting spends",
             target.epsilon,
         )
-    return bisect(fits, low, high, relative=1e-12)[0]
+    return bisect(fits, low, high, relative=1e-12)[0]  # the end that fits, never above the target

@@ -172,6 +172,7 @@ def _draw_flips(probability: float, count: int, rng: Rng) -> Bools:
     A random byte below 256 x probability flips the bit; where the byte is the one that 256 x
     probability cuts, a second draw decides.
     """
+    # A word of 64 bits gives eight bytes.
     random_bytes = rng.integers(0, 2**64, -(-count // 8), dtype=np.uint64).view(np.uint8)[:count]
     threshold_byte, fraction = divmod(256 * probability, 1.0)
     flips = random_bytes < int(threshold_byte)

@@ -233,6 +233,7 @@ def count_equal_parts(count: float) -> int:
     Args:
         count: a sensitivity that counts changed cells or ratings.
     """
+    # A sensitivity is computed, so rounding may have moved it off a whole number.
     rounded = round(count) if math.isfinite(count) else 0
     return rounded if rounded and abs(count - rounded) <= 1e-9 * rounded else 1
 

@@ -19,7 +19,7 @@ from dpmc_core.privacy.accounting import Loss, PureReleases
 from dpmc_core.privacy.releases import Laplace
 from dpmc_core.stopping import check_cancelled
 
-_BISECTIONS = 200
+_BISECTIONS = 200  # at most; doubles are settled before
 _MAX_EXPONENT = 700.0  # its exponential is still finite
 _MAX_WEIGHT = 2.0**1023  # the largest power of two that is a float
 
@@ -62,7 +62,7 @@ def importance_weights(losses: ArrayLike, epsilon: float) -> Floats:
         is_above = is_too_large(middle)
         high = np.where(is_above, middle, high)
         low = np.where(is_above, low, middle)
-        if np.all(high - low <= 1e-14 * high):
+        if np.all(high - low <= 1e-14 * high):  # a few units in the last place
             break
     return np.where(is_unbounded, np.inf, np.where(is_sampled, low, 1.0))
 

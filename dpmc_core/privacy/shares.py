@@ -23,6 +23,9 @@ class Shares(enum.Enum):
     def check_colluding(self, colluding: int) -> None:
         """Check that so many colluding users may be left out of the noise.
 
+        Gaussian shares add up to Laplace noise only if all of them are there. Gamma shares can be
+        drawn larger, so that the remaining ones are enough.
+
         Raises:
             InvalidSetting: if the shares are Gaussian and any user colludes.
         """

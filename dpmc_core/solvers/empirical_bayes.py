@@ -223,16 +223,20 @@ def estimate_long_tailed_counts(
     """
     from scipy.special import log_ndtr
 
+    # The grid of exponential means, relative to the usual count: from far below it to more than all
+    # counts together.
     logs = np.arange(math.log(0.02), math.log(max(50 * len(noisy), 2.0)) + 0.5, 0.5)
     means, stds_of_noise = usual_count * np.exp(logs), np.reshape(noise_std, (-1, 1))
     tilted = noisy[:, None] / stds_of_noise - stds_of_noise / means
     # The log density of a noisy count under each exponential, up to what all of them share.
     log_density = 0.5 * tilted**2 + log_ndtr(tilted) - np.log(means)
     density = np.exp(log_density - log_density.max(axis=1, keepdims=True))
+    # The candidates for the log-normal distribution of the means: its width, and where it lies.
     stds, offsets = np.meshgrid(_TAIL_STDS, np.linspace(-1.5, 1.5, 13))
     centres = math.log(_TAIL_CENTRE) + offsets.reshape(-1, 1)
     shares = np.exp(-0.5 * ((logs - centres) / stds.reshape(-1, 1)) ** 2)
     shares /= shares.sum(axis=1, keepdims=True)
+    # Priors are weighted by the evidence of all counts, with a prior on where the tail lies.
     evidence = np.maximum(density @ shares.T, SMALLEST)  # of each count, under each such prior
     log_weights = np.log(evidence).sum(axis=0) - 0.5 * (offsets.ravel() / _TAIL_CENTRE_STD) ** 2
     weights = np.exp(log_weights - log_weights.max())
@@ -357,4 +361,5 @@ def feature_gain_probability(released: Floats, noise: float) -> Floats:
     # The logarithm of the ratio of both densities, and then of the prior odds.
     log_odds = 0.5 * (released**2 / null_variance - (released - _GAIN_MEAN) ** 2 / gain_variance)
     log_odds += math.log(_HELPS / (1 - _HELPS)) + 0.5 * math.log(null_variance / gain_variance)
+    # Beyond 30 the probability is 0 or 1 up to 1e-13, and its exponential may overflow.
     return 1 / (1 + np.exp(-np.clip(log_odds, -30, 30)))

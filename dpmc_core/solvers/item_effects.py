@@ -276,6 +276,7 @@ def estimate_mean_of_users(
     Returns:
         The mean in rating points, and its posterior variance in squared rating points.
     """
+    # Noise must not make the count useless: at least half of the users are taken to have ratings.
     count = min(max(count, public.users / 2), public.users)
     noisy_mean = min(max(total / count, -1.0), 1.0)
     mean, variance = update_normal(noisy_mean, 1.0, (noise / count) ** 2, (2 * PRIORS.mean) ** 2)
@@ -316,7 +317,8 @@ def estimate_item_effects(
     noise_variances /= reach**2
     noisy_effects = sums / reach
     logs = np.log(reach)
-    logs = (logs - logs.mean()) / max(logs.std(), 1e-9)
+    logs = (logs - logs.mean()) / max(logs.std(), 1e-9)  # all alike if their counts are equal
+    # 1, the log and its square, then the public features; the slopes are in this order.
     trend = np.hstack([np.vander(logs, 3, increasing=True), prior.item_features])
     width, n_features = prior.public.width, prior.item_features.shape[1]
     fits = []
@@ -412,9 +414,10 @@ def estimate_user_variances(prior: ItemEffects, sums: Floats, noise: float) -> I
         sums: shape (2, N_USER_COEFFICIENTS + 1), as of `UserRegression.sum_coefficient_variation`.
         noise: the standard deviation of the noise on the sums.
     """
+    numerators, denominators = sums
     ratios, _ = update_normal(
-        MAX_STATISTIC * sums[0],
-        np.maximum(sums[1], 0.0),
+        MAX_STATISTIC * numerators,
+        np.maximum(denominators, 0.0),
         (MAX_STATISTIC * noise) ** 2,
         _USER_VARIANCE_STD**2,
         prior_mean=1.0,
@@ -450,6 +453,7 @@ def start_low_rank(item_effects: ItemEffects, random: Floats) -> LowRankFactors:
     rank, width, effects = random.shape[1], item_effects.public.width, item_effects.effects
     standardised = (effects - effects.mean()) / max(effects.std(), 1e-9 * width)
     start = [item_effects.compute_popularity(), standardised, random[:, 2:]]
+    # The first two random columns are replaced. A lower rank than 3 has no random ones at all.
     factors = PRIORS.item_effect * width * np.column_stack(start)[:, :rank]
     return LowRankFactors(factors, np.eye(rank) / rank)
 
@@ -480,6 +484,8 @@ def estimate_low_rank(
         The factors, and what these sums alone say of them.
     """
     values, basis = np.linalg.eigh(0.5 * (moments + moments.T))
+    # Second moments of unit vectors add up to at most 1; noise may make them negative or larger.
+    # None is taken for less than a tenth of an equal share.
     values = np.clip(values, 0.1 / len(moments), 1.0)
     reach = item_effects.counts[:, None] * gain
     likelihood = FactorLikelihood.from_sums(

@@ -186,6 +186,7 @@ class Pattern:
             The k rows of a group, and the indices of their entries, shape (k, length), where
             n_entries stands for no entry.
         """
+        # A length below 2^e is rounded up to a multiple of 2^(e-4), an eighth of it at most.
         _, exponents = np.frexp(self.counts)
         steps = 2 ** np.maximum(exponents - 4, 0)
         lengths = -(-self.counts // steps) * steps
@@ -336,6 +337,7 @@ def dense_triplets(operator: Operator) -> Triplets:
     squares, left = call_cancellable(np.linalg.eigh, call_cancellable(np.matmul, matrix, matrix.T))
     values = np.sqrt(np.maximum(squares[::-1], 0.0))
     left = left[:, ::-1]
+    # Smaller values are lost, since rounding of the squares is 1e-16 of the largest square.
     is_resolved = values > 1e-8 * max(values[0], SMALLEST)
     left, values = left[:, is_resolved], values[is_resolved]
     return Triplets(left, values, call_cancellable(np.matmul, matrix.T, left) / values)

@@ -135,6 +135,7 @@ def fit_effects_and_taste(
     users.precision /= s2
 
     def update_both_sides() -> None:
+        """Update the users, the noise variance s2 unless it is known, and the items."""
         nonlocal s2
         # Each user's sum of w E[(x - b - theta . f)^2]; `update` leaves out terms in x and b only.
         errors = squares + users.update(items)
@@ -305,20 +306,22 @@ def _start_taste(
         rank: the largest number of directions.
     """
     degrees = _sum_by_side(pattern, weights)
-    roots = _compute_degree_roots(degrees)
-    scaled = weights * residuals / (roots[0][pattern.users] * roots[1][pattern.items])
+    user_roots, item_roots = _compute_degree_roots(degrees)
+    # Rows and columns are scaled so that those with many cells do not dominate.
+    scaled = weights * residuals / (user_roots[pattern.users] * item_roots[pattern.items])
     if not scaled.any():
         return
     rng = np.random.default_rng(0)  # it draws where the search begins, and signs: no noise
     start = rng.normal(size=min(pattern.shape))
     flips = [rng.choice([-1.0, 1.0], len(scaled)) for _ in range(_N_SIGN_DRAWS)]
-    noise_edge = max(
+    noise_edge = max(  # of the largest singular values
         _compute_singular_triplets(pattern, scaled * signs, 1, start)[1][0] for signs in flips
     )
     u, singular_values, vt = _compute_singular_triplets(pattern, scaled, rank, start)
     is_clear = is_above_noise(singular_values, noise_edge, SAMPLED_MARGIN)
-    p = (u * singular_values)[:, is_clear] / roots[0][:, None]
-    q = vt[is_clear].T / roots[1][:, None]
+    p = (u * singular_values)[:, is_clear] / user_roots[:, None]
+    q = vt[is_clear].T / item_roots[:, None]
+    # Item factors start with a mean square of 1 over cells, as their prior variance says.
     unit = np.sqrt(np.average(q**2, axis=0, weights=degrees[1] + _TINY)) + _TINY
     users.add_factors(p * unit, _START_TASTE_VARIANCE * users.pseudo_variance)
     items.add_factors(q / unit, 1.0)
@@ -398,10 +401,12 @@ class PatternFeatures(NamedTuple):
         """Return the features of a pattern."""
         m, n = pattern.shape
         counts = _sum_by_side(pattern)
-        roots = _compute_degree_roots(counts)
+        user_roots, item_roots = roots = _compute_degree_roots(counts)
         vectors: tuple[Floats, Floats] = np.empty((m, 0)), np.empty((n, 0))
+        # One vector more than is used, because the first is dropped below.
         if (n_vectors := min(_N_VECTORS + 1, m - 1, n - 1)) > 1:
-            scaled = 1 / (roots[0][pattern.users] * roots[1][pattern.items])
+            # Active users and popular items would dominate the singular vectors otherwise.
+            scaled = 1 / (user_roots[pattern.users] * item_roots[pattern.items])
             start = np.random.default_rng(0).normal(size=min(m, n))  # of the search: no noise
             u, values, vt = _compute_singular_triplets(pattern, scaled, n_vectors, start)
             order = np.argsort(-values)[1:]  # the first is popularity, which log counts cover
@@ -431,7 +436,7 @@ class PatternFeatures(NamedTuple):
         """
         p, q = self.user.shape[1], self.item.shape[1]
         # sum of (f x g)(f x g)' over cells = sum over users of ff' x (sum of gg' over their items)
-        pairs = np.triu_indices(q)
+        pairs = np.triu_indices(q)  # gg' is symmetric, so each pair of columns is computed once
         ones = pattern.build_matrix(np.ones(len(values)))
         squares = ones @ (self.item[:, pairs[0]] * self.item[:, pairs[1]])
         products = [self.user.T @ (square[:, None] * self.user) for square in squares.T]
@@ -443,13 +448,14 @@ class PatternFeatures(NamedTuple):
         column_kinds = [np.minimum(np.arange(width), 2) for width in (p, q)]
         block_index = np.add.outer(3 * column_kinds[0], column_kinds[1]).ravel()
         block_index[np.isin(block_index, (5, 7))] = 8  # count x vector, as vector x vector
-        variance = np.full(9, 0.02)
+        variance = np.full(9, 0.02)  # before the first round; signs are -1 and 1
         count = np.bincount(block_index, minlength=9)
         for _ in range(_SIGN_ROUNDS):
             covariance = np.linalg.inv(gram + np.diag(1 / variance[block_index]))
             coefficients = covariance @ moments
             second = coefficients**2 + np.diag(covariance)
             square_sums = np.bincount(block_index, second, minlength=9)
+            # A small guess worth two coefficients keeps the variance of a small block above 0.
             variance = estimate_variance(square_sums, count, 0.001, 2)
         return coefficients.reshape(p, q)
 
@@ -466,6 +472,7 @@ def _standardise_columns(columns: Floats, counts: Floats) -> Floats:
     """
     columns = columns - np.average(columns, axis=0, weights=counts)
     stds = np.sqrt(np.average(columns**2, axis=0, weights=counts))
+    # A column that differs by rounding alone is constant, and says nothing.
     scaled = np.where(stds > 1e-9, columns / np.maximum(stds, 1e-9), 0.0)
     return np.column_stack([np.ones(len(scaled)), np.clip(scaled, -_MAX_FEATURE, _MAX_FEATURE)])
 
@@ -530,7 +537,7 @@ def _estimate_prior_variance(values: Floats, noise_variances: Floats) -> float:
         values: shape (k,), the noisy effects.
         noise_variances: shape (k,).
     """
-    logs = np.linspace(math.log(1e-4), 0.0, 40)
+    logs = np.linspace(math.log(1e-4), 0.0, 40)  # the variance of a sign is at most 1
     log_posterior = np.array(
         [normal_log_likelihood(values, t + noise_variances) for t in np.exp(logs)]
     )
@@ -768,9 +775,11 @@ def model_laplace_noise(flip: float, scale: float) -> NoiseModel:
         flip: the probability that a missing cell is reported, and that a rated one is not.
         scale: b, of the noise on a rating in -1..1.
     """
-    grid, b = np.linspace(-1, 1, 41), scale
+    grid, b = np.linspace(-1, 1, 41), scale  # ratings at which the bias is measured
 
     def build_with_end(end: float) -> NoiseModel:
+        """Return the noise model of the scores T with this end."""
+
         def expect_before_slope(x: Floats) -> Floats:
             size = np.abs(x)
             sinh = -np.exp((size - 1) / b) * np.expm1(-2 * size / b) / 2  # times e^(-1/b)
@@ -944,7 +953,7 @@ def shrink_effects(
         Two arrays of shape (k,).
     """
     variance = _EFFECT_STD**2
-    for _ in range(500):
+    for _ in range(500):  # at most: it ends when the variance settles
         check_cancelled()
         effects, posterior_variances = update_normal(
             rating_sums, counts, noise_variances, variance, factor_variance=count_variances
@@ -1112,6 +1121,7 @@ def _compute_residual_scores(
         rows, columns = block.start + cells.users[kept_indices], cells.items[kept_indices]
         chance = np.minimum(chance[kept_indices], _MAX_RATED_PROBABILITY)
         rho = chance * noise_model.genuine_probability
+        # Bayes' rule: genuine reports over all reports of such a cell.
         rho = np.maximum(rho / (noise_model.if_missing + chance * noise_model.slope), _TINY)
         expected = a[rows] + b[columns]
         x = np.clip(expected, -1, 1)

@@ -128,7 +128,7 @@ def clipped_information(epsilon: float) -> float:
     tanh^2(t) cosh(t) over 0..a, and the reports at both ends tanh^2(a) each with probability.
     """
     half_epsilon = epsilon / 2
-    if half_epsilon > 300:
+    if half_epsilon > 300:  # the limit, reached long before the products below could overflow
         return 1.0
     gudermannian = 2 * math.atan(math.tanh(half_epsilon / 2))
     from_inside = math.exp(-half_epsilon) * (math.sinh(half_epsilon) - gudermannian)
@@ -213,7 +213,7 @@ class LowRank(NamedTuple):
         left = np.hstack([(1 - share) * self.left, share * target.left])
         (ql, rl), (qr, rr) = np.linalg.qr(left), np.linalg.qr(np.hstack([self.right, target.right]))
         u, s, vt = np.linalg.svd(rl @ rr.T)
-        is_kept = s > 1e-13 * max(1.0, s[0])
+        is_kept = s > 1e-13 * max(1.0, s[0])  # the others are rounding
         k = len(s)
         return LowRank((ql @ u[:, :k] * s)[:, is_kept], (qr @ vt.T[:, :k])[:, is_kept], observed)
 
@@ -432,7 +432,7 @@ def minimise_loss(
     last_distance = constraint.radius
     for index in range(1, iterations + 1):
         target_norm = tolerance * max(1.0, math.sqrt(point.dot(point)))
-        # Long steps need no accurate projection.
+        # Long steps need no accurate projection: a small part of the last step is enough.
         accuracy = max(0.1 * target_norm, 0.02 * last_distance)
         while True:
             check_cancelled()
@@ -495,7 +495,8 @@ def _line_search(
         check_cancelled()
         if objective <= reference + _SUFFICIENT_DECREASE * share * slope:
             break
-        # The minimum of a parabola through the reference, its slope, and the current objective.
+        # The minimum of a parabola through the reference, its slope, and the current objective. It
+        # is trusted only between a tenth and a half of the step, as is usual.
         curvature = objective - reference - share * slope
         minimum = -0.5 * slope * share * share / curvature if curvature > 0 else 0.5 * share
         share = min(max(minimum, 0.1 * share), 0.5 * share)

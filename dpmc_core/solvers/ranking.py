@@ -460,6 +460,7 @@ class Audiences(NamedTuple):
         errors = (noise_std / level_counts) ** 2 * np.eye(d) + profile_covariance * (
             n_users / total_count / level_counts
         )
+        # A deviation's square is as exact as the precision is squared, which sets its weight.
         squared_precisions = np.trace(np.linalg.inv(errors), axis1=1, axis2=2)[level_index] ** 2
         weights = squared_precisions / squared_precisions.sum()
         expected_noise = np.einsum("l,lab->ab", np.bincount(level_index, weights), errors)
@@ -468,6 +469,7 @@ class Audiences(NamedTuple):
         variances = np.maximum(variances, _MIN_TASTE_VARIANCE / d)
         edge = _simulate_noise_edge(errors, level_index, weights, expected_noise)
         count_shares = posterior_counts / total_count
+        # Once on the axes above the noise, and once on all of them.
         taste, unpruned_taste = (
             _fit_taste(deviations, errors, level_index, axes[:, k], variances[k], count_shares)
             for k in (is_above_noise(variances, edge, ESTIMATED_MARGIN), slice(None))
@@ -756,6 +758,7 @@ class FlippedBits:
         channel = np.kron(bit_channel, bit_channel)
         shares = reported @ np.linalg.inv(channel)
         is_outside = (shares < 0).any(axis=-1)
+        # Expectation-maximisation multiplies, so a share that starts at 0 would stay there.
         projected, reported = np.maximum(shares[is_outside], 1e-3), reported[is_outside]
         projected /= projected.sum(axis=-1, keepdims=True)
         for _ in range(iterations):
@@ -837,6 +840,8 @@ class ClickFactors(NamedTuple):
         users = reports.users
         shares, flip_variance = reports.shares, reports.variance
         share_std = math.sqrt(max(flip_variance, 1 / users) / users)  # approximately
+        # A noisy share may be negative. No item is taken for far rarer than the noise resolves,
+        # than the mean share, or than one user; nor for so common that no user differs.
         min_share = max(0.3 * share_std, 0.1 * shares.mean(), 0.2 / users)
         expected = np.clip(shares, min_share, 0.95)
         click_variances = expected * (1 - expected)
@@ -903,7 +908,7 @@ def _compute_feature_loadings(
     Returns:
         Array of shape (items, c).
     """
-    basis = np.linalg.qr(known_directions)[0]
+    basis, _ = np.linalg.qr(known_directions)
     directions = expected[:, None] * decorrelate_columns(feature, expected)
     directions -= basis @ (basis.T @ directions)
     squared_lengths = np.maximum((directions**2).sum(axis=0), SMALLEST)
@@ -935,9 +940,11 @@ class _NoiseSpectrum:
         self._t, self._m = variances, rows
 
         def slope(alpha: float) -> float:
+            """Return the slope of psi, whose minimum is the edge of the spectrum of noise."""
             return 1 - np.sum((variances / (alpha - variances)) ** 2) / rows
 
         max_variance = variances.max()
+        # The slope is -inf at the largest variance, and positive at the upper end.
         low, high = max_variance * (1 + 1e-9), max_variance * (2 + math.sqrt(len(variances) / rows))
         self._edge_alpha = brentq(slope, low, high) if slope(low) < 0 else low
         self.height = self.psi(self._edge_alpha)

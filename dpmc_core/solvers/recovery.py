@@ -204,6 +204,7 @@ def _solve_at_penalty(
         slope = problem.gain * problem.residual(problem.best_offset(fitted) + fitted) / smoothness
         operator = low_rank_plus_sparse(*point, problem.pattern, slope)
         previous, previous_fit = current, current_fit
+        # The error of a step stays well below the change at which the rounds end.
         accuracy = 0.1 * tolerance * max(threshold, float(np.linalg.norm(current.values)))
         current = shrinker.soft_threshold(operator, lambda _: threshold, accuracy)
         current_fit = problem.predict_entries(current)

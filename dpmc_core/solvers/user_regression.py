@@ -79,6 +79,7 @@ class RegressedRows(NamedTuple):
             Array of shape (k, length).
         """
         leverages = np.einsum("kld,kld->kl", self.features, self.solved)
+        # A leverage is below 1; rounding may bring it there.
         return self.compute_residuals() / np.maximum(1.0 - leverages, 1e-9)
 
     def leave_one_out_coefficients(self, residuals: Floats, n_last: int) -> Floats:
@@ -374,7 +375,7 @@ class UserModels(NamedTuple):
         ridge = regression.ridge
         d, scalar = len(ridge), _NOISE_PSEUDO_COUNT * regression.noise_variance
         for scales in np.unique(self.scales, axis=0):
-            kept = np.flatnonzero(scales)
+            kept = np.flatnonzero(scales)  # a feature of scale 0 has the coefficient 0
             penalty = ridge[np.ix_(kept, kept)] / np.outer(scales[kept], scales[kept])
             columns, border = np.append(kept, [d, d + 1]), scalar * np.eye(len(kept) + 2)
             border[:-2, :-2] = penalty
@@ -383,7 +384,8 @@ class UserModels(NamedTuple):
             )
             solutions = np.zeros((len(products), 2, d))
             solutions[:, :, kept] = kept_solutions
-            volume = np.linalg.slogdet(penalty)[1] / 2 - half_volume
+            _, log_volume = np.linalg.slogdet(penalty)
+            volume = log_volume / 2 - half_volume
             yield volume, products[:, d:, d:] - explained, solutions
 
     def _fit_short_rows(self, regression: UserRegression, columns: Floats) -> Iterator[RidgeFits]:
@@ -534,6 +536,7 @@ def sum_round_statistics(
     regression = build_user_regression(item_effects, low_rank, SHARED_SLOPE_STD)
     for _, chunk, groups in regression.iter_chunks(Pattern.from_ratings(ratings), ratings.values):
         n_entries = len(chunk.items)
+        # Rows are padded with an entry beyond the last, which is dropped below.
         residuals, about_rest = np.empty(n_entries + 1), np.empty(n_entries + 1)
         user_factors = np.empty((n_entries + 1, rank))  # without the entry at hand
         for group in groups:

@@ -125,7 +125,8 @@ def generate_small_ratings(mechanism: Mechanism) -> Ratings:
     Output perturbation gets the example in which one rating moves the whole matrix.
     """
     if isinstance(mechanism, Output):
-        return generate_one_rating_example()[0]
+        ratings, _ = generate_one_rating_example()
+        return ratings
     rng = np.random.default_rng(0)
     users, items, share = (60, 50, 0.3) if mechanism.task is Task.BINARY else (200, 24, 0.35)
     low, high = {Task.BINARY: (-1, 1), Task.RATINGS: (1, 5), Task.RANKING: (0, 1)}[mechanism.task]
@@ -135,7 +136,7 @@ def generate_small_ratings(mechanism: Mechanism) -> Ratings:
     scores = rng.normal(size=users)[user_indices] * rng.normal(size=items)[item_indices]
     values = {
         Task.BINARY: np.where(scores > 0, 1.0, -1.0),
-        Task.RATINGS: np.clip(np.rint(3.3 + scores), 1, 5),
+        Task.RATINGS: np.clip(np.rint(3.3 + scores), 1, 5),  # people mostly rate above the middle
         Task.RANKING: np.ones(len(scores)),
     }[mechanism.task]
     public = PublicFacts(users=users, items=items, low=low, high=high)

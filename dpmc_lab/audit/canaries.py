@@ -269,7 +269,7 @@ class Scorer:
                     self.with_all_canaries[k].private,
                     self.without_canaries[k].private,
                 )
-                has_owner = owner >= 0
+                has_owner = owner >= 0  # the other parts are moved by no canary, and say nothing
                 scores += np.bincount(
                     owner[has_owner], log_ratios[has_owner], minlength=len(scores)
                 )
@@ -324,6 +324,7 @@ class Scorer:
         ) / max(1, count * (count - 1))
         score_std = np.sqrt(
             squared_norms
+            # A fair coin times a number b has variance b^2 / 4.
             + 0.25 * mean_squared_overlap * (0 if separate_answers else self.plan.count - 1)
             + 1e-300  # canaries that move nothing have power 0
         )
@@ -359,6 +360,7 @@ class CanaryAuditor(AuditSubject):
             rehearsal: of the same mechanism and ratings, with another seed (default: a new one).
         """
         plan, separate_answers, guesses = rehearsal or self.rehearse(ratings, runs)
+        # 5 is of the coins alone: no run of the mechanism draws the same numbers.
         coins = np.random.default_rng([self.seed, 5]).random(plan.count) < 0.5
         # The scoring runs make the same random choices as the published one, since an attacker is
         # assumed to know them, except where these choices are a part of the noise.
@@ -413,6 +415,7 @@ class CanaryAuditor(AuditSubject):
         candidates = []
         for plan in build_plans(table, self.change, rng):
             coins = rng.random(plan.count) < 0.5
+            # Another seed than those of the audited run and of its scoring runs.
             scorer = self._publish_run(plan, coins, self.seed + 3, self.seed + 3)
             separate_answers = scorer.answer_owners.keys()
             if not separate_answers:
@@ -448,6 +451,7 @@ class CanaryAuditor(AuditSubject):
         count = scorer.plan.count
         if not separate_answers:
             is_pure = self.guarantee.loss(self.change).mu == 0 and self.certified.delta == 0
+            # Fewer than 50 guesses refute little, however sure they are.
             return count if is_pure else max(min(count, 50), count // _CANARIES_PER_GUESS)
         log_ratios = np.sort(np.abs(scorer.score_together(separate_answers)))[::-1]
         expected_right = np.cumsum(1 / (1 + np.exp(-np.minimum(log_ratios, 700.0))))

@@ -192,6 +192,7 @@ def generate_neighbours(table: RatingTable, change: Change, rng: Rng) -> Iterato
                 after[rng.choice(free_items)] = rng.choice(table.extreme_values)
             else:
                 after[rng.choice(rated_items)] = np.nan
+        # A mirrored row moves sums of ratings far, so it is tried often.
         elif change is ROW_VALUES or rng.random() < 0.3:
             after = low + high - row
         else:

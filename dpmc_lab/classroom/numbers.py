@@ -37,6 +37,7 @@ from dpmc_lab.classroom.room import (
     build_truthful_channel,
     compute_half_widths,
     equal_report_chances,
+    get_flip_chance,
     guess_probability,
     simulate_reports,
 )
@@ -81,7 +82,7 @@ def simulate_class(share: float, epsilon: float, throw: int) -> PeopleDots:
 @cache
 def compute_flip_chance(epsilon: float) -> float:
     """Return the chance that a phone sends the opposite of an answer."""
-    return float(build_phone_channel(epsilon).matrix[1, 0])
+    return get_flip_chance(build_phone_channel(epsilon))
 
 
 @cache
@@ -93,7 +94,8 @@ def posterior_of_yes(before: float, epsilon: float, sent: str = "yes") -> float:
         epsilon: of an answer.
         sent: the report, 'yes' or 'no'.
     """
-    # The chances of this report with the answers yes and no, times the prior of each answer.
+    # The chances of this report with the answers yes and no, times the prior of each answer. Row
+    # and column 0 of the matrix stand for no, 1 for yes.
     yes, no = build_phone_channel(epsilon).matrix[::-1, int(sent == "yes")] * (before, 1 - before)
     return float(yes / (yes + no))
 
@@ -366,10 +368,12 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "agreement": lambda epsilon, times, before=0.5: equal_report_chances(
         build_phone_channel(epsilon), int(times), before
     ),
+    # How likely all reports agree, and how often that answer is right then.
     "agree": lambda agreement: agreement[0],
     "agreed_right": lambda agreement: agreement[1],
     "rival_right": lambda rival: best_guess_probability(rival),
     # a false claim
+    # The influence of one rating, the guarantee, and how many ratings its person gave.
     "lit": lambda whose="only": load_audit_example(whose)[0],
     "proof": lambda whose="only": load_audit_example(whose)[1],
     "films": lambda whose: load_audit_example(whose)[2],
@@ -390,7 +394,7 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "gain_share": compute_lesson_gain,
     "gain_kept": lambda gain_share: gain_share.share,
     "bottom": lambda method: min(
-        0.0, *(compute_lesson_gain(method, stop).share for stop in EPSILONS)
+        0.0, *(compute_lesson_gain(method, epsilon).share for epsilon in EPSILONS)
     ),
     "gain_bar": lambda gain_kept: max(0.0, gain_kept),
     "keeps": describe_gain_share,
@@ -402,6 +406,7 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "all_rated": lambda guarantee, rated: cards.certify_ratings(guarantee, int(rated)).epsilon,
     "each_rated": lambda epsilon, rated: epsilon / rated,
     "bounded": lambda guarantee: guarantee.certified(USER_EMPTIED).finite,
+    # At a low epsilon, 0.3, and at a high one, 3.
     "low_gain": lambda: compute_lesson_gain(PER_RATING, EPSILONS[3]).share,
     "high_gain": lambda: compute_lesson_gain(PER_RATING, EPSILONS[-5]).share,
     "flips_gain": lambda epsilon: compute_lesson_gain(PER_RATING, epsilon).share,
@@ -459,12 +464,13 @@ def summarise_reports(view: View) -> dict[str, Any] | None:
     for sender in list_senders(view, question):
         poll = view.poll(question, sender=sender)
         if sender is Sender.PHONES and poll.people < MIN_PHONES:
-            continue
+            continue  # so few reports would show what single phones sent
         return {
             "poll": poll,
-            "opposite": float(poll.channel.matrix[1, 0]) * poll.reports,
+            # How many reports are expected to be the opposite of the answer.
+            "opposite": get_flip_chance(poll.channel) * poll.reports,
             "phones": PeopleDots((1,) * poll.yes + (0,) * (poll.reports - poll.yes)),
-            "sender": [*Sender].index(sender),
+            "sender": [*Sender].index(sender),  # lessons choose their words by this number
             "epsilon": poll.channel.cell_epsilon,
             "question": view.questions[question],
         }

@@ -135,6 +135,7 @@ class PeopleDots(NamedTuple):
     def to_html(self) -> str:
         """Return the dots as HTML."""
         people = len(self.reports)
+        # pictures.css has a class for each of these widths; at most four or six rows of dots.
         columns = 10 if people <= 40 else 20 if people <= 120 else 40
         flipped = self.flipped or (False,) * people
         dots = "".join(
@@ -277,6 +278,7 @@ class CurvePlot(NamedTuple):
         for stop, label in enumerate(self.stops):
             # The label of the chosen one needs room on a phone.
             is_crowded = chosen is not None and abs(stop - chosen) <= max(1, last_stop // 8)
+            # Up to eight stops have a label each, more than that every third.
             if (
                 last_stop < 8
                 or stop == chosen

@@ -118,7 +118,7 @@ def equal_report_chances(
         times: how often the question was answered.
         prior: prior probability of a yes.
     """
-    flips = _flip_probability(channel)
+    flips = get_flip_chance(channel)
     opposite = flips**times
     honest = (1 - flips) ** times
     # Joint chances of an answer (yes, then no) with reports that all say yes, or all say no. The
@@ -144,8 +144,8 @@ def compute_half_widths(channel: RandomizedResponse, phones: int) -> tuple[float
     return of_class, of_people
 
 
-def _flip_probability(channel: RandomizedResponse) -> float:
-    """Return the chance that a channel reports the opposite of an answer."""
+def get_flip_chance(channel: RandomizedResponse) -> float:
+    """Return the chance that a channel reports the opposite of an answer, yes or no alike."""
     return float(channel.matrix[0, 1])
 
 
@@ -262,7 +262,7 @@ class Poll:
     def groups(self) -> tuple[LinkedReports, ...]:
         """Return the reports, grouped by how often people answered."""
         linked = self.linked or (LinkedReports(self.reports, 1, self.yes),)
-        return tuple(group._replace(chance=_flip_probability(self.channel)) for group in linked)
+        return tuple(group._replace(chance=get_flip_chance(self.channel)) for group in linked)
 
     @property
     def people(self) -> int:
@@ -323,7 +323,7 @@ class Poll:
 
         Each phone is asked once. There must be reports.
         """
-        chance = _flip_probability(self.channel)
+        chance = get_flip_chance(self.channel)
         yes = round(phones * (chance + self.clamped_share * (1 - 2 * chance)))
         people = (LinkedReports(phones, 1, yes, chance),)
         return Bounds(self.clamped_share, *_compute_population_interval(people, MISS_RATE / 2))
@@ -430,10 +430,11 @@ def _choose_grid_weights(groups: Sequence[LinkedReports]) -> list[int]:
     The weight that is rounded to the grid is 1 / (times (1 - 2f)) for a flip chance f.
     """
     weights = np.array([1 / (group.times * (1 - 2 * group.chance)) for group in groups])
+    # Grid k has k steps in the smallest weight. The coarsest that is accurate enough is taken.
     grids = np.arange(1, _MAX_GRID_STEPS + 1)[:, None] * (weights / weights.min())
     errors = np.abs(np.round(grids) / grids - 1).max(axis=1)
-    finest = np.flatnonzero(errors <= max(errors.min(), _TAIL_TOLERANCE))[0]
-    return [round(step) for step in grids[finest]]
+    coarsest = np.flatnonzero(errors <= max(errors.min(), _TAIL_TOLERANCE))[0]
+    return [round(step) for step in grids[coarsest]]
 
 
 @lru_cache(maxsize=1024)
@@ -589,6 +590,7 @@ def _find_min_supported_share(groups: Sequence[LinkedReports]) -> float:
         return 1.0
     distribution, statistic = _build_statistic_distribution(groups)
     best = distribution(1.0)
+    # A share of 1 may never give what was observed: then the largest value that it can give.
     statistic = min(statistic, np.flatnonzero(best > _ROUNDING)[-1])
 
     def support_excess(share: float) -> float:

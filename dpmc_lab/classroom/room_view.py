@@ -283,6 +283,7 @@ def rank_rows(
     The result is None where two of them are not clearly different.
     """
     n_shares = sum(row.interval is not None for row in rows)
+    # Each of the pairs must differ for certain.
     if n_shares < 2 or sum(difference.is_certain for difference in pair_differences) < math.comb(
         n_shares, 2
     ):
@@ -366,6 +367,8 @@ def describe_repetition(estimates: Sequence[ShareRow], certainty: Sequence[Share
     gains = []
     if first is not None and last is not None and last.high - last.low < first.high - first.low:
         gains.append("we know more about the class")
+    # Row 1 is after the first round, since row 0 is before any report. Row -2 is after the last
+    # round, with the total epsilon.
     if format_row_share(certainty[-1]) != format_row_share(certainty[1]):
         gains.append("an attacker knows more about you")
     return f"Asked again: {', and '.join(gains) or 'nobody knows more'} ({certainty[-2].note})"
@@ -429,7 +432,7 @@ def explain_epsilon(epsilon: float) -> tuple[str, str, str]:
     )
     return (
         "A phone throws one unfair coin. It sends the opposite of the answer"
-        f" {cards.format_share_percent(float(channel.matrix[0, 1]))} % of the time.",
+        f" {cards.format_share_percent(room.get_flip_chance(channel))} % of the time.",
         "From one report, someone with no idea about you guesses right"
         f" {cards.format_at_most(room.guess_probability(channel))} of the time.",
         answer,
@@ -442,9 +445,10 @@ def explain_two_coins(epsilon: float) -> str:
     The first coin sends the answer; otherwise the second, a fair coin, decides. Both numbers are
     rounded, with enough digits that the first and twice the second still add up to 100.
     """
-    chance = float(room.build_phone_channel(epsilon).matrix[0, 1])
+    chance = room.get_flip_chance(room.build_phone_channel(epsilon))
     flips_text = cards.format_share_percent(chance)
     digits = len(flips_text.partition(".")[2])
+    # Twice the rounded number must be what twice the chance, in percent, is rounded to.
     if abs(2 * float(flips_text) - 200 * chance) >= 0.5 / 10**digits:
         digits += 1
         flips_text = f"{100 * chance:.{digits}f}"
@@ -584,7 +588,8 @@ def odds_factor(epsilon: float) -> float:
 
 def explain_cheating(epsilon: float) -> str:
     """Explain that several browsers of one person can cheat, and how much that weighs."""
-    flip_chance = float(room.build_phone_channel(epsilon).matrix[0, 1])
+    flip_chance = room.get_flip_chance(room.build_phone_channel(epsilon))
+    # An honest answer moves the expected number of yes reports by 1 - 2 flips, a made-up one by 1.
     return (
         "Each browser sends one report. A private window can cheat: at this epsilon, a made-up"
         " report weighs as much as"

@@ -294,6 +294,7 @@ def _add_option(parser: Any, parameter: inspect.Parameter, metavar: str, help_te
     while (origin := typing.get_origin(kind)) in (Annotated, types.UnionType, typing.Union):
         kind, *metadata = typing.get_args(kind)
         option = metadata[0] if origin is Annotated else option
+    # `origin` is now what was unpacked last: tuple or list of a repeated option, or None.
     help_text = help_text or option.help
     default = parameter.default
     keys: JsonObject = {"default": argparse.SUPPRESS, "action": "store_true"}
@@ -502,6 +503,6 @@ class Progress:
 
 
 def _format_seconds(seconds: float) -> str:
-    """Return a duration as minutes and seconds, '1:05', or in hours from one hour on."""
+    """Return a duration as minutes and seconds, '1:05', or in hours from one hour on: '1.2 h'."""
     rounded = round(seconds)
     return f"{rounded // 60}:{rounded % 60:02d}" if rounded < 3600 else f"{seconds / 3600:.1f} h"

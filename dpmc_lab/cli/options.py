@@ -170,6 +170,7 @@ class ReadingOptions:
         idle = [id for id in ids if not registry.get_mechanism(id).uses_item_features]
         if idle:
             print(f"dpmc: --items is not used by {', '.join(idle)}", file=sys.stderr)
+        # No step where no method uses it: it would only change the key of the curves.
         return (*steps,) if ids and len(idle) == len(ids) else ("features", *steps)
 
 

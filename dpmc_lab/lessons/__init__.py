@@ -107,6 +107,7 @@ class LessonValues(dict[str, Any]):
     def __missing__(self, name: str) -> Any:
         """Return a phrase with its values filled in, or compute a number and keep it."""
         if phrase := self._phrases.get(name):
+            # A phrase with variants names, under "by", the value that chooses one.
             text = phrase if isinstance(phrase, str) else phrase[self[phrase["by"]]]
             return fill_text(text, self)
         self[name] = NUMBERS[name](

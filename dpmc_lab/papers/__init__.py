@@ -62,6 +62,7 @@ def _load_paper(module: ModuleType) -> Paper:
             merged = {**likes.get(entry.get("like"), {}), **entry, **variant}
             merged.pop("like", None)
             texts = str({**merged, **shared})
+            # A name that is no field must be filled in somewhere, else it is a slip of the pen.
             if unused := [n for n in merged.keys() - _FIELDS if f"{n}}}" not in texts]:
                 raise ValueError(f"{name}.toml has no use for {unused} in {merged['id']}")
             at_size = merged.pop("at_size", None)
@@ -74,7 +75,11 @@ def _load_paper(module: ModuleType) -> Paper:
 
 
 def _fill(value: Any, names: Mapping[str, Any]) -> Any:
-    """Return what is read, with all that is shared in its place."""
+    """Return what is read, with all that is shared in its place.
+
+    "{name}" stands for a shared value of any type, "{*name}" in a list for the elements of a shared
+    list, and a name within a longer text for its text.
+    """
     if isinstance(value, dict):
         return {name: _fill(item, names) for name, item in value.items()}
     if isinstance(value, list):
@@ -90,6 +95,11 @@ def _fill(value: Any, names: Mapping[str, Any]) -> Any:
 
 
 def _build_experiment(table: dict[str, Any], module: ModuleType) -> Experiment:
+    """Build an experiment from its table, which is changed on the way.
+
+    The recipe is a grid of runs, or names a function of the paper's module, or else of the engine.
+    `sweep` names further settings with which that function was tried.
+    """
     recipe, settings = table.get("recipe"), table.pop("sweep", None)
     make: Callable[..., TrialRecipe]
     table.setdefault("needs", [name for name in public_sets.SETS if f"'{name}" in str(recipe)])

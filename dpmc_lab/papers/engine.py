@@ -114,7 +114,7 @@ class Series:
 
     def get_point(self, x: float) -> Point | None:
         """Return the point at an x (-inf, inf: at an end), None without one: no interpolation."""
-        x = min(max(x, self.x[0]), self.x[-1]) if math.isinf(x) else x
+        x = min(max(x, self.x[0]), self.x[-1]) if math.isinf(x) else x  # to the nearer end
         for index, value in enumerate(self.x):
             if self.level or abs(value - x) <= 1e-9 * max(abs(x), 1.0):
                 half_width = (self.high[index] - self.low[index]) / 2
@@ -127,6 +127,7 @@ def build_series(
     points: Mapping[tuple[str, str | None], Mapping[float | None, Point]],
 ) -> list[Series]:
     """Build curves by label and mechanism from the point at each x; at None: at every x."""
+    # A level is drawn from the first x of all curves to the last one.
     all_x = [x for curve in points.values() for x in curve if x is not None]
     ends = min(all_x, default=0.0), max(all_x, default=1.0)
     return [
@@ -298,6 +299,7 @@ class GridRecipe:
         share, _, option = self.x.rpartition(" * ")
         _, _, options_text = unit.name.partition(":")  # rank-one:users=1000,items=50
         options = dict(text.split("=", 1) for text in options_text.split(","))
+        # Rounded, so that a product such as 0.1 * 3 is the number that the figure has.
         return round(float(share or 1) * float(options[option]), 6)
 
 
@@ -349,7 +351,7 @@ class TrialRecipe:
             for trial in self.trials
             for key, seeds in self._list_runs(trial).items()
         }
-        in_order = sorted(runs.items(), key=lambda run: run[1][1])
+        in_order = sorted(runs.items(), key=lambda run: run[1][1])  # by seeds
         return {key: partial(make, *seeds) for key, (make, seeds) in in_order}
 
     def build_series(self, outputs: Mapping[str, Any]) -> tuple[Series, ...]:
@@ -401,11 +403,13 @@ def count_data(
     """Return the recipe of a table of the sizes of data sets, whose labels are `sets`."""
 
     def count_set(data: str) -> list[float]:
+        """Return the requested columns of a set."""
         ratings = datasets.load(data, for_ranking=clicks).ratings
         (users, items), n_ratings, values = ratings.shape, len(ratings), ratings.values
         counts = {
             "users": users,
             "items": items,
+            # In percent: of all ratings, and of the four fifths that are trained on.
             "density": 100 * n_ratings / (users * items),
             "four fifths": 80 * n_ratings / (users * items),
             "lowest": float(values.min()),
@@ -443,6 +447,7 @@ def compute_formula(formula: str, numbers: Mapping[str, Floats]) -> Floats:
     """
 
     def compute(node: ast.expr) -> Any:
+        """Return the value of a part; only what stands here is allowed, since a file is data."""
         match node:
             case ast.Constant(value=int() | float()):
                 return node.value
@@ -617,6 +622,7 @@ class TheoryRow:
     def is_contradicted(self) -> bool:
         """Return whether the measurement contradicts what is printed, whatever its constants."""
         printed = self.bound if self.printed is None else self.printed
+        # Beyond four standard errors of the measurement.
         return not self.open_constant and self.measured > printed * _TOLERANCE + 4 * self.spread
 
     @property
@@ -675,6 +681,7 @@ def _build_result(
     revisions: Mapping[str, int],
     seconds: float,
 ) -> CurveSet:
+    """Return a result with the command that makes it again."""
     has_default_seeds = experiment.recipe and experiment.recipe.seeds == recipe.seeds
     seeds = format_seeds(recipe.seeds)
     command = experiment.command + ("" if has_default_seeds else f" --seeds {seeds}")
@@ -719,6 +726,7 @@ def make_setting_recipe(
     fit_unit: Callable[[Mechanism, Problem, int], Model] = getattr(fits, fit, fit_model)
 
     def make(seed: int) -> list[tuple[Any, ...]]:
+        """Return the label, the x and the metric of each run with this seed."""
         plan, rows = plan_grid(replace(recipe, grid=replace(grid, seeds=(seed,)))), []
         for unit in plan.units:
             if unit.mechanism.id in only:
@@ -837,6 +845,7 @@ def run_trials(
             with path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps([key, *outputs[key]]) + "\n")
             report(replace(progress, done=n_done))
+    # Each output is a pair of a value and the seconds that it took.
     series = recipe.build_series({key: outputs[key][0] for key in runs})
     seconds = sum(outputs[key][1] for key in runs)
     return _build_result(experiment, recipe, series, dict(recipe.settings), revisions, seconds)
@@ -906,6 +915,7 @@ def write_result(result: CurveSet, folder: Path) -> Path:
 
 
 def _round_numbers(value: Any, digits: int = _DIGITS) -> Any:
+    """Return plain JSON values with every float rounded to significant digits."""
     if isinstance(value, dict):
         return {name: _round_numbers(item, digits) for name, item in value.items()}
     if isinstance(value, list | tuple):
@@ -932,6 +942,7 @@ def read_result(path: Path) -> CurveSet:
 
 
 def _parse_series(table: Mapping[str, Any]) -> Series:
+    """Return a curve of a result's file. Raises ValueError where its columns differ in length."""
     series = facts.build_from_table(Series, table, "a curve")
     seeds = [len(draws) for draws in series.draws] or list(series.seeds)
     columns = (series.x, series.mean, series.low, series.high, seeds)

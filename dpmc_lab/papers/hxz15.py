@@ -56,6 +56,7 @@ def measure_errors(model: Model, problem: Problem) -> dict[str, Any]:
 
 
 def _measure_fit(id: str, source: Source, seed: int, **settings: Any) -> dict[str, Any]:
+    """Fit a mechanism to the training ratings, and return its errors on the test ratings."""
     problem = _load_problem(*source)
     rng = create_generator(seed, f"{id} on {problem.train.fingerprint}")
     *_, last = registry.create(id, **settings).fit(problem.train, rng)
@@ -99,6 +100,7 @@ def _build_trials(source: Source, forms: Forms, value: Callable[[Any], Any]) -> 
 def _build_recipe(
     trials: Sequence[Trial], data: str, forms: Iterable[str], settings: Mapping[str, Any]
 ) -> TrialRecipe:
+    """Return the recipe of trials, with what a result states of them."""
     return TrialRecipe(
         trials=trials,
         settings={"data": data, "epsilons": _EPSILONS, "forms": list(forms), **settings},

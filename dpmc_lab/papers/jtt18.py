@@ -46,6 +46,7 @@ class ByRating(SvdAfterCleansing):
     """
 
     def guarantee(self, public: PublicFacts) -> Guarantee[CleansingStatistics]:
+        """Return the guarantee with each release's share of the budget, but counted by rating."""
         guarantee, k = super().guarantee(public), effective_cap(self.cap, public)
         releases, mu, root = guarantee.releases, self.budget().mu, math.sqrt(k)
         rating = self.epsilon / _RATINGS / math.sqrt(2 * math.log(2 / self.delta))
@@ -56,6 +57,7 @@ class ByRating(SvdAfterCleansing):
             share = (sensitivity / release.scale / mu) ** 2
             return replace(release, scale=sensitivity / divisor / (rating * share))
 
+        # A row has up to k ratings, which a number adds up, and a vector holds in as many entries.
         mean_releases = {
             name: count_by_rating(release, root if release.shape else k)
             for name, release in vars(releases.means).items()

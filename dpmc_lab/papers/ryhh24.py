@@ -107,6 +107,7 @@ def compute_figure_6(factors: Floats, sample: float) -> tuple[Floats, dict[str, 
 
         while is_too_large(high):
             high *= 2.0
+        # The end at which the sample is not too large.
         return weigh(bisect(is_too_large, 0.0, high, relative=1e-15)[1])
 
     return norm, {
@@ -199,6 +200,7 @@ class Ranking:
 
     @property
     def key(self) -> str:
+        """Return the name of the run, under which its output is stored; defaults are left out."""
         epsilon = "" if self.epsilon is None else f" epsilon {self.epsilon:g}"
         revision = f"revision {registry.get_mechanism(self.id).revision}"
         revision += "" if self.ties == RANDOM else f" ties {self.ties}"
@@ -267,12 +269,22 @@ def _build_trials(
     published: Mapping[str, str] | None = None,
     **options: Any,
 ) -> Iterator[Trial]:
-    """Yield the runs of some methods; `published`: at the paper's settings but for those given."""
+    """Yield the runs of some methods.
+
+    Args:
+        value: returns, for a run, what takes the plotted value out of its output.
+        methods: ids of the methods.
+        epsilons: the epsilons of each.
+        suffix: of the label.
+        published: settings that differ from the paper's; None: our own settings.
+        **options: further fields of `Ranking`.
+    """
     for id, epsilon in product(methods, epsilons):
         defaults = {} if published is None else registry.get_published_settings(id).settings
         texts = {name: format_setting(default) for name, default in defaults.items()}
         settings = {name: (published or {}).get(name, text) for name, text in texts.items()}
         run = Ranking(id=id, epsilon=epsilon, settings=settings, **options)
+        # A run without noise is the same at every epsilon.
         x = None if epsilon is None or epsilon >= NO_NOISE else epsilon
         yield Trial(NAMES[id] + suffix, id, x, run.key, run.run, value(run))
 
@@ -308,6 +320,7 @@ def rank_items(
 
 
 def _build_ranking_recipe(trials: Sequence[Trial]) -> TrialRecipe:
+    """Return the recipe of rankings, whose outputs all figures of the paper share."""
     return TrialRecipe(
         trials=trials,
         settings={"runs": [trial.key for trial in trials]},
@@ -337,6 +350,7 @@ def plot_noise(public: Mapping[str, Any]) -> TrialRecipe:
     """Return the recipe of figure 5: densities of the noise on the second moment."""
     return make_exact_recipe(
         lambda: {
+            # Every fifth point is enough for a smooth curve.
             NAMES[id]: (x[::5].tolist(), density[::5].tolist())
             for id, (x, density) in compute_figure_5(PublicFacts(**public)).items()
         },
@@ -383,6 +397,7 @@ def certify_units(methods: Mapping[str, Mapping[str, Any]]) -> TrialRecipe:
         guarantee = mechanism.guarantee(PublicFacts(**public))
         proved = [guarantee.certified(unit, delta or 0.0).epsilon for unit in UNITS]
         is_pure = guarantee.certified(Change.RATING, 0.0).finite
+        # Whether epsilon 1, the claim, is proved for each unit; and whether delta is 0.
         return [*(float(epsilon <= 1 + 1e-9) for epsilon in proved), float(is_pure)]
 
     ids = {label: str(method["id"]) for label, method in methods.items()}

@@ -66,6 +66,7 @@ def widen(half_width: float, seeds: int, n_comparisons: int) -> float:
     """
     if seeds < 2:
         return math.inf if seeds else half_width
+    # Bonferroni: the quantiles of one comparison, and of each of so many.
     single, joint = stdtrit(seeds - 1, 1 - (1 - LEVEL) / np.array([2, 2 * n_comparisons]))
     return float(half_width * joint / single)
 
@@ -345,6 +346,7 @@ def describe_agreement(compared: Sequence[Compared]) -> str:
         return ""
     widths = [100 * point.half_width / abs(point.mean) for point in close]
     by_curve = itertools.groupby(compared, attrgetter("printed.series"))
+    # Only the first and the last epsilon of each curve.
     ends = [(first, last) for first, *_, last in (curve for _, curve in by_curve)]
 
     def format_rises(name: str) -> str:

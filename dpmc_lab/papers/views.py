@@ -163,7 +163,7 @@ def describe_labels(views: Iterable[ExperimentView]) -> list[str]:
 
 
 def format_duration(seconds: float) -> str:
-    """Format the time of computing, in one process."""
+    """Format the time of computing, in one process; each unit is used from 1.5 of it on."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
@@ -199,6 +199,7 @@ def list_links(view: ExperimentView) -> tuple[dict[str, dict[str, str]], list[tu
     """
     ids = dict.fromkeys(promise.mechanism for promise in view.experiment.promises)
     names = [registry.get_mechanism(id).name for id in ids]
+    # The figure's own kind of data: a small set of restaurants, or the sample for the paper.
     is_small = "restaurant" in view.experiment.needs
     common = {"data": "restaurants" if is_small else view.paper.sample, "published": "true"}
     train = {f"Train {name}": {**common, "mechanism": name} for name in names}
@@ -220,6 +221,7 @@ def describe_draws(view: ExperimentView) -> str:
 
 
 def _describe_settings(view: ExperimentView) -> str:
+    """Return which settings were tried and why, and how to try them again; empty without any."""
     experiment = view.experiment
     if not experiment.tried:
         return ""
@@ -247,6 +249,7 @@ def describe_curves(view: ExperimentView) -> str:
     texts = []
     for series in view.series:
         ends = series.mean[0], series.mean[-1], series.x[0], series.x[-1]
+        # The values at both ends, and then the x of both.
         first, last, *x = (format_short_number(value, 3) for value in ends)
         has_end = not series.level and len(series.x) > 1
         texts.append(f"{series.label} {first}" + f" to {last} (at {' to '.join(x)})" * has_end)
@@ -271,6 +274,7 @@ def tabulate_numbers(view: ExperimentView) -> Columns:
     """Return ours and what is printed, a row per curve and x, without columns that are empty."""
     axis, result = view.experiment.x, view.result
     printed = {(c.printed.series, c.printed.x): c for c in view.assessment.compared}
+    # A level is the same at every x, so its first point stands for all.
     ours = {(s.label, x) for s in view.series for x in s.x[: 1 if s.level else None]}
     levels = {series.label for series in view.series if series.level}
     rows = []
@@ -327,7 +331,10 @@ def tabulate_promises(view: ExperimentView) -> Columns:
 
 
 def tabulate_theorems(paper: Paper) -> Columns:
-    """Return a paper's theorems beside measurements."""
+    """Return a paper's theorems beside measurements.
+
+    A bound counts as printed if the paper states no other and leaves its constant open.
+    """
     heads = "theorem", "bounds", "printed", "ours", "measured", "bound / measured", "printed is"
     rows = []
     for row in paper.theorems:
@@ -444,7 +451,10 @@ def choose_styles(view: ExperimentView) -> dict[str, Style]:
 
 
 def _choose_style(mechanism: str | None, is_level: bool, index: int) -> Style:
-    """A curve of a private mechanism that is the same at every epsilon has no noise."""
+    """Return the style from which a curve's style is made.
+
+    A curve of a private mechanism that is the same at every epsilon has no noise, and is dashed.
+    """
     if mechanism is None:
         return Style(_COLORS[index % len(_COLORS)], _MARKERS[index % len(_MARKERS)], "solid")
     cls = registry.MECHANISMS.get(mechanism)
@@ -514,6 +524,7 @@ def render_report(views: Sequence[ExperimentView]) -> str:
 
 
 def _render_experiment(view: ExperimentView) -> str:
+    """Return an experiment as HTML: its verdict, numbers, statements, facts and promises."""
     id, numbers, command = view.experiment.id, tabulate_numbers(view), get_command(view)
     labels = [*view.labels, *(f"privacy: {text}" for text, _ in view.promise_counts)]
     facts = [

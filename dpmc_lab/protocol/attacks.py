@@ -70,9 +70,11 @@ def run_difference_attack(run: ScenarioRun) -> list[RecoveredGradient]:
         second = (name, 2)
         if not {first, second} <= set(answers):
             continue
-        factor_change = phase.models[1][item] - phase.models[0][item]
+        first_model, second_model, *_ = phase.models
+        factor_change = second_model[item] - first_model[item]
         truth = 2 * user_factor * float(user_factor @ factor_change)
         computed = fixed_point.decode(fixed_point.reduce(answers[second] - answers[first]))
+        # Each of the two answers was rounded.
         recovered.append(RecoveredGradient(name, computed, truth, 2 * fixed_point.step))
     return recovered
 
@@ -130,12 +132,14 @@ def run_attendance_attack(run: ScenarioRun, item: int) -> list[RecoveredGradient
         gradients.append(terms[round_index] @ solved[k * n_unknowns : (k + 1) * n_unknowns])
         truths.append(run.users.gradient(np.array([pair]), models[round_index][None])[0])
         names.append(run.wire.get_user_name(int(run.user_of_pair[pair])))
+    # Where every round has as many users, adding one vector to all gradients changes no sum.
     centred = len(np.unique(attended.sum(axis=1))) == 1
     if centred and names:
         gradients, truths = (
             list(vectors - np.mean(vectors, axis=0)) for vectors in (gradients, truths)
         )
     return [
+        # Within 1 % of the largest coordinate a gradient counts as recovered.
         RecoveredGradient(name, gradient, truth, 0.01 * float(np.abs(truth).max()), centred)
         for name, gradient, truth in zip(names, gradients, truths, strict=True)
     ]
@@ -279,6 +283,7 @@ def compute_longest_reach(run: ScenarioRun, item: int) -> float:
     user factors have length at most 1.
     """
     fixed_point = run.settings.fixed_point
+    # A quarter of what each user may add to a sum, less the linear term.
     headroom = fixed_point.max_sum / int(run.raters[item]) / 4 - float(
         np.abs(run.users.linear[run.item_of_pair == item]).max()
     )

@@ -55,7 +55,7 @@ def check_scheduler_address(address: str) -> None:
         InvalidSetting: it is not.
     """
     match = _ADDRESS.fullmatch(address)
-    if match is None or not 0 < int(match[3]) < 2**16:
+    if match is None or not 0 < int(match[3]) < 2**16:  # the number of a port
         raise InvalidSetting("--cluster", "tcp://HOST:PORT or tls://HOST:PORT", address)
 
 
@@ -277,6 +277,7 @@ class PartitionedProblem(Problem):
         if not count:
             raise BadRatings("no rating is held out to be tested on: hold out a larger share")
         metric = choose_headline_metric(task)
+        # Of the headline metrics only the RMSE is better if lower; it sums squared errors.
         mean = errors / count
         return {metric.name: float(np.sqrt(mean) if metric.lower_is_better else mean)}
 

@@ -436,7 +436,7 @@ def run(
         sweep = _Sweep(todo, store, report, claims, on_progress, stop)
         try:
             while todo and not report.stopped:
-                prior_counts = sweep.n_finished, len(report.failed)
+                n_finished_before, n_failed_before = sweep.n_finished, len(report.failed)
                 pool = open_pool()
                 try:
                     broken = sweep.drain(pool)
@@ -447,8 +447,8 @@ def run(
                 sweep.requeue_suspects()
                 finished = sweep.n_finished
                 # A failed unit is progress too, once any unit has shown that workers can finish.
-                made_progress = finished > prior_counts[0] or (
-                    finished and len(report.failed) > prior_counts[1]
+                made_progress = finished > n_finished_before or (
+                    finished and len(report.failed) > n_failed_before
                 )
                 breaks = breaks + 1 if broken and not made_progress else 0
                 if breaks == MAX_BREAKS:

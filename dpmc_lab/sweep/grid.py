@@ -468,6 +468,7 @@ def _parse_log_range(word: str, name: str) -> list[float]:
     check_number(f"COUNT of {name}", count, at_least=2, at_most=MAX_VALUES, integer=True)
     if low >= high:
         raise InvalidSetting(name, "LO:HI:COUNT with LO < HI", word)
+    # Three digits are enough between the ends, which stay as they were typed.
     return [low, *(float(f"{x:.3g}") for x in np.geomspace(low, high, count)[1:-1]), high]
 
 

@@ -39,7 +39,7 @@ def index_all_names(
     Raises:
         BadRatings: ranges differ, or a user is in two files.
     """
-    first_facts = catalogues[0][2]
+    _, _, first_facts, _ = catalogues[0]
     file_of_user: dict[str, Path] = {}
     for path, (ids, _, public, _) in zip(files, catalogues, strict=True):
         if (public.low, public.high) != (first_facts.low, first_facts.high):

@@ -231,7 +231,7 @@ def tabulate_guarantees(rows: list[GuaranteeRow]) -> Table:
 
 
 def exceeds_total(rows: tuple[LedgerRow, ...], total: float) -> bool:
-    """Return whether the epsilons of the rows add up to visibly more than the total."""
+    """Return whether the epsilons of the rows add up to visibly more than the total: over 1 %."""
     return math.fsum(row.epsilon for row in rows) > 1.01 * total
 
 
@@ -407,7 +407,7 @@ def describe_attacker(guarantee: Guarantee) -> str:
     ]
     # All mechanisms with this epsilon keep to e^epsilon / (1 + e^epsilon), delta left out.
     general = float(expit(certified.epsilon))
-    if certified.finite and general - limits[0] > 0.005:
+    if certified.finite and general - limits[0] > 0.005:  # half a percent, so that it can be seen
         sentences.append(
             f"Epsilon {format_epsilon(certified.epsilon)} alone would allow"
             f" {format_limit_percent(general)}; this noise gives away less"
@@ -496,6 +496,7 @@ def format_spent_budget(guarantee: Guarantee, change: Change) -> str:
     proved = guarantee.certified(change)
     composed = guarantee.certified(change, DEFAULT_DELTA).epsilon
     text = f"epsilon {format_budget(proved.epsilon, proved.delta)}"
+    # The exact count is worth its delta only if it saves over 5 %.
     return text + f" (or {format_budget(composed, DEFAULT_DELTA)}: {EXACT_COUNT})" * (
         composed < 0.95 * proved.epsilon
     )
@@ -544,6 +545,8 @@ def format_epsilon(epsilon: float | None, *, round_down: bool = False) -> str:
         return "no bound"
     if epsilon <= 0:
         return f"{epsilon:g}"
+    # The unit of the third digit, at most 1. The small numbers keep rounding of floating point from
+    # adding a unit to a value that has three digits.
     unit = 10.0 ** min(0, math.floor(math.log10(epsilon * (1 + 1e-9))) - 2)
     steps = epsilon / unit
     rounded = unit * (math.floor(steps + 1e-6) if round_down else math.ceil(steps - 1e-6))

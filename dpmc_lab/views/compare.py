@@ -184,11 +184,13 @@ def subtract_best(
             mean = float(np.nanmean(row))
             if x not in best or metric.sign * mean > metric.sign * best[x][0]:
                 best[x] = mean, dict(zip(plotted.line.seeds.tolist(), row.tolist(), strict=True))
+    # Better is higher, also of an error; shares are in percentage points.
     factor = metric.sign * (100.0 if metric.is_share else 1.0)
     differences = []
     for plotted in plotted_lines:
         seeds = plotted.line.seeds.tolist()
-        best_values = [[best[x][1].get(seed, np.nan) for seed in seeds] for x in plotted.x.tolist()]
+        best_by_seed = [by_seed for _, by_seed in map(best.__getitem__, plotted.x.tolist())]
+        best_values = [[values.get(seed, np.nan) for seed in seeds] for values in best_by_seed]
         values = factor * (plotted.line.values - np.array(best_values))
         line = replace(plotted.line, values=values, level=adjust_level(len(plotted.x)))
         differences.append(plotted._replace(line=line))

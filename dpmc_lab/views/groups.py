@@ -132,6 +132,7 @@ def group_mechanisms(
             id=id,
             name=cls.name,
             predicts=TASK_LABELS[cls.task],
+            # The start of the phrase: what follows says how.
             publishes=guarantee.publishes.value.split(";")[0].split(",")[0],
             state=cards.determine_claim_state(guarantee, refuted=refuted(id)),
             recommended=recommended,
@@ -143,7 +144,7 @@ def group_mechanisms(
             key=lambda option: (task_labels.index(option.predicts), not option.recommended)
         )
     change_labels, trusts = list(_CHANGE_LABELS.values()), list(_TRUST_LABELS)
-    ordered_groups = sorted(
+    ordered_groups = sorted(  # a group is a pair of (label of the change, trust) and its choices
         groups.items(),
         key=lambda group: (change_labels.index(group[0][0]), trusts.index(group[0][1])),
     )

@@ -283,7 +283,7 @@ class CurveRows(NamedTuple):
 
     def select_seeds(self, seeds: Collection[int]) -> CurveRows:
         """Return only the values of these seeds."""
-        selected = {key: value for key, value in self.points.items() if key[2] in seeds}
+        selected = {key: value for key, value in self.points.items() if key[-1] in seeds}
         return self._replace(points=selected)
 
     def select_metric(self, metric: Metric) -> dict[tuple[float | None, int], float]:
@@ -534,7 +534,10 @@ def format_curve_label(info: CurveInfo) -> str:
 
 
 def compute_interval(values: Floats | Sequence[float], level: float = LEVEL) -> Interval:
-    """Return the mean of the values that are not NaN, with its t interval at a confidence level."""
+    """Return the mean of the values that are not NaN, with its t interval at a confidence level.
+
+    The interval of a single value has the half width 0, see `Interval`.
+    """
     observed = np.asarray(values, dtype=float)
     observed = observed[~np.isnan(observed)]
     mean = float(np.mean(observed))

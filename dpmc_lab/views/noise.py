@@ -46,6 +46,7 @@ from dpmc_lab.views.text import Table, build_table, format_count
 def find_main_release(guarantee: Guarantee) -> Release | None:
     """Return the release with the most values, which pictures show; None without releases."""
     releases = [release for _, release in guarantee.releases]
+    # A matrix before a vector before a number, and then what is published most often.
     return max(releases, key=lambda r: (len(r.shape), r.times), default=None)
 
 
@@ -136,6 +137,7 @@ def compute_density(release: Additive | ModifiedLaplace, reach: float) -> Densit
 
 def _compute_median_noise(noise: Additive) -> float:
     """Return the median absolute value of noise, by its density."""
+    # The median of noise is far below eight scales, whatever its kind.
     x = np.linspace(0, 8 * noise.scale, 2001)
     exact = noise.density(x)
     # The trapezoidal rule gives the chance of an absolute value up to each x: twice one half.
@@ -330,7 +332,8 @@ def compute_noise_scales(
         guarantee = registry.create(id, epsilon=epsilon, **settings).guarantee(public)
         for name, release in guarantee.releases:
             unit, size = _measure_noise(release)
-            scales_by_release.setdefault(name, (release.query, unit, []))[2].append((epsilon, size))
+            _, _, points = scales_by_release.setdefault(name, (release.query, unit, []))
+            points.append((epsilon, size))
     return tuple(
         NoiseScale(name.replace("_", " "), query, unit, *np.array(points).T)
         for name, (query, unit, points) in scales_by_release.items()
@@ -408,6 +411,7 @@ def select_block(
         chosen_users = np.append(chosen_users[chosen_users != last_user][: users - 1], last_user)
     chosen_items = rank_by_count(by_item, items)
     index = arrange_by_rating(np.arange(len(ratings)), ratings)
+    # The values of this matrix are positions in `ratings`.
     block = index[chosen_users][:, chosen_items].tocoo()
     order = np.lexsort((block.col, block.row))
     return dataclasses.replace(
@@ -515,7 +519,7 @@ def describe_row(view: BeforeAfter, user: int) -> str:
     row = view.before[user]
     noisy = view.after[user]
     is_present = ~np.isnan(row)
-    differences = np.abs(noisy[is_present] - row[is_present])
+    differences = np.abs(noisy[is_present] - row[is_present])  # less than 1e-12 is rounding
     n_missing = int(np.isnan(differences).sum())
     differences = differences[~np.isnan(differences)]
     n_invented = int((~np.isnan(noisy) & ~is_present).sum())

@@ -377,6 +377,7 @@ def find_equal_costs(answers: Sequence[RequiredEpsilon]) -> list[RequiredEpsilon
             and answer.plotted.unit == candidates[0].plotted.unit
             and answer.epsilon.seeds >= MIN_SEEDS
             and answer.plotted.x[0] < answer.epsilon.value < math.inf
+            # An epsilon that is a tenth larger is visibly different, whatever its interval.
             and answer.epsilon.value <= 1.1 * candidates[0].epsilon.value
             and max(c.epsilon.low for c in candidates) <= min(c.epsilon.high for c in candidates)
         ):
@@ -408,6 +409,7 @@ def choose_targets(chart: CurveChart, plotted_lines: Sequence[PlottedLine]) -> T
     metric = chart.metric
     levels = [level.mean for _, level in chart.list_endpoints(1.0)]
     if metric.is_share:
+        # In percent; a fair coin already reaches an accuracy of 50 %.
         low, high, step = 50.0 if metric.name == "accuracy" else 0.0, 100.0, 0.5
         start: float = round(100 * sum(levels) / len(levels)) if levels else 50
     else:
@@ -430,6 +432,7 @@ def _choose_target_range(values: Sequence[float]) -> tuple[float, float, float]:
     """
     low = min(values)
     high = max(values)
+    # Equal values still need a step above 0.
     min_step = max((high - low) / 100, 1e-6 * max(abs(low), abs(high)), 1e-6)
     power = 10.0 ** math.floor(math.log10(min_step))
     step = next(k * power for k in (1, 2, 5, 10) if k * power >= min_step * (1 - 1e-9))

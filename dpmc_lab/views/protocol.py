@@ -106,7 +106,7 @@ def tabulate_received(play: MessagePlay, party: str, n_messages: int) -> Table:
 def format_bytes(count: float) -> str:
     """Return an amount of data in units of a thousand: 512 bytes, 1.5 kB, 20 MB."""
     for unit, size in (("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= 0.9995 * size:
+        if count >= 0.9995 * size:  # which three digits round up to the unit
             return f"{float(f'{count / size:.3g}'):,g} {unit}"
     return format_count(round(count), "byte")
 
@@ -393,10 +393,8 @@ def describe_picking(ratings: Ratings, settings: DynamicUsers) -> str:
 
 # --- the federated flow --------------------------------------------------------------------------
 
-CORNER_SHAPE = (
-    400,
-    200,
-)  # users and items of the play, which runs again after every move of a slider
+# Users and items of the play: few, since it runs again after every move of a slider.
+CORNER_SHAPE = (400, 200)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -60,6 +60,7 @@ def format_split(split: str) -> str:
 
 def join_phrases(phrases: Sequence[str]) -> str:
     """Return phrases in a sentence, with 'and' before the last."""
+    # The last two are one element, also if there is only one phrase.
     return ", ".join([*phrases[:-2], " and ".join(phrases[-2:])])
 
 

@@ -437,6 +437,7 @@ def describe_trade_chart(trade: TradeChart, epsilon: float) -> str:
         f"{name}: {metric.format_value(interval.mean)}"
         for name, interval in trade.chart.list_endpoints(epsilon)
     ]
+    # A measured leak is a lower bound, so its rate is rounded down.
     ticks = [
         f"{trade_line.line.label}: {describe_measured_bound(trade_line.measured_point)}, so no"
         " proof below"

@@ -316,11 +316,13 @@ def choose_metric_axis(
     best, worst = (0.0, 1.0) if metric.lower_is_better else (1.0, 0.0)
     start = worst if baseline is None else baseline
     end = best if reference is None else reference
-    ends = sorted((start, end))
-    gap = max(ends[1] - ends[0], 0.05 * max(map(abs, ends)), 1e-3)
+    low, high = sorted((start, end))
+    # Equal ends would leave no room at all, so the gap is at least 5 % of the larger one.
+    gap = max(high - low, 0.05 * max(abs(low), abs(high)), 1e-3)
+    # A private curve often lies beyond the baseline, rarely beyond the reference.
     margin_below, margin_above = (0.15, 0.5) if metric.lower_is_better else (0.5, 0.15)
-    low = ends[0] - margin_below * gap
-    high = ends[1] + margin_above * gap
+    low -= margin_below * gap
+    high += margin_above * gap
     return max(0.0, low), high if metric.lower_is_better else min(1.0, high)
 
 

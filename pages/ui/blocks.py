@@ -514,7 +514,7 @@ def show_job_progress(now: Snapshot) -> None:
 
 
 def format_duration(seconds: float) -> str:
-    """Return a duration for people."""
+    """Return a duration for people, in minutes from a minute and a half on."""
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
 
 

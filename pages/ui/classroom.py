@@ -469,6 +469,7 @@ class UploadGuard:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # The address to which Streamlit's widget sends a file.
         upload = scope["type"] == "http" and "/_stcore/upload_file" in scope["path"]
         if (
             upload

@@ -100,7 +100,7 @@ class HostGuard:
             if scope["type"] == "http" or "websocket.http.response" in scope.get("extensions", {}):
                 await _build_refusal(error, scope)(scope, receive, send_with_policy)
             else:
-                await send({"type": "websocket.close", "code": 1008})
+                await send({"type": "websocket.close", "code": 1008})  # against the server's policy
             return
         await self._app(scope, receive, send_with_policy)
 
@@ -144,6 +144,7 @@ class HostGuard:
         address = _parse_address(host)
         if host in self._own or address is None:
             return host in self._own
+        # The server's own address, as the connection has it; a scope may lack it.
         return address.is_loopback or address == _parse_address(
             (scope.get("server") or ("",))[0] or ""
         )

@@ -14,7 +14,8 @@ from typing import Any
 from dpmc_core.errors import DpmcError, format_sentence
 
 MAX_RUNNING_JOBS = 2  # of each kind below; all share one interpreter, and more would slow it down
-_MIN_PROGRESS = 3, 2.0  # units of work and seconds before there is ground for an estimate
+_MIN_DONE = 3  # units of work that must be done before there is ground for an estimate
+_MIN_SECONDS = 2.0  # seconds that must have passed as well
 
 
 @dataclass(frozen=True)
@@ -67,9 +68,10 @@ class Snapshot:
     @property
     def seconds_left(self) -> float | None:
         """Estimate the remaining seconds at the pace so far; None while it is too early."""
-        seconds = self.seconds - self.work_start[0]
-        n_done = self.done - self.work_start[1]
-        if not self.total or n_done < _MIN_PROGRESS[0] or seconds < _MIN_PROGRESS[1]:
+        start_seconds, start_done = self.work_start
+        seconds = self.seconds - start_seconds
+        n_done = self.done - start_done
+        if not self.total or n_done < _MIN_DONE or seconds < _MIN_SECONDS:
             return None
         return max(0.0, seconds * (self.total - self.done) / n_done)
 
@@ -187,7 +189,7 @@ class Job:
         self.wait_for_halt()
 
     def wait_for_halt(self) -> None:
-        """Give the work a moment to reach its next halt."""
+        """Give the work a moment, 0.3 seconds at most, to reach its next halt."""
         with self._turn:
             self._turn.wait_for(self._is_halted, timeout=0.3)
 

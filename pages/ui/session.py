@@ -46,7 +46,8 @@ class Key(Generic[T]):
     def __get__(self, session: Session, _: type) -> T: ...
     def __get__(self, session: Session | None, _: type) -> Key[T] | T:
         if session is None:
-            return self
+            return self  # read from the class, as in `Session.instrument.key`
+        # A default that is drawn must be drawn once, so it is stored.
         if callable(self._default) and self.key not in st.session_state:
             st.session_state[self.key] = self._default()
         return cast(T, st.session_state.get(self.key, self._default))

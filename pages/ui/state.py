@@ -189,7 +189,7 @@ def memoize(name: str, dependencies: object, make: Callable[[], T], n_kept: int 
         make: makes the value.
         n_kept: number of values kept under this name; the one unused for longest goes first.
     """
-    entries = session.memoized.get(name, ())
+    entries = session.memoized.get(name, ())  # pairs of dependencies and the value, newest last
     entry = next((entry for entry in entries if entry[0] == dependencies), None)
     if entry is None:
         entry = (dependencies, make())

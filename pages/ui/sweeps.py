@@ -117,6 +117,7 @@ def start_sweep(
                     cwd=Path(__file__).resolve().parents[2],
                     start_new_session=True,  # a group of its own, to be ended as one
                     pass_fds=(lock.fileno(),),
+                    # A sweep with its own environment is of private data: only its account reads.
                     umask=-1 if environment is None else 0o077,
                 )
             status = {
@@ -223,7 +224,12 @@ def _wait_until_ended(folder: Path, key: str, seconds: float) -> None:
 
 
 def _read_start_ticks(process: int) -> str:
-    """Return when a process began, in ticks of the machine's clock; empty if unknown."""
+    """Return when a process began, in ticks of the machine's clock; empty if unknown.
+
+    It tells the process from a later one to which the system gave the same number.
+    """
+    # Field 22 of the file, see proc(5). The first two are cut off: a name may hold brackets and
+    # blanks.
     with suppress(OSError):
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
     return ""

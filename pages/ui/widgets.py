@@ -112,8 +112,9 @@ def choose_number(
 
     def is_possible(value: Any) -> bool:
         """Return whether a number is within the limits."""
-        ends = -_MAX_NUMBER if low is None else low, _MAX_NUMBER if high is None else high
-        return ends[0] <= float(value) <= ends[1]
+        minimum = -_MAX_NUMBER if low is None else low
+        maximum = _MAX_NUMBER if high is None else high
+        return minimum <= float(value) <= maximum
 
     state.check_link_value(key, description, is_possible)
     current = st.session_state.get(key)
@@ -296,6 +297,8 @@ def _format_caption(choice: MechanismChoice, ready_ids: Collection[str]) -> str:
 def _build_heading_style(headings: Mapping[int, str]) -> str:
     """Return a style with headings between the mechanisms, and captions beside their names.
 
+    Streamlit's radio buttons have no groups, so a heading is shown as text before its first option.
+
     Args:
         headings: headings by the number, from 1, of the option below.
     """
@@ -327,7 +330,11 @@ def choose_wide_range() -> bool:
 
 
 def list_epsilons(wide: bool) -> list[float]:
-    """Return the epsilons of the slider: round numbers, spread over the logarithmic scale."""
+    """Return the epsilons of the slider: round numbers, spread over the logarithmic scale.
+
+    Args:
+        wide: whether those below 0.1 and above 10 are among them; see `choose_wide_range`.
+    """
     return list(WIDE_EPSILONS if wide else EPSILONS)
 
 
@@ -344,8 +351,11 @@ def choose_epsilon(wide: bool = False) -> float:
     if session.epsilon not in epsilons:  # chosen on the wide range
         session.epsilon = find_nearest_epsilon(session.epsilon, epsilons)
     with blocks.lay_out_row(key="epsilon line"):
-        caption = "**epsilon** \u2190 more private"
-        st.caption(caption, width="content", help=glossary.explain_terms("epsilon"))
+        st.caption(
+            "**epsilon** \u2190 more private",
+            width="content",
+            help=glossary.explain_terms("epsilon"),
+        )
         chosen = st.select_slider(
             "epsilon",
             epsilons,

@@ -82,7 +82,7 @@ DRAWN = [
     *family_of(
         "drawn", "solvers/item_effects.py",
         ("how much users differ is divided by the unit of its statistic", SCALE,
-         "MAX_STATISTIC * sums[0]", "MAX_STATISTIC / sums[0]", named("user_level_solvers",
+         "MAX_STATISTIC * numerators", "MAX_STATISTIC / numerators", named("user_level_solvers",
          "test_how_much_users_differ_lies_between_the_sums_and_the_prior")),
     ),
     *family_of(

@@ -79,7 +79,7 @@ READING = (
          "ends = float(np.nanmin(table.ratings)), float(np.nanmax(table.ratings))\n"
          '        return *ends, "the public range as given"', _BY_HAND),
         ("users with one rating each are not asked about", UNIT,
-         "if _are_mostly_ones(counts[0]):", "if _are_mostly_ones(counts[0] + 1):",
+         "if _are_mostly_ones(user_counts):", "if _are_mostly_ones(user_counts + 1):",
          named("columns", "test_counts_that_speak_against_the_column_are_asked_about")),
         ("ratings below the range are kept", CLIP,
          "((table.ratings < low) | (table.ratings > high))", "(table.ratings > high)",
