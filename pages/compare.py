@@ -379,7 +379,7 @@ def show_results(query: Query, start_label: str, *, running: bool) -> None:
     )
     with frame.figure:
         figure_place = st.container()
-        epsilon = widgets.show_epsilon_slider()
+        epsilon = widgets.choose_epsilon()
 
     def plot(epsilon: float | None = None) -> Figure:
         return charts_compare.plot_comparison(

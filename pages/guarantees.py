@@ -77,7 +77,7 @@ def page() -> None:
     alt = f"{groups.describe_claim_states(mechanism_groups, epsilon)}."
     with figure:
         rows = build_guarantee_rows(visible, epsilon)
-        fig = show_claims(mechanism_groups, rows, id, epsilon, alt)
+        fig = plot_claims(mechanism_groups, rows, id, epsilon, alt)
     with frame.panel:
         show_panel(guarantees[id], id, epsilon)
         report = control_attack(id, epsilon)
@@ -149,7 +149,7 @@ def choose_cap(items: int) -> int | None:
     )
 
 
-def show_claims(
+def plot_claims(
     mechanism_groups: Sequence[MechanismGroup],
     rows: dict[str, cards.GuaranteeRow],
     id: str,

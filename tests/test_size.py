@@ -17,11 +17,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
-    "core": (53, 99_920),
-    "data": (15, 44_160),
-    "lab": (80, 149_970),
-    "pages": (51, 75_440),
-    "pages (js, css, html)": (7, 17_460),
+    "core": (55, 102_060),
+    "data": (15, 44_200),
+    "lab": (80, 152_820),
+    "pages": (50, 75_320),
+    "pages (js, css, html)": (5, 18_840),
 }
 NOT_CODE = {
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),

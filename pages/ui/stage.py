@@ -32,9 +32,9 @@ STYLESHEET = """<style>
 .st-key-next .stPageLink { width: auto; }
 .st-key-next > :nth-child(2) { margin-left: auto; }
 .st-key-next a { min-height: 2.5rem; padding: 0 .875rem; border-radius: .5rem;
-  border: 1px solid var(--st-border-color, #84888f66); justify-content: center; }
-.st-key-next > :first-child a { background: var(--act, #4356c8); border-color: transparent; }
-.st-key-next > :first-child a p { color: light-dark(#fff, #14161a); font-weight: 600; }
+  border: 1px solid var(--line); justify-content: center; }
+.st-key-next > :first-child a { background: var(--act); border-color: transparent; }
+.st-key-next > :first-child a p { color: var(--on-act); font-weight: 600; }
 .st-key-ratings { min-height: 4.25rem; }
 .st-key-ways { min-height: 11rem; }
 .st-key-figure { --high: 60vh; --least: 22rem; }

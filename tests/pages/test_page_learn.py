@@ -104,7 +104,9 @@ def test_a_lesson_is_walked_through(lesson):
     assert lesson.take_home in read_all_text(app)
     press_key(app, "back")
     assert read_heading(app) == lesson.slides[-1].title
-    assert lesson.slides[-1].reveal(lesson.slides[-1].start).sentences[0] in read_all_text(app)
+    assert lesson.slides[-1].reveal(lesson.slides[-1].start_values).sentences[0] in read_all_text(
+        app
+    )
     press_key(app, "next")
     press_key(app, "all")
     path = read_drawing(app)
