@@ -47,7 +47,10 @@ from dpmc_lab.cli.options import (
     Unit,
 )
 from dpmc_lab.measured import MeasuredBound, find_measured_bound
+from dpmc_lab.study.advice import PrivacyUnit
 from dpmc_lab.study.advice import recommend_method as advise
+from dpmc_lab.study.answer import Inquiry, build_arguments
+from dpmc_lab.study.release_command import build_release_command
 from dpmc_lab.sweep.grid import DEFAULT_SEED, format_command_options
 from dpmc_lab.views import as_published as published
 from dpmc_lab.views import cards
@@ -296,6 +299,13 @@ def recommend_command(
     if delta != DEFAULT_DELTA:
         command += ["--delta", format_number(delta)]
     command += format_command_options(dataset.reading, (), None)
+    privacy_unit = PrivacyUnit.from_guarantee(mechanism.guarantee(public))
+    answer_command = None
+    if privacy_unit is not None and privacy_unit.change(task) is unit:
+        question = Inquiry(task=task, privacy_unit=privacy_unit, epsilon=epsilon, delta=delta)
+        arguments = build_arguments(question, data, reading=dataset.reading)
+        answer_command = shlex.join(["dpmc", *arguments])
+    release = build_release_command(mechanism, dataset.ratings, data, dataset.reading)
     document: JsonObject = {
         "mechanism": mechanism.id,
         "task": task.value,
@@ -305,11 +315,22 @@ def recommend_command(
         "certified": {"epsilon": proved.epsilon, "delta": proved.delta},
         "reason": advice.reason,
         "command": shlex.join(command),
+        "answer": answer_command,
+        **release.as_dict(),
     }
     explanation = (f"Certified: {cards.format_certified(proved)}.", f"Why: {advice.reason}.")
     head = f"{mechanism.name} ({mechanism.id}), epsilon setting {setting}"
+    next_steps = [("To try it once:", document["command"])]
+    if answer_command is not None:
+        next_steps.append(("To learn whether you can afford it:", answer_command))
+    next_steps.append((f"To publish a model: {release.note}".rstrip(), release.command))
     return CommandReport(
-        document, (head, "\n".join(map(paragraph, explanation)), document["command"])
+        document,
+        (
+            head,
+            "\n".join(map(paragraph, explanation)),
+            *("\n".join(filter(None, (paragraph(text), line))) for text, line in next_steps),
+        ),
     )
 
 
