@@ -35,6 +35,10 @@ SEEDS_NOTE = (
     " differ a little; it decides."
 )
 FREQUENCY_LABELS: Mapping[int, str] = {1: "once", 12: "monthly", 52: "weekly", 365: "daily"}
+BUDGET_LABELS: Mapping[BudgetPeriod, str] = {
+    BudgetPeriod.YEAR: "a year",
+    BudgetPeriod.PUBLICATION: "each publication",
+}
 _BASELINE_PHRASES = {
     "private-popularity": "with a private popular list",
     "local-popularity": "with a private popular list",
@@ -112,7 +116,7 @@ def format_answer(finding: Finding) -> AnswerSentences:
         _PROTECTION_SENTENCES[finding.question.privacy_unit],
         f"{capitalise(payer_text)} lose most." if payer_text else "",
         "These numbers come from a test on raw data with"
-        f" {format_count(finding.n_private_fits, 'private fit')} "
+        f" {format_count(finding.n_private_fits, 'private fit')}"
         " behind this verdict. Keep them inside your organisation.",
         f"{finding.mechanism.name}, certified. Tested on {format_split(finding.split)}:"
         f" {format_count(finding.users, 'user')}, {format_count(finding.seeds, 'seed')}."
@@ -130,9 +134,11 @@ def introduce_release(question: Inquiry, method: Mechanism, release: ReleaseComm
     """
     if not release.command:
         return f"{method.name} ({method.id}) cannot be released from these data. {release.note}"
-    which = f", one of {question.times:,} a year," * (question.times > 1)
+    product = "a model"
+    if question.times > 1:
+        product = f"one of the {question.times:,} models of a year"
     return (
-        f"This command publishes{which} with the same promise. It trains {method.name}"
+        f"This command publishes {product} with the same promise. It trains {method.name}"
         f" ({method.id}) on all ratings with exact noise, and prints how a person gets"
         f" recommendations from the file. {release.note}"
     ).strip()
@@ -415,6 +421,17 @@ def list_gains_by_epsilon(
     return gains
 
 
+def caption_curve(question: Inquiry, method: Mechanism) -> str:
+    """Return what the axis of the curve shows, and what the chosen budget leaves each time."""
+    direction = "more private to the left, more accurate to the right"
+    if question.n_composed == 1:
+        return f"Privacy budget epsilon: {direction}."
+    return (
+        f"Privacy budget epsilon for a year: {direction}. Epsilon {question.epsilon:g} for a year"
+        f" leaves {format_number(read_epsilon(method))} to each of {question.times:,} publications."
+    )
+
+
 def describe_gains(gains: list[GainAtEpsilon], keep: float, chart: CurveChart) -> str:
     """Describe from which epsilon on enough of the gain is kept, by the means over seeds.
 
@@ -456,7 +473,7 @@ def tabulate_gains(gains: list[GainAtEpsilon], chart: CurveChart) -> Table:
         ),
         (
             (
-                *map(format_number, point[:n_columns]),
+                *map(format_number, (point.epsilon, point.each)[:n_columns]),
                 chart.metric.format_value(point.value),
                 f"{100 * (point.share or 0):.0f} %" if point.clear else point.said,
             )

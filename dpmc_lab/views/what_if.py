@@ -49,15 +49,17 @@ def build_stop(
     chart: CurveChart,
     public: PublicFacts,
     rated: Collection[int] = (),
+    times: int = 1,
 ) -> Stop:
     """Build the record of a method at one epsilon.
 
     Args:
         mechanism: the method.
-        epsilon: its setting.
+        epsilon: its setting, or the budget of several publications.
         chart: the method's curve is the first line; without a line nothing is computed yet.
         public: public facts of the prepared ratings.
         rated: numbers of ratings of the persons whose risk is asked for.
+        times: number of publications that the risk is of.
     """
     line = chart.first_line
     guarantee = mechanism.guarantee(public).with_preparation(line.prepared if line else ())
@@ -67,7 +69,9 @@ def build_stop(
     }
     # A guarantee per person has one question about everything, however much a person rated.
     questions = {rating_question, *person_questions.values()}
-    risks = {question: question.assess(guarantee) for question in questions}
+    # What is repeated has no claim, which the sentences about a single publication need.
+    published = guarantee.repeat(times) if times > 1 else guarantee
+    risks = {question: question.assess(published) for question in questions}
     return Stop(
         epsilon,
         mechanism,
