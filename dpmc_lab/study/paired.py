@@ -84,7 +84,7 @@ class PairedMetrics:
         if root:  # by the delta method, with the derivative 1 / (2 sqrt(mean))
             values = np.sqrt(values)
             influence /= 2 * np.maximum(values, np.finfo(float).tiny)[:, None]
-        if known:
+        if len(known):
             values = np.column_stack([values, known])
             influence = np.pad(influence, ((0, 0), (0, 0), (0, 1)))
             methods += 1
