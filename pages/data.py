@@ -380,8 +380,7 @@ def plan_runs(question: Inquiry, location: RunLocation, dataset: LoadedDataset) 
         build_grid = partial(question.build_grid, advice, location.data)
         units = sweep.build_plan(build_grid(), data).units
         curve = question.calibrate_curve(advice.mechanism.id, dataset.ratings.public)
-        epsilons = [*map(study.read_epsilon, curve.values())]
-        grid = build_grid(seeds=CURVE_SEEDS, epsilons=epsilons)
+        grid = build_grid(seeds=CURVE_SEEDS, curve=curve)
         keys = sweep.build_plan(grid, data).keys
         return AnswerPlan(question, location, dataset, advice, units, curve, grid, keys)
 
@@ -563,13 +562,17 @@ def show_curve(plan: AnswerPlan, running: bool, finding: Finding | None) -> None
     """
     question, chart = plan.question, plan.read_curve()
     public = question.prepare_public_facts(plan.dataset.ratings.public)
+    describe = partial(build_stop, public=public, times=question.n_composed)
     theme = state.get_theme()
     view = state.memoize(
         "answer picture",
         (plan.location.name, question, chart, theme),
         lambda: scene.build_view(
-            scene.build_scene(
-                plan.method.id, chart, public, shares=plan.curve, times=question.n_composed
+            scene.Scene(
+                tuple(describe(method, budget, chart) for budget, method in plan.curve.items()),
+                chart,
+                public,
+                persons=(),
             ),
             theme,
         ),
@@ -578,8 +581,7 @@ def show_curve(plan: AnswerPlan, running: bool, finding: Finding | None) -> None
     summary = answer_text.SEEDS_NOTE
     if finding is None:
         alone = chart._replace(baselines=())  # without baselines nothing is compared
-        stop = build_stop(plan.method, question.epsilon, alone, public, times=question.n_composed)
-        answer = sentences.write_answer(alone, stop)
+        answer = sentences.write_answer(alone, describe(plan.method, question.epsilon, alone))
         st.markdown("".join(text for text, _ in answer))
         average = answer_text.describe_gains(gains, question.keep, chart)
         summary = average and f"{average}. The verdict will say how sure this is."

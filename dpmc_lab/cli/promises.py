@@ -218,17 +218,14 @@ def answer_question(
         if not isinstance(source, sweep.SplitSource):
             raise DpmcError(f"{data} has its own test ratings: measure your system on these")
         named_dataset, split = reading.load(data, task), plans[0].units[0].split
-        files = write_split_files(write_split, named_dataset, question.task, split, chosen_seeds)
+        write_split_files(write_split, named_dataset, question.task, split, chosen_seeds)
         values = [f"VALUE{seed}" for seed in chosen_seeds]
         arguments = inquiry.build_arguments(
             question, data, chosen_seeds, load_options, held_out.split
         )
         command = shlex.join(["dpmc", *arguments, "--reference", ",".join(values)])
         if show.json:
-            write_json(
-                {side: list(map(str, paths)) for side, paths in files.items()}
-                | {"command": command}
-            )
+            write_json({"folder": str(write_split), "command": command})
         else:
             description = answers.describe_split_files(question, str(write_split), chosen_seeds)
             print(*_wrap_sentences(description), command, sep="\n")
@@ -236,8 +233,7 @@ def answer_question(
     curve = question.calibrate_curve(advice.mechanism.id, ratings.public)
     if not no_curve:
         curve_seeds = chosen_seeds[: inquiry.N_CURVE_SEEDS]
-        epsilons = [inquiry.read_epsilon(method) for method in curve.values()]
-        plans.append(sweep.build_plan(grid(seeds=curve_seeds, epsilons=epsilons), [source]))
+        plans.append(sweep.build_plan(grid(seeds=curve_seeds, curve=curve), [source]))
     progress_lines = ProgressLines() if show.progress else None
     release = build_release_command(
         advice.mechanism,
@@ -352,7 +348,8 @@ class _Answer:
                 raise DpmcError("no held-out rating could be measured: take more ratings")
             self.document.clear()
             return
-        self.document.update(answers.serialise_finding(finding) | self.release.as_dict())
+        self.document.update(answers.serialise_finding(finding))
+        self.document["release"] = self.release._asdict()
         yield _wrap_sentences(*answers.format_answer(finding))
         if curve_plan is not plan:
             yield from self._compute_curve(curve_plan, rows)

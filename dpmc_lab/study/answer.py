@@ -16,6 +16,7 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -191,7 +192,7 @@ class Inquiry:
         data: str,
         *,
         split: Split | None = None,
-        epsilons: Sequence[float] = (),
+        curve: Mapping[float, Mechanism] = MappingProxyType({}),
         seeds: Sequence[int] = SEEDS,
     ) -> Grid:
         """Build the grid of runs that answer the inquiry.
@@ -202,7 +203,7 @@ class Inquiry:
             advice: the recommended mechanism.
             data: the data set, as it is typed.
             split: how ratings are held out (default: as the task does it).
-            epsilons: of a curve; if empty, the one at which the mechanism was advised.
+            curve: the mechanism at each budget of a curve; if empty, it runs as advised.
             seeds: of the splits and the noise.
         """
         method = advice.mechanism
@@ -210,7 +211,7 @@ class Inquiry:
         return Grid(
             data=[data],
             mechanisms=[method.id],
-            epsilons=epsilons or [read_epsilon(method)],
+            epsilons=[*map(read_epsilon, curve.values())] or [read_epsilon(method)],
             seeds=seeds,
             settings={"delta": [format_number(self.delta)]} if has_own_delta else {},
             steps=[str(UseItemFeatures())] * self.with_item_features,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dpmc_core import registry
@@ -30,6 +30,8 @@ _READ = (
 class ReleaseCommand(NamedTuple):
     """The command that releases a mechanism, or the reason why it cannot be released.
 
+    The names of the fields are those in the JSON of `dpmc answer` and `dpmc recommend`.
+
     Attributes:
         command: the line to type; empty if there is a reason.
         note: what the reader must provide, or the reason, in sentences; empty if all is known.
@@ -38,9 +40,28 @@ class ReleaseCommand(NamedTuple):
     command: str
     note: str
 
-    def as_dict(self) -> dict[str, str | None]:
-        """Return the command and its note as plain JSON values, None where they are empty."""
-        return {"release": self.command or None, "release_note": self.note or None}
+
+def build_method_command(
+    command: str,
+    method: Mechanism,
+    data: str,
+    reading: Mapping[str, Any],
+    steps: Sequence[str] = (),
+) -> list[str]:
+    """Return the words of a command that trains a mechanism at the setting that it has.
+
+    Args:
+        command: its name.
+        method: the mechanism.
+        data: where the command finds the ratings, as it is typed.
+        reading: options of `data.load` for reading a file.
+        steps: the preparation.
+    """
+    words = ["dpmc", command, data, method.id]
+    for name in ("epsilon", "delta"):
+        if registry.has_setting(type(method), name):
+            words += [f"--{name}", format_number(getattr(method, name))]
+    return words + format_command_options(reading, steps, None)
 
 
 def build_release_command(
@@ -69,11 +90,7 @@ def build_release_command(
         check_releasable(method, *prepare_all_ratings(listed, method.task, steps))
     except DpmcError as error:
         return ReleaseCommand("", format_sentence(str(error)))
-    words = ["dpmc", "release", data, method.id]
-    for name in ("epsilon", "delta"):
-        if registry.has_setting(type(method), name):
-            words += [f"--{name}", format_number(getattr(method, name))]
-    words += format_command_options(reading, map(str, steps), None)
+    words = build_method_command("release", method, data, reading, [*map(str, steps)])
     note = ""
     if ratings.catalogue.origin is Origin.READ:
         words += ["--catalogue", catalogue]

@@ -71,10 +71,6 @@ _ADVICE = {  # where a verdict is open, and no seeds follow anyway
     Verdict.BEATEN: " If your own model is better than our reference, give its score.",
 }
 
-_REFERENCE_RULES = dict.fromkeys(Task, "") | {
-    Task.RANKING: "Rank the items that the user has not in the training file. "
-}
-
 
 class AnswerSentences(NamedTuple):
     """A finding in sentences, with bold marked in Markdown.
@@ -146,12 +142,13 @@ def introduce_release(question: Inquiry, method: Mechanism, release: ReleaseComm
 
 def describe_split_files(question: Inquiry, folder: str, seeds: Sequence[int]) -> str:
     """Return what was written of each seed, and what to measure on it."""
+    rule = " Rank the items that the training file does not have for the user."
     return (
         f"Wrote train-{seeds[0]}.csv, test-{seeds[0]}.csv and so on to {folder}, a pair for each of"
         f" {format_count(len(seeds), 'seed')}. They hold raw ratings: keep them private. Train your"
         " own system on each training file, and measure it on the test file of the same seed."
-        f" {question.metric.explanation} {_REFERENCE_RULES[question.task]}Then give the values in"
-        " the order of the seeds:"
+        f" {question.metric.explanation}{rule * (question.task is Task.RANKING)} Then give the values"
+        " in the order of the seeds:"
     )
 
 
@@ -423,12 +420,13 @@ def list_gains_by_epsilon(
 
 def caption_curve(question: Inquiry, method: Mechanism) -> str:
     """Return what the axis of the curve shows, and what the chosen budget leaves each time."""
-    direction = "more private to the left, more accurate to the right"
-    if question.n_composed == 1:
-        return f"Privacy budget epsilon: {direction}."
+    share = (
+        f" It is for a year: epsilon {question.epsilon:g} leaves"
+        f" {format_number(read_epsilon(method))} to each of {question.times:,} publications."
+    )
     return (
-        f"Privacy budget epsilon for a year: {direction}. Epsilon {question.epsilon:g} for a year"
-        f" leaves {format_number(read_epsilon(method))} to each of {question.times:,} publications."
+        "Privacy budget epsilon: more private to the left, more accurate to the right."
+        f"{share * (question.n_composed > 1)}"
     )
 
 

@@ -81,25 +81,15 @@ def build_scene(
     descriptions: tuple[str, ...] = (),
     *,
     refuted: bool = False,
-    shares: Mapping[float, Mechanism] | None = None,
-    times: int = 1,
 ) -> Scene:
     """Compute what What if shows of a method, at every epsilon of the knob.
 
-    The arguments are those of `Scene`, and the id of the mechanism. Where several publications
-    share each epsilon, `shares` has the method at what it leaves to one of them.
+    The arguments are those of `Scene`, and the id of the mechanism.
     """
     persons = displayed_people[0].people if displayed_people else (_invent_person(public),)
     rated = {person.rated for person in persons}
     stops = (
-        build_stop(
-            shares[epsilon] if shares else registry.create(id, epsilon=epsilon),
-            epsilon,
-            chart,
-            public,
-            rated,
-            times,
-        )
+        build_stop(registry.create(id, epsilon=epsilon), epsilon, chart, public, rated)
         for epsilon in EPSILONS
     )
     return Scene(tuple(stops), chart, public, persons, displayed_people, descriptions, refuted)

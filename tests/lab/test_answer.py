@@ -215,17 +215,18 @@ def test_the_written_split_is_what_runs_learn_from_and_are_measured_on(
     assert main([*argv, "--write-split", "splits"]) == 0
     written = json.loads(capsys.readouterr().out)
     references = []
-    for train, test, seed in zip(written["train"], written["test"], "12", strict=True):
+    for seed in "12":
+        train, test = (f"{written['folder']}/{side}-{seed}.csv" for side in ("train", "test"))
         typed = ["--json", "--baselines", "none", "--range", "1:5"]
         assert main(["fit", train, "item-mean", "--test", test, *typed]) == 0
         read = json.loads(capsys.readouterr().out)["metrics"]
         fit_argv = ["fit", "ours.csv", "item-mean", "--holdout", "0.3", "--seed", seed]
         assert main([*fit_argv, *typed]) == 0
         run = json.loads(capsys.readouterr().out)["metrics"]
-        references.append(next(iter(read.values()))["rmse"])
-        assert references[-1] == pytest.approx(next(iter(run.values()))["rmse"])
-        lines_read = [*(tmp_path / train).open()][1:] + [*(tmp_path / test).open()][1:]
-        assert sorted(lines_read) == sorted(rows)
+        references.append(read["rmse"])
+        assert references[-1] == pytest.approx(run["rmse"])
+        texts = ((tmp_path / name).read_text().splitlines(True)[1:] for name in (train, test))
+        assert sorted([*next(texts), *next(texts)]) == sorted(rows)
 
     command = written["command"].replace("VALUE1,VALUE2", ",".join(map(str, references)))
     assert main([*shlex.split(command)[1:], "--no-curve", "--json"]) == 0

@@ -172,7 +172,9 @@ def test_the_command_as_printed_certifies_no_more_than_asked(capsys, stars, task
     report = json.loads(capture_output(capsys, stars, *argv, "--json"))
     text = capture_output(capsys, stars, *argv)
     printed = [line for line in text.splitlines() if line.startswith("dpmc ")]
-    assert printed == [c for c in (report[k] for k in ("command", "answer", "release")) if c]
+    assert printed == [
+        c for c in (report["command"], report["answer"], report["release"]["command"]) if c
+    ]
     for line in printed:
         build_parser().parse_args(shlex.split(line)[1:])
     assert f"({report['mechanism']})" in text
@@ -203,13 +205,13 @@ def test_the_release_as_printed_runs_and_promises_what_was_asked(
     argv = ["--range", "1:5", "--task", task, "--unit", unit, "--json"]
     report = json.loads(capture_output(capsys, stars.name, *argv))
     (stars.parent / "items.txt").write_text("".join(f"i{k}\n" for k in range(35)))  # five unrated
-    assert main(shlex.split(report["release"])[1:]) == 0
+    assert main(shlex.split(report["release"]["command"])[1:]) == 0
     capsys.readouterr()
     verified = verify_release(stars.parent / "model.npz")
     delta = report["certified"]["delta"]
     assert verified.guarantee.public.shape == (40, 35)
     assert verified.guarantee.certified(UNITS[unit], delta).epsilon <= ROUNDING
-    assert "weakens" not in report["release_note"]
+    assert "weakens" not in report["release"]["note"]
 
 
 @pytest.mark.slow
@@ -235,7 +237,4 @@ def test_no_rating_is_read(capsys, tmp_path):
         first, second = (
             json.loads(capture_output(capsys, path, *argv)) for path in (first_path, second_path)
         )
-        for name in ("command", "answer", "release"):
-            line, other_line = first.pop(name), second.pop(name)
-            assert (line and line.replace("1.csv", "4.csv") == other_line) or line == other_line
-        assert first == second
+        assert json.loads(json.dumps(first).replace("1.csv", "4.csv")) == second

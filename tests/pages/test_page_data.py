@@ -172,7 +172,7 @@ def test_the_printed_page_of_an_upload_has_what_repeats_its_verdict(
         assert (tmp_path / "model.npz").exists()
     assert main([*shlex.split(command)[1:], "--no-curve", "--json"]) == 0
     repeated = json.loads(capsys.readouterr().out)
-    assert repeated["release"] == release
+    assert repeated["release"]["command"] == release
     assert unescape_markdown(answer_text.strip_bold(repeated["said"]["unit"])) in read_all_text(app)
     app.toggle[-1].set_value(True).run()
     weaker = next(block.value for block in app.code if block.value.startswith("dpmc release"))
