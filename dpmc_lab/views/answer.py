@@ -143,12 +143,12 @@ def introduce_release(question: Inquiry, method: Mechanism, release: ReleaseComm
 def describe_split_files(question: Inquiry, folder: str, seeds: Sequence[int]) -> str:
     """Return what was written of each seed, and what to measure on it."""
     rule = " Rank the items that the training file does not have for the user."
+    rule *= question.task is Task.RANKING
     return (
         f"Wrote train-{seeds[0]}.csv, test-{seeds[0]}.csv and so on to {folder}, a pair for each of"
         f" {format_count(len(seeds), 'seed')}. They hold raw ratings: keep them private. Train your"
         " own system on each training file, and measure it on the test file of the same seed."
-        f" {question.metric.explanation}{rule * (question.task is Task.RANKING)} Then give the values"
-        " in the order of the seeds:"
+        f" {question.metric.explanation}{rule} Then give the values in the order of the seeds:"
     )
 
 

@@ -237,7 +237,7 @@ def test_the_written_split_is_what_runs_learn_from_and_are_measured_on(
     assert {*report} >= {"method", "floor", "reference"}
 
     assert main([*argv, "--write-split", "splits"]) == 1
-    assert "train-1.csv is there already" in capsys.readouterr().err
+    assert "splits is there already" in capsys.readouterr().err
     assert main([*argv, "--reference", "0.9,1,1.1"]) == 1
     message = "must be one value, or one for each of the 2 seeds in their order, got 3 values"
     assert message in " ".join(capsys.readouterr().err.replace("'", "").split())
