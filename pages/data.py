@@ -261,7 +261,7 @@ def show_charts(data: str) -> None:
 
 
 def choose_inquiry(data: str, dataset: LoadedDataset) -> Inquiry:
-    """Choose whom to protect, how often one publishes and what to keep; further choices are folded.
+    """Choose whom to protect, the budget, how often one publishes and what to keep.
 
     Raises:
         InvalidSetting: an answer is impossible.
@@ -272,6 +272,14 @@ def choose_inquiry(data: str, dataset: LoadedDataset) -> Inquiry:
         groups.PRIVACY_UNIT_LABELS,
         "answer_protect",
         PrivacyUnit.PERSON,
+    )
+    epsilon = widgets.choose_epsilon()
+    per = widgets.choose_segment(
+        "Epsilon is for",
+        "what the budget is for",
+        answer_text.BUDGET_LABELS,
+        "answer_per",
+        study.BudgetPeriod.YEAR,
     )
     left, right = st.columns(2)
     with left:
@@ -296,15 +304,7 @@ def choose_inquiry(data: str, dataset: LoadedDataset) -> Inquiry:
             help="What you must keep of the benefit of personal predictions over the baseline."
             f" {glossary.explain_terms('guessing')}",
         )
-    with st.expander("Epsilon, delta and more", type="compact"):
-        epsilon = widgets.choose_epsilon()
-        per = widgets.choose_segment(
-            "Epsilon is for",
-            "what the budget is for",
-            answer_text.BUDGET_LABELS,
-            "answer_per",
-            study.BudgetPeriod.YEAR,
-        )
+    with st.expander("Delta and more", type="compact"):
         with st.grid(3, min_column_width=170):
             task = choose_predicted_task(data, privacy_unit)
             metric = Inquiry(task=task, privacy_unit=privacy_unit).metric
@@ -338,7 +338,6 @@ def choose_inquiry(data: str, dataset: LoadedDataset) -> Inquiry:
         with_item_features = bool(widgets.choose_item_features(data, ids))
         if data == sources.UPLOAD:
             upload.choose_public_features(dataset)
-    scale = 100 if metric.is_share else 1
     return Inquiry(
         task=task,
         privacy_unit=privacy_unit,
@@ -347,7 +346,7 @@ def choose_inquiry(data: str, dataset: LoadedDataset) -> Inquiry:
         times=times,
         per=per,
         keep=keep / 100,
-        reference=() if reference is None else (reference / scale,),
+        reference=() if reference is None else (reference / (100 if metric.is_share else 1),),
         with_item_features=with_item_features,
     )
 
@@ -572,7 +571,7 @@ def show_curve(plan: AnswerPlan, running: bool, finding: Finding | None) -> None
                 tuple(describe(method, budget, chart) for budget, method in plan.curve.items()),
                 chart,
                 public,
-                persons=(),
+                (),
             ),
             theme,
         ),

@@ -182,7 +182,8 @@ def test_a_curve_over_budgets_has_no_row_at_another_epsilon(restaurants, tmp_pat
     curve = question.calibrate_curve(advice.mechanism.id, restaurants.ratings.public)
     each = curve[1.0].epsilon
     assert [*curve] == list(EPSILONS)
-    grid = question.build_grid(advice, "restaurants", seeds=(1, 2), epsilons=[each, 1.0])
+    methods = {1.0: curve[1.0], 9.0: registry.create(advice.mechanism.id, epsilon=1.0)}
+    grid = question.build_grid(advice, "restaurants", seeds=(1, 2), curve=methods)
     with Store(tmp_path / "results.sqlite") as store:
         core.run_missing_units(
             sweep.build_plan(grid, [source]).units, source, UserScoreCache(), store=store

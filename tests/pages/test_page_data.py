@@ -72,8 +72,7 @@ def test_the_runs_that_are_announced_are_those_that_the_command_does(home, delta
     if (delta, times) != ("1e-6", 1):
         few = core.SEEDS[: core.N_CURVE_SEEDS]
         curve = question.calibrate_curve(advice.mechanism.id, public)
-        epsilons = [method.epsilon for method in curve.values()]
-        grids.append(question.build_grid(advice, "restaurants", seeds=few, epsilons=epsilons))
+        grids.append(question.build_grid(advice, "restaurants", seeds=few, curve=curve))
     runs = {unit.key for grid in grids for unit in sweep.build_plan(grid).units}
     often = answer_text.FREQUENCY_LABELS[times]
     app = open_page("data", **DATA, answer_delta=delta, answer_often=often)
@@ -173,7 +172,9 @@ def test_the_printed_page_of_an_upload_has_what_repeats_its_verdict(
     assert main([*shlex.split(command)[1:], "--no-curve", "--json"]) == 0
     repeated = json.loads(capsys.readouterr().out)
     assert repeated["release"]["command"] == release
-    assert unescape_markdown(answer_text.strip_bold(repeated["said"]["unit"])) in read_all_text(app)
+    page_text = answer_text.strip_bold(read_all_text(app))
+    for name in ("unit", "attacker", "found", "against"):
+        assert repeated["said"][name] in page_text
     app.toggle[-1].set_value(True).run()
     weaker = next(block.value for block in app.code if block.value.startswith("dpmc release"))
     assert "--catalogue from-data --out" in weaker
