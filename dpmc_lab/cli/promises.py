@@ -194,7 +194,8 @@ def answer_question(
     chosen_seeds = inquiry.SEEDS if seeds is None else sweep.parse_seeds(seeds)
     sweep.warm_up()
     times = parse_frequency(often)
-    source = sweep.open_source(data, **reading.load_options(data, task))
+    load_options = reading.load_options(data, task)
+    source = sweep.open_source(data, **load_options)
     ratings = sweep.load_training_ratings(source, chosen_seeds[0])
     check_user_column(ratings, data)
     print_columns(ratings, show.json or show.progress)
@@ -213,7 +214,6 @@ def answer_question(
     advice = question.find_advice(ratings.public)
     grid = partial(question.build_grid, advice, data, split=held_out.split)
     plans = [sweep.build_plan(grid(seeds=chosen_seeds), [source])]
-    load_options = reading.load_options(data, task)
     if write_split is not None:
         if not isinstance(source, sweep.SplitSource):
             raise DpmcError(f"{data} has its own test ratings: measure your system on these")
@@ -235,14 +235,16 @@ def answer_question(
         curve_seeds = chosen_seeds[: inquiry.N_CURVE_SEEDS]
         plans.append(sweep.build_plan(grid(seeds=curve_seeds, curve=curve), [source]))
     progress_lines = ProgressLines() if show.progress else None
-    release = build_release_command(
-        advice.mechanism,
-        ratings,
-        data,
-        load_options,
-        with_item_features=question.with_item_features,
-        catalogue=catalogue,
-    )
+    release = ReleaseCommand("", "Give all ratings in one file, without a file of test ratings.")
+    if isinstance(source, sweep.SplitSource):
+        release = build_release_command(
+            advice.mechanism,
+            ratings,
+            data,
+            load_options,
+            with_item_features=question.with_item_features,
+            catalogue=catalogue,
+        )
     answer = _Answer(question, advice, curve, plans, source, ratings, release, progress_lines)
     previous_handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

@@ -277,25 +277,23 @@ def _format_interval(
 def _format_unit(finding: Finding) -> str:
     """Return what is protected, the budget, and what it leaves to each publication."""
     question, cost = finding.question, finding.cost
-    delta = f", delta {format_delta(cost.year.delta)}" * bool(cost.year.delta)
-    each = format_number(read_epsilon(finding.mechanism))
+    delta, total_delta = (
+        f", delta {format_delta(certified.delta)}" * bool(certified.delta)
+        for certified in (cost.certified, cost.year)
+    )
+    each = f"epsilon {format_number(read_epsilon(finding.mechanism))}"
     often = f"Publishing {FREQUENCY_LABELS.get(question.times, f'{question.times:,} times')}"
+    here = f"every number here is at {each}"
     if question.times == 1:
-        period, share = " for one publication", "; every number here is for it"
+        budget = f" for one publication{delta}; every number here is for it"
     elif question.per is BudgetPeriod.YEAR:
-        period = " for a year"
-        share = f". {often} leaves epsilon {each} each time; every number here is at {each}"
+        budget = f" for a year{total_delta}. {often} leaves {each} each time; {here}"
     else:
-        period = " for each publication"
-        total = format_epsilon(cost.year.epsilon)
-        share = (
-            f"; every number here is at {each}. {often} for a year adds up to epsilon"
-            f" {total}{delta}"
-        )
-        delta = f", delta {format_delta(question.delta)}" * bool(cost.certified.delta)
+        total = f"epsilon {format_epsilon(cost.year.epsilon)}{total_delta}"
+        budget = f" for each publication{delta}; {here}. {often} for a year adds up to {total}"
     text = (
         f"Privacy unit: {_UNIT_PHRASES[question.privacy_unit, question.task]}. **Budget: epsilon"
-        f" {format_number(question.epsilon)}{period}{delta}{share}.**"
+        f" {format_number(question.epsilon)}{budget}.**"
     )
     if _finite_or_none(cost.replaced):
         subject = "It counts" if question.times == 1 else "The year counts"

@@ -157,7 +157,7 @@ def test_a_week_of_a_year_gets_what_the_composition_of_gaussians_leaves(restaura
     assert week.attack.right == guarantee.repeat(52).attacker_accuracy(USER_EMPTIED)
     assert run.attack.right < week.attack.right
     sentences = words.format_answer(week)
-    assert f"leaves epsilon {each:.5g} each time; every number here is at {each:.5g}" in (
+    assert f"leaves epsilon {each:.5g} each time; every number here is at epsilon {each:.5g}" in (
         sentences.unit
     )
     assert "Budget: epsilon 1 for a year, delta 1e-6." in sentences.unit
