@@ -96,7 +96,6 @@ from dpmc_lab.study.release_command import (
     ReleaseCommand,
     build_release_command,
 )
-from dpmc_lab.study.split_files import write_split_files
 from dpmc_lab.study.verify import (
     VerifiedRelease,
     list_signing_commands,
@@ -218,7 +217,7 @@ def answer_question(
         if not isinstance(source, sweep.SplitSource):
             raise DpmcError(f"{data} has its own test ratings: measure your system on these")
         named_dataset, split = reading.load(data, task), plans[0].units[0].split
-        write_split_files(write_split, named_dataset, question.task, split, chosen_seeds)
+        inquiry.write_split_files(write_split, named_dataset, question.task, split, chosen_seeds)
         values = [f"VALUE{seed}" for seed in chosen_seeds]
         arguments = inquiry.build_arguments(
             question, data, chosen_seeds, load_options, held_out.split

@@ -8,6 +8,7 @@ All of this reads raw held-out ratings: it is for evaluation only, and not priva
 
 from __future__ import annotations
 
+import csv
 import enum
 import os
 import sys
@@ -23,6 +24,7 @@ import numpy as np
 
 from dpmc_core import metrics, registry
 from dpmc_core.arrays import Floats
+from dpmc_core.dataset import Dataset
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number, format_number
 from dpmc_core.experiment import Result, collect_publications
 from dpmc_core.metrics import Metric
@@ -39,11 +41,17 @@ from dpmc_core.privacy import (
     RandomizedResponse,
     Release,
 )
-from dpmc_core.problem import OFFICIAL_SPLIT, Split, prepare_all_ratings, prepare_public_facts
+from dpmc_core.problem import (
+    OFFICIAL_SPLIT,
+    Split,
+    build_problem,
+    prepare_all_ratings,
+    prepare_public_facts,
+)
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.stopping import StopCheck, Stopped, check_cancelled, stop_when
 from dpmc_data import archives
-from dpmc_data.paths import write_atomically
+from dpmc_data.paths import check_new_file, write_atomically
 from dpmc_lab.store import Record, Store
 from dpmc_lab.study.advice import Advice, PrivacyUnit, calibrate_mechanism, recommend_method
 from dpmc_lab.study.paired import IntervalEstimate, PairedMetrics
@@ -297,6 +305,42 @@ def build_arguments(
         arguments += ["--reference", ",".join(map(format_number, question.reference))]
     arguments += ["--seeds", format_seeds(seeds), *format_command_options(reading or {}, (), split)]
     return [*arguments, *["--facts"] * question.with_item_features]
+
+
+def write_split_files(
+    folder: Path, dataset: Dataset, task: Task, split: Split | None, seeds: Sequence[int]
+) -> None:
+    """Write train-SEED.csv and test-SEED.csv: what runs learn from and are measured on.
+
+    Args:
+        folder: where the files go, a new folder.
+        dataset: the data set with the ids of its users and items.
+        task: what is predicted. Clicks have the rating 1, likes and dislikes 1 and -1.
+        split: how ratings are held out.
+        seeds: of the splits.
+
+    Raises:
+        DpmcError: the folder exists already, or cannot be made there.
+        OSError: a file cannot be written.
+    """
+    check_new_file(folder)
+    folder.mkdir(mode=0o700)  # single ratings: for their owner alone
+    for seed in seeds:
+        problem = build_problem(dataset, task, split=split, seed=seed)
+        _write_csv(folder / f"train-{seed}.csv", problem.train)
+        _write_csv(folder / f"test-{seed}.csv", problem.test)
+
+
+def _write_csv(path: Path, ratings: Ratings) -> None:
+    """Write ratings with their ids, or with the numbers of users and items where they have none."""
+    public = ratings.public
+    users, items = ratings.user_ids or range(public.users), ratings.item_ids or range(public.items)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("user", "item", "rating"))
+        columns = (ratings.users.tolist(), ratings.items.tolist(), ratings.values.tolist())
+        for user, item, value in zip(*columns, strict=True):
+            writer.writerow((users[user], items[item], format_number(value)))
 
 
 class DistinguishableItems(NamedTuple):
