@@ -532,13 +532,13 @@ def show_files(finding: Finding, plan: AnswerPlan, cache: UserScoreCache) -> Non
 
 def show_release(plan: AnswerPlan, data: str, reading: Mapping[str, Any]) -> None:
     """Show the command that releases the recommended mechanism, or why it cannot be released."""
-    question, method, ratings = plan.question, plan.method, plan.dataset.ratings
+    question, method = plan.question, plan.method
     catalogue = release_command.CATALOGUE_FILE
     if plan.location.private and st.toggle("Everybody knows which items have ratings"):
         catalogue = release_command.FROM_DATA
     release = release_command.build_release_command(
         method,
-        ratings,
+        plan.dataset.ratings,
         data,
         reading,
         with_item_features=question.with_item_features,
