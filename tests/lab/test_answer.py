@@ -34,6 +34,7 @@ from dpmc_lab.study.advice import PrivacyUnit
 from dpmc_lab.study.answer import Inquiry, UserScoreCache, UserScores, Verdict
 from dpmc_lab.study.paired import IntervalEstimate
 from dpmc_lab.sweep.engine import run_unit
+from dpmc_lab.sweep.grid import format_command_options
 from dpmc_lab.sweep.presets import EPSILONS
 from dpmc_lab.views import answer as words
 from dpmc_lab.views import cards, lines
@@ -509,6 +510,13 @@ def test_stopped_runs_are_not_kept(restaurants):
     with pytest.raises(DpmcError, match="stopped"):
         core.run_missing_units(units, source, cache, **options)
     assert [cache.get(unit.key) is not None for unit in units[:3]] == [True, True, False]
+
+
+def test_options_of_reading_are_typed_as_commands_take_them():
+    """What the task decides is left out, and a table has an option of its own."""
+    reading = {"low": 1.0, "high": 5.0, "items": "facts.csv", "for_ranking": True, "max_rows": 9}
+    assert format_command_options(reading, (), None) == ["--range=1:5", "--items", "facts.csv"]
+    assert format_command_options({"items": 50}, (), None) == ["--read", "items=50"]
 
 
 # --- words ---------------------------------------------------------------------------------------
