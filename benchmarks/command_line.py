@@ -239,6 +239,7 @@ OPTION_PREFIXES = {
     "--often": [""],
     "--repeat": [""],
     "--keep": [""],
+    "--reference": ["", "1,"],
 }
 
 

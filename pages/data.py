@@ -1,37 +1,34 @@
 """Your data: from ratings, a sample or a file, to the verdict whether privacy is affordable."""
 
 import shlex
+from collections.abc import Mapping
 from datetime import date
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from dpmc_core import registry
-from dpmc_core.errors import DpmcError, format_number, format_sentence
+from dpmc_core.errors import DpmcError, format_sentence
 from dpmc_core.metrics import Metric
 from dpmc_core.model import Mechanism, Task
-from dpmc_core.preparation import UseItemFeatures, declare_catalogue_public
 from dpmc_core.privacy import DEFAULT_DELTA
-from dpmc_core.problem import prepare_all_ratings
 from dpmc_data import LoadedDataset, paths, public_sets
 from dpmc_data.reading import size_words
 from dpmc_data.synthetic import GENERATORS, list_sample_options
 from dpmc_lab import glossary, sweep
 from dpmc_lab.store import digest_values
 from dpmc_lab.study import answer as study
+from dpmc_lab.study import release_command
 from dpmc_lab.study.advice import Advice, PrivacyUnit
 from dpmc_lab.study.answer import Finding, Inquiry, UserScoreCache
-from dpmc_lab.study.release import check_releasable
 from dpmc_lab.sweep import Grid, PlanKeys, Unit
-from dpmc_lab.sweep.grid import format_command_options
 from dpmc_lab.sweep.presets import EPSILONS
 from dpmc_lab.views import answer as answer_text
 from dpmc_lab.views import data as charts_of_data
 from dpmc_lab.views import groups, lines, text
 from dpmc_lab.views.lines import CurveChart
-from dpmc_lab.views.what_if import build_stop
 from pages.ui import (
     blocks,
     instrument,
@@ -68,8 +65,9 @@ class AnswerPlan(NamedTuple):
         location: where the runs are computed and stored.
         dataset: the ratings.
         advice: the recommended mechanism.
-        units: the runs at the requested epsilon.
-        grid: the runs over all epsilons.
+        units: the runs at the epsilon that the budget leaves each time.
+        curve: the mechanism at each budget of the curve.
+        grid: the runs of the curve.
         keys: of these.
     """
 
@@ -78,6 +76,7 @@ class AnswerPlan(NamedTuple):
     dataset: LoadedDataset
     advice: Advice
     units: tuple[Unit, ...]
+    curve: Mapping[float, Mechanism]
     grid: Grid
     keys: PlanKeys
 
@@ -96,18 +95,22 @@ class AnswerPlan(NamedTuple):
         """Return the title of the answer."""
         return f"The answer on {self.dataset.title}"
 
-    def read_curve(self) -> CurveChart:
-        """Read the curve in the metric of the answer, on the seeds of the other pages."""
+    def read_rows(self) -> CurveChart:
+        """Read the runs of the curve in the answer's metric, on the seeds of the other pages."""
         question = self.question
         location = self.location._replace(steps=("features",) * question.with_item_features)
         seeds = range(1, 1 + rows.count_default_seeds(location.name, question.task))
         return rows.read_grid_rows(
-            location, self.keys, [self.method.id], [question.metric], EPSILONS, seeds
+            location, self.keys, [self.method.id], [question.metric], self.grid.epsilons, seeds
         ).charts[0]
+
+    def read_curve(self) -> CurveChart:
+        """Read the curve over budgets."""
+        return answer_text.place_on_budgets(self.read_rows(), self.curve)
 
     def name_gain_ends(self, finding: Finding) -> tuple[str, str]:
         """Return the names of what the gain is counted from and up to."""
-        best = lines.NO_PRIVACY if self.question.reference is None else "your model"
+        best = "your model" if self.question.reference else lines.NO_PRIVACY
         return lines.format_baseline_name(finding.baseline_id), best
 
 
@@ -259,7 +262,7 @@ def show_charts(data: str) -> None:
 
 
 def choose_inquiry(data: str, dataset: LoadedDataset) -> Inquiry:
-    """Choose whom to protect, how often one publishes and what to keep; further choices are folded.
+    """Choose whom to protect, the budget, how often one publishes and what to keep.
 
     Raises:
         InvalidSetting: an answer is impossible.
@@ -270,6 +273,14 @@ def choose_inquiry(data: str, dataset: LoadedDataset) -> Inquiry:
         groups.PRIVACY_UNIT_LABELS,
         "answer_protect",
         PrivacyUnit.PERSON,
+    )
+    epsilon = widgets.choose_epsilon()
+    per = widgets.choose_segment(
+        "Epsilon is for",
+        "what the budget is for",
+        answer_text.BUDGET_LABELS,
+        "answer_per",
+        study.BudgetPeriod.YEAR,
     )
     left, right = st.columns(2)
     with left:
@@ -294,8 +305,7 @@ def choose_inquiry(data: str, dataset: LoadedDataset) -> Inquiry:
             help="What you must keep of the benefit of personal predictions over the baseline."
             f" {glossary.explain_terms('guessing')}",
         )
-    with st.expander("Epsilon, delta and more", type="compact"):
-        epsilon = widgets.choose_epsilon()
+    with st.expander("Delta and more", type="compact"):
         with st.grid(3, min_column_width=170):
             task = choose_predicted_task(data, privacy_unit)
             metric = Inquiry(task=task, privacy_unit=privacy_unit).metric
@@ -324,8 +334,9 @@ def choose_inquiry(data: str, dataset: LoadedDataset) -> Inquiry:
         epsilon=epsilon,
         delta=delta,
         times=times,
+        per=per,
         keep=keep / 100,
-        reference=reference,
+        reference=() if reference is None else (reference / (100 if metric.is_share else 1),),
         with_item_features=with_item_features,
     )
 
@@ -375,9 +386,10 @@ def plan_runs(question: Inquiry, location: RunLocation, dataset: LoadedDataset) 
         data = [sweep.drop_names(sweep.SplitSource(dataset))]
         build_grid = partial(question.build_grid, advice, location.data)
         units = sweep.build_plan(build_grid(), data).units
-        grid = build_grid(seeds=CURVE_SEEDS, epsilons=EPSILONS)
+        curve = question.calibrate_curve(advice.mechanism.id, dataset.ratings.public)
+        grid = build_grid(seeds=CURVE_SEEDS, curve=curve)
         keys = sweep.build_plan(grid, data).keys
-        return AnswerPlan(question, location, dataset, advice, units, grid, keys)
+        return AnswerPlan(question, location, dataset, advice, units, curve, grid, keys)
 
     return state.memoize("answer plan", (location, id(dataset), question), make_plan)
 
@@ -401,7 +413,7 @@ def show_answer(plan: AnswerPlan, verdict: DeltaGenerator, curve: DeltaGenerator
     show_buttons(plan, cache, current)
     if distinguishable is not None:
         st.markdown(
-            answer_text.format_distinguishable_items(distinguishable, question, location.private)
+            answer_text.format_distinguishable_items(distinguishable, plan.method, location.private)
             + ".",
             help=answer_text.explain_distinguishable_items(question.task),
         )
@@ -516,46 +528,32 @@ def show_files(finding: Finding, plan: AnswerPlan, cache: UserScoreCache) -> Non
         ),
     )
     argv = ["dpmc", "sweep", *rows.to_terminal_grid(plan.grid, location).argv()]
-    blocks.show_downloads(*files, chart=chart, argv=argv, displayed_argv=command)
+    blocks.show_downloads(*files, chart=plan.read_rows(), argv=argv, displayed_argv=command)
     with st.expander(
         "Publish a model with this privacy",
         icon=":material/publish:",
         expanded=finding.verdict is study.Verdict.AFFORDABLE,
     ):
-        show_release(plan, data)
+        show_release(plan, data, reading)
 
 
-def show_release(plan: AnswerPlan, data: str) -> None:
+def show_release(plan: AnswerPlan, data: str, reading: Mapping[str, Any]) -> None:
     """Show the command that releases the recommended mechanism, or why it cannot be released."""
-    dataset, method, task = plan.dataset, plan.method, plan.question.task
-    steps = [UseItemFeatures()] * plan.question.with_item_features
-    try:
-        listed_ratings = declare_catalogue_public(dataset.ratings)
-        ratings, prepared = prepare_all_ratings(listed_ratings, task, steps)
-        check_releasable(method, ratings, prepared)
-    except DpmcError as error:
-        st.markdown(escape(format_sentence(str(error))))
-        return
-    command = ["dpmc", "release", data, method.id]
-    for name in ("epsilon", "delta"):
-        if registry.has_setting(type(method), name):
-            command += [f"--{name}", format_number(getattr(method, name))]
-    reading = {**dataset.reading, "for_ranking": None}
-    command += format_command_options(
-        reading if plan.location.private else {}, map(str, steps), None
+    question, method = plan.question, plan.method
+    catalogue = release_command.CATALOGUE_FILE
+    if plan.location.private and st.toggle("Everybody knows which items have ratings"):
+        catalogue = release_command.FROM_DATA
+    release = release_command.build_release_command(
+        method,
+        plan.dataset.ratings,
+        data,
+        reading,
+        with_item_features=question.with_item_features,
+        catalogue=catalogue,
     )
-    command += ["--catalogue", "from-data"] * plan.location.private + ["--out", "model.npz"]
-    st.markdown(
-        "This command trains on all ratings, with exact noise, and writes a file that you may"
-        " publish. It prints lines of Python, with which a person gets recommendations from the"
-        " file and their own ratings."
-    )
-    st.code(shlex.join(command), language="bash", wrap_lines=True)
-    if plan.location.private:
-        st.caption(
-            "`--catalogue from-data` says that everybody may know which items have ratings. If not,"
-            " give lists of all items and users: `--catalogue items.txt --users users.txt`."
-        )
+    st.markdown(escape(answer_text.introduce_release(question, method, release)))
+    if release.command:
+        st.code(release.command, language="bash", wrap_lines=True)
 
 
 def show_curve(plan: AnswerPlan, running: bool, finding: Finding | None) -> None:
@@ -568,18 +566,22 @@ def show_curve(plan: AnswerPlan, running: bool, finding: Finding | None) -> None
         running: whether they are running now.
         finding: the verdict, if there is one.
     """
-    question, id, chart = plan.question, plan.method.id, plan.read_curve()
+    question, chart = plan.question, plan.read_curve()
     public = question.prepare_public_facts(plan.dataset.ratings.public)
     view = state.memoize(
         "answer picture",
-        (plan.location.name, public, id, chart),
-        lambda: scene.build_view(scene.build_scene(id, chart, public)),
+        (plan.location.name, question, chart),
+        lambda: scene.build_view(
+            scene.build_scene(
+                plan.method.id, chart, public, methods=plan.curve, times=question.n_composed
+            )
+        ),
     )
-    gains = answer_text.list_gains_by_epsilon(chart, id, question.reference)
+    gains = answer_text.list_gains_by_epsilon(chart, question, plan.curve)
     summary = answer_text.SEEDS_NOTE
     if finding is None:
         alone = chart._replace(baselines=())  # without baselines nothing is compared
-        stop = build_stop(plan.method, question.epsilon, alone, public)
+        stop = build_stop(plan.method, question.epsilon, alone, public, times=question.n_composed)
         answer = sentences.write_answer(alone, stop)
         st.markdown("".join(text for text, _ in answer))
         average = answer_text.describe_gains(gains, question.keep, chart)
@@ -594,6 +596,7 @@ def show_curve(plan: AnswerPlan, running: bool, finding: Finding | None) -> None
             help=blocks.EVALUATION,
         )
     instrument.show_still(view, question.epsilon, key="answer picture still")
+    st.caption(answer_text.caption_curve(question, plan.method))
     if chart.lines:
         table = answer_text.tabulate_gains(gains, chart) if gains else lines.tabulate_line(line)
         blocks.show_chart_numbers(view["name"], table, "answer curve")

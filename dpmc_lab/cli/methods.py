@@ -47,8 +47,11 @@ from dpmc_lab.cli.options import (
     Unit,
 )
 from dpmc_lab.measured import MeasuredBound, find_measured_bound
+from dpmc_lab.study.advice import PrivacyUnit
 from dpmc_lab.study.advice import recommend_method as advise
-from dpmc_lab.sweep.grid import DEFAULT_SEED, format_command_options
+from dpmc_lab.study.answer import Inquiry, build_arguments
+from dpmc_lab.study.release_command import build_method_command, build_release_command
+from dpmc_lab.sweep.grid import DEFAULT_SEED
 from dpmc_lab.views import as_published as published
 from dpmc_lab.views import cards
 from dpmc_lab.views.run_card import SEED_NOTE, collect_metrics, tabulate_metrics
@@ -291,11 +294,14 @@ def recommend_command(
     mechanism = advice.mechanism
     proved = advice.certified
     settings = serialise_settings(mechanism)
-    setting = format_number(settings["epsilon"])
-    command = ["dpmc", "fit", data, mechanism.id, "--epsilon", setting]
-    if delta != DEFAULT_DELTA:
-        command += ["--delta", format_number(delta)]
-    command += format_command_options(dataset.reading, (), None)
+    command = build_method_command("fit", mechanism, data, dataset.reading)
+    privacy_unit = PrivacyUnit.from_guarantee(mechanism.guarantee(public))
+    answer_command = None
+    if privacy_unit is not None and privacy_unit.change(task) is unit:
+        question = Inquiry(task=task, privacy_unit=privacy_unit, epsilon=epsilon, delta=delta)
+        arguments = build_arguments(question, data, reading=dataset.reading)
+        answer_command = shlex.join(["dpmc", *arguments])
+    release = build_release_command(mechanism, dataset.ratings, data, dataset.reading)
     document: JsonObject = {
         "mechanism": mechanism.id,
         "task": task.value,
@@ -305,11 +311,22 @@ def recommend_command(
         "certified": {"epsilon": proved.epsilon, "delta": proved.delta},
         "reason": advice.reason,
         "command": shlex.join(command),
+        "answer": answer_command,
+        "release": release._asdict(),
     }
     explanation = (f"Certified: {cards.format_certified(proved)}.", f"Why: {advice.reason}.")
+    setting = format_number(settings["epsilon"])
     head = f"{mechanism.name} ({mechanism.id}), epsilon setting {setting}"
+    commands = filter(None, (document["command"], answer_command, release.command))
+    title = "To try it, to learn whether you can afford it, and to publish a model:"
     return CommandReport(
-        document, (head, "\n".join(map(paragraph, explanation)), document["command"])
+        document,
+        (
+            head,
+            "\n".join(map(paragraph, explanation)),
+            "\n".join((title, *commands)),
+            *map(paragraph, filter(None, [release.note])),
+        ),
     )
 
 

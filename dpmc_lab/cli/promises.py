@@ -54,6 +54,7 @@ from dpmc_lab.cli.interface import (
     Json,
     Option,
     Progress,
+    build_reader,
     format_table,
     paragraph,
     read_number,
@@ -95,6 +96,12 @@ from dpmc_lab.study.release import (
     write_release,
 )
 from dpmc_lab.study.release import build_deployment_card as deployment_sections
+from dpmc_lab.study.release_command import (
+    CATALOGUE_FILE,
+    FROM_DATA,
+    ReleaseCommand,
+    build_release_command,
+)
 from dpmc_lab.study.verify import (
     VerifiedRelease,
     list_signing_commands,
@@ -103,7 +110,6 @@ from dpmc_lab.study.verify import (
     verify_signature,
 )
 from dpmc_lab.study.verify import verify_release as verify_file
-from dpmc_lab.sweep.presets import EPSILONS
 from dpmc_lab.views import answer as answers
 from dpmc_lab.views import cards, lines
 from dpmc_lab.views.text import format_count
@@ -116,6 +122,11 @@ def _parse_share(text: str) -> float:
     """Parse 80% or 0.8."""
     value = read_number(text.strip().removesuffix("%"))
     return value / 100 if text.strip().endswith("%") else value
+
+
+_parse_values = build_reader(
+    lambda text: tuple(map(float, text.split(","))), "numbers separated by commas"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,8 +152,11 @@ def answer_question(
     often: Annotated[
         str, Option("OFTEN", f"how often one publishes: {OFTEN}, or times a year (default weekly)")
     ] = "weekly",
+    per: inquiry.BudgetPeriod = inquiry.BudgetPeriod.YEAR,
     keep: Annotated[float, Option(parse=_parse_share)] = 0.8,
-    reference: float | None = None,
+    reference: Annotated[tuple[float, ...], Option(parse=_parse_values)] = (),
+    write_split: Path | None = None,
+    catalogue: str = CATALOGUE_FILE,
     facts: bool = False,
     task: Predicted = None,
     seeds: Seeds = None,
@@ -155,15 +169,21 @@ def answer_question(
     """Say what privacy costs on your ratings, and whether you can afford it.
 
     Run the recommended mechanism, its baseline and the best method without privacy, and compare
-    them user by user. Then say whether the loss is affordable, and compute the curve over epsilon.
+    them user by user. Then say whether the loss is affordable, print the command that publishes
+    with the same promise, and compute the curve over epsilon.
 
     Args:
         protect: person: everything about a person, with a trusted server (default); rating: each
             rating, even against the server
+        per: what epsilon and delta are for: all publications of a year together, or each
+            publication
         keep (SHARE): share of the benefit of personal recommendations that you must keep (default
             80%)
-        reference (VALUE): accuracy of your own model on the same split: share of users whose
-            held-out item is among ten suggestions, RMSE, or share of likes predicted right
+        reference (VALUE,...): accuracy of your own model on the files of --write-split, one value
+            or one for each seed: share of users whose held-out item is among ten suggestions, RMSE,
+            or share of likes predicted right
+        write_split (DIR): write the training and test ratings of each seed as CSV, and end
+        catalogue (FILE|from-data): list of all items for the printed release, see dpmc release
         facts: use public facts about the items
         seeds: seeds of splits and noise: 1,2,3 or FIRST:LAST
         no_curve: compute only the given epsilon, not the curve
@@ -172,7 +192,8 @@ def answer_question(
     examples:
       dpmc answer bookshop-clicks
       dpmc answer ratings.csv --range 1:5 --epsilon 2 --often weekly --keep 80%
-      dpmc answer clicks.csv --protect rating --reference 0.31 --json
+      dpmc answer ratings.csv --range 1:5 --write-split splits
+      dpmc answer clicks.csv --protect rating --seeds 1:3 --reference 0.31,0.3,0.32 --json
 
     Ctrl-C ends the command and prints what is known so far. With --store, runs are kept and never
     computed twice.
@@ -180,7 +201,8 @@ def answer_question(
     chosen_seeds = inquiry.SEEDS if seeds is None else sweep.parse_seeds(seeds)
     sweep.warm_up()
     times = parse_frequency(often)
-    source = sweep.open_source(data, **reading.load_options(data, task))
+    load_options = reading.load_options(data, task)
+    source = sweep.open_source(data, **load_options)
     ratings = sweep.load_training_ratings(source, chosen_seeds[0])
     check_user_column(ratings, data)
     print_columns(ratings, show.json or show.progress)
@@ -190,18 +212,47 @@ def answer_question(
         epsilon=epsilon,
         delta=delta,
         times=times,
+        per=per,
         keep=keep,
         reference=reference,
         with_item_features=facts or bool(reading.prepare(())),
     )
+    question.match_references(chosen_seeds)
     advice = question.find_advice(ratings.public)
     grid = partial(question.build_grid, advice, data, split=held_out.split)
     plans = [sweep.build_plan(grid(seeds=chosen_seeds), [source])]
+    if write_split is not None:
+        if not isinstance(source, sweep.SplitSource):
+            raise DpmcError(f"{data} has its own test ratings: measure your system on these")
+        named_dataset, split = reading.load(data, task), plans[0].units[0].split
+        inquiry.write_split_files(write_split, named_dataset, question.task, split, chosen_seeds)
+        values = [f"VALUE{seed}" for seed in chosen_seeds]
+        arguments = inquiry.build_arguments(
+            question, data, chosen_seeds, load_options, held_out.split
+        )
+        command = shlex.join(["dpmc", *arguments, "--reference", ",".join(values)])
+        if show.json:
+            write_json({"folder": str(write_split), "command": command})
+        else:
+            description = answers.describe_split_files(question, str(write_split), chosen_seeds)
+            print(*_wrap_sentences(description), command, sep="\n")
+        return
+    curve = question.calibrate_curve(advice.mechanism.id, ratings.public)
     if not no_curve:
         curve_seeds = chosen_seeds[: inquiry.N_CURVE_SEEDS]
-        plans.append(sweep.build_plan(grid(seeds=curve_seeds, epsilons=EPSILONS), [source]))
+        plans.append(sweep.build_plan(grid(seeds=curve_seeds, curve=curve), [source]))
     progress_lines = ProgressLines() if show.progress else None
-    answer = _Answer(question, advice, plans, source, ratings, progress_lines)
+    release = ReleaseCommand("", "Give all ratings in one file, without a file of test ratings.")
+    if isinstance(source, sweep.SplitSource):
+        release = build_release_command(
+            advice.mechanism,
+            ratings,
+            data,
+            load_options,
+            with_item_features=question.with_item_features,
+            catalogue=catalogue,
+        )
+    answer = _Answer(question, advice, curve, plans, source, ratings, release, progress_lines)
     previous_handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with ExitStack() as stack:
@@ -240,9 +291,11 @@ class _Answer:
     Attributes:
         question: the inquiry.
         advice: the recommended mechanism.
+        curve: the mechanism at each budget of the curve.
         plans: of the runs at the requested epsilon, and of the curve if it is wanted.
         source: of the data.
         ratings: training ratings of the first seed.
+        release: the command that publishes with the same promise.
         lines: writes progress as JSON lines, for programs; None for a bar.
         document: the answer as plain JSON values; empty until there is one.
         stopped: whether Ctrl-C has ended the runs.
@@ -250,9 +303,11 @@ class _Answer:
 
     question: inquiry.Inquiry
     advice: Advice
+    curve: Mapping[float, Mechanism]
     plans: Sequence[sweep.Plan]
     source: sweep.SweepData
     ratings: Ratings
+    release: ReleaseCommand
     lines: ProgressLines | None
     document: JsonObject = field(default_factory=dict)
     stopped: bool = False
@@ -283,7 +338,7 @@ class _Answer:
         plan, curve_plan = self.plans[0], self.plans[-1]
         # Programs that watch the progress get a coarse curve first.
         coarse_units = (
-            inquiry.select_coarse_units(curve_plan.units, self.advice.mechanism.id)
+            inquiry.select_coarse_units(curve_plan.units, self.advice.mechanism.id, self.curve)
             if self.lines
             else []
         )
@@ -303,9 +358,13 @@ class _Answer:
             self.document.clear()
             return
         self.document.update(answers.serialise_finding(finding))
+        self.document["release"] = self.release._asdict()
         yield _wrap_sentences(*answers.format_answer(finding))
         if curve_plan is not plan:
             yield from self._compute_curve(curve_plan, rows)
+        # The command comes last, and in one line, so that it can be copied.
+        introduction = answers.introduce_release(self.question, self.advice.mechanism, self.release)
+        yield [*_wrap_sentences(introduction), *filter(None, [self.release.command])]
 
     def _describe_distinguishable_items(self, is_own_data: bool) -> Iterator[list[str]]:
         """Yield how many items the noise leaves distinguishable, which needs no run."""
@@ -316,7 +375,9 @@ class _Answer:
                 "items": items.n_distinguishable,
                 "of": items.n_items,
             }
-            sentence = answers.format_distinguishable_items(items, question, is_own_data)
+            sentence = answers.format_distinguishable_items(
+                items, self.advice.mechanism, is_own_data
+            )
             explanation = answers.explain_distinguishable_items(question.task)
             yield _wrap_sentences(f"{sentence}. {explanation}")
 
@@ -350,11 +411,11 @@ class _Answer:
         if not self.stopped:
             self._run(sweep.run, plan.units, rows, pool, on_progress=self._report_curve)
         seeds = {unit.seed for unit in plan.units}
-        curve_rows = lines.load_curve_rows(
-            rows, [id], [metric], keys=plan.keys.curves, epsilons=EPSILONS, seeds=seeds
+        curve_rows = lines.load_curve_rows(rows, [id], [metric], keys=plan.keys.curves, seeds=seeds)
+        chart = answers.place_on_budgets(
+            lines.build_curve_chart(curve_rows, [id], metric), self.curve
         )
-        chart = lines.build_curve_chart(curve_rows, [id], metric)
-        curve = answers.list_gains_by_epsilon(chart, id, self.question.reference)
+        curve = answers.list_gains_by_epsilon(chart, self.question, self.curve)
         if curve:
             values = format_table(answers.tabulate_gains(curve, chart), "  ")
             yield [values, *_wrap_sentences(answers.SEEDS_NOTE)]
@@ -386,7 +447,6 @@ class _Answer:
             self.lines(sweep.SweepReport(self.n_units, skipped=first, done=n_done - first))
 
 
-FROM_DATA = "from-data"
 _SLOW_SECONDS = 20.0  # if drawing noise takes longer, the time is announced
 CatalogueLists = tuple[Sequence[str], Sequence[str] | int]  # ids of items; ids or number of users
 DeploymentCard = Annotated[

@@ -101,6 +101,7 @@ def recommend_method(
     delta: float = DEFAULT_DELTA,
     trust: Trust = Trust.CURATOR,
     personal: bool = False,
+    times: int = 1,
 ) -> Advice:
     """Return the recommended mechanism, calibrated to (epsilon, delta) for the change.
 
@@ -113,30 +114,60 @@ def recommend_method(
         trust: CURATOR, or LOCAL where nobody may see raw ratings.
         personal: whether to recommend a mechanism that learns from other users even where it loses
             to its baseline, for a comparison of both.
+        times: number of publications that share the budget.
 
     Raises:
         InvalidSetting: no mechanism certifies the request; the message names the nearest one that a
             mechanism certifies.
     """
     check_number("epsilon", epsilon, above=0)
-    id, reason = _choose_method(task, PrivacyRequest(change, epsilon, trust, public), personal)
+    share = epsilon
+    # The rule asks for the epsilon of one publication, which depends on the mechanism's noise.
+    for _ in range(1 + (times > 1)):
+        id, reason = _choose_method(task, PrivacyRequest(change, share, trust, public), personal)
+        mechanism = calibrate_mechanism(id, public, Budget(epsilon, delta), change, times)
+        has_delta = registry.has_setting(type(mechanism), "delta")
+        certified = mechanism.guarantee(public).certified(change, delta if has_delta else 0.0)
+        share = certified.epsilon
+    return Advice(mechanism, certified, reason)
+
+
+def calibrate_mechanism(
+    id: str, public: PublicFacts, budget: Budget, change: Change, times: int = 1
+) -> Mechanism:
+    """Return a mechanism of which several publications of the same ratings keep a budget.
+
+    Its setting is the largest one, rounded down to five digits so that people can type it. At four
+    digits, some compositions would leave more than a thousandth of the budget unspent.
+
+    Args:
+        id: of the mechanism.
+        public: public facts of the prepared ratings.
+        budget: of all publications together. A single publication by a mechanism without a delta
+            keeps it at delta 0.
+        change: how neighbouring data sets differ.
+        times: number of publications, each with fresh noise.
+
+    Raises:
+        InvalidSetting: no setting keeps the budget.
+    """
 
     def create_at(epsilon_setting: float) -> Mechanism:
-        """Create the recommended mechanism at an epsilon setting."""
-        return registry.create(id, epsilon=epsilon_setting, delta=delta)
+        """Create the mechanism at an epsilon setting."""
+        return registry.create(id, epsilon=epsilon_setting, delta=budget.delta)
 
     def guarantee_at(epsilon_setting: float) -> Guarantee:
-        """Return the guarantee of the recommended mechanism at an epsilon setting."""
-        return create_at(epsilon_setting).guarantee(public)
+        """Return the guarantee of all publications at an epsilon setting."""
+        return create_at(epsilon_setting).guarantee(public).repeat(times)
 
-    if not registry.has_setting(registry.get_mechanism(id), "delta"):
-        delta = 0.0
-    calibrated = calibrate(guarantee_at, Budget(epsilon, delta), change)
-    # Round down to four digits, so that people can type the setting. A calibrated value that is
-    # such a number up to rounding stays.
-    unit = 10.0 ** (math.floor(math.log10(calibrated)) - 3)
-    setting = float(f"{math.floor(calibrated / unit * (1 + 1e-12)) * unit:.4g}")
-    return Advice(create_at(setting), guarantee_at(setting).certified(change, delta), reason)
+    if times == 1 and not registry.has_setting(registry.get_mechanism(id), "delta"):
+        target = Budget(budget.epsilon, 0.0)
+    else:
+        target = budget
+    calibrated = calibrate(guarantee_at, target, change)
+    # A calibrated value that has five digits up to rounding stays.
+    unit = 10.0 ** (math.floor(math.log10(calibrated)) - 4)
+    return create_at(float(f"{math.floor(calibrated / unit * (1 + 1e-12)) * unit:.5g}"))
 
 
 def find_recommended_id(

@@ -8,6 +8,7 @@ All of this reads raw held-out ratings: it is for evaluation only, and not priva
 
 from __future__ import annotations
 
+import csv
 import enum
 import os
 import sys
@@ -16,12 +17,14 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dpmc_core import metrics, registry
 from dpmc_core.arrays import Floats
+from dpmc_core.dataset import Dataset
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number, format_number
 from dpmc_core.experiment import Result, collect_publications
 from dpmc_core.metrics import Metric
@@ -38,18 +41,24 @@ from dpmc_core.privacy import (
     RandomizedResponse,
     Release,
 )
-from dpmc_core.privacy.guarantee import calibrate
-from dpmc_core.problem import OFFICIAL_SPLIT, Split, prepare_all_ratings, prepare_public_facts
+from dpmc_core.problem import (
+    OFFICIAL_SPLIT,
+    Split,
+    build_problem,
+    prepare_all_ratings,
+    prepare_public_facts,
+)
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.stopping import StopCheck, Stopped, check_cancelled, stop_when
 from dpmc_data import archives
-from dpmc_data.paths import write_atomically
+from dpmc_data.paths import check_new_file, write_atomically
 from dpmc_lab.store import Record, Store
-from dpmc_lab.study.advice import Advice, PrivacyUnit, recommend_method
+from dpmc_lab.study.advice import Advice, PrivacyUnit, calibrate_mechanism, recommend_method
 from dpmc_lab.study.paired import IntervalEstimate, PairedMetrics
 from dpmc_lab.sweep import Grid, LocalPool, SweepData, Unit, format_seeds, run_unit_locally
 from dpmc_lab.sweep.engine import POLL_SECONDS
 from dpmc_lab.sweep.grid import format_command_options
+from dpmc_lab.sweep.presets import EPSILONS
 
 SEEDS = (1, 2, 3, 4, 5)
 N_CURVE_SEEDS = 3  # the first of them, over all epsilons
@@ -61,6 +70,13 @@ _MIN_GROUP_SHARE = 0.05  # of the held-out ratings; smaller groups are too small
 _N_GROUPS = 2  # comparisons made on the same runs: users with few ratings, and less rated items
 
 
+class BudgetPeriod(enum.Enum):
+    """What a budget pays for: all publications of a year, or each of them."""
+
+    YEAR = "year"
+    PUBLICATION = "publication"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Inquiry:
     """A question: is privacy of this kind affordable on the user's ratings?
@@ -68,11 +84,12 @@ class Inquiry:
     Attributes:
         task: what is predicted.
         privacy_unit: what is protected.
-        epsilon, delta: the requested budget of one publication.
+        epsilon, delta: the requested budget.
         times: number of publications in a year.
+        per: what the budget pays for.
         keep: share of the gain from personalisation that must be left, in 0..1.
-        reference: what the user's own model without privacy reaches on the same split, as a value
-            of `metric`; None to run the nonprivate reference of the task.
+        reference: what the user's own model without privacy reaches, as values of `metric`: one for
+            each seed's split, or one for all; empty to run the nonprivate reference of the task.
         with_item_features: whether public item features are used.
     """
 
@@ -81,8 +98,9 @@ class Inquiry:
     epsilon: float = 1.0
     delta: float = DEFAULT_DELTA
     times: int = 1
+    per: BudgetPeriod = BudgetPeriod.YEAR
     keep: float = 0.8
-    reference: float | None = None
+    reference: tuple[float, ...] = ()
     with_item_features: bool = False
 
     def __post_init__(self) -> None:
@@ -90,9 +108,14 @@ class Inquiry:
         check_number("delta", self.delta, above=0, below=1)
         check_number("times a year", self.times, at_least=1, at_most=100_000, integer=True)
         check_number("share of the gain to keep", self.keep, above=0, at_most=1)
-        if self.reference is not None:
+        for value in self.reference:
             upper_limit = 1 if self.metric.is_share else None
-            check_number(self._reference_label, self.reference, at_least=0, at_most=upper_limit)
+            check_number(self._reference_label, value, at_least=0, at_most=upper_limit)
+
+    @property
+    def n_composed(self) -> int:
+        """Return how many publications share the budget."""
+        return self.times if self.per is BudgetPeriod.YEAR else 1
 
     @property
     def metric(self) -> Metric:
@@ -116,7 +139,7 @@ class Inquiry:
         )
 
     def find_advice(self, public: PublicFacts) -> Advice:
-        """Return the recommended mechanism, calibrated to the requested budget.
+        """Return the recommended mechanism, at the setting that the budget leaves each time.
 
         Args:
             public: public facts of the ratings before preparation.
@@ -126,9 +149,9 @@ class Inquiry:
                 user's own model (`reference`) has an error wider than the range of ratings.
         """
         prepared = self.prepare_public_facts(public)
-        if self.reference is not None and self.reference > prepared.width:
+        if max(self.reference, default=0.0) > prepared.width:
             limit = f"at most {prepared.width:g}, the width of the rating range"
-            raise InvalidSetting(self._reference_label, limit, self.reference)
+            raise InvalidSetting(self._reference_label, limit, max(self.reference))
         return recommend_method(
             self.task,
             self.change,
@@ -137,7 +160,39 @@ class Inquiry:
             delta=self.delta,
             trust=self.privacy_unit.trust,
             personal=True,
+            times=self.n_composed,
         )
+
+    def calibrate_curve(self, id: str, public: PublicFacts) -> dict[float, Mechanism]:
+        """Return a mechanism at what each budget of the curve leaves each time.
+
+        A budget for one publication is the setting itself, so that other pages share the runs.
+
+        Args:
+            id: of the mechanism.
+            public: public facts of the ratings before preparation.
+        """
+        if self.n_composed == 1:
+            return {e: registry.create(id, epsilon=e, delta=self.delta) for e in EPSILONS}
+        prepared = self.prepare_public_facts(public)
+        return {
+            epsilon: calibrate_mechanism(
+                id, prepared, Budget(epsilon, self.delta), self.change, self.n_composed
+            )
+            for epsilon in EPSILONS
+        }
+
+    def match_references(self, seeds: Sequence[int]) -> dict[int, float]:
+        """Return the reference of each seed; empty without any.
+
+        Raises:
+            InvalidSetting: there are several values, but not one for each seed.
+        """
+        count = len(self.reference)
+        if count > 1 and count != len(seeds):
+            limit = f"one value, or one for each of the {len(seeds)} seeds in their order"
+            raise InvalidSetting(self._reference_label, limit, f"{count} values")
+        return dict(zip(seeds, self.reference * (1 if count > 1 else len(seeds)), strict=False))
 
     def build_grid(
         self,
@@ -145,7 +200,7 @@ class Inquiry:
         data: str,
         *,
         split: Split | None = None,
-        epsilons: Sequence[float] = (),
+        curve: Mapping[float, Mechanism] = MappingProxyType({}),
         seeds: Sequence[int] = SEEDS,
     ) -> Grid:
         """Build the grid of runs that answer the inquiry.
@@ -156,7 +211,7 @@ class Inquiry:
             advice: the recommended mechanism.
             data: the data set, as it is typed.
             split: how ratings are held out (default: as the task does it).
-            epsilons: of a curve; if empty, the one at which the mechanism was advised.
+            curve: the mechanism at each budget of a curve; if empty, it runs as advised.
             seeds: of the splits and the noise.
         """
         method = advice.mechanism
@@ -164,7 +219,7 @@ class Inquiry:
         return Grid(
             data=[data],
             mechanisms=[method.id],
-            epsilons=epsilons or [_read_epsilon(method)],
+            epsilons=[*map(read_epsilon, curve.values())] or [read_epsilon(method)],
             seeds=seeds,
             settings={"delta": [format_number(self.delta)]} if has_own_delta else {},
             steps=[str(UseItemFeatures())] * self.with_item_features,
@@ -172,16 +227,19 @@ class Inquiry:
         )
 
 
-def select_coarse_units(units: Sequence[Unit], id: str) -> list[Unit]:
+def select_coarse_units(
+    units: Sequence[Unit], id: str, curve: Mapping[float, Mechanism]
+) -> list[Unit]:
     """Return the private runs of the first seed at few epsilons, which make a first curve.
 
     Args:
         units: of a grid.
         id: of the mechanism that comes first; its private baselines follow.
+        curve: the mechanism at each budget of the curve.
     """
     first = [
         unit
-        for epsilon in COARSE_EPSILONS
+        for epsilon in (read_epsilon(curve[budget]) for budget in COARSE_EPSILONS)
         for unit in units
         if unit.seed == units[0].seed and unit.epsilon == epsilon
     ]
@@ -215,6 +273,7 @@ def build_arguments(
     data: str,
     seeds: Sequence[int] = SEEDS,
     reading: Mapping[str, Any] | None = None,
+    split: Split | None = None,
 ) -> list[str]:
     """Return the arguments of `dpmc` with everything that the verdict depends on.
 
@@ -223,6 +282,7 @@ def build_arguments(
         data: the data set, as it is typed.
         seeds: seeds of the splits and the noise.
         reading: options of `data.load` for reading a file.
+        split: how ratings are held out, if not as the task does it.
     """
     arguments = [
         "answer",
@@ -239,10 +299,48 @@ def build_arguments(
         format_number(question.delta),
     ]
     arguments += ["--often", str(question.times), "--keep", format_number(question.keep)]
-    if question.reference is not None:
-        arguments += ["--reference", format_number(question.reference)]
-    arguments += ["--seeds", format_seeds(seeds), *format_command_options(reading or {}, (), None)]
+    if question.per is not BudgetPeriod.YEAR:
+        arguments += ["--per", question.per.value]
+    if question.reference:
+        arguments += ["--reference", ",".join(map(format_number, question.reference))]
+    arguments += ["--seeds", format_seeds(seeds), *format_command_options(reading or {}, (), split)]
     return [*arguments, *["--facts"] * question.with_item_features]
+
+
+def write_split_files(
+    folder: Path, dataset: Dataset, task: Task, split: Split | None, seeds: Sequence[int]
+) -> None:
+    """Write train-SEED.csv and test-SEED.csv: what runs learn from and are measured on.
+
+    Args:
+        folder: where the files go, a new folder.
+        dataset: the data set with the ids of its users and items.
+        task: what is predicted. Clicks have the rating 1, likes and dislikes 1 and -1.
+        split: how ratings are held out.
+        seeds: of the splits.
+
+    Raises:
+        DpmcError: the folder exists already, or cannot be made there.
+        OSError: a file cannot be written.
+    """
+    check_new_file(folder)
+    folder.mkdir(mode=0o700)  # single ratings: for their owner alone
+    for seed in seeds:
+        problem = build_problem(dataset, task, split=split, seed=seed)
+        _write_csv(folder / f"train-{seed}.csv", problem.train)
+        _write_csv(folder / f"test-{seed}.csv", problem.test)
+
+
+def _write_csv(path: Path, ratings: Ratings) -> None:
+    """Write ratings with their ids, or with the numbers of users and items where they have none."""
+    public = ratings.public
+    users, items = ratings.user_ids or range(public.users), ratings.item_ids or range(public.items)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("user", "item", "rating"))
+        columns = (ratings.users.tolist(), ratings.items.tolist(), ratings.values.tolist())
+        for user, item, value in zip(*columns, strict=True):
+            writer.writerow((users[user], items[item], format_number(value)))
 
 
 class DistinguishableItems(NamedTuple):
@@ -518,17 +616,13 @@ class Cost(NamedTuple):
 
     Attributes:
         certified: what is certified for one publication.
-        replaced: epsilon of one publication where a row becomes any other; None where the unit is
-            not a row.
-        year: epsilon of all publications in a year, at the requested delta.
-        per_release: epsilon that each publication may spend so that a year costs what was
-            requested.
+        year: what is certified for all publications of a year.
+        replaced: epsilon of a year where a row becomes any other; None where the unit is not a row.
     """
 
     certified: Certified
+    year: Certified
     replaced: float | None
-    year: float
-    per_release: float
 
 
 class Attack(NamedTuple):
@@ -579,9 +673,7 @@ class Finding:
         gain_share: share of the gain that is left; None where there is no gain.
         payers: groups that lose more than the others.
         cost: what is certified.
-        attack: success rate of the best attacker.
-        attack_of_year: how often the best attacker who has all publications of a year is right, at
-            most.
+        attack: success rate of the best attacker who has all publications of a year.
         users, seeds: how many were measured.
         provisional: whether more seeds are to come.
         n_private_fits: number of private runs behind the answer.
@@ -601,7 +693,6 @@ class Finding:
     payers: tuple[Payer, ...]
     cost: Cost
     attack: Attack
-    attack_of_year: float
     users: int
     seeds: int
     provisional: bool
@@ -632,26 +723,27 @@ def compute_finding(
     steps = units[0].steps
     baselines = registry.list_baselines(type(method), steps)
     ids = [method.id, *baselines]
-    if question.reference is None:
+    references = question.match_references(list(dict.fromkeys(unit.seed for unit in units)))
+    if not references:
         ids.append(registry.NONPRIVATE_REFERENCES[task])
     scores_by_seed: dict[int, dict[str, UserScores]] = {}
     for unit in units:
         scores = cache.get(unit.key) if unit.mechanism.id in ids else None
         if scores is not None:
             scores_by_seed.setdefault(unit.seed, {})[unit.mechanism.id] = scores
-    complete = [
-        scores_by_method
-        for scores_by_method in scores_by_seed.values()
+    complete = {
+        seed: scores_by_method
+        for seed, scores_by_method in scores_by_seed.items()
         if len(scores_by_method) == len(ids)
-    ]
+    }
     errors = {
-        id: _compute_mean_error([scores_by_method[id] for scores_by_method in complete])
+        id: _compute_mean_error([scores_by_method[id] for scores_by_method in complete.values()])
         for id in baselines
         if complete
     }
     # Of several baselines one is compared. Mechanism, baseline and reference remain, in this order.
     ids[1 : 1 + len(baselines)] = [registry.choose_baseline(type(method), steps, errors)]
-    runs = [[scores_by_method[id] for id in ids] for scores_by_method in complete]
+    runs = [[scores_by_method[id] for id in ids] for scores_by_method in complete.values()]
     if not runs or not any(scores.counts.any() for scores in runs[0]):
         return None
     totals, counts = (  # arrays of shape (n_seeds, n_users, n_methods)
@@ -660,21 +752,18 @@ def compute_finding(
         )
         for name in ("totals", "counts")
     )
-    paired = PairedMetrics.from_totals(totals, counts, root=task is Task.RATINGS)
-    if question.reference is not None:
-        paired = paired.with_constant(question.reference)
+    known = [references[seed] for seed in complete if references]
+    paired = PairedMetrics.from_totals(totals, counts, root=task is Task.RATINGS, known=known)
     basis = np.eye(3)  # its rows select the mechanism, the baseline and the reference
     sign = question.metric.sign
     gain_share = paired.estimate_share(sign * (basis[0] - basis[1]), sign * (basis[2] - basis[1]))
-    beaten = (
-        question.reference is None
-        and paired.estimate_interval(sign * (basis[0] - basis[2])).sign > 0
-    )
+    beaten = not references and paired.estimate_interval(sign * (basis[0] - basis[2])).sign > 0
     has_interval = paired.seeds > 1 and paired.users > 1
     noisy = [
         id for id in (method.id, *baselines) if registry.adds_noise(registry.get_mechanism(id))
     ]
     guarantee = method.guarantee(question.prepare_public_facts(public))
+    year = guarantee.repeat(question.times)
     return Finding(
         question=question,
         mechanism=method,
@@ -689,10 +778,9 @@ def compute_finding(
         baseline_id=ids[1],
         reference=paired.estimate_interval(basis[2]),
         gain_share=gain_share,
-        payers=() if question.reference is not None else _find_payers(runs, question, public),
-        cost=_compute_cost(question, advice, guarantee),
-        attack=_compute_attack(question, guarantee),
-        attack_of_year=guarantee.repeat(question.times).attacker_accuracy(question.change),
+        payers=() if references else _find_payers(runs, question, public),
+        cost=_compute_cost(question, advice, year),
+        attack=_compute_attack(question, year),
         users=paired.users,
         seeds=paired.seeds,
         provisional=has_interval and paired.seeds < len({unit.seed for unit in units}),
@@ -791,72 +879,18 @@ def _is_substantial(group_total: float, total: float) -> bool:
     return _MIN_GROUP_SHARE <= group_total / max(total, 1.0) <= 1 - _MIN_GROUP_SHARE
 
 
-def _compute_cost(question: Inquiry, advice: Advice, guarantee: Guarantee) -> Cost:
-    """Certify one publication by the advised mechanism, and a year of publications.
+def _compute_cost(question: Inquiry, advice: Advice, year: Guarantee) -> Cost:
+    """Certify one publication by the advised mechanism, and all publications of a year.
 
     Args:
         question: the inquiry.
         advice: the advised mechanism.
-        guarantee: its guarantee.
+        year: guarantee of all publications of a year.
     """
-    change = question.change
-    delta = question.delta
-    replaced = guarantee.certified(USER_REPLACED, delta).epsilon if change.per_user else None
-    if question.times == 1:
-        single_epsilon = advice.certified.epsilon
-        return Cost(advice.certified, replaced, single_epsilon, single_epsilon)
-
-    def guarantee_at(setting: float) -> Guarantee:
-        """Return the guarantee of the advised mechanism at another epsilon setting."""
-        method = registry.create(advice.mechanism.id, epsilon=setting, delta=delta)
-        return method.guarantee(guarantee.public)
-
-    budget = Budget(question.epsilon, delta)
-    repeated = certify_repeats(
-        guarantee_at, _read_epsilon(advice.mechanism), question.times, budget, change
-    )
-    return Cost(advice.certified, replaced, *repeated)
-
-
-class Repeats(NamedTuple):
-    """Certified epsilons of repeated publications.
-
-    Attributes:
-        total: of all publications together.
-        per_release: of one publication that spends so little that all together meet the target.
-    """
-
-    total: float
-    per_release: float
-
-
-def certify_repeats(
-    guarantee_at: Callable[[float], Guarantee],
-    setting: float,
-    times: int,
-    target: Budget,
-    change: Change | None = None,
-) -> Repeats:
-    """Certify `times` publications of the same ratings, each with fresh noise, in two ways.
-
-    The first is what they cost together if each has the given setting, at the target's delta. The
-    second is what one of them costs, at the delta of its claim, if they share the target.
-
-    Args:
-        guarantee_at: returns the guarantee at a setting of epsilon.
-        setting: the setting of epsilon of each publication, for the first.
-        times: number of publications.
-        target: the budget of all publications together, for the second.
-        change: how the data sets differ (default: as in the claim).
-
-    Raises:
-        InvalidSetting: the certified value is infinite.
-    """
-    total = guarantee_at(setting).repeat(times).certified(change, target.delta).epsilon
-    single_setting = calibrate(
-        lambda epsilon_setting: guarantee_at(epsilon_setting).repeat(times), target, change
-    )
-    return Repeats(total, guarantee_at(single_setting).certified(change).epsilon)
+    change, one = question.change, advice.certified
+    total = one if question.times == 1 else year.certified(change, question.delta)
+    replaced = year.certified(USER_REPLACED, question.delta).epsilon if change.per_user else None
+    return Cost(one, total, replaced)
 
 
 def _compute_attack(question: Inquiry, guarantee: Guarantee) -> Attack:
@@ -869,7 +903,7 @@ def _compute_attack(question: Inquiry, guarantee: Guarantee) -> Attack:
     return Attack(guarantee.attacker_accuracy(question.change), exact)
 
 
-def _read_epsilon(method: Mechanism) -> float:
+def read_epsilon(method: Mechanism) -> float:
     """Return the epsilon setting of a private mechanism, which every such mechanism has."""
     epsilon: float = method.epsilon  # type: ignore[attr-defined]
     return epsilon

@@ -11,7 +11,7 @@ as long as the mean of (numerator - r gain) may be 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -57,7 +57,9 @@ class PairedMetrics:
     seeds: int
 
     @classmethod
-    def from_totals(cls, totals: Floats, counts: Floats, *, root: bool = False) -> PairedMetrics:
+    def from_totals(
+        cls, totals: Floats, counts: Floats, *, root: bool = False, known: Sequence[float] = ()
+    ) -> PairedMetrics:
         """Compute the metrics from sums per user.
 
         A metric is the sum of totals divided by the sum of counts, or its square root. Every method
@@ -68,6 +70,8 @@ class PairedMetrics:
                 ratings.
             counts: array of the same shape, number of these ratings.
             root: whether to take the square root.
+            known: the metric of one more method in each seed, which becomes the last one. Its
+                scores by user are unknown, so it is taken as it is for these users.
         """
         has_ratings = counts.any(axis=(0, 2))
         totals = totals[:, has_ratings]
@@ -80,6 +84,10 @@ class PairedMetrics:
         if root:  # by the delta method, with the derivative 1 / (2 sqrt(mean))
             values = np.sqrt(values)
             influence /= 2 * np.maximum(values, np.finfo(float).tiny)[:, None]
+        if len(known):
+            values = np.column_stack([values, known])
+            influence = np.pad(influence, ((0, 0), (0, 0), (0, 1)))
+            methods += 1
         user_influence = influence.mean(axis=0)
         by_user = by_both = by_seed = np.zeros((methods, methods))
         if users > 1:
@@ -91,16 +99,6 @@ class PairedMetrics:
             residuals = (influence - user_influence).reshape(-1, methods)
             by_both = residuals.T @ residuals / (seeds * (seeds - 1) * users * (users - 1))
         return cls(values.mean(axis=0), by_user, by_seed, by_both, users, seeds)
-
-    def with_constant(self, value: float) -> PairedMetrics:
-        """Return the metrics with one more method, whose metric is known and does not vary."""
-        user, seed, interaction = (
-            np.pad(matrix, ((0, 1), (0, 1)))
-            for matrix in (self.by_user, self.by_seed, self.by_both)
-        )
-        return PairedMetrics(
-            np.append(self.mean, value), user, seed, interaction, self.users, self.seeds
-        )
 
     def estimate_interval(self, weights: Floats, level: float = LEVEL) -> IntervalEstimate:
         """Estimate a weighted sum of the metrics, with its interval.

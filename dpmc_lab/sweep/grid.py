@@ -502,12 +502,15 @@ def format_command_options(
     chosen = {
         name: serialise_setting(value)
         for name, value in reading.items()
-        if value is not None and not name.startswith("max_")  # limits of memory are left out
+        # Limits of memory are left out, and what the task decides.
+        if value is not None and not name.startswith("max_") and name != "for_ranking"
     }
     options = []
     if "low" in chosen:  # with = because the value may begin with a minus
         ends = (format_number(chosen.pop(end)) for end in ("low", "high"))
         options.append(f"--range={':'.join(ends)}")
+    if isinstance(chosen.get("items"), str):  # a table; of a generated set it is a number
+        options += ["--items", chosen.pop("items")]
     for name, value in chosen.items():
         options += ["--read", f"{name}={value}"]
     for step in steps:

@@ -2,25 +2,31 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-from dpmc_core.errors import capitalise
+import numpy as np
+
+from dpmc_core.errors import capitalise, format_number
 from dpmc_core.experiment import EVALUATION_ONLY
-from dpmc_core.model import Task
+from dpmc_core.model import Mechanism, Task
 from dpmc_lab.study.advice import PrivacyUnit
 from dpmc_lab.study.answer import (
     MIN_NOISE_DEVIATIONS,
+    BudgetPeriod,
     DistinguishableItems,
     Finding,
     Inquiry,
     Payer,
     Verdict,
     count_head_items,
+    read_epsilon,
 )
 from dpmc_lab.study.paired import IntervalEstimate
+from dpmc_lab.study.release_command import ReleaseCommand
 from dpmc_lab.views import cards, numbers
 from dpmc_lab.views.cards import format_delta, format_epsilon
-from dpmc_lab.views.lines import CurveChart, Interval, format_baseline_name
+from dpmc_lab.views.lines import Curve, CurveChart, Interval, format_baseline_name
 from dpmc_lab.views.text import Table, build_table, format_count, format_split
 
 # What stands beside a curve once there is a verdict.
@@ -29,6 +35,10 @@ SEEDS_NOTE = (
     " differ a little; it decides."
 )
 FREQUENCY_LABELS: Mapping[int, str] = {1: "once", 12: "monthly", 52: "weekly", 365: "daily"}
+BUDGET_LABELS: Mapping[BudgetPeriod, str] = {
+    BudgetPeriod.YEAR: "a year",
+    BudgetPeriod.PUBLICATION: "each publication",
+}
 _BASELINE_PHRASES = {
     "private-popularity": "with a private popular list",
     "local-popularity": "with a private popular list",
@@ -72,8 +82,8 @@ class AnswerSentences(NamedTuple):
         verdict: whether privacy is affordable at the limit.
         found: the metric of the mechanism, the reference and the baseline, the share kept, and
             what may settle an open verdict.
-        unit: what is protected, and what one release and a year of them cost.
-        attacker: how often the best attacker is right, after one publication and after a year.
+        unit: what is protected, the budget, and what it leaves to each publication.
+        attacker: how often the best attacker is right who has all publications of a year.
         against: who is kept from learning the data, and who is not.
         pays: which groups lose most.
         caution: a warning that the test used raw data.
@@ -102,7 +112,7 @@ def format_answer(finding: Finding) -> AnswerSentences:
         _PROTECTION_SENTENCES[finding.question.privacy_unit],
         f"{capitalise(payer_text)} lose most." if payer_text else "",
         "These numbers come from a test on raw data with"
-        f" {format_count(finding.n_private_fits, 'private fit')} "
+        f" {format_count(finding.n_private_fits, 'private fit')}"
         " behind this verdict. Keep them inside your organisation.",
         f"{finding.mechanism.name}, certified. Tested on {format_split(finding.split)}:"
         f" {format_count(finding.users, 'user')}, {format_count(finding.seeds, 'seed')}."
@@ -110,20 +120,53 @@ def format_answer(finding: Finding) -> AnswerSentences:
     )
 
 
+def introduce_release(question: Inquiry, method: Mechanism, release: ReleaseCommand) -> str:
+    """Return what the command of a release does, or why there is none.
+
+    Args:
+        question: the inquiry.
+        method: the recommended mechanism.
+        release: its command.
+    """
+    if not release.command:
+        return f"{method.name} ({method.id}) cannot be released from these data. {release.note}"
+    product = "a model"
+    if question.times > 1:
+        product = f"one of the {question.times:,} models of a year"
+    return (
+        f"This command publishes {product} with the same promise. It trains {method.name}"
+        f" ({method.id}) on all ratings with exact noise, and prints how a person gets"
+        f" recommendations from the file. {release.note}"
+    ).strip()
+
+
+def describe_split_files(question: Inquiry, folder: str, seeds: Sequence[int]) -> str:
+    """Return what was written of each seed, and what to measure on it."""
+    rule = " Rank the items that the training file does not have for the user."
+    rule *= question.task is Task.RANKING
+    return (
+        f"Wrote train-{seeds[0]}.csv, test-{seeds[0]}.csv and so on to {folder}, a pair for each of"
+        f" {format_count(len(seeds), 'seed')}. They hold raw ratings: keep them private. Train your"
+        " own system on each training file, and measure it on the test file of the same seed."
+        f" {question.metric.explanation}{rule} Then give the values in the order of the seeds:"
+    )
+
+
 def format_distinguishable_items(
-    distinguishable: DistinguishableItems, question: Inquiry, is_own_data: bool = True
+    distinguishable: DistinguishableItems, method: Mechanism, is_own_data: bool = True
 ) -> str:
     """Return a sentence on how many items have a count that clearly exceeds the noise.
 
     Args:
         distinguishable: the numbers of items.
-        question: the inquiry.
+        method: the mechanism that adds the noise.
         is_own_data: whether the reader owns the data.
     """
     n_clear = distinguishable.n_distinguishable
     count = f"{n_clear:,}" if n_clear else "none"
+    owner = "your" if is_own_data else "the"
     return (
-        f"At epsilon {question.epsilon:g}, **{count}** of {'your' if is_own_data else 'the'}"
+        f"At epsilon {format_number(read_epsilon(method))}, **{count}** of {owner}"
         f" {format_count(distinguishable.n_items, 'item')}"
         f" {'has' if n_clear == 1 else 'have'} enough ratings to stand out from the noise"
     )
@@ -176,7 +219,7 @@ def _format_metrics(finding: Finding) -> str:
         " or dislike",
         Task.RANKING: f"Of {base:,} users shown ten items, {private_text} find the held-out one",
     }[task]
-    without = "without privacy" if finding.question.reference is None else "by your own model"
+    without = "by your own model" if finding.question.reference else "without privacy"
     return (
         f"{text}; {reference_text} {without}; {baseline_text}"
         f" {_BASELINE_PHRASES.get(finding.baseline_id, 'with the floor')}."
@@ -232,45 +275,47 @@ def _format_interval(
 
 
 def _format_unit(finding: Finding) -> str:
-    """Return what is protected, at which epsilon, and what a year of releases costs."""
-    question = finding.question
-    cost = finding.cost
-    delta = f", delta {format_delta(question.delta)}"
-    epsilon = (
-        f"epsilon {format_epsilon(cost.certified.epsilon)}{delta * bool(cost.certified.delta)}"
+    """Return what is protected, the budget, and what it leaves to each publication."""
+    question, cost = finding.question, finding.cost
+    delta, total_delta = (
+        f", delta {format_delta(certified.delta)}" * bool(certified.delta)
+        for certified in (cost.certified, cost.year)
+    )
+    each = f"epsilon {format_number(read_epsilon(finding.mechanism))}"
+    often = f"Publishing {FREQUENCY_LABELS.get(question.times, f'{question.times:,} times')}"
+    here = f"every number here is at {each}"
+    if question.times == 1:
+        budget = f" for one publication{delta}; every number here is for it"
+    elif question.per is BudgetPeriod.YEAR:
+        budget = f" for a year{total_delta}. {often} leaves {each} each time; {here}"
+    else:
+        total = f"epsilon {format_epsilon(cost.year.epsilon)}{total_delta}"
+        budget = f" for each publication{delta}; {here}. {often} for a year adds up to {total}"
+    text = (
+        f"Privacy unit: {_UNIT_PHRASES[question.privacy_unit, question.task]}. **Budget: epsilon"
+        f" {format_number(question.epsilon)}{budget}.**"
     )
     if _finite_or_none(cost.replaced):
-        epsilon += (
-            f". It counts as epsilon {format_epsilon(cost.replaced)} against an attacker who knows"
-            " that a person takes part and asks what this person rated"
-        )
-    text = (
-        f"Privacy unit: {_UNIT_PHRASES[question.privacy_unit, question.task]}. One publication"
-        f" costs {epsilon}."
-    )
-    if question.times > 1:
-        each = format_epsilon(cost.per_release, round_down=True)
-        often = FREQUENCY_LABELS.get(question.times, f"{question.times:,} times")
+        subject = "It counts" if question.times == 1 else "The year counts"
         text += (
-            f" **Publishing {often} for a year costs epsilon {format_epsilon(cost.year)}{delta}; to"
-            f" stay at {question.epsilon:g}, use {each} each time.** The accuracy above is for"
-            f" epsilon {question.epsilon:g} each time. The curve shows what is left at {each}."
+            f" {subject} as epsilon {format_epsilon(cost.replaced)} against an attacker who knows"
+            " that a person takes part and asks what this person rated."
         )
     return text
 
 
 def _format_attacker(finding: Finding) -> str:
-    """Return how often the best attacker is right after one publication, and after a year."""
+    """Return how often the best attacker is right who has all publications of a year."""
     question = finding.question
     attacker_question = cards.format_attacker_question(
         question.change, clicks=question.task is Task.RANKING
     )
-    text = cards.describe_attacker_limit(attacker_question, finding.attack.right)
+    limit = cards.describe_attacker_limit(attacker_question, finding.attack.right)
     if question.times == 1:
-        return text
+        return f"{limit} Another publication adds to it on the same ratings."
     return (
-        f"{text} This is for one publication: **with all {question.times:,} of a year, the attacker"
-        f" {cards.format_success_rate(finding.attack_of_year)} of the time.**"
+        f"{limit} **This holds for all {question.times:,} publications of a year together; next"
+        " year's add to it on the same ratings.**"
     )
 
 
@@ -287,7 +332,8 @@ class GainAtEpsilon(NamedTuple):
     The names of the fields are those that `dpmc answer --json` prints.
 
     Attributes:
-        epsilon: the setting of the run.
+        epsilon: the budget of the period.
+        each: the epsilon that it leaves to each publication, which is the setting of the run.
         value: mean of the metric over seeds.
         share: share of the gain by the means over seeds, or None where there is no gain.
         said: the share in words.
@@ -295,29 +341,64 @@ class GainAtEpsilon(NamedTuple):
     """
 
     epsilon: float
+    each: float
     value: float
     share: float | None
     said: str
     clear: bool = True
 
 
-def list_gains_by_epsilon(
-    chart: CurveChart, mechanism: str, reference: float | None = None
-) -> list[GainAtEpsilon]:
-    """Return the share of the gain at each computed epsilon of a mechanism's curve.
+def place_on_budgets(chart: CurveChart, curve: Mapping[float, Mechanism]) -> CurveChart:
+    """Return a chart over the budgets of a period instead of the epsilons of one publication.
+
+    Rows at other epsilons, which came with the app, are left out.
 
     Args:
-        chart: the chart with the curve, its baseline and the nonprivate reference.
-        mechanism: id of the mechanism.
-        reference: metric of the user's own reference, which replaces that of the chart.
+        chart: the chart by the setting of the runs.
+        curve: the mechanism at each budget.
+    """
+    budgets = {read_epsilon(method): budget for budget, method in curve.items()}
+
+    def place(curves: Sequence[Curve]) -> tuple[Curve, ...]:
+        """Return the curves that have a value at one of the budgets."""
+        placed = []
+        for line in curves:
+            rows = [k for k, e in enumerate(line.epsilon.tolist()) if line.is_level or e in budgets]
+            if rows:
+                epsilon = np.array([budgets.get(e, e) for e in line.epsilon[rows].tolist()])
+                columns = {unit: epsilons[rows] for unit, epsilons in line.certified.items()}
+                placed.append(
+                    replace(
+                        line,
+                        epsilon=epsilon,
+                        values=line.values[rows],
+                        claimed=line.claimed[rows],
+                        certified=columns,
+                    )
+                )
+        return tuple(placed)
+
+    return chart._replace(lines=place(chart.lines), baselines=place(chart.baselines))
+
+
+def list_gains_by_epsilon(
+    chart: CurveChart, question: Inquiry, curve: Mapping[float, Mechanism]
+) -> list[GainAtEpsilon]:
+    """Return the share of the gain at each computed budget of the recommended mechanism's curve.
+
+    Args:
+        chart: the chart over budgets, with the curve, its baseline and the nonprivate reference.
+        question: the inquiry, whose own reference replaces that of the chart.
+        curve: the mechanism at each budget.
 
     Returns:
         Empty without the curve, a baseline or a reference.
     """
-    line = next((candidate for candidate in chart.lines if candidate.mechanism == mechanism), None)
+    line = chart.first_line
     if line is None:
         return []
-    best = None if reference is None else Interval(reference, 0.0, 0)
+    reference = question.reference
+    best = Interval(float(np.mean(reference)), 0.0, 0) if reference else None
     gains = []
     for epsilon, value in zip(line.epsilon.tolist(), line.band.mean.tolist(), strict=True):
         gain_share = numbers.compute_gain_share(chart, line, epsilon, best)
@@ -325,6 +406,7 @@ def list_gains_by_epsilon(
             gains.append(
                 GainAtEpsilon(
                     epsilon,
+                    read_epsilon(curve[epsilon]),
                     value,
                     _finite_or_none(gain_share.share),
                     gain_share.label,
@@ -332,6 +414,18 @@ def list_gains_by_epsilon(
                 )
             )
     return gains
+
+
+def caption_curve(question: Inquiry, method: Mechanism) -> str:
+    """Return what the axis of the curve shows, and what the chosen budget leaves each time."""
+    share = (
+        f" It is for a year: epsilon {question.epsilon:g} leaves"
+        f" {format_number(read_epsilon(method))} to each of {question.times:,} publications."
+    )
+    return (
+        "Privacy budget epsilon: more private to the left, more accurate to the right."
+        f"{share * (question.n_composed > 1)}"
+    )
 
 
 def describe_gains(gains: list[GainAtEpsilon], keep: float, chart: CurveChart) -> str:
@@ -352,25 +446,30 @@ def describe_gains(gains: list[GainAtEpsilon], keep: float, chart: CurveChart) -
     ]
     limit = f"{100 * keep:g} % of the benefit"
     average = f"On average over {format_count(len(chart.lines[0].seeds), 'seed')}"
+    period = " for a year" * (gains[-1].each < gains[-1].epsilon)
     if not gains[-1].clear:
         return f"{average}, no benefit shows clearly, so we cannot tell yet whether {limit} is kept"
     first = numbers.find_lasting_epsilon([point.epsilon for point in gains], keeps_enough)
     if first is None:
-        return f"{average}, no epsilon up to {gains[-1].epsilon:g} keeps {limit}"
-    return f"{average}, {limit} is kept from epsilon {first:g} on"
+        return f"{average}, no epsilon up to {gains[-1].epsilon:g}{period} keeps {limit}"
+    return f"{average}, {limit} is kept from epsilon {first:g}{period} on"
 
 
 def tabulate_gains(gains: list[GainAtEpsilon], chart: CurveChart) -> Table:
-    """Return the gains by epsilon as columns of text; the shares are those of its seeds alone."""
+    """Return the gains by epsilon as columns of text; the shares are those of its seeds alone.
+
+    A budget for a year has what it leaves to each publication beside it.
+    """
+    n_columns = 1 + (gains[-1].each < gains[-1].epsilon)
     return build_table(
         (
-            "epsilon",
+            *(("epsilon",), ("epsilon for a year", "epsilon each time"))[n_columns - 1],
             chart.metric.title,
             f"share of the gain, by {format_count(len(chart.lines[0].seeds), 'seed')} alone",
         ),
         (
             (
-                f"{point.epsilon:g}",
+                *map(format_number, (point.epsilon, point.each)[:n_columns]),
                 chart.metric.format_value(point.value),
                 f"{100 * (point.share or 0):.0f} %" if point.clear else point.said,
             )
@@ -389,11 +488,12 @@ def tabulate_answer(finding: Finding, chart: CurveChart, baseline: str, referenc
         reference: name of the nonprivate reference, up to which the gain is counted.
     """
     question = finding.question
-    epsilon = question.epsilon
+    epsilon = question.epsilon  # of the period, as in the curve
     rows: list[Sequence[Any]] = [
         ("verdict", finding.verdict.value, epsilon, "", "", ""),
         ("metric", question.metric.title, "", "", "", ""),
         ("share to keep", "", "", question.keep, "", ""),
+        ("epsilon of one publication", "", epsilon, read_epsilon(finding.mechanism), "", ""),
         ("share of the gain", "", epsilon, *(finding.gain_share or ("", "", ""))),
         ("with privacy", finding.mechanism.name, epsilon, *finding.method),
         ("baseline", baseline, epsilon, *finding.baseline),
@@ -423,9 +523,10 @@ def serialise_finding(finding: Finding) -> dict[str, Any]:
         "certified": {"epsilon": cost.certified.epsilon, "delta": cost.certified.delta},
         "replaced": _finite_or_none(cost.replaced),
         "releases_a_year": question.times,
-        "epsilon_of_a_year": _finite_or_none(cost.year),
-        "delta_of_a_year": question.delta,
-        "epsilon_each": _finite_or_none(cost.per_release),
+        "budget_per": question.per.value,
+        "epsilon_of_a_year": _finite_or_none(cost.year.epsilon),
+        "delta_of_a_year": cost.year.delta,
+        "epsilon_each": read_epsilon(finding.mechanism),
         "attacker": finding.attack._asdict(),
         "pays_most": [
             payer._asdict()

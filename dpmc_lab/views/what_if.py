@@ -48,22 +48,26 @@ def build_stop(
     chart: CurveChart,
     public: PublicFacts,
     rated: Collection[int] = (cards.TYPICAL_RATINGS,),
+    times: int = 1,
 ) -> Stop:
     """Build the record of a method at one epsilon.
 
     Args:
         mechanism: the method.
-        epsilon: its setting.
+        epsilon: its setting, or the budget of several publications.
         chart: the method's curve is the first line; without a line nothing is computed yet.
         public: public facts of the prepared ratings.
         rated: numbers of ratings of the persons whose risk is asked for.
+        times: number of publications that the risk is of.
     """
     line = chart.first_line
     guarantee = mechanism.guarantee(public).with_preparation(line.prepared if line else ())
     single, _ = build_questions(guarantee, mechanism.task, 1)
     whole = {count: build_questions(guarantee, mechanism.task, count)[1] for count in rated}
+    # What is repeated has no claim, which the sentences about a single publication need.
+    published = guarantee.repeat(times) if times > 1 else guarantee
     # A guarantee per person has one question, however much a person rated.
-    risks = {question: question.assess(guarantee) for question in {single, *whole.values()}}
+    risks = {question: question.assess(published) for question in {single, *whole.values()}}
     return Stop(
         epsilon,
         mechanism,

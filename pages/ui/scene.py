@@ -6,7 +6,7 @@ Nothing here needs a session or a server.
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -99,6 +99,8 @@ def build_scene(
     dataset: LoadedDataset | None = None,
     *,
     refuted: bool = False,
+    methods: Mapping[float, Mechanism] | None = None,
+    times: int = 1,
 ) -> Scene:
     """Compute what What if shows of a method, at every epsilon of the knob.
 
@@ -109,15 +111,18 @@ def build_scene(
         displayed_people: people and their lists, where they may be shown.
         dataset: the data set that these people are from.
         refuted: whether an attack found more than the method claims.
+        methods: the method by the budget for all publications; None: for one, with its defaults.
+        times: the number of publications.
     """
     persons = (_invent_person(public),)
     if displayed_people and dataset:
         task = registry.get_mechanism(id).task
         persons = _describe_persons(displayed_people, dataset, task)
     rated = {person.rated for person in persons}
+    methods = methods or {epsilon: registry.create(id, epsilon=epsilon) for epsilon in EPSILONS}
     stops = (
-        build_stop(registry.create(id, epsilon=epsilon), epsilon, chart, public, rated)
-        for epsilon in EPSILONS
+        build_stop(method, epsilon, chart, public, rated, times)
+        for epsilon, method in methods.items()
     )
     return Scene(tuple(stops), chart, public, persons, displayed_people, refuted)
 

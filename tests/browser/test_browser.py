@@ -78,7 +78,7 @@ def test_a_table_of_the_items_stands_beside_an_upload(page, server, tmp_path):
     item_means = [np.mean([1 + (u * i) % 5 for u, i in rated if i == item]) for item in range(20)]
     rows = [f"i{i},{'odd' if i % 2 else 'even'},{item_means[i]:.3f},same" for i in range(19)]
     table.write_text("\n".join(["what,genre,score,shop", *rows]) + "\n")
-    page.get_by_text("Epsilon, delta and more").click()
+    page.get_by_text("Delta and more").click()
     with page.expect_file_chooser() as chooser:
         page.get_by_role("button", name="Upload", exact=True).last.click()
     chooser.value.set_files(table)

@@ -38,7 +38,7 @@ _EXACTLY = named("accounting", "test_randomised_responses_are_summed_exactly")
 _ROUNDINGS = "test_pure_releases_lie_between_two_roundings_of_dp_accounting"
 _STUDIES = ("numbers", "bits of two kinds", "a bit and a Gaussian")
 _PEER = named("accounting", *(f"{_ROUNDINGS}[{study}]" for study in _STUDIES))
-_AGAIN = named("answer", "test_what_each_of_many_may_spend_costs_the_budget_in_a_year")
+_AGAIN = named("answer", "test_a_week_of_a_year_gets_what_the_composition_of_gaussians_leaves")
 _TOSSED = named("coins", "test_coins_fall_with_the_chance_of_their_weight")
 _ON_GRID = named("secure_noise", "test_outputs_lie_on_the_grid_and_textbook_noise_does_not")
 _ANSWERS_ALONE = "test_rankings_and_collected_ratings_show_nothing_but_the_answers"
@@ -485,11 +485,14 @@ CORE = [
     ),
     *family_of(
         "answer", "dpmc_lab/study/answer.py",
-        ("all publications cost what one does", OTHER, "guarantee_at(setting).repeat(times)",
-         "guarantee_at(setting)", _AGAIN),
+        ("all publications cost what one does", OTHER,
+         "year = guarantee.repeat(question.times)", "year = guarantee", _AGAIN),
+    ),
+    *family_of(
+        "answer", "dpmc_lab/study/advice.py",
         ("each publication may take all", OTHER,
-         "lambda epsilon_setting: guarantee_at(epsilon_setting).repeat(times)",
-         "lambda epsilon_setting: guarantee_at(epsilon_setting)", _AGAIN),
+         "create_at(epsilon_setting).guarantee(public).repeat(times)",
+         "create_at(epsilon_setting).guarantee(public)", _AGAIN),
     ),
 ]
 # fmt: on

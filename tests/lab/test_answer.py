@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import os
+import shlex
 import signal
 import stat
 import subprocess
@@ -33,9 +34,10 @@ from dpmc_lab.study.advice import PrivacyUnit
 from dpmc_lab.study.answer import Inquiry, UserScoreCache, UserScores, Verdict
 from dpmc_lab.study.paired import IntervalEstimate
 from dpmc_lab.sweep.engine import run_unit
+from dpmc_lab.sweep.grid import format_command_options
 from dpmc_lab.sweep.presets import EPSILONS
 from dpmc_lab.views import answer as words
-from dpmc_lab.views import cards
+from dpmc_lab.views import cards, lines
 
 PUBLIC_FACTS = PublicFacts(users=600, items=200, low=1, high=5)
 QUESTION = Inquiry(task=Task.RATINGS)
@@ -114,19 +116,146 @@ def test_a_repeated_release_is_composed_exactly():
     assert flips.repeat(12).certified().epsilon == pytest.approx(6.0)
 
 
-def test_what_each_of_many_may_spend_costs_the_budget_in_a_year(restaurants):
-    for protect, times in ((PrivacyUnit.PERSON, 52), (PrivacyUnit.RATING, 12)):
-        question = Inquiry(task=Task.RATINGS, privacy_unit=protect, times=times)
-        advice = question.find_advice(restaurants.ratings.public)
-        cost = core._compute_cost(
-            question, advice, advice.mechanism.guarantee(restaurants.ratings.public)
+@pytest.mark.parametrize("times", [1, 12, 52, 365])
+@pytest.mark.parametrize("budget", [0.1, 1.0, 10.0])
+@pytest.mark.parametrize(
+    ("task", "protect"),
+    [
+        (Task.RATINGS, PrivacyUnit.PERSON),
+        (Task.RANKING, PrivacyUnit.PERSON),
+        (Task.RATINGS, PrivacyUnit.RATING),
+        (Task.RANKING, PrivacyUnit.RATING),
+        (Task.BINARY, PrivacyUnit.RATING),
+    ],
+)
+def test_what_a_budget_leaves_each_time_adds_up_to_it(task, protect, budget, times):
+    question = Inquiry(task=task, privacy_unit=protect, epsilon=budget, times=times)
+    advice = question.find_advice(PUBLIC_FACTS)
+    guarantee = advice.mechanism.guarantee(question.prepare_public_facts(PUBLIC_FACTS))
+    spent = guarantee.repeat(times).certified(question.change, 1e-6).epsilon
+    if times > 1:
+        assert 0.999 * budget <= spent <= budget
+    else:
+        assert advice.mechanism.epsilon == budget
+    assert question.calibrate_curve(advice.mechanism.id, PUBLIC_FACTS)[budget] == advice.mechanism
+
+
+def test_a_week_of_a_year_gets_what_the_composition_of_gaussians_leaves(restaurants):
+    """The verdict and the attacker's number, against mu / sqrt(52) and a run at this epsilon."""
+    mu = gaussian_mu(1.0, 1e-6)
+    advice, units, cache = run_units(
+        question := Inquiry(task=Task.RATINGS, times=52), restaurants, seeds=(1, 2, 3)
+    )
+    each = advice.mechanism.epsilon
+    assert each == pytest.approx(gaussian_epsilon(mu / math.sqrt(52), 1e-6), rel=1e-4)
+    week = core.compute_finding(question, advice, units, cache, restaurants.ratings)
+    once = dataclasses.replace(question, times=1, epsilon=each)
+    advice, units, cache = run_units(once, restaurants, seeds=(1, 2, 3))
+    run = core.compute_finding(once, advice, units, cache, restaurants.ratings)
+    assert (week.verdict, week.method, week.gain_share) == (run.verdict, run.method, run.gain_share)
+    assert week.attack.right == pytest.approx(norm.cdf(mu / 2), rel=1e-4)
+    guarantee = week.mechanism.guarantee(restaurants.ratings.public)
+    assert week.attack.right == guarantee.repeat(52).attacker_accuracy(USER_EMPTIED)
+    assert run.attack.right < week.attack.right
+    sentences = words.format_answer(week)
+    assert f"leaves epsilon {each:.5g} each time; every number here is at epsilon {each:.5g}" in (
+        sentences.unit
+    )
+    assert "Budget: epsilon 1 for a year, delta 1e-6." in sentences.unit
+    assert "at most 54.8 % of the time" in sentences.attacker
+    assert "next year's add to it on the same ratings" in sentences.attacker
+
+
+def test_a_budget_for_each_publication_states_what_a_year_adds_up_to(restaurants):
+    question = Inquiry(task=Task.RATINGS, times=52, per=core.BudgetPeriod.PUBLICATION)
+    advice, units, cache = run_units(question, restaurants, seeds=(1, 2))
+    assert advice.mechanism.epsilon == 1.0
+    finding = core.compute_finding(question, advice, units, cache, restaurants.ratings)
+    year = gaussian_epsilon(math.sqrt(52) * gaussian_mu(1.0, 1e-6), 1e-6)
+    assert finding.cost.year.epsilon == pytest.approx(year)
+    assert "for a year adds up to epsilon 9.1, delta 1e-6" in words.format_answer(finding).unit
+    assert "--per publication" in " ".join(core.build_arguments(question, "restaurants"))
+
+
+def test_a_curve_over_budgets_has_no_row_at_another_epsilon(restaurants, tmp_path):
+    question = Inquiry(task=Task.RATINGS, times=52)
+    advice, source = plan_units(restaurants, (1,), question)[1:3]
+    curve = question.calibrate_curve(advice.mechanism.id, restaurants.ratings.public)
+    each = curve[1.0].epsilon
+    assert [*curve] == list(EPSILONS)
+    methods = {1.0: curve[1.0], 9.0: registry.create(advice.mechanism.id, epsilon=1.0)}
+    grid = question.build_grid(advice, "restaurants", seeds=(1, 2), curve=methods)
+    with Store(tmp_path / "results.sqlite") as store:
+        core.run_missing_units(
+            sweep.build_plan(grid, [source]).units, source, UserScoreCache(), store=store
         )
-        per_release = registry.create(advice.mechanism.id, epsilon=cost.per_release)
-        guarantee = per_release.guarantee(restaurants.ratings.public).repeat(times)
-        spent = guarantee.certified(question.change, 1e-6).epsilon
-        assert spent == pytest.approx(1.0, rel=1e-4)
-        assert cost.year > 5.0
-        assert (cost.replaced is None) == (protect is PrivacyUnit.RATING)
+        rows = lines.load_curve_rows(store, [advice.mechanism.id], [question.metric])
+    chart = lines.build_curve_chart(rows, [advice.mechanism.id], question.metric)
+    placed = words.place_on_budgets(chart, curve)
+    assert placed.lines[0].epsilon.tolist() == [1.0]
+    assert placed.lines[0].interval_at(1.0) == chart.lines[0].interval_at(each)
+    (gain,) = words.list_gains_by_epsilon(placed, question, curve)
+    assert (gain.epsilon, gain.each) == (1.0, each)
+    table = words.tabulate_gains([gain], placed)
+    assert [*table][:2] == ["epsilon for a year", "epsilon each time"]
+    assert (table["epsilon for a year"], table["epsilon each time"]) == (["1"], [f"{each:g}"])
+
+
+# --- beside one's own system ---------------------------------------------------------------------
+
+
+def test_the_written_split_is_what_runs_learn_from_and_are_measured_on(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    table = {(u, i): rng.integers(1, 6) for u in range(30) for i in range(20) if rng.random() < 0.5}
+    rows = [f"007-{u},b{i},{value}\n" for (u, i), value in table.items()]
+    (tmp_path / "ours.csv").write_text("user,item,rating\n" + "".join(rows))
+    argv = ["answer", "ours.csv", "--range", "1:5", "--seeds", "1:2", "--often", "once"]
+    argv += ["--holdout", "0.3", "--no-curve", "--json"]
+    assert main([*argv, "--write-split", "splits"]) == 0
+    written = json.loads(capsys.readouterr().out)
+    references = []
+    for seed in "12":
+        train, test = (f"{written['folder']}/{side}-{seed}.csv" for side in ("train", "test"))
+        typed = ["--json", "--baselines", "none", "--range", "1:5"]
+        assert main(["fit", train, "item-mean", "--test", test, *typed]) == 0
+        read = json.loads(capsys.readouterr().out)["metrics"]
+        fit_argv = ["fit", "ours.csv", "item-mean", "--holdout", "0.3", "--seed", seed]
+        assert main([*fit_argv, *typed]) == 0
+        run = json.loads(capsys.readouterr().out)["metrics"]
+        references.append(read["rmse"])
+        assert references[-1] == pytest.approx(run["rmse"])
+        texts = ((tmp_path / name).read_text().splitlines(True)[1:] for name in (train, test))
+        assert sorted([*next(texts), *next(texts)]) == sorted(rows)
+
+    command = written["command"].replace("VALUE1,VALUE2", ",".join(map(str, references)))
+    assert main([*shlex.split(command)[1:], "--no-curve", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["reference"]["value"] == pytest.approx(np.mean(references))
+    assert report["reference"]["low"] < min(references)
+    assert "by your own model" in report["said"]["found"]
+    assert {*report} >= {"method", "floor", "reference"}
+
+    assert main([*argv, "--write-split", "splits"]) == 1
+    assert "splits is there already" in capsys.readouterr().err
+    assert main([*argv, "--reference", "0.9,1,1.1"]) == 1
+    message = "must be one value, or one for each of the 2 seeds in their order, got 3 values"
+    assert message in " ".join(capsys.readouterr().err.replace("'", "").split())
+
+
+@pytest.mark.parametrize(("task", "values"), [("ranking", {"1"}), ("binary", {"1", "-1"})])
+def test_the_written_split_has_what_a_task_is_measured_on(tmp_path, capsys, task, values):
+    folder, protect = tmp_path / "splits", {"ranking": "person", "binary": "rating"}[task]
+    argv = ["answer", "restaurants", "--task", task, "--protect", protect, "--seeds", "4"]
+    assert main([*argv, "--write-split", str(folder)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert metrics.choose_headline_metric(Task(task)).explanation in text
+    rows = [line.split(",") for line in (folder / "train-4.csv").read_text().splitlines()]
+    assert rows[0] == ["user", "item", "rating"]
+    assert {row[2] for row in rows[1:]} == values
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 def test_the_attacker_is_right_as_often_as_the_trade_off_says(restaurants):
@@ -383,6 +512,13 @@ def test_stopped_runs_are_not_kept(restaurants):
     assert [cache.get(unit.key) is not None for unit in units[:3]] == [True, True, False]
 
 
+def test_options_of_reading_are_typed_as_commands_take_them():
+    """What the task decides is left out, and a table has an option of its own."""
+    reading = {"low": 1.0, "high": 5.0, "items": "facts.csv", "for_ranking": True, "max_rows": 9}
+    assert format_command_options(reading, (), None) == ["--range=1:5", "--items", "facts.csv"]
+    assert format_command_options({"items": 50}, (), None) == ["--read", "items=50"]
+
+
 # --- words ---------------------------------------------------------------------------------------
 
 
@@ -413,11 +549,13 @@ def test_whoever_watches_sees_a_coarse_curve_first(monkeypatch, watched):
     argv = ["answer", "restaurants", *["--progress"] * watched]
     assert main([*argv, "--seeds", "1:3"]) == 130
     runs = [(unit.mechanism.id, unit.seed, unit.epsilon) for unit in batches[0]]
-    curve = [("private-effects", 1, epsilon) for epsilon in core.COARSE_EPSILONS]
+    public = datasets.load("restaurants").ratings.public
+    methods = Inquiry(task=Task.RATINGS, times=52).calibrate_curve("private-effects", public)
+    curve = [("private-effects", 1, methods[budget].epsilon) for budget in core.COARSE_EPSILONS]
     assert (runs[:5] == curve) is watched
     if watched:  # then what they are compared with
         assert all(registry.adds_noise(type(unit.mechanism)) for unit in batches[0][:15])
-    assert {epsilon for _, seed, epsilon in runs if seed == 2} == {1.0, None}
+    assert {epsilon for _, seed, epsilon in runs if seed == 2} == {methods[1.0].epsilon, None}
 
 
 @pytest.mark.slow

@@ -83,12 +83,20 @@ def test_no_share_of_a_gain_that_may_be_nothing():
     )
 
 
-def test_a_known_reference_does_not_vary():
-    rng = np.random.default_rng(3)
-    paired = PairedMetrics.from_totals(rng.random((3, 50, 2)), np.ones((3, 50, 2))).with_constant(
-        0.9
-    )
-    assert paired.estimate_interval(np.array([0.0, 0.0, 1.0])) == IntervalEstimate(0.9, 0.9, 0.9)
+def test_a_known_reference_varies_with_the_seeds_alone():
+    totals, counts = np.random.default_rng(3).random((3, 50, 2)), np.ones((3, 50, 2))
+    last, difference = np.array([0.0, 0.0, 1.0]), np.array([1.0, 0.0, -1.0])
+    paired = PairedMetrics.from_totals(totals, counts, known=[0.9] * 3)
+    assert paired.estimate_interval(last) == IntervalEstimate(0.9, 0.9, 0.9)
+    values = [0.5, 0.7, 0.9]
+    interval = PairedMetrics.from_totals(totals, counts, known=values).estimate_interval(last)
+    half_width = stats.t.ppf(0.975, 2) * np.std(values, ddof=1) / math.sqrt(3)
+    assert interval == pytest.approx((0.7, 0.7 - half_width, 0.7 + half_width))
+    # Where it moves with a method from seed to seed, their difference does not move with the seed.
+    moving = totals[:, :, 0].mean(axis=1) - 0.1
+    paired = PairedMetrics.from_totals(totals, counts, known=moving)
+    assert difference @ paired.by_seed @ difference == pytest.approx(0, abs=1e-15)
+    assert paired.estimate_interval(difference).value == pytest.approx(0.1)
 
 
 def test_the_ends_of_a_share_are_where_the_difference_may_be_zero():

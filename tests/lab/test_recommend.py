@@ -17,6 +17,7 @@ from dpmc_lab.cli import build_parser, main
 from dpmc_lab.cli.methods import TRUST
 from dpmc_lab.cli.options import UNITS
 from dpmc_lab.study.advice import find_recommended_id, recommend_method
+from dpmc_lab.study.verify import verify_release
 
 RANGES = {Task.BINARY: (-1, 1), Task.RATINGS: (1, 5), Task.RANKING: (0, 1)}
 SIZES = ((40, 30, None), (300, 1_000, 20), (2_000, 100, None))
@@ -170,7 +171,12 @@ def test_the_command_as_printed_certifies_no_more_than_asked(capsys, stars, task
         return
     report = json.loads(capture_output(capsys, stars, *argv, "--json"))
     text = capture_output(capsys, stars, *argv)
-    assert text.splitlines()[-1] == report["command"]
+    printed = [line for line in text.splitlines() if line.startswith("dpmc ")]
+    assert printed == [
+        c for c in (report["command"], report["answer"], report["release"]["command"]) if c
+    ]
+    for line in printed:
+        build_parser().parse_args(shlex.split(line)[1:])
     assert f"({report['mechanism']})" in text
     assert (", delta 1e-5 per" in " ".join(text.split())) is ("delta" in report["settings"])
     program, *command_argv = shlex.split(report["command"])
@@ -186,6 +192,26 @@ def test_the_command_as_printed_certifies_no_more_than_asked(capsys, stars, task
     proved = guarantee.certified(UNITS[unit], delta).epsilon
     assert 0.99 * 0.7 <= proved <= 0.7 * ROUNDING
     assert report["certified"] == {"epsilon": pytest.approx(proved), "delta": delta}
+
+
+@pytest.mark.parametrize(
+    ("task", "unit"), [("ratings", "user"), ("ranking", "user"), ("binary", "rating")]
+)
+def test_the_release_as_printed_runs_and_promises_what_was_asked(
+    capsys, stars, monkeypatch, task, unit
+):
+    pytest.importorskip("opendp")
+    monkeypatch.chdir(stars.parent)
+    argv = ["--range", "1:5", "--task", task, "--unit", unit, "--json"]
+    report = json.loads(capture_output(capsys, stars.name, *argv))
+    (stars.parent / "items.txt").write_text("".join(f"i{k}\n" for k in range(35)))  # five unrated
+    assert main(shlex.split(report["release"]["command"])[1:]) == 0
+    capsys.readouterr()
+    verified = verify_release(stars.parent / "model.npz")
+    delta = report["certified"]["delta"]
+    assert verified.guarantee.public.shape == (40, 35)
+    assert verified.guarantee.certified(UNITS[unit], delta).epsilon <= ROUNDING
+    assert "weakens" not in report["release"]["note"]
 
 
 @pytest.mark.slow
@@ -211,5 +237,4 @@ def test_no_rating_is_read(capsys, tmp_path):
         first, second = (
             json.loads(capture_output(capsys, path, *argv)) for path in (first_path, second_path)
         )
-        assert first.pop("command").replace("1.csv", "4.csv") == second.pop("command")
-        assert first == second
+        assert json.loads(json.dumps(first).replace("1.csv", "4.csv")) == second

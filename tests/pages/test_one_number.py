@@ -348,6 +348,7 @@ def view_goal(app):
 
 def run_answer(capsys, data, protect, task, curve):
     argv = ["--protect", protect, "--task", task.value, "--seeds", "1:3", "--json"]
+    argv += ["--often", "once"]
     assert main(["answer", data, *argv, *([] if curve else ["--no-curve"])]) == 0
     return json.loads(capsys.readouterr().out)
 

@@ -20,7 +20,7 @@ from dpmc_lab import sweep
 from dpmc_lab.cli import main
 from dpmc_lab.study import answer as core
 from dpmc_lab.study.advice import PrivacyUnit
-from dpmc_lab.sweep.presets import EPSILONS
+from dpmc_lab.views import answer as answer_text
 from pages.ui import private, report, sources, sweeps
 from tests.page_helpers import find_button, open_page, read_all_text, unescape_markdown
 
@@ -50,7 +50,7 @@ def list_headers(app):
 
 
 def test_it_tells_what_noise_hides_before_any_run(home):
-    app = open_page("data", **DATA)
+    app = open_page("data", **DATA, answer_often="once")
     assert (
         "At epsilon 1, none of the 130 items have enough ratings to stand out from the noise."
         in read_all_text(app).replace("**", "")
@@ -62,17 +62,20 @@ def test_it_tells_what_noise_hides_before_any_run(home):
     assert not list(home.iterdir())
 
 
-@pytest.mark.parametrize("delta", ["1e-6", "1e-5"])  # of the usual one the curve came along
-def test_the_runs_that_are_announced_are_those_that_the_command_does(home, delta):
+# Of one publication at the usual delta the curve came along.
+@pytest.mark.parametrize(("delta", "times"), [("1e-6", 1), ("1e-5", 1), ("1e-6", 52)])
+def test_the_runs_that_are_announced_are_those_that_the_command_does(home, delta, times):
     public = datasets.load("restaurants").ratings.public
-    question = core.Inquiry(task=Task.RATINGS, privacy_unit=PrivacyUnit.PERSON, delta=float(delta))
+    question = core.Inquiry(task=Task.RATINGS, delta=float(delta), times=times)
     advice = question.find_advice(public)
     grids = [question.build_grid(advice, "restaurants")]
-    if delta != "1e-6":
+    if (delta, times) != ("1e-6", 1):
         few = core.SEEDS[: core.N_CURVE_SEEDS]
-        grids.append(question.build_grid(advice, "restaurants", seeds=few, epsilons=EPSILONS))
+        curve = question.calibrate_curve(advice.mechanism.id, public)
+        grids.append(question.build_grid(advice, "restaurants", seeds=few, curve=curve))
     runs = {unit.key for grid in grids for unit in sweep.build_plan(grid).units}
-    app = open_page("data", **DATA, answer_delta=delta)
+    often = answer_text.FREQUENCY_LABELS[times]
+    app = open_page("data", **DATA, answer_delta=delta, answer_often=often)
     n_verdict = len(sweep.build_plan(grids[0]).units)
     announced = f"({n_verdict} for the verdict, {len(runs) - n_verdict} for the curve)"
     assert f"{len(runs)} short training runs {announced}: " in read_all_text(app)
@@ -160,12 +163,22 @@ def test_the_printed_page_of_an_upload_has_what_repeats_its_verdict(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DPMC_HOME", str(tmp_path / "elsewhere"))
     release = next(block.value for block in app.code if block.value.startswith("dpmc release"))
+    assert release.endswith("--catalogue items.txt --users 30 --out model.npz")
     if find_spec("opendp"):  # the extra "release" is installed
+        (tmp_path / "items.txt").write_text("".join(f"i{i}\n" for i in range(20)))
         assert main(shlex.split(release)[1:]) == 0
         assert "import numpy as np" in capsys.readouterr().out  # the ten lines that read the file
         assert (tmp_path / "model.npz").exists()
     assert main([*shlex.split(command)[1:], "--no-curve", "--json"]) == 0
     repeated = json.loads(capsys.readouterr().out)
+    assert repeated["release"]["command"] == release
+    page_text = answer_text.strip_bold(read_all_text(app))
+    for name in ("unit", "attacker", "found", "against"):
+        assert repeated["said"][name] in page_text
+    app.toggle[-1].set_value(True).run()
+    weaker = next(block.value for block in app.code if block.value.startswith("dpmc release"))
+    assert "--catalogue from-data --out" in weaker
+    assert "weakens the promise" in read_all_text(app)
     for text in repeated["said"].values():
         assert f">{html.escape(text)}<" in page
     table = {row["what"]: row for row in csv.DictReader(io.StringIO(offered["Numbers (CSV)"]()))}
