@@ -142,11 +142,16 @@ def _list_choices(value_type: type[Any]) -> tuple[str, ...]:
 def check_settings(mechanism: Any) -> None:
     """Check the types of all settings, and numbers against their limits; call from __post_init__.
 
+    A text that stands for a value of another type, as on the command line, is replaced by it.
+
     Raises:
         InvalidSetting: for the first setting that is invalid.
     """
     for s in list_settings(type(mechanism)):
         value = getattr(mechanism, s.name)
+        if isinstance(value, str) and s.type is not str:
+            value = parse_setting(type(mechanism), s.name, value)
+            object.__setattr__(mechanism, s.name, value)
         if value is None and s.optional:
             continue
         if s.type in (int, float):
@@ -194,6 +199,8 @@ def parse_setting(mechanism: type, name: str, text: str) -> Any:
     except DpmcError:
         raise
     except (ValueError, KeyError):
+        if s.info.choices:
+            raise unknown_name_error(name, text, s.info.choices) from None
         raise InvalidSetting(name, _format_requirement(s), text) from None
 
 

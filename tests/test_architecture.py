@@ -22,7 +22,18 @@ PAGES = ROOT / "pages"
 
 # Each place may import those before it: modules and packages of the core, of the data, of the lab.
 ORDER = [
-    *("arrays", "errors", "stopping", "style", "settings", "ratings", "privacy", "model", "links"),
+    *(
+        "arrays",
+        "display",
+        "errors",
+        "stopping",
+        "style",
+        "settings",
+        "ratings",
+        "privacy",
+        "model",
+        "links",
+    ),
     *("dataset", "preparation", "metrics", "solvers", "mechanisms"),
     *("registry", "problem", "experiment"),
     *(
