@@ -22,19 +22,8 @@ PAGES = ROOT / "pages"
 
 # Each place may import those before it: modules and packages of the core, of the data, of the lab.
 ORDER = [
-    *(
-        "arrays",
-        "display",
-        "errors",
-        "stopping",
-        "style",
-        "settings",
-        "ratings",
-        "privacy",
-        "model",
-        "links",
-    ),
-    *("dataset", "preparation", "metrics", "solvers", "mechanisms"),
+    *("arrays", "display", "errors", "stopping", "style", "settings", "ratings", "privacy"),
+    *("model", "links", "dataset", "preparation", "metrics", "solvers", "mechanisms"),
     *("registry", "problem", "experiment"),
     *(
         "data.facts",
