@@ -168,7 +168,7 @@ class Contract:
             assert s.info.help, f"the setting {s.name} needs a help"
         for epsilon in (0, -1, float("nan"), float("inf"), "much") if self.is_private else ():
             try:
-                self.create(epsilon=epsilon)
+                type(mechanism)(epsilon=epsilon)
             except InvalidSetting:
                 continue
             raise AssertionError(f"epsilon {epsilon} must be refused")
@@ -178,7 +178,7 @@ class Contract:
         first = self.run.predictions
 
         def read_global_states() -> str:
-            return str((np.random.get_state()[1].tolist(), random.getstate()))  # noqa: NPY002
+            return f"{np.random.get_state()} {random.getstate()}"  # noqa: NPY002
 
         states = read_global_states()
         assert np.array_equal(first, self.fit(self.create()).predictions), "one seed, two results"

@@ -45,6 +45,7 @@ ORDER = [
     ),
     "data",
     *("lab.plugins", "lab.audit_bounds", "lab.locks", "lab.citation", "lab.measured", "lab.audit"),
+    "lab.testing",
     *("lab.store", "lab.shipped", "lab.sweep", "lab.study", "lab.protocol"),
     *("lab.views", "lab.classroom", "lab.glossary", "lab.lessons", "lab.papers", "lab.cli"),
     "lab.__main__",

@@ -121,7 +121,7 @@ def _run(argv: Sequence[str]) -> int:
         args = build_parser().parse_args(_join_range_values(argv))
     except SystemExit as stop:  # argparse has printed the reason
         return stop.code if isinstance(stop.code, int) else EXIT_FAILED
-    files: Sequence[str] = getattr(args, "plugin", ())
+    files = [*plugins.list_environment_files(), *getattr(args, "plugin", ())]
     ended, status = {"ended": "failed"}, EXIT_FAILED
     try:
         for file in files:
