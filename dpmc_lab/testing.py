@@ -82,7 +82,7 @@ def check_mechanism(
         getattr(contract, check)()
 
 
-def draw_ratings(task: Task, seed: int = 7) -> Ratings:
+def sample_ratings(task: Task, seed: int = 7) -> Ratings:
     """Draw 24 x 16 ratings of rank 2 with noise, about 60 % of them observed."""
     rng = np.random.default_rng(seed)
     users, items = np.nonzero(rng.random((USERS, ITEMS)) < 0.6)
@@ -125,7 +125,7 @@ class Contract:
         if registry.MECHANISMS.get(self.cls.id) is not self.cls:
             registry.add_mechanisms(self.cls)
         self.is_private = registry.adds_noise(self.cls)
-        self.ratings = draw_ratings(self.cls.task)
+        self.ratings = sample_ratings(self.cls.task)
 
     def create(self, **changes: Any) -> Any:
         """Create the mechanism with its settings and some changes."""
@@ -185,7 +185,7 @@ class Contract:
         assert states == read_global_states(), "draw from `rng` alone, not from global randomness"
         if self.is_private:
             assert not np.array_equal(first, self.second_run.predictions), "two seeds, one result"
-        used, fresh = replace(self.ratings), draw_ratings(self.cls.task)  # nothing is cached
+        used, fresh = replace(self.ratings), sample_ratings(self.cls.task)  # nothing is cached
         assert used.fingerprint == fresh.fingerprint, "a fit must not change the ratings"
 
     def check_steps(self) -> None:

@@ -34,8 +34,8 @@ from dpmc_lab.testing import (
     ITEMS,
     MIN_DISTANCE,
     Contract,
-    draw_ratings,
     find_least_distance,
+    sample_ratings,
 )
 
 METHODS = sorted(registry.MECHANISMS)
@@ -165,7 +165,7 @@ def test_a_private_floor_keeps_the_promise_that_the_method_claims(private_id):
     cls = registry.get_mechanism(private_id)
     if cls.baseline not in PRIVATE:
         pytest.skip("its floor has no noise")
-    public = draw_ratings(cls.task).public
+    public = sample_ratings(cls.task).public
     guarantee, baseline = (
         registry.create(id, epsilon=0.7, delta=1e-6).guarantee(public)
         for id in (private_id, cls.baseline)
@@ -213,7 +213,7 @@ def test_a_source_that_names_a_mechanism_names_the_noise_that_is_drawn(variant):
 def test_the_counts_of_two_items_are_not_mistaken_for_other_pairs(id):
     rank = {"rank": 1} if registry.has_setting(registry.get_mechanism(id), "rank") else {}
     mechanism = registry.create(id, epsilon=1.0, delta=1e-6, **rank)
-    public = draw_ratings(mechanism.task).public
+    public = sample_ratings(mechanism.task).public
     releases = [
         mechanism.guarantee(dataclasses.replace(public, items=items)).per_item_release
         for items in (2, ITEMS)

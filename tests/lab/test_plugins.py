@@ -1,5 +1,6 @@
 """A mechanism of one's own, from a file or an installed package, takes part in everything."""
 
+import asyncio
 import json
 import os
 import re
@@ -18,6 +19,7 @@ from dpmc_lab import plugins
 from dpmc_lab.cli import app, main
 from dpmc_lab.store import Store, iterate_records, list_curves
 from dpmc_lab.testing import check_mechanism
+from pages.ui import server
 
 ROOT = Path(__file__).resolve().parents[2]
 SECTION = (ROOT / "docs" / "adding-a-mechanism.md").read_text(encoding="utf-8")
@@ -149,16 +151,27 @@ def test_a_plugin_says_how_it_meets_its_counterpart(file):
 
 
 def test_the_app_and_its_commands_have_the_plugin(file, monkeypatch, dpmc):
+    def forget():  # as another process does
+        monkeypatch.setattr(registry.MECHANISMS, "_classes", dict(BEFORE))
+        plugins._loaded_sources.clear()
+
     environments = []
     monkeypatch.setattr(app.os, "execve", lambda *call: environments.append(call[2]))
     monkeypatch.chdir(file.parent)
     assert dpmc("app", "--plugin", file.name)[0] == 0
-    monkeypatch.setattr(registry.MECHANISMS, "_classes", dict(BEFORE))
-    plugins._loaded_sources.clear()  # another process
+    forget()
     assert dpmc("list", "noisy-mean")[0] == 1
     monkeypatch.setenv("DPMC_PLUGINS", environments[0]["DPMC_PLUGINS"])
     monkeypatch.chdir("/")
     assert dpmc("list", "noisy-mean")[0] == 0
+    forget()
+    monkeypatch.setattr(server, "treat_hangup_as_terminate", lambda: None)
+
+    async def serve():
+        async with server.manage_lifespan(None):
+            return registry.get_mechanism("noisy-mean").name
+
+    assert asyncio.run(serve()) == "Noisy mean"
     assert dpmc("app", "--plugin", "absent.py")[0] == 1
 
 
