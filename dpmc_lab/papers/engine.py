@@ -10,9 +10,12 @@ Results hold metrics alone, a small file each. Shipped results are made by
 from __future__ import annotations
 
 import ast
+import inspect
 import json
 import math
 import os
+import re
+import shlex
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -28,7 +31,12 @@ import numpy as np
 from dpmc_core import experiment as core
 from dpmc_core import registry
 from dpmc_core.arrays import Floats
-from dpmc_core.errors import BadRatings, DpmcError
+from dpmc_core.errors import (
+    BadRatings,
+    DpmcError,
+    parse_number,
+    unknown_name_error,
+)
 from dpmc_core.model import Mechanism, Model
 from dpmc_core.privacy import Change
 from dpmc_core.problem import Problem
@@ -47,6 +55,7 @@ from dpmc_lab.views.lines import compute_interval
 FOLDER = Path(__file__).resolve().parents[2] / "sample_data" / "papers"  # also in a wheel
 ROUNDING = 1e-6  # relative: files hold seven digits of a value
 SETTING_SEPARATOR = " | "  # between the name of a setting and the label of a curve
+_CHANGE_MARK = "+"  # in the id of an experiment, before what was changed
 _DIGITS = 7
 _TOLERANCE = 1 + 1e-9  # where a bound is met exactly
 
@@ -483,6 +492,8 @@ class Experiment:
         sweep: what makes the curves at all of them.
         draws: how many the paper averages over, 0 where it does not say.
         needs: public sets that it reads.
+        make: makes the recipe of trials, also with other arguments.
+        changes: what differs from the paper's figure, as NAME=VALUE.
         at_size: the same on the paper's own set, where another stands in for it.
     """
 
@@ -507,6 +518,8 @@ class Experiment:
     sweep: TrialRecipe | None = None
     draws: int = 0
     needs: tuple[str, ...] = ()
+    make: Any = None
+    changes: tuple[str, ...] = ()
     at_size: Experiment | None = None
     verdict: Conclusion | None = None
 
@@ -565,7 +578,86 @@ class Experiment:
     @property
     def command(self) -> str:
         """Return what makes it."""
-        return f"dpmc papers {self.id} --run"
+        name, *_ = self.id.split(_CHANGE_MARK)
+        return shlex.join(["dpmc", "papers", name, *_list_options(self.changes)])
+
+    def change_settings(self, texts: Mapping[str, str]) -> Experiment:
+        """Return it with other settings and without what is known of the paper's figure.
+
+        Args:
+            texts: the values by the names of settings: of the grid's mechanisms, and epsilon; or
+                arguments of what makes the trials.
+
+        Raises:
+            InvalidSetting: there is no such setting, or no such value of it.
+            DpmcError: it cannot be made here.
+        """
+        recipe = choose_recipe(self)
+        if isinstance(recipe, GridRecipe):
+            recipe = replace(recipe, grid=_change_grid(recipe.grid, texts))
+        else:
+            arguments = _list_arguments(self.make)
+            values = {name: _parse_argument(arguments, name, text) for name, text in texts.items()}
+            recipe = self.make(**values)
+        changes = tuple(f"{name}={text}" for name, text in texts.items())
+        of_paper: dict[str, Any] = dict.fromkeys(("printed", "statements", "found", "promises"), ())
+        mark = re.sub(r"[^\w.=+-]", "-", _CHANGE_MARK + _CHANGE_MARK.join(changes))
+        return replace(
+            self,
+            id=self.id + mark,
+            title=f"{self.title}, with {', '.join(changes)}",
+            changed=(*self.changed, f"We set {', '.join(changes)}."),
+            recipe=recipe,
+            changes=changes,
+            verdict=None,
+            at_size=None,
+            sweep=None,
+            **of_paper,
+            tried={},
+            why="",
+        )
+
+
+def _list_options(changes: Sequence[str]) -> list[str]:
+    """Return the options of the command that makes an experiment with some changes."""
+    return [word for change in changes for word in ("--set", change)] or ["--run"]
+
+
+def _change_grid(grid: Grid, texts: Mapping[str, str]) -> Grid:
+    """Return a grid with other settings, each the same for every mechanism that has it."""
+    for name, text in texts.items():
+        if name == "epsilon":
+            grid = replace(grid, epsilons=sweep.parse_epsilons([text]))
+            continue
+        # A value for one mechanism would win over the value for all.
+        names = [key for key in grid.settings if key.endswith(f".{name}")]
+        grid = replace(grid, settings={**grid.settings, **dict.fromkeys([name, *names], (text,))})
+    return grid
+
+
+def _list_arguments(make: Callable[..., TrialRecipe]) -> dict[str, Any]:
+    """Return the arguments with which a function makes a recipe: numbers, texts, lists of them."""
+    arguments = {name: p.default for name, p in inspect.signature(make).parameters.items()}
+    arguments |= getattr(make, "keywords", {})
+    plain = (int, float, str)
+    return {
+        name: value
+        for name, value in arguments.items()
+        if type(value) in plain
+        or (isinstance(value, list) and value and {*map(type, value)} <= {*plain})
+    }
+
+
+def _parse_argument(arguments: Mapping[str, Any], name: str, text: str) -> Any:
+    """Parse a value of the type that an argument has; raises InvalidSetting."""
+    if name not in arguments:
+        raise unknown_name_error("setting of the figure", name, arguments)
+    current = arguments[name]
+    if isinstance(current, list):
+        return [_parse_argument({name: current[0]}, name, item) for item in text.split(",")]
+    if isinstance(current, str):
+        return text
+    return parse_number(type(current), text, name)
 
 
 @dataclass(frozen=True, kw_only=True)
