@@ -15,6 +15,11 @@ def format_bound(epsilon: float) -> str:
     return f"{float(_UPWARDS.create_decimal_from_float(epsilon * (1 - 1e-12))):g}"
 
 
+def format_metrics(values: Mapping[str, float]) -> str:
+    """Format some metrics with four digits, as in 'rmse 0.9123, mae 0.7'."""
+    return ", ".join(f"{name} {value:.4g}" for name, value in values.items())
+
+
 class Summarised:
     """An object that is shown by a few facts instead of its arrays.
 

@@ -21,7 +21,7 @@ import numpy as np
 import dpmc_core
 from dpmc_core import metrics, registry
 from dpmc_core.dataset import Dataset
-from dpmc_core.display import Summarised, format_bound
+from dpmc_core.display import Summarised, format_metrics
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number
 from dpmc_core.model import AddsNoiseLast, Estimator, Mechanism, Model, Rounds, Step, Task
 from dpmc_core.privacy import Guarantee, Publication, record_publications
@@ -45,7 +45,7 @@ Solve = Callable[[AddsNoiseLast, Ratings], Rounds]  # as `AddsNoiseLast.solve_wi
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FittedModel(Summarised):
+class FittedModel:
     """A model that a mechanism has fitted, before anything is measured.
 
     Attributes:
@@ -71,22 +71,9 @@ class FittedModel(Summarised):
         """The number of rounds that were run."""
         return len(self.trace)
 
-    def summarise(self) -> dict[str, object]:
-        """Return the mechanism with the settings that differ from its defaults, and the data."""
-        changed = registry.find_changed_settings(
-            self.mechanism.id, serialise_settings(self.mechanism)
-        )
-        settings = " ".join(f"{name}={value}" for name, value in changed.items())
-        return {
-            "mechanism": f"{self.mechanism.id} {settings}",
-            "data": self.problem.name,
-            "seed": self.seed,
-            "rounds": self.rounds,
-        }
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Result(FittedModel):
+class Result(Summarised, FittedModel):
     """A fitted model with its guarantee and its measures.
 
     Metrics and baselines are for evaluation only and not private.
@@ -120,15 +107,15 @@ class Result(FittedModel):
 
     def summarise(self) -> dict[str, object]:
         """Return what was run, what it measured beside its baseline, and what is certified."""
-        certified, baseline = self.guarantee.certified(), self.baseline_id
-        facts = {name: f"{value:.4g}" for name, value in self.metrics.items()}
-        for name, value in self.baselines.get(baseline, {}).items():
-            facts[name] += f" ({baseline} {value:.4g})"
-        bound = certified.reason or format_bound(certified.epsilon)
+        settings, id = serialise_settings(self.mechanism), self.baseline_id
         return {
-            **super().summarise(),
-            **facts,
-            f"certified epsilon {certified.change.label} at delta {certified.delta:g}": bound,
+            "mechanism": self.mechanism.id,
+            "settings": registry.find_changed_settings(self.mechanism.id, settings),
+            "data": self.problem.name,
+            "seed": self.seed,
+            "metrics": format_metrics(self.metrics),
+            f"baseline {id}": format_metrics(self.baselines.get(id, {})),
+            "certified": self.guarantee.certified(),
         }
 
     def to_frame(self) -> Any:
@@ -146,9 +133,7 @@ class Result(FittedModel):
             "seed": self.seed,
         }
         measured = {self.mechanism.id: self.metrics, **self.baselines}
-        return pandas.DataFrame(
-            [{**run_columns, "method": id, **values} for id, values in measured.items()]
-        )
+        return pandas.DataFrame([{**run_columns, "method": id, **measured[id]} for id in measured])
 
     def as_dict(self) -> dict[str, Any]:
         """Return the object that `dpmc fit --json` prints: plain JSON, null for non-finite numbers.

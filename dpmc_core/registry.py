@@ -251,19 +251,18 @@ def create(
             is invalid.
     """
     cls = get_mechanism(id)
-    epsilon, delta = (
-        parse_number(float, text, name) if isinstance(text, str) else text
-        for name, text in (("epsilon", epsilon), ("delta", delta))
-    )
-    if epsilon is not None:
-        check_number("epsilon", epsilon, above=0)
-    if delta is not None:
-        check_number("delta", delta, at_least=0, below=1)
     declared = {s.name: s for s in list_settings(cls)}
     values = dict(settings)
-    for name, value in (("epsilon", epsilon), ("delta", delta)):
-        if value is not None and name in declared:
-            values[name] = value
+    budget: dict[str, tuple[Any, dict[str, Any]]] = {
+        "epsilon": (epsilon, {"above": 0}),
+        "delta": (delta, {"at_least": 0, "below": 1}),
+    }
+    for name, (value, limits) in budget.items():
+        if value is not None:
+            value = parse_number(float, value, name) if isinstance(value, str) else value
+            check_number(name, value, **limits)
+            if name in declared:
+                values[name] = value
     for name in values:
         if name not in declared:
             raise unknown_name_error(f"setting of {id}", name, declared)

@@ -166,15 +166,15 @@ def check_settings(mechanism: Any) -> None:
                 integer=s.type is int,
             )
         elif not isinstance(value, s.type):
-            raise InvalidSetting(s.name, _format_requirement(s), value)
+            raise _build_error(s, value)
 
 
-def _format_requirement(s: Setting) -> str:
-    """Format what a setting's value must be, to follow "must be"."""
-    type_names = {int: "an integer", float: "a number", str: "text"}
+def _build_error(s: Setting, value: Any) -> InvalidSetting:
+    """Build the error for a value that a setting cannot have."""
     if s.info.choices:
-        return f"one of {', '.join(s.info.choices)}"
-    return type_names.get(s.type) or f"a {s.type.__name__}"
+        return unknown_name_error(s.name, value, s.info.choices)
+    type_names = {int: "an integer", float: "a number", str: "text"}
+    return InvalidSetting(s.name, type_names.get(s.type) or f"a {s.type.__name__}", value)
 
 
 def parse_setting(mechanism: type, name: str, text: str) -> Any:
@@ -199,9 +199,7 @@ def parse_setting(mechanism: type, name: str, text: str) -> Any:
     except DpmcError:
         raise
     except (ValueError, KeyError):
-        if s.info.choices:
-            raise unknown_name_error(name, text, s.info.choices) from None
-        raise InvalidSetting(name, _format_requirement(s), text) from None
+        raise _build_error(s, text) from None
 
 
 def format_setting(value: Any) -> str:

@@ -32,6 +32,7 @@ from dpmc_core.privacy import (
     SampledLaplace,
     record_publications,
 )
+from dpmc_core.problem import prepare_all_ratings
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import format_setting, list_settings, parse_setting
 
@@ -88,14 +89,9 @@ def sample_ratings(task: Task, seed: int = 7) -> Ratings:
     users, items = np.nonzero(rng.random((USERS, ITEMS)) < 0.6)
     low_rank = rng.normal(size=(USERS, 2)) @ rng.normal(size=(2, ITEMS))
     signal = low_rank[users, items] + 0.3 * rng.normal(size=len(users))
-    values, low, high = {
-        Task.BINARY: (np.where(signal >= 0, 1.0, -1.0), -1, 1),
-        Task.RATINGS: (np.clip(np.round(3 + signal), 1, 5), 1, 5),
-        Task.RANKING: (np.ones(len(users)), 0, 1),
-    }[task]
-    return Ratings.build(
-        users, items, values, PublicFacts(users=USERS, items=ITEMS, low=low, high=high)
-    )
+    public = PublicFacts(users=USERS, items=ITEMS, low=1, high=5)
+    ratings = Ratings.build(users, items, np.clip(3 + signal, 1, 5), public)
+    return prepare_all_ratings(ratings, task)[0]
 
 
 def find_least_distance(publications: list[Publication]) -> float:
@@ -142,14 +138,9 @@ class Contract:
         return _Run(steps, publications, is_early)
 
     @cached_property
-    def run(self) -> _Run:
-        """A fit with seed 0."""
-        return self.fit(self.create())
-
-    @cached_property
-    def second_run(self) -> _Run:
-        """A fit with seed 1."""
-        return self.fit(self.create(), seed=1)
+    def runs(self) -> tuple[_Run, _Run]:
+        """Two fits, with the seeds 0 and 1."""
+        return self.fit(self.create()), self.fit(self.create(), seed=1)
 
     @cached_property
     def guarantee(self) -> Guarantee:
@@ -175,7 +166,7 @@ class Contract:
 
     def check_seeds(self) -> None:
         """The seed alone decides the result; other randomness and the ratings stay untouched."""
-        first = self.run.predictions
+        first = self.runs[0].predictions
 
         def read_global_states() -> str:
             return f"{np.random.get_state()} {random.getstate()}"  # noqa: NPY002
@@ -184,13 +175,13 @@ class Contract:
         assert np.array_equal(first, self.fit(self.create()).predictions), "one seed, two results"
         assert states == read_global_states(), "draw from `rng` alone, not from global randomness"
         if self.is_private:
-            assert not np.array_equal(first, self.second_run.predictions), "two seeds, one result"
+            assert not np.array_equal(first, self.runs[1].predictions), "two seeds, one result"
         used, fresh = replace(self.ratings), sample_ratings(self.cls.task)  # nothing is cached
         assert used.fingerprint == fresh.fingerprint, "a fit must not change the ratings"
 
     def check_steps(self) -> None:
         """Steps count up to what they announce, and the last model predicts finite numbers."""
-        run = self.run
+        run = self.runs[0]
         *_, last = steps = run.steps
         assert [s.index for s in steps] == [*range(1, len(steps) + 1)], "steps count from 1"
         assert {s.total for s in steps} == {last.total}, "all steps announce one total"
@@ -204,7 +195,7 @@ class Contract:
     def check_publications(self) -> None:
         """What is published are the releases of the guarantee, as often as they say."""
         expected = [r for _, r in self.guarantee.releases for _ in range(r.times)]
-        for publication in self.run.publications:
+        for publication in self.runs[0].publications:
             release = publication.release
             assert release in expected, f"not in the guarantee, or too often: {release}"
             expected.remove(release)
@@ -230,7 +221,7 @@ class Contract:
 
     def check_fresh_noise(self) -> None:
         """No two numbers, rounds or runs share their noise."""
-        publications = self.run.publications + self.second_run.publications
+        publications = self.runs[0].publications + self.runs[1].publications
         assert find_least_distance(publications) > MIN_DISTANCE, "one draw of noise serves twice"
 
     def check_certified(self) -> None:
@@ -264,10 +255,10 @@ class Contract:
             guarantee = original(own, public)
             return replace(guarantee, releases=guarantee.releases.map_releases(_amplify_noise))
 
-        first = _get_first_noise(self.run)
+        first = _get_first_noise(self.runs[0])
         with mock.patch.object(self.cls, "guarantee", amplify):
             second = _get_first_noise(self.fit(mechanism))
-        if isinstance(self.run.publications[0].release, Additive):
+        if isinstance(self.runs[0].publications[0].release, Additive):
             is_amplified = np.allclose(second, _AMPLIFICATION * first, rtol=1e-6)
         else:  # a channel publishes what is true then
             is_amplified = bool(np.any(first) and np.abs(second).max() <= 1e-4)

@@ -117,6 +117,10 @@ class Certified:
         """Whether epsilon is finite."""
         return math.isfinite(self.epsilon)
 
+    def __str__(self) -> str:
+        bound = format_bound(self.epsilon) if self.finite else f"none, as {self.reason},"
+        return f"epsilon {bound} {self.change.label} at delta {self.delta:g}"
+
 
 @dataclass(frozen=True)
 class Unaccounted:
@@ -167,14 +171,12 @@ class Guarantee(Summarised, Generic[R]):
 
     def summarise(self) -> dict[str, object]:
         """Return what is protected, claimed and certified, by label."""
-        claimed, certified = self.claimed, self.certified()
         return {
             "protects": self.change.protects,
             "trust": self.trust.value,
             "publishes": self.publishes.value,
-            "claimed epsilon": "none" if claimed is None else f"{claimed.epsilon:g}",
-            "certified epsilon": certified.reason or format_bound(certified.epsilon),
-            "delta": f"{certified.delta:g}",
+            "claimed": self.claimed,
+            "certified": self.certified(),
         }
 
     def certified(self, change: Change | None = None, delta: float | None = None) -> Certified:

@@ -251,7 +251,7 @@ def _make_experiment(
     else:
         result = _run_trials(experiment, recipe, json)
     path = engine.write_result(result, folder)
-    paper, _ = papers.find_experiment(experiment.id.partition("+")[0])
+    paper, _ = papers.find_experiment(experiment.id.partition(engine.CHANGE_MARK)[0])
     comparison = views.load_view(paper, experiment, result)
     assessment = comparison.assessment
     summary = {"accuracy": assessment.label, "reason": assessment.sentence}

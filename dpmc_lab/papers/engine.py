@@ -14,8 +14,6 @@ import inspect
 import json
 import math
 import os
-import re
-import shlex
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -55,7 +53,7 @@ from dpmc_lab.views.lines import compute_interval
 FOLDER = Path(__file__).resolve().parents[2] / "sample_data" / "papers"  # also in a wheel
 ROUNDING = 1e-6  # relative: files hold seven digits of a value
 SETTING_SEPARATOR = " | "  # between the name of a setting and the label of a curve
-_CHANGE_MARK = "+"  # in the id of an experiment, before what was changed
+CHANGE_MARK = "+"  # in the id of an experiment, before what was changed
 _DIGITS = 7
 _TOLERANCE = 1 + 1e-9  # where a bound is met exactly
 
@@ -578,8 +576,8 @@ class Experiment:
     @property
     def command(self) -> str:
         """Return what makes it."""
-        name, *_ = self.id.split(_CHANGE_MARK)
-        return shlex.join(["dpmc", "papers", name, *_list_options(self.changes)])
+        options = [f"--set {change}" for change in self.changes] or ["--run"]
+        return " ".join(["dpmc papers", self.id.partition(CHANGE_MARK)[0], *options])
 
     def change_settings(self, texts: Mapping[str, str]) -> Experiment:
         """Return it with other settings and without what is known of the paper's figure.
@@ -596,31 +594,22 @@ class Experiment:
         if isinstance(recipe, GridRecipe):
             recipe = replace(recipe, grid=_change_grid(recipe.grid, texts))
         else:
-            arguments = _list_arguments(self.make)
-            values = {name: _parse_argument(arguments, name, text) for name, text in texts.items()}
-            recipe = self.make(**values)
+            recipe = self.make(**_parse_arguments(self.make, texts))
         changes = tuple(f"{name}={text}" for name, text in texts.items())
         of_paper: dict[str, Any] = dict.fromkeys(("printed", "statements", "found", "promises"), ())
-        mark = re.sub(r"[^\w.=+-]", "-", _CHANGE_MARK + _CHANGE_MARK.join(changes))
         return replace(
             self,
-            id=self.id + mark,
+            id=CHANGE_MARK.join((self.id, *changes)).replace("/", "-"),
             title=f"{self.title}, with {', '.join(changes)}",
             changed=(*self.changed, f"We set {', '.join(changes)}."),
             recipe=recipe,
             changes=changes,
             verdict=None,
             at_size=None,
-            sweep=None,
             **of_paper,
             tried={},
             why="",
         )
-
-
-def _list_options(changes: Sequence[str]) -> list[str]:
-    """Return the options of the command that makes an experiment with some changes."""
-    return [word for change in changes for word in ("--set", change)] or ["--run"]
 
 
 def _change_grid(grid: Grid, texts: Mapping[str, str]) -> Grid:
@@ -635,29 +624,26 @@ def _change_grid(grid: Grid, texts: Mapping[str, str]) -> Grid:
     return grid
 
 
-def _list_arguments(make: Callable[..., TrialRecipe]) -> dict[str, Any]:
-    """Return the arguments with which a function makes a recipe: numbers, texts, lists of them."""
-    arguments = {name: p.default for name, p in inspect.signature(make).parameters.items()}
-    arguments |= getattr(make, "keywords", {})
-    plain = (int, float, str)
-    return {
-        name: value
-        for name, value in arguments.items()
-        if type(value) in plain
-        or (isinstance(value, list) and value and {*map(type, value)} <= {*plain})
-    }
+def list_arguments(make: Callable[..., TrialRecipe]) -> dict[str, Any]:
+    """Return the numbers, texts and lists with which a function makes a recipe, by name."""
+    defaults = {name: p.default for name, p in inspect.signature(make).parameters.items()}
+    arguments = defaults | getattr(make, "keywords", {})
+    return {n: v for n, v in arguments.items() if v and type(v) in (int, float, str, list)}
 
 
-def _parse_argument(arguments: Mapping[str, Any], name: str, text: str) -> Any:
-    """Parse a value of the type that an argument has; raises InvalidSetting."""
-    if name not in arguments:
-        raise unknown_name_error("setting of the figure", name, arguments)
-    current = arguments[name]
-    if isinstance(current, list):
-        return [_parse_argument({name: current[0]}, name, item) for item in text.split(",")]
-    if isinstance(current, str):
-        return text
-    return parse_number(type(current), text, name)
+def _parse_arguments(make: Callable[..., TrialRecipe], texts: Mapping[str, str]) -> dict[str, Any]:
+    """Parse arguments as the types that they have; raises InvalidSetting."""
+    arguments = list_arguments(make)
+
+    def parse(name: str, current: Any, text: str) -> Any:
+        if isinstance(current, list):
+            return [parse(name, current[0], item) for item in text.split(",")]
+        return text if isinstance(current, str) else parse_number(type(current), text, name)
+
+    for name in texts:
+        if name not in arguments:
+            raise unknown_name_error("setting of the figure", name, arguments)
+    return {name: parse(name, arguments[name], text) for name, text in texts.items()}
 
 
 @dataclass(frozen=True, kw_only=True)

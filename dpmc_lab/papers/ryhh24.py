@@ -34,7 +34,6 @@ from dpmc_lab.protocol.simulate import evaluate_with_baselines
 
 # Section VI-B: the setting of figure 5, and of figure 6.
 FIGURE_5 = {"alpha": 0.8, "beta1": 0.1, "beta2": 0.8, "beta3": 0.1}
-FIGURE_5_EPSILON = 0.1
 NOISY_VARIANTS = ("dpimf-strawman", "dpimf-complementary", "dpimf-symmetric")
 USERS, RANK = 2000, 20
 _ROUNDS = 5  # of the fit behind figure 6: the norms hardly move after it
@@ -340,16 +339,8 @@ def break_ties(
     return _build_ranking_recipe([share, *trials])
 
 
-def plot_noise(
-    public: Mapping[str, Any],
-    epsilon: float = FIGURE_5_EPSILON,
-    alpha: float = FIGURE_5["alpha"],
-    beta1: float = FIGURE_5["beta1"],
-    beta2: float = FIGURE_5["beta2"],
-    beta3: float = FIGURE_5["beta3"],
-) -> TrialRecipe:
+def plot_noise(public: Mapping[str, Any], epsilon: float, **settings: float) -> TrialRecipe:
     """Return the recipe of figure 5: densities of the noise on the second moment."""
-    settings = {"alpha": alpha, "beta1": beta1, "beta2": beta2, "beta3": beta3}
 
     def compute() -> dict[str, tuple[list[float], list[float]]]:
         curves = compute_figure_5(PublicFacts(**public), epsilon, settings)

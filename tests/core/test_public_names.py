@@ -12,6 +12,7 @@ import pytest
 import dpmc_core as dpmc
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError
+from dpmc_core.privacy import Change
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.settings import format_setting, list_settings
 
@@ -80,10 +81,12 @@ def test_objects_are_shown_by_a_line_and_a_small_table(frame, result):
         assert repr(value).startswith(f"{type(value).__name__}(")
         assert value._repr_html_().count("<tr>") == len(value.summarise())
     measured = dpmc.run("private-item-mean", "restaurants", epsilon=1)
-    metrics = measured.metrics, measured.baselines[measured.baseline_id]
+    metrics = measured.metrics, measured.baselines["private-own-mean"]
     rmse, baseline = (f"{values['rmse']:.4g}" for values in metrics)
-    assert f"rmse: {rmse} ({measured.baseline_id} {baseline})" in repr(measured)
-    assert "certified epsilon per user at delta 1e-06: 1)" in repr(measured)
+    assert f"metrics: rmse {rmse}, mae" in repr(measured)
+    assert f"baseline private-own-mean: rmse {baseline}, mae" in repr(measured)
+    assert "certified: epsilon 1 per user at delta 1e-06)" in repr(measured)
+    assert "no" in str(measured.guarantee.certified(Change.USER_REPLACED, 0.0))
     hostile = dpmc.Dataset(dpmc.Ratings.from_frame(frame, **RANGE), "<script>")
     assert "<script>" not in hostile._repr_html_()
 

@@ -33,7 +33,7 @@ def test_a_changed_figure_is_made_and_named(dpmc, tmp_path):
 def test_a_changed_grid_reaches_every_mechanism():
     _, experiment = papers.find_experiment("lwhm22-3b")
     changed = experiment.change_settings({"radius": "0.4", "epsilon": "1,2"})
-    assert changed.id == "lwhm22-3b+radius=0.4+epsilon=1-2"
+    assert changed.id == "lwhm22-3b+radius=0.4+epsilon=1,2"
     grid = changed.recipe.grid
     assert grid.epsilons == (1.0, 2.0)
     variants = [m for id in grid.mechanisms for m in grid.create_variants(id)]
@@ -94,7 +94,9 @@ def test_every_figure_that_is_made_takes_what_it_has():
         recipe = experiment.recipe
         if recipe is None or isinstance(recipe, GridRecipe):
             continue
-        for name, value in engine._list_arguments(experiment.make).items():
+        for name, value in engine.list_arguments(experiment.make).items():
+            if isinstance(value, list) and isinstance(value[0], dict):
+                continue  # runs in full, which no text stands for
             text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
             changed = experiment.change_settings({name: text})
             keys = [trial.key for trial in recipe.trials]
