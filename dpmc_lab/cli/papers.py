@@ -108,7 +108,7 @@ def show(
         _make_all(chosen, making, json)
         return None
     for option, value in vars(making).items():
-        if value:
+        if value not in (None, ()):
             raise InvalidSetting(f"--{option}", "left out without --run", str(value))
     if view.report:
         text = views.render_report(views.load_views(papers.PAPERS.values()))

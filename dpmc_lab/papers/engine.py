@@ -14,6 +14,7 @@ import inspect
 import json
 import math
 import os
+import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -29,12 +30,7 @@ import numpy as np
 from dpmc_core import experiment as core
 from dpmc_core import registry
 from dpmc_core.arrays import Floats
-from dpmc_core.errors import (
-    BadRatings,
-    DpmcError,
-    parse_number,
-    unknown_name_error,
-)
+from dpmc_core.errors import BadRatings, DpmcError, parse_number, unknown_name_error
 from dpmc_core.model import Mechanism, Model
 from dpmc_core.privacy import Change
 from dpmc_core.problem import Problem
@@ -564,7 +560,14 @@ class Experiment:
         """Return what makes its curves at the settings tried."""
         id, title = f"{self.id}-settings", f"{self.title}, at settings that are not printed"
         return replace(
-            self, id=id, title=title, recipe=self.sweep, tried={}, printed=(), verdict=None
+            self,
+            id=id,
+            title=title,
+            recipe=self.sweep,
+            make=None,
+            tried={},
+            printed=(),
+            verdict=None,
         )
 
     @property
@@ -593,13 +596,17 @@ class Experiment:
         recipe = choose_recipe(self)
         if isinstance(recipe, GridRecipe):
             recipe = replace(recipe, grid=_change_grid(recipe.grid, texts))
+        elif self.make is None:
+            raise DpmcError(
+                f"{self.id} has other settings already: change one of the figure itself"
+            )
         else:
             recipe = self.make(**_parse_arguments(self.make, texts))
         changes = tuple(f"{name}={text}" for name, text in texts.items())
         of_paper: dict[str, Any] = dict.fromkeys(("printed", "statements", "found", "promises"), ())
         return replace(
             self,
-            id=CHANGE_MARK.join((self.id, *changes)).replace("/", "-"),
+            id=re.sub(r'[<>:"/\\|?*]', "-", CHANGE_MARK.join((self.id, *changes))),
             title=f"{self.title}, with {', '.join(changes)}",
             changed=(*self.changed, f"We set {', '.join(changes)}."),
             recipe=recipe,
@@ -746,8 +753,10 @@ def _build_result(
 def plan_grid(recipe: GridRecipe) -> Plan:
     """Return the runs behind curves; raises DpmcError, OSError where data cannot be read."""
     plan = sweep.build_plan(recipe.grid)
-    units = (unit for unit in plan.units if recipe.label_unit(unit) is not None)
-    return plan._replace(units=tuple(units))
+    units = tuple(unit for unit in plan.units if recipe.label_unit(unit) is not None)
+    if not units:
+        raise DpmcError(f"no curve has these settings: {', '.join(recipe.curves)}")
+    return plan._replace(units=units)
 
 
 def fit_model(mechanism: Mechanism, problem: Problem, seed: int) -> Model:

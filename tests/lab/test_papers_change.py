@@ -1,5 +1,6 @@
 """A paper's figure with one thing changed says so, and is what the change makes it."""
 
+import dataclasses
 import json
 
 import pytest
@@ -45,6 +46,14 @@ def test_a_changed_grid_reaches_every_mechanism():
     assert known == ((), (), (), None)
 
 
+def test_a_change_that_leaves_no_curve_is_a_sentence():
+    _, experiment = papers.find_experiment("lwhm22-1b")
+    recipe = dataclasses.replace(experiment.recipe, curves={"gradient rounds=10": "GraP"})
+    changed = dataclasses.replace(experiment, recipe=recipe).change_settings({"rounds": "2"})
+    with pytest.raises(DpmcError, match="no curve has these settings: gradient rounds=10"):
+        engine.plan_grid(changed.recipe)
+
+
 def test_the_equal_sweep_is_printed(dpmc, monkeypatch, tmp_path):
     """The runs are left out: the command is that of the grid that was run, seeds included."""
     from dpmc_lab.cli import papers as command
@@ -71,6 +80,8 @@ def test_the_equal_sweep_is_printed(dpmc, monkeypatch, tmp_path):
         ("lwhm22-1b", "radiuss=1", "did you mean radius"),
         ("lwhm22-1b", "radius=1,2", "radius must be a number, got '1,2'"),
         ("ryhh24-1", "epsilon=2", "cannot be made here"),
+        ("lwhm22-1b-settings", "epsilon=2", "has other settings already"),
+        ("ryhh24-table-3-settings", "rank=8", "has other settings already"),
     ],
 )
 def test_a_change_that_cannot_be_made_is_a_sentence(id, change, sentence):
@@ -101,4 +112,4 @@ def test_every_figure_that_is_made_takes_what_it_has():
             changed = experiment.change_settings({name: text})
             keys = [trial.key for trial in recipe.trials]
             assert [trial.key for trial in changed.recipe.trials] == keys, (experiment.id, name)
-            assert "/" not in changed.id
+            assert not {*changed.id} & {*'<>:"/\\|?*'}
