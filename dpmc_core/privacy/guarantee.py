@@ -118,8 +118,9 @@ class Certified:
         return math.isfinite(self.epsilon)
 
     def __str__(self) -> str:
-        bound = format_bound(self.epsilon) if self.finite else f"none, as {self.reason},"
-        return f"epsilon {bound} {self.change.label} at delta {self.delta:g}"
+        if not self.finite:
+            return f"no epsilon {self.change.label}: {self.reason}"
+        return f"epsilon {format_bound(self.epsilon)} {self.change.label} at delta {self.delta:g}"
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,8 @@ def test_objects_are_shown_by_a_line_and_a_small_table(frame, result):
     assert f"metrics: rmse {rmse}, mae" in repr(measured)
     assert f"baseline private-own-mean: rmse {baseline}, mae" in repr(measured)
     assert "certified: epsilon 1 per user at delta 1e-06)" in repr(measured)
-    assert "no" in str(measured.guarantee.certified(Change.USER_REPLACED, 0.0))
+    nothing = str(dpmc.create("clear").guarantee(PUBLIC).certified(Change.CELL))
+    assert nothing.startswith("no epsilon per user-item cell: ")
     hostile = dpmc.Dataset(dpmc.Ratings.from_frame(frame, **RANGE), "<script>")
     assert "<script>" not in hostile._repr_html_()
 
