@@ -36,6 +36,13 @@ def make_printable(text: str, *, keep_newlines: bool = False) -> str:
 class DpmcError(Exception):
     """Base class of the errors that this package raises on purpose; `str()` of one is a sentence.
 
+    >>> import dpmc_core as dpmc
+    >>> try:
+    ...     dpmc.create("input-flop", epsilon=1)
+    ... except dpmc.DpmcError as error:
+    ...     print(str(error).partition("?")[0])
+    mechanism must be a known id, got 'input-flop'; did you mean input-flip
+
     Args:
         message: the sentence.
         hint: details added to the message, possibly on lines of their own.
@@ -206,11 +213,12 @@ def unknown_name_error(
         listing_command: a command that lists all names, if they are too many for one sentence.
     """
     names = list(available)
-    close_matches = difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.5)
+    lowered = str(name).lower()
+    close_matches = difflib.get_close_matches(lowered, names, n=3, cutoff=0.5)
     close_matches += [
         candidate
         for candidate in names
-        if name and candidate.startswith(name.lower()) and candidate not in close_matches
+        if lowered and candidate.startswith(lowered) and candidate not in close_matches
     ]
     hint = f"did you mean {' or '.join(close_matches)}?" if close_matches else ""
     if listing_command:

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+import dpmc_core
 from dpmc_core import metrics, registry
 from dpmc_core.dataset import Dataset
-from dpmc_core.errors import DpmcError, check_number
+from dpmc_core.display import Summarised, format_metrics
+from dpmc_core.errors import DpmcError, InvalidSetting, check_number
 from dpmc_core.model import AddsNoiseLast, Estimator, Mechanism, Model, Rounds, Step, Task
 from dpmc_core.privacy import Guarantee, Publication, record_publications
 from dpmc_core.problem import Problem, build_problem, create_generator
@@ -40,7 +44,7 @@ OnStep = Callable[[Mechanism, Step], None]
 Solve = Callable[[AddsNoiseLast, Ratings], Rounds]  # as `AddsNoiseLast.solve_without_noise`
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FittedModel:
     """A model that a mechanism has fitted, before anything is measured.
 
@@ -68,11 +72,16 @@ class FittedModel:
         return len(self.trace)
 
 
-@dataclass(frozen=True, eq=False)
-class Result(FittedModel):
+@dataclass(frozen=True, eq=False, repr=False)
+class Result(Summarised, FittedModel):
     """A fitted model with its guarantee and its measures.
 
     Metrics and baselines are for evaluation only and not private.
+
+    >>> import dpmc_core as dpmc
+    >>> result = dpmc.run("private-item-mean", "restaurants", epsilon=1)
+    >>> list(result.metrics), result.baseline_id
+    (['rmse', 'mae'], 'private-own-mean')
 
     Attributes:
         guarantee: the mechanism's privacy guarantee, with the preparation steps as caveats.
@@ -95,6 +104,36 @@ class Result(FittedModel):
         """
         errors = {id: values["rmse"] for id, values in self.baselines.items() if "rmse" in values}
         return registry.choose_baseline(type(self.mechanism), self.problem.steps, errors)
+
+    def summarise(self) -> dict[str, object]:
+        """Return what was run, what it measured beside its baseline, and what is certified."""
+        settings, id = serialise_settings(self.mechanism), self.baseline_id
+        return {
+            "mechanism": self.mechanism.id,
+            "settings": registry.find_changed_settings(self.mechanism.id, settings),
+            "data": self.problem.name,
+            "seed": self.seed,
+            "metrics": format_metrics(self.metrics),
+            f"baseline {id}": format_metrics(self.baselines.get(id, {})),
+            "certified": self.guarantee.certified(),
+        }
+
+    def to_frame(self) -> Any:
+        """Return a pandas DataFrame with a row for the mechanism and for each other method.
+
+        The columns `data`, `mechanism`, `epsilon` and `seed` name the run, so that frames of
+        several runs can be concatenated; the others are `method` and one column per metric.
+        """
+        import pandas
+
+        run_columns = {
+            "data": self.problem.name,
+            "mechanism": self.mechanism.id,
+            "epsilon": getattr(self.mechanism, "epsilon", None),
+            "seed": self.seed,
+        }
+        measured = {self.mechanism.id: self.metrics, **self.baselines}
+        return pandas.DataFrame([{**run_columns, "method": id, **measured[id]} for id in measured])
 
     def as_dict(self) -> dict[str, Any]:
         """Return the object that `dpmc fit --json` prints: plain JSON, null for non-finite numbers.
@@ -133,22 +172,50 @@ class Result(FittedModel):
 
 
 def run(
-    mechanism: Mechanism, problem: Problem | Dataset | tuple[Ratings, Ratings], seed: int = 0
+    mechanism: Mechanism | str,
+    data: Any,
+    seed: int = 0,
+    *,
+    reading: Mapping[str, Any] = MappingProxyType({}),
+    **settings: Any,
 ) -> Result:
     """Fit a mechanism, then its baselines, and measure all of them on the test ratings.
 
+    >>> frame = {"user": [*"aabbcc"], "item": [*"xyxyxy"], "rating": [5, 3, 4, 2, 5, 1]}
+    >>> result = run("private-constant", frame, epsilon=1, reading={"low": 1, "high": 5})
+    >>> result.guarantee.certified().change.label
+    'per user'
+
     Args:
-        mechanism: the mechanism to fit.
-        problem: a prepared problem; or a data set or an official pair (training, test), which
-            `build_problem` turns into one with the same seed and default steps.
+        mechanism: a mechanism, or the id of one, which `create` makes with the settings.
+        data: a prepared problem, a data set, ratings, an official pair (training, test), the name
+            of a data set, the path of a file, or a data frame. All but a problem are split and
+            prepared by `build_problem` with the same seed and default steps.
         seed: decides the split, the noise and the sampled ranking candidates.
+        reading: of a name or path: options of `load`; of a data frame: those of
+            `Ratings.from_frame`, such as the ends `low` and `high` of the public range.
+        settings: the settings of a mechanism that is given by its id.
 
     Raises:
-        BadRatings: if nothing can be measured on the test ratings; raised before any fit.
+        BadRatings: if the data cannot be read, or nothing can be measured on the test ratings;
+            raised before any fit.
+        InvalidSetting: if the mechanism or a setting is unknown or invalid.
     """
-    if not isinstance(problem, Problem):
-        problem = build_problem(problem, mechanism.task, seed=seed)
-    *_, result = fit_baselines(measure(fit(mechanism, problem, seed)))
+    if isinstance(mechanism, str):
+        mechanism = registry.create(mechanism, **settings)
+    elif settings or not isinstance(mechanism, Mechanism):
+        raise InvalidSetting("mechanism", "an id, or a mechanism with its settings", mechanism)
+    if isinstance(data, str | os.PathLike):
+        data = dpmc_core.load(str(data), **reading)
+    elif not isinstance(data, Problem | Dataset | Ratings | tuple):
+        data = Dataset(
+            Ratings.from_frame(data, **{"low": None, "high": None, **reading}), "data frame"
+        )
+    elif reading:
+        raise InvalidSetting("reading", "left out for data that was read before", [*reading])
+    if not isinstance(data, Problem):
+        data = build_problem(data, mechanism.task, seed=seed)
+    *_, result = fit_baselines(measure(fit(mechanism, data, seed)))
     return result
 
 

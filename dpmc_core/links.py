@@ -8,7 +8,7 @@ import numpy as np
 import scipy
 
 from dpmc_core.arrays import Floats
-from dpmc_core.errors import InvalidSetting, check_number
+from dpmc_core.errors import InvalidSetting, check_number, unknown_name_error
 
 
 class Link:
@@ -142,7 +142,7 @@ def parse_link(text: str) -> Link:
         raise
     except ValueError:
         pass
-    raise InvalidSetting("link", f"one of {', '.join(LINK_CHOICES)}", text)
+    raise unknown_name_error("link", text, LINK_CHOICES)
 
 
 def steepness(link: Link, bound: float) -> float:

@@ -208,7 +208,7 @@ class Problem:
 
 
 def build_problem(
-    data: Dataset | tuple[Ratings, Ratings],
+    data: Dataset | Ratings | tuple[Ratings, Ratings],
     task: Task,
     *,
     steps: Sequence[Transform] = (),
@@ -222,8 +222,13 @@ def build_problem(
     not yet -1/+1 are finally cut at the middle of their public range; for RANKING, all ratings
     count as interactions.
 
+    >>> import dpmc_core as dpmc
+    >>> problem = build_problem(dpmc.load("restaurants"), Task.RATINGS, split=RandomShare(0.5))
+    >>> problem.split
+    'a random 0.5 of the ratings'
+
     Args:
-        data: a data set, or a pair (training, test).
+        data: a data set, its ratings, or a pair (training, test).
         task: what is to be predicted.
         steps: the preparation steps.
         split: how ratings are held out. The default is a random fifth; for RANKING it is the latest
@@ -236,13 +241,14 @@ def build_problem(
         InvalidSetting: if a split is given for an official pair.
     """
     check_number("seed", seed, at_least=0, integer=True)
-    truth = None
-    if isinstance(data, tuple):
+    task, truth = Task(task), None
+    if isinstance(data, tuple) and len(data) == 2:
         if split is not None:
             raise InvalidSetting("split", "left out where the test ratings are given", str(split))
-        train, test = data
+        train, test = (Dataset(ratings, name).ratings for ratings in data)
         split_label = OFFICIAL_SPLIT
     else:
+        data = data if isinstance(data, Dataset) else Dataset(data, "ratings")
         split = split or choose_default_split(task)
         key = f"split {split} of {data.ratings.fingerprint}"
         check_cancelled()

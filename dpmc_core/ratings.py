@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpmc_core.arrays import AnyArray, Bools, Floats, Ints, ItemAxis, Uint64s, UserAxis
+from dpmc_core.display import Summarised
 from dpmc_core.errors import (
     BadRatings,
     check_number,
@@ -228,9 +229,16 @@ class UserResults(UserData):
         return self.value
 
 
-@dataclass(frozen=True, eq=False)
-class Ratings(UserData):
-    """Observed cells of a users x items matrix, sorted by user, then item. Build with `build`.
+@dataclass(frozen=True, eq=False, repr=False)
+class Ratings(UserData, Summarised):
+    """Observed cells of a users x items matrix, sorted by user, then item.
+
+    Build them with `from_frame`, or with `build` from arrays of indices.
+
+    >>> frame = {"user": ["ann", "ann", "bob"], "item": ["Dune", "Emma", "Emma"],
+    ...          "rating": [5, 3, 4]}
+    >>> Ratings.from_frame(frame, low=1, high=5)
+    Ratings(users: 2, items: 2, ratings: 3, range: 1 to 5)
 
     Attributes:
         users: array of shape (n_obs,), int32 user indices.
@@ -348,9 +356,9 @@ class Ratings(UserData):
         cls,
         frame: Any,
         *,
-        user: Hashable,
-        item: Hashable,
-        rating: Hashable,
+        user: Hashable = "user",
+        item: Hashable = "item",
+        rating: Hashable = "rating",
         low: float,
         high: float,
     ) -> Ratings:
@@ -372,6 +380,11 @@ class Ratings(UserData):
                 rated an item twice.
             InvalidSetting: if a column is missing, or the public range is impossible.
         """
+        if isinstance(frame, str) or not hasattr(frame, "__getitem__"):
+            raise BadRatings(
+                "ratings must be a data frame or a mapping of names to columns, got"
+                f" {format_value(frame)}; dpmc_core.load takes files and names of data sets"
+            )
         roles = ("user", user), ("item", item), ("rating", rating)
         user_column, item_column, values = (_read_column(frame, *role) for role in roles)
         user_ids, users = _index_ids(user_column)
@@ -389,6 +402,12 @@ class Ratings(UserData):
 
     def __len__(self) -> int:
         return len(self.values)
+
+    def summarise(self) -> dict[str, object]:
+        """Return the sizes and the public range in rating points, by label."""
+        facts = self.public
+        sizes = {"users": facts.users, "items": facts.items, "ratings": len(self)}
+        return {**sizes, "range": f"{facts.low:g} to {facts.high:g}"}
 
     @property
     def shape(self) -> tuple[int, int]:

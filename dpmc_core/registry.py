@@ -13,7 +13,13 @@ from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from dpmc_core import mechanisms as files
-from dpmc_core.errors import DpmcError, InvalidSetting, check_number, unknown_name_error
+from dpmc_core.errors import (
+    DpmcError,
+    InvalidSetting,
+    check_number,
+    parse_number,
+    unknown_name_error,
+)
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.settings import PublishedSettings, list_settings, serialise_setting
 from dpmc_core.style import Style, pick_style
@@ -180,7 +186,7 @@ def get_mechanism(id: str) -> type[Mechanism]:
     Raises:
         InvalidSetting: if the id is unknown, with the closest ids as a hint.
     """
-    if id not in MECHANISMS:
+    if not isinstance(id, str) or id not in MECHANISMS:
         unknown = unknown_name_error("mechanism", id, MECHANISMS, listing_command="dpmc list")
         hint = "; ".join([unknown.hint, *MECHANISMS.broken])
         raise InvalidSetting(unknown.field, unknown.limit, id, hint)
@@ -205,6 +211,9 @@ def list_private_mechanisms(task: Task) -> tuple[str, ...]:
 def list_suitable_mechanisms(*, clicks: bool = False) -> tuple[str, ...]:
     """Return the ids of the private mechanisms that make sense for ratings, or for clicks.
 
+    >>> "private-taste" in list_suitable_mechanisms()
+    True
+
     Clicks (ratings that are all 1) can only be ranked; ratings can be ranked too, as interactions.
     """
     ranking = list_private_mechanisms(Task.RANKING)
@@ -221,30 +230,40 @@ def list_tasks(ids: Iterable[str]) -> list[Task]:
 
 
 def create(
-    id: str, *, epsilon: float | None = None, delta: float | None = None, **settings: Any
+    id: str,
+    *,
+    epsilon: float | str | None = None,
+    delta: float | str | None = None,
+    **settings: Any,
 ) -> Mechanism:
-    """Create a mechanism with settings.
+    """Create a mechanism with settings, each a value or its text on the command line.
+
+    >>> create("input-flip", epsilon=1, link="probit:0.5").link
+    Probit(sigma=0.5)
 
     Args:
         id: the mechanism's id.
         epsilon: privacy budget; checked always, and passed on only if the class has that setting.
         delta: the delta of the privacy budget, which is treated like `epsilon`.
-        settings: further settings by name.
+        settings: further settings by name; `dpmc list ID` shows their units and limits.
 
     Raises:
         InvalidSetting: if the id or a setting is unknown, a required setting is missing, or a value
             is invalid.
     """
     cls = get_mechanism(id)
-    if epsilon is not None:
-        check_number("epsilon", epsilon, above=0)
-    if delta is not None:
-        check_number("delta", delta, at_least=0, below=1)
     declared = {s.name: s for s in list_settings(cls)}
     values = dict(settings)
-    for name, value in (("epsilon", epsilon), ("delta", delta)):
-        if value is not None and name in declared:
-            values[name] = value
+    budget: dict[str, tuple[Any, dict[str, Any]]] = {
+        "epsilon": (epsilon, {"above": 0}),
+        "delta": (delta, {"at_least": 0, "below": 1}),
+    }
+    for name, (value, limits) in budget.items():
+        if value is not None:
+            value = parse_number(float, value, name) if isinstance(value, str) else value
+            check_number(name, value, **limits)
+            if name in declared:
+                values[name] = value
     for name in values:
         if name not in declared:
             raise unknown_name_error(f"setting of {id}", name, declared)

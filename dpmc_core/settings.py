@@ -142,11 +142,16 @@ def _list_choices(value_type: type[Any]) -> tuple[str, ...]:
 def check_settings(mechanism: Any) -> None:
     """Check the types of all settings, and numbers against their limits; call from __post_init__.
 
+    A text that stands for a value of another type, as on the command line, is replaced by it.
+
     Raises:
         InvalidSetting: for the first setting that is invalid.
     """
     for s in list_settings(type(mechanism)):
         value = getattr(mechanism, s.name)
+        if isinstance(value, str) and s.type is not str:
+            value = parse_setting(type(mechanism), s.name, value)
+            object.__setattr__(mechanism, s.name, value)
         if value is None and s.optional:
             continue
         if s.type in (int, float):
@@ -161,15 +166,15 @@ def check_settings(mechanism: Any) -> None:
                 integer=s.type is int,
             )
         elif not isinstance(value, s.type):
-            raise InvalidSetting(s.name, _format_requirement(s), value)
+            raise _build_error(s, value)
 
 
-def _format_requirement(s: Setting) -> str:
-    """Format what a setting's value must be, to follow "must be"."""
-    type_names = {int: "an integer", float: "a number", str: "text"}
+def _build_error(s: Setting, value: Any) -> InvalidSetting:
+    """Build the error for a value that a setting cannot have."""
     if s.info.choices:
-        return f"one of {', '.join(s.info.choices)}"
-    return type_names.get(s.type) or f"a {s.type.__name__}"
+        return unknown_name_error(s.name, value, s.info.choices)
+    type_names = {int: "an integer", float: "a number", str: "text"}
+    return InvalidSetting(s.name, type_names.get(s.type) or f"a {s.type.__name__}", value)
 
 
 def parse_setting(mechanism: type, name: str, text: str) -> Any:
@@ -194,7 +199,7 @@ def parse_setting(mechanism: type, name: str, text: str) -> Any:
     except DpmcError:
         raise
     except (ValueError, KeyError):
-        raise InvalidSetting(name, _format_requirement(s), text) from None
+        raise _build_error(s, text) from None
 
 
 def format_setting(value: Any) -> str:

@@ -47,6 +47,7 @@ from dpmc_data.source import (
     ReadOptions,
     ReadProgress,
     Source,
+    check_path,
 )
 
 # Sources of catalogues.
@@ -60,7 +61,7 @@ _SETTLED = ("bad_rows", "duplicates", "encoding")  # options whose first answer 
 EACH_SEED = "each"  # the seed in NAME:seed=each, which stands for the seed of the run
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class LoadedDataset(Dataset):
     """A data set with its origin and what a reader should know about it.
 
@@ -121,6 +122,9 @@ def load(data: str | Path, **options: Any) -> LoadedDataset:
     A folder holds a known set, or Parquet files. A sample of `synthetic.GENERATORS` can be drawn
     anew, as NAME:OPTION=VALUE,... or by options.
 
+    >>> load("restaurants").ratings.shape
+    (138, 130)
+
     Args:
         data: the id, name or path.
         options: fields of `ReadOptions`; for a sample that is drawn anew an integer `seed` and the
@@ -130,7 +134,7 @@ def load(data: str | Path, **options: Any) -> LoadedDataset:
         BadRatings: if there are no such data, or they cannot be read.
         InvalidSetting: if an option is invalid.
     """
-    name = str(data)
+    name = check_path(data)
     if (drawn_sample := parse_drawn_sample(name)) is not None:
         sample_name, settings = drawn_sample
         dataset = load(sample_name, **settings, **options)
@@ -152,7 +156,8 @@ def read(data: str | Path, **options: Any) -> LoadedDataset:
         BadRatings: if there are no such data, or they cannot be read.
         InvalidSetting: if an option is invalid.
     """
-    return _load_source(Source.from_file(_find_data_file(str(data))), str(data), options)
+    name = check_path(data)
+    return _load_source(Source.from_file(_find_data_file(name)), name, options)
 
 
 def parse_drawn_sample(text: str) -> tuple[str, dict[str, Any]] | None:

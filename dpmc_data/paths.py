@@ -8,9 +8,9 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 
+import dpmc_core
 from dpmc_core.errors import DpmcError
 
 
@@ -89,15 +89,6 @@ def _read_umask() -> int:
     return mask
 
 
-@cache
 def get_version() -> str:
-    """Return the version as installed, or else of the checkout from which the program runs."""
-    from importlib import metadata
-
-    try:
-        return metadata.version("dpmc-lab")
-    except metadata.PackageNotFoundError:
-        import tomllib
-
-        project = Path(__file__).resolve().parent.parent / "pyproject.toml"
-        return str(tomllib.loads(project.read_text(encoding="utf-8"))["project"]["version"])
+    """Return the version of this program; a cluster calls it on its workers."""
+    return dpmc_core.__version__

@@ -279,6 +279,20 @@ def _unpack(name: str, file: BinaryIO) -> bytes | None:
         raise BadRatings(f"{error}{reason}{advice}") from None
 
 
+def check_path(path: object) -> str:
+    """Return the name of a data set or the path of a file as text.
+
+    Raises:
+        BadRatings: if it is anything else, such as a data frame.
+    """
+    if not isinstance(path, str | Path):
+        raise BadRatings(
+            "data must be the name of a data set or the path of a file, got an object of the type"
+            f" {type(path).__name__}; Ratings.from_frame takes a data frame"
+        )
+    return str(path)
+
+
 @dataclass(frozen=True, eq=False)
 class Source:
     """A file to read, or a folder of Parquet files or of text.
@@ -302,7 +316,7 @@ class Source:
         Raises:
             BadRatings: if there is no such file, or it is packed and damaged.
         """
-        target = Path(path)
+        target = Path(check_path(path))
         source = cls(make_printable(target.name), path=target)
         if source.parts:
             return source

@@ -1,8 +1,12 @@
-"""Mechanisms in a user's own Python file: `dpmc fit ... --plugin my_method.py`."""
+"""Mechanisms in a user's own Python file: `dpmc fit ... --plugin my_method.py`.
+
+An app that was started so passes the files on to the commands that it starts, in a variable.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import sys
 import traceback
@@ -15,7 +19,13 @@ from dpmc_core import registry
 from dpmc_core.errors import DpmcError
 from dpmc_core.model import Mechanism
 
+VARIABLE = "DPMC_PLUGINS"  # environment variable with the paths of files, as in PATH
 _loaded_sources: dict[str, bytes] = {}
+
+
+def list_environment_files() -> list[str]:
+    """Return the files that the environment names."""
+    return [path for path in os.environ.get(VARIABLE, "").split(os.pathsep) if path]
 
 
 def load_plugin(path: str | Path) -> tuple[type[Mechanism], ...]:

@@ -29,6 +29,7 @@ from dpmc_lab.views import answer as answer_text
 from dpmc_lab.views import data as charts_of_data
 from dpmc_lab.views import groups, lines, text
 from dpmc_lab.views.lines import CurveChart
+from dpmc_lab.views.what_if import build_stop
 from pages.ui import (
     blocks,
     instrument,

@@ -17,8 +17,6 @@ import pytest
 # Before NumPy comes: threads of several test processes would wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from dpmc_core.errors import DpmcError
-from dpmc_lab import plugins
 from dpmc_lab.cli import main
 from tests.browser_helpers import CHROMIUM, open_chromium, serve_app
 from tests.cluster_helpers import cluster  # noqa: F401 - a fixture
@@ -28,24 +26,9 @@ ROOT = Path(__file__).resolve().parent.parent
 SLOW_TIMEOUT = 1800  # seconds of a slow test, on a machine that does other things besides
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--plugin",
-        metavar="FILE.py",
-        action="append",
-        default=[],
-        help="a file with a mechanism of your own, for tests/core/test_contract.py (repeatable)",
-    )
-
-
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_configure() -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # begun beside a shell
         signal.signal(signal.SIGINT, signal.default_int_handler)  # reaches what tests start
-    for path in config.getoption("--plugin"):
-        try:
-            plugins.load_plugin(path)
-        except DpmcError as error:
-            raise pytest.UsageError(str(error)) from None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -22,8 +22,8 @@ PAGES = ROOT / "pages"
 
 # Each place may import those before it: modules and packages of the core, of the data, of the lab.
 ORDER = [
-    *("arrays", "errors", "stopping", "style", "settings", "ratings", "privacy", "model", "links"),
-    *("dataset", "preparation", "metrics", "solvers", "mechanisms"),
+    *("arrays", "display", "errors", "stopping", "style", "settings", "ratings", "privacy"),
+    *("model", "links", "dataset", "preparation", "metrics", "solvers", "mechanisms"),
     *("registry", "problem", "experiment"),
     *(
         "data.facts",
@@ -45,6 +45,7 @@ ORDER = [
     ),
     "data",
     *("lab.plugins", "lab.audit_bounds", "lab.locks", "lab.citation", "lab.measured", "lab.audit"),
+    "lab.testing",
     *("lab.store", "lab.shipped", "lab.sweep", "lab.study", "lab.protocol"),
     *("lab.views", "lab.classroom", "lab.glossary", "lab.lessons", "lab.papers", "lab.cli"),
     "lab.__main__",

@@ -17,10 +17,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
-    "core": (55, 102_060),
-    "data": (15, 44_200),
-    "lab": (80, 152_820),
-    "pages": (50, 75_320),
+    "core": (56, 103_060),
+    "data": (15, 44_180),
+    "lab": (82, 157_940),
+    "pages": (50, 75_380),
     "pages (js, css, html)": (5, 18_840),
 }
 NOT_CODE = {

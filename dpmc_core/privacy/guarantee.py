@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Self
 
+from dpmc_core.display import Summarised, format_bound
 from dpmc_core.errors import InvalidSetting, check_number
 from dpmc_core.privacy.accounting import Loss, bisect
 from dpmc_core.privacy.changes import Change, sensitivity_at
@@ -116,6 +117,11 @@ class Certified:
         """Whether epsilon is finite."""
         return math.isfinite(self.epsilon)
 
+    def __str__(self) -> str:
+        if not self.finite:
+            return f"no epsilon {self.change.label}: {self.reason}"
+        return f"epsilon {format_bound(self.epsilon)} {self.change.label} at delta {self.delta:g}"
+
 
 @dataclass(frozen=True)
 class Unaccounted:
@@ -130,9 +136,15 @@ class Unaccounted:
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Guarantee(Generic[R]):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Guarantee(Summarised, Generic[R]):
     """A privacy claim with everything on which it rests, for a mechanism on given public facts.
+
+    >>> import dpmc_core as dpmc
+    >>> public = dpmc.load("restaurants").ratings.public
+    >>> guarantee = dpmc.create("private-item-mean", epsilon=1).guarantee(public)
+    >>> round(guarantee.certified().epsilon, 3), guarantee.certified().delta
+    (1.0, 1e-06)
 
     Attributes:
         change: what the claim protects.
@@ -158,6 +170,16 @@ class Guarantee(Generic[R]):
     unaccounted: tuple[Unaccounted, ...] = ()
     caveats: tuple[str, ...] = ()
 
+    def summarise(self) -> dict[str, object]:
+        """Return what is protected, claimed and certified, by label."""
+        return {
+            "protects": self.change.protects,
+            "trust": self.trust.value,
+            "publishes": self.publishes.value,
+            "claimed": self.claimed,
+            "certified": self.certified(),
+        }
+
     def certified(self, change: Change | None = None, delta: float | None = None) -> Certified:
         """Return the budget that the releases prove for a change, or infinity and the reason.
 
@@ -169,6 +191,9 @@ class Guarantee(Generic[R]):
             delta: the delta at which epsilon is certified; None for the delta of the claim.
         """
         target_change = change or self.change
+        if not isinstance(target_change, Change):
+            names = ", ".join(Change.__members__)
+            raise InvalidSetting("change", f"a Change: {names}", change)
         if delta is None:
             delta = self.claimed.delta if self.claimed else 0.0
         check_number("delta", delta, at_least=0, below=1)

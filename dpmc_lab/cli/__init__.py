@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, cast
 
+import dpmc_core
 from dpmc_core.errors import DpmcError, make_printable
 from dpmc_lab import plugins
 from dpmc_lab.cli import app, data, interface, methods, promises, sweep
@@ -121,7 +122,7 @@ def _run(argv: Sequence[str]) -> int:
     except SystemExit as stop:  # argparse has printed the reason
         return stop.code if isinstance(stop.code, int) else EXIT_FAILED
     interface.typed_words[:] = argv
-    files: Sequence[str] = getattr(args, "plugin", ())
+    files = [*plugins.list_environment_files(), *getattr(args, "plugin", ())]
     ended, status = {"ended": "failed"}, EXIT_FAILED
     try:
         for file in files:
@@ -181,17 +182,6 @@ def _format_error(error: DpmcError | OSError) -> str:
     return make_printable(reason if path is None else f"{path}: {reason}")
 
 
-class _Version(argparse.Action):
-    """The version option; it looks up the version only if it is given, since that is slow."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
-        """Print the version and exit."""
-        from dpmc_data.paths import get_version
-
-        print(f"dpmc {get_version()}")
-        parser.exit()
-
-
 def build_parser() -> argparse.ArgumentParser:
     """Build a parser of all commands with their help."""
     parser = interface.Parser(
@@ -199,6 +189,9 @@ def build_parser() -> argparse.ArgumentParser:
         description="Differentially private matrix completion: train, compare, check the claims.",
         epilog="Try: dpmc fit movie-night input-flip --epsilon 2",
     )
-    parser.add_argument("--version", action=_Version, nargs=0, help="say which version this is")
+    version = f"dpmc {dpmc_core.__version__}"
+    parser.add_argument(
+        "--version", action="version", version=version, help="say which version this is"
+    )
     interface.add_commands(parser, COMMANDS)
     return parser

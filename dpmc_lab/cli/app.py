@@ -19,7 +19,8 @@ from dpmc_core.errors import (
 )
 from dpmc_data import paths
 from dpmc_data.synthetic import SAMPLES
-from dpmc_lab.cli.interface import Option
+from dpmc_lab import plugins
+from dpmc_lab.cli.interface import Option, Plugins
 
 _LAB = Path(__file__).resolve().parents[1]
 # Where app.py and pages/ are: inside the package if it was installed from a wheel (see setup.py),
@@ -65,6 +66,7 @@ def start_app(
     class_: bool = False,
     address: str | None = None,
     port: Annotated[int | None, Option("PORT")] = None,
+    plugin: Plugins = (),
 ) -> None:
     """Open the app in a browser.
 
@@ -78,6 +80,7 @@ def start_app(
     examples:
       dpmc app
       dpmc app --class
+      dpmc app --plugin my_method.py
 
     Streamlit's other options are environment variables, such as STREAMLIT_SERVER_BASE_URL_PATH=lab.
     """
@@ -88,6 +91,8 @@ def start_app(
     except RuntimeError:  # Streamlit looks there for its settings
         environment["HOME"] = str(paths.find_home_folder())
     default = "0.0.0.0" if class_ else environment.get("STREAMLIT_SERVER_ADDRESS", "127.0.0.1")
+    files = [*plugins.list_environment_files(), *(str(Path(file).resolve()) for file in plugin)]
+    environment[plugins.VARIABLE] = os.pathsep.join(files)
     options = {"server.address": address or default, "server.port": port}
     check_listen_address(address or default, port)
     if class_:

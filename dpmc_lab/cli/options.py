@@ -135,7 +135,7 @@ class ReadingOptions:
             keywords["for_ranking"] = True
         fields = [f.name for f in dataclasses.fields(ReadOptions) if f.name != "for_ranking"]
         for text in (*self.read, *[f"user={self.user}"] * (self.user is not None)):
-            name, value = _parse_assignment("--read", text)
+            name, value = parse_assignment("--read", text)
             if name not in fields and data not in GENERATORS:
                 raise unknown_name_error("--read", name, fields)
             column = name in _COLUMNS and not re.fullmatch(r"[1-9][0-9]{0,8}", value)
@@ -325,9 +325,7 @@ def parse_steps(texts: Iterable[str]) -> list[Transform]:
     return [parse_step(text) for text in texts]
 
 
-def _parse_assignment(
-    option: str, text: str, budget_options: Iterable[str] = ()
-) -> tuple[str, str]:
+def parse_assignment(option: str, text: str, budget_options: Iterable[str] = ()) -> tuple[str, str]:
     """Parse NAME=VALUE as (NAME, VALUE).
 
     Args:
@@ -363,7 +361,7 @@ def parse_setting_lists(texts: Iterable[str], *options: str) -> dict[str, list[s
     """
     values_by_name: dict[str, list[str]] = {}
     for text in texts:
-        name, values = _parse_assignment("--set", text, options)
+        name, values = parse_assignment("--set", text, options)
         values_by_name[name] = [value.strip() for value in values.split(",") if value.strip()]
         if not values_by_name[name]:
             raise InvalidSetting("--set", "NAME=VALUE", text)
@@ -391,7 +389,7 @@ def parse_settings(
     """
     values: JsonObject = {}
     for text in texts:
-        name, value = _parse_assignment("--set", text, options)
+        name, value = parse_assignment("--set", text, options)
         try:
             values[name] = read_setting(owner(name), name, value)
         except InvalidSetting as error:

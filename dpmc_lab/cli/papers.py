@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as plain_json
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from dpmc_lab.cli.interface import (
     paragraph,
     report_end,
 )
-from dpmc_lab.cli.options import Seeds
+from dpmc_lab.cli.options import Seeds, SettingTexts, parse_assignment
 from dpmc_lab.cli.sweep import open_local_pool, run_plan, watch_progress
 from dpmc_lab.papers import engine, views
 from dpmc_lab.papers.engine import CurveSet, Experiment, GridRecipe, Paper, TrialRecipe
@@ -56,12 +57,14 @@ class MakeOptions:
     """Options for making an experiment.
 
     Args:
+        set (NAME=VALUE): run with another setting, such as epsilon=2 (repeatable)
         seeds: with --run: seeds 1,2,3 or FIRST:LAST; printed: as many as in the paper
         jobs (N): with --run of a grid: number of processes (default: one per core)
         store (FILE): with --run of a grid: result store (default: the shared one)
         write (FOLDER): with --run: folder for the result (default: with your other results)
     """
 
+    set: SettingTexts = ()
     seeds: Seeds = None
     jobs: int | None = None
     store: Path | None = None
@@ -90,19 +93,22 @@ def show(
       dpmc papers lwhm22                  one paper; add --theory for its theorems
       dpmc papers lwhm22-1b               one experiment: the paper's figure and ours
       dpmc papers lwhm22-1b --run         run it; after Ctrl-C the same command continues
+      dpmc papers ryhh24-5c --set epsilon=2   run it with one thing changed
       dpmc papers --run --seeds printed   run all that have data and no result yet
       dpmc papers --check                 check that stored rows still support the verdicts
       dpmc papers --report papers.html    write everything as one HTML page
     """
     paper, experiment = _find_named(name)
     chosen = (paper,) if paper else tuple(papers.PAPERS.values())
-    if view.run:
+    if making.set and not experiment:
+        raise InvalidSetting("--set", "given for one experiment, such as lwhm22-1b", making.set[0])
+    if view.run or making.set:
         if experiment:
             return _make_experiment(experiment, making, json)
         _make_all(chosen, making, json)
         return None
     for option, value in vars(making).items():
-        if value is not None:
+        if value not in (None, ()):
             raise InvalidSetting(f"--{option}", "left out without --run", str(value))
     if view.report:
         text = views.render_report(views.load_views(papers.PAPERS.values()))
@@ -222,6 +228,9 @@ def _make_experiment(
         None if it has a result already, and `again` is false.
     """
     experiment = experiment.fullest  # at the size of the paper, if its data are here
+    if making.set:
+        assignments = (parse_assignment("--set", text) for text in making.set)
+        experiment = experiment.change_settings(dict(assignments))
     seeds: Sequence[int] = range(1, experiment.draws + 1)
     if making.seeds != ["printed"]:
         seeds = core.parse_seeds(making.seeds) if making.seeds else ()
@@ -242,13 +251,18 @@ def _make_experiment(
     else:
         result = _run_trials(experiment, recipe, json)
     path = engine.write_result(result, folder)
-    comparison = views.load_view(papers.find_experiment(experiment.id)[0], experiment, result)
+    paper, _ = papers.find_experiment(experiment.id.partition(engine.CHANGE_MARK)[0])
+    comparison = views.load_view(paper, experiment, result)
     assessment = comparison.assessment
     summary = {"accuracy": assessment.label, "reason": assessment.sentence}
     summary |= {"check again": "; ".join(assessment.doubts)}
     if not json:
         print(f"the result is in {path}")
-    return CommandReport({"result": str(path)} | summary, _format_experiment(comparison))
+    blocks = [*_format_experiment(comparison)]
+    if isinstance(recipe, GridRecipe):
+        summary["sweep"] = shlex.join(["dpmc", "sweep", *recipe.grid.argv()])
+        blocks.append(f"The same runs: {summary['sweep']}")
+    return CommandReport({"result": str(path)} | summary, blocks)
 
 
 def _make_all(chosen: Sequence[Paper], making: MakeOptions, json: bool) -> None:

@@ -110,7 +110,7 @@ def _build_experiment(table: dict[str, Any], module: ModuleType) -> Experiment:
     elif recipe:
         name = recipe.pop("make")
         make = partial(getattr(module, name, None) or getattr(engine, name), **recipe)
-        table["recipe"] = make()
+        table |= {"recipe": make(), "make": make}
     if settings:
         tried = settings.pop("tried")
         table["tried"] = {setting.pop("name"): setting.pop("why") for setting in tried}

@@ -10,9 +10,11 @@ Results hold metrics alone, a small file each. Shipped results are made by
 from __future__ import annotations
 
 import ast
+import inspect
 import json
 import math
 import os
+import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -28,7 +30,7 @@ import numpy as np
 from dpmc_core import experiment as core
 from dpmc_core import registry
 from dpmc_core.arrays import Floats
-from dpmc_core.errors import BadRatings, DpmcError
+from dpmc_core.errors import BadRatings, DpmcError, parse_number, unknown_name_error
 from dpmc_core.model import Mechanism, Model
 from dpmc_core.privacy import Change
 from dpmc_core.problem import Problem
@@ -47,6 +49,7 @@ from dpmc_lab.views.lines import compute_interval
 FOLDER = Path(__file__).resolve().parents[2] / "sample_data" / "papers"  # also in a wheel
 ROUNDING = 1e-6  # relative: files hold seven digits of a value
 SETTING_SEPARATOR = " | "  # between the name of a setting and the label of a curve
+CHANGE_MARK = "+"  # in the id of an experiment, before what was changed
 _DIGITS = 7
 _TOLERANCE = 1 + 1e-9  # where a bound is met exactly
 
@@ -505,6 +508,8 @@ class Experiment:
         sweep: what makes the curves at all of them.
         draws: how many the paper averages over, 0 where it does not say.
         needs: public sets that it reads.
+        make: makes the recipe of trials, also with other arguments.
+        changes: what differs from the paper's figure, as NAME=VALUE.
         at_size: the same on the paper's own set, where another stands in for it.
     """
 
@@ -529,6 +534,8 @@ class Experiment:
     sweep: TrialRecipe | None = None
     draws: int = 0
     needs: tuple[str, ...] = ()
+    make: Any = None
+    changes: tuple[str, ...] = ()
     at_size: Experiment | None = None
     verdict: Conclusion | None = None
 
@@ -575,7 +582,14 @@ class Experiment:
         """Return what makes its curves at the settings tried."""
         id, title = f"{self.id}-settings", f"{self.title}, at settings that are not printed"
         return replace(
-            self, id=id, title=title, recipe=self.sweep, tried={}, printed=(), verdict=None
+            self,
+            id=id,
+            title=title,
+            recipe=self.sweep,
+            make=None,
+            tried={},
+            printed=(),
+            verdict=None,
         )
 
     @property
@@ -587,7 +601,78 @@ class Experiment:
     @property
     def command(self) -> str:
         """Return what makes it."""
-        return f"dpmc papers {self.id} --run"
+        options = [f"--set {change}" for change in self.changes] or ["--run"]
+        return " ".join(["dpmc papers", self.id.partition(CHANGE_MARK)[0], *options])
+
+    def change_settings(self, texts: Mapping[str, str]) -> Experiment:
+        """Return it with other settings and without what is known of the paper's figure.
+
+        Args:
+            texts: the values by the names of settings: of the grid's mechanisms, and epsilon; or
+                arguments of what makes the trials.
+
+        Raises:
+            InvalidSetting: there is no such setting, or no such value of it.
+            DpmcError: it cannot be made here.
+        """
+        recipe = choose_recipe(self)
+        if isinstance(recipe, GridRecipe):
+            recipe = replace(recipe, grid=_change_grid(recipe.grid, texts))
+        elif self.make is None:
+            raise DpmcError(
+                f"{self.id} has other settings already: change one of the figure itself"
+            )
+        else:
+            recipe = self.make(**_parse_arguments(self.make, texts))
+        changes = tuple(f"{name}={text}" for name, text in texts.items())
+        of_paper: dict[str, Any] = dict.fromkeys(("printed", "statements", "found", "promises"), ())
+        return replace(
+            self,
+            id=re.sub(r'[<>:"/\\|?*]', "-", CHANGE_MARK.join((self.id, *changes))),
+            title=f"{self.title}, with {', '.join(changes)}",
+            changed=(*self.changed, f"We set {', '.join(changes)}."),
+            recipe=recipe,
+            changes=changes,
+            verdict=None,
+            at_size=None,
+            **of_paper,
+            tried={},
+            why="",
+        )
+
+
+def _change_grid(grid: Grid, texts: Mapping[str, str]) -> Grid:
+    """Return a grid with other settings, each the same for every mechanism that has it."""
+    for name, text in texts.items():
+        if name == "epsilon":
+            grid = replace(grid, epsilons=sweep.parse_epsilons([text]))
+            continue
+        # A value for one mechanism would win over the value for all.
+        names = [key for key in grid.settings if key.endswith(f".{name}")]
+        grid = replace(grid, settings={**grid.settings, **dict.fromkeys([name, *names], (text,))})
+    return grid
+
+
+def list_arguments(make: Callable[..., TrialRecipe]) -> dict[str, Any]:
+    """Return the numbers, texts and lists with which a function makes a recipe, by name."""
+    defaults = {name: p.default for name, p in inspect.signature(make).parameters.items()}
+    arguments = defaults | getattr(make, "keywords", {})
+    return {n: v for n, v in arguments.items() if v and type(v) in (int, float, str, list)}
+
+
+def _parse_arguments(make: Callable[..., TrialRecipe], texts: Mapping[str, str]) -> dict[str, Any]:
+    """Parse arguments as the types that they have; raises InvalidSetting."""
+    arguments = list_arguments(make)
+
+    def parse(name: str, current: Any, text: str) -> Any:
+        if isinstance(current, list):
+            return [parse(name, current[0], item) for item in text.split(",")]
+        return text if isinstance(current, str) else parse_number(type(current), text, name)
+
+    for name in texts:
+        if name not in arguments:
+            raise unknown_name_error("setting of the figure", name, arguments)
+    return {name: parse(name, arguments[name], text) for name, text in texts.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -692,8 +777,10 @@ def _build_result(
 def plan_grid(recipe: GridRecipe) -> Plan:
     """Return the runs behind curves; raises DpmcError, OSError where data cannot be read."""
     plan = sweep.build_plan(recipe.grid)
-    units = (unit for unit in plan.units if recipe.label_unit(unit) is not None)
-    return plan._replace(units=tuple(units))
+    units = tuple(unit for unit in plan.units if recipe.label_unit(unit) is not None)
+    if not units:
+        raise DpmcError(f"no curve has these settings: {', '.join(recipe.curves)}")
+    return plan._replace(units=units)
 
 
 def fit_model(mechanism: Mechanism, problem: Problem, seed: int) -> Model:

@@ -34,20 +34,26 @@ from dpmc_lab.protocol.simulate import evaluate_with_baselines
 
 # Section VI-B: the setting of figure 5, and of figure 6.
 FIGURE_5 = {"alpha": 0.8, "beta1": 0.1, "beta2": 0.8, "beta3": 0.1}
-FIGURE_5_EPSILON = 0.1
 NOISY_VARIANTS = ("dpimf-strawman", "dpimf-complementary", "dpimf-symmetric")
 USERS, RANK = 2000, 20
 _ROUNDS = 5  # of the fit behind figure 6: the norms hardly move after it
 
 
-def get_figure_5_settings(id: str) -> dict[str, float]:
-    """Return the settings of figure 5 that a variant has, by name."""
+def select_settings(id: str, settings: Mapping[str, float] = FIGURE_5) -> dict[str, float]:
+    """Return those of some settings, by default of figure 5, that a variant has, by name."""
     cls = registry.get_mechanism(id)
-    return {name: value for name, value in FIGURE_5.items() if registry.has_setting(cls, name)}
+    return {name: value for name, value in settings.items() if registry.has_setting(cls, name)}
 
 
-def compute_figure_5(public: PublicFacts) -> dict[str, tuple[Floats, Floats]]:
+def compute_figure_5(
+    public: PublicFacts, epsilon: float, settings: Mapping[str, float]
+) -> dict[str, tuple[Floats, Floats]]:
     """Compute the density of the noise on one number of the second moment, for each variant.
+
+    Args:
+        public: the public facts of the data.
+        epsilon: the budget of one solve.
+        settings: of the variants that have them.
 
     Returns:
         A grid, which reaches six scales of the second-largest noise, and the density on it, by
@@ -55,7 +61,7 @@ def compute_figure_5(public: PublicFacts) -> dict[str, tuple[Floats, Floats]]:
     """
     releases: dict[str, Any] = {}
     for id in NOISY_VARIANTS:
-        mechanism = registry.create(id, epsilon=FIGURE_5_EPSILON, **get_figure_5_settings(id))
+        mechanism = registry.create(id, epsilon=epsilon, **select_settings(id, settings))
         releases[id] = dict(mechanism.guarantee(public).releases)["second"]
     _, middle, _ = sorted(release.scale for release in releases.values())
     x = np.linspace(-6 * middle, 6 * middle, 401)
@@ -245,7 +251,7 @@ class Ranking:
             rank=self.rank,
             regularisation=self.ridge,
             # Alpha and the shares of the budget are printed for that figure only.
-            **get_figure_5_settings(self.id),
+            **select_settings(self.id),
         )
         run = federated.start_federated_run(flow, problem, seed)
         after = {}
@@ -346,16 +352,18 @@ def break_ties(
     return _build_ranking_recipe([share, *trials])
 
 
-def plot_noise(public: Mapping[str, Any]) -> TrialRecipe:
+def plot_noise(public: Mapping[str, Any], epsilon: float, **settings: float) -> TrialRecipe:
     """Return the recipe of figure 5: densities of the noise on the second moment."""
+
+    def compute() -> dict[str, tuple[list[float], list[float]]]:
+        curves = compute_figure_5(PublicFacts(**public), epsilon, settings)
+        # Every fifth point is enough for a smooth curve.
+        return {NAMES[id]: (x[::5].tolist(), y[::5].tolist()) for id, (x, y) in curves.items()}
+
     return make_exact_recipe(
-        lambda: {
-            # Every fifth point is enough for a smooth curve.
-            NAMES[id]: (x[::5].tolist(), density[::5].tolist())
-            for id, (x, density) in compute_figure_5(PublicFacts(**public)).items()
-        },
+        compute,
         {NAMES[id]: id for id in NOISY_VARIANTS},
-        settings={"epsilon": FIGURE_5_EPSILON, **FIGURE_5},
+        settings={"epsilon": epsilon, **settings},
         mechanisms=NOISY_VARIANTS,
     )
 

@@ -27,6 +27,7 @@ from starlette.responses import HTMLResponse, RedirectResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from dpmc_lab import plugins
 from pages.ui import classroom, jobs, private, shell, stage, sweeps
 
 # What the first page imports, loaded before anybody visits.
@@ -54,6 +55,8 @@ async def manage_lifespan(_: st.App) -> AsyncIterator[None]:
     guard_connections(asyncio.get_running_loop())
     for name in FIRST_PAGE:
         import_module(f"pages.ui.{name}")
+    for file in plugins.list_environment_files():
+        plugins.load_plugin(file)
     if classroom.is_class_mode():
         classroom.start_class()
     collecting = asyncio.create_task(collect_garbage())

@@ -59,9 +59,9 @@ class Method:
         ({"epsilon": 0}, "epsilon must be > 0 and <= 1e+06, got 0"),
         ({"rank": 2.5}, "rank must be an integer >= 1 and <= 100, got 2.5"),
         ({"clip": 0.0}, "clip must be > 0, got 0"),
-        ({"kind": "plain"}, "kind must be one of plain, rounded-off, got 'plain'"),
+        ({"kind": 3}, "kind must be one of plain, rounded-off, got 3"),
         ({"debias": 1}, "debias must be one of true, false, got 1"),
-        ({"shape": "corners=3"}, "shape must be a Shape, got 'corners=3'"),
+        ({"shape": 3}, "shape must be a Shape, got 3"),
         ({"note": 3}, "note must be text, got 3"),
     ],
 )

@@ -49,28 +49,29 @@ class Mutant:
         return self.file if is_outside_core else f"dpmc_core/{self.file}"
 
 
-def contract(test: str, *ids: str) -> tuple[str, ...]:
-    return tuple(f"{FILES['contract']}::{test}[{id}]" for id in ids)
+def contract(check: str, *ids: str) -> tuple[str, ...]:
+    """List the tests of one check for variants of mechanisms, by their names in the contract."""
+    test = f"{FILES['contract']}::test_a_mechanism_keeps_the_contract"
+    return tuple(f"{test}[{id}-check_{check}]" for id in ids)
 
 
 def records(*ids: str) -> tuple[str, ...]:
     """What is published are the records of the card."""
-    name = "test_what_is_published_are_the_records_of_the_card_as_often_as_they_say"
-    return contract(name, *ids)
+    return contract("publications", *ids)
 
 
 def fresh(*ids: str) -> tuple[str, ...]:
     """Noise serves once."""
-    return contract("test_no_two_cells_rounds_or_runs_share_their_noise", *ids)
+    return contract("fresh_noise", *ids)
 
 
 def other_seed(*ids: str) -> tuple[str, ...]:
-    return contract("test_another_seed_gives_other_noise", *ids)
+    return contract("seeds", *ids)
 
 
 def baseline(id: str) -> tuple[str, ...]:
     """List the tests that a method's baseline keeps its promise."""
-    return contract("test_a_private_floor_keeps_the_promise_that_the_method_claims", id)
+    return named("contract", f"test_a_private_floor_keeps_the_promise_that_the_method_claims[{id}]")
 
 
 def bounds(*ids: str) -> tuple[str, ...]:

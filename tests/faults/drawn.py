@@ -5,7 +5,7 @@ Listed are those that no quick test of the module noticed then.
 
 from __future__ import annotations
 
-from tests.faults.base import OTHER, SCALE, SKIPPED, contract, family_of, named
+from tests.faults.base import OTHER, SCALE, SKIPPED, family_of, named
 
 _DRAWINGS = "test_a_slide_reveals_wherever_its_controls_stand"
 
@@ -35,9 +35,9 @@ DRAWN = [
         "drawn", "mechanisms/user_ranking.py",
         ("the source says Gaussian where the noise is Laplace", OTHER,
          'source="Gaussian mechanism" if self.delta else "Laplace mechanism"',
-         'source="Gaussian mechanism"', contract(
-         "test_a_source_that_names_a_mechanism_names_the_noise_that_is_drawn",
-         "private-popularity-delta")),
+         'source="Gaussian mechanism"', named("contract",
+         "test_a_source_that_names_a_mechanism_names_the_noise_that_is_drawn"
+         "[private-popularity-delta]")),
     ),
     *family_of(
         "drawn", "solvers/sizes.py",

@@ -221,9 +221,10 @@ VIEWS += [
          'int(np.argsort(counts, kind="stable")[',
          'int(np.argsort(-counts, kind="stable")[',
          named("people", "test_people_stand_at_the_quantiles_of_their_ratings")),
-        ("reports change their mind as epsilon grows", REUSED,
-         "rng = np.random.default_rng(person.place)", "rng = np.random.default_rng()",
-         named("people", "test_what_is_told_truly_stays_so_as_epsilon_grows")),
+        ("marks slide as if ratings were 2 wide", SCALE,
+         "release.scale * guarantee.public.half_width]", "release.scale]",
+         named("people",
+         "test_marks_are_draws_of_the_very_release_and_one_throw_serves_all_epsilons")),
         ("lists of another curve", OTHER,
          'next((document for document in documents if key in document["curves"]), None)',
          'next(documents, None)\n'

@@ -1,5 +1,6 @@
 """A mechanism of one's own, from a file or an installed package, takes part in everything."""
 
+import asyncio
 import json
 import os
 import re
@@ -15,13 +16,16 @@ from dpmc_core import registry
 from dpmc_core.errors import DpmcError
 from dpmc_core.mechanisms.plain import MaximumLikelihood
 from dpmc_lab import plugins
-from dpmc_lab.cli import main
+from dpmc_lab.cli import app, main
 from dpmc_lab.store import Store, iterate_records, list_curves
+from dpmc_lab.testing import check_mechanism
+from pages.ui import server
 
 ROOT = Path(__file__).resolve().parents[2]
 SECTION = (ROOT / "docs" / "adding-a-mechanism.md").read_text(encoding="utf-8")
 (EXAMPLE,) = re.findall(r"```python\n(.*?)```", SECTION, flags=re.DOTALL)
 (PYPROJECT,) = re.findall(r"```toml\n(.*?)```", SECTION, flags=re.DOTALL)
+BEFORE = dict(registry.MECHANISMS)
 TWIN, BASELINE = "nonprivate_counterpart: ClassVar[str] = ", "baseline: ClassVar[str] = "
 SWEEP = [
     *("sweep", "--data", "restaurants", "--mechanisms", "noisy-mean", "--epsilons", "0.1,1"),
@@ -102,15 +106,73 @@ def test_a_sweep_runs_it_in_its_workers_and_the_store_lives_without_it(file, tmp
     assert curve.revision == registry.get_mechanism("noisy-mean").revision
 
 
-@pytest.mark.slow
-def test_the_contract_test_takes_it_in(file):
-    argv = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/core/test_contract.py"]
-    completed = run_child(*argv, "--plugin", file, "-k", "noisy-mean")
-    assert completed.returncode == 0, completed.stdout
-    assert re.search(r"^\d\d passed", completed.stdout, flags=re.MULTILINE)
-    bad = run_child(*argv, "--plugin", file.with_name("absent.py"))
-    assert bad.returncode == pytest.ExitCode.USAGE_ERROR
-    assert "cannot be read: No such file" in bad.stderr
+def test_the_example_checks_itself(file):
+    completed = run_child(file, PYTHONPATH=str(ROOT))
+    assert (completed.returncode, completed.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        (
+            "(noisy,) = total.publish([ratings.values.sum()], rng)",
+            "noisy = ratings.values.sum() + rng.laplace(scale=total.scale)",
+            "no model before the noise",
+        ),
+        ("releases.total\n", "releases.total\n        total.publish([0.0], rng)\n", "too often"),
+        ("public.width / self.epsilon", "public.width * self.epsilon", "grows with epsilon"),
+        ("/ self.epsilon", "/ self.epsilon, times=2", "never published"),
+        ("index=1", "index=2", "steps count from 1"),
+        ("Constant(noisy / len", "Constant(noisy / 2 / len", "differs from global-mean"),
+        (
+            "total = self.guarantee(ratings.public).releases.total",
+            'total = Laplace(query="sum of all ratings", shape=(1,), sensitivity={RATING: 4.0},'
+            " scale=4 / self.epsilon)",
+            "must come from the releases",
+        ),
+        ("(noisy / len(", "(0 * np.random.rand() + noisy / len(", "not from global randomness"),
+        (".sum()], rng)", ".sum()], np.random.default_rng(0))", "two seeds, one result"),
+        ("        (noisy,)", "        ratings.values[:] = 3\n        (noisy,)", "must not change"),
+        ('help="privacy budget per rating", ', "", "needs a help"),
+        (", above=0", "", "must be refused"),
+    ],
+)
+def test_a_broken_contract_is_a_sentence(file, old, new, sentence):
+    file.write_text(edit_example(old, new))
+    (cls,) = plugins.load_plugin(file)
+    with pytest.raises((AssertionError, DpmcError), match=sentence):
+        check_mechanism(cls)
+
+
+def test_a_plugin_says_how_it_meets_its_counterpart(file):
+    file.write_text(edit_example("Constant(noisy / len", "Constant(noisy / 2 / len"))
+    (cls,) = plugins.load_plugin(file)
+    check_mechanism(cls, limit=None)
+
+
+def test_the_app_and_its_commands_have_the_plugin(file, monkeypatch, dpmc):
+    def forget():  # as another process does
+        monkeypatch.setattr(registry.MECHANISMS, "_classes", dict(BEFORE))
+        plugins._loaded_sources.clear()
+
+    environments = []
+    monkeypatch.setattr(app.os, "execve", lambda *call: environments.append(call[2]))
+    monkeypatch.chdir(file.parent)
+    assert dpmc("app", "--plugin", file.name)[0] == 0
+    forget()
+    assert dpmc("list", "noisy-mean")[0] == 1
+    monkeypatch.setenv("DPMC_PLUGINS", environments[0]["DPMC_PLUGINS"])
+    monkeypatch.chdir("/")
+    assert dpmc("list", "noisy-mean")[0] == 0
+    forget()
+    monkeypatch.setattr(server, "treat_hangup_as_terminate", lambda: None)
+
+    async def serve():
+        async with server.manage_lifespan(None):
+            return registry.get_mechanism("noisy-mean").name
+
+    assert asyncio.run(serve()) == "Noisy mean"
+    assert dpmc("app", "--plugin", "absent.py")[0] == 1
 
 
 @pytest.mark.parametrize(
@@ -166,7 +228,7 @@ def test_a_file_that_cannot_be_read_is_a_sentence(tmp_path, name, capsys):
         ("yield Step", "raise KeyError; yield Step", r"KeyError: *\(my_method.py, line \d+\)"),
         ("return Guarantee", "return; Guarantee", r"'releases' \(my_method.py, line \d+\)"),
         ("yield Step", "return Step", "object is not iterable"),
-        ("Constant(noisy / len(ratings)))", "None)", "noisy-mean yielded none"),
+        ("build=Constant(noisy / len(ratings))", "build=None", "noisy-mean yielded none"),
     ],
 )
 def test_a_fault_of_its_code_is_a_sentence_with_the_line(file, old, new, message, capsys):
