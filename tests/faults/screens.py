@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.faults.base import OTHER, REUSED, UNIT, family_of, named
+from tests.faults.base import OTHER, REUSED, SCALE, UNIT, family_of, named
 
 # fmt: off
 VIEWS = family_of(
