@@ -42,7 +42,7 @@ def plot_experiment(view: ExperimentView, *, printed: bool = False) -> Figure:
     ends: dict[str, float] = {}  # last value of each curve
     if printed:
         for label in dict.fromkeys(p.series for p in paper_experiment.printed):
-            ends[label] = _draw_printed(fig, view, label, curve_styles[label])
+            ends[label] = _plot_printed(fig, view, label, curve_styles[label])
     else:
         for curve in view.series:
             _draw_series(fig, curve, curve_styles[curve.label], paper_experiment.y)
@@ -122,7 +122,7 @@ def _draw_series(fig: Figure, curve: Series, curve_style: Style, y: Axis) -> Non
     )
 
 
-def _draw_printed(fig: Figure, view: ExperimentView, label: str, curve_style: Style) -> float:
+def _plot_printed(fig: Figure, view: ExperimentView, label: str, curve_style: Style) -> float:
     """Draw printed values as hollow marks on a line, and return the last value."""
     points = [p for p in view.experiment.printed if p.series == label]
     error = {"type": "data", "array": [p.error for p in points], "color": curve_style.color}
