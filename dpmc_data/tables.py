@@ -255,7 +255,7 @@ def _cut_records(
     width = layout.width
     if options.layout is FileShape.GUESS:
         # In the Jester sets a line is the number of its ratings and 100 ratings, 99 for none. Of
-        # another width the first line must lack a rating, or its number says nothing of the headers.
+        # another width the first line must lack a rating, or its number says nothing.
         counted = width > 20 and sum(map(_counts_ratings, rows)) > 0.95 * len(rows)
         if counted and (width == 101 or parse_decimal(rows[0][0]) != width - 1):
             base = replace(
