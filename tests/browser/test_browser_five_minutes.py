@@ -101,7 +101,7 @@ def use_train(page, _):
     open_and_settle(page, urljoin(page.url, "train?data=restaurants&mechanism=private-effects"))
     for run in (1, 2):
         press(page, "Train")
-        page.get_by_text(f"Run {run}", exact=True).first.wait_for()
+        page.get_by_text(f"Run {run}", exact=True).first.wait_for(state="attached")  # folded
         expect(page.get_by_role("button", name="Train", exact=True)).to_be_enabled()
         settle(page)
         if run == 1:
