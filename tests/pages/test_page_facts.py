@@ -42,7 +42,7 @@ def test_what_if_draws_both_curves_and_counts_the_gain_from_public_facts_alone()
 
 
 def test_the_answer_counts_from_facts_alone_where_they_are_used():
-    app = open_page("data", **MOVIES, known="true")
+    app = open_page("data", **MOVIES, known="true", answer_often="once")
     assert find_switch(app).value
     names = [
         sentences.name_baseline(id, short=True) for id in ("private-alone", "private-own-mean")
