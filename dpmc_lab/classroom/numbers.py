@@ -33,11 +33,12 @@ from dpmc_lab.classroom.room import (
     Poll,
     Sender,
     View,
+    build_even_poll,
     build_phone_channel,
     build_truthful_channel,
-    compute_half_widths,
     equal_report_chances,
     get_flip_chance,
+    get_half_width,
     guess_probability,
     simulate_reports,
 )
@@ -111,8 +112,7 @@ def estimate_half_width(people: float, epsilon: float) -> float:
         epsilon: of an answer; inf for reports without noise.
     """
     channel = build_truthful_channel() if math.isinf(epsilon) else build_phone_channel(epsilon)
-    _, half_width = compute_half_widths(channel, int(people))
-    return half_width
+    return get_half_width(build_even_poll(channel, int(people)).of_people)
 
 
 @cache

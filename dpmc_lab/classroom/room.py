@@ -127,21 +127,19 @@ def equal_report_chances(
     return honest + opposite, sum(map(max, cases)) / (honest + opposite)
 
 
-def compute_half_widths(channel: RandomizedResponse, phones: int) -> tuple[float, float]:
-    """Return half the 95 % intervals of a share of about one half: of the class, of all people.
-
-    They are 0.5 where the reports say nothing.
+def build_even_poll(channel: RandomizedResponse, phones: int) -> Poll:
+    """Return a poll in which half of the phones report yes, where intervals are widest.
 
     Args:
         channel: of each report.
         phones: number of phones, each with one report.
     """
-    poll = Poll(phones // 2, phones, channel)
-    of_class, of_people = (
-        0.5 if bounds is None else (bounds.high - bounds.low) / 2
-        for bounds in (poll.of_class, poll.of_people)
-    )
-    return of_class, of_people
+    return Poll(phones // 2, phones, channel)
+
+
+def get_half_width(bounds: Bounds | None) -> float:
+    """Return half the width of an interval of a share; 0.5 without one: reports say nothing."""
+    return 0.5 if bounds is None else (bounds.high - bounds.low) / 2
 
 
 def get_flip_chance(channel: RandomizedResponse) -> float:

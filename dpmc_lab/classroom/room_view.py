@@ -422,7 +422,8 @@ def explain_epsilon(epsilon: float) -> tuple[str, str, str]:
     how accurate the shares of a class of CLASS_SIZE are.
     """
     channel = room.build_phone_channel(epsilon)
-    class_width, population_width = room.compute_half_widths(channel, CLASS_SIZE)
+    poll = room.build_even_poll(channel, CLASS_SIZE)
+    class_width, population_width = map(room.get_half_width, (poll.of_class, poll.of_people))
     answer = (
         f"With {CLASS_SIZE} phones, the share of this class is known to about"
         f" ± {format_points(class_width)} points. For people like this class, it is"

@@ -15,7 +15,7 @@ from scipy.stats import binom
 
 from benchmarks import intervals
 from dpmc_core.errors import InvalidSetting
-from dpmc_lab.classroom import room, room_view
+from dpmc_lab.classroom import numbers, room, room_view
 from dpmc_lab.classroom.room import (
     LinkedReports,
     MalformedReport,
@@ -113,6 +113,12 @@ def test_intervals_cover_where_some_have_missed_a_round(sizes, epsilon):
 def test_the_interval_of_a_difference_covers_it(epsilons):
     """Whatever the same ten people say to two questions, asked at one epsilon or at two."""
     assert intervals.difference_coverage(10, epsilons) >= 0.95
+
+
+def test_an_accuracy_for_all_people_asks_for_no_interval_of_the_class(monkeypatch):
+    """That of 16,001 phones takes seconds, and lessons compute many."""
+    monkeypatch.setattr(Poll, "of_class", property(lambda _: pytest.fail("not asked for")))
+    assert 0 < numbers.estimate_half_width(16_001, 1.0) < 0.02
 
 
 def test_simulated_phones_draw_anew():
