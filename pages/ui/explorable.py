@@ -10,7 +10,6 @@ import functools
 import json
 import shlex
 import sys
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from html import escape
@@ -30,7 +29,6 @@ from pages.ui.scene import Scene
 from pages.ui.sentences import UNIT_LABELS
 
 _MODULE_PATH = Path(__file__)
-_CONFIG = _MODULE_PATH.parents[2] / ".streamlit" / "config.toml"
 INITIAL_STATE = {"epsilon": 1.0, "person": 0, "target": None, "limit": None, "pinned": None}
 # Nothing may be asked for, from wherever.
 _CONTENT_POLICY = (
@@ -122,7 +120,7 @@ def render_explorable(
     return _PAGE.format(
         head=escape(f"{question} {title}"),
         alone=_CONTENT_POLICY,
-        colors=_render_colors(),
+        colors=text.CSS_PROPERTIES,
         look=scene.STYLESHEET.read_text("utf-8"),
         frame=_MODULE_PATH.with_suffix(".css").read_text("utf-8"),
         asked=escape(question),
@@ -194,29 +192,6 @@ def _render_note(displayed_scene: Scene, *, data: str, private: bool) -> str:
         "<details><summary>What the promise covers</summary><dl></dl></details>"
         "<details><summary>The curve in numbers</summary><div class='wide'>"
         f"{text.render_table(lines.tabulate_line(line))}</div></details></section>"
-    )
-
-
-def _render_colors() -> str:
-    """Return the app's colours, light and dark, under the names that Streamlit gives them."""
-    theme = tomllib.loads(_CONFIG.read_text("utf-8"))["theme"]
-    names = {
-        "primary-color": "primaryColor",
-        "background-color": "backgroundColor",
-        "secondary-background-color": "secondaryBackgroundColor",
-        "text-color": "textColor",
-        "border-color": "borderColor",
-        "link-color": "linkColor",
-    }
-
-    def format_declarations(kind: str) -> str:
-        """Return CSS variables with the colours of the light or the dark theme."""
-        return " ".join(f"--st-{name}: {theme[kind][key]};" for name, key in names.items())
-
-    fixed = f"--st-base-radius: {theme['baseRadius']};"
-    return (
-        f":root {{ {fixed} {format_declarations('light')} }}\n"
-        f"@media (prefers-color-scheme: dark) {{ :root {{ {format_declarations('dark')} }} }}"
     )
 
 
