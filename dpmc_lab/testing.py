@@ -133,7 +133,7 @@ class Contract:
         steps, is_early = [], False
         with record_publications() as publications:
             for step in mechanism.fit(self.ratings, np.random.default_rng(seed)):
-                is_early |= step.model is not None and not publications
+                is_early |= step.build is not None and not publications
                 steps.append(step)
         return _Run(steps, publications, is_early)
 

@@ -56,7 +56,6 @@ LIGHT, DARK = (
     for k, name in enumerate(("dpmc-light", "dpmc-dark"))
 )
 _, INK, MUTED, GRID, PAPER, BASELINE, _ = LIGHT
-VALUE_COLORS = (PAPER, INK)  # of a scale of values: the lowest and the highest
 ACCENT, RISK, USEFULNESS, NOISE, NOISE_EDGE = (
     COLORS[name][0] for name in ("act", "risk", "usefulness", "noise", "noise-edge")
 )
