@@ -20,8 +20,8 @@ BUDGETS = {  # files, tokens
     "core": (56, 103_060),
     "data": (15, 44_180),
     "lab": (82, 157_940),
-    "pages": (50, 75_380),
-    "pages (js, css, html)": (5, 18_840),
+    "pages": (50, 75_300),
+    "pages (js, css, html)": (7, 22_200),
 }
 NOT_CODE = {
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),

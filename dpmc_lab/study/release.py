@@ -276,19 +276,20 @@ class Sequel:
         spent: dict[str, JsonObject] = {}
         unit = guarantee.change.unit, guarantee.change.neighbours
         for file in self.earlier:
-            claim = file.release_card["guarantee"]
+            card = file.release_card
+            claim = card["guarantee"]
             if (claim["unit"], claim["neighbours"]) != unit:
                 raise CannotRelease(
                     f"{file.name} protects another privacy unit ({claim['unit']}:"
                     f" {claim['neighbours']}), so no sum {guarantee.change.label} exists"
                 )
-            for entry in _list_followed(file.release_card):
+            for entry in _list_followed(card):
                 digest = entry["sha256"]
                 spent.setdefault(digest, entry | {"averaged": digest in averaged})
-            lines, digest = file.release_card["releases"], file.release_card["sha256"]
+            lines, digest = card["releases"], card["sha256"]
             spent[digest] = {
                 "sha256": digest,
-                "date": file.release_card.get("date"),
+                "date": card.get("date"),
                 "mu": math.hypot(*(line.get("mu", 0.0) for line in lines)),
                 "epsilon": math.fsum(line.get("epsilon", 0.0) for line in lines),
                 "delta": claim["certified"]["delta"],
