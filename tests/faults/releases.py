@@ -105,7 +105,7 @@ RELEASE = [
          "    for entry in [*spent][1:]:\n        loss +=",
          named("sequel", "test_the_sum_is_composed_from_the_noise_of_every_release")),
         ("releases of releases do not count", REUSED,
-         "for entry in _list_followed(file.release_card):", "for entry in ():",
+         "for entry in _list_followed(card):", "for entry in ():",
          named("sequel", "test_the_sum_is_composed_from_the_noise_of_every_release")),
         ("the budget is of each release", CLIP, "total.epsilon > self.budget",
          "guarantee.certified().epsilon > self.budget",
