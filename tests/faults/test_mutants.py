@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from functools import cache
+from itertools import accumulate
 from pathlib import Path
 
 from tests.faults import MUTANTS, Mutant, Operator
@@ -36,6 +38,16 @@ OTHER_FAMILIES = {
 }
 
 
+@cache
+def list_starts(source: str) -> list[int]:
+    """Where the statements of a module start, their decorators included."""
+    lines = [0, *accumulate(map(len, source.splitlines(keepends=True)))]
+    return [0] + [
+        lines[min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))]) - 1]
+        for node in ast.parse(source).body
+    ]
+
+
 def describe_problem(mutant: Mutant) -> str:
     """Why the fault cannot be planted, or nothing."""
     source = (ROOT / mutant.path).read_text(encoding="utf-8")
@@ -44,8 +56,15 @@ def describe_problem(mutant: Mutant) -> str:
     if mutant.before == mutant.after or not mutant.tests:
         return "it changes nothing, or names no test"
     if mutant.path.endswith(".py"):
+        start = source.index(mutant.before)
+        end = start + len(mutant.before)
+        # Only the statements that it changes are compiled: whole files would take half a minute.
+        starts = [*list_starts(source), len(source)]
+        start = max(position for position in starts if position <= start)
+        end = min(position for position in starts if position >= end)
+        changed = source[start:end].replace(mutant.before, mutant.after)
         try:
-            compile(source.replace(mutant.before, mutant.after), mutant.file, "exec")
+            compile(changed, mutant.file, "exec")
         except SyntaxError as error:
             return f"{mutant.path} is no program with it: {error}"
     return ""
