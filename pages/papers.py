@@ -190,8 +190,7 @@ def format_statement(judged: verdicts.JudgedStatement) -> str:
     color = COLORS.get(judged.outcome, "gray")
     settings = f" ({'; '.join(judged.settings)})" if judged.settings else ""
     text, place = judged.statement.text + settings, judged.statement.place
-    outcome = "undecided" if judged.outcome == verdicts.UNKNOWN else judged.outcome
-    return f"- :{color}-badge[{outcome}] {escape(text)} *{escape(place)}*"
+    return f"- :{color}-badge[{judged.outcome}] {escape(text)} *{escape(place)}*"
 
 
 def show_promises(view: ExperimentView) -> None:
