@@ -1,5 +1,6 @@
 """Five papers: what is printed beside what is measured, and what we concluded."""
 
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,9 +12,10 @@ from dpmc_core.errors import DpmcError, format_sentence
 from dpmc_data import paths
 from dpmc_lab import papers
 from dpmc_lab.papers import engine, verdicts, views
-from dpmc_lab.papers.engine import Paper
+from dpmc_lab.papers.engine import Paper, Recipe
 from dpmc_lab.papers.verdicts import COLORS
 from dpmc_lab.papers.views import ExperimentView
+from dpmc_lab.sweep import format_seeds
 from pages.ui import blocks, report, rows, shell, sweeps, widgets
 from pages.ui.charts import papers as charts_papers
 from pages.ui.session import session
@@ -53,8 +55,6 @@ def page() -> None:
     show_card(chosen)
     view = choose_experiment(chosen, key)
     show_experiment(view)
-    show_run(view)
-    show_downloads(view)
 
 
 def choose_paper(by_paper: Mapping[str, Sequence[ExperimentView]]) -> str:
@@ -136,10 +136,15 @@ def show_experiment(view: ExperimentView) -> None:
     st.markdown(escape(assessment.sentence))
     show_next_steps(view)
     st.markdown(f"**{escape(experiment.title)}**")
-    show_figure(view, views.tabulate_numbers(view))
+    figure_place = st.container()
+    changed = choose_run(view)
+    shown = [view] if changed is view else [view, changed]
+    with figure_place:
+        show_figure(shown)
     show_statements(view)
     show_promises(view)
     show_paper(view.paper)
+    show_downloads(shown)
 
 
 def show_next_steps(view: ExperimentView) -> None:
@@ -154,23 +159,31 @@ def show_next_steps(view: ExperimentView) -> None:
             st.page_link("pages/compare.py", label=label, icon=icon, query_params=compare)
 
 
-def show_figure(view: ExperimentView, numbers: Mapping[str, Sequence[str]]) -> None:
-    """Show the chart with its numbers, or a table where the paper has one."""
-    if not views.has_chart(view):
-        if numbers:
-            blocks.show_table(numbers, alt="Our numbers and the printed ones")
-        return
-    x_title, y_title = views.format_axis_titles(view)
-    alt = f"{y_title} over {x_title}. {views.describe_curves(view)}"
-    charts = {"Measured here": False} if view.series else {}
-    charts |= {"Printed in the paper": True} if view.experiment.printed else {}
-    for column, (title, printed) in zip(st.columns(len(charts)), charts.items(), strict=True):
-        with column:
-            st.markdown(f"**{title}**")
-            fig = charts_papers.plot_experiment(view, printed=printed)
-            blocks.show_figure(fig, alt=f"{title}: {alt}", key=f"experiment {title}")
-    st.caption(escape(views.describe_marks(view)))
-    blocks.show_chart_numbers(alt, numbers, "experiment chart")
+def show_figure(shown: Sequence[ExperimentView]) -> None:
+    """Show the charts of a figure, as printed and as changed, or tables where it has none."""
+    charts = []
+    for view in shown:
+        changes = f"With {', '.join(view.experiment.changes)}" * bool(view.experiment.changes)
+        if not views.has_chart(view):
+            if numbers := views.tabulate_numbers(view):
+                blocks.show_table(numbers, alt=f"Our numbers and the printed ones. {changes}")
+            continue
+        charts += [(changes or "Measured here", view, False)] * bool(view.series)
+        charts += [("Printed in the paper", view, True)] * bool(view.experiment.printed)
+    columns = st.columns(min(len(charts), 2) or 1)
+    for index, (name, view, is_printed) in enumerate(charts):
+        with columns[index % 2]:
+            curves = view.printed_series if is_printed else view.series
+            title = f"{name}. {views.conclude_curves(view, curves)}"
+            st.markdown(f"**{escape(title)}**")
+            fig = charts_papers.plot_experiment(view, printed=is_printed, beside=shown)
+            x_title, y_title = views.format_axis_titles(view)
+            alt = f"{title} {y_title} over {x_title}."
+            blocks.show_figure(fig, alt=alt, key=f"experiment chart {index}")
+            if not (is_printed and view.series):  # whose table has the printed numbers too
+                blocks.show_chart_numbers(alt, views.tabulate_numbers(view), f"chart {index}")
+    if charts:
+        st.caption(escape(views.describe_marks(shown[0])))
 
 
 def show_statements(view: ExperimentView) -> None:
@@ -190,8 +203,7 @@ def format_statement(judged: verdicts.JudgedStatement) -> str:
     color = COLORS.get(judged.outcome, "gray")
     settings = f" ({'; '.join(judged.settings)})" if judged.settings else ""
     text, place = judged.statement.text + settings, judged.statement.place
-    outcome = "undecided" if judged.outcome == verdicts.UNKNOWN else judged.outcome
-    return f"- :{color}-badge[{outcome}] {escape(text)} *{escape(place)}*"
+    return f"- :{color}-badge[{judged.outcome}] {escape(text)} *{escape(place)}*"
 
 
 def show_promises(view: ExperimentView) -> None:
@@ -228,34 +240,49 @@ def show_theorems(paper: Paper) -> None:
         st.caption(escape(text))
 
 
-# --- make it again -------------------------------------------------------------------------------
+# --- make it again, or with one thing changed ----------------------------------------------------
 
 
-def show_run(view: ExperimentView) -> None:
-    """Show the command and the button that make it, and how far that is."""
-    experiment = view.experiment
-    if experiment.recipe is None:
-        return
-    st.subheader("Make it again" if view.result else "Make it")
-    st.code(views.get_command(view), language="bash", wrap_lines=True)
-    if view.result:
-        origin = "Your own run" if view.is_own else "Came with the app"
-        st.caption(escape(f"{origin}: {views.describe_result(view.result)}"))
-    now = sweeps.load_sweep(get_run_folder(), experiment.id)
+def choose_run(view: ExperimentView) -> ExperimentView:
+    """Show the choice of a setting, the commands and the buttons; return the figure that it makes.
+
+    That is the figure of the paper as long as nothing is changed.
+    """
+    if view.experiment.recipe is None:
+        return view
+    st.subheader("Change one thing, or run it again")
+    try:
+        chosen, recipe, command = choose_change(view)
+    except DpmcError as error:
+        blocks.show_error(error)
+        return view
+    result = chosen.result
+    st.code(command, language="bash", wrap_lines=True)
+    if recipe.sweep_command:
+        with st.expander("The sweep of the same runs"):
+            st.code(recipe.sweep_command, language="bash", wrap_lines=True)
+    seconds = views.estimate_seconds(view, recipe)
+    if seconds is not None and not result:
+        duration = views.format_duration(max(1.0, seconds))
+        st.caption(f"It needs about {duration} of computing, by the runs of the paper's figure.")
+    if result:
+        origin = "Your own run" if chosen.is_own else "Came with the app"
+        st.caption(escape(f"{origin}: {views.describe_result(result)}"))
+    now = sweeps.load_sweep(get_run_folder(), chosen.experiment.id)
     is_running = now is not None and now.running
     if not blocks.is_reserved_for_teacher(
         "run an experiment", "Results that are there are shown to everybody."
     ):
         try:
-            show_run_buttons(view, is_running=is_running)
+            show_run_buttons(chosen, command, is_running=is_running)
         except (DpmcError, OSError) as error:
             blocks.show_error(error)
-            return
+            return chosen
 
     @st.fragment(run_every=1.0 if is_running else None)
     def show_progress() -> None:
         """Show how far a run is, or why it failed; the page is drawn again at its end."""
-        now = sweeps.load_sweep(get_run_folder(), experiment.id)
+        now = sweeps.load_sweep(get_run_folder(), chosen.experiment.id)
         if is_running and not (now and now.running):
             st.rerun()
         if now is None:
@@ -273,13 +300,45 @@ def show_run(view: ExperimentView) -> None:
             )
 
     show_progress()
+    return chosen
+
+
+def choose_change(view: ExperimentView) -> tuple[ExperimentView, Recipe, str]:
+    """Show the choice of a setting; return the figure with it, its recipe and its command.
+
+    Raises:
+        DpmcError: the setting has no such value.
+    """
+    experiment = view.experiment.fullest
+    recipe, settings = engine.choose_recipe(experiment), experiment.list_settings()
+    unchanged = view, recipe, views.get_command(view)
+    if not settings:
+        return unchanged
+    names = {"": "nothing", **{name: name for name in settings}}
+    key = session.change.key_of(experiment.id)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        name = widgets.choose_option("Change", "the setting", names, key, "", shared=False)
+        if not name:
+            return unchanged
+        key = session.change.key_of(f"{experiment.id} {name}")
+        text = st.text_input(f"New {name}", settings[name], key=key, persist_state="session")
+        seeds: Sequence[int] = ()
+        if recipe.is_random:
+            key = session.change.key_of("seeds")
+            seeds = range(1, 1 + st.number_input("Number of runs", 1, 100, 3, key=key))
+    if text == settings[name]:
+        st.caption(f"The figure has {escape(text)}: type another value.")
+        return unchanged
+    changed = experiment.change_settings({name: text})
+    command = changed.command + f" --seeds {format_seeds(seeds)}" * bool(seeds)
+    return views.load_view(view.paper, changed), engine.choose_recipe(changed, seeds), command
 
 
 def get_run_folder() -> Path:
     return paths.find_home_folder() / "papers" / "runs"
 
 
-def show_run_buttons(view: ExperimentView, *, is_running: bool) -> None:
+def show_run_buttons(view: ExperimentView, command: str, *, is_running: bool) -> None:
     """Show the buttons to run, to stop, and to go back to the shipped result.
 
     Raises:
@@ -290,31 +349,33 @@ def show_run_buttons(view: ExperimentView, *, is_running: bool) -> None:
     with blocks.lay_out_row():
         label = "Run it again" if view.result else "Run it"
         if st.button(label, icon=":material/play_arrow:", disabled=is_running):
-            _, *words = views.get_command(view).split()
-            command = (sys.executable, "-m", "dpmc_lab", *words, "--json")
-            sweeps.start_sweep(folder, key, command, description={"title": view.experiment.title})
+            argv = (sys.executable, "-m", "dpmc_lab", *shlex.split(command)[1:], "--json")
+            sweeps.start_sweep(folder, key, argv, description={"title": view.experiment.title})
             st.rerun()
         if st.button("Stop", icon=":material/stop:", disabled=not is_running):
             sweeps.cancel_sweep(folder, key)
             st.rerun()
-        if engine.load_own_result(key) is not None and st.button(
+        if view.is_own and st.button(
             "Forget my run", icon=":material/delete:", disabled=is_running
         ):
             engine.remove_own_result(key)
             st.rerun()
 
 
-def show_downloads(view: ExperimentView) -> None:
-    """Show the numbers as a file."""
-    if view.result is not None or view.experiment.printed:
-        blocks.show_downloads(
-            blocks.File(
-                "Numbers (CSV)",
-                f"{view.experiment.id}.csv",
-                "text/csv",
-                lambda: report.format_csv(views.tabulate_exact_numbers(view)),
-            )
+def show_downloads(shown: Sequence[ExperimentView]) -> None:
+    """Show the numbers as files."""
+    files = [
+        blocks.File(
+            " with ".join(["Numbers", *view.experiment.changes]) + " (CSV)",
+            f"{view.experiment.id}.csv",
+            "text/csv",
+            lambda view=view: report.format_csv(views.tabulate_exact_numbers(view)),
         )
+        for view in shown
+        if view.result is not None or view.experiment.printed
+    ]
+    if files:
+        blocks.show_downloads(*files)
 
 
 shell.enter_through_app()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as plain_json
-import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -259,9 +258,9 @@ def _make_experiment(
     if not json:
         print(f"the result is in {path}")
     blocks = [*_format_experiment(comparison)]
-    if isinstance(recipe, GridRecipe):
-        summary["sweep"] = shlex.join(["dpmc", "sweep", *recipe.grid.argv()])
-        blocks.append(f"The same runs: {summary['sweep']}")
+    if recipe.sweep_command:
+        summary["sweep"] = recipe.sweep_command
+        blocks.append(f"The same runs: {recipe.sweep_command}")
     return CommandReport({"result": str(path)} | summary, blocks)
 
 

@@ -15,6 +15,7 @@ import json
 import math
 import os
 import re
+import shlex
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -30,7 +31,15 @@ import numpy as np
 from dpmc_core import experiment as core
 from dpmc_core import registry
 from dpmc_core.arrays import Floats
-from dpmc_core.errors import BadRatings, DpmcError, parse_number, unknown_name_error
+from dpmc_core.errors import (
+    BadRatings,
+    DpmcError,
+    InvalidSetting,
+    check_number,
+    format_number,
+    parse_number,
+    unknown_name_error,
+)
 from dpmc_core.model import Mechanism, Model
 from dpmc_core.privacy import Change
 from dpmc_core.problem import Problem
@@ -282,6 +291,16 @@ class GridRecipe:
     def seeds(self) -> tuple[int, ...]:
         return tuple(self.grid.seeds)
 
+    @property
+    def n_runs(self) -> int:
+        """Return how many runs each method without other settings has."""
+        return len(self.seeds) * (len(self.grid.epsilons) or 1)
+
+    @property
+    def sweep_command(self) -> str:
+        """Return the sweep of the same runs."""
+        return shlex.join(["dpmc", "sweep", *self.grid.argv()])
+
     def label_unit(self, unit: Unit) -> str | None:
         """Return the label of the curve that a run belongs to, None to leave it out."""
         settings = {name: format_setting(value) for name, value in unit.settings.items()}
@@ -341,6 +360,11 @@ class TrialRecipe:
     seeds: tuple[int, ...] = (1,)
     is_random: bool = True
     pool: tuple[Any, ...] = ()
+    sweep_command = ""  # its runs are no rows of a store
+
+    @property
+    def n_runs(self) -> int:
+        return len(self.list_runs())
 
     def _list_runs(self, trial: Trial) -> dict[str, tuple[int, ...]]:
         if not self.is_random:
@@ -539,12 +563,6 @@ class Experiment:
     at_size: Experiment | None = None
     verdict: Conclusion | None = None
 
-    def __post_init__(self) -> None:
-        if (self.recipe is None) != bool(self.not_run):
-            raise ValueError(f"{self.id} needs a recipe, or the reason why it has none")
-        if self.cut and not self.changed:
-            raise ValueError(f"{self.id} is cut down: say what was changed")
-
     def makes(self, result: CurveSet) -> bool:
         """Return whether its recipe still has a result's settings; a grid's rows have their own."""
         recipe = self.recipe
@@ -601,8 +619,30 @@ class Experiment:
     @property
     def command(self) -> str:
         """Return what makes it."""
-        options = [f"--set {change}" for change in self.changes] or ["--run"]
-        return " ".join(["dpmc papers", self.id.partition(CHANGE_MARK)[0], *options])
+        options = [word for change in self.changes for word in ("--set", change)] or ["--run"]
+        return shlex.join(["dpmc", "papers", self.id.partition(CHANGE_MARK)[0], *options])
+
+    def list_settings(self) -> dict[str, str]:
+        """Return the settings that `change_settings` takes, each with its text in this figure.
+
+        The text is empty where the methods of a grid have different values.
+        """
+        recipe = self.recipe
+        if not isinstance(recipe, GridRecipe):
+            arguments = list_arguments(self.make) if self.make else {}
+            return {
+                name: ",".join(map(str, value)) if isinstance(value, list) else str(value)
+                for name, value in arguments.items()
+            }
+        grid = recipe.grid
+        texts = {"epsilon": ",".join(map(format_number, grid.epsilons))}
+        texts |= {} if recipe.x else {"data": " ".join(grid.data)}
+        own: dict[str, str] = {}
+        for variant in (v for id in grid.mechanisms for v in grid.create_variants(id)):
+            for name, value in core.serialise_settings(variant).items():
+                text = format_setting(value)
+                own[name] = text if own.get(name, text) == text else ""
+        return {**texts, **own, **texts}  # these first
 
     def change_settings(self, texts: Mapping[str, str]) -> Experiment:
         """Return it with other settings and without what is known of the paper's figure.
@@ -617,7 +657,7 @@ class Experiment:
         """
         recipe = choose_recipe(self)
         if isinstance(recipe, GridRecipe):
-            recipe = replace(recipe, grid=_change_grid(recipe.grid, texts))
+            recipe = replace(recipe, grid=_change_grid(recipe, texts))
         elif self.make is None:
             raise DpmcError(
                 f"{self.id} has other settings already: change one of the figure itself"
@@ -641,23 +681,31 @@ class Experiment:
         )
 
 
-def _change_grid(grid: Grid, texts: Mapping[str, str]) -> Grid:
+def _change_grid(recipe: GridRecipe, texts: Mapping[str, str]) -> Grid:
     """Return a grid with other settings, each the same for every mechanism that has it."""
+    grid = recipe.grid
     for name, text in texts.items():
         if name == "epsilon":
-            grid = replace(grid, epsilons=sweep.parse_epsilons([text]))
-            continue
-        # A value for one mechanism would win over the value for all.
-        names = [key for key in grid.settings if key.endswith(f".{name}")]
-        grid = replace(grid, settings={**grid.settings, **dict.fromkeys([name, *names], (text,))})
+            grid = replace(grid, epsilons=sweep.parse_epsilons([text], name))
+        elif name == "data" and not recipe.x:  # else the axis shows an option of the data
+            grid = replace(grid, data=[text])
+        else:
+            # A value for one mechanism would win over the value for all.
+            names = [name, *(key for key in grid.settings if key.endswith(f".{name}"))]
+            grid = replace(grid, settings={**grid.settings, **dict.fromkeys(names, (text,))})
     return grid
 
 
 def list_arguments(make: Callable[..., TrialRecipe]) -> dict[str, Any]:
-    """Return the numbers, texts and lists with which a function makes a recipe, by name."""
+    """Return the numbers, texts and lists of them with which a function makes a recipe, by name."""
     defaults = {name: p.default for name, p in inspect.signature(make).parameters.items()}
     arguments = defaults | getattr(make, "keywords", {})
-    return {n: v for n, v in arguments.items() if v and type(v) in (int, float, str, list)}
+    return {
+        name: value
+        for name, value in arguments.items()
+        if value
+        and {*map(type, value if isinstance(value, list) else [value])} <= {int, float, str}
+    }
 
 
 def _parse_arguments(make: Callable[..., TrialRecipe], texts: Mapping[str, str]) -> dict[str, Any]:
@@ -667,7 +715,11 @@ def _parse_arguments(make: Callable[..., TrialRecipe], texts: Mapping[str, str])
     def parse(name: str, current: Any, text: str) -> Any:
         if isinstance(current, list):
             return [parse(name, current[0], item) for item in text.split(",")]
-        return text if isinstance(current, str) else parse_number(type(current), text, name)
+        if isinstance(current, str):
+            return text
+        number = parse_number(type(current), text, name)
+        check_number(name, number, above=0)
+        return number
 
     for name in texts:
         if name not in arguments:
@@ -780,6 +832,9 @@ def plan_grid(recipe: GridRecipe) -> Plan:
     units = tuple(unit for unit in plan.units if recipe.label_unit(unit) is not None)
     if not units:
         raise DpmcError(f"no curve has these settings: {', '.join(recipe.curves)}")
+    source = plan.sources[units[0].source]
+    if recipe.metric == "are" and sweep.build_unit_problem(units[0], source).truth is None:
+        raise InvalidSetting("data", "generated, as errors are from a known matrix", units[0].name)
     return plan._replace(units=units)
 
 

@@ -187,7 +187,7 @@ _CHECKS: Mapping[str, Callable[..., Margins]] = {
 
 
 def check_rows(checks: Sequence[Sequence[Any]], result: CurveSet) -> bool | None:
-    """Return whether comparisons of a result's rows hold, None where that cannot be told.
+    """Return whether comparisons of a result's rows hold, None where their intervals do not decide.
 
     Args:
         checks: each a name and its arguments, of which a list of labels stands for each of them;
@@ -222,14 +222,14 @@ LABELS = {
     "differs": "A printed number or a statement does not hold here, at any setting tried.",
     "differs in our reduced run": "A printed number or a statement does not hold here, with less"
     " work or other data than the paper's. This does not speak against the paper.",
-    "cannot be told": "Our intervals are too wide for some of it, or no method is better than the"
+    "undecided": "Our intervals are too wide for some of it, or no method is better than the"
     " baseline.",
     "not run": "There is no result of ours.",
     "no verdict": "The paper's numbers are not known here, it says nothing about this figure, or"
     " nobody has judged our result yet.",
 }
 HOLDS, HOLDS_SOMEWHERE, FAILS, UNKNOWN, NOT_RUN = (
-    *("holds", "holds at some settings", "does not hold", "cannot be told", "not run"),
+    *("holds", "holds at some settings", "does not hold", "undecided", "not run"),
 )
 OUR_SETTING = "ours"
 

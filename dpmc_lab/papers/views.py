@@ -1,7 +1,7 @@
 """Present an experiment in words, tables and styles, for a page, a command and the report."""
 
 import itertools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
@@ -53,6 +53,15 @@ class ExperimentView(NamedTuple):
     def series(self) -> tuple[Series, ...]:
         """Return our curves, none without a result."""
         return self.result.series if self.result else ()
+
+    @property
+    def printed_series(self) -> tuple[Series, ...]:
+        """Return the printed numbers as curves, with the errors of reading as intervals."""
+        points: dict[str, dict[float, Point]] = defaultdict(dict)
+        for label, x, value, error, _ in self.experiment.printed:
+            points[label][x] = Point(value, error)
+        methods = self.experiment.methods
+        return tuple(Series.from_points(k, curve, methods.get(k)) for k, curve in points.items())
 
     @property
     def name(self) -> str:
@@ -174,7 +183,8 @@ def list_facts(view: ExperimentView) -> list[tuple[str, str]]:
     experiment, result = view.experiment, view.result
     facts = {
         "check again": " ".join(map(format_sentence, view.assessment.doubts)),
-        "measured": "" if experiment.x.names else describe_curves(view),  # a table says it itself
+        # A table says it itself.
+        "measured": "" if experiment.x.names else conclude_curves(view, view.series),
         "evidence": " ".join(explain_difference(experiment)) if result else "",
         "changed": " ".join(map(format_sentence, experiment.changed)),
         "unknown": " ".join(map(format_sentence, experiment.unknown)),
@@ -207,17 +217,13 @@ def list_links(view: ExperimentView) -> tuple[dict[str, dict[str, str]], list[tu
 
 
 def describe_draws(view: ExperimentView) -> str:
-    """Return how many runs the paper and we average over, and what the paper's would take."""
+    """Return how many runs the paper and we average over."""
     experiment, result = view.experiment, view.result
     if not (experiment.recipe and experiment.recipe.is_random):
         return ""
     printed = experiment.draws or "a number of runs that it does not state"
-    n_draws = len(parse_seeds([result.stamp.seeds])) if result else 0
-    text = f"the paper averages over {printed}" + f", ours over {n_draws}" * bool(n_draws)
-    if result and n_draws < experiment.draws:
-        duration = format_duration(result.stamp.seconds * experiment.draws / n_draws)
-        text += f"; all of them would take {duration} of computing"
-    return format_sentence(text)
+    ours = f", ours over {len(parse_seeds([result.stamp.seeds]))}" if result else ""
+    return format_sentence(f"the paper averages over {printed}" + ours)
 
 
 def _describe_settings(view: ExperimentView) -> str:
@@ -244,16 +250,38 @@ def describe_result(result: CurveSet) -> str:
     return f"version {stamp.version}, seeds {stamp.seeds}, {duration} of computing."
 
 
-def describe_curves(view: ExperimentView) -> str:
-    """Return each curve's ends in a sentence."""
-    texts = []
-    for series in view.series:
-        ends = series.mean[0], series.mean[-1], series.x[0], series.x[-1]
-        # The values at both ends, and then the x of both.
-        first, last, *x = (format_short_number(value, 3) for value in ends)
-        has_end = not series.level and len(series.x) > 1
-        texts.append(f"{series.label} {first}" + f" to {last} (at {' to '.join(x)})" * has_end)
-    return format_sentence("; ".join(texts)) if texts else ""
+def conclude_curves(view: ExperimentView, curves: Iterable[Series]) -> str:
+    """Return which curves are lowest and highest where they differ most; empty for one curve.
+
+    Several are named where their intervals, or the errors of reading them, do not tell which it is.
+    """
+    by_x: dict[float, dict[str, Point]] = defaultdict(dict)
+    for series in curves:
+        for x in () if series.level else series.x:
+            by_x[x] |= {series.label: series.get_point(x) or Point(0.0)}
+    if not by_x:
+        return ""
+    x = max(by_x, key=lambda x: (len(by_x[x]), np.ptp([p.mean for p in by_x[x].values()])))
+    ends, texts = by_x[x], []
+    for sign, word in ((-1, "lowest"), (1, "highest")):
+        end = max(ends.values(), key=lambda point: sign * point.mean)
+        reach = sign * end.mean - end.half_width
+        names = [n for n, p in ends.items() if sign * p.mean + p.half_width >= reach]
+        if len(names) == len(ends):
+            return "The intervals of all curves overlap." * (len(ends) > 1)
+        tied = " or ".join(names) if len(names) < 3 else f"one of {len(names)} curves"
+        texts.append(f"the {word} is {tied} ({format_short_number(end.mean, 3)})")
+    place = f"{EPSILON} " * (view.experiment.x.title == EPSILON) + format_short_number(x, 3)
+    return f"At {place}, where curves differ most, {' and '.join(texts)}."
+
+
+def estimate_seconds(view: ExperimentView, recipe: engine.Recipe) -> float | None:
+    """Estimate the seconds of computing of a recipe by its runs and a result; None without one."""
+    if view.result is None:
+        return None
+    stamp = view.result.stamp
+    stored = engine.choose_recipe(view.experiment, parse_seeds([stamp.seeds]))
+    return stamp.seconds * recipe.n_runs / stored.n_runs
 
 
 def describe_marks(view: ExperimentView) -> str:
@@ -435,8 +463,7 @@ def has_chart(view: ExperimentView) -> bool:
 def choose_styles(view: ExperimentView) -> dict[str, Style]:
     """Return the style of each curve by its label: all differ, and a method keeps its colour."""
     experiment = view.experiment
-    curves = {p.series: (experiment.methods.get(p.series), False) for p in experiment.printed}
-    curves |= {series.label: (series.mechanism, series.level) for series in view.series}
+    curves = {s.label: (s.mechanism, s.level) for s in (*view.printed_series, *view.series)}
     styles: dict[str, Style] = {}
     used = {BASELINE}
     for index, (label, (id, is_level)) in enumerate(curves.items()):

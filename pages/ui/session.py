@@ -146,6 +146,7 @@ class Session:
     paper = Key[str | None]("paper", "papers.py")
     experiment = Key[str | None]("experiment", "papers.py")
     table = Family[Any]("papers table {}", "papers.py")  # selection in a paper's table
+    change = Family[Any]("papers change {}", "papers.py")  # id of the figure, and a setting
     playing = Key[bool]("protocol playing", "protocol.py", False)
     message = Key[int]("message", "protocol.py", 0)
     measured = Key[object]("protocol measured", "protocol.py")  # for which data

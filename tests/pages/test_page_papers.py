@@ -7,6 +7,7 @@ import pytest
 from dpmc_core import registry
 from dpmc_lab import papers
 from dpmc_lab.papers import engine, views
+from dpmc_lab.papers.engine import Point, Series
 from pages.ui import sweeps
 from tests.page_helpers import find_button, list_charts, open_page, read_all_text, read_chart_spec
 from tests.slow_helpers import mark_rest_slow
@@ -40,6 +41,78 @@ def test_one_figure_shows_our_curves_on_the_papers_axes():
     assert named == labels  # at the frame, not in a legend
     assert "counterexample" in read_all_text(app)
     assert "the paper says" in read_all_text(app).lower()
+    # A changed grid shows its commands, and how long its runs take.
+    app.selectbox(key=f"papers change {FIRST}").set_value("radius").run()
+    app.text_input(key=f"papers change {FIRST} radius").set_value("0.4").run()
+    codes = [code.value for code in app.code]
+    assert f"dpmc papers {FIRST} --set radius=0.4 --seeds 1:3" in codes
+    (sweep,) = [code for code in codes if code.startswith("dpmc sweep")]
+    assert "--seeds 1:3" in sweep
+    assert "radius=0.4" in sweep
+    # 3 of the 40 seeds that are stored with their time.
+    seconds = engine.load_shipped_result(FIRST).stamp.seconds * 3 / 40
+    assert f"about {views.format_duration(seconds)} of computing" in read_all_text(app)
+
+
+def test_a_title_says_which_curve_is_lowest_and_highest_where_they_differ_most():
+    """Recomputed from the stored curves; what the intervals do not tell apart is named together."""
+    figure_view = views.load_view(*papers.find_experiment(FIRST))
+    at_one = {s.label: s.mean[0] for s in figure_view.series if not s.level}
+    low, high = (pick(at_one, key=at_one.get) for pick in (min, max))
+    title = views.conclude_curves(figure_view, figure_view.series)
+    assert title.startswith(f"At epsilon 1, where curves differ most, the lowest is {low} (")
+    assert f" and the highest is {high} ({at_one[high]:.3g})" in title
+
+    def conclude(*half_widths):
+        widths = zip("abc", (1.0, 2.0, 5.0), half_widths, strict=True)
+        curves = [Series.from_points(n, {0.0: Point(y, w, 3)}, n) for n, y, w in widths]
+        return views.conclude_curves(figure_view, curves)
+
+    assert "the lowest is a (1) and the highest is c (5)" in conclude(0.1, 0.1, 0.1)
+    assert "the lowest is a or b (1) and the highest is c (5)" in conclude(0.6, 0.6, 0.1)
+    assert conclude(3.0, 3.0, 3.0) == "The intervals of all curves overlap."
+    assert views.conclude_curves(figure_view, ()) == ""
+
+
+def test_one_thing_is_changed_and_stands_beside_the_figure_of_the_paper(tmp_path, monkeypatch):
+    """The whole way: choose, see how long it takes, run the command here, see it, forget it."""
+    command = "dpmc papers ryhh24-5c --set epsilon=0.2"
+    monkeypatch.setenv("DPMC_HOME", str(tmp_path))
+
+    def run_here(_folder, key, argv, **_):
+        """Do what the child process does, which tests/lab/test_papers_change.py starts."""
+        assert argv[2:] == ("dpmc_lab", *command.split()[1:], "--json")
+        experiment = papers.find_experiment("ryhh24-5c")[1].change_settings(
+            {"epsilon": argv[-2][8:]}
+        )
+        assert key == experiment.id
+        result = engine.run_trials(experiment, experiment.recipe)
+        engine.write_result(result, engine.get_own_folder())
+
+    monkeypatch.setattr(sweeps, "start_sweep", run_here)
+    app = open_page("papers", experiment="ryhh24-5c")
+    app.selectbox(key="papers change ryhh24-5c").set_value("epsilon").run()
+    value = app.text_input(key="papers change ryhh24-5c epsilon")
+    assert value.value == "0.1"
+    value.set_value("-1").run()
+    assert "must be" in app.error[0].value
+    assert "got -1" in app.error[0].value
+    app.text_input(key=value.key).set_value("0.2").run()
+    assert command in [code.value for code in app.code]
+    assert "about 1 s of computing" in read_all_text(app)
+    find_button(app, "Run it").click().run()
+    changed = engine.get_own_folder() / "ryhh24-5c+epsilon=0.2.json"
+    assert not app.exception
+    assert len(list_charts(app)) == 2
+    printed, result = (read_chart_spec(app, number) for number in range(2))
+    assert printed["layout"]["yaxis"]["range"] == result["layout"]["yaxis"]["range"]
+    ends = [note["y"] for note in result["layout"]["annotations"]]
+    assert len({round(y, 2) for y in ends}) == 3  # names stand at the peaks, as all ends are 0
+    assert engine.read_result(changed).stamp.command == command
+    assert "With epsilon=0.2" in read_all_text(app)
+    find_button(app, "Forget my run").click().run()
+    assert not changed.exists()
+    assert len(list_charts(app)) == 1
 
 
 def test_our_curves_stand_beside_the_printed_ones_on_the_same_axes():

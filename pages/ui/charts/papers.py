@@ -2,7 +2,7 @@
 
 import math
 import textwrap
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -27,7 +27,9 @@ def get_curve_styles(view: ExperimentView) -> dict[str, Style]:
     }
 
 
-def plot_experiment(view: ExperimentView, *, printed: bool = False) -> Figure:
+def plot_experiment(
+    view: ExperimentView, *, printed: bool = False, beside: Sequence[ExperimentView] = ()
+) -> Figure:
     """Plot our curves with bands, or the values that the paper prints, on the same axes.
 
     Printed values are hollow marks with their reading error. Names stand at the right of the frame.
@@ -35,18 +37,19 @@ def plot_experiment(view: ExperimentView, *, printed: bool = False) -> Figure:
     Args:
         view: the experiment with its result.
         printed: whether the paper's values are drawn.
+        beside: the same figure with other settings, which shares the vertical axis.
     """
     paper_experiment = view.experiment
     curve_styles = get_curve_styles(view)
     fig = create_figure("experiment", height=_FRAME + 80)
-    ends: dict[str, float] = {}  # last value of each curve
     if printed:
-        for label in dict.fromkeys(p.series for p in paper_experiment.printed):
-            ends[label] = _plot_printed(fig, view, label, curve_styles[label])
+        curves = view.printed_series
+        for curve in curves:
+            _plot_printed(fig, curve, curve_styles[curve.label])
     else:
-        for curve in view.series:
+        curves = view.series
+        for curve in curves:
             _draw_series(fig, curve, curve_styles[curve.label], paper_experiment.y)
-            ends[curve.label] = curve.mean[-1]
         for range_series in view.ranges:
             fig.add_band(
                 Band(*_list_arrays(range_series)),
@@ -57,20 +60,20 @@ def plot_experiment(view: ExperimentView, *, printed: bool = False) -> Figure:
     for title, axis, name in zip(titles, axes, ("xaxis", "yaxis"), strict=True):
         scale = {"type": "log", "tickformat": LOG["tickformat"], "nticks": 4} if axis.log else {}
         if axis.log and name == "xaxis":
-            scale["tickvals"] = _thin_out(
-                {x for curve in view.series for x in curve.x}
-                | {p.x for p in paper_experiment.printed}
-            )
+            scale["tickvals"] = _thin_out({x for curve in curves for x in curve.x})
         fig.update_layout(
             **{name: scale | {"title_text": "<br>".join(textwrap.wrap(title, _LINE))}}
         )
-    low, high = y_range = _find_range(view)
+    low, high = y_range = _find_range([view, *beside])
     fig.update_layout(yaxis_range=y_range)
     is_log = paper_experiment.y.log
+    ends = [curve.mean[-1] for curve in curves]
+    if np.ptp(ends) < 0.02 * (high - low):  # of densities, which all end at nothing
+        ends = [max(curve.mean) for curve in curves]
     tags = [
-        Tag(label, min(max(y, low), high), curve_styles[label], True)
-        for label, last in ends.items()
-        for y in [math.log10(max(last, 1e-300)) if is_log else last]
+        Tag(curve.label, min(max(y, low), high), curve_styles[curve.label], True)
+        for curve, end in zip(curves, ends, strict=True)
+        for y in [math.log10(max(end, 1e-300)) if is_log else end]
     ]
     height = max(_FRAME, sum(tag.height for tag in tags))
     fig.layout["height"] += height - _FRAME
@@ -89,11 +92,11 @@ def _thin_out(values: Collection[float]) -> list[float]:
     return kept
 
 
-def _find_range(view: ExperimentView) -> tuple[float, float]:
+def _find_range(figures: Sequence[ExperimentView]) -> tuple[float, float]:
     """Return the ends of the vertical axis for our values and the printed ones, with some room."""
-    y = view.experiment.y
-    values = [p.value for p in view.experiment.printed]
-    values += [value for curve in view.series for value in (*curve.low, *curve.mean, *curve.high)]
+    y = figures[0].experiment.y
+    curves = [curve for view in figures for curve in (*view.printed_series, *view.series)]
+    values = [value for curve in curves for value in (*curve.low, *curve.mean, *curve.high)]
     array = np.array([v for v in values if np.isfinite(v) and (v > 0 or not y.log)])
     if y.log:
         array = np.log10(array)
@@ -122,17 +125,19 @@ def _draw_series(fig: Figure, curve: Series, curve_style: Style, y: Axis) -> Non
     )
 
 
-def _plot_printed(fig: Figure, view: ExperimentView, label: str, curve_style: Style) -> float:
-    """Draw printed values as hollow marks on a line, and return the last value."""
-    points = [p for p in view.experiment.printed if p.series == label]
-    error = {"type": "data", "array": [p.error for p in points], "color": curve_style.color}
+def _plot_printed(fig: Figure, curve: Series, curve_style: Style) -> None:
+    """Draw printed values as hollow marks on a line, with the errors of reading them."""
+    error = {
+        "type": "data",
+        "array": np.subtract(curve.high, curve.mean).tolist(),
+        "color": curve_style.color,
+    }
     fig.add_line(
-        [p.x for p in points],
-        [p.value for p in points],
+        curve.x,
+        curve.mean,
         curve_style,
-        f"{label}, printed<br>%{{x:.4g}}<br><b>%{{y:.4g}}</b><extra></extra>",
+        f"{curve.label}, printed<br>%{{x:.4g}}<br><b>%{{y:.4g}}</b><extra></extra>",
         marker=fig.make_marker(curve_style, solid=False, size=8),
-        name=label,
+        name=curve.label,
         error_y=error,
     )
-    return float(points[-1].value)
