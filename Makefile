@@ -99,6 +99,7 @@ $(VENV)/bin/python:
 	@$(PYTHON) -m venv $(VENV) || \
 		{ rm -rf $(VENV); echo "Could not create $(VENV); on Debian: apt install python3-venv"; exit 1; }
 
+DEVELOPMENT := .[dev,docs]
 define install
 @$(BIN)/python -m pip install --disable-pip-version-check -r requirements.txt -e '$(1)'
 @$(BIN)/python -m compileall -q dpmc_core dpmc_data dpmc_lab pages
@@ -111,5 +112,5 @@ $(VENV)/.app: requirements.txt pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.dev: requirements.txt pyproject.toml | $(VENV)/bin/python
 	@echo "==> Installing the app and what its tests need (a few minutes, once)"
-	$(call install,.[dev,docs])
+	$(call install,$(DEVELOPMENT))
 	@touch $@ $(VENV)/.app
