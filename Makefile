@@ -5,6 +5,7 @@
 #             it resumes where it stopped if nothing has changed since
 # make lint   checks style and types
 # make format repairs style
+# make docs   builds the documentation in docs/_build/html; every warning is an error
 # make rows   recomputes the curves that ship with the samples, where something changed
 # make bench  runs the benchmarks
 PYTHON ?= python3
@@ -15,7 +16,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # The app and the tests start many processes; without bytecode each would compile all modules again.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: app class test slow lint format rows bench clean
+.PHONY: app class test slow lint format docs rows bench clean
 
 app: $(VENV)/.app
 	@echo "==> Opening DPMC Lab (stop it with Ctrl-C)"
@@ -67,6 +68,13 @@ format: $(VENV)/.dev
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
+# From nothing each time: Sphinx repeats no warning about a page that it has read before.
+docs: $(VENV)/.dev
+	@echo "==> Building the documentation"
+	@rm -rf docs/_build
+	@$(BIN)/python -m sphinx -q -W --keep-going docs docs/_build/html
+	@echo "    docs/_build/html/index.html"
+
 # Benchmarks that `make slow` runs, and those that compare two states of the program.
 SLOW := $(patsubst %,benchmarks/%.py,command_line environments faults frozen mutants release_fuzz)
 
@@ -81,7 +89,7 @@ bench: $(VENV)/.app
 	@for script in $(filter-out $(SLOW) benchmarks/table.py,$(wildcard benchmarks/*.py)); do echo "==> $$script"; $(BIN)/python $$script || exit 1; done
 
 clean:
-	rm -rf $(VENV) .slow build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .slow docs/_build build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
 
 # The empty files .app and .dev in the environment mark what is installed, so that a second run is quick.
 $(VENV)/bin/python:
@@ -91,6 +99,7 @@ $(VENV)/bin/python:
 	@$(PYTHON) -m venv $(VENV) || \
 		{ rm -rf $(VENV); echo "Could not create $(VENV); on Debian: apt install python3-venv"; exit 1; }
 
+DEVELOPMENT := .[dev,docs]
 define install
 @$(BIN)/python -m pip install --disable-pip-version-check -r requirements.txt -e '$(1)'
 @$(BIN)/python -m compileall -q dpmc_core dpmc_data dpmc_lab pages
@@ -103,5 +112,5 @@ $(VENV)/.app: requirements.txt pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.dev: requirements.txt pyproject.toml | $(VENV)/bin/python
 	@echo "==> Installing the app and what its tests need (a few minutes, once)"
-	$(call install,.[dev])
+	$(call install,$(DEVELOPMENT))
 	@touch $@ $(VENV)/.app

@@ -1,10 +1,16 @@
 """The wheel ships the app inside the package, at dpmc_lab/_app/; all else is in pyproject.toml."""
 
+import os
+import re
 import shutil
 from pathlib import Path
 
 from setuptools import setup
 from setuptools.command.build_py import build_py
+
+ROOT = Path(__file__).parent
+# The address of the repository is known to whoever publishes a version, not to this file.
+REPOSITORY = os.environ.get("DPMC_REPOSITORY", "").rstrip("/")
 
 
 class BuildWithApp(build_py):
@@ -22,4 +28,30 @@ class BuildWithApp(build_py):
         shutil.copy("app.py", target)
 
 
-setup(cmdclass={"build_py": BuildWithApp})
+def write_description():
+    """Return README.md with links that work in an index of packages.
+
+    They lead to this version in the repository, or name the file if its address is not given.
+    """
+    version = re.search(r'__version__ = "(.+?)"', (ROOT / "dpmc_core" / "__init__.py").read_text())
+
+    def convert_link(match):
+        image, label, file = match.groups()
+        if REPOSITORY:
+            view = "raw" if image else "blob"
+            return f"{image}[{label}]({REPOSITORY}/{view}/v{version[1]}/{file})"
+        return f"*{label}*" if image else f"{label} (`{file}`)"
+
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    return re.sub(r"(!?)\[([^]]+)\]\((?!https?:)([^)]+)\)", convert_link, text)
+
+
+pages = {"Source": "", "Documentation": "blob/HEAD/docs/index.md", "Changes": "blob/HEAD/CHANGELOG.md"}
+setup(
+    cmdclass={"build_py": BuildWithApp},
+    long_description=write_description(),
+    long_description_content_type="text/markdown",
+    project_urls={name: f"{REPOSITORY}/{page}".rstrip("/") for name, page in pages.items()}
+    if REPOSITORY
+    else {},
+)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dpmc_core.registry import create, list_suitable_mechanisms
     from dpmc_data import load
 
-__version__ = "0.1.0"  # pyproject.toml reads it
+__version__ = "1.0.0"  # pyproject.toml reads it
 __all__ = [
     "Dataset",
     "DpmcError",

@@ -34,7 +34,7 @@ def make_printable(text: str, *, keep_newlines: bool = False) -> str:
 
 
 class DpmcError(Exception):
-    """Base class of the errors that this package raises on purpose; `str()` of one is a sentence.
+    """Base class of all errors that this package raises on purpose; `str(error)` is a sentence.
 
     >>> import dpmc_core as dpmc
     >>> try:

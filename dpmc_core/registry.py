@@ -243,8 +243,8 @@ def create(
 
     Args:
         id: the mechanism's id.
-        epsilon: privacy budget; checked always, and passed on only if the class has that setting.
-        delta: the delta of the privacy budget, which is treated like `epsilon`.
+        epsilon: privacy budget; always checked, but passed on only if the class has this setting.
+        delta: the delta of the privacy budget; treated like `epsilon`.
         settings: further settings by name; `dpmc list ID` shows their units and limits.
 
     Raises:

@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import runpy
 import shutil
 import socket
 import subprocess
@@ -12,6 +14,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import setuptools
+
+import dpmc_core
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -68,6 +73,20 @@ def test_the_wheel_holds_every_file_that_git_knows(installed):
     """A data file of a new kind is in the wheel at once, or this fails."""
     _, names = installed
     assert list_tracked() <= set(names)
+
+
+@pytest.mark.parametrize("repository", ["", "https://code.example/lab/"])
+def test_links_of_the_readme_work_in_an_index_of_packages(repository, monkeypatch):
+    """They lead to the repository if its address is given, and are no links otherwise."""
+    options = {}
+    monkeypatch.setenv("DPMC_REPOSITORY", repository)
+    monkeypatch.setattr(setuptools, "setup", lambda **given: options.update(given))
+    runpy.run_path(str(ROOT / "setup.py"))
+    text = options["long_description"]
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert all(link.startswith("https://") for link in (*links, *options["project_urls"].values()))
+    expected = f"{repository}blob/v{dpmc_core.__version__}/docs/index.md"
+    assert expected in links if repository else "Documentation (`docs/index.md`)" in text
 
 
 @pytest.mark.slow

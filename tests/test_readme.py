@@ -1,9 +1,14 @@
 """What README.md and docs/ show works as shown."""
 
+import os
 import pkgutil
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 from dpmc_core import registry
 from dpmc_lab.cli import build_parser
@@ -12,6 +17,8 @@ ROOT = Path(__file__).resolve().parent.parent
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 DOCS = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs").glob("*.md"))}
 MECHANISMS = DOCS[ROOT / "docs" / "mechanisms.md"]
+HOW_TOS = [ROOT / "docs" / f"{name}.md" for name in ("own-data", "release", "cluster")]
+LINK = r"\]\((?!https?:)([^)#]+)[^)]*\)"  # to a file, without its anchor
 COMMANDS = [
     command
     for text in (TEXT, *DOCS.values())
@@ -43,8 +50,9 @@ def test_every_library_name_exists():
 
 def test_every_make_target_named_exists():
     makefile = (ROOT / "Makefile").read_text()
-    targets = set(re.findall(r"make (\w+)", TEXT))
-    assert {"app", "test"} <= targets
+    texts = TEXT, (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), *DOCS.values()
+    targets = set(re.findall(r"`make (\w+)", "".join(texts)))
+    assert {"app", "test", "docs"} <= targets
     assert all(f"\n{target}:" in makefile for target in targets)
 
 
@@ -76,10 +84,36 @@ def test_every_private_mechanism_is_in_the_table_with_what_it_predicts():
 
 
 def test_every_picture_and_file_linked_exists():
-    links = re.findall(r"\]\((?!https?:)([^)]+)\)", TEXT)
-    assert "docs/what-if.webp" in links
-    assert all((ROOT / link).is_file() for link in links)
-    for path, text in DOCS.items():
-        assert str(path.relative_to(ROOT)) in links
-        for link in re.findall(r"\]\((?!https?:)([^)]+)\)", text):
-            assert (path.parent / link).is_file(), link
+    index = ROOT / "docs" / "index.md"
+    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *DOCS):
+        links = re.findall(LINK, path.read_text(encoding="utf-8"))
+        assert links or path in DOCS
+        for link in links:
+            assert (path.parent / link).is_file(), f"{path.name}: {link}"
+    assert {path.name for path in DOCS} <= {*re.findall(LINK, DOCS[index]), "index.md"}
+    assert "docs/index.md" in re.findall(LINK, TEXT)
+
+
+def test_a_how_to_is_short():
+    for path in HOW_TOS:
+        assert len(DOCS[path].splitlines()) <= 60, path.name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", HOW_TOS, ids=lambda path: path.stem)
+def test_a_how_to_runs_in_its_order(path, tmp_path):
+    """Its Python and its commands, in one empty folder."""
+    blocks = re.findall(r"```(python)?\n(.*?)```", DOCS[path], flags=re.DOTALL)
+    lines = [line for kind, block in blocks if not kind for line in block.splitlines()]
+    assert any(line.startswith("dpmc") for line in lines)
+    environment = {"DPMC_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    for kind, block in blocks:
+        program = [[sys.executable, "-c", block]]
+        if not kind:
+            program = [
+                [sys.executable, "-m", "dpmc_lab", *shlex.split(line)[1:]]
+                for line in block.splitlines()
+                if line.startswith("dpmc") and "--cluster" not in line  # tested with the cluster
+            ]
+        for argv in program:
+            subprocess.run(argv, cwd=tmp_path, env=os.environ | environment, check=True)

@@ -1169,7 +1169,7 @@ class ReleasedModel:
         """Return the prediction for every item: a rating in its range, or the score of a ranking.
 
         Args:
-            ratings: the person's own ratings by item id; a ranking only asks which there are.
+            ratings: the person's own ratings by item id; a ranking only uses which items are rated.
 
         Raises:
             InvalidSetting: a rating is outside the public range.
@@ -1201,7 +1201,7 @@ class ReleasedModel:
 
 
 def load(path: str | Path) -> ReleasedModel:
-    """Load a released model. It checks no certificate: see `verify_release`.
+    """Load a released model. This checks no certificate: see `verify_release`.
 
     Args:
         path: the file that `dpmc release` wrote.

@@ -2,6 +2,7 @@
 
 import doctest
 import inspect
+import re
 import sys
 import tomllib
 from pathlib import Path
@@ -47,7 +48,11 @@ def test_a_public_name_has_an_example_that_runs(name):
 def test_the_version_stands_in_one_place():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "dpmc_core.__version__"}
-    assert f"\nversion: {dpmc.__version__}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
+    citation = (ROOT / "CITATION.cff").read_text("utf-8")
+    (date,) = re.findall(r"^date-released: ([\d-]+)$", citation, flags=re.MULTILINE)
+    assert f"\nversion: {dpmc.__version__}\n" in citation
+    headings = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    assert headings[0] == f"[{dpmc.__version__}] - {date}"
 
 
 def test_every_package_is_typed():
