@@ -312,7 +312,7 @@ def weigh_publications(times: int) -> Floats:
     """Return the weights with which the publications that are run give the average of the year.
 
     Between them, squared errors are interpolated linearly in the logarithm of the number. On
-    curves a + b / (n + c), that misses the average by at most a hundredth of the range.
+    curves a + b / (n + c), that misses the average by at most 2 % of the range.
     """
     logs = np.log(np.arange(1, times + 1))
     points = np.log(list_publications(times))
@@ -441,14 +441,10 @@ class DistinguishableItems(NamedTuple):
     Attributes:
         n_distinguishable: number of items whose count clearly exceeds the noise.
         n_items: number of all items.
-        query: of the release with the noise.
-        median_std: median over items of the noise's standard deviation.
     """
 
     n_distinguishable: int
     n_items: int
-    query: str
-    median_std: float
 
 
 def count_distinguishable_items(
@@ -470,25 +466,23 @@ def count_distinguishable_items(
     rated = np.bincount(ratings.items, minlength=items).astype(float)
     if (per_item := guarantee.per_item_release) is not None:
         counts = collect_publications(mechanism, ratings, {per_item.query})[-1].private
-        return _count_above_noise(counts, np.full(items, per_item.std), per_item)
+        return _count_above_noise(counts, per_item.std)
     for _, release in guarantee.releases:
         if isinstance(release, LocalChannel):
             if_missing = release.reported_if_missing
             if_rated = release.reported_if_rated
             return _count_above_noise(
-                rated,
-                _compute_count_std(ratings.public.users, if_missing, if_rated - if_missing),
-                release,
+                rated, _compute_count_std(ratings.public.users, if_missing, if_rated - if_missing)
             )
         if isinstance(release, RandomizedResponse) and len(release.channel) == 2:
             flip = release.channel[0][1]
             if release.is_matrix:
                 return _count_above_noise(
-                    rated, _compute_count_std(ratings.public.users, flip, 1 - 2 * flip), release
+                    rated, _compute_count_std(ratings.public.users, flip, 1 - 2 * flip)
                 )
             balance = np.bincount(ratings.items, ratings.values, minlength=items)
             return _count_above_noise(
-                np.abs(balance), 2 * _compute_count_std(rated, flip, 1 - 2 * flip), release
+                np.abs(balance), 2 * _compute_count_std(rated, flip, 1 - 2 * flip)
             )
     return None
 
@@ -504,17 +498,15 @@ def _compute_count_std(n_reports: Floats | int, chance: float, debias_factor: fl
     return np.sqrt(np.asarray(n_reports) * chance * (1 - chance)) / debias_factor
 
 
-def _count_above_noise(counts: Floats, noise_std: Floats, release: Release) -> DistinguishableItems:
+def _count_above_noise(counts: Floats, noise_std: Floats | float) -> DistinguishableItems:
     """Count the items whose count exceeds MIN_NOISE_DEVIATIONS standard deviations of its noise.
 
     Args:
         counts: array of shape (n_items,).
-        noise_std: standard deviation of the noise on each count, broadcast to the counts.
-        release: the release with the noise.
+        noise_std: standard deviation of the noise on each count, or on all of them.
     """
-    noise_std = np.broadcast_to(noise_std, counts.shape)
     n_clear = int(np.count_nonzero(counts > MIN_NOISE_DEVIATIONS * noise_std))
-    return DistinguishableItems(n_clear, len(counts), release.query, float(np.median(noise_std)))
+    return DistinguishableItems(n_clear, len(counts))
 
 
 @dataclass(frozen=True, eq=False)
