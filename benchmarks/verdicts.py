@@ -1,12 +1,13 @@
-"""Measure how often the verdicts of *The answer* are wrong, on data with a known share.
+"""Measure how often verdicts and intervals of *The answer* are wrong, on data with a known share.
 
-    python benchmarks/verdicts.py [--sets 240] [--jobs N] [--kind few]
+    python benchmarks/verdicts.py [--sets 240] [--jobs N] [--kind few] [--max-users 600]
 
 A population of people rates the same items. Each set consists of some of these people, drawn once;
 `dpmc answer` judges it on its own, with five seeds. The true share of the gain is that of all sets
 of a population together: thousands of test ratings and a hundred seeds or more. There are verdicts
 at limits of 50, 80 and 90 %. A verdict is wrong if the true share contradicts it; the goal is at
-most 5 % wrong ones.
+most 5 % wrong ones. The 95 % interval of a share covers it if the share of the other sets of the
+population, which are other people with other splits, lies within; the goal is at least 93 %.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from dataclasses import dataclass, replace
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpmc_core.dataset import Dataset
 from dpmc_core.model import Task
@@ -28,6 +30,7 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab import sweep
 from dpmc_lab.study import answer
 from dpmc_lab.study.answer import Finding, Inquiry, PrivacyUnit, UserScoreCache, Verdict
+from dpmc_lab.study.paired import IntervalEstimate
 from sample_data import generate
 
 LIMITS = (0.5, 0.8, 0.9)
@@ -148,15 +151,23 @@ def find_answer(
     return finding, cache
 
 
-def judge_set(population: Population, ratings: Ratings) -> tuple[dict[float, Verdict], list[float]]:
-    """Return the verdict at each limit, and the means of method, baseline and reference."""
+def judge_set(
+    population: Population, ratings: Ratings
+) -> tuple[dict[float, Verdict], list[float], IntervalEstimate | None]:
+    """Return the verdicts, the means of method, baseline and reference, and the share."""
     finding, _ = find_answer(population, ratings, LIMITS[0])
     values = [finding.method.value, finding.baseline.value, finding.reference.value]
     verdicts = {
-        limit: answer.decide_verdict(finding.gain_share, limit, beaten=finding.beaten)
+        limit: answer.decide_verdict(finding.gain_share, limit, beaten=finding.verdict is Verdict.BEATEN)
         for limit in LIMITS
     }
-    return verdicts, values
+    return verdicts, values, finding.gain_share
+
+
+def compute_share(values: NDArray[np.float64]) -> float:
+    """Return the share of the gain, from rows of the means of method, baseline and reference."""
+    method, baseline, reference = values.mean(axis=0)
+    return float((method - baseline) / (reference - baseline))
 
 
 def main() -> None:
@@ -164,20 +175,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--sets", type=int, default=SETS_PER_POPULATION * len(POPULATIONS))
     parser.add_argument("--kind", default="", help="populations whose kind has it")
+    parser.add_argument("--max-users", type=int, default=10_000, help="of a set")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     args = parser.parse_args()
     right: Counter[tuple[float, str]] = Counter()
-    chosen = [population for population in POPULATIONS if args.kind in population.kind]
+    chosen = [p for p in POPULATIONS if args.kind in p.kind and p.users <= args.max_users]
+    n_intervals = n_covering = 0
     with ProcessPoolExecutor(args.jobs) as pool:
         for k in range(-(-args.sets // SETS_PER_POPULATION)):
             population = chosen[k % len(chosen)]
             sets = list(population.split_into_sets(k))
             judgements = list(pool.map(judge_set, [population] * len(sets), sets))
-            method, baseline, reference = np.mean([values for _, values in judgements], axis=0)
-            share = (method - baseline) / (reference - baseline)
+            means = np.array([values for _, values, _ in judgements])
+            share = compute_share(means)
+            covers = [
+                interval.low <= compute_share(np.delete(means, index, axis=0)) <= interval.high
+                for index, (_, _, interval) in enumerate(judgements)
+                if interval is not None
+            ]
+            n_intervals, n_covering = n_intervals + len(covers), n_covering + sum(covers)
             limit_texts = []
             for limit in LIMITS:
-                set_verdicts = [verdicts[limit] for verdicts, _ in judgements]
+                set_verdicts = [verdicts[limit] for verdicts, *_ in judgements]
                 correct = Verdict.AFFORDABLE if share >= limit else Verdict.NOT_AFFORDABLE
                 decided = [
                     decision
@@ -194,9 +213,10 @@ def main() -> None:
             print(
                 f"{population.kind:<6}{population.users:>6} x {population.items:<4} epsilon"
                 f" {population.epsilon:<4g} {population.protect.value:<7} keeps {share:7.1%}"
-                f"  {'; '.join(limit_texts)}",
+                f"  {'; '.join(limit_texts)}; {sum(covers)} of {len(covers)} intervals cover it",
                 flush=True,
             )
+    print(f"95 % intervals: {n_covering} of {n_intervals} cover ({n_covering / n_intervals:.1%})")
     for limit in LIMITS:
         wrong, decided, total = (
             right[limit, count_kind] for count_kind in ("wrong", "sure", "all")

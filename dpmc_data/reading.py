@@ -545,7 +545,10 @@ def _check_rows(source: Source, rows: int, limit: int) -> None:
     """Raise BadRatings if there are more rows than the limit."""
     if rows > limit:
         reason = f"the limit{explain_limit(limit)}"
-        raise BadRatings(f"{source.name} has more than {limit:,} rows, {reason}: use a part of it")
+        raise BadRatings(
+            f"{source.name} has more than {limit:,} rows, {reason}: use a part of it, or raise the"
+            " limit with --read max_rows=N"
+        )
 
 
 # Parquet ------------------------------------------------------------------------------------------

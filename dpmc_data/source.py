@@ -416,5 +416,6 @@ class Source:
         if self.size > limit:
             raise BadRatings(
                 f"{self.name} has {self.size / MEGABYTE:,.1f} MB, the limit is"
-                f" {limit / MEGABYTE:,.6g} MB{explain_limit(limit)}: use a part of it"
+                f" {limit / MEGABYTE:,.6g} MB{explain_limit(limit)}: use a part of it, or raise the"
+                " limit with --read max_bytes=N"
             )

@@ -386,7 +386,7 @@ def plan_runs(question: Inquiry, location: RunLocation, dataset: LoadedDataset) 
         advice = question.find_advice(dataset.ratings.public)
         data = [sweep.drop_names(sweep.SplitSource(dataset))]
         build_grid = partial(question.build_grid, advice, location.data)
-        units = sweep.build_plan(build_grid(), data).units
+        units = study.add_later_publications(question, sweep.build_plan(build_grid(), data).units)
         curve = question.calibrate_curve(advice.mechanism.id, dataset.ratings.public)
         grid = build_grid(seeds=CURVE_SEEDS, curve=curve)
         keys = sweep.build_plan(grid, data).keys
@@ -487,19 +487,18 @@ def show_verdict(finding: Finding, plan: AnswerPlan) -> None:
     with st.container(border=True):
         with st.container(key="answer"):
             blocks.show_headline(answer_text.strip_bold(answer.verdict))
-        if finding.gain_share is not None:
+        if (share := finding.decision[1]) is not None:
             blocks.show_figure(
                 charts_answer.plot_gain_share(
-                    finding.gain_share,
+                    share,
                     plan.question.keep,
                     *plan.name_gain_ends(finding),
                 ),
-                alt=answer_text.strip_bold(answer.found),
+                alt=answer_text.strip_bold(f"{answer.found} {answer.year}"),
                 key="answer kept",
                 config={"displayModeBar": False},
             )
-        paragraphs = (answer.found, answer.unit, answer.attacker, answer.against, answer.pays)
-        st.markdown("\n\n".join(filter(None, paragraphs)))
+        st.markdown("\n\n".join(filter(None, answer[1:-2])))
         st.caption(f"{answer.caution} {escape(answer.tested)}")
 
 
@@ -533,28 +532,27 @@ def show_files(finding: Finding, plan: AnswerPlan, cache: UserScoreCache) -> Non
     with st.expander(
         "Publish a model with this privacy",
         icon=":material/publish:",
-        expanded=finding.verdict is study.Verdict.AFFORDABLE,
+        expanded=finding.decision[0] is study.Verdict.AFFORDABLE,
     ):
-        show_release(plan, data, reading)
+        show_release(finding, plan, data, reading)
 
 
-def show_release(plan: AnswerPlan, data: str, reading: Mapping[str, Any]) -> None:
-    """Show the command that releases the recommended mechanism, or why it cannot be released."""
-    question, method = plan.question, plan.method
+def show_release(finding: Finding, plan: AnswerPlan, data: str, reading: Mapping[str, Any]) -> None:
+    """Show the commands that release the recommended mechanism, or why it cannot be released."""
     catalogue = release_command.CATALOGUE_FILE
     if plan.location.private and st.toggle("Everybody knows which items have ratings"):
         catalogue = release_command.FROM_DATA
     release = release_command.build_release_command(
-        method,
+        plan.method,
         plan.dataset.ratings,
         data,
         reading,
-        with_item_features=question.with_item_features,
+        question=plan.question,
         catalogue=catalogue,
     )
-    st.markdown(escape(answer_text.introduce_release(question, method, release)))
-    if release.command:
-        st.code(release.command, language="bash", wrap_lines=True)
+    st.markdown(escape(answer_text.introduce_release(finding, release)))
+    for command in filter(None, (release.command, release.next)):
+        st.code(command, language="bash", wrap_lines=True)
 
 
 def show_curve(plan: AnswerPlan, running: bool, finding: Finding | None) -> None:
@@ -615,8 +613,8 @@ def render_printed_page(title: str, finding: Finding, ends: tuple[str, str], com
     answer, today = answer_text.format_answer(finding), date.today()
     verdict, *paragraphs = (answer_text.strip_bold(sentence) for sentence in answer if sentence)
     charts = []
-    if finding.gain_share is not None:
-        figure = charts_answer.plot_gain_share(finding.gain_share, finding.question.keep, *ends)
+    if (share := finding.decision[1]) is not None:
+        figure = charts_answer.plot_gain_share(share, finding.question.keep, *ends)
         charts = report.render_charts([("", figure)])
     sections = [
         text.render_paragraphs(f"{today.day} {today:%B %Y}, DPMC Lab {paths.get_version()}"),

@@ -96,7 +96,8 @@ class ReadingOptions:
         read (NAME=VALUE): how to read a file: user, item, rating, time = a column's name or number
             (rating or time = none), duplicates = last|mean, bad_rows = leave-out, header = yes|no,
             layout = rows|wide|transposed|adjacency, values = WORD:NUMBER,... or a scale, missing =
-            what stands for "not rated", event = COLUMN:VALUE, separator, encoding (repeatable)
+            what stands for "not rated", event = COLUMN:VALUE, separator, encoding, max_rows and
+            max_bytes = limits that follow the free memory (repeatable)
         items (FILE): public facts about items, as CSV or Parquet with one row per item and its id
             in one column; mechanisms use all columns, or those that --prepare features=NAME,...
             names

@@ -220,7 +220,8 @@ def answer_question(
     question.match_references(chosen_seeds)
     advice = question.find_advice(ratings.public)
     grid = partial(question.build_grid, advice, data, split=held_out.split)
-    plans = [sweep.build_plan(grid(seeds=chosen_seeds), [source])]
+    plan = sweep.build_plan(grid(seeds=chosen_seeds), [source])
+    plans = [plan._replace(units=inquiry.add_later_publications(question, plan.units))]
     if write_split is not None:
         if not isinstance(source, sweep.SplitSource):
             raise DpmcError(f"{data} has its own test ratings: measure your system on these")
@@ -249,7 +250,7 @@ def answer_question(
             ratings,
             data,
             load_options,
-            with_item_features=question.with_item_features,
+            question=question,
             catalogue=catalogue,
         )
     answer = _Answer(question, advice, curve, plans, source, ratings, release, progress_lines)
@@ -363,8 +364,9 @@ class _Answer:
         if curve_plan is not plan:
             yield from self._compute_curve(curve_plan, rows)
         # The command comes last, and in one line, so that it can be copied.
-        introduction = answers.introduce_release(self.question, self.advice.mechanism, self.release)
-        yield [*_wrap_sentences(introduction), *filter(None, [self.release.command])]
+        introduction = answers.introduce_release(finding, self.release)
+        commands = self.release.command, self.release.next
+        yield [*_wrap_sentences(introduction), *filter(None, commands)]
 
     def _describe_distinguishable_items(self, is_own_data: bool) -> Iterator[list[str]]:
         """Yield how many items the noise leaves distinguishable, which needs no run."""

@@ -10,25 +10,27 @@ from __future__ import annotations
 
 import csv
 import enum
+import math
 import os
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from dpmc_core import metrics, registry
-from dpmc_core.arrays import Floats
+from dpmc_core.arrays import Floats, Rng
 from dpmc_core.dataset import Dataset
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number, format_number
 from dpmc_core.experiment import Result, collect_publications
+from dpmc_core.mechanisms.private_effects import PrivateEffects
 from dpmc_core.metrics import Metric
-from dpmc_core.model import Mechanism, Task
+from dpmc_core.model import Mechanism, Steps, Task
 from dpmc_core.preparation import UseItemFeatures
 from dpmc_core.privacy import (
     DEFAULT_DELTA,
@@ -49,12 +51,15 @@ from dpmc_core.problem import (
     prepare_public_facts,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.settings import mechanism, setting
+from dpmc_core.solvers.streams import EarlierRelease
 from dpmc_core.stopping import StopCheck, Stopped, check_cancelled, stop_when
 from dpmc_data import archives
 from dpmc_data.paths import check_new_file, write_atomically
 from dpmc_lab.store import Record, Store
 from dpmc_lab.study.advice import Advice, PrivacyUnit, calibrate_mechanism, recommend_method
 from dpmc_lab.study.paired import IntervalEstimate, PairedMetrics
+from dpmc_lab.study.release import HALF_LIFE
 from dpmc_lab.sweep import Grid, LocalPool, SweepData, Unit, format_seeds, run_unit_locally
 from dpmc_lab.sweep.engine import POLL_SECONDS
 from dpmc_lab.sweep.grid import format_command_options
@@ -62,6 +67,7 @@ from dpmc_lab.sweep.presets import EPSILONS
 
 SEEDS = (1, 2, 3, 4, 5)
 N_CURVE_SEEDS = 3  # the first of them, over all epsilons
+WEEKS = 52  # of a year
 COARSE_EPSILONS = (1.0, 0.1, 10.0, 0.3, 3.0)  # of a first curve with one seed, in this order
 MIN_NOISE_DEVIATIONS = 2.0  # a distinguishable count exceeds this many standard deviations of noise
 FEW_RATINGS = 10  # a user with fewer ratings counts as one who gave few
@@ -227,6 +233,92 @@ class Inquiry:
         )
 
 
+@mechanism
+class AverageOfReleases(PrivateEffects):
+    """The average of the statistics of several releases, drawn once with the noise that it has."""
+
+    noise_factor: float = setting(1.0, "its noise over that of one release", above=0)
+
+    def guarantee(self, public: PublicFacts) -> Guarantee[Any]:
+        """Return the guarantee of the average: that of one release with its noise scaled."""
+        ideal = super().guarantee(public)
+
+        def scale_noise(release: Any) -> Release:
+            """Return a release with the noise of the average."""
+            return replace(release, scale=self.noise_factor * release.scale)
+
+        return replace(ideal, releases=ideal.releases.map_releases(scale_noise))
+
+
+@mechanism
+class LaterPublication(PrivateEffects):
+    """A publication that averages its statistics with those of all before it, of the same ratings.
+
+    A sum of independent normal noise is normal, so the earlier releases are drawn as one: their
+    weighted average, with the weights of `dpmc release --after`. Means and counts thus have the
+    distribution that they have after all these releases. The residuals of early releases were about
+    other effects, which costs them a little; here they are about those of the average.
+    """
+
+    publication: int = setting(2, "which publication it is, from 1", at_least=2)
+    weeks: float = setting(1.0, "weeks from one publication to the next", above=0)
+
+    def fit(self, ratings: Ratings, rng: Rng, earlier: Sequence[EarlierRelease] = ()) -> Steps:
+        """Yield the steps of this publication after the average of the earlier ones is drawn."""
+        weights = 0.5 ** (self.weeks * np.arange(1, self.publication) / HALF_LIFE)
+        squares = float(weights @ weights)
+        settings = {name: getattr(self, name) for name in ("epsilon", "delta", "rank", "rounds")}
+        average = AverageOfReleases(noise_factor=math.sqrt(squares) / weights.sum(), **settings)
+        *_, last = average.fit(ratings, rng)
+        arrays = cast(Any, last.model).user_arrays
+        rows = np.arange(ratings.public.items)
+        # Its inverse variance times this decay is the sum of the weights of all that are in it.
+        decay = squares / weights.sum()
+        aligned = average.align_earlier(ratings.public, arrays, rows, decay)
+        yield from super().fit(ratings, rng, [*earlier, aligned])
+
+
+def add_later_publications(question: Inquiry, units: Sequence[Unit]) -> tuple[Unit, ...]:
+    """Return units, then runs of later publications where a mechanism learns from earlier ones.
+
+    Args:
+        question: the inquiry.
+        units: of `question.build_grid`.
+    """
+    later = [
+        replace(
+            unit,
+            mechanism=LaterPublication(
+                epsilon=unit.mechanism.epsilon,
+                delta=unit.mechanism.delta,
+                publication=publication,
+                weeks=WEEKS / question.times,
+            ),
+        )
+        for unit in units
+        if isinstance(unit.mechanism, PrivateEffects)
+        for publication in list_publications(question.times)[1:]
+    ]
+    return (*units, *later)
+
+
+def list_publications(times: int) -> list[int]:
+    """Return which publications of a year are run: the powers of four, and the last one."""
+    powers = [4**k for k in range(times.bit_length()) if 4**k < times]
+    return [*powers, times]
+
+
+def weigh_publications(times: int) -> Floats:
+    """Return the weights with which the publications that are run give the average of the year.
+
+    Between them, squared errors are interpolated linearly in the logarithm of the number. On
+    curves a + b / (n + c), that misses the average by at most 2 % of the range.
+    """
+    logs = np.log(np.arange(1, times + 1))
+    points = np.log(list_publications(times))
+    return np.array([np.interp(logs, points, row).mean() for row in np.eye(len(points))])
+
+
 def select_coarse_units(
     units: Sequence[Unit], id: str, curve: Mapping[float, Mechanism]
 ) -> list[Unit]:
@@ -349,14 +441,10 @@ class DistinguishableItems(NamedTuple):
     Attributes:
         n_distinguishable: number of items whose count clearly exceeds the noise.
         n_items: number of all items.
-        query: of the release with the noise.
-        median_std: median over items of the noise's standard deviation.
     """
 
     n_distinguishable: int
     n_items: int
-    query: str
-    median_std: float
 
 
 def count_distinguishable_items(
@@ -378,25 +466,23 @@ def count_distinguishable_items(
     rated = np.bincount(ratings.items, minlength=items).astype(float)
     if (per_item := guarantee.per_item_release) is not None:
         counts = collect_publications(mechanism, ratings, {per_item.query})[-1].private
-        return _count_above_noise(counts, np.full(items, per_item.std), per_item)
+        return _count_above_noise(counts, per_item.std)
     for _, release in guarantee.releases:
         if isinstance(release, LocalChannel):
             if_missing = release.reported_if_missing
             if_rated = release.reported_if_rated
             return _count_above_noise(
-                rated,
-                _compute_count_std(ratings.public.users, if_missing, if_rated - if_missing),
-                release,
+                rated, _compute_count_std(ratings.public.users, if_missing, if_rated - if_missing)
             )
         if isinstance(release, RandomizedResponse) and len(release.channel) == 2:
             flip = release.channel[0][1]
             if release.is_matrix:
                 return _count_above_noise(
-                    rated, _compute_count_std(ratings.public.users, flip, 1 - 2 * flip), release
+                    rated, _compute_count_std(ratings.public.users, flip, 1 - 2 * flip)
                 )
             balance = np.bincount(ratings.items, ratings.values, minlength=items)
             return _count_above_noise(
-                np.abs(balance), 2 * _compute_count_std(rated, flip, 1 - 2 * flip), release
+                np.abs(balance), 2 * _compute_count_std(rated, flip, 1 - 2 * flip)
             )
     return None
 
@@ -412,17 +498,15 @@ def _compute_count_std(n_reports: Floats | int, chance: float, debias_factor: fl
     return np.sqrt(np.asarray(n_reports) * chance * (1 - chance)) / debias_factor
 
 
-def _count_above_noise(counts: Floats, noise_std: Floats, release: Release) -> DistinguishableItems:
+def _count_above_noise(counts: Floats, noise_std: Floats | float) -> DistinguishableItems:
     """Count the items whose count exceeds MIN_NOISE_DEVIATIONS standard deviations of its noise.
 
     Args:
         counts: array of shape (n_items,).
-        noise_std: standard deviation of the noise on each count, broadcast to the counts.
-        release: the release with the noise.
+        noise_std: standard deviation of the noise on each count, or on all of them.
     """
-    noise_std = np.broadcast_to(noise_std, counts.shape)
     n_clear = int(np.count_nonzero(counts > MIN_NOISE_DEVIATIONS * noise_std))
-    return DistinguishableItems(n_clear, len(counts), release.query, float(np.median(noise_std)))
+    return DistinguishableItems(n_clear, len(counts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -552,7 +636,7 @@ def run_missing_units(
         with stop_when(stop), suppress(BrokenExecutor), closing(runs):
             for unit, record, scores in runs:
                 cache.save(unit.key, scores)
-                if store is not None:
+                if store is not None and not isinstance(unit.mechanism, LaterPublication):
                     store.add([record])
                 report_progress(len(units) - len(list_missing()), len(units))
     if list_missing():
@@ -656,6 +740,24 @@ class Payer(NamedTuple):
     others: IntervalEstimate
 
 
+class YearAverage(NamedTuple):
+    """What a year of publications reaches, each of which learns from those before.
+
+    The names of the fields are those in the JSON of a finding.
+
+    Attributes:
+        method: the metric over the held-out ratings of all publications together.
+        last: the metric of the last publication.
+        verdict: how the share of the gain that `method` leaves compares with the limit.
+        kept: this share; None where there is no gain.
+    """
+
+    method: IntervalEstimate
+    last: IntervalEstimate
+    verdict: Verdict
+    kept: IntervalEstimate | None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Finding:
     """The answer to an inquiry, with everything that the sentences need.
@@ -666,11 +768,12 @@ class Finding:
         public: public facts of the ratings before preparation.
         split: how ratings were held out, in words.
         verdict: how the share of the gain compares with the limit.
-        beaten: whether the mechanism is clearly better than the reference.
         method, reference, baseline: the metric of the mechanism, of the reference and of the
             baseline.
         baseline_id: id of the baseline.
         gain_share: share of the gain that is left; None where there is no gain.
+        year: the average of a year of publications that learn from each other, of which all other
+            fields describe the first; None where each stands alone, or it is not computed.
         payers: groups that lose more than the others.
         cost: what is certified.
         attack: success rate of the best attacker who has all publications of a year.
@@ -684,12 +787,12 @@ class Finding:
     public: PublicFacts
     split: str
     verdict: Verdict
-    beaten: bool
     method: IntervalEstimate
     reference: IntervalEstimate
     baseline: IntervalEstimate
     baseline_id: str
     gain_share: IntervalEstimate | None
+    year: YearAverage | None
     payers: tuple[Payer, ...]
     cost: Cost
     attack: Attack
@@ -697,6 +800,11 @@ class Finding:
     seeds: int
     provisional: bool
     n_private_fits: int
+
+    @property
+    def decision(self) -> tuple[Verdict, IntervalEstimate | None]:
+        """Return verdict and share for the period: of the year's average where there is one."""
+        return self.year[2:] if self.year else (self.verdict, self.gain_share)
 
 
 def compute_finding(
@@ -711,7 +819,8 @@ def compute_finding(
     Args:
         question: the inquiry.
         advice: the recommended mechanism.
-        units: units of `question.build_grid` at the requested epsilon.
+        units: units of `question.build_grid` at the requested epsilon, and those that
+            `add_later_publications` adds.
         cache: scores of the units that have run.
         ratings: ratings before preparation; only their public facts and whether they have times
             matter.
@@ -727,9 +836,12 @@ def compute_finding(
     if not references:
         ids.append(registry.NONPRIVATE_REFERENCES[task])
     scores_by_seed: dict[int, dict[str, UserScores]] = {}
+    later_by_seed: dict[int, list[UserScores | None]] = {}
     for unit in units:
         scores = cache.get(unit.key) if unit.mechanism.id in ids else None
-        if scores is not None:
+        if isinstance(unit.mechanism, LaterPublication):
+            later_by_seed.setdefault(unit.seed, []).append(scores)
+        elif scores is not None:
             scores_by_seed.setdefault(unit.seed, {})[unit.mechanism.id] = scores
     complete = {
         seed: scores_by_method
@@ -746,19 +858,43 @@ def compute_finding(
     runs = [[scores_by_method[id] for id in ids] for scores_by_method in complete.values()]
     if not runs or not any(scores.counts.any() for scores in runs[0]):
         return None
+    columns = runs  # scores of the mechanism, the baseline and the reference, of each seed
+    later = [[scores for scores in later_by_seed.get(seed, ()) if scores] for seed in complete]
+    n_later = len(list_publications(question.times)) - 1
+    if has_year := n_later > 0 and all(len(scores) == n_later for scores in later):
+        columns = [
+            [*run[:2], _average_year(question.times, [run[0], *scores]), scores[-1], *run[2:]]
+            for run, scores in zip(runs, later, strict=True)
+        ]
     totals, counts = (  # arrays of shape (n_seeds, n_users, n_methods)
-        np.array([[getattr(scores, name).sum(axis=1) for scores in run] for run in runs]).swapaxes(
-            1, 2
-        )
+        np.array(
+            [[getattr(scores, name).sum(axis=1) for scores in run] for run in columns]
+        ).swapaxes(1, 2)
         for name in ("totals", "counts")
     )
     known = [references[seed] for seed in complete if references]
     paired = PairedMetrics.from_totals(totals, counts, root=task is Task.RATINGS, known=known)
-    basis = np.eye(3)  # its rows select the mechanism, the baseline and the reference
-    sign = question.metric.sign
-    gain_share = paired.estimate_share(sign * (basis[0] - basis[1]), sign * (basis[2] - basis[1]))
-    beaten = not references and paired.estimate_interval(sign * (basis[0] - basis[2])).sign > 0
+    # The weights that select the mechanism, the baseline, average and last, and the reference.
+    method_weights, baseline_weights, *year_weights, best_weights = np.eye(len(paired.mean))
     has_interval = paired.seeds > 1 and paired.users > 1
+
+    def judge_method(weights: Floats) -> tuple[Verdict, IntervalEstimate | None]:
+        """Return the verdict, and the share of the gain that it is about."""
+        sign = question.metric.sign
+        gain_share = paired.estimate_share(
+            sign * (weights - baseline_weights), sign * (best_weights - baseline_weights)
+        )
+        beaten = (
+            not references and paired.estimate_interval(sign * (weights - best_weights)).sign > 0
+        )
+        decision = decide_verdict(gain_share, question.keep, beaten=beaten)
+        return decision if has_interval else Verdict.TOO_EARLY, gain_share
+
+    decision, gain_share = judge_method(method_weights)
+    year_average = None
+    if has_year:
+        intervals = map(paired.estimate_interval, year_weights)
+        year_average = YearAverage(*intervals, *judge_method(year_weights[0]))
     noisy = [
         id for id in (method.id, *baselines) if registry.adds_noise(registry.get_mechanism(id))
     ]
@@ -769,15 +905,13 @@ def compute_finding(
         mechanism=method,
         public=public,
         split=OFFICIAL_SPLIT if split is None else split.describe(ratings),
-        verdict=decide_verdict(gain_share, question.keep, beaten=beaten)
-        if has_interval
-        else Verdict.TOO_EARLY,
-        beaten=beaten,
-        method=paired.estimate_interval(basis[0]),
-        baseline=paired.estimate_interval(basis[1]),
+        verdict=decision,
+        method=paired.estimate_interval(method_weights),
+        baseline=paired.estimate_interval(baseline_weights),
         baseline_id=ids[1],
-        reference=paired.estimate_interval(basis[2]),
+        reference=paired.estimate_interval(best_weights),
         gain_share=gain_share,
+        year=year_average,
         payers=() if references else _find_payers(runs, question, public),
         cost=_compute_cost(question, advice, year),
         attack=_compute_attack(question, year),
@@ -786,6 +920,12 @@ def compute_finding(
         provisional=has_interval and paired.seeds < len({unit.seed for unit in units}),
         n_private_fits=sum(cache.get(u.key) is not None for u in units if u.mechanism.id in noisy),
     )
+
+
+def _average_year(times: int, publications: Sequence[UserScores]) -> UserScores:
+    """Return the scores of an average publication of a year from those of the ones that are run."""
+    totals = np.array([scores.totals for scores in publications])
+    return replace(publications[0], totals=np.tensordot(weigh_publications(times), totals, 1))
 
 
 def _compute_mean_error(runs: Sequence[UserScores]) -> float:
@@ -803,7 +943,7 @@ def decide_verdict(gain_share: IntervalEstimate | None, limit: float, *, beaten:
     Args:
         gain_share: the share with its interval, or None without a gain.
         limit: the share that must be left.
-        beaten: see `Finding`.
+        beaten: whether the mechanism is clearly better than the reference.
     """
     if beaten:
         return Verdict.BEATEN

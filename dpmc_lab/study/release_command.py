@@ -12,6 +12,7 @@ from dpmc_core.model import Mechanism
 from dpmc_core.preparation import UseItemFeatures, declare_catalogue_public
 from dpmc_core.problem import prepare_all_ratings
 from dpmc_core.ratings import Origin, Ratings
+from dpmc_lab.study.answer import Inquiry
 from dpmc_lab.study.release import check_releasable
 from dpmc_lab.sweep.grid import format_command_options
 
@@ -23,7 +24,8 @@ _LISTED = (
 )
 _READ = (
     "--catalogue from-data weakens the promise: everybody learns which items have a rating. Take it"
-    " only if they know that anyway."
+    " only if they know that anyway. Such files hold no item ids, so later models do not learn from"
+    " them."
 )
 
 
@@ -34,11 +36,13 @@ class ReleaseCommand(NamedTuple):
 
     Attributes:
         command: the line to type; empty if there is a reason.
+        next: the line of the publication that follows; empty for a single one.
         note: what the reader must provide, or the reason, in sentences; empty if all is known.
     """
 
     command: str
     note: str
+    next: str = ""
 
 
 def build_method_command(
@@ -70,7 +74,7 @@ def build_release_command(
     data: str,
     reading: Mapping[str, Any],
     *,
-    with_item_features: bool = False,
+    question: Inquiry | None = None,
     catalogue: str = CATALOGUE_FILE,
 ) -> ReleaseCommand:
     """Return the command that releases a mechanism at the setting that it has.
@@ -80,11 +84,11 @@ def build_release_command(
         ratings: all ratings, before preparation.
         data: where the command finds them, as it is typed.
         reading: options of `data.load` for reading a file.
-        with_item_features: whether public item features are used.
+        question: the inquiry whose promise is kept; None for a single release without features.
         catalogue: a file of the ids of all items, or FROM_DATA. It only matters where the ratings
             themselves are all that is known of the items.
     """
-    steps = [UseItemFeatures()] * with_item_features
+    steps = [UseItemFeatures()] * (question is not None and question.with_item_features)
     try:
         listed = declare_catalogue_public(ratings)
         check_releasable(method, *prepare_all_ratings(listed, method.task, steps))
@@ -98,4 +102,13 @@ def build_release_command(
         if catalogue != FROM_DATA:
             words += ["--users", str(ratings.public.users)]
             note = _LISTED.format(catalogue)
-    return ReleaseCommand(shlex.join([*words, "--out", "model.npz"]), note)
+    if question is None or question.times == 1:
+        return ReleaseCommand(shlex.join([*words, "--out", "model.npz"]), note)
+    if question.n_composed > 1:
+        words += ["--budget", format_number(question.epsilon)]
+    files = ["model-1.npz", "model-2.npz"]
+    first, following = (
+        shlex.join([*words, *earlier, "--out", file])
+        for file, earlier in zip(files, ([], ["--after", files[0]]), strict=True)
+    )
+    return ReleaseCommand(first, note, following)

@@ -1,6 +1,7 @@
 """Put the answer to an inquiry into sentences; those without a computed number are left out."""
 
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -9,6 +10,7 @@ import numpy as np
 
 from dpmc_core.errors import capitalise, format_number
 from dpmc_core.experiment import EVALUATION_ONLY
+from dpmc_core.mechanisms.private_effects import PrivateEffects
 from dpmc_core.model import Mechanism, Task
 from dpmc_lab.study.advice import PrivacyUnit
 from dpmc_lab.study.answer import (
@@ -23,7 +25,7 @@ from dpmc_lab.study.answer import (
     read_epsilon,
 )
 from dpmc_lab.study.paired import IntervalEstimate
-from dpmc_lab.study.release_command import ReleaseCommand
+from dpmc_lab.study.release_command import FROM_DATA, ReleaseCommand
 from dpmc_lab.views import cards, numbers
 from dpmc_lab.views.cards import format_delta, format_epsilon
 from dpmc_lab.views.lines import Curve, CurveChart, Interval, format_baseline_name
@@ -82,6 +84,7 @@ class AnswerSentences(NamedTuple):
         verdict: whether privacy is affordable at the limit.
         found: the metric of the mechanism, the reference and the baseline, the share kept, and
             what may settle an open verdict.
+        year: the same of a year of publications that learn from each other, or that none does.
         unit: what is protected, the budget, and what it leaves to each publication.
         attacker: how often the best attacker is right who has all publications of a year.
         against: who is kept from learning the data, and who is not.
@@ -92,6 +95,7 @@ class AnswerSentences(NamedTuple):
 
     verdict: str
     found: str
+    year: str
     unit: str
     attacker: str
     against: str
@@ -105,8 +109,9 @@ def format_answer(finding: Finding) -> AnswerSentences:
     payer_text = " and ".join(map(_format_payer, finding.payers))
     return AnswerSentences(
         format_verdict(finding),
-        f"{_format_metrics(finding)}{_format_kept_share(finding)}"
-        f"{_ADVICE.get(finding.verdict, '') * (not finding.provisional)}",
+        f"{_format_metrics(finding)}{_format_kept_share(finding, finding.gain_share)}"
+        f"{_ADVICE.get(finding.decision[0], '') * (not finding.provisional)}",
+        _format_year(finding),
         _format_unit(finding),
         _format_attacker(finding),
         _PROTECTION_SENTENCES[finding.question.privacy_unit],
@@ -120,23 +125,34 @@ def format_answer(finding: Finding) -> AnswerSentences:
     )
 
 
-def introduce_release(question: Inquiry, method: Mechanism, release: ReleaseCommand) -> str:
+def introduce_release(finding: Finding, release: ReleaseCommand) -> str:
     """Return what the command of a release does, or why there is none.
 
     Args:
-        question: the inquiry.
-        method: the recommended mechanism.
+        finding: the answer about the mechanism.
         release: its command.
     """
+    question, method = finding.question, finding.mechanism
     if not release.command:
         return f"{method.name} ({method.id}) cannot be released from these data. {release.note}"
-    product = "a model"
+    product, later = "a model", ""
     if question.times > 1:
-        product = f"one of the {question.times:,} models of a year"
+        product = f"the first of {question.times:,} models of a year"
+        later = (
+            " The second command publishes the next model: name all earlier files after --after."
+        )
+    if finding.year and FROM_DATA not in shlex.split(release.command):
+        first, average, last = (
+            f"{interval.value:.3f}" for interval in (finding.method, *finding.year[:2])
+        )
+        later += (
+            f" Keep these files, as each model learns from those before. That takes the error from"
+            f" {first} to {average} on average over the year, and to {last} in the last model."
+        )
     return (
         f"This command publishes {product} with the same promise. It trains {method.name}"
         f" ({method.id}) on all ratings with exact noise, and prints how a person gets"
-        f" recommendations from the file. {release.note}"
+        f" recommendations from the file.{later} {release.note}"
     ).strip()
 
 
@@ -185,6 +201,7 @@ def explain_distinguishable_items(task: Task) -> str:
 def format_verdict(finding: Finding) -> str:
     """Return the verdict with the limit that it is measured against."""
     limit = f"keep {100 * finding.question.keep:g} % of the benefit"
+    decision, share = finding.decision
     text = {
         Verdict.AFFORDABLE: f"**Affordable** at your limit: {limit}.",
         Verdict.NOT_AFFORDABLE: f"**Not affordable** at your limit: {limit}.",
@@ -192,10 +209,15 @@ def format_verdict(finding: Finding) -> str:
         Verdict.NO_GAIN: "**We cannot tell**: personal predictions add nothing measurable here.",
         Verdict.BEATEN: "**We cannot tell**: our reference without privacy is worse than this.",
         Verdict.TOO_EARLY: "**We cannot tell** yet: an interval needs two seeds and two users.",
-    }[finding.verdict]
-    if _is_clearly_worse(finding):
+    }[decision]
+    if _is_clearly_worse(share):
         baseline_name = _name_baseline(finding)
         text += f" It is worse than {baseline_name}: use {baseline_name} instead."
+    if finding.year:
+        text += (
+            " This is about the average of a year; the first publication alone:"
+            f" {finding.verdict.value}."
+        )
     return f"Provisional, more seeds follow: {text}" if finding.provisional else text
 
 
@@ -226,23 +248,39 @@ def _format_metrics(finding: Finding) -> str:
     )
 
 
-def _format_kept_share(finding: Finding) -> str:
+def _format_kept_share(finding: Finding, share: IntervalEstimate | None) -> str:
     """Return a sentence on the share of the gain that is kept; empty without a gain."""
-    if finding.gain_share is None:
+    if share is None:
         return ""
     caveat = ""
-    if finding.gain_share.low <= 0:
-        limit = "worse than {}" if _is_clearly_worse(finding) else numbers.UNCLEAR
+    if share.low <= 0:
+        limit = "worse than {}" if _is_clearly_worse(share) else numbers.UNCLEAR
         caveat = f": {limit.format(_name_baseline(finding))}"
     return (
-        f" You keep **{_format_percent_interval(finding.gain_share)}** of what personal predictions"
-        f" add{caveat}."
+        f" You keep **{_format_percent_interval(share)}** of what personal predictions add{caveat}."
     )
 
 
-def _is_clearly_worse(finding: Finding) -> bool:
-    """Return whether the mechanism loses to its baseline, by the interval of the gain share."""
-    return finding.gain_share is not None and finding.gain_share.high < 0
+def _is_clearly_worse(share: IntervalEstimate | None) -> bool:
+    """Return whether a mechanism loses to its baseline, by the interval of the gain share."""
+    return share is not None and share.high < 0
+
+
+def _format_year(finding: Finding) -> str:
+    """Return what a year of publications reaches that learn from each other, or that none does."""
+    name = finding.mechanism.name
+    if finding.year is None:
+        is_alone = finding.question.times > 1 and not isinstance(finding.mechanism, PrivateEffects)
+        return f"Each publication stands alone: {name} learns nothing from earlier ones." * is_alone
+    average, last = (
+        _format_interval(interval, ".3f", 1, value_only=False) for interval in finding.year[:2]
+    )
+    return (
+        "That is the first publication. Each later one averages its noisy statistics with those of"
+        f" the earlier ones. Over the year, predictions are then off by {average} on average,"
+        f" and by {last} in the last publication, if the ratings stay the same."
+        f"{_format_kept_share(finding, finding.year.kept)}"
+    )
 
 
 def _name_baseline(finding: Finding) -> str:
@@ -521,6 +559,13 @@ def serialise_finding(finding: Finding) -> dict[str, Any]:
         "unit": question.change.unit,
         "neighbours": question.change.neighbours,
         "certified": {"epsilon": cost.certified.epsilon, "delta": cost.certified.delta},
+        "year": finding.year
+        and {
+            "verdict": finding.year.verdict.value,
+            "method": _serialise_interval(finding.year.method),
+            "last": _serialise_interval(finding.year.last),
+            "kept": finding.year.kept and _serialise_interval(finding.year.kept),
+        },
         "replaced": _finite_or_none(cost.replaced),
         "releases_a_year": question.times,
         "budget_per": question.per.value,

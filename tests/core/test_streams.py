@@ -9,6 +9,7 @@ import pytest
 from dpmc_core import registry
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.streams import EarlierRelease, StatisticStream
+from dpmc_lab.study.answer import LaterPublication
 
 N = 400
 
@@ -147,6 +148,13 @@ def test_averaged_releases_are_nearer_to_the_truth_than_the_last_one_alone():
     alone, averaged = np.array(errors).T
     assert averaged[0] == alone[0]  # nothing to learn from
     assert averaged[-4:].mean() < 0.7 * alone.mean()
+    # What the answer simulates: the ninth to the twelfth publication, each without the others.
+    simulated = []
+    for publication in range(9, 13):
+        later = LaterPublication(epsilon=0.4, publication=publication, weeks=1e-9)
+        *_, last = later.fit(ratings, np.random.default_rng(publication))
+        simulated.append(np.std(estimate_effects(last.model) - effects))
+    assert np.mean(simulated) == pytest.approx(averaged[-4:].mean(), rel=0.2)
 
 
 def test_what_a_later_release_takes_is_what_was_published_and_the_noise_of_the_guarantee():

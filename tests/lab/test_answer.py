@@ -33,6 +33,7 @@ from dpmc_lab.study import answer as core
 from dpmc_lab.study.advice import PrivacyUnit
 from dpmc_lab.study.answer import Inquiry, UserScoreCache, UserScores, Verdict
 from dpmc_lab.study.paired import IntervalEstimate
+from dpmc_lab.study.release_command import ReleaseCommand
 from dpmc_lab.sweep.engine import run_unit
 from dpmc_lab.sweep.grid import format_command_options
 from dpmc_lab.sweep.presets import EPSILONS
@@ -53,7 +54,8 @@ def plan_units(dataset, seeds, question=QUESTION):
     advice = question.find_advice(dataset.ratings.public)
     source = sweep.drop_names(sweep.SplitSource(dataset))
     grid = question.build_grid(advice, dataset.name, seeds=seeds)
-    return question, advice, source, sweep.build_plan(grid, [source]).units
+    units = core.add_later_publications(question, sweep.build_plan(grid, [source]).units)
+    return question, advice, source, units
 
 
 def run_units(question, dataset, cache=None, seeds=core.SEEDS):
@@ -144,19 +146,20 @@ def test_a_week_of_a_year_gets_what_the_composition_of_gaussians_leaves(restaura
     """The verdict and the attacker's number, against mu / sqrt(52) and a run at this epsilon."""
     mu = gaussian_mu(1.0, 1e-6)
     advice, units, cache = run_units(
-        question := Inquiry(task=Task.RATINGS, times=52), restaurants, seeds=(1, 2, 3)
+        question := Inquiry(task=Task.RATINGS, times=52), restaurants, seeds=(1, 2)
     )
     each = advice.mechanism.epsilon
     assert each == pytest.approx(gaussian_epsilon(mu / math.sqrt(52), 1e-6), rel=1e-4)
     week = core.compute_finding(question, advice, units, cache, restaurants.ratings)
     once = dataclasses.replace(question, times=1, epsilon=each)
-    advice, units, cache = run_units(once, restaurants, seeds=(1, 2, 3))
+    advice, units, cache = run_units(once, restaurants, seeds=(1, 2))
     run = core.compute_finding(once, advice, units, cache, restaurants.ratings)
     assert (week.verdict, week.method, week.gain_share) == (run.verdict, run.method, run.gain_share)
     assert week.attack.right == pytest.approx(norm.cdf(mu / 2), rel=1e-4)
     guarantee = week.mechanism.guarantee(restaurants.ratings.public)
     assert week.attack.right == guarantee.repeat(52).attacker_accuracy(USER_EMPTIED)
     assert run.attack.right < week.attack.right
+    assert (run.year, run.decision) == (None, (run.verdict, run.gain_share))
     sentences = words.format_answer(week)
     assert f"leaves epsilon {each:.5g} each time; every number here is at epsilon {each:.5g}" in (
         sentences.unit
@@ -164,6 +167,55 @@ def test_a_week_of_a_year_gets_what_the_composition_of_gaussians_leaves(restaura
     assert "Budget: epsilon 1 for a year, delta 1e-6." in sentences.unit
     assert "at most 54.8 % of the time" in sentences.attacker
     assert "next year's add to it on the same ratings" in sentences.attacker
+
+
+def test_a_year_is_the_average_of_its_publications_and_the_last_of_them(restaurants):
+    """Squared errors of the runs themselves, weighted by hand for four publications."""
+    question = Inquiry(task=Task.RATINGS, epsilon=20.0, times=4)
+    advice, units, cache = run_units(question, restaurants, seeds=(1, 2))
+    finding = core.compute_finding(question, advice, units, cache, restaurants.ratings)
+    # The second and the third lie half and log 3 / log 4 of the way from the first to the fourth.
+    last_share = (0.5 + math.log(3, 4) + 1) / 4
+    source, errors = sweep.SplitSource(restaurants), {}
+    for unit in units:
+        if unit.mechanism.id == advice.mechanism.id:
+            result = sweep.run_unit_locally(unit, source)[0]
+            errors.setdefault(unit.seed, []).append(result.metrics["rmse"])
+            publication = getattr(unit.mechanism, "publication", 1)
+            assert publication == (1, 4)[len(errors[unit.seed]) - 1]
+    first, last = np.array([*errors.values()]).T
+    assert finding.method.value == pytest.approx(first.mean())
+    assert finding.year.last.value == pytest.approx(last.mean())
+    average = np.sqrt((1 - last_share) * first**2 + last_share * last**2)
+    assert finding.year.method.value == pytest.approx(average.mean())
+    gains = [estimate.value - finding.baseline.value for estimate in
+             (finding.year.method, finding.reference)]  # fmt: skip
+    assert finding.year.kept.value == pytest.approx(gains[0] / gains[1])
+    assert finding.decision == (finding.year.verdict, finding.year.kept)
+    sentences = words.format_answer(finding)
+    assert f"off by {average.mean():.3f} (" in sentences.year
+    assert f"the first publication alone: {finding.verdict.value}." in sentences.verdict
+    alone = dataclasses.replace(finding, year=None, mechanism=registry.create("dpals", epsilon=1.0))
+    assert "learns nothing from earlier ones" in words.format_answer(alone).year
+    for catalogue, is_said in (("items.txt", True), ("from-data", False)):
+        command = f"dpmc release ours.csv private-effects --catalogue {catalogue}"
+        text = words.introduce_release(finding, ReleaseCommand(command, "", command))
+        assert (f"to {average.mean():.3f} on average over the year" in text) is is_said
+    # A later publication that is missing leaves the year out.
+    partial = [u for u in units if u.seed == 1 or type(u.mechanism) is not core.LaterPublication]
+    assert core.compute_finding(question, advice, partial, cache, restaurants.ratings).year is None
+
+
+@pytest.mark.parametrize("times", [1, 2, 12, 52, 365, 100_000])
+def test_the_publications_that_are_run_give_the_average_of_all(times):
+    numbers = np.array(core.list_publications(times), dtype=float)
+    weights = core.weigh_publications(times)
+    assert (numbers[0], numbers[-1], len(numbers)) == (1, times, len({*numbers}))
+    assert weights.sum() == pytest.approx(1)
+    every = np.arange(1.0, times + 1)
+    for shift in (1, 5, 20, 100):
+        missed = weights @ (1 / (numbers + shift)) - (1 / (every + shift)).mean()
+        assert abs(missed) * (1 + shift) < 0.02
 
 
 def test_a_budget_for_each_publication_states_what_a_year_adds_up_to(restaurants):
@@ -303,13 +355,13 @@ def test_items_told_from_noise_are_those_counted_above_it(restaurants):
     scale = method.guarantee(ratings.public).releases.effects.counts.scale
     assert distinguishable.n_distinguishable == np.count_nonzero(counts > 2 * scale)
     assert 0 < distinguishable.n_distinguishable < distinguishable.n_items == 130
-    assert distinguishable.median_std == pytest.approx(scale)
 
 
 def test_laplace_noise_on_a_count_deviates_by_root_two_scales(restaurants):
     method = registry.create("private-popularity", epsilon=0.5, delta=0.0, per=ProtectedUnit.CELL)
+    counts = np.bincount(restaurants.ratings.items)
     distinguishable = core.count_distinguishable_items(method, restaurants.ratings)
-    assert distinguishable.median_std == pytest.approx(math.sqrt(2) / 0.5)
+    assert distinguishable == (np.count_nonzero(counts > 2 * math.sqrt(2) / 0.5), 130)
 
 
 def test_locally_the_noise_is_that_of_a_debiased_count(restaurants):

@@ -14,7 +14,9 @@ from dpmc_core.errors import CannotRelease, NotVerified
 from dpmc_core.model import Task
 from dpmc_core.privacy.accounting import gaussian_epsilon
 from dpmc_core.ratings import Catalogue, Origin
+from dpmc_core.solvers.streams import StatisticStream
 from dpmc_lab.study import release
+from dpmc_lab.study.answer import LaterPublication
 from dpmc_lab.study.release import Sequel, export_release, write_release
 from dpmc_lab.study.verify import list_unverifiable, read_earlier, verify_release
 from tests.forgeries import replace_at_path
@@ -168,6 +170,46 @@ def test_a_release_reads_of_an_earlier_one_what_its_file_holds(publish, monkeypa
 
 def _add_weeks(day):
     return release.date.fromordinal(release.date.fromisoformat(day).toordinal() + 7 * 13)
+
+
+def test_the_noise_of_a_simulated_publication_is_that_of_the_chain(publish, monkeypatch):
+    """Five weekly releases with exact noise, whose last has the noise of the average of all."""
+    noise = []
+
+    def record_noise(name, average):
+        def record(*arguments):
+            result = average(*arguments)
+            noise.append((name, np.mean(result[1])))
+            return result
+
+        monkeypatch.setattr(StatisticStream, name, record)
+
+    for name in ("average_over_users", "average_counts", "average_sums"):
+        record_noise(name, getattr(StatisticStream, name))
+
+    def date_of(week):
+        first = release.date.fromordinal(740_000)
+        later = release.date.fromordinal(740_000 + 7 * week)
+        return type("Week", (type(first),), {"today": classmethod(lambda _: later)})
+
+    paths = []
+    for week in range(5):
+        noise.clear()
+        monkeypatch.setattr(release, "date", date_of(week))
+        paths.append(publish(f"{week}.npz", *paths)[0])
+    chain = [*noise]
+    noise.clear()
+    later = LaterPublication(epsilon=0.5, delta=1e-6, publication=5, weeks=1.0)
+    *_, _ = later.fit(make_listed(Task.RATINGS), np.random.default_rng(0))
+    simulated = noise[len(noise) // 2 :]  # the first half is of the average of the earlier ones
+    assert [name for name, _ in simulated] == [name for name, _ in chain]
+    for (name, expected), (_, value) in zip(chain, simulated, strict=True):
+        # Means are exact. Contents of counts and units of sums depend on the noise of each release.
+        tolerance = {"average_over_users": 1e-9, "average_counts": 0.1, "average_sums": 0.25}[name]
+        assert value == pytest.approx(expected, rel=tolerance)
+    weights = 0.5 ** (np.arange(5) / 26)
+    scale = load_release(paths[0])[0]["releases"][0]["scale"]
+    assert simulated[0][1] == pytest.approx(scale * np.linalg.norm(weights) / weights.sum())
 
 
 @pytest.mark.parametrize(

@@ -162,22 +162,29 @@ def test_the_printed_page_of_an_upload_has_what_repeats_its_verdict(
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DPMC_HOME", str(tmp_path / "elsewhere"))
-    release = next(block.value for block in app.code if block.value.startswith("dpmc release"))
-    assert release.endswith("--catalogue items.txt --users 30 --out model.npz")
+    release, following = (
+        block.value for block in app.code if block.value.startswith("dpmc release")
+    )
+    options = "--catalogue items.txt --users 30 --budget 3"
+    assert release.endswith(f"{options} --out model-1.npz")
+    assert following.endswith(f"{options} --after model-1.npz --out model-2.npz")
     if find_spec("opendp"):  # the extra "release" is installed
         (tmp_path / "items.txt").write_text("".join(f"i{i}\n" for i in range(20)))
-        assert main(shlex.split(release)[1:]) == 0
-        assert "import numpy as np" in capsys.readouterr().out  # the ten lines that read the file
-        assert (tmp_path / "model.npz").exists()
+        for line, number in ((release, 1), (following, 2)):
+            assert main(shlex.split(line)[1:]) == 0
+            out, err = capsys.readouterr()
+            assert "import numpy as np" in out  # the ten lines that read the file
+            assert ("averages its noisy statistics with those of 1." in out) is (number == 2), err
+            assert (tmp_path / f"model-{number}.npz").exists()
     assert main([*shlex.split(command)[1:], "--no-curve", "--json"]) == 0
     repeated = json.loads(capsys.readouterr().out)
-    assert repeated["release"]["command"] == release
+    assert (repeated["release"]["command"], repeated["release"]["next"]) == (release, following)
     page_text = answer_text.strip_bold(read_all_text(app))
-    for name in ("unit", "attacker", "found", "against"):
+    for name in ("unit", "attacker", "found", "year", "against"):
         assert repeated["said"][name] in page_text
     app.toggle[-1].set_value(True).run()
     weaker = next(block.value for block in app.code if block.value.startswith("dpmc release"))
-    assert "--catalogue from-data --out" in weaker
+    assert "--catalogue from-data --budget 3 --out" in weaker
     assert "weakens the promise" in read_all_text(app)
     for text in repeated["said"].values():
         assert f">{html.escape(text)}<" in page
