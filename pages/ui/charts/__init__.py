@@ -100,7 +100,6 @@ STYLES = {name: Style(*style_entry) for name, style_entry in STYLE_SHEET["styles
 LEVEL_STYLES = {Role.NO_PRIVACY: (INK, "dash")} | dict.fromkeys(
     (Role.BASELINE, Role.WITHOUT_OTHERS), (BASELINE, "dot")
 )
-PERCENT_TICKS = ".1~%"  # ticks of shares, no two alike
 HOVER_TEXT = "%{text}<extra></extra>"  # where one points: a text for each point
 
 
