@@ -22,6 +22,7 @@ from pages.ui.charts import (
     LOG,
     NOISE,
     NOISE_EDGE,
+    NOISE_TEXT,
     PAPER,
     STYLES,
     Figure,
@@ -64,21 +65,21 @@ def plot_noise(
         xaxis_title_text=f"noise added to {escape_for_chart(label)}",
     )
     fig.add_trace("draws", x=view.bar_centers, y=view.bar_heights)
-    line_styles = ((NOISE_EDGE, "solid"), (INK, "dot"))
-    for (epsilon, (x, y)), name, (line_color, dash) in zip(
+    line_styles = ((NOISE_EDGE, NOISE_TEXT, "solid"), (INK, INK, "dot"))
+    for (epsilon, (x, y)), name, (line_color, text_color, dash) in zip(
         curves.items(), names, line_styles, strict=False
     ):
         hover = f"noise %{{x:.2f}}: density <b>%{{y:.3g}}</b><extra>{name}</extra>"
         fig.add_stroke(x, y, line_color, line_dash=dash, name=name, hover=hover)
-        end = int(np.flatnonzero(y > 0.4 * y.max())[-1])  # where its name has room
-        fig.add_annotation("curve", text=name, x=x[end], y=y[end], font_color=line_color)
         noise = (sampled or {}).get(epsilon)
         if noise is not None and abs(noise) <= reach:
             mark = {"color": line_color, "size": 11, "line": {"color": PAPER, "width": 1.5}}
             hover = f"noise {noise:.3g} on this value<extra>{name}</extra>"
             height = float(np.interp(noise, x, y))
             fig.add_markers([noise], [height], mark, hover=hover)
-            fig.add_annotation("dot", text=f"one value: {noise:+.2g}", x=noise, y=height)
+            name += f"<br>dot: {noise:+.2g} on one value"
+        end = int(np.flatnonzero(y > 0.4 * y.max())[-1])  # where its name has room
+        fig.add_annotation("curve", text=name, x=x[end], y=y[end], font_color=text_color)
     if ruler is not None:
         ends = [12, 12 * (ruler.length <= reach)]  # the other may lie beyond the axis
         x = [0, min(ruler.length, reach)]

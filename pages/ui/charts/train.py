@@ -9,7 +9,13 @@ import numpy as np
 from dpmc_core.arrays import Floats
 from dpmc_core.model import Task
 from dpmc_lab.views.noise import BINARY_NAMES
-from dpmc_lab.views.train import ErrorCdf, RunRecording, choose_metric_axis, describe_recording
+from dpmc_lab.views.train import (
+    ErrorCdf,
+    RunRecording,
+    choose_metric_axis,
+    conclude_recording,
+    describe_recording,
+)
 from pages.ui.charts import STYLES, Figure, create_figure
 from pages.ui.charts.lines import choose_ticks
 
@@ -90,6 +96,7 @@ def build_stage(
             "text": earlier[1],
         },
         "words": describe_recording(film),
+        "conclusion": conclude_recording(film, earlier and earlier[0]),
     }
 
 
