@@ -500,9 +500,7 @@ def show_conclusions(result: Comparison, answers: list[RequiredEpsilon], finding
     link_cheapest_run(answers)
 
 
-def build_cost_exhibit(
-    result: Comparison, answers: list[RequiredEpsilon], finding: str
-) -> Exhibit:
+def build_cost_exhibit(result: Comparison, answers: list[RequiredEpsilon], finding: str) -> Exhibit:
     """Build the figure of what a target quality costs, in words and numbers too."""
     metric = result.chart.metric
     title = finding or f"What {metric.label} {metric.format_value(answers[0].target)} costs"

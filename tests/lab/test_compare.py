@@ -359,7 +359,9 @@ def test_a_title_names_at_each_epsilon_the_lines_that_no_other_clearly_beats(see
             build_line(
                 rising,
                 key=key,
-                values=rising(GRID)[:, None] + rng.normal(0, 0.03, (7, 1)) + rng.normal(0, s, (7, 6)),
+                values=rising(GRID)[:, None]
+                + rng.normal(0, 0.03, (7, 1))
+                + rng.normal(0, s, (7, 6)),
             )
         )
         for key, s in zip("abc", (0.004, 0.01, 0.02), strict=True)
@@ -382,7 +384,9 @@ def test_a_title_names_at_each_epsilon_the_lines_that_no_other_clearly_beats(see
                 filter(None, (", ".join(unbeaten[:-1]), unbeaten[-1]))
             )
         else:
-            assert title == f"No mechanism is clearly better at epsilon {epsilon:g} than {unbeaten[0]}"
+            assert (
+                title == f"No mechanism is clearly better at epsilon {epsilon:g} than {unbeaten[0]}"
+            )
 
 
 def test_a_title_of_curves_that_are_not_compared_says_so_or_reads_the_only_one():

@@ -91,7 +91,9 @@ def test_titles_of_noise_are_what_the_releases_say(id):
             assert found == pytest.approx([100 * share for share in shares], abs=0.51)
         elif small > large:
             found = re.fullmatch(r"The noise is ([\d.,]+) times larger at (.*) than at (.*)", title)
-            assert float(found[1].replace(",", "")) == pytest.approx(scales[0] / scales[1], rel=0.01)
+            assert float(found[1].replace(",", "")) == pytest.approx(
+                scales[0] / scales[1], rel=0.01
+            )
             assert found.groups()[1:] == (f"epsilon {large:g}", f"epsilon {small:g}")
         else:
             assert title.startswith("At epsilon 2, half of the noise is within ±")
@@ -99,7 +101,9 @@ def test_titles_of_noise_are_what_the_releases_say(id):
     title = noise.conclude_noise_scales([size for size in sizes if size.unit == sizes[0].unit])
     first, last = map(float, re.findall(r"(?:from|to) ([\d.e+]+)", title))
     ends = sizes[0].scale[[0, -1]] * (100 if " % at" in title else 1)
-    assert (first, last) == pytest.approx(tuple(ends), rel=0.01, abs=0.06 if " % at" in title else 0)
+    assert (first, last) == pytest.approx(
+        tuple(ends), rel=0.01, abs=0.06 if " % at" in title else 0
+    )
 
 
 def test_densities_share_the_axis_of_the_widest():

@@ -57,8 +57,7 @@ LIGHT, DARK = (
 )
 _, INK, MUTED, GRID, PAPER, BASELINE, _ = LIGHT
 ACCENT, RISK, USEFULNESS, NOISE, NOISE_EDGE, NOISE_TEXT = (
-    COLORS[name][0]
-    for name in ("act", "risk", "usefulness", "noise", "noise-edge", "noise-text")
+    COLORS[name][0] for name in ("act", "risk", "usefulness", "noise", "noise-edge", "noise-text")
 )
 # Charts are drawn for the light surface; on the dark one other colours take the place of theirs.
 _DARK_COLORS = dict(COLORS.values()) | LOOK["mechanisms"]

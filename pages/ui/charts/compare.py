@@ -102,6 +102,7 @@ def plot_comparison(
         for entry in baselines
     ]
     tags = add_reference_lines(fig, chart, x_range, baseline_lines, ids)
+    measured: list[tuple[float, float]] = []
     methods_with_features = {
         entry.line.mechanism for entry in placed_lines if has_item_features(entry.line)
     }
@@ -129,10 +130,9 @@ def plot_comparison(
             and measurement.change.label == entry.unit
             and measurement.measured < x_range[1]
         ):
-            point = line.interval_at(measurement.epsilon)
-            fig.add_measurement(
-                measurement.measured, point and point.mean, method_style, measurement
-            )
+            if point := line.interval_at(measurement.epsilon):
+                measured.append((measurement.measured, point.mean))
+                fig.add_measurement(*measured[-1], method_style, measurement)
     tags += [
         Tag(f"{registry.get_short_name(id)}\n{MISSING}", None, get_style(id), True)
         for id in waiting
@@ -142,6 +142,8 @@ def plot_comparison(
     )
     y_range, metric = choose_y_range(chart, lines, baseline_curves), chart.metric
     _draw_label_column(fig, metric.axis_title, tags, y_range, is_share=metric.is_share)
+    for x, y in sorted(measured)[:1]:  # the others stand close to it
+        fig.add_annotation("measured", x=math.log10(x), y=y)
     _draw_rule(fig, epsilon)
     return fig
 
@@ -209,7 +211,8 @@ def plot_differences(
             marker=fig.make_marker(method_style, solid=entry.is_certified),
             customdata=[*zip(low_ends, high_ends, strict=True)],
         )
-        name = format_short_label(entry.line) + _read_at(entry, epsilon, "{:+.2f}".format)
+        reading = _read_at(entry, epsilon, "{:+.2f}".format).replace("-", "\u2212")
+        name = format_short_label(entry.line) + reading
         tags.append(Tag(name, mean[-1], method_style, entry.is_certified, x[-1]))
     for k, tag in enumerate(tags):  # an arrow says that a line has left the frame
         y = min(max(tag.y_value or 0.0, low), y_range[1])
