@@ -54,8 +54,8 @@ class Metric:
 
     @property
     def axis_title(self) -> str:
-        """The title of an axis, which states the direction if lower values are better."""
-        notes = [self.unit and f"in {self.unit}", "lower is better" * self.lower_is_better]
+        """The title of an axis on which up is better, which it states if lower values are."""
+        notes = [self.unit and f"in {self.unit}", "up is better" * self.lower_is_better]
         suffix = f" ({', '.join(filter(None, notes))})" if any(notes) else ""
         if self.candidates and self.is_share:
             return f"Next item among ten suggestions ({self.panel_title})"

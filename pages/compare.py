@@ -3,7 +3,7 @@
 import enum
 import io
 import shlex
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -19,6 +19,7 @@ from dpmc_lab import glossary, store
 from dpmc_lab.store import Store
 from dpmc_lab.sweep import Grid, PlanKeys, parse_epsilons
 from dpmc_lab.views import compare, groups, lines, numbers, trade
+from dpmc_lab.views.compare import LineComparison
 from dpmc_lab.views.lines import CurveChart, EpsilonUnit, PlottedLine
 from dpmc_lab.views.numbers import RequiredEpsilon
 from dpmc_lab.views.trade import AttackerPosition, QuestionScope, QuestionSwitches, Relation
@@ -356,7 +357,7 @@ class Comparison(NamedTuple):
 
 def show_results(query: Query, start_label: str, *, running: bool) -> None:
     """Show all results of the available rows; an empty chart before the first row."""
-    grid_rows, frame = query.read_rows(), stage.lay_out_body()
+    grid_rows, headline, frame = query.read_rows(), st.container(), stage.lay_out_body()
     location, grid, keys, unit, view, switches = query
     with frame.panel:
         rows.show_grid_state(location, keys.name, grid_rows, len(keys.units), start_label)
@@ -380,6 +381,7 @@ def show_results(query: Query, start_label: str, *, running: bool) -> None:
     with frame.figure:
         figure_place = st.container()
         epsilon = widgets.choose_epsilon()
+    title = compare.conclude_comparison(plotted_lines, comparisons, epsilon)
 
     def plot(epsilon: float | None = None) -> Figure:
         return charts_compare.plot_comparison(
@@ -393,9 +395,10 @@ def show_results(query: Query, start_label: str, *, running: bool) -> None:
         differences = charts_compare.plot_differences(
             chart, plotted_lines, ends, unbeaten, refuted, epsilon
         )
-        show_view(differences, f"Difference to the best at each epsilon. {summary}", figure_place)
+        alt = f"Difference to the best at each epsilon. {summary}"
+        show_view(differences, title, alt, figure_place)
     else:
-        show_view(plot(epsilon), summary, figure_place)
+        show_view(plot(epsilon), title, summary, figure_place)
     caption, notes = describe_available_rows(plotted_lines, grid_rows, query)
     with frame.details:
         st.caption(escape(caption), help=escape(notes) or None)
@@ -409,37 +412,42 @@ def show_results(query: Query, start_label: str, *, running: bool) -> None:
             st.caption(escape(sentence))
     exhibits = []
     if plotted_lines and not running:
+        with headline:
+            show_leader(comparisons)
         curves = Exhibit("", "", "", plot(), "", f"{caption} {notes}")
         with frame.panel:
-            headline = st.container()
             target = choose_target(chart, plotted_lines)
         answers = state.memoize(
             "comparison answers",
             (*dependencies, target),
             lambda: [numbers.find_required_epsilons(entry, [target])[0] for entry in plotted_lines],
         )
-        cost = build_cost_exhibit(result, answers, target)
+        finding = numbers.describe_cost(answers, chart.nonprivate_reference)
+        cost = build_cost_exhibit(result, answers, finding)
         with frame.details:
             blocks.show_exhibits([cost])
-        with headline:
-            leader = compare.describe_leader(comparisons) if len(plotted_lines) > 1 else ""
-            st.container(key="answer").header(
-                escape(leader or "Nothing is compared yet"),
-                help=compare.COMPARISON_NOTE if leader else None,
-            )
         with frame.panel:
-            show_conclusions(result, answers, leader)
+            show_conclusions(result, answers, finding)
         exhibits = [curves, cost]
     with frame.panel:
         show_comparison_downloads(query, grid_rows, exhibits)
 
 
-def show_view(fig: Figure, alt: str, place: DeltaGenerator) -> None:
-    """Show a view of the figure, at least as high as its names need."""
+def show_leader(comparisons: Sequence[LineComparison]) -> None:
+    """Show which mechanism is best over all epsilons, or why nothing can be said."""
+    leader = compare.describe_leader(comparisons)
+    doubt = compare.NOT_COMPARABLE if len(comparisons) > 1 else compare.TOO_FEW
+    help_text = compare.COMPARISON_NOTE if leader else None
+    blocks.show_headline(leader or doubt, key="answer", help=help_text)
+
+
+def show_view(fig: Figure, title: str, alt: str, place: DeltaGenerator) -> None:
+    """Show a view of the figure under its title, at least as high as its names need."""
     with place:
         st.html(
             f"<style>.st-key-stage .st-key-figure {{ --least: {fig.layout['height']}px; }}</style>"
         )
+        blocks.show_headline(title, key="title")
         blocks.show_figure(fig, alt=alt)
 
 
@@ -456,7 +464,7 @@ def show_trade(
     )
     summary = trade.describe_trade_chart(tradeoff, epsilon)
     fig = charts_compare.plot_accuracy_against_attacker(tradeoff, epsilon)
-    show_view(fig, summary, place)
+    show_view(fig, trade.conclude_trade(tradeoff, epsilon), summary, place)
     question, *sentences = map(escape, trade.describe_trade(tradeoff, epsilon))
     with frame.details:
         st.markdown("\n- ".join([f"{question}\n", *sentences]))
@@ -481,27 +489,21 @@ def describe_available_rows(
     )
 
 
-def show_conclusions(result: Comparison, answers: list[RequiredEpsilon], leader: str) -> None:
+def show_conclusions(result: Comparison, answers: list[RequiredEpsilon], finding: str) -> None:
     """Show what the target quality costs, what limits a comparison, and what to do next."""
     chart = result.chart
-    cost = numbers.describe_cost(answers, chart.nonprivate_reference)
-    doubt = ""
-    if not leader:
-        doubt = compare.NOT_COMPARABLE if len(result.plotted_lines) > 1 else compare.TOO_FEW
     limit = numbers.describe_baseline_limit(chart) if result.unit is EpsilonUnit.PAPER else ""
     equal = numbers.find_equal_costs(answers)
     same = [lines.format_short_label(answer.plotted.line) for answer in equal]
-    for sentence in filter(None, (cost + (f": {'; '.join(same)}" if same else ""), doubt, limit)):
+    for sentence in filter(None, (finding + (f": {'; '.join(same)}" if same else ""), limit)):
         st.markdown(f"{escape(sentence.removesuffix('.'))}.")
     link_cheapest_run(answers)
 
 
-def build_cost_exhibit(
-    result: Comparison, answers: list[RequiredEpsilon], target: float
-) -> Exhibit:
+def build_cost_exhibit(result: Comparison, answers: list[RequiredEpsilon], finding: str) -> Exhibit:
     """Build the figure of what a target quality costs, in words and numbers too."""
     metric = result.chart.metric
-    title = f"What {metric.label} {metric.format_value(target)} costs"
+    title = finding or f"What {metric.label} {metric.format_value(answers[0].target)} costs"
     return Exhibit(
         "price",
         title,

@@ -24,7 +24,7 @@ from pages.ui.text import escape, format_count, keep_units
 
 AUDIT = "audit"
 MAX_COUNT = 10_000_000  # users or items that can be typed in
-MIN_ROW_HEIGHT = 40  # pixels that the two lines of a row need
+MIN_ROW_HEIGHT, AXIS_HEIGHT = 44, 60  # pixels that the two lines of a row need, and the axis
 FACT_SOURCES = {"data": "from the chosen data", "typed": "typed in"}
 TYPED_FACTS: dict[str, tuple[str, str, float]] = {  # facts without data: label, name, usual value
     "users": ("Users", "the number of users", 943),
@@ -157,14 +157,15 @@ def plot_claims(
     alt: str,
 ) -> Figure:
     """Show a line for each mechanism, which a click on it chooses, and all of them in words."""
-    st.markdown(
-        f"**{alt}**",
+    blocks.show_headline(
+        alt.removesuffix("."),
+        key="title",
         help="● proved, ○ claimed only, ⊗ refuted, ❘ measured on invented ratings."
         f" {glossary.explain_terms('claimed', 'certified', 'measured')} Different groups count"
         " different changes: compare numbers only within a group. Methods have the names of"
         " their papers; “strawman” is a paper's word for its simplest method.",
     )
-    min_height = MIN_ROW_HEIGHT * (len(rows) + len(mechanism_groups))
+    min_height = MIN_ROW_HEIGHT * (len(rows) + len(mechanism_groups)) + AXIS_HEIGHT
     st.html(f"<style>.st-key-figure.st-key-figure {{ --least: {min_height}px; }}</style>")
     clicks = session.clicks
     key = session.claims.key_of(clicks)  # a new key forgets the last selection

@@ -115,7 +115,7 @@ def show_shape(
         for block in same_epsilon
         if block.query == release.query
     }
-    summary = noise.describe_noise_shape(views)
+    summary, title = noise.describe_noise_shape(views), noise.conclude_noise(views)
     fig = charts_noise.plot_noise(
         views,
         label="a 0 or 1" if "1{" in release.query else f"the {name.replace('_', ' ')}",
@@ -123,9 +123,11 @@ def show_shape(
         ruler=noise.measure_sensitivity(release, guarantee.public),
     )
     with figure_place:
+        blocks.show_headline(title, key="title")
         blocks.show_figure(fig, alt=summary, key="noise of it")
     with frame.panel:
-        st.markdown(f"**{keep_units(summary)}**")
+        if title not in summary:
+            st.markdown(keep_units(summary))
         if examples:
             st.markdown(
                 f"{escape(noise.describe_first_value(next(iter(examples.values()))))},"
@@ -140,7 +142,7 @@ def show_shape(
         )
         certified = cards.format_certified(guarantee.certified())
         st.caption(escape(f"Everything it publishes together: {certified}."))
-        blocks.show_downloads(figure=(summary, fig))
+        blocks.show_downloads(figure=(title, fig))
     with frame.details:
         blocks.show_chart_numbers(summary, noise.tabulate_noise_shape(views), key="noise")
         if examples:
@@ -159,7 +161,7 @@ def show_sizes(id: str, epsilons: list[float], settings: dict, public: PublicFac
     scales = [release for release in scales if release.unit == scales[0].unit]
     if not scales:
         return
-    st.header("The size of the noise at every epsilon")
+    blocks.show_headline(noise.conclude_noise_scales(scales))
     blocks.show_chart(
         charts_noise.plot_noise_scales(scales, epsilons),
         alt=noise.describe_noise_scales(scales, epsilons[0]),
@@ -172,19 +174,21 @@ def show_sizes(id: str, epsilons: list[float], settings: dict, public: PublicFac
 
 def show_row(mechanism: Mechanism, view: noise.BeforeAfter) -> None:
     """Show one row of values before and after the noise."""
-    st.header(
-        "One row of values, before and after the noise",
-        help="The mechanism runs on the busiest users and the most rated items alone. The values"
-        " before the noise are raw: never publish them.",
-    )
-    row, last = 1, len(view.users)
+    title, row, last = st.container(), 1, len(view.users)
     if last > 1:
         help_text = f"1 is the first of the {view.rows}, the busiest."
         row = widgets.choose_on_slider("Row", "the row", 1, last, 1, "row", help=help_text)
+    summary = noise.describe_row(view, row - 1)
+    with title:
+        blocks.show_headline(
+            summary.removesuffix("."),
+            help="The mechanism runs on the busiest users and the most rated items alone. The"
+            " values before the noise are raw: never publish them.",
+        )
     st.markdown(escape(noise.format_row_title(view, row - 1)))
     blocks.show_chart(
         charts_noise.plot_user_values(mechanism.id, view, row - 1),
-        alt=noise.describe_row(view, row - 1),
+        alt=summary,
         key="values",
         table=noise.tabulate_row(view, row - 1),
     )

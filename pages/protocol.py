@@ -279,11 +279,12 @@ def show_play(
             fig = charts_protocol.plot_protocol(
                 play.parties, play.messages[: position - 1], message
             )
-            blocks.show_figure(fig, alt=summary, config={"displayModeBar": False})
+            blocks.show_headline(summary, key="title")
+            blocks.show_figure(fig, alt=summary)
     with summary_place:
-        st.container(key="answer").markdown(f"**{escape(summary)}**")
+        text = f"**{escape(summary)}**" if message is None else escape(play.meanings[position - 1])
+        st.container(key="answer").markdown(text)
         if message is not None:
-            st.markdown(escape(play.meanings[position - 1]))
             st.code(message.summary or "(nothing)", language=None, wrap_lines=True)
             st.caption(f"{views.format_bytes(message.bytes)}. {play.units}")
         if play.ending and position == last:

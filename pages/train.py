@@ -258,15 +258,9 @@ def show_run(now: Snapshot) -> None:
     if run is not None:
         sentence = run_card.describe_remembered(run)
         sentence += f"; {run_card.describe_earlier(earlier)}." if earlier else "."
-    show_sentence(sentence)
+    blocks.show_headline(sentence, key="answer")
     name = earlier and f"earlier{run_card.format_run_epsilon(earlier).replace(' ·', ':')}"
     learned.show_stage(film, live=live, earlier=earlier and (earlier.recording, name))
-
-
-def show_sentence(sentence: str) -> None:
-    """Show the sentence that answers the page."""
-    with st.container(key="answer"):
-        blocks.show_headline(sentence)
 
 
 def show_example(data: str, mechanism: Mechanism | None) -> None:
@@ -279,9 +273,10 @@ def show_example(data: str, mechanism: Mechanism | None) -> None:
         recording = _make_example(sample, repr(mechanism), mechanism)
     except DpmcError:  # settings for other data
         return
-    show_sentence(
+    blocks.show_headline(
         f"An example at epsilon {mechanism.epsilon:g} on a small part of {SAMPLES[sample].title}."
-        " Choose epsilon and press Train."
+        " Choose epsilon and press Train.",
+        key="answer",
     )
     learned.show_stage(recording)
 

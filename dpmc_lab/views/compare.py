@@ -1,5 +1,7 @@
 """Compare mechanisms seed by seed to see which is better, and at which epsilons."""
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpmc_core.arrays import Floats
+from dpmc_core.arrays import Floats, Ints
 from dpmc_lab.views.lines import (
     AS_CLAIMED,
     LEVEL,
@@ -83,6 +85,13 @@ class LineComparison(NamedTuple):
         pairs = zip(self.ahead, self.rivals, strict=True)
         return tuple(0 < rivals == len(ahead) for ahead, rivals in pairs)
 
+    def select_epsilon(self, epsilon: float) -> LineComparison:
+        """Return the comparison at one epsilon; it is empty where the line has no such epsilon."""
+        indices = find_epsilon(self.plotted.x, epsilon)
+        plotted = self.plotted._replace(x=self.plotted.x[indices])
+        _, *columns = self
+        return LineComparison(plotted, *(tuple(column[k] for k in indices) for column in columns))
+
 
 def compare_lines(
     plotted_lines: Sequence[PlottedLine], pair_comparisons: Sequence[PairComparison]
@@ -127,8 +136,19 @@ def find_unbeaten(comparisons: Sequence[LineComparison]) -> list[LineComparison]
     return [entry for entry in comparisons if any(entry.rivals) and not any(entry.behind)]
 
 
-def describe_leader(comparisons: Sequence[LineComparison]) -> str:
-    """Return which of several lines is clearly best, and where; empty if none was compared."""
+def describe_leader(comparisons: Sequence[LineComparison], epsilon: float | None = None) -> str:
+    """Return which of several lines is clearly best, and where; empty if none was compared.
+
+    Args:
+        comparisons: the comparison of every line.
+        epsilon: the only epsilon to look at (default: all).
+    """
+    somewhere, ever = "somewhere", "at any epsilon"
+    if epsilon is not None:
+        comparisons = [
+            entry for entry in (c.select_epsilon(epsilon) for c in comparisons) if entry.rivals
+        ]
+        somewhere = ever = f"at epsilon {epsilon:g}"
     if not any(rivals for comparison in comparisons for rivals in comparison.rivals):
         return ""
     leading = [comparison for comparison in comparisons if any(comparison.best)]
@@ -137,28 +157,49 @@ def describe_leader(comparisons: Sequence[LineComparison]) -> str:
     sole = (leading or unbeaten)[0] if len(leading or unbeaten) == 1 else None
     claimed_suffix = AS_CLAIMED if sole is not None and not sole.plotted.is_certified else ""
     if not (leading or unbeaten):
-        text = "Each mechanism is clearly worse than another somewhere"
+        text = f"Each mechanism is clearly worse than another {somewhere}"
     elif not leading:
-        text = f"No mechanism is clearly better at any epsilon than {_join_names(unbeaten)}"
+        text = f"No mechanism is clearly better {ever} than {_join_names(unbeaten)}"
         if len(unbeaten) > 1:
-            text = f"{_join_names(unbeaten)} tie for best"
-    elif len(leading) == 1:
-        (comparison,) = leading
-        positions = np.flatnonzero(comparison.best)
+            text = f"{_join_names(unbeaten)} tie for best" + f" {ever}" * (epsilon is not None)
+    elif sole is not None:
+        positions = np.flatnonzero(sole.best)
         first, last = (
-            format_short_number(float(comparison.plotted.x[index]))
+            format_short_number(float(sole.plotted.x[index]))
             for index in (positions[0], positions[-1])
         )
         unbroken = len(positions) == positions[-1] - positions[0] + 1
         location = f"from epsilon {first} to {last}" if first != last else f"at epsilon {first}"
         text = (
-            f"{comparison.plotted.line.label} is clearly best"
+            f"{sole.plotted.line.label} is clearly best"
             f" {'' if unbroken else 'in places '}{location}"
         )
     else:
-        text = f"{_join_names(leading)} are each clearly best somewhere"
+        text = f"{_join_names(leading)} are each clearly best {somewhere}"
     mixes_units = len({comparison.plotted.unit for comparison in comparisons}) > 1
     return text + claimed_suffix + (", among those counted alike" if mixes_units else "")
+
+
+def conclude_comparison(
+    plotted_lines: Sequence[PlottedLine], comparisons: Sequence[LineComparison], epsilon: float
+) -> str:
+    """Return what the curves show at an epsilon, as the title of their chart."""
+    if leader := describe_leader(comparisons, epsilon):
+        return leader
+    values = [
+        f"{format_short_label(entry.line)} has {entry.line.metric.label}"
+        f" {entry.line.metric.format_value(float(entry.band.mean[index]))}"
+        for entry in plotted_lines
+        for index in find_epsilon(entry.x, epsilon)
+    ]
+    if len(values) > 1:
+        return "These curves cannot be compared"
+    return f"{values[0] if values else 'Nothing is computed'} at epsilon {epsilon:g}"
+
+
+def find_epsilon(x: Floats, epsilon: float) -> Ints:
+    """Return the index of an epsilon in a grid, as an array that is empty where it is missing."""
+    return np.flatnonzero(np.isclose(x, epsilon, rtol=1e-6))
 
 
 def _join_names(comparisons: Sequence[LineComparison]) -> str:

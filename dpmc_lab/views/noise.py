@@ -246,15 +246,22 @@ def describe_noise_shape(views: Mapping[float, Density | ChannelChances]) -> str
         second_view = views[second_epsilon]
         if isinstance(second_view, ChannelChances):
             text += f"; at epsilon {second_epsilon:g}, {_format_flip_chance(second_view)}"
-        elif isinstance(chosen, Density):
-            ratio = second_view.median_size / chosen.median_size
+        else:
             text += (
                 f". At epsilon {second_epsilon:g}, half of it is within"
-                f" ±{format_short_number(second_view.median_size, 3)}, which is"
-                f" {format_short_number(max(ratio, 1 / ratio), 3)} times"
-                f" {'larger' if ratio > 1 else 'smaller'}"
+                f" ±{format_short_number(second_view.median_size, 3)}"
             )
     return f"{text}."
+
+
+def conclude_noise(views: Mapping[float, Density | ChannelChances]) -> str:
+    """Return how the noise differs at two epsilons, or how large it is at one, as a title."""
+    sizes = {e: view.median_size for e, view in views.items() if isinstance(view, Density)}
+    if len(sizes) < 2:
+        return describe_noise_shape(views).removesuffix(".")
+    small, large = sorted(sizes, key=sizes.__getitem__)
+    ratio = format_short_number(sizes[large] / sizes[small], 3)
+    return f"The noise is {ratio} times larger at epsilon {large:g} than at epsilon {small:g}"
 
 
 def _format_flip_chance(view: ChannelChances) -> str:
@@ -362,6 +369,17 @@ def describe_noise_scales(scales: Sequence[NoiseScale], epsilon: float) -> str:
             f" {noise_scale.epsilon[nearest]:g}"
         )
     return "; ".join(phrases) + "."
+
+
+def conclude_noise_scales(scales: Sequence[NoiseScale]) -> str:
+    """Return how the noise of the first release changes over all epsilons, as a title."""
+    name, _, unit, epsilons, sizes = scales[0]
+    format_size = "{:.3g}".format if unit == "noise scale" else "{:.1%}".format
+    first, last = (format_size(float(size)).replace("%", " %") for size in sizes[[0, -1]])
+    change = f"falls from {first} at epsilon {epsilons[0]:g} to {last} at epsilon {epsilons[-1]:g}"
+    if first == last:
+        change = f"is {first} at every epsilon"
+    return f"The {unit} {change}" + f" ({name})" * (len(scales) > 1)
 
 
 def tabulate_noise_scales(scales: Sequence[NoiseScale]) -> Table:
@@ -526,16 +544,15 @@ def describe_row(view: BeforeAfter, user: int) -> str:
     n_present = int(is_present.sum())
     if n_missing or n_invented:
         return (
-            f"{format_count(n_present, 'rating')} of one row: left out {n_missing},"
-            " reported with noise"
-            f" {len(differences)}; cells without a rating that report one: {n_invented}."
+            f"Of {format_count(n_present, 'rating')} of one row, {n_missing} are left out and"
+            f" {len(differences)} are reported with noise; {n_invented} cells without a rating"
+            " report one."
         )
     if not len(differences):
         return "This row has no value."
     return (
-        f"{format_count(n_present, 'released value')} of one row, before and after"
-        " the noise:"
-        f" {int((differences > 1e-12).sum())} changed, by {differences.mean():.2g} on average."
+        f"The noise changes {int((differences > 1e-12).sum())} of"
+        f" {format_count(n_present, 'released value')}, by {differences.mean():.2g} on average."
     )
 
 

@@ -430,6 +430,19 @@ def describe_trade(trade: TradeChart, epsilon: float) -> list[str]:
     return text_lines
 
 
+def conclude_trade(trade: TradeChart, epsilon: float) -> str:
+    """Return how many methods limit the attacker at an epsilon, and to what, as a title."""
+    points = [line.point_at(epsilon) for line in trade.lines]
+    rates = [point.success_rate for point in points if point.state is BoundState.BOUND]
+    if not rates:
+        return f"No mechanism limits this attacker at epsilon {epsilon:g}"
+    total = f" of {len(points)}" * (len(rates) < len(points))
+    return (
+        f"{len(rates)}{total} limit this attacker to {format_limit_percent(max(rates))} at epsilon"
+        f" {epsilon:g}"
+    )
+
+
 def describe_trade_chart(trade: TradeChart, epsilon: float) -> str:
     """Describe the chart in words."""
     metric = trade.chart.metric

@@ -438,6 +438,42 @@ def describe_recording(recording: RunRecording) -> str:
     return "; ".join(phrases) + "."
 
 
+def conclude_recording(recording: RunRecording, earlier: RunRecording | None = None) -> str:
+    """Return what the last round reached, as the title of the curve.
+
+    Args:
+        recording: the recording.
+        earlier: the recording of an earlier run with the same metric.
+    """
+    metric = recording.metric
+    value, before = (
+        next((f.metric for f in reversed(r.frames) if f.metric is not None), None) if r else None
+        for r in (recording, earlier)
+    )
+    baseline, reference = recording.baseline, recording.reference
+    if value is None or (before is None and baseline is None):
+        return metric.panel_title
+
+    def compare_with(other: float) -> float:
+        """Return how much better the value is, or 0 where both read the same."""
+        is_equal = metric.format_value(value) == metric.format_value(other)
+        return 0.0 if is_equal else metric.sign * (value - other)
+
+    if before is not None:
+        gain = compare_with(before)
+        return f"{'Better than' if gain > 0 else 'Worse than' if gain else 'As good as'} before"
+    assert baseline is not None
+    if compare_with(baseline) <= 0:
+        return f"No better than {recording.baseline_name}"
+    if reference is None:
+        return f"Better than {recording.baseline_name}"
+    if compare_with(reference) >= 0:
+        return "As good as without privacy"
+    percent = 100 * (value - baseline) / (reference - baseline)
+    size = "Less than 1" if percent < 1 else "More than 99" if percent > 99 else f"{percent:.0f}"
+    return f"{size} % of the benefit stays"
+
+
 def tabulate_recording(recording: RunRecording) -> Table:
     """Return the recorded rounds as columns: the metric and the first item of the list."""
     return build_table(

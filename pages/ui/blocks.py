@@ -122,9 +122,16 @@ def show_heading(title: str, sentence: str) -> None:
     st.markdown(sentence)
 
 
-def show_headline(sentence: str) -> None:
-    """Show a sentence as plain text, as large as a heading."""
-    st.header(escape(keep_units(sentence)))
+def show_headline(sentence: str, key: str | None = None, **options: Any) -> None:
+    """Show a sentence as plain text, as large as a heading.
+
+    Args:
+        sentence: the sentence.
+        key: "answer" if it answers the page; "title", or a key that begins so, if it is what a
+            chart concludes.
+        **options: of the heading.
+    """
+    st.container(key=key).header(escape(keep_units(sentence)), **options)
 
 
 @contextmanager

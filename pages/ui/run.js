@@ -154,14 +154,7 @@ function build(root) {
     svg.innerHTML = parts;
     svg.setAttribute("viewBox", `0 0 ${wide} ${high}`);
     svg.setAttribute("aria-label", run.words);
-    const find = dash => run.levels.find(level => level.dash === dash);
-    const better = (a, b) => up > low ? a > b : a < b;
-    const base = find("dot"), best = find("dash"), done = dot && p >= count() && !run.live;
-    const title = !done ? run.metric
-      : ghost.length ? `${gap < -2 ? "Better than" : gap > 2 ? "Worse than" : "As good as"} before`
-      : base && !better(dot.value, base.at) ? `No better than ${base.text}`
-      : best && better(best.at, dot.value) ? "Privacy takes only a part of the benefit"
-      : run.metric;
+    const title = dot && p >= count() && !run.live ? run.conclusion : run.metric;
     part(".curve h2").firstChild.textContent = title;
     part(".curve h2 span").textContent = title === run.metric ? "" : run.metric;
   };

@@ -27,6 +27,7 @@ button:hover { border-color: var(--st-primary-color); color: var(--st-link-color
   font: .875rem monospace; color: var(--st-text-color); border: 1px solid var(--st-border-color);
   background: var(--st-secondary-background-color); border-radius: var(--st-base-radius); }
 #said { margin-left: .7rem; }
+@media (max-width: 640px) { button { min-height: 2.75rem; } }
 """
 
 # The clipboard of browsers is there on HTTPS and on the own machine only; elsewhere the older

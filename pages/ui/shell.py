@@ -23,13 +23,25 @@ STYLESHEET = (
     f"<style>{CSS_PROPERTIES}"
     + """
 .stMainBlockContainer.stMainBlockContainer { max-width: none; padding-top: 4.1rem; }
-.st-key-share.st-key-share { position: fixed; top: .65rem; right: 3.5rem; width: auto;
+.st-key-share.st-key-share { position: fixed; top: .85rem; right: 3.5rem; width: auto;
 z-index: 999991; }
 :has(> .st-key-share) { position: absolute; }
 @media (max-width: 640px) { /* the bar has room for the name of the page instead of the menu */
   [data-testid=stHeader]::after { content: var(--page, ""); position: absolute; left: 3.2rem;
     top: 1.05rem; font: 600 1rem/1.5 var(--font); color: var(--text); }
   body:has([data-testid=stSidebar][data-collapsed=false]) .st-key-share { display: none; }
+  /* type and targets of a phone: a finger needs 44 pixels */
+  .stMain h1 { font-size: 1.625rem; }
+  .stMain h2 { font-size: 1.25rem; }
+  .stMain h3 { font-size: 1rem; }
+  .stMain :is(button[data-testid^=stBaseButton], [role=radio], [data-baseweb=select] > div,
+    summary, .stPageLink a, .stCheckbox label, [data-baseweb=input], .st-key-mechanism label),
+  [data-testid=stSidebarNavLink], .stHeader button { min-height: 2.75rem; }
+  .stHeader button { min-width: 2.75rem; }
+  .stMain .stCheckbox label { align-items: center; }
+  .st-key-share.st-key-share { top: .5rem; }
+  [data-testid=stTooltipIcon] button { position: relative; }
+  [data-testid=stTooltipIcon] button::after { content: ""; position: absolute; inset: -.875rem; }
 }
 /* a slider's ends stand each on one line: where there is no room beside it, above it */
 .st-key-epsilon-line { container-type: inline-size; }
@@ -41,7 +53,7 @@ flex-basis: 100%; } .st-key-epsilon-line > :last-child { margin-left: auto; } }
 [data-testid=stButtonGroup] > [role=radiogroup] { flex-wrap: wrap; }
 [data-testid=stButtonGroup] [aria-checked=false] {
 border-right-color: color-mix(in srgb, currentColor 20%, transparent); }
-[data-testid=stHeaderActionElements] { display: none; }
+[data-testid=stHeaderActionElements] > a { display: none; }
 /* the accent is light on a dark surface, and what is written on it is dark */
 [data-testid^=stBaseButton-primary]:not(:disabled),
 [data-testid^=stBaseButton-primary]:not(:disabled) * { color: var(--on-act); }
@@ -54,7 +66,7 @@ border-right-color: color-mix(in srgb, currentColor 20%, transparent); }
 .stDataFrame { timeline-scope: --across; }
 .stDataFrame .dvn-scroller { scroll-timeline: --across inline; }
 .stDataFrame::after { content: 'scroll sideways for more \\2192'; position: absolute;
-right: 0; top: 100%; font-size: .75rem; line-height: 1rem; color: var(--note); opacity: 0;
+right: 0; top: 100%; font-size: .875rem; line-height: 1rem; color: var(--note); opacity: 0;
 pointer-events: none; animation: further linear; animation-timeline: --across; }
 </style>"""
 )

@@ -10,8 +10,9 @@ from streamlit.delta_generator import DeltaGenerator
 # with the page, see `shell.STYLESHEET`.
 # The answer of What if has its style from the first moment on, so that nothing moves later.
 STYLESHEET = """<style>
-.stMainBlockContainer:has(.st-key-choices) { padding-inline: 2rem; padding-bottom: 2rem; }
-.st-key-choices h1 { font-size: 1.2rem; padding: .55rem 0; white-space: nowrap; }
+.stMainBlockContainer:has(.st-key-choices) { padding-inline: 1.5rem; padding-bottom: 2rem; }
+.st-key-choices h1 { font-size: 1.0625rem; font-weight: 600; padding: .55rem 0;
+  white-space: nowrap; }
 .st-key-question { gap: 0; min-height: calc(2 * 1.28 * 1.5rem); }
 .st-key-question h1 { position: absolute; clip-path: inset(50%); font-size: 1rem; }
 .st-key-question [data-testid="stMarkdownContainer"] { margin: 0; }
@@ -24,9 +25,8 @@ STYLESHEET = """<style>
 .dpmc-say .use { color: var(--usefulness, inherit); }
 .st-key-choices > :is(.st-key-data, .st-key-task) { flex: 0 0 14.5rem; }
 .st-key-choices > .st-key-scenario.st-key-scenario { flex: 0 1 26rem; max-width: 100%; }
-[data-page=what_if] .stMainBlockContainer { padding-inline: 1.5rem; }
 [data-page=what_if] .stMainBlockContainer > .stVerticalBlock { gap: .75rem; }
-[data-page=what_if] .st-key-choices :is([role=radio], .stPopover button) { min-height: 2.5rem; }
+.st-key-choices :is([role=radio], .stPopover button) { min-height: 2.5rem; }
 /* the instrument's menu opens it */
 [data-page=what_if] .st-key-download { visibility: hidden; }
 .st-key-next .stPageLink { width: auto; }
@@ -45,31 +45,32 @@ STYLESHEET = """<style>
 .st-key-steering { min-height: 2.5rem; }
 .st-key-drawn { min-height: max(var(--high, 60vh), var(--least, 22rem)); }
 @media (min-width: 801px) {
+  /* a chart has the name of its axis at the right end of its title */
+  [data-page=compare] .st-key-title { max-width: calc(100% - 24rem); margin-bottom: -3.9rem; }
   :has(> * > .st-key-steering) .st-key-figure { --high: calc(55vh + 5rem); --least: 28rem; }
 }
 .st-key-steering .st-key-pause button { min-width: 7.2rem; }
 .st-key-pin.st-key-pin { flex: 0 0 7.5rem; width: 7.5rem; min-width: 7.5rem; }
 .st-key-stage > :has(> .st-key-figure) { flex: 1 1 28rem; min-width: 0; }
 .st-key-stage > :has(> .st-key-panel) { flex: 0 0 20rem; margin-left: auto; }
-.st-key-panel { min-height: 60vh; }
-.st-key-panel h2 { font-size: 1.35rem; padding: 0 0 .4rem; }
+:is([class*=st-key-title], .st-key-below) h2 { font-size: 1.0625rem; padding: .25rem 0; }
+.st-key-answer h2 { padding: 0; }
 .st-key-beside [data-testid="stMetricValue"] { font-size: 1.2rem; }
 @media (max-width: 800px) {
-  .stMainBlockContainer:has(.st-key-choices) { padding-inline: 1rem; }
+  .stMainBlockContainer:has(.st-key-choices) { padding-inline: .875rem; }
   .st-key-choices h1 { white-space: normal; }
+  :is([class*=st-key-title], .st-key-below) h2 { font-size: 1rem; }
   .st-key-choices > :has(.st-key-download) { margin-left: 0; }
   .dpmc-say.dpmc-say { font-size: 1.25rem; }
   /* sentence, knob, picture, person; then the choices */
   [data-page=what_if] :has(> .st-key-choices) { order: 1; }
   [data-page=what_if] :has(> .st-key-drawn) ~ * { order: 2; }
   [data-page=what_if] :has(> .st-key-download) { height: 0; margin-top: -1rem; }
-  [data-page=what_if] .st-key-choices :is([role=radio], .stPopover button,
-    [data-baseweb=select] > div), .st-key-next a { min-height: 2.75rem; }
+  .st-key-next a { min-height: 2.75rem; }
   .st-key-next > * { flex: 1 1 auto; margin: 0 !important; }
   .st-key-next > :first-child { flex-basis: 100%; }
   .st-key-stage.st-key-stage > div { flex: 1 1 100%; }
   .st-key-figure { --high: 22rem; }
-  .st-key-panel { min-height: 0; }
 }
 @media (max-width: 480px) {
   .st-key-question { min-height: calc(5 * 1.28 * 1.25rem); }

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy.stats import t as student
+from scipy.stats import ttest_1samp
 
 from dpmc_core.metrics import METRICS
 from dpmc_core.privacy import RATING, USER_EMPTIED, USER_REPLACED
@@ -347,6 +348,56 @@ def test_the_leader_is_told_with_its_epsilons_and_only_where_something_was_decid
     assert leader(a) == ""
     few = [place_line(build_line(rising, 2, key=key)) for key in "ab"]
     assert leader(*few) == ""  # two seeds decide nothing
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_title_names_at_each_epsilon_the_lines_that_no_other_clearly_beats(seed):
+    """Computed a second way: SciPy's t test of the differences, by a level for all epsilons."""
+    rng = np.random.default_rng(seed)
+    plotted = [
+        place_line(
+            build_line(
+                rising,
+                key=key,
+                values=rising(GRID)[:, None]
+                + rng.normal(0, 0.03, (7, 1))
+                + rng.normal(0, s, (7, 6)),
+            )
+        )
+        for key, s in zip("abc", (0.004, 0.01, 0.02), strict=True)
+    ]
+    comparisons = compare_lines(*plotted)
+    for k, epsilon in enumerate(GRID.tolist()):
+        beats = {}
+        for first, second in itertools.permutations(plotted, 2):
+            test = ttest_1samp(first.line.values[k] - second.line.values[k], 0)
+            is_clear = test.pvalue < 0.05 / len(GRID) and test.statistic > 0
+            beats[first.line.label, second.line.label] = is_clear
+        unbeaten = [name for name in "ABC" if not any(beats.get((o, name)) for o in "ABC")]
+        best = [n for n in unbeaten if all(beats.get((n, o), True) for o in "ABC")]
+        title = compare.conclude_comparison(plotted, comparisons, epsilon)
+        assert title.endswith(f" at epsilon {epsilon:g}") or len(unbeaten) == 1
+        if best:
+            assert title == f"{best[0]} is clearly best at epsilon {epsilon:g}"
+        elif len(unbeaten) > 1:
+            assert title.partition(" tie for best")[0] == " and ".join(
+                filter(None, (", ".join(unbeaten[:-1]), unbeaten[-1]))
+            )
+        else:
+            assert (
+                title == f"No mechanism is clearly better at epsilon {epsilon:g} than {unbeaten[0]}"
+            )
+
+
+def test_a_title_of_curves_that_are_not_compared_says_so_or_reads_the_only_one():
+    one = build_shifted_line("a", [0.1] * 7)
+    value = one.line.metric.format_value(float(one.band.mean[3]))
+    conclude = compare.conclude_comparison
+    assert conclude([one], compare_lines(one), GRID[3]) == f"A has accuracy {value} at epsilon 1"
+    assert conclude([one], compare_lines(one), 77) == "Nothing is computed at epsilon 77"
+    assert conclude([], [], 1.0) == "Nothing is computed at epsilon 1"
+    few = [place_line(build_line(rising, 2, key=key)) for key in "ab"]
+    assert conclude(few, compare_lines(*few), GRID[3]) == "These curves cannot be compared"
 
 
 def test_differences_to_the_best_are_taken_seed_by_seed_and_the_best_is_at_zero():

@@ -186,7 +186,7 @@ def list_name_boxes(fig):
     high = fig.layout["height"] - margin["t"] - margin["b"]
     rectangles = []
     for note in fig.layout["annotations"]:
-        if note.get("xref") == "paper" and note["x"] == 1:
+        if note.get("xref") == "paper" and note["xanchor"] == "left":
             lines = note["text"].split("<br>")
             middle, half = (1 - note["y"]) * high, 8 * len(lines)
             rectangles.append((middle - half, middle + half, lines))

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ PUBLIC_FACTS = PublicFacts(users=943, items=1682, low=1, high=5)
 def test_it_opens_on_a_mechanism_that_adds_noise_and_leaves_no_trace_of_it():
     app = open_page("noise")
     assert app.session_state["mechanism"] == "objective"
-    assert "half of the noise" in read_markdown(app)
+    assert app.header[0].value == "The noise is 4 times larger at epsilon 1 than at epsilon 4"
     app.radio(key="mechanism").set_value("input-flip").run()
     assert app.session_state["mechanism"] == "input-flip"  # by choice, and so it stays
     app = open_page("noise", mechanism="input-flip")
@@ -32,12 +33,11 @@ def test_it_opens_on_a_mechanism_that_adds_noise_and_leaves_no_trace_of_it():
 
 def test_a_second_epsilon_is_drawn_and_what_differs_is_said():
     app = open_page("noise", mechanism="objective", epsilon="5", pin="1")
-    text = read_markdown(app)
-    assert "At epsilon 5, half of the noise is within ±0.139" in text
-    assert "5 times larger" in text
+    assert "At epsilon 5, half of the noise is within ±0.139" in read_markdown(app)
+    assert app.header[0].value == "The noise is 5 times larger at epsilon 1 than at epsilon 5"
     app.selectbox(key="pin").set_value(0.0).run()
     assert not app.exception
-    assert "times larger" not in read_markdown(app)
+    assert app.header[0].value == "At epsilon 5, half of the noise is within ±0.139"
 
 
 def test_headings_go_down_one_by_one():
@@ -68,6 +68,42 @@ def test_half_of_the_noise_is_within_what_is_said(release):
     draws = np.abs(release.sample(200_000, np.random.default_rng(5)))
     view = noise.compute_density(release, 6 * release.scale)
     assert abs((draws < view.median_size).mean() - 0.5) < 5 * 0.5 / np.sqrt(len(draws))
+
+
+@pytest.mark.parametrize(
+    "id",
+    ("objective", "dpals", "private-frank-wolfe", "modified-laplace", "input-flip", "local-mean"),
+)
+def test_titles_of_noise_are_what_the_releases_say(id):
+    """By the scales of the releases and the matrices of channels, not by what is drawn."""
+    public = prepare_public_facts(PUBLIC_FACTS, registry.get_mechanism(id).task)
+    for pair in ((0.1, 3.0), (7.0, 0.5), (2.0, 2.0)):
+        releases = {
+            e: noise.find_main_release(registry.create(id, epsilon=e).guarantee(public))
+            for e in pair
+        }
+        title = noise.conclude_noise(noise.compute_noise_views(releases, public))
+        small, large = max(pair), min(pair)
+        scales = [getattr(releases[e], "scale", None) for e in (large, small)]
+        if scales[0] is None:
+            shares = [1 - releases[e].matrix.diagonal().min() for e in dict.fromkeys(pair)]
+            found = [float(share) for share in re.findall(r"([\d.]+) %", title)]
+            assert found == pytest.approx([100 * share for share in shares], abs=0.51)
+        elif small > large:
+            found = re.fullmatch(r"The noise is ([\d.,]+) times larger at (.*) than at (.*)", title)
+            assert float(found[1].replace(",", "")) == pytest.approx(
+                scales[0] / scales[1], rel=0.01
+            )
+            assert found.groups()[1:] == (f"epsilon {large:g}", f"epsilon {small:g}")
+        else:
+            assert title.startswith("At epsilon 2, half of the noise is within ±")
+    sizes = noise.compute_noise_scales(id, (0.1, 1.0, 10.0), public, {})
+    title = noise.conclude_noise_scales([size for size in sizes if size.unit == sizes[0].unit])
+    first, last = map(float, re.findall(r"(?:from|to) ([\d.e+]+)", title))
+    ends = sizes[0].scale[[0, -1]] * (100 if " % at" in title else 1)
+    assert (first, last) == pytest.approx(
+        tuple(ends), rel=0.01, abs=0.06 if " % at" in title else 0
+    )
 
 
 def test_densities_share_the_axis_of_the_widest():

@@ -209,6 +209,20 @@ def test_every_method_of_a_sample_is_there_once(data, task):
     for trade_line in chart.lines:
         assert [point.value for point in trade_line.points] == list(trade_line.line.intervals)
         assert trade_line.line.label in trade.describe_trade_chart(chart, 1.0)
+    table = trade.tabulate_trade(chart)
+    for epsilon in (0.1, 1.0, 10.0):
+        limits = [
+            float(limit.removesuffix(" %"))
+            for limit, x in zip(table["right at most"], table["epsilon"], strict=True)
+            if x == epsilon and limit.endswith("%") and "no limit" not in limit
+        ]
+        title = trade.conclude_trade(chart, epsilon)
+        if limits:
+            total = "" if len(limits) == len(chart.lines) else f" of {len(chart.lines)}"
+            limit = f"{max(limits):.1f} % at epsilon {epsilon:g}"
+            assert title == f"{len(limits)}{total} limit this attacker to {limit}"
+        else:
+            assert title == f"No mechanism limits this attacker at epsilon {epsilon:g}"
 
 
 # --- drawn ---------------------------------------------------------------------------------------

@@ -109,6 +109,69 @@ def test_the_film_of_a_run_ends_with_what_the_run_measured():
     assert len(train_views.tabulate_recording(film)["round"]) == len(film.frames)
 
 
+def make_recording(metric, value, baseline=None, reference=None):
+    """A recording of three rounds, the last of which was not measured."""
+    values = () if value is None else (0.123, value, None)
+    frames = [train_views.RecordedRound(k + 1, None, v, ()) for k, v in enumerate(values)]
+    return train_views.RunRecording(
+        id="a",
+        mechanism="gradient",
+        task=Task.BINARY,
+        corner=None,
+        metric=METRICS[metric],
+        axis=(0.0, 1.0),
+        baseline=baseline,
+        reference=reference,
+        frames=tuple(frames),
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "title"),
+    [
+        ((None, 0.55, 0.73), "accuracy"),  # no round yet
+        ((0.6,), "accuracy"),  # nothing to compare with
+        ((0.6, None, 0.73), "accuracy"),
+        ((0.55, 0.55, 0.73), "No better than one answer for all"),
+        ((0.5504, 0.5501, 0.73), "No better than one answer for all"),  # both read 55.0 %
+        ((0.5, 0.55), "No better than one answer for all"),
+        ((0.6, 0.55), "Better than one answer for all"),
+        ((0.73, 0.55, 0.7301), "As good as without privacy"),
+        ((0.74, 0.55, 0.73), "As good as without privacy"),
+        ((0.56, 0.55, 0.5), "As good as without privacy"),  # learning gains nothing
+        ((0.5511, 0.5499, 0.9), "Less than 1 % of the benefit stays"),
+        ((0.8989, 0.5499, 0.9003), "More than 99 % of the benefit stays"),
+        ((0.573, 0.555, 0.735), "10 % of the benefit stays"),
+    ],
+)
+def test_the_title_of_a_curve_says_what_its_last_round_reached(values, title):
+    shown = make_recording("accuracy", *values)
+    if title == "accuracy":
+        title = shown.metric.panel_title
+    assert train_views.conclude_recording(shown) == title
+
+
+def test_the_title_of_a_curve_is_the_share_of_the_benefit_or_what_an_earlier_run_reached():
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        low, high = sorted(rng.uniform(0.5, 1.5, 2))
+        share = rng.uniform(0.02, 0.98)
+        for metric, baseline, reference in (("accuracy", low, high), ("rmse", high, low)):
+            value = (1 - share) * baseline + share * reference
+            shown = make_recording(metric, value, baseline, reference)
+            if high - low < 0.1:  # what reads alike is alike
+                continue
+            title = train_views.conclude_recording(shown)
+            assert title == f"{round(100 * share)} % of the benefit stays"
+            for step, word in ((0.02, "Better than"), (-0.02, "Worse than"), (1e-9, "As good as")):
+                worse = step if metric == "rmse" else -step
+                earlier = make_recording(metric, value + worse)
+                if word != "As good as" or shown.metric.format_value(
+                    value
+                ) == shown.metric.format_value(value + worse):
+                    assert train_views.conclude_recording(shown, earlier) == f"{word} before"
+
+
 def test_what_is_remembered_holds_no_ratings_but_the_corner():
     run = run_training("input-flip", "movie-night")
     remembered = run_card.remember_run(run, "movie-night")

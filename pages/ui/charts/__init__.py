@@ -56,8 +56,8 @@ LIGHT, DARK = (
     for k, name in enumerate(("dpmc-light", "dpmc-dark"))
 )
 _, INK, MUTED, GRID, PAPER, BASELINE, _ = LIGHT
-ACCENT, RISK, USEFULNESS, NOISE, NOISE_EDGE = (
-    COLORS[name][0] for name in ("act", "risk", "usefulness", "noise", "noise-edge")
+ACCENT, RISK, USEFULNESS, NOISE, NOISE_EDGE, NOISE_TEXT = (
+    COLORS[name][0] for name in ("act", "risk", "usefulness", "noise", "noise-edge", "noise-text")
 )
 # Charts are drawn for the light surface; on the dark one other colours take the place of theirs.
 _DARK_COLORS = dict(COLORS.values()) | LOOK["mechanisms"]
@@ -100,7 +100,6 @@ STYLES = {name: Style(*style_entry) for name, style_entry in STYLE_SHEET["styles
 LEVEL_STYLES = {Role.NO_PRIVACY: (INK, "dash")} | dict.fromkeys(
     (Role.BASELINE, Role.WITHOUT_OTHERS), (BASELINE, "dot")
 )
-PERCENT_TICKS = ".1~%"  # ticks of shares, no two alike
 HOVER_TEXT = "%{text}<extra></extra>"  # where one points: a text for each point
 
 

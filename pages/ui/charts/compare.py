@@ -10,8 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 import numpy as np
 
 from dpmc_core import registry
-from dpmc_core.metrics import Metric
-from dpmc_lab.views.compare import subtract_best
+from dpmc_lab.views.compare import find_epsilon, subtract_best
 from dpmc_lab.views.lines import (
     Band,
     CurveChart,
@@ -46,7 +45,6 @@ from pages.ui.charts import (
     LOG,
     MUTED,
     PAPER,
-    PERCENT_TICKS,
     STYLE_SHEET,
     Figure,
     Interval,
@@ -55,7 +53,13 @@ from pages.ui.charts import (
     get_style,
     with_opacity,
 )
-from pages.ui.charts.lines import Tag, add_reference_lines, choose_y_range, place_labels
+from pages.ui.charts.lines import (
+    Tag,
+    add_reference_lines,
+    choose_ticks,
+    choose_y_range,
+    place_labels,
+)
 
 _FRAME = {"l": 48, "r": 118, "b": 46}  # pixels around what is drawn
 _MIN_HEIGHT = 360  # pixels that curves are high
@@ -98,6 +102,7 @@ def plot_comparison(
         for entry in baselines
     ]
     tags = add_reference_lines(fig, chart, x_range, baseline_lines, ids)
+    measured: list[tuple[float, float]] = []
     methods_with_features = {
         entry.line.mechanism for entry in placed_lines if has_item_features(entry.line)
     }
@@ -125,10 +130,9 @@ def plot_comparison(
             and measurement.change.label == entry.unit
             and measurement.measured < x_range[1]
         ):
-            point = line.interval_at(measurement.epsilon)
-            fig.add_measurement(
-                measurement.measured, point and point.mean, method_style, measurement
-            )
+            if point := line.interval_at(measurement.epsilon):
+                measured.append((measurement.measured, point.mean))
+                fig.add_measurement(*measured[-1], method_style, measurement)
     tags += [
         Tag(f"{registry.get_short_name(id)}\n{MISSING}", None, get_style(id), True)
         for id in waiting
@@ -136,15 +140,18 @@ def plot_comparison(
     lines, baseline_curves = (
         [entry.line for entry in line_group] for line_group in (placed_lines, baselines)
     )
-    _draw_label_column(fig, chart.metric, tags, choose_y_range(chart, lines, baseline_curves))
+    y_range, metric = choose_y_range(chart, lines, baseline_curves), chart.metric
+    _draw_label_column(fig, metric.axis_title, tags, y_range, is_share=metric.is_share)
+    for x, y in sorted(measured)[:1]:  # the others stand close to it
+        fig.add_annotation("measured", x=math.log10(x), y=y)
     _draw_rule(fig, epsilon)
     return fig
 
 
 def _read_at(entry: PlottedLine, epsilon: float | None, write: Callable[[float], str]) -> str:
     """Return the value of a line at an epsilon that was computed, in a line of its label."""
-    positions = np.flatnonzero(np.isclose(entry.x, epsilon or 0.0, rtol=1e-6))
-    return "".join(f"\n{write(float(entry.band.mean[k]))}" for k in positions[:1])
+    indices = find_epsilon(entry.x, epsilon or 0.0)
+    return "".join(f"\n{write(float(entry.band.mean[k]))}" for k in indices)
 
 
 def _draw_rule(fig: Figure, epsilon: float | None) -> None:
@@ -204,16 +211,14 @@ def plot_differences(
             marker=fig.make_marker(method_style, solid=entry.is_certified),
             customdata=[*zip(low_ends, high_ends, strict=True)],
         )
-        name = format_short_label(entry.line) + _read_at(entry, epsilon, "{:+.2f}".format)
+        reading = _read_at(entry, epsilon, "{:+.2f}".format).replace("-", "\u2212")
+        name = format_short_label(entry.line) + reading
         tags.append(Tag(name, mean[-1], method_style, entry.is_certified, x[-1]))
     for k, tag in enumerate(tags):  # an arrow says that a line has left the frame
         y = min(max(tag.y_value or 0.0, low), y_range[1])
         arrow = "" if y == tag.y_value else "↓ " if y == low else "↑ "
         tags[k] = tag._replace(text=arrow + tag.text, y_value=y, end=tag.end * (not arrow))
-    _draw_label_column(fig, metric, tags, y_range)
-    title = f"{metric.title}, difference to the best ({unit})"
-    fig.update_layout(yaxis_tickformat=None)
-    fig.layout["annotations"][0]["text"] = title
+    _draw_label_column(fig, f"{metric.title}, difference to the best ({unit})", tags, y_range)
     _draw_rule(fig, epsilon)
     return fig
 
@@ -288,7 +293,12 @@ def _format_counts(placed_line: PlottedLine) -> str:
 
 
 def _draw_label_column(
-    fig: Figure, metric: Metric, tags: Sequence[Tag], y_range: Sequence[float]
+    fig: Figure,
+    axis_title: str,
+    tags: Sequence[Tag],
+    y_range: Sequence[float],
+    *,
+    is_share: bool = False,
 ) -> None:
     """Draw the vertical axis, and labels at the right of the frame, which grows to hold them.
 
@@ -296,16 +306,16 @@ def _draw_label_column(
 
     Args:
         fig: the figure.
-        metric: the metric of the vertical axis.
+        axis_title: what the vertical axis measures.
         tags: the labels.
         y_range: ends of the vertical axis.
+        is_share: whether its values are shares.
     """
     height = max(_MIN_HEIGHT, sum(tag.height for tag in tags))
     fig.layout["height"] += height - _MIN_HEIGHT
-    fig.update_layout(
-        yaxis_range=y_range, yaxis_tickformat=PERCENT_TICKS if metric.is_share else None
-    )
-    fig.add_annotation("axis", text=metric.axis_title)
+    ticks, texts = zip(*choose_ticks(y_range, is_share=is_share), strict=True)
+    fig.update_layout(yaxis_range=y_range, yaxis_tickvals=ticks, yaxis_ticktext=texts)
+    fig.add_annotation("axis", text=axis_title)
     low, right = fig.layout["xaxis"]["range"]
     label_start = low + _LABEL_START * (right - low)
     edge = right
@@ -353,7 +363,6 @@ def plot_accuracy_against_attacker(tradeoff: TradeChart, epsilon: float) -> Figu
         for line_group in (tradeoff.lines, tradeoff.private_baselines)
     )
     y_range = choose_y_range(chart, lines, baseline_curves)
-    y_range = y_range[::-1] if metric.lower_is_better else y_range  # the better is above
     raw = any(
         point.state is BoundState.RAW
         for trade_line in tradeoff.lines
@@ -426,7 +435,7 @@ def plot_accuracy_against_attacker(tradeoff: TradeChart, epsilon: float) -> Figu
                 end,
             )
         )
-    _draw_label_column(fig, metric, tags, y_range)
+    _draw_label_column(fig, metric.axis_title, tags, y_range, is_share=metric.is_share)
     points = [trade_line.point_at(epsilon) for trade_line in tradeoff.lines]
     mean = [point.value.mean for point in points]
     positions = [*map(_point_position, points)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -12,7 +11,7 @@ from dpmc_lab.sweep.presets import EPSILONS
 from dpmc_lab.views.lines import Curve, CurveChart, Role, select_ranking_metrics
 from pages.ui import sentences
 from pages.ui.charts import BASELINE, INK, USEFULNESS, Figure, create_figure
-from pages.ui.charts.lines import STEPS
+from pages.ui.charts.lines import choose_ticks
 
 Span = tuple[float, float]
 Values = Sequence[float | None]
@@ -61,12 +60,9 @@ class Usefulness(NamedTuple):
         values = np.clip([*ends, *mean_values], min(ends) - room, max(ends) + room)
         margin = 0.08 * float(np.ptp(values))
         low, high = float(values.min()) - margin, float(values.max()) + margin
-        step = next((s for s in STEPS if high - low <= 4 * s), 2.0)
-        ticks = [k * step for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
-        digits = 2 if step < 0.1 else 1
         return cls(
             (high, low) if metric.lower_is_better else (low, high),
-            [(v, f"{100 * v:.3g} %" if metric.is_share else f"{v:.{digits}f}") for v in ticks],
+            choose_ticks((low, high), is_share=metric.is_share),
             levels,
         )
 

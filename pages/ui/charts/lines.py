@@ -114,8 +114,7 @@ def add_reference_lines(
         name, value = level.name, level.interval.mean
         color_and_dash = get_level_style(level, ids)
         fig.add_level(ends, value, color_and_dash, f"{name}: {metric.format_value(value)}", **trace)
-        label_text = f"{name} {metric.format_value(value)}"
-        tags.append(Tag(label_text, value, Style(color_and_dash[0], "circle"), end=ends[1]))
+        tags.append(Tag(name, value, Style(color_and_dash[0], "circle"), end=ends[1]))
     for line, placed_band, texts in baselines:
         color = get_style(line.mechanism).color if len(baselines) > 1 else MUTED
         x = placed_band.x.tolist()
@@ -124,8 +123,7 @@ def add_reference_lines(
         label = line.name
         hover = f"{label}<br>{hover_start}<b>%{{y:{metric.number_format}}}</b><extra></extra>"
         fig.add_stroke(x, y, color, line_dash="dot", name=label, text=texts, hover=hover, **trace)
-        label_text = f"{label} {metric.format_value(y[-1])}"
-        tags.append(Tag(label_text, y[-1], Style(color, "circle"), end=x[-1]))
+        tags.append(Tag(label, y[-1], Style(color, "circle"), end=x[-1]))
     return tags
 
 
@@ -152,7 +150,7 @@ def get_level_style(level: Curve, ids: Iterable[str]) -> tuple[str, str]:
 def choose_y_range(
     chart: CurveChart, lines: Sequence[Curve], baseline_lines: Sequence[Curve]
 ) -> list[float]:
-    """Return a vertical axis over baselines, references and lines, rounded outwards.
+    """Return a vertical axis over baselines, references and lines, rounded outwards; up is better.
 
     Bands count up to a third of the range beyond that, so one extreme seed does not hide a curve.
 
@@ -173,4 +171,16 @@ def choose_y_range(
     high = float(ends.max())
     room = 0.06 * (high - low) or 0.01
     step = next((s for s in STEPS if high - low <= 12 * s), STEPS[-1])
-    return [step * math.floor((low - room) / step), step * math.ceil((high + room) / step)]
+    y_range = [step * math.floor((low - room) / step), step * math.ceil((high + room) / step)]
+    return y_range[:: int(chart.metric.sign)]
+
+
+def choose_ticks(ends: Sequence[float], *, is_share: bool) -> list[tuple[float, str]]:
+    """Return at most five round values between two ends, with their texts."""
+    low, high = sorted(ends)
+    steps = (factor * 10.0**power for power in range(-9, 9) for factor in (1, 2, 5))
+    step = next(step for step in steps if high - low <= 4 * step)
+    digits = max(1, -math.floor(math.log10(step)))
+    values = [step * k for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    texts = (f"{100 * v:.3g} %" if is_share else f"{v:.{digits}f}" for v in values)
+    return [(v, text.replace("-", "\u2212")) for v, text in zip(values, texts, strict=True)]

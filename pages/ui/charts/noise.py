@@ -22,13 +22,14 @@ from pages.ui.charts import (
     LOG,
     NOISE,
     NOISE_EDGE,
+    NOISE_TEXT,
     PAPER,
     STYLES,
     Figure,
     create_figure,
     with_opacity,
 )
-from pages.ui.charts.lines import Tag, place_labels
+from pages.ui.charts.lines import Tag, choose_ticks, place_labels
 from pages.ui.text import escape_for_chart
 
 
@@ -64,21 +65,21 @@ def plot_noise(
         xaxis_title_text=f"noise added to {escape_for_chart(label)}",
     )
     fig.add_trace("draws", x=view.bar_centers, y=view.bar_heights)
-    line_styles = ((NOISE_EDGE, "solid"), (INK, "dot"))
-    for (epsilon, (x, y)), name, (line_color, dash) in zip(
+    line_styles = ((NOISE_EDGE, NOISE_TEXT, "solid"), (INK, INK, "dot"))
+    for (epsilon, (x, y)), name, (line_color, text_color, dash) in zip(
         curves.items(), names, line_styles, strict=False
     ):
         hover = f"noise %{{x:.2f}}: density <b>%{{y:.3g}}</b><extra>{name}</extra>"
         fig.add_stroke(x, y, line_color, line_dash=dash, name=name, hover=hover)
-        end = int(np.flatnonzero(y > 0.4 * y.max())[-1])  # where its name has room
-        fig.add_annotation("curve", text=name, x=x[end], y=y[end], font_color=line_color)
         noise = (sampled or {}).get(epsilon)
         if noise is not None and abs(noise) <= reach:
             mark = {"color": line_color, "size": 11, "line": {"color": PAPER, "width": 1.5}}
             hover = f"noise {noise:.3g} on this value<extra>{name}</extra>"
             height = float(np.interp(noise, x, y))
             fig.add_markers([noise], [height], mark, hover=hover)
-            fig.add_annotation("dot", text=f"one value: {noise:+.2g}", x=noise, y=height)
+            name += f"<br>● one value:<br>{noise:+.2g}"
+        end = int(np.flatnonzero(y > 0.4 * y.max())[-1])  # where its name has room
+        fig.add_annotation("curve", text=name, x=x[end], y=y[end], font_color=text_color)
     if ruler is not None:
         ends = [12, 12 * (ruler.length <= reach)]  # the other may lie beyond the axis
         x = [0, min(ruler.length, reach)]
@@ -112,6 +113,10 @@ def _plot_channel(view: ChannelChances, names: Sequence[str], second: Any) -> Fi
             x=true,
             y=second.matrix[:, k],
             offsetgroup=answer,
+            text=[  # where it stands above the bar of the first epsilon
+                f"{names[-1]}<br>{_format_probability(p)}" * int(p > first + 0.1)
+                for first, p in zip(view.matrix[:, k], second.matrix[:, k], strict=True)
+            ],
             hover=f"%{{x}}: <b>%{{y:.1%}}</b><extra>{names[-1]}, sends: {answer}</extra>",
         )
     return fig
@@ -119,7 +124,7 @@ def _plot_channel(view: ChannelChances, names: Sequence[str], second: Any) -> Fi
 
 def _format_probability(p: float) -> str:
     """Return a probability in percent, with more decimals near 0 and 100."""
-    return f"{p:.1%}" if 0.0005 < p < 0.9995 else f"{p:.3%}"
+    return f"{100 * p:.{1 if 0.0005 < p < 0.9995 else 3}f} %"
 
 
 _SCALES_HEIGHT = 260  # pixels of the frame
@@ -137,13 +142,14 @@ def plot_noise_scales(scales: Sequence[NoiseScale], epsilons: Sequence[float]) -
     sizes = np.concatenate([release.scale for release in scales])
     low, high = float(sizes.min()), float(sizes.max())
     y_range = [math.log10(low) - 0.1, math.log10(high) + 0.1] if is_log else [0.0, 1.05 * high]
+    ticks, texts = zip(*choose_ticks(y_range, is_share=True), strict=True)
     x_end = math.log10(x[-1]) + 0.06
     fig = create_figure(
         "scales",
         height=_SCALES_HEIGHT + 60,
         xaxis=EPSILON_AXIS,
         xaxis_range=[math.log10(x[0]) - 0.06, x_end],
-        yaxis=LOG if is_log else {"tickformat": ".0%"},
+        yaxis=LOG if is_log else {"tickvals": ticks, "ticktext": texts},
         yaxis_range=y_range,
         yaxis_title_text=scales[0].unit,
     )

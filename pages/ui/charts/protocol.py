@@ -53,13 +53,16 @@ FEDERATED_STORY = {
     ),
 }
 _STORY_STYLE = """<style>
-.story { display: grid; grid-template-columns: repeat(auto-fit, minmax(14rem, 1fr)); gap: 1.5rem; }
+.story { display: grid; grid-template-columns: repeat(auto-fit, minmax(14rem, 1fr)); gap: 1.125rem; }
+.story svg { display: block; max-width: 300px; margin: 0 auto; }
+.story text { font-size: 16px; }
 .story figure { margin: 0; border: 1px solid var(--line); border-radius: 12px; padding: 14px 18px;
   background: var(--card); }
-.story h2 { font-size: 1.06rem; font-weight: 600; padding: 0 0 .5rem; margin: 0; }
+@media (min-width: 801px) { .story { min-height: 60vh; } }
+.story h2 { font-size: 1.0625rem; font-weight: 600; padding: 0 0 .5rem; margin: 0; }
 .story figcaption { line-height: 1.4; font-size: 1rem; margin-top: .5rem; color: var(--text); }
 </style>"""
-_SYMBOLS = {RECOMMENDER: "square", SERVER: "square", THIRD_PARTY: "diamond"}
+_SERVERS = (RECOMMENDER, SERVER, THIRD_PARTY)
 
 
 def render_story(*, federated: bool, masks: bool) -> str:
@@ -96,7 +99,7 @@ def plot_protocol(
             for name in parties
         ],
         textposition=["top center" if height > 0.5 else "bottom center" for height in y],
-        marker_symbol=[_SYMBOLS.get(name, "circle") for name in parties],
+        marker_symbol=["square" if name in _SERVERS else "circle" for name in parties],
         marker_color=[INK if name in speaking else PAPER for name in parties],
     )
     if current_message is not None:

@@ -9,8 +9,15 @@ import numpy as np
 from dpmc_core.arrays import Floats
 from dpmc_core.model import Task
 from dpmc_lab.views.noise import BINARY_NAMES
-from dpmc_lab.views.train import ErrorCdf, RunRecording, choose_metric_axis, describe_recording
+from dpmc_lab.views.train import (
+    ErrorCdf,
+    RunRecording,
+    choose_metric_axis,
+    conclude_recording,
+    describe_recording,
+)
 from pages.ui.charts import STYLES, Figure, create_figure
+from pages.ui.charts.lines import choose_ticks
 
 Points = Sequence[tuple[int, float]]  # round and value
 _MISSING = 255  # the byte of a cell without a value
@@ -76,9 +83,7 @@ def build_stage(
         "key": [low, high],
         "metric": metric.panel_title + (" (up is better)" if metric.lower_is_better else ""),
         "axis": axis[::-1] if metric.lower_is_better else axis,
-        "ticks": [
-            (v, f"{100 * v:.3g} %" if metric.is_share else f"{v:.3g}") for v in _choose_ticks(axis)
-        ],
+        "ticks": choose_ticks(axis, is_share=metric.is_share),
         "levels": [
             {"at": value, "text": name, "dash": dash}
             for name, value, dash in levels
@@ -91,6 +96,7 @@ def build_stage(
             "text": earlier[1],
         },
         "words": describe_recording(film),
+        "conclusion": conclude_recording(film, earlier and earlier[0]),
     }
 
 
@@ -105,14 +111,6 @@ def _encode_cells(cells: Floats, *, contrast: bool = False) -> str:
     scaled = np.clip(np.nan_to_num(cells), 0, 1) * (_MISSING - 1)
     codes = np.where(np.isnan(cells), _MISSING, scaled.round()).astype(np.uint8)
     return base64.b64encode(codes.tobytes()).decode("ascii")
-
-
-def _choose_ticks(axis: tuple[float, float]) -> list[float]:
-    """Return two to five round numbers within an axis."""
-    low, high = axis
-    size = 10.0 ** np.floor(np.log10(high - low))
-    step = next(s for s in (2 * size, size, size / 2, size / 4, size / 5) if (high - low) / s >= 2)
-    return [float(k * step) for k in np.arange(np.ceil(low / step), np.floor(high / step) + 1)]
 
 
 def plot_error_cdfs(private: ErrorCdf, nonprivate: ErrorCdf | None, name: str, axis: str) -> Figure:
