@@ -1,20 +1,25 @@
-"""Measure how soon the app shows its first chart in Chromium, and how fast it reacts.
+"""Measure how soon the app shows its first chart in Chromium, and how fast and steady it is.
 
-    python benchmarks/app_speed.py
+    python benchmarks/app_speed.py [--seconds 240]
 
-The script starts its own server. The first visit after the start, which includes imports, is
-"cold"; later visits are "warm". Times of a visit run from the server's first byte to the sentence
-at the top and to the picture. While the knob is dragged over all stops, times run from each move of
-the pointer to the frame after the one in which the sentence and the rule have changed. When it is
-released, they run to the new address. Chromium has no graphics card here. Small files are requested
-one by one over one connection, as a browser requests about a hundred at first. The same run
-measures a page of Streamlit with only the same curve, and a page without Streamlit on which a range
-input moves a dot and a rule. The example of each mechanism, which Train shows before a first run,
-is computed once.
+All times are compared within one run: the app takes turns with a page of Streamlit that has only
+the same curve as a Plotly chart, and its knob with a range input that moves one line on a page
+without Streamlit. The script starts its own servers, several times. The first visit after a start,
+which includes imports, is "cold"; later visits are "warm", with an empty browser cache. Times of a
+visit run from the server's first byte to the sentence at the top and to the picture.
+
+While the knob is dragged over all stops, times run from each move of the pointer to the frame after
+the one in which the sentence and the rule have changed. When it is released, they run to the new
+address. The processor time of a move, on the thread that draws, depends less on what else the
+machine does. It includes the marks that turn until the next move. Chromium has no graphics card
+here.
+
+Then each page is opened for its layout shift and for what stands on its first screen, and the
+example of each mechanism, which Train shows before a first run, is computed once. What there is no
+time left for is left out, and the script says so.
 """
 
 import argparse
-import http.client
 import json
 import os
 import shutil
@@ -27,17 +32,16 @@ import time
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-import plotly
-import streamlit as st
 from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # the pages are no part of the package
 
+from app import SECTIONS  # noqa: E402
 from dpmc_core import registry  # noqa: E402
 from dpmc_core.model import Task  # noqa: E402
 from dpmc_data import datasets  # noqa: E402
@@ -47,55 +51,89 @@ from tests.browser_helpers import FIRST_SCREEN_SCRIPT, open_and_settle  # noqa: 
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run")
 SENTENCE, PICTURE = ".dpmc-say", ".dpmc-picture"
 PLOTTED = ".js-plotly-plot .scatterlayer .trace"
+SIZES = {"laptop": (1366, 768), "phone": (390, 844)}
+STARTS, WARM_VISITS = 3, 2  # of both servers, and visits of each after the first one
+ROUNDS = 6  # times that each knob is dragged there and back
+TIMEOUT_MS = 30_000
+# The page is looked at in each frame from a move on, until it has answered or time has shown that
+# the move did not leave its stop.
 WATCH = """() => {
   const look = () => document.querySelector('.dpmc-say').textContent
-    + document.querySelector('.dpmc-picture .rule.now, .shapelayer path').getAttribute('d');
+    + document.querySelector('.dpmc-picture .rule.now').getAttribute('d');
   window.answers = [];
   let start = null, before = null;
-  document.querySelector('.dpmc-knob').addEventListener('pointermove', () => {
-    if (start === null) { start = performance.now(); before = look(); }
-  }, true);
   const frame = () => {
-    if (start !== null && look() !== before) {
+    if (look() !== before) {
       const since = start;
       start = null;
       requestAnimationFrame(() => window.answers.push(performance.now() - since));
-    } else if (start !== null && performance.now() - start > 400) start = null;  // the same stop
-    requestAnimationFrame(frame);
+    } else if (performance.now() - start > 400) start = null;
+    else requestAnimationFrame(frame);
   };
-  requestAnimationFrame(frame);
+  document.querySelector('.dpmc-knob').addEventListener('pointermove', (event) => {
+    if (start !== null) return;
+    start = event.timeStamp;
+    before = look();
+    requestAnimationFrame(frame);
+  }, true);
 }"""
-ROUNDS = 6  # times that the knob is dragged there and back
+SHIFTS = """{
+  window.shift = 0;
+  new PerformanceObserver((list) => {
+    for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shift += entry.value;
+  }).observe({ type: 'layout-shift', buffered: true });
+}"""
 STREAMLIT = "import json\nimport streamlit as st\nst.plotly_chart(json.loads({!r}), theme=None)\n"
-PLAIN_PAGE = """<script>{plotly}</script><div class="dpmc-plot" style="height:400px"></div>
-<span class="dpmc-say"></span><input class="dpmc-knob" type="range" max="13" style="width:700px">
+BARE_SLIDER = """<p class="dpmc-say">0</p>
+<svg class="dpmc-picture" width="700" height="400">
+  <path class="rule now" d="M0 0V400" stroke="black"/>
+</svg>
+<input class="dpmc-knob" type="range" max="13" value="0" style="display:block; width:700px">
 <script>
-  const plot = document.querySelector(".dpmc-plot"), { data, layout } = {figure}
-  Plotly.newPlot(plot, data, layout)
-  document.querySelector(".dpmc-knob").oninput = (event) => {
-    const k = Number(event.target.value)
-    document.querySelector(".dpmc-say").textContent = k
-    Plotly.update(plot, { x: [[k]] }, { "shapes[0].x0": k, "shapes[0].x1": k }, [data.length - 1])
+  document.querySelector(".dpmc-knob").oninput = ({ target }) => {
+    document.querySelector(".dpmc-say").textContent = target.value
+    document.querySelector(".rule").setAttribute("d", "M" + 50 * target.value + " 0V400")
   }
 </script>"""
 
 
 def main() -> None:
-    """Start the servers, measure them and print the results."""
-    argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0]).parse_args()
-    with tempfile.TemporaryDirectory() as home:
-        figure = load_first_chart()
-        script_path = Path(home) / "alone.py"
-        script_path.write_text(STREAMLIT.format(json.dumps(figure)), "utf-8")
-        with (
-            serve(os.environ | {"DPMC_HOME": home}) as (address, _),
-            serve({**os.environ}, str(script_path)) as (plain_address, _),
-        ):
-            print_measurements(address, plain_address, figure)
-    seconds = time_examples()
-    slowest = max(seconds, key=seconds.__getitem__)
-    longest = f"{seconds[slowest]:.2f} s ({slowest})"
-    print(f"an example on Train, {len(seconds)} mechanisms: at most {longest}")
+    """Measure what there is time for, and print the results."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=240, help="after which nothing new begins")
+    clock = Clock(parser.parse_args().seconds)
+    print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", flush=True)
+    with tempfile.TemporaryDirectory() as home, sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+        script = Path(home) / "bare.py"
+        script.write_text(STREAMLIT.format(json.dumps(load_first_chart())), "utf-8")
+        serve_app = partial(serve, os.environ | {"DPMC_HOME": home})
+        print_first_charts(chromium, serve_app, str(script), clock)
+        with serve_app() as (address, _):
+            open_tab(chromium, address).context.close()  # the first visit
+            print_drags(chromium, address, clock)
+            print_first_screens(chromium, address, clock)
+        chromium.close()
+    print_examples(clock)
+
+
+class Clock:
+    """The time of this run, which whatever is measured several times looks at.
+
+    Attributes:
+        end: when nothing new begins.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.start = time.monotonic()
+        self.end = self.start + seconds
+
+    def allows(self, what: str, share: float = 1.0) -> bool:
+        """Return whether a share of the time is left over; if it is not, say what is left out."""
+        if time.monotonic() < self.start + share * (self.end - self.start):
+            return True
+        print(f"no time is left for {what}", flush=True)
+        return False
 
 
 def load_first_chart() -> dict[str, Any]:
@@ -106,18 +144,6 @@ def load_first_chart() -> dict[str, Any]:
     values, rule = [stop["value"] for stop in stops], {"type": "line", "x0": 0, "x1": 0}
     data = [{"y": values, "mode": "lines+markers"}, {"x": [0], "y": values[:1], "mode": "markers"}]
     return {"data": data, "layout": {"shapes": [rule | {"y0": 0, "y1": 1, "yref": "paper"}]}}
-
-
-def time_examples() -> dict[str, float]:
-    """Return the seconds that each mechanism's example takes, by id."""
-    dataset, durations = datasets.load("movie-night"), {}
-    for id in registry.list_private_mechanisms(Task.BINARY) + registry.list_private_mechanisms(
-        Task.RATINGS
-    ):
-        start = time.perf_counter()
-        runs.make_example_film(registry.create(id, epsilon=1.0), dataset)
-        durations[id] = time.perf_counter() - start
-    return durations
 
 
 @contextmanager
@@ -154,141 +180,172 @@ def wait_for(address: str) -> None:
     sys.exit("the server did not start")
 
 
-def print_measurements(address: str, plain_address: str, figure: dict[str, Any]) -> None:
-    """Measure the app and the plain page in Chromium, and print the times."""
-    print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    print(f"a small file: {1e3 * time_small_file(address):.1f} ms (median)")
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
-        visits, plain_times = [], []
-        for _ in range(6):
-            visits.append(time_first_chart(chromium, address, (SENTENCE, PICTURE)))
-            plain_times.append(time_first_chart(chromium, plain_address, (PLOTTED,)))
-        for name, app_times, reference_times in (
-            ("cold", visits[0], plain_times[0]),
-            ("warm", median_by_column(visits[1:]), median_by_column(plain_times[1:])),
-        ):
-            print(
-                f"sentence and first chart after the server answers, {name}: {app_times[0]:.2f} s,"
-                f" {app_times[1]:.2f} s;"
-                f" a bare page: {reference_times[0]:.2f} s"
-                f" ({app_times[1] / reference_times[0]:.2f}x)"
-            )
-        delays, release = time_drag(chromium, address)
-        p95, plain = (
-            statistics.quantiles(samples, n=20)[-1]
-            for samples in (delays, time_plain_page(chromium, figure))
-        )
+# --- the first chart -----------------------------------------------------------------------------
+
+
+def print_first_charts(chromium, serve_app, script: str, clock: Clock) -> None:
+    """Print the time until the first chart, relative to a bare page of Streamlit."""
+    times: dict[str, list[list[float]]] = {"cold": [], "warm": []}
+    for _ in range(STARTS):
+        if not clock.allows("another start of the servers", 0.5):
+            break
+        with serve_app() as (address, _), serve_app(script=script) as (bare_address, _):
+            for visit in range(1 + WARM_VISITS):
+                app_times = time_first_chart(chromium, address, (SENTENCE, PICTURE))
+                bare_times = time_first_chart(chromium, bare_address, (PLOTTED,))
+                times["warm" if visit else "cold"].append(app_times + bare_times)
+    for name, visits in times.items():
+        sentence, picture, bare = map(statistics.median, zip(*visits, strict=True))
         print(
-            f"pointer to picture: median {statistics.median(delays):.0f} ms, p95 {p95:.0f} ms"
-            f" ({len(delays)} moves); let go to address: {1e3 * release:.0f} ms (median);"
-            f" a bare Plotly page: p95 {plain:.0f} ms ({p95 / plain:.2f}x)"
+            f"first chart, {name}: {picture:.2f} s, its sentence {sentence:.2f} s,"
+            f" a bare page {bare:.2f} s: {picture / bare:.2f} of it (median of {len(visits)})",
+            flush=True,
         )
-        for size in ((1366, 768), (1280, 720), (1920, 1080)):
-            for name in ("", "train", "compare", "noise", "guarantees", "protocol", "papers"):
-                n_words, controls, share = count_first_screen(chromium, address + name, size)
-                title = name or "what if"
-                print(f"{title} at {size}: {n_words} words, {controls} controls, figure {share} %")
-        chromium.close()
-
-
-def count_first_screen(chromium, address: str, size: tuple[int, int]) -> tuple[int, int, int]:
-    """Return the number of words and controls in view, and the figure's share of its height."""
-    page = chromium.new_page(viewport={"width": size[0], "height": size[1]})
-    open_and_settle(page, address)
-    counts = page.evaluate(FIRST_SCREEN_SCRIPT)
-    page.close()
-    return counts
-
-
-def time_small_file(address: str) -> float:
-    """Return the median seconds of a request for a small file."""
-    scripts = Path(st.__file__).parent / "static" / "static" / "js"
-    connection = http.client.HTTPConnection(urlsplit(address).netloc)
-    times = []
-    for file in sorted(scripts.glob("*.js"), key=lambda file: file.stat().st_size)[:60]:
-        start = time.perf_counter()
-        connection.request("GET", f"/static/js/{file.name}")
-        connection.getresponse().read()
-        times.append(time.perf_counter() - start)
-    connection.close()
-    return statistics.median(times)
-
-
-def median_by_column(pairs):
-    """Return the median of each column."""
-    return [statistics.median(column) for column in zip(*pairs, strict=True)]
 
 
 def time_first_chart(chromium, address: str, selectors: Sequence[str]) -> list[float]:
     """Return the seconds until each selector is on the page."""
-    context = chromium.new_context(viewport={"width": 1366, "height": 650})
-    page = context.new_page()
+    page = open_tab(chromium)
     page.goto(address, wait_until="commit")
     start, durations = time.monotonic(), []
     for selector in selectors:
-        page.wait_for_selector(selector, state="attached", timeout=60_000)
+        page.wait_for_selector(selector, state="attached")
         durations.append(time.monotonic() - start)
-    context.close()
+    page.context.close()
     return durations
 
 
-def time_plain_page(chromium, figure: dict[str, Any]) -> list[float]:
-    """Measure like `time_drag` a page with only the chart and a range input."""
-    page = chromium.new_page(viewport={"width": 1366, "height": 650})
-    code = (Path(plotly.__file__).parent / "package_data/plotly.min.js").read_text("utf-8")
-    page.set_content(PLAIN_PAGE.replace("{plotly}", code).replace("{figure}", json.dumps(figure)))
-    page.wait_for_selector(PLOTTED, state="attached", timeout=60_000)
-    page.evaluate(WATCH)
-    track = page.locator(".dpmc-knob").bounding_box()
-    stops = [track["x"] + 10 + (track["width"] - 20) * k / 13 for k in range(14)]
-    for _ in drag_across_stops(page, stops, track["y"] + track["height"] / 2):
-        page.mouse.up()
-    delays: list[float] = page.evaluate("window.answers")
-    return delays
+def open_tab(chromium, address: str = "", size: tuple[int, int] = SIZES["laptop"]):
+    """Open a tab with an empty cache that sums up its layout shifts, and wait for its picture."""
+    context = chromium.new_context(viewport={"width": size[0], "height": size[1]})
+    context.set_default_timeout(TIMEOUT_MS)
+    context.add_init_script(SHIFTS)
+    page = context.new_page()
+    if address:
+        page.goto(address)
+        page.wait_for_selector(PICTURE, state="attached")
+        page.wait_for_timeout(2_000)
+    return page
 
 
-def time_drag(chromium, address: str) -> tuple[list[float], float]:
-    """Return milliseconds from pointer moves to the changed picture, and seconds to the address."""
-    page = chromium.new_page(viewport={"width": 1366, "height": 650})
-    page.goto(address + "?epsilon=0.1")
-    page.wait_for_selector(PICTURE, state="attached", timeout=60_000)
-    page.wait_for_timeout(2_000)
-    page.evaluate(WATCH)
-    releases = drag_knob(page)
-    return page.evaluate("window.answers"), statistics.median(releases)
+# --- the knob ------------------------------------------------------------------------------------
 
 
-def drag_across_stops(page, stops: Sequence[float], height: float) -> Iterator[None]:
-    """Drag over all stops and back, yielding each time with the button still pressed."""
-    for stop_order in [stops, stops[::-1]] * ROUNDS:
-        page.mouse.move(stop_order[0], height)
-        page.mouse.down()
-        for x in stop_order[1:]:
-            page.mouse.move(x, height)
-            page.wait_for_timeout(120)
-        yield
+def print_drags(chromium, address: str, clock: Clock) -> None:
+    """Print the time from the pointer to the picture, relative to a bare range input."""
+    page, bare_page = open_tab(chromium, address + "?epsilon=0.1"), open_tab(chromium)
+    bare_page.set_content(BARE_SLIDER)
+    seconds, releases = {}, []
+    for tab in (page, bare_page):
+        tab.evaluate(WATCH)
+        seconds[tab] = Processor(tab)
+    for k in range(2 * ROUNDS):
+        if not clock.allows("another drag", 0.75):
+            break
+        for tab in (page, bare_page):
+            tab.bring_to_front()
+            with seconds[tab]:
+                drag_knob(tab, backwards=bool(k % 2))
+            start, before = time.monotonic(), tab.evaluate("location.href")
+            tab.mouse.up()
+            if tab is page:
+                tab.wait_for_function("before => location.href !== before", arg=before)
+                releases.append(time.monotonic() - start)
+                tab.wait_for_timeout(500)
+    (median, p95, n, cost), (bare_median, bare_p95, _, bare_cost) = (
+        summarise_drags(tab.evaluate("window.answers"), seconds[tab]) for tab in (page, bare_page)
+    )
+    print(
+        f"pointer to picture: p50 {median:.0f} ms, p95 {p95:.0f} ms ({n} moves); a bare range"
+        f" input {bare_median:.0f} ms, {bare_p95:.0f} ms:"
+        f" {median / bare_median:.2f} and {p95 / bare_p95:.2f} of it\n"
+        f"processor time of a move: {cost:.1f} ms; a bare range input {bare_cost:.1f} ms\n"
+        f"let go to address: {1e3 * statistics.median(releases):.0f} ms (median)",
+        flush=True,
+    )
+    page.context.close()
+    bare_page.context.close()
 
 
-def drag_knob(page) -> list[float]:
-    """Drag the knob over all stops and back; return the seconds from the release to the address."""
-    numbers = page.locator(".dpmc-ticks .middle:not(.axis)")
-    stops = [box["x"] + box["width"] / 2 for box in list_boxes(numbers)]
-    knob = page.locator(".dpmc-knob").bounding_box()
-    releases = []
-    for _ in drag_across_stops(page, stops, knob["y"] + knob["height"] / 2):
-        before = page.url
-        start = time.monotonic()
-        page.mouse.up()
-        while page.evaluate("location.href") == before:
-            page.wait_for_timeout(5)
-        releases.append(time.monotonic() - start)
-    return releases
+class Processor:
+    """The processor time of a tab's main thread, within a `with` statement."""
+
+    def __init__(self, page) -> None:
+        self._session = page.context.new_cdp_session(page)
+        self._session.send("Performance.enable", {"timeDomain": "threadTicks"})
+        self.seconds = 0.0
+
+    def _read(self) -> float:
+        metrics = self._session.send("Performance.getMetrics")["metrics"]
+        return next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration")
+
+    def __enter__(self) -> None:
+        self.seconds -= self._read()
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds += self._read()
 
 
-def list_boxes(locator):
-    """Return the bounding boxes of all elements."""
-    return [element.bounding_box() for element in locator.all()]
+def summarise_drags(delays: Sequence[float], processor: Processor) -> tuple[float, ...]:
+    """Return the median delay, its 95th percentile, their number, and milliseconds of a move."""
+    p95 = statistics.quantiles(delays, n=20)[-1]
+    return statistics.median(delays), p95, len(delays), 1e3 * processor.seconds / len(delays)
+
+
+def drag_knob(page, *, backwards: bool) -> None:
+    """Drag the knob from one end to the other, stop by stop, and keep it pressed."""
+    box = page.locator(".dpmc-knob").bounding_box()
+    thumb = box["height"] * 0.64  # as wide as high, see pages/ui/instrument.css
+    stops = [box["x"] + thumb / 2 + (box["width"] - thumb) * k / 13 for k in range(14)]
+    y = box["y"] + box["height"] / 2
+    for k, x in enumerate(stops[::-1] if backwards else stops):
+        page.mouse.move(x, y)
+        if k == 0:
+            page.mouse.down()
+        page.wait_for_timeout(120)
+
+
+# --- all pages -----------------------------------------------------------------------------------
+
+
+def print_first_screens(chromium, address: str, clock: Clock) -> None:
+    """Print each page's layout shift, and what is in view on a laptop."""
+    for entry in (entry for section in SECTIONS.values() for entry in section):
+        if not clock.allows(f"{entry.title} and the pages after it"):
+            break
+        shifts = []
+        for size in SIZES.values():
+            page = open_tab(chromium, size=size)
+            open_and_settle(page, address + entry.file.replace("what_if", ""))
+            shifts.append(page.evaluate("window.shift"))
+            if size == SIZES["laptop"]:
+                n_words, controls, share = page.evaluate(FIRST_SCREEN_SCRIPT)
+            page.context.close()
+        print(
+            f"{entry.title}: layout shift {' and '.join(f'{s:.3f}' for s in shifts)} on a laptop"
+            f" and a phone; {n_words} words, {controls} controls, figure {share} %",
+            flush=True,
+        )
+
+
+def print_examples(clock: Clock) -> None:
+    """Print how long the slowest example of a mechanism takes."""
+    dataset, durations = datasets.load("movie-night"), {}
+    for id in (
+        *registry.list_private_mechanisms(Task.BINARY),
+        *registry.list_private_mechanisms(Task.RATINGS),
+    ):
+        if not clock.allows("further examples on Train"):
+            break
+        start = time.perf_counter()
+        runs.make_example_film(registry.create(id, epsilon=1.0), dataset)
+        durations[id] = time.perf_counter() - start
+    if durations:
+        slowest = max(durations, key=durations.__getitem__)
+        print(
+            f"an example on Train, {len(durations)} mechanisms: at most"
+            f" {durations[slowest]:.2f} s ({slowest})"
+        )
 
 
 if __name__ == "__main__":

@@ -51,9 +51,15 @@ class Instrument {
     this.heard = {} // from it
     this.score = [0, 0]
     this.build()
-    this.turned = () => this.view && this.refresh()
-    this.sized = new ResizeObserver(this.turned)
+    // Only here is the layout asked: asked after a change, it would be computed at once.
+    this.measure = () => {
+      const unit = parseFloat(getComputedStyle(document.documentElement).fontSize) / 16
+      Object.assign(this, { wide: this.plot.clientWidth / unit, tall: innerHeight / unit })
+      if (this.view) this.refresh()
+    }
+    this.sized = new ResizeObserver(this.measure) // which begins with a first size
     this.sized.observe(this.plot)
+    addEventListener("resize", this.measure)
   }
 
   build() {
@@ -373,15 +379,21 @@ class Instrument {
     this.list()
   }
 
-  // Risk above usefulness over one axis. A unit of the picture is a sixteenth of the font's size, so
-  // that it grows with the type.
   draw() {
-    const { view, now, index, plot, pinnedIndex } = this
-    const unit = parseFloat(getComputedStyle(document.documentElement).fontSize) / 16
-    const wide = plot.clientWidth / unit
+    const { view, wide, tall, person } = this
     if (!wide) return
+    const state = [view.id, wide, tall, person].join()
+    if (state !== this.laid) this.move = this.lay()
+    this.laid = state
+    this.move()
+  }
+
+  // Risk above usefulness over one axis: draws what does not move with the knob, and returns what draws
+  // the rest. A unit of the picture is a sixteenth of the font's size, so that it grows with the type.
+  lay() {
+    const { view, plot, wide, tall } = this
     const small = wide < 660
-    const spare = small || view.still ? 0 : within(innerHeight / unit - 756, 0, 420)
+    const spare = small || view.still ? 0 : within(tall - 756, 0, 420)
     const left = small ? 44 : 60, right = wide - (small ? 14 : 140)
     const first = left + (small ? 8 : 18), last = right - (small ? 10 : 14)
     const top = small ? 76 : 58, upper = top + 134 + 0.45 * spare
@@ -393,8 +405,22 @@ class Instrument {
     const row = (value) => upper - (value - 0.5) * 2 * (upper - top)
     const [worst, best] = usefulness ? usefulness.axis : [0, 1]
     const useRow = (value) => lower - (within(value, worst, best) - worst) / (best - worst) * (lower - middle)
-    Object.assign(this, { columns: range(stops.length, x), edges: [left, right], small })
-    const svg = document.createDocumentFragment()
+    // the knob and its numbers below the picture's columns
+    const rem = (units) => units / 16 + "rem"
+    Object.assign(this, { columns: range(stops.length, x).map(rem), small })
+    this.knob.style.left = rem(first - 14)
+    this.knob.style.width = rem(last - first + 28)
+    this.ticks.replaceChildren()
+    const write = (x, y, words, name) => shape(this.ticks, "text", name, { x: rem(x), y: rem(y) }, words)
+    this.numbers = stops.map(({ epsilon }, k) => write(x(k), 16, epsilon, "middle"))
+    write(small ? 8 : left, 37, "\u2190 more private")
+    write((first + last) / 2, 37, small ? "epsilon" : view.axis, "middle axis")
+    write(right + (small ? 6 : 0), 37, "more accurate \u2192", "end")
+    plot.replaceChildren()
+    const picture = shape(plot, "svg", "dpmc-picture", { role: "img", viewBox: "0 0 " + wide + " " + high })
+    picture.innerHTML = HATCH
+    let svg = shape(picture, "g", "")
+    const moving = shape(picture, "g", "")
     const text = (across, down, words, name = "") => shape(svg, "text", name, { x: across, y: down }, words)
     const path = (d, name) => d.length > 1 && shape(svg, "path", name, { d })
     const level = (down, words, name = "grid") => {
@@ -409,7 +435,6 @@ class Instrument {
       else text(right, base, axis, "end muted")
     }
     // risk
-    title(this.of(now.titles[0]), "attacker right, at most", top - 20)
     for (const share of [0.75, 1]) level(row(share), 100 * share + " %")
     level(upper, "50 %", "dots")
     const all = range(stops.length, (k) => k)
@@ -443,7 +468,6 @@ class Instrument {
       }
     }
     // usefulness
-    title(now.titles[1], view.metric, middle)
     if (usefulness) {
       for (const [value, words] of usefulness.ticks) level(useRow(value), words)
       const named = usefulness.levels.map(([isReference, name, values]) => {
@@ -463,8 +487,6 @@ class Instrument {
         ...points.map(([across, , low]) => [across, low]).reverse()]), "band")
       path(through(points), "curve use")
     } else text((left + right) / 2, (middle + lower) / 2, "not computed yet", "middle muted")
-    if (this.aims("limit")) level(row(this.limit), "", "target")
-    if (this.aims("target")) level(useRow(this.target), "", "target")
     // the rules, which break at the titles, with dots and numbers
     const rule = (k, name) => path("M" + x(k) + " " + (top - 8) + "V" + upper + "M" + x(k) + " " + (middle - 8) + "V" + high, "rule " + name)
     const marked = (k) => [
@@ -472,65 +494,61 @@ class Instrument {
       [stops[k].value && useRow(stops[k].value), stops[k].text, "use"],
     ].filter(([down]) => down)
     const dots = (k, name, radius) => marked(k).forEach(([cy, , role]) => shape(svg, "circle", role + name, { cx: x(k), cy, r: radius }))
-    if (pinnedIndex >= 0) {
-      rule(pinnedIndex, "ghost")
-      dots(pinnedIndex, " hollow", 7)
-      for (const [down, words, role] of marked(pinnedIndex)) {
-        if (Math.abs(x(pinnedIndex) - x(index)) < 70) continue
-        if (role !== "risk") text(x(pinnedIndex) + 11, down + 22, words, role)
-        else if (!small) text(x(pinnedIndex) - 11, down - 10, words, role + " end")
+    svg = moving
+    return () => {
+      const { now, index, pinnedIndex } = this
+      const [risk, use] = [this.of(now.titles[0]), now.titles[1]]
+      moving.replaceChildren()
+      picture.ariaLabel = view.name + ". " + risk + ". " + use + "."
+      title(risk, "attacker right, at most", top - 20)
+      title(use, view.metric, middle)
+      if (this.aims("limit")) level(row(this.limit), "", "target")
+      if (this.aims("target")) level(useRow(this.target), "", "target")
+      if (pinnedIndex >= 0) {
+        rule(pinnedIndex, "ghost")
+        dots(pinnedIndex, " hollow", 7)
+        for (const [down, words, role] of marked(pinnedIndex)) {
+          if (Math.abs(x(pinnedIndex) - x(index)) < 70) continue
+          if (role !== "risk") text(x(pinnedIndex) + 11, down + 22, words, role)
+          else if (!small) text(x(pinnedIndex) - 11, down - 10, words, role + " end")
+        }
       }
-    }
-    rule(index, "now")
-    // Curves rise to the right: free are above left and below right of a dot.
-    const size = small ? 18 : 21
-    for (const [down, number, role] of marked(index)) {
-      const name = role === "use" ? "" : role === "risk" ? "all " + (single.length ? this.rated : "her") + " " + view.entry + "s"
-        : "one " + view.entry
-      const length = number.length * size * 0.54 + name.length * 7.4 + 22
-      const above = role === "risk"
-      const after = above ? x(index) - 12 - length < (small ? 2 : left - 40) : x(index) + 12 + length <= wide - 8
-      let base = down - 11
-      if (above && after) {
-        const passed = whole.filter(([across]) => across >= x(index) && across < x(index) + length)
-        base = Math.max(top, Math.min(...passed.map(([, line]) => line))) - 12
-      } else if (!above) {
-        base = role === "use" ? Math.min(down + 28, high) : down > upper - 31 ? upper + 21 : down + 28
-        if (!after) base += small ? 20 : 14
+      rule(index, "now")
+      // Curves rise to the right: free are above left and below right of a dot.
+      const size = small ? 18 : 21
+      for (const [down, number, role] of marked(index)) {
+        const name = role === "use" ? "" : role === "risk" ? "all " + (single.length ? this.rated : "her") + " " + view.entry + "s"
+          : "one " + view.entry
+        const length = number.length * size * 0.54 + name.length * 7.4 + 22
+        const above = role === "risk"
+        const after = above ? x(index) - 12 - length < (small ? 2 : left - 40) : x(index) + 12 + length <= wide - 8
+        let base = down - 11
+        if (above && after) {
+          const passed = whole.filter(([across]) => across >= x(index) && across < x(index) + length)
+          base = Math.max(top, Math.min(...passed.map(([, line]) => line))) - 12
+        } else if (!above) {
+          base = role === "use" ? Math.min(down + 28, high) : down > upper - 31 ? upper + 21 : down + 28
+          if (!after) base += small ? 20 : 14
+        }
+        const label = text(x(index) + (after ? 12 : -12), base, "", "name " + role + (after ? "" : " end"))
+        const parts = [["big", number], ["", " " + name + " "]]
+        for (const [style, words] of after ? parts : parts.reverse()) shape(label, "tspan", style, {}, words)
       }
-      const label = text(x(index) + (after ? 12 : -12), base, "", "name " + role + (after ? "" : " end"))
-      const parts = [["big", number], ["", " " + name + " "]]
-      for (const [style, words] of after ? parts : parts.reverse()) shape(label, "tspan", style, {}, words)
+      dots(index, "", 8)
     }
-    dots(index, "", 8)
-    plot.replaceChildren()
-    const picture = shape(plot, "svg", "dpmc-picture", { role: "img", viewBox: "0 0 " + wide + " " + high,
-      "aria-label": view.name + ". " + this.of(now.titles[0]) + ". " + now.titles[1] + "." })
-    picture.innerHTML = HATCH
-    picture.append(svg)
   }
 
-  // The knob, its ghost and its numbers below the picture's columns.
   place() {
-    const { columns, edges, view, index, knob, ghost, small, pinnedIndex } = this
+    const { columns, index, knob, ghost, last, small, pinnedIndex } = this
     if (!columns) return
-    const rem = (units) => units / 16 + "rem"
-    knob.style.left = rem(columns[0] - 14)
-    knob.style.width = rem(columns.at(-1) - columns[0] + 28)
-    knob.style.setProperty("--part", 100 * index / this.last + "%")
-    this.ticks.replaceChildren()
-    const write = (x, y, words, name) => shape(this.ticks, "text", name, { x: rem(x), y: rem(y) }, words)
-    view.stops.forEach(({ epsilon }, k) => {
+    knob.style.setProperty("--part", 100 * index / last + "%")
+    this.numbers.forEach((number, k) => {
       const near = Math.abs(k - index) === 1
-      if (k === index || !small || (!near && k !== this.last - 1 && (k % 2 === 0 || k === this.last))) {
-        write(columns[k], 16, epsilon, "middle" + (k === index ? " on" : ""))
-      }
+      number.classList.toggle("on", k === index)
+      number.toggleAttribute("hidden", small && k !== index && (near || k === last - 1 || (k % 2 === 1 && k !== last)))
     })
-    write(small ? 8 : edges[0], 37, "\u2190 more private")
-    write((columns[0] + columns.at(-1)) / 2, 37, small ? "epsilon" : view.axis, "middle axis")
-    write(edges[1] + (small ? 6 : 0), 37, "more accurate \u2192", "end")
     show(ghost, pinnedIndex >= 0 && pinnedIndex !== index)
-    if (pinnedIndex >= 0) ghost.style.left = rem(columns[pinnedIndex])
+    if (pinnedIndex >= 0) ghost.style.left = columns[pinnedIndex]
     say(this.pin, this.pinned === null ? "Pin" : "Unpin")
     this.pin.ariaLabel = this.pinned === null ? "Pin: keep epsilon " + this.epsilon + " as A and compare"
       : "Unpin: remove A, epsilon " + this.pinned
@@ -598,7 +616,7 @@ class Instrument {
       if (levels) say(mark, sent === null ? "" : levels[sent])
       if (!tolerance) return
       const [low, high] = panel.ends
-      mark.style.left = within(25 + 50 * ((sent ?? truth) - low) / (high - low), 0, 100) + "%"
+      mark.style.translate = within(25 + 50 * ((sent ?? truth) - low) / (high - low), 0, 100) + "cqw"
       mark.style.top = 100 * ((0.618034 * k) % 1) + "%"
     })
     const [changed, missing, kept] = counts
@@ -721,6 +739,7 @@ class Instrument {
 
   end() {
     this.sized.disconnect()
+    removeEventListener("resize", this.measure)
     clearInterval(this.timer)
     this.send = () => {}
   }
