@@ -313,10 +313,8 @@ def all_values_certainty(method: str, epsilon: float, rated: float) -> float:
 
 
 def format_lesson_budget(guarantee: Guarantee) -> str:
-    """Return what is certified, and for which unit: 'epsilon 1, delta 1e-6 per user'."""
-    certified = guarantee.certified()
-    budget = cards.format_budget(certified.epsilon, certified.delta)
-    return f"epsilon {budget} {guarantee.change.label}"
+    """Return what is certified, and for which unit: 'epsilon 1 per user'; a slide explains delta."""
+    return f"epsilon {cards.format_epsilon(guarantee.certified().epsilon)} {guarantee.change.label}"
 
 
 # --- by name ------------------------------------------------------------------------------------
@@ -336,6 +334,7 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "min_flip_chance": lambda highest: compute_flip_chance(highest),
     # a class, or more people
     "phones": simulate_class,
+    "arrived": lambda phones: PeopleDots(phones.reports),
     "poll": lambda phones, epsilon: Poll(phones.yes, CLASS_SIZE, build_phone_channel(epsilon)),
     "opposite": lambda poll, flip_chance: poll.reports * flip_chance,
     "truth": lambda share: round(share * CLASS_SIZE) / CLASS_SIZE,
@@ -373,6 +372,10 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "agreed_right": lambda agreement: agreement[1],
     "rival_right": lambda rival: best_guess_probability(rival),
     # a false claim
+    # Numbers from -bound to bound, of which one rating changes each from end to end.
+    "bound": lambda: Output(epsilon=1.0).bound,
+    "swing": lambda bound: 2 * bound,
+    "added": lambda swing, times: swing * times,
     # The influence of one rating, the guarantee, and how many ratings its person gave.
     "lit": lambda whose="only": load_audit_example(whose)[0],
     "proof": lambda whose="only": load_audit_example(whose)[1],
@@ -387,7 +390,6 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "audit": lambda: find_measured_bound(Output(epsilon=1.0)),
     "certified_factor": lambda guarantee, epsilon: guarantee.certified().epsilon / epsilon,
     "scale": lambda certified_factor, guarantee: certified_factor * guarantee.releases.matrix.scale,
-    "bound": lambda: Output(epsilon=1.0).bound,
     # film ratings: what a method keeps and what it risks
     "method": lambda promise=PER_RATING: promise,
     "guarantee": build_lesson_guarantee,
@@ -403,6 +405,7 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "taste": all_values_certainty,
     "unit": lambda method: "person" if method == PER_PERSON else "rating",
     "budget": format_lesson_budget,
+    "delta_parts": lambda guarantee: 1 / guarantee.certified().delta,
     "all_rated": lambda guarantee, rated: cards.certify_ratings(guarantee, int(rated)).epsilon,
     "each_rated": lambda epsilon, rated: epsilon / rated,
     "bounded": lambda guarantee: guarantee.certified(USER_EMPTIED).finite,

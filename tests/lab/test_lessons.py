@@ -142,6 +142,7 @@ def test_no_rule_of_a_picture_hides_a_pseudo_element_in_a_list():
 
 RIGHT = {
     "coin/throw": f"{30 * lie(2):.0f}",
+    "coin/flipped": "For all of them",
     "coin/deny": "A yes is more likely, but not certain",
     "coin/evidence": f"{(1 - lie(2)) / lie(2):.1f}",
     "coin/dial": "Down",
@@ -153,6 +154,7 @@ RIGHT = {
     "attacker/suspicion": f"{100 * compute_posterior(0.9, 1):.0f} %",
     "attacker/against": f"{100 * compute_posterior(0.9, 1, yes=False):.0f} %",
     "attacker/without": "80 %",
+    "claim/three": f"{3 * 2}",
 }
 
 
