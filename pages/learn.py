@@ -2,6 +2,7 @@
 
 import html
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import streamlit as st
@@ -12,7 +13,7 @@ from dpmc_lab.classroom import pictures, room_view
 from dpmc_lab.classroom.room import Room
 from dpmc_lab.glossary import Term
 from dpmc_lab.lessons import LESSONS, Control, Lesson, Predict, Reveal, Slide
-from dpmc_lab.lessons.worksheets import FILES, SHEETS, render_lesson
+from dpmc_lab.lessons.worksheets import FILES, SHEETS, TURNS, render_lesson
 from pages.ui import blocks, classroom, shell, state, widgets
 from pages.ui.charts import room as charts_room
 from pages.ui.session import Session, session
@@ -26,162 +27,15 @@ SPREAD_LAYOUT: dict[str, Any] = {  # at both ends of a line
 END = "end"  # the step after the last slide
 TICK = 2.0  # seconds between two updates from the room
 VEILED = "veiled"  # key of a picture before the answer
-# Arrows turn the steps but where an arrow moves something; a presenter's clicker sends page keys.
-# What is done is kept in this browser, since a reload begins a new session.
-# What is new gets the focus, and so is read aloud: a heading, or what became of a prediction. What
-# is found is read out again whenever it changes.
-_JS = """
-const OWN = 'input:not([type="checkbox"]), textarea, select, [contenteditable],'
-  + ' [role="slider"], [role="radio"], [role="tab"], [role="menu"], [role="menuitem"],'
-  + ' [role="listbox"], [role="dialog"],'
-  + ' [data-testid="stButtonGroup"], [data-testid="stDataFrame"]';
-const TURNS = { ArrowRight: "next", ArrowLeft: "back" };
-const CLICKS = { PageDown: "next", PageUp: "back" };
-const STORE = "dpmc-lessons";
-export default function ({ data, parentElement, setStateValue }) {
-  const { place, focus, projector, progress } = data;
-  try {
-    const stored = JSON.parse(localStorage.getItem(STORE)) ?? {};
-    const all = { steps: { ...stored.steps, ...progress.steps },
-      done: [...new Set([...stored.done ?? [], ...progress.done])].sort() };
-    const text = JSON.stringify(all);
-    localStorage.setItem(STORE, text);
-    if (parentElement.place === undefined && all.done.length > progress.done.length
-      || Object.keys(all.steps).length > Object.keys(progress.steps).length)
-      setStateValue("remembered", all);
-  } catch { /* a browser that keeps nothing */ }
-  if (parentElement.place !== undefined && parentElement.place !== place) {
-    const end = performance.now() + 1500;
-    const look = () => {
-      const found = document.querySelector(focus);
-      if (found && (!found.closest('[data-stale="true"]') || performance.now() > end)) {
-        found.tabIndex = -1;
-        found.style.outline = "none";
-        found.focus({ preventScroll: true });
-        found.scrollIntoView({ block: "nearest" });
-      } else if (performance.now() < end) requestAnimationFrame(look);
-    };
-    requestAnimationFrame(look);
-  }
-  parentElement.place = place;
-  const finding = document.querySelector(".st-key-finding");
-  if (finding) finding.setAttribute("aria-live", "polite");
-  const press = event => {
-    const way = TURNS[event.key] || (projector && CLICKS[event.key]);
-    if (!way || event.defaultPrevented || event.repeat) return;
-    if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
-    if (event.composedPath().some(one => one.matches && one.matches(OWN))) return;
-    const button = document.querySelector(`.st-key-${way} button:not(:disabled)`);
-    if (!button) return;
-    event.preventDefault();
-    button.click();
-  };
-  document.removeEventListener("keydown", parentElement.press);
-  parentElement.press = press;
-  document.addEventListener("keydown", press);
-  return () => document.removeEventListener("keydown", press);
-}
-"""
-_keys = st.components.v2.component("turning steps", html="<span hidden></span>", js=_JS)
-_STYLE = """<style>
-.st-key-finding [data-testid="stMarkdownContainer"] p { font-size: 1.2rem; line-height: 1.4; }
-.st-key-question [data-testid="stMarkdownContainer"] p { font-size: 1.2rem; line-height: 1.4; }
-.st-key-home [data-testid="stMarkdownContainer"] p { font-size: 1.8rem; line-height: 1.35; }
-:has(> .st-key-turns) { position: sticky; bottom: 0; z-index: 10; padding: 0.5rem 0;
-  background: var(--paper); }
-[data-testid="stMain"] { scroll-padding-bottom: 5rem; }
-.st-key-drawing, .st-key-theirs { max-width: 46rem; }
-.st-key-told [data-testid="stMarkdownContainer"] p { font-size: 0.875rem; line-height: 1.35; }
-.st-key-head { row-gap: .4rem; flex-wrap: wrap; margin-bottom: .6rem; }
-.st-key-head h1 { font-size: 1.9rem; padding: 0; }
-.st-key-head [data-testid=stMarkdown] p { font-size: 1.06rem; color: var(--note); }
-.st-key-lessons { position: relative; min-height: 30.4rem; }
-.path { display: grid; grid-template-columns: repeat(4, 1fr); gap: 40px 26px; list-style: none;
-  margin: 12px 0 0; padding: 0; font-variant-numeric: tabular-nums; }
-.path li { position: relative; display: flex; margin: 0; padding: 0; font-size: 1rem; }
-.path a { flex: 1; min-width: 0; box-sizing: border-box; border: 1px solid var(--line);
-  border-radius: 12px; background: var(--card); color: var(--text) !important;
-  text-decoration: none !important; padding: 12px 16px 14px; }
-.path a:hover { border-color: var(--act); }
-.path .pic { height: 148px; display: flex; align-items: center; margin: 0 -4px 8px; }
-.path .illustration { height: 100%; }
-.path h2 { font-size: 1.06rem; line-height: 1.2; margin: 0; padding: 0; display: flex; gap: 8px;
-  align-items: baseline; letter-spacing: 0; font-weight: 600; }
-.path small { font-size: .94rem; font-weight: 400; color: var(--note); margin-left: auto;
-  white-space: nowrap; }
-.path p { font-size: .97rem; line-height: 1.35; margin: 4px 0 0; }
-.path li::before { content: ""; position: absolute; top: 80px; left: -27px; width: 27px;
-  border-top: 3px dotted var(--baseline); }
-.path li:is(:first-child, :nth-child(5))::before { display: none; }
-.path li:nth-child(4)::after { content: ""; position: absolute; top: 100%; right: 50%; height: 20px;
-  width: calc(300% + 78px); border: 0 dotted var(--baseline); border-width: 0 3px 3px 0;
-  border-bottom-right-radius: 14px; }
-.path li:nth-child(5)::before { display: block; top: -20px; left: 50%; width: 0; height: 19px;
-  border-top: 0; border-left: 3px dotted var(--baseline); }
-.path li:is(.done, .now)::before { border: 0 solid var(--text); border-top-width: 3px; }
-.path li:nth-child(5):is(.done, .now)::before { border-width: 0 0 0 3px; }
-.path .node { position: absolute; z-index: 2; top: -11px; left: 14px; width: 30px; height: 30px;
-  box-sizing: border-box; border-radius: 50%; display: grid; place-items: center; font-weight: 700;
-  font-size: .94rem; background: var(--paper); border: 2px solid var(--baseline);
-  color: var(--note); }
-.path .done .node { background: var(--text); border-color: var(--text); color: var(--paper); }
-.path .now .node { background: var(--act); border-color: var(--act); color: var(--on-act); }
-.path .now a { border: 2px solid var(--act); padding: 11px 15px 13px; }
-.path .now .node::after { content: ""; position: absolute; inset: -7px; border-radius: 50%;
-  border: 2px solid var(--act); animation: pulse 2.4s ease-out 3 both; }
-@keyframes pulse { from { opacity: .8; transform: scale(.8); }
-  to { opacity: 0; transform: scale(1.35); } }
-.st-key-after.st-key-after { border: 1px dashed var(--baseline); border-radius: 12px; padding: 16px;
-  box-sizing: border-box; justify-content: center; gap: .5rem; }
-@media (min-width: 1081px) {
-  .st-key-after.st-key-after { position: absolute; right: 0; bottom: 16px; height: calc(50% - 34px);
-    width: calc((100% - 78px) / 4); }
-}
-@media (max-width: 1080px) and (min-width: 721px) {
-  .path { grid-template-columns: repeat(2, 1fr); }
-  .path li::before, .path li::after { display: none !important; }
-}
-@media (max-width: 720px) {
-  .st-key-head h1 { font-size: 1.6rem; }
-  .st-key-lessons { min-height: 72rem; }
-  .path { grid-template-columns: minmax(0, 1fr); gap: 14px; margin: 0; }
-  .path li { padding-left: 44px; }
-  .path li::before, .path li:is(:first-child, :nth-child(5), .done, .now)::before { display: block;
-    top: 34px; bottom: -16px; left: 15px; width: 0; height: auto; border: 0;
-    border-left: 3px dotted var(--baseline); }
-  .path li.done::before { border-left: 3px solid var(--text); }
-  .path li:last-child::before, .path li:nth-child(4)::after { display: none; }
-  .path .node { left: 0; top: 6px; width: 34px; height: 34px; }
-  .path a { display: grid; grid-template-columns: 140px 1fr; gap: 6px 14px; padding: 12px 14px; }
-  .path .now a { padding: 11px 13px; }
-  .path .pic { height: 78px; margin: 0; }
-  .path h2 { flex-direction: column; gap: 2px; align-self: center; }
-  .path small { margin: 0; }
-  .path p { grid-column: 1 / 3; margin: 0; }
-}
-@media (prefers-reduced-motion: reduce) { .path .node::after { animation: none !important;
-  display: none; } }
-@media (max-width: 640px) { /* what is moved and what comes of it, together */
-  :has(> [class*="st-key-ends"]) { display: none; }
-  .stMainBlockContainer [data-testid="stVerticalBlock"] { gap: 0.7rem; }
-}
-</style>"""
-_LARGE = """<style>
-:root { font-size: 20px; }
-.stMainBlockContainer.stMainBlockContainer.stMainBlockContainer { max-width: 60rem;
-  padding: 0.5rem 1.5rem 5rem; }
-[data-testid="stHeader"], [data-testid="stPageLink"], .st-key-share { display: none; }
-[data-testid="stMain"] [data-testid="stVerticalBlock"] { gap: 0.3rem; }
-.st-key-drawing { max-width: 41rem; }
-.st-key-asks:has(.st-key-question) :is(p, button p) { font-size: 1.35rem; line-height: 1.4; }
-@media (min-width: 1000px) {
-  :has(> .st-key-turns) { position: fixed; right: 2rem; bottom: 0.5rem; width: auto; }
-}
-</style>"""
+_STYLE, _js = (Path(__file__).with_name("ui") / f"learn.{kind}" for kind in ("css", "js"))
+_keys = st.components.v2.component(
+    "turning steps", html="<span hidden></span>", js=TURNS + _js.read_text(encoding="utf-8")
+)
 
 
 @st.fragment
 def page() -> None:
+    st.html(_STYLE)
     lesson, position = read_requested_step()
     guesses = session.guesses
     if lesson is None:
@@ -189,12 +43,10 @@ def page() -> None:
         show_glossary()
         announcement = {"place": "", "focus": "h1"}
         projector = False
-        st.html(_STYLE)  # in place of the projector's, which would stay
     else:
         with st.container(**SPREAD_LAYOUT):
             show_lesson_progress(lesson, position)
             projector = choose_projector_mode()
-        st.html(_STYLE + _LARGE * projector)
         slides = lesson.slides
         if position == len(slides):
             show_end(lesson)

@@ -208,6 +208,13 @@ def _render_questions(plan: LessonPlan, render: Callable[[Slide, Predict], str])
 
 # --- to click on ---------------------------------------------------------------------------------
 
+
+def _read_file(name: str) -> str:
+    """Read a file of this folder."""
+    return resources.files(__package__).joinpath(name).read_text("utf-8")
+
+
+TURNS = _read_file("turns.js")  # how keys turn the steps, also on the page Learn
 N_THROWS = 5  # simulations of every button, since the page cannot compute others
 _HTML_BOUNDARIES = re.compile(r"(?<=>)(?=<(?:div|i class=.yes))")
 
@@ -281,7 +288,7 @@ def render_lessons_page() -> str:
     ]
     definitions = {term.name: term.words for term in glossary.search_terms()}
     content = {"lessons": lessons, "words": definitions, "held": list(index_by_text)}
-    page = resources.files(__package__).joinpath("lessons.html").read_text("utf-8")
+    page = _read_file("lessons.html").replace("/* turns */", TURNS)
     content_json = json.dumps(content, separators=(",", ":"), ensure_ascii=False)
     page = page.replace("/* colours */", text.CSS_PROPERTIES)
     page = page.replace("/* pictures */", pictures.STYLE_SHEET)

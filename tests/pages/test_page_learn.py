@@ -11,7 +11,6 @@ from tests.page_helpers import (
     open_page,
     read_all_text,
     read_drawing,
-    read_html,
     unescape_markdown,
 )
 
@@ -57,15 +56,6 @@ def test_an_answer_says_that_a_control_was_moved_since():
     assert "Before you moved a control" not in read_all_text(app)
     app.select_slider[0].set_value(3.0).run()
     assert "Before you moved a control: **How sure can" in read_all_text(app)
-
-
-def test_the_list_of_lessons_replaces_the_style_of_the_projector():
-    """A page keeps its last style: without another one the header stayed hidden."""
-    app = open_page("learn", lesson="coin", projector="true")
-    assert "stHeader" in read_html(app)
-    press_key(app, "all")
-    assert "st-key-turns" in read_html(app)
-    assert "stHeader" not in read_html(app)
 
 
 def find_slide(lesson, key):
