@@ -12,12 +12,12 @@ from dpmc_lab import glossary
 from dpmc_lab.classroom import pictures, room_view
 from dpmc_lab.classroom.room import Room
 from dpmc_lab.glossary import Term
-from dpmc_lab.lessons import LESSONS, Control, Lesson, Predict, Reveal, Slide
+from dpmc_lab.lessons import LESSONS, Control, Lesson, Predict, Slide
 from dpmc_lab.lessons.worksheets import FILES, SHEETS, TURNS, render_lesson
 from pages.ui import blocks, classroom, shell, state, widgets
 from pages.ui.charts import room as charts_room
 from pages.ui.session import Session, session
-from pages.ui.text import escape, format_count, keep_units
+from pages.ui.text import escape, format_count
 
 SPREAD_LAYOUT: dict[str, Any] = {  # at both ends of a line
     "horizontal": True,
@@ -26,7 +26,6 @@ SPREAD_LAYOUT: dict[str, Any] = {  # at both ends of a line
 }
 END = "end"  # the step after the last slide
 TICK = 2.0  # seconds between two updates from the room
-VEILED = "veiled"  # key of a picture before the answer
 _STYLE, _js = (Path(__file__).with_name("ui") / f"learn.{kind}" for kind in ("css", "js"))
 _keys = st.components.v2.component(
     "turning steps", html="<span hidden></span>", js=TURNS + _js.read_text(encoding="utf-8")
@@ -335,10 +334,10 @@ def show_step(
         if not revealed:
             picture = slide.reveal(slide.start_values).picture
             if picture is not None:
-                draw_picture(picture, VEILED)
+                charts_room.draw_picture(picture, charts_room.VEILED)
             st.caption("The picture fills in after your prediction.")
         else:
-            show_reveal(slide.reveal(values), projector)
+            charts_room.show_reveal(slide.reveal(values), projector)
             if slide.in_class is not None and classroom.get_room() is not None:
                 poll_class_result(slide)
             if slide.after is not None and not projector:
@@ -484,37 +483,6 @@ def choose_control_value(slide: Slide, entry: Control, *, ends: bool) -> Any:
     return session.seed + n_presses
 
 
-def show_reveal(reveal: Reveal, projector: bool) -> None:
-    """Show what the step reveals; on a projector, without a need to scroll."""
-    first, *other_sentences = reveal.sentences
-    with st.container(key="finding"):
-        st.markdown(f"**{escape(keep_units(first))}**")
-    if projector and reveal.picture is not None:
-        drawing, sentences = st.columns([5, 3], gap="medium")
-    else:
-        drawing, sentences = st.container(), st.container()
-    with sentences:
-        for sentence in other_sentences:
-            st.markdown(escape(sentence))
-    with drawing:
-        if reveal.picture is not None:
-            draw_picture(reveal.picture, "drawing")
-    with sentences if projector else drawing:
-        if reveal.note:
-            st.caption(escape(reveal.note))
-        if reveal.picture is not None and not projector:
-            blocks.show_chart_numbers(reveal.picture.description, reveal.picture.table(), "picture")
-
-
-def draw_picture(picture: pictures.Picture, key: str) -> None:
-    """Draw a picture, or what can be seen of it before the answer."""
-    drawing = pictures.render_picture(picture)
-    if key == VEILED:  # no text alternative says what is hidden
-        drawing = f'<div class="drawing veiled" aria-hidden="true">{picture.to_html()}</div>'
-    with st.container(key=key):
-        st.html(f"<style>{pictures.STYLE_SHEET}</style>{drawing}")
-
-
 @st.fragment(run_every=TICK)
 def poll_class_result(slide: Slide) -> None:
     """Show what the step reveals by the reports of the open room, and update it."""
@@ -538,7 +506,7 @@ def show_class_result(slide: Slide) -> None:
     for sentence in reveal.sentences:
         st.markdown(escape(sentence))
     if reveal.picture is not None:
-        draw_picture(reveal.picture, "theirs")
+        charts_room.draw_picture(reveal.picture, "theirs")
     if reveal.note:
         st.caption(escape(reveal.note))
 

@@ -36,13 +36,19 @@ from dpmc_lab.classroom.room import (
     build_even_poll,
     build_phone_channel,
     build_truthful_channel,
+    choose_coin_rule,
     equal_report_chances,
     get_flip_chance,
     get_half_width,
     guess_probability,
     simulate_reports,
 )
-from dpmc_lab.classroom.room_view import MIN_PHONES, explain_two_coins, list_senders
+from dpmc_lab.classroom.room_view import (
+    MIN_PHONES,
+    describe_coin_rule,
+    explain_two_coins,
+    list_senders,
+)
 from dpmc_lab.measured import find_measured_bound
 from dpmc_lab.sweep.grid import DEFAULT_SEED
 from dpmc_lab.sweep.presets import EPSILONS
@@ -313,7 +319,7 @@ def all_values_certainty(method: str, epsilon: float, rated: float) -> float:
 
 
 def format_lesson_budget(guarantee: Guarantee) -> str:
-    """Return what is certified, and for which unit: 'epsilon 1 per user'; a slide explains delta."""
+    """Return what is certified, and for which unit: 'epsilon 1 per user'."""
     return f"epsilon {cards.format_epsilon(guarantee.certified().epsilon)} {guarantee.change.label}"
 
 
@@ -325,6 +331,7 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "flip_chance": compute_flip_chance,
     "honest": lambda flip_chance: 1 - flip_chance,
     "two_coins": explain_two_coins,
+    "coin_rule": lambda epsilon: describe_coin_rule(choose_coin_rule(epsilon)),
     "odds": lambda epsilon: math.exp(epsilon),
     "square": lambda epsilon: epsilon**2,
     "other": lambda sent: {"yes": "no", "no": "yes"}[sent],

@@ -12,9 +12,9 @@ several selected by the value that `by` names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import resources
 from inspect import signature
 from string import Formatter
@@ -479,3 +479,113 @@ LESSONS: dict[str, Lesson] = {
         key=lambda loaded: loaded.number,
     )
 }
+
+
+# --- plans of a class ----------------------------------------------------------------------------
+
+_PLAN_TEXTS = load_texts("plans.toml")
+LABELS: Mapping[str, Any] = _PLAN_TEXTS["labels"]
+CLASSES: Mapping[str, list[str]] = _PLAN_TEXTS["classes"]  # plans by the minutes of a class
+EXITS = Lesson(
+    id="exits", number=0, title="", take_home="", slide_tables=tuple(_PLAN_TEXTS["exits"])
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanStep:
+    """A step of a plan; the names of the fields are those in plans.toml.
+
+    Attributes:
+        id: its name.
+        minutes: duration.
+        wall: what the wall shows: a state of the room's question, or lesson and key of a slide;
+            empty while the pupils write.
+        stage: what a slide shows: question, arrivals or answer; empty for the room.
+        question: number of the room's question, from 1.
+        button: text of the button that leads to this step.
+        ask: what the class is asked.
+        say: what the teacher says.
+        expect: what pupils tend to say.
+        sheet: the question of the sheet, if there is one.
+        refers: ids of earlier steps that the texts speak of.
+        start: the minute at which it begins.
+        screen: what the wall shows, in words.
+    """
+
+    id: str
+    minutes: int
+    wall: str = ""
+    stage: str = ""
+    question: int = 1
+    button: str = ""
+    ask: str = ""
+    say: str = ""
+    expect: str = ""
+    sheet: str = ""
+    refers: tuple[str, ...] = ()
+    start: int = 0
+    screen: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LessonPlan:
+    """A plan of a class; the names of the fields are those in plans.toml.
+
+    Attributes:
+        title: what it is about.
+        goals: what pupils can say afterwards.
+        needs: what is needed before.
+        given: numbers of its texts; `epsilon` is that of the room.
+        steps: its steps, in order.
+        home: slides with questions for home.
+    """
+
+    title: str
+    goals: tuple[str, ...]
+    needs: tuple[str, ...]
+    given: Table
+    steps: tuple[PlanStep, ...]
+    home: tuple[str, ...] = ()
+
+
+PLANS = {
+    name: build_from_table(LessonPlan, table, name) for name, table in _PLAN_TEXTS["plans"].items()
+}
+
+
+def get_slide(name: str) -> tuple[Lesson, Slide]:
+    """Return the lesson and the slide of a name like 'coin/throw' or 'exits/rooms'."""
+    id, _, key = name.partition("/")
+    lesson = {**LESSONS, EXITS.id: EXITS}[id]
+    return lesson, lesson.get_slide(key)
+
+
+def schedule_steps(plan: LessonPlan, start: int = 0) -> Iterator[PlanStep]:
+    """Yield the steps of a plan with their texts and minutes.
+
+    Args:
+        plan: the plan.
+        start: the minute at which it begins.
+    """
+    for step in plan.steps:
+        values = LessonValues(plan.given)
+        usual_texts = {}
+        screen = LABELS["walls"].get(step.wall or "nothing", LABELS["walls"]["slide"])
+        if step.stage:
+            values["lesson"], values["slide"] = get_slide(step.wall)
+            usual_texts = LABELS["stages"][step.stage]
+        texts: dict[str, Any] = {
+            name: fill_text(getattr(step, name) or usual_texts.get(name, ""), values)
+            for name in ("button", "ask", "say", "expect")
+        }
+        yield replace(step, start=start, screen=fill_text(screen, values), **texts)
+        start += step.minutes
+
+
+@cache
+def schedule_class(minutes: str) -> tuple[PlanStep, ...]:
+    """Return the steps of all plans of a class, one after the other."""
+    steps: list[PlanStep] = []
+    for name in CLASSES[minutes]:
+        steps += schedule_steps(PLANS[name], steps[-1].start + steps[-1].minutes if steps else 0)
+    return tuple(steps)

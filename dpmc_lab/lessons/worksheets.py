@@ -7,7 +7,7 @@ Printed files have no scripts.
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from functools import cache, partial
 from html import escape
 from importlib import resources
@@ -16,10 +16,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmc_data.facts import build_from_table
 from dpmc_lab import glossary
-from dpmc_lab.classroom import load_texts, pictures
-from dpmc_lab.lessons import LESSONS, Lesson, LessonValues, Predict, Slide, Table, fill_text
+from dpmc_lab.classroom import pictures
+from dpmc_lab.lessons import (
+    CLASSES,
+    LABELS,
+    LESSONS,
+    PLANS,
+    Lesson,
+    LessonPlan,
+    Predict,
+    Slide,
+    get_slide,
+    schedule_steps,
+)
 from dpmc_lab.views import text
 
 _STYLE = """
@@ -30,8 +40,8 @@ h2 { font-size: 1.3rem; margin: 0 0 .6rem; } h3 { font-size: 1.05rem; margin: 1r
 section { margin-bottom: 3rem; } li, tr { break-inside: avoid; } ol { padding-left: 1.5rem; }
 ol > li { margin-bottom: 1rem; }
 td, th { vertical-align: top; padding: .2rem .8rem .2rem 0; font-size: .92em; }
-td:first-child { white-space: nowrap; } td:nth-child(2) { width: 18%; }
-td:nth-child(3) { width: 25%; } td:nth-child(4) { width: 17%; }
+td:first-child { white-space: nowrap; } td:nth-child(2) { width: 14%; }
+td:nth-child(3) { width: 26%; } td:nth-child(5) { width: 22%; }
 ul { list-style: none; margin: .3rem 0; padding: 0; }
 ul li { display: inline-block; margin: 0 2rem .2rem 0; padding-left: 1.4em; text-indent: -1.4em; }
 ul li::before { content: ""; display: inline-block; width: .75em; height: .75em;
@@ -42,93 +52,20 @@ ul li::before { content: ""; display: inline-block; width: .75em; height: .75em;
 .name span { flex: 1; border-bottom: 1px solid var(--baseline); }
 @media print { body { font-size: 10.5pt; margin: 0; padding: 0; max-width: none; }
   h1 { display: none; } section { margin: 0; } section ~ section { break-before: page; }
-  .plan { page: wide; font-size: 9.5pt; line-height: 1.2; } }
+  .plan { page: wide; font-size: 9pt; line-height: 1.15; }
+  .plan td { padding: .1rem .8rem .1rem 0; } }
 """
 
 # --- plans of a class ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlanStep:
-    """A step of a plan: a slide of a lesson, or something on the page Class.
-
-    The names of the fields are those in plans.toml.
-
-    Attributes:
-        minutes: duration; a slide has its own.
-        slide: lesson and key of the slide, if it is one.
-        project: what the projector shows.
-        ask: what the class is asked.
-        lock: when to lock the question of the room.
-        say: what the teacher says.
-    """
-
-    minutes: int = 0
-    slide: str = ""
-    project: str = ""
-    ask: str = ""
-    lock: str = ""
-    say: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class LessonPlan:
-    """A plan of a class.
-
-    The names of the fields are those in plans.toml.
-
-    Attributes:
-        title: what it is about.
-        given: numbers of its texts.
-        steps: its steps, in order.
-        exit: name of its exit question.
-        home: slides with questions for home.
-    """
-
-    title: str
-    given: Table
-    steps: tuple[PlanStep, ...]
-    exit: str
-    home: tuple[str, ...] = ()
-
-
-_TEXTS = load_texts("plans.toml")
-LABELS: Mapping[str, Any] = _TEXTS["labels"]
-CLASSES: Mapping[str, list[str]] = _TEXTS["classes"]  # plans by the minutes of a class
-PLANS = {name: build_from_table(LessonPlan, table, name) for name, table in _TEXTS["plans"].items()}
-EXITS = Lesson(id="exits", number=0, title="", take_home="", slide_tables=tuple(_TEXTS["exits"]))
-
-
-def _get_slide(name: str) -> tuple[Lesson, Slide]:
-    """Return the lesson and the slide of a name like 'coin/throw'."""
-    lesson, _, key = name.partition("/")
-    return LESSONS[lesson], LESSONS[lesson].get_slide(key)
-
-
-def schedule_steps(plan: LessonPlan) -> Iterator[tuple[int, PlanStep]]:
-    """Yield the steps of a plan with their texts, each with the minute at which it begins."""
-    start = 0
-    for step in plan.steps:
-        current_values: Table = LessonValues(plan.given)
-        if step.slide:
-            lesson, slide = _get_slide(step.slide)
-            current_values = {"lesson": lesson, "slide": slide}
-            step = replace(step, minutes=slide.minutes, **LABELS["slide"])
-        texts: dict[str, Any] = {
-            name: fill_text(getattr(step, name), current_values)
-            for name in ("project", "ask", "lock", "say")
-        }
-        yield start, replace(step, **texts)
-        start += step.minutes
-
-
 def list_questions(plan: LessonPlan) -> tuple[list[Slide], list[Slide]]:
     """Return slides with the questions for the class, the exit question last, and for home."""
     in_class, at_home = (
-        [slide for _, slide in map(_get_slide, filter(None, names))]
-        for names in ([step.slide for step in plan.steps], plan.home)
+        [get_slide(name)[1] for name in names if name and not name.startswith("class/")]
+        for names in ([step.sheet for step in plan.steps], plan.home)
     )
-    return [*in_class, EXITS.get_slide(plan.exit)], at_home  # exit questions stand in no lesson
+    return in_class, at_home
 
 
 def render_class(minutes: str) -> str:
@@ -158,13 +95,13 @@ def render_lesson(lesson: Lesson) -> str:
 
 
 def _render_plan(plan: LessonPlan) -> str:
-    """Render what to project, to ask, to lock and to say, minute by minute."""
+    """Render what is on the wall, what to ask and to say, and what pupils say, by minutes."""
     rows = [
-        (f"{start}-{start + step.minutes}", step.project, step.ask, step.lock, step.say)
-        for start, step in schedule_steps(plan)
+        (f"{step.start}-{step.start + step.minutes}", step.screen, step.ask, step.say, step.expect)
+        for step in schedule_steps(plan)
     ]
     columns = dict(zip(LABELS["columns"], zip(*rows, strict=True), strict=True))
-    return text.render_paragraphs(*LABELS["before"]) + text.render_table(columns)
+    return text.render_paragraphs(*plan.goals, *plan.needs) + text.render_table(columns)
 
 
 def _render_worksheet(plan: LessonPlan) -> str:

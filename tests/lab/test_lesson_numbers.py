@@ -23,9 +23,10 @@ from scipy.stats import binom, t
 
 from dpmc_core.mechanisms.one_bit import Output
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_lab import lessons
 from dpmc_lab.audit.probe import record_history
 from dpmc_lab.classroom.pictures import CurvePlot, IntervalPlot, OutcomeBars, PeopleDots
-from dpmc_lab.lessons import LESSONS, worksheets
+from dpmc_lab.lessons import LESSONS
 from tests.lesson_helpers import list_settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -656,41 +657,48 @@ def convolve_reports(truly_yes, f):
 
 
 def plan_numbers(name):
-    """Return the numbers of a plan's own steps, in order: what to project, to ask, to lock, to say.
-
-    Steps that are slides are checked above.
-    """
+    """Return the numbers in a plan's own texts, by step; those of slides are checked above."""
     if name == "short":
-        return [[], [2, 100 * lie(2)], []]
+        return {"tap": [2, 100 * lie(2)]}
     if name == "first":
         guesses = to_percent(compute_success(2, 2, 0.8), compute_agreement(2, 2, 0.8)[1])
-        return [[], [95], [4, 80, *guesses], [], []]
-    return [[1, 100 * lie(1)], [30, 100 * compute_half_width(30, lie(1))], [], []]
+        return {
+            "tap": [2, 100 * lie(2)],
+            "result": [95],
+            "round": [4],
+            "round-result": [80, *guesses],
+        }
+    return {
+        "new-room": [1],
+        "new-tap": [100 * lie(1)],
+        "new-count": [1],
+        "new-result": [30, 100 * compute_half_width(30, lie(1))],
+    }
 
 
-@pytest.mark.parametrize("name", worksheets.PLANS)
+@pytest.mark.parametrize("name", lessons.PLANS)
 def test_every_number_of_a_plan_is_so(name):
-    steps = [step for _, step in worksheets.schedule_steps(worksheets.PLANS[name])]
-    own_steps = [step for step in steps if not step.slide]
-    for step, expected in zip(own_steps, plan_numbers(name), strict=True):
-        compare(" | ".join((step.project, step.ask, step.lock, step.say)), expected)
-    for step in steps:
-        if step.slide:
-            lesson, key = step.slide.split("/")
-            slide = LESSONS[lesson].get_slide(key)
-            compare(step.project, [LESSONS[lesson].number])
-            assert slide.predict.question in step.ask
-            assert step.say == slide.teacher
+    plan, expected = lessons.PLANS[name], plan_numbers(name)
+    for step, written in zip(lessons.schedule_steps(plan), plan.steps, strict=True):
+        texts = [(key, getattr(step, key)) for key in ("button", "ask", "say", "expect")]
+        typed = " | ".join(text for key, text in texts if getattr(written, key))
+        compare(typed, expected.pop(step.id, []))
+        if step.stage:
+            lesson, slide = lessons.get_slide(step.wall)
+            compare(step.screen.removesuffix(slide.title), [lesson.number])
+            if step.stage == "question":
+                assert slide.predict.question in step.ask
+    assert not expected
 
 
-@pytest.mark.parametrize("slide", worksheets.EXITS.slides, ids=lambda slide: slide.key)
+@pytest.mark.parametrize("slide", lessons.EXITS.slides, ids=lambda slide: slide.key)
 def test_every_number_of_an_exit_question_is_so(slide):
     texts = (slide.said, slide.predict.question, *slide.predict.options)
     if slide.key == "rooms":  # all three reports agree, at even odds before
         agreed = (1 - lie(1)) ** 3 / ((1 - lie(1)) ** 3 + lie(1) ** 3)
         before, after = [2, 3, 1, 3, 1, 3, 3, 1, 3], [3, 100 * agreed, 100 * (1 - lie(2))]
     else:
-        before, after = [1, 20, 3, 20, 1, 20, 20, 1, 20], [20, 20, 3]
+        before, after = [20, 1, 20, 3, 20, 1, 20, 20, 1, 20], [20, 20, 3]
     compare(" | ".join(texts), before)
     compare(" | ".join(slide.reveal(slide.start_values).sentences), after)
     assert not NUMBER.findall(slide.teacher)

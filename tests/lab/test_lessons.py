@@ -142,7 +142,6 @@ def test_no_rule_of_a_picture_hides_a_pseudo_element_in_a_list():
 
 RIGHT = {
     "coin/throw": f"{30 * lie(2):.0f}",
-    "coin/flipped": "For all of them",
     "coin/deny": "A yes is more likely, but not certain",
     "coin/evidence": f"{(1 - lie(2)) / lie(2):.1f}",
     "coin/dial": "Down",
@@ -278,6 +277,44 @@ def test_no_number_is_typed_in_a_text(path):
         for named in (r"\{\w+[^{}|]*\}", r"\{\w+:"):  # what a choice of texts says is a text
             remaining_text = re.sub(named, "", remaining_text)
         assert not re.search(r"\d", remaining_text), text
+
+
+# Words of lesson 5, and the slide that first shows what they mean.
+TERMS = {"score": "claim/cells", "proof": "claim/sum", "add up": "again/add"}
+LOOKS_BACK = re.compile(
+    r"\b(previous|the last time|slide before|so far|first round|guessed a share)\b"
+)
+
+
+@pytest.mark.parametrize("minutes", lessons.CLASSES)
+def test_a_plan_speaks_of_nothing_that_it_has_not_shown(minutes):
+    """What is "previous" is an earlier step of the class, and so is the question of an answer."""
+    stages = {"question": None, "arrivals": "question", "answer": "question"}
+    shown, walls = [], []
+    for step in lessons.schedule_class(minutes):
+        texts = [step.ask, step.say, step.expect, step.button]
+        if step.stage:
+            before = stages[step.stage]
+            slide = lessons.get_slide(step.wall)[1]
+            assert not (before and slide.predict) or (step.wall, before) in walls, step.id
+            texts += [slide.title, slide.said]
+        else:
+            assert step.wall in {"", *lessons.LABELS["walls"]}, step.id
+        walls.append((step.wall, step.stage))
+        assert set(step.refers) <= set(shown), step.id
+        assert step.refers or not LOOKS_BACK.search(" ".join(texts)), step.id
+        for term, wall in TERMS.items():
+            if term in " ".join(texts).casefold():
+                assert wall in dict(walls), (step.id, term)
+        for sheet in (step.sheet,) if step.sheet and step.stage else ():
+            assert sheet == step.wall
+            assert step.stage == "question"
+        assert step.id not in shown
+        assert all((step.button, step.ask, step.say))
+        shown.append(step.id)
+    rooms = [wall for wall, stage in walls if not stage and wall]
+    assert rooms[0] == "lobby"
+    assert rooms[-1] == "end"
 
 
 @pytest.mark.parametrize(

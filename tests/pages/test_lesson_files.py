@@ -10,7 +10,7 @@ import pytest
 
 from dpmc_lab import glossary
 from dpmc_lab.cli import main
-from dpmc_lab.lessons import LESSONS, Predict
+from dpmc_lab.lessons import LESSONS, Predict, get_slide, schedule_class
 from dpmc_lab.lessons import worksheets as paper
 from dpmc_lab.lessons.worksheets import FILES, SHEETS
 from pages.ui import classroom
@@ -66,33 +66,33 @@ def test_the_minutes_of_a_plan_add_up_and_are_those_of_the_lessons(sheets, plan_
     sections = [html for kind, html in split_sections(sheets[f"class-{minutes}.html"])]
     total = 0
     for plan, section in zip(plans, sections[::3], strict=True):
-        end = 0
+        end, slide_minutes = 0, {}
         spans = re.findall(r"<tr><td>(\d+)-(\d+)</td>", section)
         for step, (first, last) in zip(plan["steps"], spans, strict=True):
             assert int(first) == end
             end = int(last)
-            duration = step.get("minutes")
-            if "slide" in step:
-                assert duration is None
-                lesson, key = step["slide"].split("/")
-                duration = LESSONS[lesson].get_slide(key).minutes
-                assert LESSONS[lesson].minutes >= duration
-            assert end - int(first) == duration >= 2
+            assert end - int(first) == step["minutes"] >= 1
+            if "stage" in step:
+                minutes_so_far = slide_minutes.get(step["wall"], 0)
+                slide_minutes[step["wall"]] = minutes_so_far + step["minutes"]
+        for name, duration in slide_minutes.items():
+            assert duration == get_slide(name)[1].minutes, name
         assert end in (10, 45)
         total += end
     assert total == int(minutes)
+    steps = schedule_class(minutes)
+    assert [step.start for step in steps] == [
+        sum(step.minutes for step in steps[:k]) for k in range(len(steps))
+    ]
 
 
 def list_plan_slides(name):
-    """Return a plan's slides: of its lessons, of its exit question, and those for home."""
+    """Return a plan's slides with questions: of its lessons, the exit question, those for home."""
     table = tomllib.loads(PLAN_FILE.read_text("utf-8"))["plans"][name]
-    names = [step["slide"] for step in table["steps"] if "slide" in step]
-    exit_slide = paper.EXITS.get_slide(table["exit"])
-    taught, home = (
-        [LESSONS[slide.split("/")[0]].get_slide(slide.split("/")[1]) for slide in slides]
-        for slides in (names, table.get("home", []))
-    )
-    return [*taught, exit_slide, *home]
+    names = [step["sheet"] for step in table["steps"] if "sheet" in step]
+    assert names[-1].startswith("exits/")
+    names = [name for name in names if not name.startswith("class/")]
+    return [get_slide(slide)[1] for slide in [*names, *table.get("home", [])]]
 
 
 @pytest.mark.parametrize("name", paper.PLANS)
