@@ -331,6 +331,7 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "flip_chance": compute_flip_chance,
     "honest": lambda flip_chance: 1 - flip_chance,
     "two_coins": explain_two_coins,
+    "coin_flips": lambda epsilon: get_flip_chance(choose_coin_rule(epsilon).channel),
     "coin_rule": lambda epsilon: describe_coin_rule(choose_coin_rule(epsilon)),
     "odds": lambda epsilon: math.exp(epsilon),
     "square": lambda epsilon: epsilon**2,
@@ -347,6 +348,9 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "truth": lambda share: round(share * CLASS_SIZE) / CLASS_SIZE,
     "pulled": lambda truth, flip_chance: truth * (1 - flip_chance) + (1 - truth) * flip_chance,
     "stretch": lambda flip_chance: 1 - 2 * flip_chance,
+    "left": lambda count, people, flip_chance: count - people * flip_chance,
+    "undone": lambda left, stretch: left / stretch,
+    "undone_share": lambda undone, people: undone / people,
     "counted_holds": lambda poll, truth: is_within(poll.naive, truth),
     "this_holds": lambda poll, truth: is_within(poll.of_class, truth),
     "counted_length": lambda poll: round(poll.naive.high - poll.naive.low, 2),  # as it is shown

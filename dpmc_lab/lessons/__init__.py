@@ -485,6 +485,7 @@ LESSONS: dict[str, Lesson] = {
 
 _PLAN_TEXTS = load_texts("plans.toml")
 LABELS: Mapping[str, Any] = _PLAN_TEXTS["labels"]
+BOXES: Mapping[str, Table] = _PLAN_TEXTS["boxes"]  # of the sheets, by name
 CLASSES: Mapping[str, list[str]] = _PLAN_TEXTS["classes"]  # plans by the minutes of a class
 EXITS = Lesson(
     id="exits", number=0, title="", take_home="", slide_tables=tuple(_PLAN_TEXTS["exits"])
@@ -538,9 +539,11 @@ class LessonPlan:
         given: numbers of its texts; `epsilon` is that of the room.
         steps: its steps, in order.
         home: slides with questions for home.
+        picture: name of the sheet's illustration.
     """
 
     title: str
+    picture: str
     goals: tuple[str, ...]
     needs: tuple[str, ...]
     given: Table

@@ -26,7 +26,8 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab import lessons
 from dpmc_lab.audit.probe import record_history
 from dpmc_lab.classroom.pictures import CurvePlot, IntervalPlot, OutcomeBars, PeopleDots
-from dpmc_lab.lessons import LESSONS
+from dpmc_lab.classroom.room import Poll, build_phone_channel
+from dpmc_lab.lessons import LESSONS, worksheets
 from tests.lesson_helpers import list_settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -702,3 +703,39 @@ def test_every_number_of_an_exit_question_is_so(slide):
     compare(" | ".join(texts), before)
     compare(" | ".join(slide.reveal(slide.start_values).sentences), after)
     assert not NUMBER.findall(slide.teacher)
+
+
+@pytest.mark.parametrize("name", lessons.PLANS)
+def test_every_number_of_a_box_is_so(name):
+    plan = lessons.PLANS[name]
+    e = plan.given["epsilon"]
+    f, stretch = lie(e), 1 - 2 * lie(e)
+    left = 14 - 30 * f
+    expected = {
+        "class/coin": ([], [100 / 8]),  # tails three times
+        "class/tally": (
+            [e, f, f, 1, 2, stretch],
+            [14, 30, 14, f, 30, left, stretch, left / stretch, 100 * left / stretch / 30],
+        ),
+    }
+    for sheet in (step.sheet for step in plan.steps if step.sheet in lessons.BOXES):
+        sides = zip(
+            (worksheets._render_task, worksheets._render_answer),
+            expected.get(sheet, ([], [])),
+            strict=True,
+        )
+        for render, numbers in sides:
+            compare(html.unescape(re.sub("<[^>]*>", " | ", render(sheet, plan.given))), numbers)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 2.0])
+def test_what_pupils_calculate_is_what_the_wall_shows(epsilon):
+    """The printed digits are enough: less than half a point is lost."""
+    sheet = worksheets._render_task("class/tally", {"epsilon": epsilon})
+    flips, stretch = (
+        float(re.search(pattern, sheet)[1]) for pattern in (r"k - ([\d.]+)", r"2f = ([\d.]+)")
+    )
+    channel = build_phone_channel(epsilon)
+    for yes in range(31):
+        share = min(max((yes - flips * 30) / stretch / 30, 0), 1)
+        assert share == pytest.approx(Poll(yes, 30, channel).of_class.share, abs=0.005)
