@@ -338,8 +338,6 @@ def show_step(
             st.caption("The picture fills in after your prediction.")
         else:
             charts_room.show_reveal(slide.reveal(values), projector)
-            if slide.in_class is not None and classroom.get_room() is not None:
-                poll_class_result(slide)
             if slide.after is not None and not projector:
                 st.page_link(
                     f"pages/{slide.after.page}.py",
@@ -481,34 +479,6 @@ def choose_control_value(slide: Slide, entry: Control, *, ends: bool) -> Any:
         args=(key, n_presses + 1),
     )
     return session.seed + n_presses
-
-
-@st.fragment(run_every=TICK)
-def poll_class_result(slide: Slide) -> None:
-    """Show what the step reveals by the reports of the open room, and update it."""
-    with st.container(border=True):
-        st.subheader("In your class")
-        blocks.render_safely("The result of your class", show_class_result, slide)
-
-
-def show_class_result(slide: Slide) -> None:
-    """Show what the reports of the open room reveal."""
-    room = classroom.get_room()
-    if room is None or slide.in_class is None:
-        return
-    view = room.view()
-    reveal = slide.in_class(view.visible)
-    if reveal is None:
-        people = 0 if view.now is None else view.poll(view.now.question).people
-        answered = f"{format_count(people, 'phone')} answered"
-        st.markdown(f"No result yet: {answered}. Ask and lock questions on the page Class.")
-        return
-    for sentence in reveal.sentences:
-        st.markdown(escape(sentence))
-    if reveal.picture is not None:
-        charts_room.draw_picture(reveal.picture, "theirs")
-    if reveal.note:
-        st.caption(escape(reveal.note))
 
 
 def show_turn_buttons(

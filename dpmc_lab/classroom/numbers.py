@@ -52,7 +52,7 @@ from dpmc_lab.classroom.room_view import (
 from dpmc_lab.measured import find_measured_bound
 from dpmc_lab.sweep.grid import DEFAULT_SEED
 from dpmc_lab.sweep.presets import EPSILONS
-from dpmc_lab.views import cards, lines, numbers, text, trade
+from dpmc_lab.views import cards, lines, numbers, trade
 from dpmc_lab.views.lines import CurveChart, EpsilonUnit, is_clearly_better
 from dpmc_lab.views.numbers import GainShare
 
@@ -467,7 +467,7 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
 
 
 def summarise_reports(view: View) -> dict[str, Any] | None:
-    """Return what a room reported to the current question, by name for lessons.
+    """Return what a room reported to the current question: the poll, and a mark for each report.
 
     The reports are those of phones, or else of hands, or else of simulated phones. They are sorted,
     so that none reveals who has just sent it. The result is None without reports.
@@ -479,30 +479,6 @@ def summarise_reports(view: View) -> dict[str, Any] | None:
         poll = view.poll(question, sender=sender)
         if sender is Sender.PHONES and poll.people < MIN_PHONES:
             continue  # so few reports would show what single phones sent
-        return {
-            "poll": poll,
-            # How many reports are expected to be the opposite of the answer.
-            "opposite": get_flip_chance(poll.channel) * poll.reports,
-            "phones": PeopleDots((1,) * poll.yes + (0,) * (poll.reports - poll.yes)),
-            "sender": [*Sender].index(sender),  # lessons choose their words by this number
-            "epsilon": poll.channel.cell_epsilon,
-            "question": view.questions[question],
-        }
+        marks = PeopleDots((1,) * poll.yes + (0,) * (poll.reports - poll.yes))
+        return {"poll": poll, "phones": marks}
     return None
-
-
-def summarise_spending(view: View) -> dict[str, Any] | None:
-    """Return the budget of a person who answered every time, by name for lessons.
-
-    The result is None before any question.
-    """
-    if not view.askings:
-        return None
-    epsilon_texts = [
-        f"{epsilon:g}" for epsilon in sorted({asking.epsilon for asking in view.askings})
-    ]
-    return {
-        "asked": len(view.askings),
-        "each": text.join_phrases(epsilon_texts),
-        "total": view.max_epsilon,
-    }

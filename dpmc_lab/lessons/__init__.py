@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from dpmc_data.facts import build_from_table
-from dpmc_lab.classroom import EPSILON, LANGUAGE, load_texts, numbers
+from dpmc_lab.classroom import EPSILON, LANGUAGE, load_texts
 from dpmc_lab.classroom.numbers import NUMBERS
 from dpmc_lab.classroom.pictures import (
     CellGrid,
@@ -33,7 +33,6 @@ from dpmc_lab.classroom.pictures import (
     Picture,
     format_percent,
 )
-from dpmc_lab.classroom.room import View
 from dpmc_lab.sweep.presets import EPSILONS
 from dpmc_lab.views.cards import (
     format_at_most,
@@ -184,18 +183,11 @@ class SlideTemplate:
         says: the sentences.
         picture: specification of the picture.
         note: what the picture shows.
-        of: name of the function in numbers.py that computes the numbers from a room.
     """
 
     says: tuple[str, ...]
     picture: Table = field(default_factory=dict)
     note: str = ""
-    of: str = ""
-
-    def __call__(self, view: View) -> Reveal | None:
-        """Return what a room's numbers reveal; None where it has none."""
-        values = getattr(numbers, self.of)(view)
-        return None if values is None else self.build_reveal(LessonValues(values))
 
     def build_reveal(
         self,
@@ -345,7 +337,6 @@ class Slide:
         shows: what it reveals.
         predict: the question before, if any.
         move: the controls.
-        in_class: what it reveals from an open room, if anything.
         after: where the app shows the same.
         given: numbers that only this slide has.
         phrases: of the lesson.
@@ -359,7 +350,6 @@ class Slide:
     shows: SlideTemplate
     predict: Predict | None = None
     move: tuple[Control, ...] = ()
-    in_class: SlideTemplate | None = None
     after: Elsewhere | None = None
     given: Table = field(default_factory=dict)
     phrases: Table

@@ -7,7 +7,7 @@ Printed files have no scripts.
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from functools import cache, partial
 from html import escape
@@ -15,8 +15,6 @@ from importlib import resources
 from itertools import product
 from types import MappingProxyType
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from dpmc_lab import glossary
 from dpmc_lab.classroom import pictures
@@ -40,7 +38,8 @@ from dpmc_lab.views import text
 _STYLE = """
 @page { margin: 12mm; } @page wide { size: landscape; margin: 10mm; }
 body { max-width: 46rem; background: white; color: black; line-height: 1.3; }
-h1 { font-size: 1.2rem; margin: 0 0 1rem; } .illustration.illustration { width: 15rem; } p { margin: .2rem 0; }
+h1 { font-size: 1.2rem; margin: 0 0 1rem; } .illustration.illustration { width: 15rem; }
+p { margin: .2rem 0; }
 h2 { font-size: 1.3rem; margin: 0 0 .4rem; } h3 { font-size: 1.05rem; margin: .6rem 0 .2rem; }
 h3:empty { display: none; } h3 { break-after: avoid; }
 section { margin-bottom: 3rem; } li, tr { break-inside: avoid; }
@@ -224,31 +223,6 @@ def render_lessons_page() -> str:
         """Return the index under which a text is stored, storing it if it is new."""
         return index_by_text.setdefault(element, len(index_by_text))
 
-    def encode_reveals(
-        slide: Slide, stops: list[list[Any]]
-    ) -> Iterator[tuple[tuple[int, ...], list[int]]]:
-        """Yield the picture, the note and each sentence at all combinations of the controls' stops.
-
-        Each is a shape and the indices of its texts in that shape. The shape has a length for each
-        control, which is 1 if the control does not change it.
-
-        Args:
-            slide: the slide.
-            stops: the values of each control.
-        """
-        rows = []
-        for stop in product(*stops):
-            reveal = slide.reveal(dict(zip(slide.start_values, stop, strict=True)))
-            drawing = pictures.render_picture(reveal.picture) if reveal.picture else ""
-            piece_indices = tuple(map(store_once, _HTML_BOUNDARIES.split(drawing)))
-            rows.append((piece_indices, reveal.note, *reveal.sentences))
-        for positions in zip(*(map(store_once, row) for row in rows), strict=True):
-            grid = np.reshape(positions, [*map(len, stops)])
-            for axis in range(grid.ndim):  # drop axes along which nothing changes
-                first = grid.take([0], axis)
-                grid = first if (grid == first).all() else grid
-            yield grid.shape, grid.ravel().tolist()
-
     def encode_slide(slide: Slide) -> dict[str, Any]:
         """Return a slide, its controls and all that they can reveal, as plain JSON values."""
         stops = [
@@ -264,13 +238,20 @@ def render_lessons_page() -> str:
             }
             for control, control_stops in zip(slide.move, stops, strict=True)
         ]
+        rows = []
+        for stop in product(*stops):
+            reveal = slide.reveal(dict(zip(slide.start_values, stop, strict=True)))
+            drawing = pictures.render_picture(reveal.picture) if reveal.picture else ""
+            pieces = tuple(map(store_once, _HTML_BOUNDARIES.split(drawing)))
+            rows.append(map(store_once, (pieces, reveal.note, *reveal.sentences)))
         fields = {name: getattr(slide, name) for name in ("key", "title", "said", "teacher")}
-        question = slide.predict and asdict(slide.predict)
+        # The picture, the note and each sentence, at all combinations of the controls' stops.
+        shown = [[*texts[:1]] if len({*texts}) == 1 else texts for texts in zip(*rows, strict=True)]
         return {
             **fields,
-            "asked": question,
+            "asked": slide.predict and asdict(slide.predict),
             "move": move,
-            "shown": list(encode_reveals(slide, stops)),
+            "shown": shown,
         }
 
     lessons = [

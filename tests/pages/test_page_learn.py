@@ -3,7 +3,6 @@
 import pytest
 
 from dpmc_lab.classroom import pictures
-from dpmc_lab.classroom.room import Room
 from dpmc_lab.lessons import LESSONS
 from pages.ui import classroom
 from tests.page_helpers import (
@@ -169,30 +168,3 @@ def test_in_a_class_the_teachers_line_is_the_teachers(monkeypatch):
     assert not [expander.label for expander in app.expander]
     monkeypatch.setattr(classroom, "is_teacher", lambda: True)
     assert slide.teacher in read_all_text(app.run())
-
-
-def open_in_class(lesson, step, reports, locked=True):
-    app = open_page("learn")
-    room = Room(["Do you like *this*?"], 2.0)
-    room.ask(0)
-    for k, bit in enumerate(reports):
-        room.report(room.view().id, 0, f"{k:032x}", bit)
-    room.lock(locked)
-    app.session_state["own room"] = room
-    app.query_params["lesson"], app.query_params["step"] = lesson, step
-    app.run()
-    press_key(app, "next")
-    return app
-
-
-def test_a_room_stands_beside_the_simulated_numbers():
-    app = open_in_class("crowd", "undo", [1] * 9 + [0] * 21)
-    assert "In your class" in read_all_text(app)
-    assert "Counted 30 %" in read_all_text(app)
-    assert "“Do you like *this*?”" in read_all_text(app)
-    assert len(list_drawings(app)) == 2
-    assert "No result yet: 0 phones answered." in read_all_text(open_in_class("coin", "throw", []))
-    app = open_in_class("coin", "throw", [1] * 30, locked=False)
-    assert "No result yet: 30 phones answered." in read_all_text(app)
-    app = open_in_class("coin", "deny", [1])
-    assert "In your class" not in read_all_text(app)  # it has nothing to say there
