@@ -1,7 +1,7 @@
 """Lessons on epsilon: predict first, then move and see; one step at a time."""
 
 import html
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,8 @@ from dpmc_lab import glossary
 from dpmc_lab.classroom import pictures, room_view
 from dpmc_lab.classroom.room import Room
 from dpmc_lab.glossary import Term
-from dpmc_lab.lessons import LESSONS, Control, Lesson, Predict, Slide
-from dpmc_lab.lessons.worksheets import FILES, SHEETS, TURNS, render_lesson
+from dpmc_lab.lessons import LESSONS, Control, Lesson, Predict, Slide, fill_text
+from dpmc_lab.lessons.worksheets import SHEETS, TURNS, render_lesson, render_lessons_page, say
 from pages.ui import blocks, classroom, shell, state, widgets
 from pages.ui.charts import room as charts_room
 from pages.ui.session import Session, session
@@ -36,7 +36,6 @@ _keys = st.components.v2.component(
 def page() -> None:
     st.html(_STYLE)
     lesson, position = read_requested_step()
-    guesses = session.guesses
     if lesson is None:
         show_lesson_list()
         show_glossary()
@@ -52,13 +51,12 @@ def page() -> None:
             announcement = {"place": f"{lesson.id} {END}", "focus": ".st-key-slide h2"}
         else:
             slide = slides[position]
-            revealed = slide.predict is None or (lesson.id, slide.key) in guesses
-            show_step(lesson, slide, guesses, revealed, projector)
-            new = revealed and slide.predict is not None
+            revealed = slide.predict is None or (lesson.id, slide.key) in session.guesses
+            show_step(lesson, slide, revealed, projector)
             just_guessed, session.guessed = session.guessed, False  # and not back
             announcement = {
                 "place": f"{lesson.id} {slide.key} {revealed}",
-                "focus": ".st-key-verdict p" if new and just_guessed else ".st-key-slide h2",
+                "focus": ".st-key-verdict p" if just_guessed else ".st-key-slide h2",
             }
     progress = {"steps": session.lessons, "done": sorted(session.lessons_done)}
     _keys(
@@ -84,7 +82,7 @@ def restore_progress() -> None:
 def read_requested_step() -> tuple[Lesson | None, int]:
     """Return the lesson and the position of the step that the address asks for.
 
-    The address names a step by its key or counts it. Without a lesson, all lessons are shown.
+    The address names a step by its key. Without a lesson, all lessons are shown.
     """
     id = st.query_params.get("lesson")
     if id is None:
@@ -98,8 +96,6 @@ def read_requested_step() -> tuple[Lesson | None, int]:
     lesson = LESSONS[id]
     keys = list_step_keys(lesson)
     name = st.query_params.get("step", keys[0])
-    if name.isascii() and name.isdecimal() and 1 <= int(name[:9]) <= len(keys):
-        name = keys[int(name[:9]) - 1]
     if name not in keys:
         state.add_note(
             f"The link asks for the step “{name[:40]}”, which this lesson does not have. Here is"
@@ -145,15 +141,12 @@ def show_lesson_list() -> None:
     next_id = next((id for id in LESSONS if id not in finished), next(iter(LESSONS)))
     with st.container(key="head", **SPREAD_LAYOUT):
         with st.container(width="stretch"):
-            blocks.show_heading(
-                "Learn what epsilon means",
-                "You predict, you see the answer, you take one sentence home.",
-            )
+            blocks.show_heading(say("title"), say("intro"))
         with st.container(horizontal=True, width="content"):
             show_print_menu()
-            verb = "Continue" if finished or session.lessons else "Start"
+            verb = "continue" if finished or session.lessons else "start"
             st.button(
-                f"{verb} with lesson {LESSONS[next_id].number}",
+                say(verb, lesson=LESSONS[next_id]),
                 key="continue",
                 type="primary",
                 icon=":material/arrow_forward:",
@@ -166,12 +159,12 @@ def show_lesson_list() -> None:
         blocks.show_drawing(f'{style}<ol class="path">{tiles}</ol>', "path", open_lesson)
         with st.container(key="after"):
             minutes = sum(lesson.minutes for lesson in LESSONS.values())
-            st.markdown(f"**All seven: {minutes} minutes**")
-            st.page_link("pages/room.py", label="Teach a class", icon=":material/groups:")
+            st.markdown(f"**{say('total', minutes=minutes)}**")
+            st.page_link("pages/room.py", label=say("teach"), icon=":material/groups:")
             if classroom.is_teacher():
                 st.download_button(
-                    FILES["lessons.html"].title,
-                    FILES["lessons.html"].render,
+                    say("download"),
+                    render_lessons_page,
                     "lessons.html",
                     "text/html",
                     on_click="ignore",
@@ -184,13 +177,13 @@ def render_tile(lesson: Lesson, next_id: str) -> str:
     is_done = lesson.id in session.lessons_done
     title, _, subtitle = lesson.title.partition(": ")
     state_class = "done" if is_done else "now" if lesson.id == next_id else ""
-    label = f"Lesson {lesson.number}: {title}, {lesson.minutes} minutes{', done' * is_done}"
+    label = say("tile", lesson=lesson, title=title, done=say("done") * is_done)
     return (
         f'<li class="{state_class}"><span class="node" aria-hidden="true">'
         f'{"✓" if is_done else lesson.number}</span><a href="?lesson={lesson.id}"'
         f' data-open="{lesson.id}" aria-label="{label}"><span class="pic">'
         f"{pictures.render_illustration(lesson.id)}</span><h2>{html.escape(title)}"
-        f"<small>{lesson.minutes} min</small></h2><p>"
+        f"<small>{say('minutes', lesson=lesson)}</small></h2><p>"
         f"{html.escape(lesson.take_home if is_done else capitalise(subtitle) + '.')}</p></a></li>"
     )
 
@@ -206,7 +199,7 @@ def show_print_menu() -> None:
     """Offer sheets to print, which are made when the menu opens; in a class only to the teacher."""
     if not classroom.is_teacher():
         return
-    menu = st.popover("Print worksheets", icon=":material/print:", key="print", on_change="rerun")
+    menu = st.popover(say("print"), icon=":material/print:", key="print", on_change="rerun")
     if menu.open:
         with menu:
             for name, sheet in SHEETS.items():
@@ -215,21 +208,21 @@ def show_print_menu() -> None:
 
 def show_glossary() -> None:
     """Show the glossary: the terms that match a query, or all of them in an expander."""
-    st.header("Words")
+    st.header(say("words"))
     query = st.text_input(
-        "Find a word",
+        say("find"),
         key="word",
         bind="query-params",
-        placeholder="epsilon, clip or audit",
+        placeholder=say("example"),
     )
     if query:
         terms = glossary.search_terms(query)
         if not terms:
-            st.markdown(f"The list has no word like “{escape(query)}”.")
+            st.markdown(say("no_word", query=escape(query)))
         show_terms(terms)
         return
     blocks.show_expander(
-        f"All {len(glossary.TERMS)} words",
+        say("all_words", count=len(glossary.TERMS)),
         lambda: show_terms(glossary.search_terms()),
         key="all words",
         type="compact",
@@ -239,7 +232,7 @@ def show_glossary() -> None:
 def show_terms(terms: Sequence[Term]) -> None:
     """Show terms with their explanations and the pages that use them."""
     for term in terms:
-        also = f"Also: {', '.join(term.also)}." if term.also else ""
+        also = say("also", names=", ".join(term.also)) if term.also else ""
         with st.container(**SPREAD_LAYOUT):
             with st.container(width="stretch"):
                 st.markdown(
@@ -255,42 +248,35 @@ def show_terms(terms: Sequence[Term]) -> None:
 def show_lesson_progress(lesson: Lesson, position: int) -> None:
     """Show the lesson's title, how far it is, and the way back to the list."""
     st.button(
-        "All lessons",
+        say("all"),
         icon=":material/arrow_back:",
         type="tertiary",
         on_click=go_to_lesson_list,
         key="all",
     )
     last = len(lesson.slides)
-    progress = f"{'●' * (position + 1)}{'○' * (last - position)} step {position + 1} of {last + 1}"
-    st.caption(f"{escape(lesson.title)} · {progress}", width="content")
+    dots = f"{'●' * (position + 1)}{'○' * (last - position)}"
+    progress = say("step", lesson=lesson, dots=dots, step=position + 1, steps=last + 1)
+    st.caption(escape(progress), width="content")
 
 
 def choose_projector_mode() -> bool:
     """Show the switch for a projector."""
     return widgets.choose_toggle(
-        "Projector",
+        say("projector"),
         "projector mode",
         "projector",
-        help="Large letters, without the notes for the teacher. Arrow keys and a presenter's"
-        " clicker change the step.",
+        help=say("projector_help"),
         width="content",
     )
 
 
-def show_step(
-    lesson: Lesson,
-    slide: Slide,
-    guesses: Mapping[tuple[str, str], int | None],
-    revealed: bool,
-    projector: bool,
-) -> None:
+def show_step(lesson: Lesson, slide: Slide, revealed: bool, projector: bool) -> None:
     """Show one step: the question on the left, and the answer once it is revealed.
 
     Args:
         lesson: the lesson.
         slide: the step.
-        guesses: predictions by lesson and step.
         revealed: whether the answer is visible.
         projector: whether the page is projected.
     """
@@ -326,39 +312,44 @@ def show_step(
                     if entry.values or entry.options  # and is no button
                 )
                 with verdict_place:
-                    show_prediction_result(slide.predict, guesses[lesson.id, slide.key], moved)
+                    show_prediction_result(
+                        slide.predict, session.guesses[lesson.id, slide.key], moved
+                    )
         if not projector and classroom.is_teacher():
-            with st.expander("For the teacher", icon=":material/school:", type="compact"):
+            with st.expander(say("teacher"), icon=":material/school:", type="compact"):
                 st.markdown(escape(slide.teacher))
     with answer_place:
         if not revealed:
             picture = slide.reveal(slide.start_values).picture
             if picture is not None:
                 charts_room.draw_picture(picture, charts_room.VEILED)
-            st.caption("The picture fills in after your prediction.")
+            st.caption(say("veiled"))
         else:
             charts_room.show_reveal(slide.reveal(values), projector)
-            if slide.after is not None and not projector:
+            if (link := slide.after) and not projector:
+                current_values = slide.compute_values(values)
+                query = {
+                    name: fill_text(text, current_values) for name, text in link["query"].items()
+                }
                 st.page_link(
-                    f"pages/{slide.after.page}.py",
-                    label=slide.after.words,
+                    f"pages/{link['page']}.py",
+                    label=link["words"],
                     icon=":material/arrow_forward:",
-                    query_params=dict(slide.after.query),
+                    query_params=query,
                 )
     position = lesson.slides.index(slide)
     if revealed:
-        show_turn_buttons(lesson, position, "Next", go_to_step, lesson, position + 1)
+        show_turn_buttons(lesson, position, say("next"), go_to_step, lesson, position + 1)
     else:
-        icon = ":material/visibility:"
         show_turn_buttons(
             lesson,
             position,
-            "Show the answer",
+            say("answer"),
             record_guess,
             lesson,
             slide,
             None,
-            icon=icon,
+            icon=":material/visibility:",
             type="secondary",
         )
 
@@ -386,7 +377,7 @@ def show_phone_guesses(title: str, prediction: Predict, revealed: bool) -> None:
     guess_poll = next((poll for poll in reversed(view.guess_polls) if poll.title == title), None)
     if guess_poll is None:
         may_ask = not (revealed or view.ended)
-        if may_ask and st.button("Ask the phones", icon=":material/smartphone:"):
+        if may_ask and st.button(say("ask_phones"), icon=":material/smartphone:"):
             try:
                 room.ask_guess(title, prediction.options, right=prediction.right)
             except DpmcError as error:
@@ -399,7 +390,7 @@ def show_phone_guesses(title: str, prediction: Predict, revealed: bool) -> None:
             view = room.view()
             guess_poll = view.guess_polls[-1 - guess_poll.number]
         rows = room_view.build_guess_rows(view, guess_poll)
-        summary = f"{format_count(len(guess_poll.reports), 'phone')} guessed"
+        summary = say("guessed", phones=format_count(len(guess_poll.reports), "phone"))
         st.html(
             charts_room.render_shares(rows, room_view.describe_rows(rows, summary), equal_rows=True)
         )
@@ -415,7 +406,7 @@ def show_phone_guesses(title: str, prediction: Predict, revealed: bool) -> None:
 def show_guess_count(room: Room, number: int) -> None:
     """Show how many phones have guessed."""
     reports = room.view().guess_polls[-1 - number].reports
-    st.html(charts_room.render_counter([(str(len(reports)), "answered")], ""))
+    st.html(charts_room.render_counter([(str(len(reports)), say("answered"))], ""))
 
 
 def show_prediction_result(prediction: Predict, guessed: int | None, moved: bool) -> None:
@@ -426,18 +417,13 @@ def show_prediction_result(prediction: Predict, guessed: int | None, moved: bool
         guessed: index of the predicted option, if any.
         moved: whether a control has been moved since, which may change the answer.
     """
-    right_option = None if prediction.right is None else prediction.options[prediction.right]
-    guessed_option = None if guessed is None else prediction.options[guessed]
-    sentences = ["Before you moved a control:"] * moved + [f"**{escape(prediction.question)}**"]
-    if right_option is not None:
-        sentences.append(f"{escape(right_option)}.")
-    if guessed_option is not None:
-        verb = "You chose" if right_option is None else "You predicted"
-        sentences.append(
-            "As you predicted."
-            if guessed_option == right_option
-            else f"{verb}: {escape(guessed_option)}."
-        )
+    sentences = [say("moved")] * moved + [f"**{escape(prediction.question)}**"]
+    right, options = prediction.right, [escape(option) for option in prediction.options]
+    if right is not None:
+        sentences.append(f"{options[right]}.")
+    if guessed is not None:
+        name = "chose" if right is None else "as_predicted" if guessed == right else "predicted"
+        sentences.append(say(name, option=options[guessed]))
     st.markdown(" ".join(sentences))
 
 
@@ -497,33 +483,37 @@ def show_turn_buttons(
     style = {"icon": ":material/arrow_forward:", "type": "primary"} | style
     with st.container(horizontal=True, key="turns"):
         st.button(
-            "Back",
+            say("back"),
             key="back",
             icon=":material/arrow_back:",
             disabled=position == 0,
             on_click=go_to_step,
             args=(lesson, position - 1),
-            help="Arrow left",
         )
-        st.button(label, key="next", on_click=act, args=args, help="Arrow right", **style)
+        st.button(label, key="next", on_click=act, args=args, **style)
 
 
 def show_end(lesson: Lesson) -> None:
     """Show the sentence to take home, and the next lesson."""
     with st.container(key="slide"):
-        st.header("To take home")
+        st.header(say("home"))
     with st.container(key="home"):
         st.markdown(escape(lesson.take_home))
     with blocks.lay_out_row():
-        st.markdown(f":material/check: You have finished lesson {lesson.number}.", width="content")
-        blocks.show_print_button("Print this lesson", render_lesson(lesson), "print lesson")
+        st.markdown(f":material/check: {say('finished', lesson=lesson)}", width="content")
+        blocks.show_print_button(say("print_lesson"), render_lesson(lesson), "print lesson")
     last, lessons = len(lesson.slides), list(LESSONS.values())
     if lesson is lessons[-1]:
-        show_turn_buttons(lesson, last, "All lessons", go_to_lesson_list)
+        show_turn_buttons(lesson, last, say("all"), go_to_lesson_list)
     else:
         next_lesson = lessons[lesson.number]
         show_turn_buttons(
-            lesson, last, f"Next lesson: {escape(next_lesson.title)}", go_to_step, next_lesson, 0
+            lesson,
+            last,
+            escape(say("next_lesson", lesson=next_lesson)),
+            go_to_step,
+            next_lesson,
+            0,
         )
 
 

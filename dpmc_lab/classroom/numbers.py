@@ -360,9 +360,7 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "often": lambda: 1 - MISS_RATE,
     "reach": estimate_half_width,
     "free": lambda people: estimate_half_width(people, math.inf),
-    "aim": lambda: 3000,
     "aimed": lambda aim, epsilon: estimate_half_width(aim, epsilon),
-    "crowd": lambda: 10_000,
     # an attacker, who was so sure before
     "best": best_guess_probability,
     "once": lambda epsilon, before=0.5: best_guess_probability(epsilon, 1, before),
@@ -373,7 +371,6 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "down": lambda before, epsilon: posterior_of_yes(before, epsilon, "no"),
     # the same again
     "together": total_epsilon,
-    "single": lambda epsilon: total_epsilon(epsilon),
     "power": lambda epsilon, times: epsilon**times,
     "agreement": lambda epsilon, times, before=0.5: equal_report_chances(
         build_phone_channel(epsilon), int(times), before
@@ -406,9 +403,6 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "guarantee": build_lesson_guarantee,
     "gain_share": compute_lesson_gain,
     "gain_kept": lambda gain_share: gain_share.share,
-    "bottom": lambda method: min(
-        0.0, *(compute_lesson_gain(method, epsilon).share for epsilon in EPSILONS)
-    ),
     "gain_bar": lambda gain_kept: max(0.0, gain_kept),
     "keeps": describe_gain_share,
     "right": lambda guarantee: guarantee.attacker_accuracy(),

@@ -86,8 +86,21 @@ def fill_text(text: str, current_values: Table) -> str:
 
 
 def _resolve_value(value: Any, current_values: Table) -> Any:
-    """Return a value as it is, or look it up if it is a name, such as 'poll.reports'."""
-    return _FORMATTER.get_field(value, (), current_values)[0] if isinstance(value, str) else value
+    """Return a value as it is, or look it up if it is a name, such as 'poll.reports'.
+
+    A list holds several values. The keys of a table are texts, into which values are filled.
+    """
+    match value:
+        case str():
+            return _FORMATTER.get_field(value, (), current_values)[0]
+        case list() | tuple():
+            return tuple(_resolve_value(entry, current_values) for entry in value)
+        case dict():
+            return {
+                fill_text(key, current_values): _resolve_value(entry, current_values)
+                for key, entry in value.items()
+            }
+    return value
 
 
 # The names of the numbers and controls that each number is computed from.
@@ -216,22 +229,11 @@ class SlideTemplate:
         limits = frozenset(fill_text(text, current_values) for text in spec.get("limits", ()))
         meaning = spec.get("meaning", "usefulness")
 
-        def fill_keys(name: str) -> dict[str, Any]:
-            """Return the specification's table of this name, with values filled into its keys."""
-            return {
-                fill_text(text, current_values): content
-                for text, content in spec.get(name, {}).items()
-            }
-
         match spec.get("kind"):
             case "worlds":
-                shares = {
-                    text: tuple(_resolve_value(k, current_values) for k in row)
-                    for text, row in fill_keys("shares").items()
-                }
                 return OutcomeBars(
                     tuple(fill_text(entry, current_values) for entry in spec["outcomes"]),
-                    shares,
+                    _resolve_value(spec["shares"], current_values),
                     limits,
                     meaning,
                 )
@@ -239,29 +241,26 @@ class SlideTemplate:
                 dots: PeopleDots = _resolve_value(spec["of"], current_values)
                 return dots
             case "spans":
-                rows = {
-                    text: _resolve_value(row, current_values)
-                    for text, row in fill_keys("rows").items()
-                }
-                return IntervalPlot(rows, _resolve_value(spec.get("truth"), current_values))
+                return IntervalPlot(
+                    *(_resolve_value(spec[name], current_values) for name in ("rows", "truth"))
+                )
             case "bend" if control is not None:
                 form = spec.get("form", "{:hundred}")
                 return CurvePlot(
                     spec.get("across", control.label),
                     tuple(map(control.format_value, control.values)),
                     {
-                        text: tuple(float(_resolve_value(k, entry)) for entry in stop_values)
-                        for text, k in fill_keys("lines").items()
+                        fill_text(text, current_values): tuple(
+                            float(_resolve_value(name, entry)) for entry in stop_values
+                        )
+                        for text, name in spec["lines"].items()
                     },
                     control.values.index(current_values[control.key]),
                     fill_text(spec["up"], current_values),
                     lambda value: _FORMATTER.format(form, value),
                     float(_resolve_value(spec.get("low", 0.0), current_values)),
                     spec.get("high"),
-                    {
-                        text: _resolve_value(level, current_values)
-                        for text, level in fill_keys("levels").items()
-                    },
+                    _resolve_value(spec.get("levels", {}), current_values),
                     limits,
                     meaning,
                 )
@@ -292,7 +291,7 @@ class Predict:
 
     def fill_in_numbers(self, current_values: Table) -> Predict:
         """Return the question with its numbers filled in."""
-        resolved = [_resolve_value(entry, current_values) for entry in self.numbers]
+        resolved = _resolve_value(self.numbers, current_values)
         options = [fill_text(entry, current_values) for entry in self.options]
         right = self.right
         if resolved:
@@ -305,21 +304,6 @@ class Predict:
             options=tuple(options),
             right=right,
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Elsewhere:
-    """A link to a page of the app in a certain state.
-
-    Attributes:
-        words: text of the link.
-        page: name of the page's file.
-        query: parameters of its address.
-    """
-
-    words: str
-    page: str
-    query: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -337,7 +321,7 @@ class Slide:
         shows: what it reveals.
         predict: the question before, if any.
         move: the controls.
-        after: where the app shows the same.
+        after: a link to where the app shows the same: its words, a page, and its query.
         given: numbers that only this slide has.
         phrases: of the lesson.
     """
@@ -350,7 +334,7 @@ class Slide:
     shows: SlideTemplate
     predict: Predict | None = None
     move: tuple[Control, ...] = ()
-    after: Elsewhere | None = None
+    after: Table = field(default_factory=dict)
     given: Table = field(default_factory=dict)
     phrases: Table
 
@@ -388,17 +372,11 @@ class Slide:
     def fill_in_texts(self) -> Slide:
         """Return the slide with its texts filled in for the first values of its controls."""
         current_values = self.compute_values(self.start_values)
-        after = self.after
         return replace(
             self,
             said=fill_text(self.said, current_values),
             teacher=fill_text(self.teacher, current_values),
             predict=self.predict and self.predict.fill_in_numbers(current_values),
-            after=after
-            and replace(
-                after,
-                query={k: fill_text(v, current_values) for k, v in after.query.items()},
-            ),
         )
 
 

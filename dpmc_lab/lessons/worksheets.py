@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from dpmc_lab import glossary
-from dpmc_lab.classroom import pictures
+from dpmc_lab.classroom import load_texts, pictures
 from dpmc_lab.lessons import (
     BOXES,
     CLASSES,
@@ -199,13 +199,19 @@ def _render_answer(name: str, given: Table) -> str:
 
 # --- to click on ---------------------------------------------------------------------------------
 
+_FOLDER = resources.files(__package__)
+# How keys turn the steps, on the page Learn, too.
+TURNS = (_FOLDER / "turns.js").read_text("utf-8")
 
-def _read_file(name: str) -> str:
-    """Read a file of this folder."""
-    return resources.files(__package__).joinpath(name).read_text("utf-8")
+
+_LABELS: Mapping[str, str] = load_texts("learn.toml")
 
 
-TURNS = _read_file("turns.js")  # how keys turn the steps, also on the page Learn
+def say(name: str, **values: Any) -> str:
+    """Return a label of the page Learn, with its values filled in."""
+    return fill_text(_LABELS[name], values)
+
+
 N_THROWS = 5  # simulations of every button, since the page cannot compute others
 _HTML_BOUNDARIES = re.compile(r"(?<=>)(?=<(?:div|i class=.yes))")
 
@@ -261,7 +267,9 @@ def render_lessons_page() -> str:
     ]
     definitions = {term.name: term.words for term in glossary.search_terms()}
     content = {"lessons": lessons, "words": definitions, "held": list(index_by_text)}
-    page = _read_file("lessons.html").replace("/* turns */", TURNS)
+    page = (_FOLDER / "lessons.html").read_text("utf-8").replace("/* turns */", TURNS)
+    for name, label in _LABELS.items():
+        page = page.replace(f"[[{name}]]", label)
     content_json = json.dumps(content, separators=(",", ":"), ensure_ascii=False)
     page = page.replace("/* colours */", text.CSS_PROPERTIES)
     page = page.replace("/* pictures */", pictures.STYLE_SHEET)
@@ -289,4 +297,3 @@ SHEETS: Mapping[str, Sheet] = {
     )
     for minutes in CLASSES
 }
-FILES = {**SHEETS, "lessons.html": Sheet(LABELS["lessons"], render_lessons_page)}

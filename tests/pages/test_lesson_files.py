@@ -12,7 +12,7 @@ from dpmc_lab import glossary
 from dpmc_lab.cli import main
 from dpmc_lab.lessons import BOXES, LESSONS, Predict, get_slide, schedule_class
 from dpmc_lab.lessons import worksheets as paper
-from dpmc_lab.lessons.worksheets import FILES, SHEETS
+from dpmc_lab.lessons.worksheets import SHEETS, say
 from pages.ui import classroom
 from tests.page_helpers import HtmlFile, open_page
 
@@ -215,7 +215,7 @@ def test_the_page_offers_them():
     """Sheets are printed by the browser, once their menu is open; the page of lessons is a file."""
     app = open_page("learn")
     (label,) = {button.proto.label for button in app.get("download_button")}
-    assert label == FILES["lessons.html"].title
+    assert label == say("download")
     app.session_state["print"] = True
     app.run()
     components = (element.proto for element in app.get("bidi_component"))
