@@ -156,20 +156,22 @@ WALL = [
 ]
 
 PAPER = family_of(
-    "class", "dpmc_lab/lessons/worksheets.py",
+    "class", "dpmc_lab/lessons/__init__.py",
     ("a step of a plan begins before the one before it has ended", SCALE,
      "        start += step.minutes\n", "        start = step.minutes\n",
      named("lesson_files",
      "test_the_minutes_of_a_plan_add_up_and_are_those_of_the_lessons")),
-    ("a step of a plan takes another time than its slide", SCALE,
-     "minutes=slide.minutes,", "minutes=3,", named("lesson_files",
+    ("the second part of a class begins anew", SCALE,
+     "steps[-1].start + steps[-1].minutes if steps else 0", "0", named("lesson_files",
      "test_the_minutes_of_a_plan_add_up_and_are_those_of_the_lessons")),
+) + family_of(
+    "class", "dpmc_lab/lessons/worksheets.py",
     ("the key has another answer than the worksheet", OTHER,
      "else question.options[question.right]\n", "else question.options[-1]\n", named("lesson_files",
-     "test_a_key_answers_the_questions_of_its_worksheet_in_their_order[first]")),
-    ("the worksheet answers itself", OTHER, "_render_questions(plan, _render_question)",
-     "_render_questions(plan, _render_answer)", named("lesson_files",
-     "test_a_worksheet_has_eight_questions_and_answers_none[first]")),
+     "test_a_key_answers_the_tasks_of_its_worksheet_in_their_order[first]")),
+    ("the worksheet answers itself", OTHER, "partial(_render_task, given",
+     "partial(_render_answer, given", named("lesson_files",
+     "test_a_worksheet_has_all_tasks_and_answers_none[first]")),
 ) + family_of(
     "class", "dpmc_lab/classroom/numbers.py",
     ("a posterior from reports that disagree", UNIT,

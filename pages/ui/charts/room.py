@@ -5,15 +5,25 @@ replaces only what differs. It allows no SVG, so marks are boxes at percentages 
 and the letters keep their size on a projector and on a phone.
 """
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import segno
+import streamlit as st
 
+from dpmc_lab.classroom import pictures
 from dpmc_lab.classroom.room import CoinRule
 from dpmc_lab.classroom.room_view import Mark, ShareRow, format_row_interval, format_row_share
+from pages.ui import blocks
+from pages.ui.text import escape as escape_markdown
+from pages.ui.text import keep_units
+
+if TYPE_CHECKING:
+    from dpmc_lab.lessons import Reveal
 
 _SHARES = """
 .shares { container-type: inline-size; font-variant-numeric: tabular-nums; }
@@ -257,3 +267,39 @@ def render_phone_link(link: str, *, large: bool) -> str:
         '<details class="folded-link"><summary>Open on a phone</summary>'
         f'<div class="phone-link large">{link_html}</div></details>'
     )
+
+
+# --- a slide of a lesson ------------------------------------------------------------------------
+
+VEILED = "veiled"  # key of a picture before the answer
+
+
+def show_reveal(reveal: Reveal, projector: bool) -> None:
+    """Show what the step reveals; on a projector, without a need to scroll."""
+    first, *other_sentences = reveal.sentences
+    with st.container(key="finding"):
+        st.markdown(f"**{escape_markdown(keep_units(first))}**")
+    if projector and reveal.picture is not None:
+        drawing, sentences = st.columns([5, 3], gap="medium")
+    else:
+        drawing, sentences = st.container(), st.container()
+    with sentences:
+        for sentence in other_sentences:
+            st.markdown(escape_markdown(sentence))
+    with drawing:
+        if reveal.picture is not None:
+            draw_picture(reveal.picture, "drawing")
+    with sentences if projector else drawing:
+        if reveal.note:
+            st.caption(escape_markdown(reveal.note))
+        if reveal.picture is not None and not projector:
+            blocks.show_chart_numbers(reveal.picture.description, reveal.picture.table(), "picture")
+
+
+def draw_picture(picture: pictures.Picture, key: str) -> None:
+    """Draw a picture, or what can be seen of it before the answer."""
+    drawing = pictures.render_picture(picture)
+    if key == VEILED:  # no text alternative says what is hidden
+        drawing = f'<div class="drawing veiled" aria-hidden="true">{picture.to_html()}</div>'
+    with st.container(key=key):
+        st.html(f"<style>{pictures.STYLE_SHEET}</style>{drawing}")
