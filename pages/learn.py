@@ -12,8 +12,8 @@ from dpmc_lab import glossary
 from dpmc_lab.classroom import pictures, room_view
 from dpmc_lab.classroom.room import Room
 from dpmc_lab.glossary import Term
-from dpmc_lab.lessons import LESSONS, Control, Lesson, Predict, Slide, fill_text
-from dpmc_lab.lessons.worksheets import SHEETS, TURNS, render_lesson, render_lessons_page, say
+from dpmc_lab.lessons import LESSONS, Control, Lesson, Predict, Slide, fill_text, say
+from dpmc_lab.lessons.worksheets import SHEETS, TURNS, render_lesson, render_lessons_page
 from pages.ui import blocks, classroom, shell, state, widgets
 from pages.ui.charts import room as charts_room
 from pages.ui.session import Session, session
@@ -25,7 +25,6 @@ SPREAD_LAYOUT: dict[str, Any] = {  # at both ends of a line
     "horizontal_alignment": "distribute",
 }
 END = "end"  # the step after the last slide
-TICK = 2.0  # seconds between two updates from the room
 _STYLE, _js = (Path(__file__).with_name("ui") / f"learn.{kind}" for kind in ("css", "js"))
 _keys = st.components.v2.component(
     "turning steps", html="<span hidden></span>", js=TURNS + _js.read_text(encoding="utf-8")
@@ -202,8 +201,8 @@ def show_print_menu() -> None:
     menu = st.popover(say("print"), icon=":material/print:", key="print", on_change="rerun")
     if menu.open:
         with menu:
-            for name, sheet in SHEETS.items():
-                blocks.show_print_button(sheet.title, sheet.render(), name)
+            for name, (title, render) in SHEETS.items():
+                blocks.show_print_button(title, render(), name)
 
 
 def show_glossary() -> None:
@@ -215,18 +214,14 @@ def show_glossary() -> None:
         bind="query-params",
         placeholder=say("example"),
     )
+    terms = glossary.search_terms(query)
+    if not terms:
+        st.markdown(say("no_word", query=escape(query)))
     if query:
-        terms = glossary.search_terms(query)
-        if not terms:
-            st.markdown(say("no_word", query=escape(query)))
         show_terms(terms)
-        return
-    blocks.show_expander(
-        say("all_words", count=len(glossary.TERMS)),
-        lambda: show_terms(glossary.search_terms()),
-        key="all words",
-        type="compact",
-    )
+    else:
+        label = say("all_words", count=len(terms))
+        blocks.show_expander(label, lambda: show_terms(terms), key="all words", type="compact")
 
 
 def show_terms(terms: Sequence[Term]) -> None:
@@ -396,7 +391,7 @@ def show_phone_guesses(title: str, prediction: Predict, revealed: bool) -> None:
         )
     else:
 
-        @st.fragment(run_every=TICK)
+        @st.fragment(run_every=2.0)  # seconds
         def guessing() -> None:
             blocks.render_safely("The number of guesses", show_guess_count, room, guess_poll.number)
 

@@ -161,15 +161,14 @@ class Control:
         return self.options[value] if self.options else _FORMATTER.format(self.form, value)
 
 
-_CONTROLS: Mapping[str, Table] = {
-    "epsilon": {
-        "label": "epsilon",
-        "values": list(EPSILONS),
-        "start": EPSILON,
-        "ends": ["more private", "more accurate"],
-    },
-    "throw": {"label": "Throw again"},
-}
+PAGE_LABELS = load_texts("learn.toml")
+_CONTROLS = PAGE_LABELS.pop("controls")
+_CONTROLS["epsilon"] |= {"values": list(EPSILONS), "start": EPSILON}
+
+
+def say(name: str, **values: Any) -> str:
+    """Return a label of the page Learn, with its values filled in."""
+    return fill_text(PAGE_LABELS[name], values)
 
 
 class Reveal(NamedTuple):

@@ -10,9 +10,9 @@ import pytest
 
 from dpmc_lab import glossary
 from dpmc_lab.cli import main
-from dpmc_lab.lessons import BOXES, LESSONS, Predict, get_slide, schedule_class
+from dpmc_lab.lessons import BOXES, LESSONS, Predict, get_slide, say, schedule_class
 from dpmc_lab.lessons import worksheets as paper
-from dpmc_lab.lessons.worksheets import SHEETS, say
+from dpmc_lab.lessons.worksheets import SHEETS
 from pages.ui import classroom
 from tests.page_helpers import HtmlFile, open_page
 
@@ -22,7 +22,7 @@ PLAN_FILE = ROOT / "dpmc_lab" / "texts" / "en" / "plans.toml"
 
 @pytest.fixture(scope="module")
 def sheets():
-    return {name: sheet.render() for name, sheet in SHEETS.items()}
+    return {name: render() for name, (_, render) in SHEETS.items()}
 
 
 @pytest.fixture(scope="module")
@@ -202,7 +202,7 @@ def test_texts_are_escaped(monkeypatch):
     slide = LESSONS["coin"].slides[0]
     question = Predict(question="<b>a & b</b>?", options=("<u>",), right=0)
     odd = type(slide)(**{**vars(slide), "said": "<i>", "predict": question})
-    box = {"title": "<b>a & b</b>", "said": "<i>", "rows": ["<u>"], "answer": "<u>", "given": {}}
+    box = {"title": "<b>a & b</b>", "said": "<i>", "rows": ["<u>"], "answer": "<u>"}
     monkeypatch.setattr(paper, "get_slide", lambda _: (None, odd))
     monkeypatch.setitem(BOXES, "class/odd", box)
     for name in ("coin/odd", "class/odd"):
@@ -220,8 +220,8 @@ def test_the_page_offers_them():
     app.run()
     components = (element.proto for element in app.get("bidi_component"))
     printed = [json.loads(c.json) for c in components if c.component_name == "print"]
-    assert [entry["label"] for entry in printed] == [sheet.title for sheet in SHEETS.values()]
-    assert [entry["page"] for entry in printed] == [sheet.render() for sheet in SHEETS.values()]
+    for entry, (title, render) in zip(printed, SHEETS.values(), strict=True):
+        assert (entry["label"], entry["page"]) == (title, render())
 
 
 def test_in_a_class_they_are_for_the_teacher(monkeypatch):
