@@ -53,18 +53,18 @@ ul { list-style: none; margin: .2rem 0; padding: 0; }
 ul li { display: inline-block; margin: 0 1.4rem .2rem 0; padding-left: 1.4em; text-indent: -1.4em; }
 ul li::before { content: ""; display: inline-block; width: .75em; height: .75em;
   border: 1.5px solid black; margin-right: .6em; }
-.line { border-bottom: 1px solid #777; height: 1.7rem; padding-top: .5rem; color: #444;
+.line { border-bottom: 1px solid var(--baseline); height: 1.7rem; padding-top: .5rem; color: var(--note);
   font-size: .9em; }
 .name { display: flex; gap: 1.2rem; margin-bottom: .6rem; align-items: end; }
-.name span { flex: 1; border-bottom: 1px solid #777; } .name span:last-of-type { flex: 2; }
+.name span { flex: 1; border-bottom: 1px solid var(--baseline); } .name span:last-of-type { flex: 2; }
 .name.name .illustration { width: 9rem; margin-top: -2rem; }
-.worksheet table { width: 100%; } .worksheet td { border: 1px solid #777; padding: .4rem .5rem; }
+.worksheet table { width: 100%; } .worksheet td { border: 1px solid var(--baseline); padding: .4rem .5rem; }
 .worksheet td + td { width: 35%; }
 .strip { display: flex; border-bottom: 2px solid black; height: 2.6rem;
   margin: .2rem 1.4rem 1.6rem 0; counter-reset: percent -10; }
-.strip i { flex: 1; border-left: 1px solid #777; position: relative;
+.strip i { flex: 1; border-left: 1px solid var(--baseline); position: relative;
   counter-increment: percent 10; }
-.strip i:last-child { border-right: 1px solid #777; }
+.strip i:last-child { border-right: 1px solid var(--baseline); }
 .strip i::after, .strip i:last-child::before { content: counter(percent); position: absolute;
   top: 100%; left: 0; translate: -50%; font: .8em var(--font); white-space: nowrap; }
 .strip i:last-child::before { content: "100 %"; left: 100%; }
@@ -75,8 +75,8 @@ ul li::before { content: ""; display: inline-block; width: .75em; height: .75em;
   .plan td { padding: .1rem .8rem .1rem 0; } }
 """
 # A sheet is printed in grey: shape and fill still tell.
-_GREY = """:root { --noise: #ccc; --noise-edge: #444; --noise-text: #222; --risk: #555; --act: #555;
-  --usefulness: #999; }"""
+_GREY = """:root { --noise: silver; --noise-edge: dimgray; --noise-text: black; --risk: dimgray;
+  --act: dimgray; --usefulness: darkgray; }"""
 _LINE = '<div class="line"></div>'
 
 # --- plans of a class ----------------------------------------------------------------------------

@@ -169,8 +169,8 @@ PAPER = family_of(
     ("the key has another answer than the worksheet", OTHER,
      "else question.options[question.right]\n", "else question.options[-1]\n", named("lesson_files",
      "test_a_key_answers_the_tasks_of_its_worksheet_in_their_order[first]")),
-    ("the worksheet answers itself", OTHER, "partial(_render_task, given",
-     "partial(_render_answer, given", named("lesson_files",
+    ("the worksheet answers itself", OTHER, "partial(_render_task, given=plan",
+     "partial(_render_answer, given=plan", named("lesson_files",
      "test_a_worksheet_has_all_tasks_and_answers_none[first]")),
 ) + family_of(
     "class", "dpmc_lab/classroom/numbers.py",
