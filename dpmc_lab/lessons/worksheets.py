@@ -53,12 +53,14 @@ ul { list-style: none; margin: .2rem 0; padding: 0; }
 ul li { display: inline-block; margin: 0 1.4rem .2rem 0; padding-left: 1.4em; text-indent: -1.4em; }
 ul li::before { content: ""; display: inline-block; width: .75em; height: .75em;
   border: 1.5px solid black; margin-right: .6em; }
-.line { border-bottom: 1px solid var(--baseline); height: 1.7rem; padding-top: .5rem; color: var(--note);
-  font-size: .9em; }
+.line { border-bottom: 1px solid var(--baseline); height: 1.7rem; padding-top: .5rem;
+  color: var(--note); font-size: .9em; }
 .name { display: flex; gap: 1.2rem; margin-bottom: .6rem; align-items: end; }
-.name span { flex: 1; border-bottom: 1px solid var(--baseline); } .name span:last-of-type { flex: 2; }
+.name span { flex: 1; border-bottom: 1px solid var(--baseline); }
+.name span:last-of-type { flex: 2; }
 .name.name .illustration { width: 9rem; margin-top: -2rem; }
-.worksheet table { width: 100%; } .worksheet td { border: 1px solid var(--baseline); padding: .4rem .5rem; }
+.worksheet table { width: 100%; }
+.worksheet td { border: 1px solid var(--baseline); padding: .4rem .5rem; }
 .worksheet td + td { width: 35%; }
 .strip { display: flex; border-bottom: 2px solid black; height: 2.6rem;
   margin: .2rem 1.4rem 1.6rem 0; counter-reset: percent -10; }
