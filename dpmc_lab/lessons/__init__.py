@@ -485,6 +485,7 @@ LESSONS: dict[str, Lesson] = {
 
 _PLAN_TEXTS = load_texts("plans.toml")
 LABELS: Mapping[str, Any] = _PLAN_TEXTS["labels"]
+WALLS: Mapping[str, Any] = _PLAN_TEXTS["walls"]  # by the states of a room
 CLASSES: Mapping[str, list[str]] = _PLAN_TEXTS["classes"]  # plans by the minutes of a class
 EXITS = Lesson(
     id="exits", number=0, title="", take_home="", slide_tables=tuple(_PLAN_TEXTS["exits"])
@@ -508,6 +509,7 @@ class PlanStep:
         expect: what pupils tend to say.
         sheet: the question of the sheet, if there is one.
         refers: ids of earlier steps that the texts speak of.
+        epsilon: of the room's answers.
         start: the minute at which it begins.
         screen: what the wall shows, in words.
     """
@@ -523,8 +525,22 @@ class PlanStep:
     expect: str = ""
     sheet: str = ""
     refers: tuple[str, ...] = ()
+    epsilon: float = EPSILON
     start: int = 0
     screen: str = ""
+
+    def reveal(self) -> Reveal:
+        """Return what the step shows of its slide: its question, or what the slide reveals."""
+        slide = get_slide(self.wall)[1]
+        reveal = slide.reveal(slide.start_values)
+        if self.stage == "question" and slide.predict:
+            asked = (slide.predict.question, slide.said, *slide.predict.options)
+            reveal = Reveal(asked, reveal.picture)
+        elif self.stage == "arrivals" and isinstance(reveal.picture, PeopleDots):
+            # There is no sign of who was flipped.
+            unmarked = reveal.picture._replace(flipped=())
+            reveal = reveal._replace(sentences=reveal.sentences[:1], picture=unmarked)
+        return reveal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -570,7 +586,7 @@ def schedule_steps(plan: LessonPlan, start: int = 0) -> Iterator[PlanStep]:
     for step in plan.steps:
         values = LessonValues(plan.given)
         usual_texts = {}
-        screen = LABELS["walls"].get(step.wall or "nothing", LABELS["walls"]["slide"])
+        wall = WALLS["slide" if step.stage else step.wall or "nothing"]
         if step.stage:
             values["lesson"], values["slide"] = get_slide(step.wall)
             usual_texts = LABELS["stages"][step.stage]
@@ -578,7 +594,8 @@ def schedule_steps(plan: LessonPlan, start: int = 0) -> Iterator[PlanStep]:
             name: fill_text(getattr(step, name) or usual_texts.get(name, ""), values)
             for name in ("button", "ask", "say", "expect")
         }
-        yield replace(step, start=start, screen=fill_text(screen, values), **texts)
+        texts |= {"screen": fill_text(wall["screen"], values), "epsilon": plan.given["epsilon"]}
+        yield replace(step, start=start, **texts)
         start += step.minutes
 
 
