@@ -7,17 +7,16 @@ from typing import Any
 
 import streamlit as st
 
-from dpmc_core.errors import DpmcError, capitalise
+from dpmc_core.errors import capitalise
 from dpmc_lab import glossary
-from dpmc_lab.classroom import pictures, room_view
-from dpmc_lab.classroom.room import Room
+from dpmc_lab.classroom import pictures
 from dpmc_lab.glossary import Term
 from dpmc_lab.lessons import LESSONS, Control, Lesson, Predict, Slide, fill_text, say
 from dpmc_lab.lessons.worksheets import SHEETS, TURNS, render_lesson, render_lessons_page
 from pages.ui import blocks, classroom, shell, state, widgets
 from pages.ui.charts import room as charts_room
 from pages.ui.session import Session, session
-from pages.ui.text import escape, format_count
+from pages.ui.text import escape
 
 SPREAD_LAYOUT: dict[str, Any] = {  # at both ends of a line
     "horizontal": True,
@@ -289,10 +288,6 @@ def show_step(lesson: Lesson, slide: Slide, revealed: bool, projector: bool) -> 
                 verdict_place = st.container(key="verdict")
             else:
                 show_prediction_buttons(lesson, slide, slide.predict)
-            title = f"{lesson.title}: {slide.predict.question}"
-            blocks.render_safely(
-                "The phones' guess", show_phone_guesses, title, slide.predict, revealed
-            )
         values = {}
         if revealed:  # beside each other where room is short
             with st.container(horizontal=projector, vertical_alignment="bottom"):
@@ -361,47 +356,6 @@ def show_prediction_buttons(lesson: Lesson, slide: Slide, prediction: Predict) -
                 on_click=record_guess,
                 args=(lesson, slide, k),
             )
-
-
-def show_phone_guesses(title: str, prediction: Predict, revealed: bool) -> None:
-    """Let the class guess by phone too, and show its guesses once the answer is revealed."""
-    room = classroom.get_room()
-    if room is None or not (classroom.is_class_mode() and classroom.is_teacher()):
-        return
-    view = room.view()
-    guess_poll = next((poll for poll in reversed(view.guess_polls) if poll.title == title), None)
-    if guess_poll is None:
-        may_ask = not (revealed or view.ended)
-        if may_ask and st.button(say("ask_phones"), icon=":material/smartphone:"):
-            try:
-                room.ask_guess(title, prediction.options, right=prediction.right)
-            except DpmcError as error:
-                blocks.show_error(error)
-            else:
-                st.rerun()
-    elif revealed:
-        if not guess_poll.locked and not view.ended:  # a later report is no guess
-            room.lock(guess_poll=guess_poll.number)
-            view = room.view()
-            guess_poll = view.guess_polls[-1 - guess_poll.number]
-        rows = room_view.build_guess_rows(view, guess_poll)
-        summary = say("guessed", phones=format_count(len(guess_poll.reports), "phone"))
-        st.html(
-            charts_room.render_shares(rows, room_view.describe_rows(rows, summary), equal_rows=True)
-        )
-    else:
-
-        @st.fragment(run_every=2.0)  # seconds
-        def guessing() -> None:
-            blocks.render_safely("The number of guesses", show_guess_count, room, guess_poll.number)
-
-        guessing()
-
-
-def show_guess_count(room: Room, number: int) -> None:
-    """Show how many phones have guessed."""
-    reports = room.view().guess_polls[-1 - number].reports
-    st.html(charts_room.render_counter([(str(len(reports)), say("answered"))], ""))
 
 
 def show_prediction_result(prediction: Predict, guessed: int | None, moved: bool) -> None:
