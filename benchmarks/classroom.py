@@ -152,7 +152,6 @@ class Phone:
         self._report_times = report_times
         self._token = secrets.token_hex(16)
         self._bit = random.randrange(2)
-        self._picks: list[list[int]] = []
 
     async def fetch(self, path: str, body: bytes = b"") -> bytes:
         """Send a request and return the content of the response."""
@@ -173,14 +172,7 @@ class Phone:
         """Answer the current question and return the receipt."""
         poll_view = json.loads(await self.fetch("/asking"))
         report = {"room": poll_view["room"], "asking": poll_view["asking"], "token": self._token}
-        if poll_view["options"]:
-            self._picks = self._picks or [
-                [option_index, self._bit]
-                for option_index in random.sample(range(len(poll_view["options"])), 2)
-            ]
-            report["picks"] = self._picks
-        else:
-            report["bit"] = self._bit
+        report["bit"] = self._bit
         receipt = json.loads(await self.fetch("/report", json.dumps(report).encode()))["receipt"]
         if receipt == "new" and self._report_times is not None:
             self._report_times.append(time.monotonic())

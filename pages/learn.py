@@ -7,17 +7,16 @@ from typing import Any
 
 import streamlit as st
 
-from dpmc_core.errors import DpmcError, capitalise
+from dpmc_core.errors import capitalise
 from dpmc_lab import glossary
-from dpmc_lab.classroom import pictures, room_view
-from dpmc_lab.classroom.room import Room
+from dpmc_lab.classroom import pictures
 from dpmc_lab.glossary import Term
-from dpmc_lab.lessons import LESSONS, Control, Lesson, Predict, Slide, fill_text
-from dpmc_lab.lessons.worksheets import SHEETS, TURNS, render_lesson, render_lessons_page, say
+from dpmc_lab.lessons import LESSONS, Control, Lesson, Predict, Slide, fill_text, say
+from dpmc_lab.lessons.worksheets import SHEETS, TURNS, render_lesson, render_lessons_page
 from pages.ui import blocks, classroom, shell, state, widgets
 from pages.ui.charts import room as charts_room
 from pages.ui.session import Session, session
-from pages.ui.text import escape, format_count
+from pages.ui.text import escape
 
 SPREAD_LAYOUT: dict[str, Any] = {  # at both ends of a line
     "horizontal": True,
@@ -25,7 +24,6 @@ SPREAD_LAYOUT: dict[str, Any] = {  # at both ends of a line
     "horizontal_alignment": "distribute",
 }
 END = "end"  # the step after the last slide
-TICK = 2.0  # seconds between two updates from the room
 _STYLE, _js = (Path(__file__).with_name("ui") / f"learn.{kind}" for kind in ("css", "js"))
 _keys = st.components.v2.component(
     "turning steps", html="<span hidden></span>", js=TURNS + _js.read_text(encoding="utf-8")
@@ -202,8 +200,8 @@ def show_print_menu() -> None:
     menu = st.popover(say("print"), icon=":material/print:", key="print", on_change="rerun")
     if menu.open:
         with menu:
-            for name, sheet in SHEETS.items():
-                blocks.show_print_button(sheet.title, sheet.render(), name)
+            for name, (title, render) in SHEETS.items():
+                blocks.show_print_button(title, render(), name)
 
 
 def show_glossary() -> None:
@@ -215,18 +213,14 @@ def show_glossary() -> None:
         bind="query-params",
         placeholder=say("example"),
     )
+    terms = glossary.search_terms(query)
+    if not terms:
+        st.markdown(say("no_word", query=escape(query)))
     if query:
-        terms = glossary.search_terms(query)
-        if not terms:
-            st.markdown(say("no_word", query=escape(query)))
         show_terms(terms)
-        return
-    blocks.show_expander(
-        say("all_words", count=len(glossary.TERMS)),
-        lambda: show_terms(glossary.search_terms()),
-        key="all words",
-        type="compact",
-    )
+    else:
+        label = say("all_words", count=len(terms))
+        blocks.show_expander(label, lambda: show_terms(terms), key="all words", type="compact")
 
 
 def show_terms(terms: Sequence[Term]) -> None:
@@ -294,10 +288,6 @@ def show_step(lesson: Lesson, slide: Slide, revealed: bool, projector: bool) -> 
                 verdict_place = st.container(key="verdict")
             else:
                 show_prediction_buttons(lesson, slide, slide.predict)
-            title = f"{lesson.title}: {slide.predict.question}"
-            blocks.render_safely(
-                "The phones' guess", show_phone_guesses, title, slide.predict, revealed
-            )
         values = {}
         if revealed:  # beside each other where room is short
             with st.container(horizontal=projector, vertical_alignment="bottom"):
@@ -366,47 +356,6 @@ def show_prediction_buttons(lesson: Lesson, slide: Slide, prediction: Predict) -
                 on_click=record_guess,
                 args=(lesson, slide, k),
             )
-
-
-def show_phone_guesses(title: str, prediction: Predict, revealed: bool) -> None:
-    """Let the class guess by phone too, and show its guesses once the answer is revealed."""
-    room = classroom.get_room()
-    if room is None or not (classroom.is_class_mode() and classroom.is_teacher()):
-        return
-    view = room.view()
-    guess_poll = next((poll for poll in reversed(view.guess_polls) if poll.title == title), None)
-    if guess_poll is None:
-        may_ask = not (revealed or view.ended)
-        if may_ask and st.button(say("ask_phones"), icon=":material/smartphone:"):
-            try:
-                room.ask_guess(title, prediction.options, right=prediction.right)
-            except DpmcError as error:
-                blocks.show_error(error)
-            else:
-                st.rerun()
-    elif revealed:
-        if not guess_poll.locked and not view.ended:  # a later report is no guess
-            room.lock(guess_poll=guess_poll.number)
-            view = room.view()
-            guess_poll = view.guess_polls[-1 - guess_poll.number]
-        rows = room_view.build_guess_rows(view, guess_poll)
-        summary = say("guessed", phones=format_count(len(guess_poll.reports), "phone"))
-        st.html(
-            charts_room.render_shares(rows, room_view.describe_rows(rows, summary), equal_rows=True)
-        )
-    else:
-
-        @st.fragment(run_every=TICK)
-        def guessing() -> None:
-            blocks.render_safely("The number of guesses", show_guess_count, room, guess_poll.number)
-
-        guessing()
-
-
-def show_guess_count(room: Room, number: int) -> None:
-    """Show how many phones have guessed."""
-    reports = room.view().guess_polls[-1 - number].reports
-    st.html(charts_room.render_counter([(str(len(reports)), say("answered"))], ""))
 
 
 def show_prediction_result(prediction: Predict, guessed: int | None, moved: bool) -> None:

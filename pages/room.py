@@ -9,13 +9,24 @@ import streamlit as st
 
 from dpmc_core.errors import DpmcError
 from dpmc_lab import glossary
-from dpmc_lab.classroom import CLASS_SIZE, pictures, room_view
+from dpmc_lab.classroom import CLASS_SIZE, load_texts, numbers, pictures, room_view
 from dpmc_lab.classroom import room as core
 from dpmc_lab.classroom.room import EXAMPLE_QUESTIONS, MAX_QUESTION_LENGTH, QUESTIONS, Room, View
-from dpmc_lab.classroom.room_view import ShareRow
+from dpmc_lab.classroom.room_view import Mark, ShareRow
+from dpmc_lab.lessons import (
+    CLASSES,
+    LESSONS,
+    PLANS,
+    WALLS,
+    PlanStep,
+    fill_text,
+    get_slide,
+    schedule_class,
+)
+from dpmc_lab.lessons.worksheets import SHEETS
 from dpmc_lab.sweep.presets import EPSILONS
 from dpmc_lab.views import cards
-from pages.ui import blocks, classroom, shell
+from pages.ui import blocks, classroom, shell, widgets
 from pages.ui.blocks import render_safely
 from pages.ui.charts import room as charts_room
 from pages.ui.session import Session, session
@@ -25,81 +36,52 @@ TICK = 1.0  # seconds between two updates from the room
 MAX_WAIT = 60.0  # seconds for the first phone
 CUSTOM_LIST = "Your own"
 PRIORS = (0.5, 0.6, 0.8, 0.95)  # how sure an attacker was before
-NETWORK_ADVICE = """
-- School networks often keep devices apart: use the hotspot of a phone or of this computer.
-- The hotspot of a phone often takes about ten devices.
-- Or go on without: **Count hands** and **30 simulated phones** need no network.
-"""
-# What the page depends on, besides reports: when it changes, the whole page is drawn again.
-ViewSummary = tuple[object, ...]
+LOBBY = PlanStep(id="", minutes=0, wall="lobby")  # without a plan
+BUTTONS, CONTROLS, NOTES = load_texts("class.toml").values()
 
 
 def page() -> None:
     if not classroom.is_teacher():
-        show_link_for_phones()
+        blocks.show_heading(NOTES["stranger"], NOTES["stranger_text"])
+        st.link_button(url=classroom.get_phone_link(), **BUTTONS["phones"])
         return
     room = classroom.get_room()
+    if "wall" in st.query_params:
+        show_wall_window(room)
+        return
+    has_plan = room is not None and room.view().plan
     try:
         if room is None:
             show_setup()
-        elif room.view().open is None:
+        elif has_plan and not session.room_free:
+            show_plan(room)
+        elif room.view().now is None:
             show_lobby(room)
         else:
             show_projector(room)
     except DpmcError as error:
         blocks.show_error(error)
-    if classroom.is_class_mode():
-        choose_visitor_training()
+    if has_plan:
+        name = "follow" if session.room_free else "free"
+        show_action(name, lambda: session.update(room_free=not session.room_free))
+    if classroom.is_class_mode():  # choose what visitors without the teacher's link may do
+        allowed = st.toggle(value=classroom.can_visitors_train(), **CONTROLS["visitors"])
+        if allowed != classroom.can_visitors_train():
+            classroom.allow_visitor_training(allowed)
 
 
-def choose_visitor_training() -> None:
-    """Choose what visitors without the teacher's link may do."""
-    allowed = st.toggle(
-        "Visitors may train on samples",
-        classroom.can_visitors_train(),
-        help="Two at a time, the others wait. Switched off, what they have begun ends.",
-    )
-    if allowed != classroom.can_visitors_train():
-        classroom.allow_visitor_training(allowed)
-
-
-def show_link_for_phones() -> None:
-    """Show a visitor without the teacher's link the way to the page for phones."""
-    blocks.show_heading(
-        "The class", "Answer on the page for phones; only the teacher sees this one."
-    )
-    st.link_button("Open the page for phones", classroom.get_phone_link(), type="primary")
-
-
-def summarise_view(view: View) -> ViewSummary:
-    """Return what the page depends on."""
-    counts = tuple(
-        (asking.number, sender, poll.yes, poll.reports)
-        for asking in view.askings
-        for sender, poll in asking.counts.items()
-    )
-    return (
-        view.id,
-        view.current_number,
-        len(view.askings),
-        view.locked,
-        view.ended,
-        view.hides,
-        view.guess_poll_number,
-        *(guess_poll.locked for guess_poll in view.guess_polls),
-        view.questions,
-        view.epsilon,
-        counts,
-        tuple(view.simulated_yes.items()),
-    )
-
-
-def poll_view(summary: ViewSummary) -> View:
-    """Return the current view of the room, or draw the page again if it is another one."""
+def poll_view(view: View) -> View:
+    """Return the current view of the room, or draw the page again if more than reports changed."""
     room = classroom.get_room()
-    if room is None or summarise_view(view := room.view()) != summary:
+    if room is None or (latest := room.view()) != view:
         st.rerun()
-    return view
+    return latest
+
+
+def show_action(name: str, action: Callable[[], object], **options: Any) -> None:
+    """Show a button of class.toml that runs an action."""
+    if st.button(**BUTTONS[name] | options):
+        run_action(action)
 
 
 def run_action(action: Callable[[], object]) -> None:
@@ -117,43 +99,61 @@ def run_action(action: Callable[[], object]) -> None:
 
 def show_setup() -> None:
     """Show the choices before a room is opened."""
-    blocks.show_heading(
-        "Ask the class",
-        "Choose yes-or-no questions and open the room.",
+    blocks.show_heading(NOTES["heading"], NOTES["subtitle"])
+    names = {k: NOTES["minutes"].format(minutes=k) for k in CLASSES}
+    plan = widgets.choose_segment(
+        NOTES["plan"], "plan", {"": NOTES["no_plan"]} | names, "class", ""
     )
     left, right = st.columns([3, 2], gap="large")
     with left:
         questions = choose_questions()
     with right:
-        epsilon = choose_poll_epsilon(len(questions))
-        expected = choose_size() if classroom.is_class_mode() else CLASS_SIZE
-        if st.button("Open the room", type="primary", icon=":material/meeting_room:"):
-            run_action(lambda: begin_class(questions, epsilon, expected))
-        if not classroom.is_class_mode():
-            st.caption(
-                "Phones need an app started with **make class**. Here you count hands, or ask 30"
-                " simulated phones."
+        if plan:
+            show_plan_head(plan)
+            epsilon = schedule_class(plan)[0].epsilon
+        else:
+            epsilon = choose_poll_epsilon(len(questions))
+        expected = CLASS_SIZE
+        if classroom.is_class_mode():
+            most = core.MAX_PHONES // 2
+            expected = st.number_input(
+                min_value=1, max_value=most, value=CLASS_SIZE, **CONTROLS["size"]
             )
+        show_action("open", lambda: begin_class(questions, epsilon, expected, plan))
+        if not classroom.is_class_mode():
+            st.caption(NOTES["no_phones"])
 
 
-def begin_class(questions: list[str], epsilon: float, expected: int) -> None:
-    """Open a room, and ask the first question at once where no phone can take part."""
-    room = classroom.open_room(questions, epsilon, expected)
-    if not classroom.is_class_mode():  # no phone to wait for
+def begin_class(questions: list[str], epsilon: float, expected: int, plan: str) -> None:
+    """Open a room; without a plan and phones, ask the first question at once."""
+    session.room_free = False
+    room = classroom.open_room(questions, epsilon, expected, plan)
+    if not (plan or classroom.is_class_mode()):  # nothing to wait for
         room.ask(0)
+
+
+def show_plan_head(minutes: str) -> None:
+    """Show what a plan teaches and needs, its lessons, and what to print."""
+    for plan in (PLANS[name] for name in CLASSES[minutes]):
+        blocks.show_bullets([*plan.goals, *plan.needs])
+    with st.container(horizontal=True):
+        show_wall_link()
+        for id in dict.fromkeys(step.wall.split("/")[0] for step in schedule_class(minutes)):
+            if lesson := LESSONS.get(id):
+                label = NOTES["lesson"].format(lesson=lesson)
+                st.page_link("pages/learn.py", label=label, query_params={"lesson": id})
+        title, render = SHEETS[f"class-{minutes}.html"]
+        blocks.show_print_button(title, render(), "print class")
 
 
 def choose_questions() -> list[str]:
     """Show fields for the questions, and return those that are filled in."""
     st.segmented_control(
-        "Questions",
-        [*EXAMPLE_QUESTIONS, CUSTOM_LIST],
+        options=[*EXAMPLE_QUESTIONS, CUSTOM_LIST],
         default=next(iter(EXAMPLE_QUESTIONS)),
-        required=True,
         key=Session.room_list.key,
-        persist_state="session",
         on_change=fill_questions,
-        help="The page Learn prints a plan, a worksheet and an answer key.",
+        **CONTROLS["questions"],
     )
     if 0 not in session.room_question:
         fill_questions()
@@ -162,13 +162,11 @@ def choose_questions() -> list[str]:
             f"Question {k}",
             key=session.room_question.key_of(k - 1),
             max_chars=MAX_QUESTION_LENGTH,
-            placeholder="empty: left out",
-            persist_state="session",
-            label_visibility="collapsed",
+            **CONTROLS["question"],
         )
         for k in QUESTIONS
     ]
-    st.caption("Ask three to five questions. Ask only what you would ask with raised hands.")
+    st.caption(NOTES["questions"])
     return [text for text in texts if text.strip()]
 
 
@@ -182,13 +180,11 @@ def fill_questions() -> None:
 def choose_poll_epsilon(questions: int) -> float:
     """Choose the privacy budget of an answer, and show what it means."""
     epsilon = st.select_slider(
-        "epsilon of an answer",
-        EPSILONS,
+        options=EPSILONS,
         value=core.EPSILON,
-        format_func=lambda value: f"{value:g}",
-        key="room epsilon",
-        persist_state="session",
+        format_func="{:g}".format,
         help=glossary.explain_terms("epsilon"),
+        **CONTROLS["epsilon"],
     )
     with st.container(horizontal=True, horizontal_alignment="distribute", gap=None):
         st.caption("more private", width="content")
@@ -203,57 +199,152 @@ def choose_poll_epsilon(questions: int) -> float:
     return float(epsilon)
 
 
-def choose_size() -> int:
-    """Choose how many phones are expected."""
-    return st.number_input(
-        "Phones expected",
-        1,
-        core.MAX_PHONES // 2,
-        CLASS_SIZE,
-        key="room size",
-        persist_state="session",
-        help="Twice as many find a place by themselves; more ask you to be let in.",
-    )
-
-
 def show_lobby(room: Room) -> None:
-    """Show whether a phone reaches the room, before the first question."""
-    left, right = st.columns([2, 3], gap="large", vertical_alignment="center")
-    with left:
-        render_safely("The QR code", show_phone_link, True)
-    with right:
-        blocks.show_heading(
-            "Open this on one phone now",
-            "Scan the code or type the address, with the phone in the same network.",
-        )
-        view = room.view()
+    """Show whether phones reach the room, before the first question."""
+    view = room.view()
 
-        @st.fragment(run_every=TICK)
-        def show_first_phone() -> None:
-            latest = poll_view(summarise_view(view))
-            if latest.tested:
-                st.success("A phone has arrived.", icon=":material/check_circle:")
-            elif time.monotonic() - latest.opened > MAX_WAIT:
-                st.warning(f"No phone has come yet.\n{NETWORK_ADVICE}", icon=":material/wifi_off:")
-            else:
-                st.info("Waiting for the first phone.", icon=":material/hourglass_empty:")
-            if st.button(
-                "Ask the first question",
-                type="primary" if latest.tested else "secondary",
-                icon=":material/arrow_forward:",
-                shortcut="N",
-            ):
-                run_action(lambda: room.ask(0))
+    @st.fragment(run_every=TICK)
+    def show_arrivals() -> None:
+        latest = poll_view(view)
+        show_room_state(latest, LOBBY)
+        if latest.tested:
+            st.success(NOTES["arrived"], icon=":material/check_circle:")
+        elif time.monotonic() - latest.opened > MAX_WAIT:
+            st.warning(NOTES["advice"], icon=":material/wifi_off:")
+        else:
+            st.info(NOTES["waiting"], icon=":material/hourglass_empty:")
+        kind = "primary" if latest.tested else "secondary"
+        show_action("first", lambda: room.ask(0), type=kind)
 
-        show_first_phone()
-        st.caption(escape(room_view.explain_cost(len(view.questions), view.epsilon)))
-        if st.button("Change the questions", icon=":material/edit:"):
-            run_action(classroom.close_room)
+    show_arrivals()
+    st.caption(escape(room_view.explain_cost(len(view.questions), view.epsilon)))
+    show_action("change", classroom.close_room)
 
 
 def show_phone_link(large: bool) -> None:
-    """Show the address for phones as text and as a QR code."""
-    st.html(charts_room.render_phone_link(classroom.get_phone_link(), large=large))
+    """Show the address for phones as text and as a QR code; without a class there is none."""
+    if classroom.is_class_mode():
+        st.html(charts_room.render_phone_link(classroom.get_phone_link(), large=large))
+
+
+# --- a class by a plan --------------------------------------------------------------------------
+
+
+def show_plan(room: Room) -> None:
+    """Show the current step of the plan to the teacher, beside what is on the wall."""
+    view = room.view()
+    steps = schedule_class(view.plan)
+    left, right = st.columns([2, 3], gap="large")
+    with left:
+        st.html(charts_room.render_step(steps, view.step))
+        show_plan_buttons(room, view)
+        with st.container(horizontal=True):
+            show_wall_link()
+            render_safely("The door", show_door, room, view)
+    with right, st.container(border=True):
+        show_wall(view)
+    if view.ended:
+        show_end_buttons(room)
+    elif view.now:
+        show_without_phones(room, view)
+
+
+def show_plan_buttons(room: Room, view: View) -> None:
+    """Show the button that names what comes next, and the way back."""
+    steps = schedule_class(view.plan)
+
+    def follow(index: int) -> None:
+        step = steps[index]
+        room.follow(index, "" if step.stage else step.wall, step.question - 1, step.epsilon)
+
+    with st.container(horizontal=True, key="turns"):
+        show_action("previous", lambda: follow(view.step - 1), disabled=not view.step)
+        for step in steps[view.step + 1 : view.step + 2]:
+            show_action("step", lambda: follow(view.step + 1), label=step.button)
+
+
+def show_wall_link() -> None:
+    """Show the link that opens the wall in a second window."""
+    room = st.query_params.get("room", "")
+    st.link_button(url=f"room?wall=on&room={room}", **BUTTONS["wall"])
+
+
+def show_wall_window(room: Room | None) -> None:
+    """Show the wall alone, for a projector; the keys of the plan work here too."""
+    st.html(charts_room.WALL)
+    view = room and room.view()
+    if room and view and view.plan:
+        show_wall(view)
+        show_plan_buttons(room, view)
+        return
+    st.title(NOTES["begins"])
+
+    @st.fragment(run_every=TICK)
+    def wait_for_plan() -> None:
+        latest = classroom.get_room()
+        if latest and latest.view().plan:
+            st.rerun()
+
+    wait_for_plan()
+
+
+def show_wall(view: View) -> None:
+    """Show what the current step of the plan has on the wall, and follow the room."""
+    step = schedule_class(view.plan)[view.step]
+
+    @st.fragment(run_every=TICK)
+    def show_live() -> None:
+        latest = poll_view(view)
+        if not step.stage:
+            render_safely("The room", show_room_state, latest, step)
+
+    if step.stage:
+        st.title(escape(get_slide(step.wall)[1].title))
+        key = charts_room.VEILED if step.stage == "question" else "drawing"
+        render_safely("The slide", charts_room.show_reveal, step.reveal(), True, key)
+    show_live()
+
+
+def show_room_state(view: View, step: PlanStep) -> None:
+    """Show the room as a step wants it: who is here, who has answered, or the result."""
+    now, reports = view.now, numbers.summarise_reports(view.visible)
+    question = now.question if now else 0
+    answered = sum((poll.reports for poll in now.counts.values()), len(now.reports)) if now else 0
+    here = max(view.connected, answered)
+    values = {
+        "ask": step.ask,
+        "question": view.questions[question],
+        "epsilon": f"{now.epsilon if now else view.epsilon:g}",
+        "here": here,
+        "answered": answered,
+        "yes": reports["poll"].yes if reports else "?",
+        "reports": reports["poll"].reports if reports else "?",
+        "spent": cards.format_epsilon(view.max_epsilon),
+    }
+    wall = {
+        name: text if name == "parts" else fill_text(text, values)
+        for name, text in WALLS[step.wall or "nothing"].items()
+    }
+    st.title(escape(wall["title"]))
+    if "figure" in wall:
+        figures = [(wall["figure"], wall["label"])]
+        st.html(charts_room.render_counter(figures, wall.get("note", "")))
+    show_warnings(view)
+    parts = wall.get("parts", ())
+    for place, part in zip(st.columns(max(len(parts), 1), gap="medium"), parts, strict=False):
+        with place:
+            if part == "code":
+                render_safely("The QR code", show_phone_link, True)
+            elif part == "dots":
+                st.html(charts_room.render_dots(answered if now else here, here))
+            elif part == "reports" and reports:
+                charts_room.draw_picture(reports["phones"], "drawing")
+            elif part == "shares":
+                rounds, _ = room_view.compare_rounds(view, question)
+                rows = room_view.build_question_rows(view, question)
+                if len(rounds) < 2:
+                    rounds = [row for row in rows if row.mark is not Mark.REACH]
+                draw_rows(rounds, "Shares of yes, each with its 95 % interval")
 
 
 # --- the projector ------------------------------------------------------------------------------
@@ -262,79 +353,43 @@ def show_phone_link(large: bool) -> None:
 def show_projector(room: Room) -> None:
     """Show the current question with its reports, and everything that a teacher controls."""
     view = room.view()
-    guess_poll, question = view.guess_poll, view.now.question if view.now else -1
-    if classroom.is_class_mode() and not view.ended:
+    question = view.now.question if view.now else -1
+    if not view.ended:
         render_safely("The QR code", show_phone_link, False)
     st.html(charts_room.LARGE)
-    st.title(escape(guess_poll.title if guess_poll else view.questions[question]))
-    summary = summarise_view(view)
+    st.title(escape(view.questions[question]))
 
     @st.fragment(run_every=TICK if classroom.is_class_mode() and not view.ended else None)
     def show_live() -> None:
-        latest = poll_view(summary)
+        latest = poll_view(view)
         render_safely("The number of reports", show_report_count, latest)
         rows = render_safely("The chart", plot_question, latest, question) or []
         show_teacher_buttons(room, latest, question)
-        render_safely("The list of phones that wait", show_waiting_phones, room, latest)
-        if not guess_poll:
-            rows = rows + (
-                render_safely("The effect of asking again", plot_repetition, latest, question) or []
-            )
-            rows = rows + (
-                render_safely("The comparison of questions", plot_all_questions, latest) or []
-            )
+        render_safely("The list of phones that wait", show_door, room, latest)
+        for section, plot in (
+            ("The effect of asking again", plot_repetition),
+            ("The comparison of questions", plot_all_questions),
+        ):
+            rows = rows + (render_safely(section, plot, latest, question) or [])
         render_safely("The table", show_share_table, rows)
 
-    if guess_poll:
-        show_live()
-    else:
-        show_reports(room, view, question, show_live)
-    if view.ended:
-        render_safely("The guesses", show_guess_poll_buttons, room, view)
-    else:
-        show_changes(room, view)
+    show_live()
+    if not view.ended:
+        show_without_phones(room, view)
+        with st.expander(**CONTROLS["settings"]):
+            render_safely("The settings", show_room_settings, room, view)
+            show_export_button(room)
     render_safely("The promise", show_class_promise, view, question)
 
 
-def show_guess_poll_buttons(room: Room, view: View) -> None:
-    """Show a button for every other guess poll, which shows it again."""
-    for guess_poll in view.guess_polls:
-        if guess_poll is not view.guess_poll and st.button(
-            f"Show again: {escape(guess_poll.title)} ({-guess_poll.number})",
-            key=f"room ballot {guess_poll.number}",
-            type="tertiary",
-        ):
-            run_action(lambda number=guess_poll.number: room.show(number))
-
-
-def show_reports(room: Room, view: View, question: int, show_live: Callable[[], None]) -> None:
-    """Show the reports, with what takes the place of phones beside them if there can be none.
-
-    Args:
-        room: the room.
-        view: its view.
-        question: index of the current question.
-        show_live: shows the reports and updates them.
-    """
-    if view.ended:
-        show_live()
-    elif classroom.is_class_mode():
-        show_live()
-        with st.expander(
-            "Without phones: count hands, or simulate 30", icon=":material/back_hand:"
-        ):
-            left, right = st.columns(2, gap="large")
-            with left:
-                render_safely("The count of hands", show_hand_count, room, view)
-            with right:
-                render_safely("The simulation", show_simulation, room, view, question)
-    else:
-        left, right = st.columns([5, 3], gap="large")
+def show_without_phones(room: Room, view: View) -> None:
+    """Show what takes the place of phones."""
+    with st.expander(expanded=not classroom.is_class_mode(), **CONTROLS["without_phones"]):
+        left, right = st.columns(2, gap="large")
         with left:
-            show_live()
-        with right:
-            render_safely("The simulation", show_simulation, room, view, question)
             render_safely("The count of hands", show_hand_count, room, view)
+        with right:
+            render_safely("The simulation", show_simulation, room, view)
 
 
 def show_report_count(view: View) -> None:
@@ -342,8 +397,14 @@ def show_report_count(view: View) -> None:
     st.html(charts_room.render_counter(*room_view.count_answers(view)))
     if waits := room_view.explain_waiting(view):
         st.markdown(f":material/visibility_off: {waits}")
-    if warning := room_view.warn_of_lost_phones(view):
-        st.warning(warning, icon=":material/wifi_off:")
+    show_warnings(view)
+
+
+def show_warnings(view: View) -> None:
+    """Warn if phones are lost, or if answers come faster than people tap."""
+    for warning in (room_view.warn_of_lost_phones(view), room_view.warn_of_burst(view)):
+        if warning:
+            st.warning(warning, icon=":material/warning:")
 
 
 def show_share_table(rows: list[ShareRow]) -> None:
@@ -360,20 +421,15 @@ def draw_rows(rows: list[ShareRow], title: str, **style: Any) -> None:
 
 
 def plot_question(view: View, question: int) -> list[ShareRow]:
-    """Draw what the reports say about a question or a guess poll, and return its shares."""
-    guess_poll = view.guess_poll
-    if guess_poll:
-        rows, legend = room_view.build_guess_rows(view, guess_poll), room_view.GUESSED_NOTE
-    else:
-        rows = room_view.build_question_rows(view, question, reveal_truth=session.room_truth)
-        legend = room_view.describe_marks(rows)
-    draw_rows(rows, "Shares of yes, each with its 95 % interval", equal_rows=bool(guess_poll))
-    st.caption(legend)
+    """Draw what the reports say about a question, and return its shares."""
+    rows = room_view.build_question_rows(view, question, reveal_truth=session.room_truth)
+    draw_rows(rows, "Shares of yes, each with its 95 % interval")
+    st.caption(room_view.describe_marks(rows))
     return rows
 
 
-def show_waiting_phones(room: Room, view: View) -> None:
-    """Show buttons that let in one or all of the phones that wait for approval."""
+def show_door(room: Room, view: View) -> None:
+    """Show buttons that let phones in, close the room to new ones, and ask the question anew."""
     for count in sorted({min(view.waiting, 1), view.waiting} - {0}):
         st.button(
             f"Let in {count} of {view.waiting} waiting",
@@ -383,106 +439,78 @@ def show_waiting_phones(room: Room, view: View) -> None:
             on_click=room.let_in,
             args=(count,),
         )
+    if view.now and not view.ended and classroom.is_class_mode():
+        question, epsilon = view.now.question, view.now.epsilon
+        door = "reopen" if view.closed else "close"
+        show_action(door, lambda: room.close_to_new_phones(not view.closed))
+        label = NOTES["anew"].format(epsilon=f"{epsilon:g}")
+        show_action("anew", lambda: room.ask(question, anew=True), label=label)
 
 
 def show_teacher_buttons(room: Room, view: View, question: int) -> None:
     """Show the buttons of the teacher. A key does the same whatever is on the screen."""
     previous, following = question - 1, question + 1
     reachable = room_view.list_asked_questions(view) if view.ended else range(len(view.questions))
-    locks = "Unlock" if view.locked else "Lock"
     with st.container(horizontal=True):
-        if not view.ended and st.button(
-            locks,
-            type="secondary" if view.locked else "primary",
-            icon=":material/lock_open:" if view.locked else ":material/lock:",
-            shortcut="L",
-            key="room lock",
-            help="Whether reports to this question are taken.",
-        ):
-            run_action(lambda: room.lock(not view.locked))
-        if view.guess_poll and view.now and st.button("To the questions", icon=":material/undo:"):
-            run_action(lambda: room.press(question))
-        if st.button(
-            "Back",
-            icon=":material/arrow_back:",
-            shortcut="B",
-            disabled=previous not in reachable,
-            help="The question before, as it was left.",
-        ):
-            run_action(lambda: room.press(previous))
-        if st.button(
-            "Next question",
+        if not view.ended:
+            locks = "unlock" if view.locked else "lock"
+            show_action(locks, lambda: room.lock(not view.locked), key="room lock")
+        show_action("back", lambda: room.press(previous), disabled=previous not in reachable)
+        show_action(
+            "next",
+            lambda: room.press(following),
             type="primary" if view.locked else "secondary",
-            icon=":material/arrow_forward:",
-            shortcut="N",
             disabled=following not in reachable,
             help=f"Question {following + 1} of {len(view.questions)}"
             if following in reachable
             else "It is the last",
-        ):
-            run_action(lambda: room.press(following))
+        )
         if view.ended:
-            show_export_button(room)
-            with st.popover("Begin a new room", icon=":material/edit:"):
-                st.markdown("This room and all its reports are forgotten.")
-                if st.button("Forget this room", type="primary"):
-                    run_action(classroom.close_room)
+            show_end_buttons(room)
             return
-        if st.button(
-            "Ask again",
-            icon=":material/replay:",
-            shortcut="A",
-            disabled=bool(view.guess_poll),
+        show_action(
+            "again",
+            lambda: room.press(question, again=True),
             help="The same question once more, as a round: costs each person"
             f" {view.question_epsilon(question):g} more.",
-        ):
-            run_action(lambda: room.press(question, again=True))
-        with st.popover("End", icon=":material/stop_circle:"):
-            st.markdown("No more reports are taken. Every question stays on the screen.")
-            if st.button("End the class", type="primary"):
-                run_action(room.end)
+        )
+        with st.popover(**CONTROLS["ending"]):
+            st.markdown(NOTES["ending"])
+            show_action("end", room.end)
+
+
+def show_end_buttons(room: Room) -> None:
+    """Show what is left to do after the end."""
+    show_export_button(room)
+    with st.popover(**CONTROLS["new_room"]):
+        st.markdown(NOTES["forget"])
+        show_action("forget", classroom.close_room)
 
 
 def show_export_button(room: Room) -> None:
     """Show the button that downloads reports and estimates."""
     st.download_button(
-        "Results as CSV",
-        lambda: room_view.export_results(room.view(), blocks.log_once),
-        "class.csv",
-        "text/csv",
-        on_click="ignore",
-        icon=":material/download:",
-        help="Reports as sent, without what ties those of one phone together, and every estimate.",
+        data=lambda: room_view.export_results(room.view(), blocks.log_once), **BUTTONS["csv"]
     )
-
-
-def show_changes(room: Room, view: View) -> None:
-    """Show what can change while the room stays open."""
-    with st.expander("Change or take away", icon=":material/tune:"):
-        render_safely("The settings", show_room_settings, room, view)
-        render_safely("The guesses", show_guess_poll_buttons, room, view)
-        show_export_button(room)
 
 
 def show_room_settings(room: Room, view: View) -> None:
     """Show the settings of an open room."""
-    hides = st.toggle(
-        "Hide results until a question is locked", view.hides, key=f"room hides {view.hides}"
-    )
+    hides = st.toggle(value=view.hides, key=f"room hides {view.hides}", **CONTROLS["hides"])
     if hides != view.hides:
         run_action(lambda: room.hide(hides))
     epsilon = st.select_slider(
-        "epsilon of an answer, from the next question on",
-        sorted({*EPSILONS, view.epsilon}),
+        options=sorted({*EPSILONS, view.epsilon}),
         value=view.epsilon,
-        format_func=lambda value: f"{value:g}",
+        format_func="{:g}".format,
         key=f"room next epsilon {view.epsilon:g}",
+        **CONTROLS["next_epsilon"],
     )
     if epsilon != view.epsilon:
         run_action(lambda: room.set_epsilon(float(epsilon)))
     with st.form("one more", border=False, clear_on_submit=True):
-        text = st.text_input("One question more", max_chars=MAX_QUESTION_LENGTH)
-        if st.form_submit_button("Add it"):
+        text = st.text_input(max_chars=MAX_QUESTION_LENGTH, **CONTROLS["one_more"])
+        if st.form_submit_button(**BUTTONS["add"]):
             run_action(lambda: room.add(text))
 
 
@@ -517,7 +545,7 @@ def plot_repetition(view: View, question: int) -> list[ShareRow]:
     return [*estimates, *certainty]
 
 
-def plot_all_questions(view: View) -> list[ShareRow]:
+def plot_all_questions(view: View, _: int) -> list[ShareRow]:
     """Show every question so far, and offer an order only where the shares clearly have one."""
     rows = room_view.summarise_questions(view)
     if len(rows) < 2:
@@ -525,7 +553,7 @@ def plot_all_questions(view: View) -> list[ShareRow]:
     st.header("All questions so far")
     comparison = room_view.compare_questions(view)
     ordered = room_view.rank_rows(rows, comparison)
-    if ordered is not None and st.toggle("From the largest share down", key="room ordered"):
+    if ordered is not None and st.toggle(**CONTROLS["ordered"]):
         rows = ordered
     draw_rows(rows, "Shares of yes in this class, each with its 95 % interval", equal_rows=True)
     for sentence in room_view.describe_differences(view, comparison):
@@ -549,21 +577,16 @@ def show_hand_count(room: Room, view: View) -> None:
         f" {spent}. No rule with one coin is closer to the phones and reveals no more."
     )
     with st.form("hands", border=False), st.container(horizontal=True, vertical_alignment="bottom"):
-        total = st.number_input("Hands in all", 0, value=0, step=1, key="room hands")
-        yes = st.number_input("of them yes", 0, value=0, step=1, key="room yes")
-        pressed = st.form_submit_button("Count them")
+        total, yes = (st.number_input(**CONTROLS[name]) for name in ("hands", "yes"))
+        pressed = st.form_submit_button(**BUTTONS["count"])
     if pressed:
         run_action(lambda: room.count(int(yes), int(total)))
 
 
-def show_simulation(room: Room, view: View, question: int) -> None:
+def show_simulation(room: Room, view: View) -> None:
     """Show simulated phones, with a true share that is chosen or secret."""
     st.markdown(f"**{CLASS_SIZE} simulated phones**: you know the truth")
-    hidden = st.toggle(
-        "Keep the true share secret",
-        key="room secret",
-        help="The app draws it at random. Let the class guess it.",
-    )
+    hidden = st.toggle(**CONTROLS["secret"])
     yes = (
         st.slider(
             f"How many of {CLASS_SIZE} say yes?", 0, CLASS_SIZE, CLASS_SIZE // 3, key="room true"
@@ -574,16 +597,13 @@ def show_simulation(room: Room, view: View, question: int) -> None:
     if st.button(f"Ask {CLASS_SIZE} simulated phones", icon=":material/smartphone:"):
         session.room_truth = yes is not None
         run_action(lambda: room.simulate(secrets.randbelow(CLASS_SIZE + 1) if yes is None else yes))
-    if question in view.simulated_yes:
-        st.toggle("Show the true share", key=Session.room_truth.key)
+    if view.now and view.now.question in view.simulated_yes:
+        st.toggle(key=Session.room_truth.key, **CONTROLS["truth"])
 
 
 def show_class_promise(view: View, question: int) -> None:
     """Show what is promised to a person who answers, and what is not."""
     st.header("What is promised")
-    if view.guess_poll:
-        st.markdown("Nothing. A guess is sent as it is, without a name: it is not private.")
-        return
     epsilon = view.question_epsilon(question)
     left, right = st.columns(2, gap="large")
     with left:

@@ -39,6 +39,10 @@ KEY_BOUNCE_SECONDS = 1.0  # seconds in which a key pressed again counts once
 # A phone counts as connected until this many seconds after its last request for the state of the
 # room. It sends a request every 2 seconds, or every 15 while its page is hidden.
 PRESENCE_SECONDS = 20.0
+# More answers than this share of the expected phones, within these seconds, are faster than a class
+# taps: a phone learns of a question within 2.4 seconds, and then somebody has to read it.
+BURSTS = ((1.0, 0.5), (3.0, 1.0))
+MIN_BURST = 10  # answers; a few people may well tap together
 
 # Questions to begin with; a teacher could ask each of them with raised hands.
 EXAMPLE_QUESTIONS: dict[str, tuple[str, ...]] = {
@@ -709,14 +713,19 @@ class Asking:
         locked: whether reports are no longer accepted.
         reports: the bit that each browser sent, by its token.
         counts: reports of hands and of simulated phones, by sender.
+        void: whether the question was asked anew, so that these reports no longer count.
+        burst: the largest number of answers that came faster than a class taps, and in how many
+            seconds.
     """
 
     number: int
     question: int
     epsilon: float
     locked: bool = False
-    reports: dict[str, int] = field(default_factory=dict)
+    reports: dict[str, int] = field(default_factory=dict, compare=False)
     counts: Mapping[Sender, Poll] = field(default_factory=dict)
+    void: bool = False
+    burst: tuple[int, float] = field(default=(0, 0.0), compare=False)
 
     @property
     def has_answers(self) -> bool:
@@ -724,44 +733,9 @@ class Asking:
         return bool(self.reports or self.counts)
 
 
-@dataclass(frozen=True, kw_only=True)
-class GuessPoll:
-    """A poll for a lesson's guess, which is no question of the room and is answered without noise.
-
-    Attributes:
-        number: counts down from -1.
-        title: of the guess.
-        options: what can be chosen.
-        right: index of the right option, if there is one.
-        locked: whether reports are no longer accepted.
-        reports: chosen index by the token of a browser.
-    """
-
-    number: int
-    title: str
-    options: tuple[str, ...]
-    right: int | None = None
-    locked: bool = False
-    reports: dict[str, int] = field(default_factory=dict)
-
-    def count_options(self) -> list[int]:
-        """Return how many have chosen each option."""
-        chosen = [*self.reports.values()]
-        return [chosen.count(index) for index in range(len(self.options))]
-
-    def parse_picks(self, picks: Any) -> int | None:
-        """Return the option index that a phone sent as [[index, 1]]; None for anything else."""
-        try:
-            ((index, bit),) = picks
-        except (TypeError, ValueError):
-            return None
-        is_valid = type(index) is int and type(bit) is int and bit == 1
-        return index if is_valid and 0 <= index < len(self.options) else None
-
-
 @dataclass(frozen=True)
 class View:
-    """A room at one moment.
+    """A room at one moment. Two views are equal if only reports, and who is there, differ.
 
     Attributes:
         id: of the room.
@@ -776,8 +750,10 @@ class View:
         simulated_yes: number of simulated phones that answer yes, by question.
         connected: number of phone pages that are connected.
         waiting: number of phones that ask to be let in.
-        guess_polls: all polls for a guess.
-        guess_poll_number: number of the current poll in place of a question, else 0.
+        plan: minutes of the class whose plan is followed; empty without a plan.
+        step: index of the plan's current step.
+        reached: index of the last step that was reached.
+        closed: whether phones that have not answered yet wait to be let in.
     """
 
     id: str
@@ -788,12 +764,14 @@ class View:
     current_number: int = 0
     hides: bool = True
     ended: bool = False
-    tested: bool = False
+    tested: bool = field(default=False, compare=False)
     simulated_yes: Mapping[int, int] = field(default_factory=dict)
-    connected: int = 0
-    waiting: int = 0
-    guess_polls: tuple[GuessPoll, ...] = ()
-    guess_poll_number: int = 0
+    connected: int = field(default=0, compare=False)
+    waiting: int = field(default=0, compare=False)
+    plan: str = ""
+    step: int = 0
+    reached: int = 0
+    closed: bool = False
 
     @property
     def now(self) -> Asking | None:
@@ -801,19 +779,9 @@ class View:
         return self.askings[self.current_number] if self.askings else None
 
     @property
-    def guess_poll(self) -> GuessPoll | None:
-        """Return the current poll for a guess, if there is one."""
-        return self.guess_polls[-1 - self.guess_poll_number] if self.guess_poll_number else None
-
-    @property
-    def open(self) -> Asking | GuessPoll | None:
-        """Return what phones are asked at the moment."""
-        return self.guess_poll or self.now
-
-    @property
     def locked(self) -> bool:
         """Return whether the current question accepts no more reports."""
-        return self.open is not None and self.open.locked
+        return self.now is not None and self.now.locked
 
     @property
     def visible(self) -> View:
@@ -829,17 +797,16 @@ class View:
             return self
         return self.with_asking(replace(now, reports={}, counts={}))
 
-    def with_asking(self, entry: Asking | GuessPoll) -> View:
-        """Return the view with one asking, or one poll, replaced."""
-        if isinstance(entry, GuessPoll):
-            polls = {poll.number: poll for poll in self.guess_polls} | {entry.number: entry}
-            return replace(self, guess_polls=tuple(polls.values()))
+    def with_asking(self, entry: Asking) -> View:
+        """Return the view with one asking replaced."""
         earlier = self.askings[: entry.number]
         return replace(self, askings=(*earlier, entry, *self.askings[entry.number + 1 :]))
 
     def rounds(self, question: int) -> tuple[Asking, ...]:
-        """Return all askings of a question, in order."""
-        return tuple(asking for asking in self.askings if asking.question == question)
+        """Return all askings of a question whose reports count, in order."""
+        return tuple(
+            asking for asking in self.askings if asking.question == question and not asking.void
+        )
 
     def question_epsilon(self, question: int) -> float:
         """Return the epsilon of each answer to a question, which its first asking fixed."""
@@ -905,21 +872,18 @@ class View:
 
     def describe_for_phones(self) -> dict[str, Any]:
         """Return the state of the room as every phone receives it, in plain JSON values."""
-        asking, guess_poll, current = self.now, self.guess_poll, self.open
-        question = "" if asking is None else self.questions[asking.question]
-        n_repeats = 0 if asking is None or guess_poll else len(self.rounds(asking.question)) - 1
+        asking = self.now
         epsilon = self.epsilon if asking is None else asking.epsilon
-        if guess_poll:  # a guess is sent without noise
-            epsilon = 0.0
+        # Whoever answers anew spends again, so void askings count here.
+        asked = [entry.question for entry in self.askings]
         return {
             "room": self.id,
-            "asking": None if current is None else current.number,
-            "question": guess_poll.title if guess_poll else question,
-            "options": guess_poll.options if guess_poll else (),
-            "again": n_repeats,
+            "asking": None if asking is None else asking.number,
+            "question": "" if asking is None else self.questions[asking.question],
+            "again": 0 if asking is None else asked.count(asking.question) - 1,
             "epsilon": epsilon,
-            "below": flip_threshold(epsilon) if epsilon else 0,
-            "open": current is not None and not self.locked and not self.ended,
+            "below": flip_threshold(epsilon),
+            "open": asking is not None and not self.locked and not self.ended,
             "ended": self.ended,
         }
 
@@ -933,6 +897,7 @@ class Room:
         epsilon: float = EPSILON,
         rng: np.random.Generator | None = None,
         expected: int = MAX_PHONES // 2,
+        plan: str = "",
     ) -> None:
         """Open a room.
 
@@ -941,6 +906,7 @@ class Room:
             epsilon: of an answer.
             rng: random numbers of simulated phones.
             expected: number of phones expected; twice as many have a place without being let in.
+            plan: minutes of the class whose plan is followed, if any.
 
         Raises:
             InvalidSetting: the questions, epsilon or the number of phones are not valid.
@@ -948,15 +914,23 @@ class Room:
         flip_threshold(epsilon)  # raises an error if epsilon is not valid
         check_number("phones expected", expected, at_least=1, at_most=MAX_PHONES // 2, integer=True)
         question_texts = _clean_questions([text for text in questions if text.strip()])
-        self._view = View(secrets.token_hex(4), question_texts, float(epsilon), time.monotonic())
         self._rng = rng or np.random.default_rng()
         self._lock = threading.RLock()
         self._last_press = -math.inf
         # The time of the last request of each phone's page, in increasing order.
         self._last_visits: dict[str, float] = {}
-        self._n_places = 2 * expected
+        self._expected = expected
+        self._open_view(question_texts, epsilon, plan=plan)
+
+    def _open_view(self, questions: tuple[str, ...], epsilon: float, **fields: Any) -> None:
+        """Begin with a view without reports, under a new id."""
+        self._view = View(
+            secrets.token_hex(4), questions, float(epsilon), time.monotonic(), **fields
+        )
+        self._n_places = 2 * self._expected
         self._admitted: dict[str, str] = {}  # tokens, and the address each came from
         self._waiting: dict[str, str] = {}  # tokens in order, and the address each came from
+        self._arrivals: list[float] = []  # times of the reports to the current question
 
     def view(self) -> View:
         """Return the room as it is now; later reports are not in the view."""
@@ -964,12 +938,9 @@ class Room:
             askings = tuple(
                 replace(entry, reports=dict(entry.reports)) for entry in self._view.askings
             )
-            polls = tuple(
-                replace(entry, reports=dict(entry.reports)) for entry in self._view.guess_polls
-            )
             threshold = time.monotonic() - PRESENCE_SECONDS
             n_connected = sum(last_visit > threshold for last_visit in self._last_visits.values())
-            return replace(self._view, askings=askings, guess_polls=polls, connected=n_connected)
+            return replace(self._view, askings=askings, connected=n_connected)
 
     def _update_view(self, **changed: Any) -> None:
         """Replace fields of the room's view."""
@@ -990,22 +961,30 @@ class Room:
                 if len(self._last_visits) > 2 * MAX_PHONES:
                     del self._last_visits[next(iter(self._last_visits))]
 
-    def ask(self, question: int) -> None:
+    def ask(self, question: int, anew: bool = False) -> None:
         """Ask a question, the first time or again; this ends the one before it.
 
         The current question stays while nobody has answered it, so a button pressed twice, or in
         two tabs, asks once.
+
+        Args:
+            question: index of the question.
+            anew: whether the reports to its earlier askings no longer count.
         """
         with self._lock:
             view = self._get_open_view()
             last = len(view.questions) - 1
             check_number("question", question, at_least=0, at_most=last, integer=True)
-            self._update_view(guess_poll_number=0)
             if view.now is not None and view.now.question == question and not view.now.has_answers:
                 self.lock(False)
                 return
             asking = Asking(len(view.askings), question, view.question_epsilon(question))
-            self._update_view(askings=(*view.askings, asking), current_number=asking.number)
+            earlier = [
+                replace(entry, void=entry.void or (anew and entry.question == question))
+                for entry in view.askings
+            ]
+            self._update_view(askings=(*earlier, asking), current_number=asking.number)
+            self._arrivals = []
             if question in view.simulated_yes:  # they answer again, like everybody
                 self._simulate(asking, view.simulated_yes[question])
 
@@ -1027,20 +1006,52 @@ class Room:
             if again or not rounds:
                 self.ask(question)
             else:
-                self._update_view(current_number=rounds[-1].number, guess_poll_number=0)
+                self._update_view(current_number=rounds[-1].number)
             self._last_press = now
 
-    def lock(self, locked: bool = True, guess_poll: int = 0) -> None:
+    def follow(self, step: int, state: str = "", question: int = 0, epsilon: float = 0.0) -> None:
+        """Go to the next step of the plan, or to the one before it.
+
+        What a step does to the room is done once, when it is first reached. A key that is pressed
+        in two windows, or twice within KEY_BOUNCE_SECONDS, counts once.
+
+        Args:
+            step: index of the step.
+            state: what the wall shows of the room: lobby, open, locked, counted, result, again or
+                end; empty for a slide.
+            question: index of the question.
+            epsilon: of an answer, where the step opens a new room.
+        """
+        with self._lock:
+            view, now = self._view, time.monotonic()
+            if abs(step - view.step) != 1 or now - self._last_press < KEY_BOUNCE_SECONDS:
+                return
+            is_new = step > view.reached
+            question = min(question, len(view.questions) - 1)
+            if is_new and state in ("open", "again"):
+                self.ask(question)
+            elif is_new and state == "lobby" and view.ended:
+                self._open_view(view.questions, epsilon, plan=view.plan)
+            elif state and (rounds := view.rounds(question)):
+                self._update_view(current_number=rounds[-1].number)
+            if is_new and state in ("locked", "counted", "result"):
+                self.lock()
+            self._update_view(
+                step=step,
+                reached=max(step, view.reached),
+                ended=self._view.ended or state == "end",
+            )
+            self._last_press = now
+
+    def lock(self, locked: bool = True) -> None:
         """Stop accepting reports to the current question, or accept them again.
 
         Args:
             locked: whether to stop.
-            guess_poll: number of a poll to lock instead, if not 0.
         """
         with self._lock:
-            target = self._view.guess_polls[-1 - guess_poll] if guess_poll else self._view.open
-            if target is not None:
-                self._view = self._view.with_asking(replace(target, locked=locked))
+            if asking := self._view.now:
+                self._view = self._view.with_asking(replace(asking, locked=locked))
 
     def hide(self, hides: bool = True) -> None:
         """Choose whether a question's results are hidden until it is locked."""
@@ -1069,30 +1080,6 @@ class Room:
         with self._lock:
             self._get_open_view()
             self._update_view(epsilon=float(epsilon))
-
-    def ask_guess(self, title: str, options: Sequence[str], right: int | None = None) -> None:
-        """Ask all phones for a guess, which they send without noise.
-
-        Args:
-            title: what is guessed.
-            options: what can be chosen.
-            right: index of the right option, if there is one.
-
-        Raises:
-            ReportRejected: a question is open, or the room is closed.
-        """
-        with self._lock:
-            view = self._get_open_view()
-            if isinstance(view.open, Asking) and not view.locked:
-                raise ReportRejected("question_open")
-            number = -1 - len(view.guess_polls)
-            guess_poll = GuessPoll(number=number, title=title, options=tuple(options), right=right)
-            self._view = view.with_asking(guess_poll)
-            self._update_view(guess_poll_number=number)
-
-    def show(self, number: int) -> None:
-        """Show a poll for a guess again, as it was left, by its number."""
-        self._update_view(guess_poll_number=number)
 
     def end(self) -> None:
         """Close the room for all reports."""
@@ -1173,19 +1160,15 @@ class Room:
         token: Any,
         bit: Any = None,
         address: str = "",
-        picks: Any = None,
     ) -> Receipt:
-        """Accept what a phone sends: a bit or, for a guess, the chosen option.
-
-        The same report twice counts once.
+        """Accept what a phone sends. The same report twice counts once.
 
         Args:
             room: id of the room that the phone answers in.
-            asking: number of the asking, or of the poll for a guess.
+            asking: number of the asking.
             token: the browser's token.
-            bit: the report to a question, 0 or 1.
+            bit: the report, 0 or 1.
             address: network address that the report comes from.
-            picks: the answer to a guess, [[index of the option, 1]].
 
         Raises:
             ReportRejected: the report is not accepted; the message is a sentence for the phone.
@@ -1196,36 +1179,40 @@ class Room:
             raise MalformedReport("no_token")
         if type(asking) is not int:
             raise MalformedReport("no_question")
-        if asking >= 0 and (type(bit) is not int or bit not in (0, 1)):
+        if type(bit) is not int or bit not in (0, 1):
             raise MalformedReport("no_bit")
         with self._lock:
             view = self._view
-            entries: Sequence[Asking | GuessPoll] = (*view.askings, *view.guess_polls)
-            entry = next((candidate for candidate in entries if candidate.number == asking), None)
-            if entry is None:
+            if not 0 <= asking < len(view.askings):
                 raise ReportRejected("unknown")
-            is_guess = asking < 0
-            answer: Any = entry.parse_picks(picks) if isinstance(entry, GuessPoll) else bit
-            if answer is None:
-                raise MalformedReport("no_option")
+            entry = view.askings[asking]
             previous = entry.reports.get(token)
-            if previous == answer:
+            if previous == bit:
                 return Receipt.AGAIN
             if previous is not None:
                 raise ReportRejected("twice")
             self._get_open_view()
-            if entry is not view.open:
+            if entry is not view.now:
                 raise ReportRejected("late")
             if entry.locked:
                 raise ReportRejected("locked")
-            max_reports = self._n_places if is_guess else MAX_PHONES
-            if len(entry.reports) >= max_reports:
-                raise ReportRejected("full", max_reports)
-            if not is_guess:  # a guess comes under another token than reports
-                self._admit_browser(token, address)
-            entry.reports[token] = answer
+            if len(entry.reports) >= MAX_PHONES:
+                raise ReportRejected("full", MAX_PHONES)
+            self._admit_browser(token, address)
+            entry.reports[token] = bit
             self._update_view(tested=True)
+            self._record_arrival(entry)
         return Receipt.NEW
+
+    def _record_arrival(self, asking: Asking) -> None:
+        """Record the time of a report, and whether too many have come at once."""
+        now = time.monotonic()
+        self._arrivals.append(now)
+        for seconds, share in BURSTS:
+            count = sum(now - arrival < seconds for arrival in self._arrivals)
+            if count > max(MIN_BURST, share * self._expected, asking.burst[0]):
+                asking = replace(asking, burst=(count, seconds))
+        self._view = self._view.with_asking(asking)
 
     def _admit_browser(self, token: str, address: str) -> None:
         """Give a browser a place in the room, or let it wait.
@@ -1257,6 +1244,12 @@ class Room:
             self._waiting[token] = address
             self._update_view(waiting=len(self._waiting))
         raise PhoneWaiting("waits")
+
+    def close_to_new_phones(self, closed: bool = True) -> None:
+        """Let phones that have not answered yet wait until they are let in, or no longer."""
+        with self._lock:
+            self._n_places = len(self._admitted) if closed else 2 * self._expected
+            self._update_view(closed=closed)
 
     def let_in(self, phones: int) -> None:
         """Give a place to the first `phones` of the waiting phones."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from dpmc_lab.classroom import CLASS_SIZE, PHONE_TEXTS, room
-from dpmc_lab.classroom.room import Bounds, CoinRule, GuessPoll, Poll, Sender, View
+from dpmc_lab.classroom.room import Bounds, CoinRule, Poll, Sender, View
 from dpmc_lab.store import guard_formula
 from dpmc_lab.views import cards
 from dpmc_lab.views.text import format_count
@@ -181,22 +181,6 @@ def describe_respondents(poll: Poll, sender: Sender) -> str:
     return (
         phones_text if poll.reports == poll.people else f"{poll.reports} reports of {phones_text}"
     )
-
-
-def build_guess_rows(view: View, guess_poll: GuessPoll) -> list[ShareRow]:
-    """Return a row for each option of a guess; the counts are hidden until it is locked."""
-    rows = []
-    people = len(guess_poll.reports)
-    for index, (option, chosen) in enumerate(
-        zip(guess_poll.options, guess_poll.count_options(), strict=True)
-    ):
-        if not (guess_poll.locked or view.ended):
-            rows.append(ShareRow(option, Mark.ESTIMATE, None, note=HIDDEN_NOTE))
-            continue
-        share = chosen / people if people else 0.0
-        note = f"{chosen} of {people}" + ("; the answer" if index == guess_poll.right else "")
-        rows.append(ShareRow(option, Mark.CERTAINTY, Bounds(share, share, share), note=note))
-    return rows
 
 
 # --- all questions, and all askings ---------------------------------------------------------------
@@ -478,7 +462,6 @@ HIDDEN_NOTE = "hidden until locked"
 COMPUTED_NOTE = "people like this class, at its share"
 SAME_NOTE = "Their shares may be equal, so nobody can say which is larger."
 DIFFER_NOTE = f"All of these statements together are right in at least {_LEVEL} % of classes."
-GUESSED_NOTE = "The bars show what share of the phones chose each answer. Guesses are not private."
 
 
 def describe_marks(rows: Sequence[ShareRow]) -> str:
@@ -493,12 +476,6 @@ def count_answers(view: View) -> tuple[list[tuple[str, str]], str]:
         Pairs of a number and its label, and a text on the state.
     """
     now = view.now
-    if guess_poll := view.guess_poll:
-        poll_figures = [
-            (str(len(guess_poll.reports)), "answered"),
-            (str(view.connected), "connected"),
-        ]
-        return poll_figures, _format_state(view)
     if now is None:
         return [], ""
     figures = []
@@ -536,8 +513,6 @@ def _format_state(view: View) -> str:
 
 def explain_waiting(view: View) -> str:
     """Explain why the projector does not show new reports; empty where it does."""
-    if view.guess_poll:
-        return "" if view.locked or view.ended else "Nothing is shown until it is locked (L)."
     if view.visible is view or view.now is None:
         return ""
     if len(view.rounds(view.now.question)) > 1:
@@ -554,6 +529,14 @@ def warn_of_lost_phones(view: View) -> str:
         f"{format_count(n_answered, 'phone')} answered, but no phone is connected now. Wake the"
         " phones, and check that they are still in this network. Their reports are kept."
     )
+
+
+def warn_of_burst(view: View) -> str:
+    """Ask whether answers that came faster than people tap are from the class; empty otherwise."""
+    rounds = view.rounds(view.now.question) if view.now else ()
+    count, seconds = max((asking.burst for asking in rounds), default=(0, 0.0))
+    in_time = format_count(int(seconds), "second")
+    return f"{count} answers in {in_time}: is this your class?" if count else ""
 
 
 def explain_promise(view: View, question: int) -> list[str]:
@@ -653,12 +636,14 @@ def export_results(view: View, note: Callable[[str, Exception], None] | None = N
             room.build_phone_channel(asking.epsilon),
         )
         polls = {**asking.counts, Sender.PHONES: phones}
-        round_number = visible.rounds(asking.question).index(asking) + 1
+        numbers = [entry.number for entry in visible.rounds(asking.question)]
+        round_number = 0 if asking.void else numbers.index(asking.number) + 1
         subject_columns = ("reports as sent", *[""] * len(_ENDS))  # without an estimate
         for sender in Sender:
             poll = polls.get(sender)
             if poll is not None and (poll.reports or not asking.counts):
-                write("asked", asking.question, round_number, sender, poll, *subject_columns)
+                kind = "void" if asking.void else "asked"
+                write(kind, asking.question, round_number, sender, poll, *subject_columns)
     for question in list_asked_questions(visible):
         with _skip_failures(table, note):
             for sender in list_senders(visible, question):
@@ -672,10 +657,6 @@ def export_results(view: View, note: Callable[[str, Exception], None] | None = N
                         write(
                             "estimate", question, rounds, sender, poll, subject, *(interval or ())
                         )
-    for guess_poll in view.guess_polls:
-        if guess_poll.locked or view.ended:
-            with _skip_failures(table, note):
-                table.writerows(_list_guess_lines(guess_poll))
     return stream.getvalue()
 
 
@@ -693,18 +674,3 @@ def _skip_failures(table: Any, note: Callable[[str, Exception], None] | None) ->
         if note is not None:
             note("A table", error)
         table.writerow(("failed", "These rows could not be computed."))
-
-
-def _list_guess_lines(guess_poll: GuessPoll) -> Iterator[tuple[object, ...]]:
-    """Yield the row of the CSV table for each option of a guess."""
-    people = len(guess_poll.reports)
-    sender = Sender.PHONES.value
-    for option, chosen in zip(guess_poll.options, guess_poll.count_options(), strict=True):
-        prefix = (
-            "guess",
-            guard_formula(f"{guess_poll.title} {option}"),
-            guess_poll.number,
-            "none",
-            sender,
-        )
-        yield (*prefix, people, people, chosen, "as sent", chosen / people if people else "")

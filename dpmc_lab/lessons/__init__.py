@@ -161,15 +161,14 @@ class Control:
         return self.options[value] if self.options else _FORMATTER.format(self.form, value)
 
 
-_CONTROLS: Mapping[str, Table] = {
-    "epsilon": {
-        "label": "epsilon",
-        "values": list(EPSILONS),
-        "start": EPSILON,
-        "ends": ["more private", "more accurate"],
-    },
-    "throw": {"label": "Throw again"},
-}
+PAGE_LABELS = load_texts("learn.toml")
+_CONTROLS = PAGE_LABELS.pop("controls")
+_CONTROLS["epsilon"] |= {"values": list(EPSILONS), "start": EPSILON}
+
+
+def say(name: str, **values: Any) -> str:
+    """Return a label of the page Learn, with its values filled in."""
+    return fill_text(PAGE_LABELS[name], values)
 
 
 class Reveal(NamedTuple):
@@ -454,6 +453,7 @@ LESSONS: dict[str, Lesson] = {
 _PLAN_TEXTS = load_texts("plans.toml")
 LABELS: Mapping[str, Any] = _PLAN_TEXTS["labels"]
 BOXES: Mapping[str, Table] = _PLAN_TEXTS["boxes"]  # of the sheets, by name
+WALLS: Mapping[str, Any] = _PLAN_TEXTS["walls"]  # by the states of a room
 CLASSES: Mapping[str, list[str]] = _PLAN_TEXTS["classes"]  # plans by the minutes of a class
 EXITS = Lesson(
     id="exits", number=0, title="", take_home="", slide_tables=tuple(_PLAN_TEXTS["exits"])
@@ -469,7 +469,7 @@ class PlanStep:
         minutes: duration.
         wall: what the wall shows: a state of the room's question, or lesson and key of a slide;
             empty while the pupils write.
-        stage: what a slide shows: question, arrivals or answer; empty for the room.
+        stage: what a slide shows: question or answer; empty for the room.
         question: number of the room's question, from 1.
         button: text of the button that leads to this step.
         ask: what the class is asked.
@@ -477,6 +477,7 @@ class PlanStep:
         expect: what pupils tend to say.
         sheet: the question of the sheet, if there is one.
         refers: ids of earlier steps that the texts speak of.
+        epsilon: of the room's answers.
         start: the minute at which it begins.
         screen: what the wall shows, in words.
     """
@@ -492,8 +493,18 @@ class PlanStep:
     expect: str = ""
     sheet: str = ""
     refers: tuple[str, ...] = ()
+    epsilon: float = EPSILON
     start: int = 0
     screen: str = ""
+
+    def reveal(self) -> Reveal:
+        """Return what the step shows of its slide: its question, or what the slide reveals."""
+        slide = get_slide(self.wall)[1]
+        reveal = slide.reveal(slide.start_values)
+        if self.stage == "question" and slide.predict:
+            asked = (slide.predict.question, slide.said, *slide.predict.options)
+            reveal = Reveal(asked, reveal.picture)
+        return reveal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -541,7 +552,7 @@ def schedule_steps(plan: LessonPlan, start: int = 0) -> Iterator[PlanStep]:
     for step in plan.steps:
         values = LessonValues(plan.given)
         usual_texts = {}
-        screen = LABELS["walls"].get(step.wall or "nothing", LABELS["walls"]["slide"])
+        wall = WALLS["slide" if step.stage else step.wall or "nothing"]
         if step.stage:
             values["lesson"], values["slide"] = get_slide(step.wall)
             usual_texts = LABELS["stages"][step.stage]
@@ -549,7 +560,8 @@ def schedule_steps(plan: LessonPlan, start: int = 0) -> Iterator[PlanStep]:
             name: fill_text(getattr(step, name) or usual_texts.get(name, ""), values)
             for name in ("button", "ask", "say", "expect")
         }
-        yield replace(step, start=start, screen=fill_text(screen, values), **texts)
+        texts |= {"screen": fill_text(wall["screen"], values), "epsilon": plan.given["epsilon"]}
+        yield replace(step, start=start, **texts)
         start += step.minutes
 
 

@@ -13,16 +13,16 @@ from functools import cache, partial
 from html import escape
 from importlib import resources
 from itertools import product
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from dpmc_lab import glossary
-from dpmc_lab.classroom import load_texts, pictures
+from dpmc_lab.classroom import pictures
 from dpmc_lab.lessons import (
     BOXES,
     CLASSES,
     LABELS,
     LESSONS,
+    PAGE_LABELS,
     PLANS,
     Lesson,
     LessonPlan,
@@ -53,18 +53,20 @@ ul { list-style: none; margin: .2rem 0; padding: 0; }
 ul li { display: inline-block; margin: 0 1.4rem .2rem 0; padding-left: 1.4em; text-indent: -1.4em; }
 ul li::before { content: ""; display: inline-block; width: .75em; height: .75em;
   border: 1.5px solid black; margin-right: .6em; }
-.line { border-bottom: 1px solid #777; height: 1.7rem; padding-top: .5rem; color: #444;
-  font-size: .9em; }
+.line { border-bottom: 1px solid var(--baseline); height: 1.7rem; padding-top: .5rem;
+  color: var(--note); font-size: .9em; }
 .name { display: flex; gap: 1.2rem; margin-bottom: .6rem; align-items: end; }
-.name span { flex: 1; border-bottom: 1px solid #777; } .name span:last-of-type { flex: 2; }
+.name span { flex: 1; border-bottom: 1px solid var(--baseline); }
+.name span:last-of-type { flex: 2; }
 .name.name .illustration { width: 9rem; margin-top: -2rem; }
-.worksheet table { width: 100%; } .worksheet td { border: 1px solid #777; padding: .4rem .5rem; }
+.worksheet table { width: 100%; }
+.worksheet td { border: 1px solid var(--baseline); padding: .4rem .5rem; }
 .worksheet td + td { width: 35%; }
 .strip { display: flex; border-bottom: 2px solid black; height: 2.6rem;
   margin: .2rem 1.4rem 1.6rem 0; counter-reset: percent -10; }
-.strip i { flex: 1; border-left: 1px solid #777; position: relative;
+.strip i { flex: 1; border-left: 1px solid var(--baseline); position: relative;
   counter-increment: percent 10; }
-.strip i:last-child { border-right: 1px solid #777; }
+.strip i:last-child { border-right: 1px solid var(--baseline); }
 .strip i::after, .strip i:last-child::before { content: counter(percent); position: absolute;
   top: 100%; left: 0; translate: -50%; font: .8em var(--font); white-space: nowrap; }
 .strip i:last-child::before { content: "100 %"; left: 100%; }
@@ -75,8 +77,8 @@ ul li::before { content: ""; display: inline-block; width: .75em; height: .75em;
   .plan td { padding: .1rem .8rem .1rem 0; } }
 """
 # A sheet is printed in grey: shape and fill still tell.
-_GREY = """:root { --noise: #ccc; --noise-edge: #444; --noise-text: #222; --risk: #555; --act: #555;
-  --usefulness: #999; }"""
+_GREY = """:root { --noise: silver; --noise-edge: dimgray; --noise-text: black; --risk: dimgray;
+  --act: dimgray; --usefulness: darkgray; }"""
 _LINE = '<div class="line"></div>'
 
 # --- plans of a class ----------------------------------------------------------------------------
@@ -105,7 +107,7 @@ def render_class(minutes: str) -> str:
 def render_lesson(lesson: Lesson) -> str:
     """Render a lesson on paper: its picture, its questions, and the sentence to take home."""
     names = (f"{lesson.id}/{slide.key}" for slide in lesson.slides if slide.predict)
-    questions = _render_items({"": names}, _render_task)
+    questions = _render_items({"": names}, partial(_render_task, given={}))
     own_words = text.render_paragraphs(LABELS["own_words"], lesson.take_home) + _LINE * 3
     exit_question = _render_items({LABELS["exit"]: [own_words]}, str)
     heading = text.render_heading(lesson.title) + _render_picture(lesson.id)
@@ -156,7 +158,7 @@ def _render_items(lists: Mapping[str, Iterable[str]], render: Callable[[str], st
     return page
 
 
-def _render_task(name: str, given: Table = MappingProxyType({})) -> str:
+def _render_task(name: str, given: Table) -> str:
     """Render a box with rows to fill in, or a question with its options and room for a reason.
 
     Args:
@@ -164,7 +166,7 @@ def _render_task(name: str, given: Table = MappingProxyType({})) -> str:
         given: numbers of the plan.
     """
     if box := BOXES.get(name):
-        values = LessonValues({**box["given"], **given})
+        values = LessonValues(given)
         rows = "".join(
             f"<tr><td>{escape(fill_text(row, values))}</td><td></td></tr>" for row in box["rows"]
         )
@@ -188,7 +190,7 @@ def _render_answer(name: str, given: Table) -> str:
         given: numbers of the plan.
     """
     if box := BOXES.get(name):
-        sentence = fill_text(box["answer"], LessonValues({**box["given"], **given}))
+        sentence = fill_text(box["answer"], LessonValues(given))
         return f"<p>{escape(box['title'])}</p>{text.render_paragraphs(sentence)}"
     slide = get_slide(name)[1]
     question: Any = slide.predict
@@ -202,16 +204,6 @@ def _render_answer(name: str, given: Table) -> str:
 _FOLDER = resources.files(__package__)
 # How keys turn the steps, on the page Learn, too.
 TURNS = (_FOLDER / "turns.js").read_text("utf-8")
-
-
-_LABELS: Mapping[str, str] = load_texts("learn.toml")
-
-
-def say(name: str, **values: Any) -> str:
-    """Return a label of the page Learn, with its values filled in."""
-    return fill_text(_LABELS[name], values)
-
-
 N_THROWS = 5  # simulations of every button, since the page cannot compute others
 _HTML_BOUNDARIES = re.compile(r"(?<=>)(?=<(?:div|i class=.yes))")
 
@@ -268,7 +260,7 @@ def render_lessons_page() -> str:
     definitions = {term.name: term.words for term in glossary.search_terms()}
     content = {"lessons": lessons, "words": definitions, "held": list(index_by_text)}
     page = (_FOLDER / "lessons.html").read_text("utf-8").replace("/* turns */", TURNS)
-    for name, label in _LABELS.items():
+    for name, label in PAGE_LABELS.items():
         page = page.replace(f"[[{name}]]", label)
     content_json = json.dumps(content, separators=(",", ":"), ensure_ascii=False)
     page = page.replace("/* colours */", text.CSS_PROPERTIES)
@@ -279,21 +271,10 @@ def render_lessons_page() -> str:
 # --- the files -----------------------------------------------------------------------------------
 
 
-class Sheet(NamedTuple):
-    """A file to write.
-
-    Attributes:
-        title: text of its button.
-        render: returns its HTML.
-    """
-
-    title: str
-    render: Callable[[], str]
-
-
-SHEETS: Mapping[str, Sheet] = {
-    f"class-{minutes}.html": Sheet(
-        LABELS["button"].format(minutes=minutes), partial(render_class, minutes)
+SHEETS: Mapping[str, tuple[str, Callable[[], str]]] = {  # the title and the HTML of each file
+    f"class-{minutes}.html": (
+        LABELS["button"].format(minutes=minutes),
+        partial(render_class, minutes),
     )
     for minutes in CLASSES
 }

@@ -25,6 +25,7 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 import streamlit as st
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
@@ -61,6 +62,8 @@ class _ServerState:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.room: Room | None = None
+        # By their first id, for the windows of one class outside class mode.
+        self.rooms: WeakValueDictionary[str, Room] = WeakValueDictionary()
         self.visitors = True  # may train
 
     def replace_room(self, room: Room | None) -> None:
@@ -81,14 +84,18 @@ def is_class_mode() -> bool:
 
 
 def get_room() -> Room | None:
-    """Return the one room of this server; outside class mode the room of this session."""
+    """Return the room of this server; outside class mode this session's, or that of the address."""
     if is_class_mode():
         return _server.room
+    session.room = session.room or _server.rooms.get(st.query_params.get("room", ""))
     return session.room
 
 
 def open_room(
-    questions: Sequence[str], epsilon: float = EPSILON, expected: int = CLASS_SIZE
+    questions: Sequence[str],
+    epsilon: float = EPSILON,
+    expected: int = CLASS_SIZE,
+    plan: str = "",
 ) -> Room:
     """Open a room, replacing the one before it.
 
@@ -96,6 +103,7 @@ def open_room(
         questions: texts; empty ones are dropped.
         epsilon: of one answer.
         expected: number of phones expected.
+        plan: minutes of the class whose plan is followed, if any.
 
     Raises:
         InvalidSetting: the questions, epsilon or the number of phones are not valid.
@@ -104,8 +112,12 @@ def open_room(
     from dpmc_lab.classroom.room import Room  # when a class begins
 
     require_teacher()
-    new_room = Room(questions, epsilon, expected=expected)
+    new_room = Room(questions, epsilon, expected=expected, plan=plan)
     _set_room(new_room)
+    if plan:  # so that a reload, and the wall's window, find it
+        id = new_room.view().id
+        _server.rooms[id] = new_room
+        st.query_params["room"] = id
     return new_room
 
 
@@ -117,6 +129,7 @@ def close_room() -> None:
     """
     require_teacher()
     _set_room(None)
+    st.query_params.pop("room", None)
 
 
 def _set_room(room: Room | None) -> None:
@@ -433,14 +446,8 @@ async def _read_report(request: Request) -> dict[str, Any]:
         report = json.loads(body)
     except (ValueError, RecursionError, ClientDisconnect, TimeoutError):
         report = None
-    if not isinstance(report, dict) or report.keys() - {"bit", "picks"} != {
-        "room",
-        "asking",
-        "token",
-    }:
-        raise NotServed(
-            400, "A report is an object of JSON with room, asking, token and bit or picks."
-        )
+    if not isinstance(report, dict) or report.keys() != {"room", "asking", "token", "bit"}:
+        raise NotServed(400, "A report is an object of JSON with room, asking, token and bit.")
     return report
 
 

@@ -162,6 +162,7 @@ class Session:
     room_list = Key[str | None]("room list", "room.py")
     room_question = Family[str]("room question {}", "room.py")
     room_truth = Key[bool]("room truth shown", "room.py", False)
+    room_free = Key[bool]("room free", "room.py", False)  # although it has a plan
     room_prior = Key[float | None]("room prior", "room.py")
 
     def update(self, **values: object) -> None:

@@ -218,8 +218,9 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(opened):
 # --- paper ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("size", ["A4", "Letter"])
 @pytest.mark.parametrize("minutes", paper.CLASSES)
-def test_a_class_fits_on_its_pages(browser, minutes):
+def test_a_class_fits_on_its_pages(browser, minutes, size):
     """A plan and a worksheet are one sheet each, front and back, and a key has three pages."""
     for kind, limit in (("plan", 2), ("worksheet", 2), ("key", 3)):
         page = browser.new_page()
@@ -232,6 +233,6 @@ def test_a_class_fits_on_its_pages(browser, minutes):
                 " section.hidden = section !== kept; }",
                 [kind, number],
             )
-            printed = page.pdf(prefer_css_page_size=True)
+            printed = page.pdf(format=size)
             assert 1 <= len(re.findall(rb"/Type\s*/Page\b(?!s)", printed)) <= limit, (kind, number)
         page.close()

@@ -194,7 +194,7 @@ def test_the_raw_answer_never_leaves_a_phone_that_lies(page, server, room, name,
     stored = page.evaluate("Object.values(localStorage)")
     (stored_report,) = (json.loads(value) for value in stored)
     assert stored_report["sent"] == {"0": {"bit": 1 - bit, "epsilon": 2}}
-    assert stored_report.keys() == {"room", "token", "guesser", "sent", "spent"}
+    assert stored_report.keys() == {"room", "token", "sent", "spent"}
     assert stored_report["spent"] == 0  # in earlier rooms
     assert page.context.cookies() == []
     assert {path for _, path, _ in traffic} == {"/phone", "/asking", "/report"}
@@ -503,10 +503,6 @@ HOSTILE = {
     "room": ["", None, 5, ["x"], {}],
     "question": [None, "", " \n", 7, ["Tea?"], {}],
     "again": [None, "1", -1, 0.5, {}],
-    "coined guess": [
-        {"asking": -1, "options": ["12", "50"], "epsilon": e, "below": FLIP_THRESHOLD}
-        for e in (2.0, 4.0)
-    ],
     "all": ["null", "[]", "5", '"x"', "true", "{}"],
 }
 
@@ -518,7 +514,7 @@ def test_a_phone_draws_nothing_for_a_hostile_server(page, server, room, field):
     def fulfil_poll(route):
         body = value
         if field != "all":
-            change = value if field in ("both", "coined guess") else {field: value}
+            change = value if field == "both" else {field: value}
             body = json.dumps(room.view().describe_for_phones() | change).replace(
                 "Infinity", "1e999"
             )
@@ -534,7 +530,7 @@ def test_a_phone_draws_nothing_for_a_hostile_server(page, server, room, field):
         page.get_by_text(re.compile("more of the truth than|does not understand")).wait_for()
         assert not page.get_by_role("button", name="Yes", exact=True).is_visible(), value
         for yes in (0, 1):
-            page.evaluate("yes => { answer(yes); guess(yes) }", yes)
+            page.evaluate("yes => answer(yes)", yes)
         assert page.evaluate("[draws, localStorage.length]") == [0, 0], value
     assert not list_reports(traffic)
     assert not broken
@@ -629,28 +625,3 @@ def test_the_teachers_link_makes_a_session_the_teachers(browser, tmp_path):
         page.get_by_text("teacher", exact=True).wait_for()
         assert SECRET not in page.evaluate("document.cookie")
         context.close()
-
-
-# --- a guess ----------------------------------------------------------------------------------
-
-
-def test_a_guess_is_one_tap_under_another_name_and_costs_nothing(page, server, room):
-    room.lock()
-    room.ask_guess("About how many?", ["12", "50", "88"], right=0)
-    traffic = record_traffic(page)
-    page.goto(server + "phone")
-    page.get_by_text("not private").wait_for()
-    hidden_words = page.get_by_text(re.compile("at random|epsilon|coin|deny|what you answered"))
-    assert hidden_words.filter(visible=True).count() == 0
-    press_button(page, "50")
-    wait_for_arrival(page)
-    assert page.get_by_text("not private").is_visible()
-    assert hidden_words.filter(visible=True).count() == 0
-    (report,) = list_reports(traffic)
-    assert report["picks"] == [[1, 1]]
-    assert not page.locator("#spent").is_visible()
-    room.ask(0)
-    press_button(page, "Yes")
-    wait_for_arrival(page)
-    assert page.get_by_text("changes your answer at random").is_visible()
-    assert list_reports(traffic)[-1]["token"] != report["token"]

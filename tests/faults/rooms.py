@@ -74,39 +74,20 @@ ROOM = family_of(
      "cases = (prior * honest, (1 - prior) * opposite),",
      "prior = 0.5\n    cases = (prior * honest, (1 - prior) * opposite),",
      named("room", "test_what_equal_reports_tell_an_attacker[2-0.99]")),
-    ("a guess replaces an open question", OTHER,
-     "if isinstance(view.open, Asking) and not view.locked:", "if False:",
-     named("room", "test_a_guess_replaces_no_open_question_and_is_locked_wherever_it_is")),
-    ("what is on is locked in place of a guess", OTHER,
-     "self._view.guess_polls[-1 - guess_poll] if guess_poll else self._view.open",
-     "self._view.open",
-     named("room", "test_a_guess_replaces_no_open_question_and_is_locked_wherever_it_is")),
-    ("a guess against an option counts", OTHER, "type(bit) is int and bit == 1",
-     "type(bit) is int", named("room", "test_what_is_no_guess_is_refused[picks7]")),
-    ("guesses take the places of phones", OTHER, "is_guess = asking < 0", "is_guess = False",
-     named("room", "test_guesses_take_no_place_from_phones_and_have_an_end")),
     ("the end keeps a question from being shown", OTHER,
      "            else:\n"
-     "                self._update_view(current_number=rounds[-1].number, guess_poll_number=0)",
+     "                self._update_view(current_number=rounds[-1].number)",
      "            else:\n"
      "                self._get_open_view()\n"
-     "                self._update_view(current_number=rounds[-1].number, guess_poll_number=0)",
+     "                self._update_view(current_number=rounds[-1].number)",
      named("room", "test_after_the_end_every_question_that_was_asked_can_be_reached")),
 )
 
-_COUNTED = "test_guesses_are_counted_as_they_are_and_shown_when_they_are_locked"
 _FAILS = "test_whatever_fails_on_the_wall_the_buttons_the_end_and_the_table_stay"
-_GUESSED = "test_a_guess_waits_for_the_open_question_and_changes_no_shortcut"
 
 WALL = [
     *family_of(
         "class", "dpmc_lab/classroom/room_view.py",
-        ("guesses on the wall before the lock", SKIPPED,
-         "        if not (guess_poll.locked or view.ended):\n"
-         "            rows", "        if False:\n            rows", named("room", _COUNTED)),
-        ("guesses in the table before the lock", SKIPPED,
-         "        if guess_poll.locked or view.ended:\n", "        if True:\n",
-         named("room", _COUNTED)),
         ("nobody is warned when all phones are gone", SKIPPED,
          "if view.connected or view.ended", "if True or view.ended", named("page_room",
          "test_the_teacher_is_warned_when_phones_answered_and_none_is_connected")),
@@ -134,8 +115,6 @@ WALL = [
     ),
     *family_of(
         "class", "pages/room.py",
-        ("a key asks a question again that is not on the wall", OTHER,
-         "disabled=bool(view.guess_poll),", "disabled=False,", named("page_room", _GUESSED)),
         ("one waiting phone cannot be let in alone", OTHER, "{min(view.waiting, 1), view.waiting}",
          "{view.waiting}", named("page_room",
          "test_more_phones_than_twice_the_class_are_let_in_one_by_one_or_all")),
@@ -146,12 +125,6 @@ WALL = [
          "reachable = room_view.list_asked_questions(view) if view.ended else ",
          "reachable = [] if view.ended else ",
          named("page_room", "test_after_the_end_every_question_can_be_reached")),
-    ),
-    *family_of(
-        "class", "pages/learn.py",
-        ("a guess that is revealed replaces the open question", OTHER,
-         "room.lock(guess_poll=guess_poll.number)", "room.show(guess_poll.number)",
-         named("page_room", _GUESSED)),
     ),
 ]
 
@@ -169,8 +142,8 @@ PAPER = family_of(
     ("the key has another answer than the worksheet", OTHER,
      "else question.options[question.right]\n", "else question.options[-1]\n", named("lesson_files",
      "test_a_key_answers_the_tasks_of_its_worksheet_in_their_order[first]")),
-    ("the worksheet answers itself", OTHER, "partial(_render_task, given",
-     "partial(_render_answer, given", named("lesson_files",
+    ("the worksheet answers itself", OTHER, "partial(_render_task, given=plan",
+     "partial(_render_answer, given=plan", named("lesson_files",
      "test_a_worksheet_has_all_tasks_and_answers_none[first]")),
 ) + family_of(
     "class", "dpmc_lab/classroom/numbers.py",
@@ -181,8 +154,6 @@ PAPER = family_of(
      "* (before, 1 - before)", "* (0.5, 0.5)",
      named("lesson_numbers", "test_every_number_of_a_lesson_is_so[attacker]")),
 )
-
-_GUESS = "test_a_guess_is_one_tap_under_another_name_and_costs_nothing"
 
 PHONE = family_of(
     "phone", "pages/ui/phone.html",
@@ -211,37 +182,22 @@ PHONE = family_of(
      named("browser_phone", "test_the_epsilon_that_is_shown_is_never_less_than_what_is_spent")),
     ("a number of the question that is kept nowhere", OTHER, "(whole(told.asking) && ", "(",
      named("browser_phone", "test_a_phone_draws_nothing_for_a_hostile_server[asking]")),
-    ("a guess is sent as it is though an epsilon is promised", SKIPPED,
-     "(told.asking >= 0 || told.epsilon === 0)", "true",
-     named("browser_phone", "test_a_phone_draws_nothing_for_a_hostile_server[coined guess]")),
     ("the answer is drawn though the threshold is not the epsilon's", SKIPPED,
      "!now.open || !sounds()) return", "!now.open) return",
      named("browser_phone", "test_a_phone_draws_nothing_for_a_hostile_server[both]")),
     ("the answer as it is", SKIPPED, "u < below ? 1 - answer : answer", "answer",
      named("browser_phone", "test_the_raw_answer_never_leaves_a_phone_that_lies[Yes-1]")),
-    ("the raw answer is sent", SKIPPED, "picks ? { picks } : { bit })",
-     "picks ? { picks } : { bit: fallen ? fallen.yes : bit })",
+    ("the raw answer is sent", SKIPPED, "bit: report.bit }",
+     "bit: fallen ? fallen.yes : report.bit }",
      named("browser_phone", "test_the_raw_answer_never_leaves_a_phone_that_lies[Yes-1]")),
-    ("the raw answer is kept", OTHER, "{ ...report, epsilon: now.epsilon }",
-     "{ ...report, ...told, epsilon: now.epsilon }",
+    ("the raw answer is kept", OTHER, "{ bit, epsilon: now.epsilon }",
+     "{ yes, bit, epsilon: now.epsilon }",
      named("browser_phone", "test_the_raw_answer_never_leaves_a_phone_that_lies[Yes-1]")),
-    ("one token for all rooms", REUSED, "token: newToken(), guesser",
-     "token: memory.token || newToken(), guesser",
+    ("one token for all rooms", REUSED, "token: newToken(), sent",
+     "token: memory.token || newToken(), sent",
      named("browser_phone", "test_before_and_after_a_class")),
-    ("a guess under the name of the coins", REUSED,
-     "token: epsilon ? memory.token : memory.guesser", "token: memory.token",
-     named("browser_phone", _GUESS)),
-    ("a guess is called private", OTHER,
-     '$("honest").hidden = $("remembers").hidden = asked && guesses()',
-     '$("honest").hidden = $("remembers").hidden = false', named("browser_phone", _GUESS)),
-    ("a guess that was sent is not called public any more", OTHER, 'guesses() && say("guess")',
-     'guesses() && !report && say("guess")', named("browser_phone", _GUESS)),
-    ("what is stored is promised where nothing is", OTHER, '$("remembers").hidden ||= !kept', "",
+    ("what is stored is promised where nothing is", OTHER, '$("remembers").hidden = !kept', "",
      named("browser_phone", "test_a_blocked_storage_is_said_before_anything_is_answered")),
-    ("one number for coins and guesses", REUSED,
-     "memory = { room, token: newToken(), guesser: newToken(), sent: {}",
-     "const one = newToken(); memory = { room, token: one, guesser: one, sent: {}",
-     named("browser_phone", _GUESS)),
 )
 
 _DOOR = "test_the_door_by_itself"

@@ -11,6 +11,7 @@ import pytest
 
 from dpmc_lab import lessons
 from dpmc_lab.classroom import CLASS_SIZE, numbers
+from dpmc_lab.classroom import room as room_module
 from dpmc_lab.classroom.pictures import (
     STYLE_SHEET,
     CellGrid,
@@ -253,17 +254,16 @@ LOOKS_BACK = re.compile(
 @pytest.mark.parametrize("minutes", lessons.CLASSES)
 def test_a_plan_speaks_of_nothing_that_it_has_not_shown(minutes):
     """What is "previous" is an earlier step of the class, and so is the question of an answer."""
-    stages = {"question": None, "arrivals": "question", "answer": "question"}
     shown, walls = [], []
     for step in lessons.schedule_class(minutes):
         texts = [step.ask, step.say, step.expect, step.button]
         if step.stage:
-            before = stages[step.stage]
             slide = lessons.get_slide(step.wall)[1]
-            assert not (before and slide.predict) or (step.wall, before) in walls, step.id
+            asks = step.stage == "question" or not slide.predict
+            assert asks or (step.wall, "question") in walls, step.id
             texts += [slide.title, slide.said]
         else:
-            assert step.wall in {"", *lessons.LABELS["walls"]}, step.id
+            assert step.wall in {"", *lessons.WALLS}, step.id
         walls.append((step.wall, step.stage))
         assert set(step.refers) <= set(shown), step.id
         assert step.refers or not LOOKS_BACK.search(" ".join(texts)), step.id
@@ -279,6 +279,43 @@ def test_a_plan_speaks_of_nothing_that_it_has_not_shown(minutes):
     rooms = [wall for wall, stage in walls if not stage and wall]
     assert rooms[0] == "lobby"
     assert rooms[-1] == "end"
+
+
+@pytest.mark.parametrize("minutes", lessons.CLASSES)
+def test_a_plan_leads_a_room_from_its_opening_to_its_end(minutes, monkeypatch):
+    """By one step at a time; what a step does is done once, whoever goes back."""
+    monkeypatch.setattr(room_module, "KEY_BOUNCE_SECONDS", 0)
+    steps = lessons.schedule_class(minutes)
+    class_room = Room(["Tea?", "Coffee?"], steps[0].epsilon, plan=minutes)
+    first_id = class_room.view().id
+
+    def follow(index):
+        step = steps[index]
+        state = "" if step.stage else step.wall
+        class_room.follow(index, state, step.question - 1, step.epsilon)
+        return class_room.view()
+
+    for index, step in enumerate(steps[1:], 1):
+        view = follow(index)
+        assert view.step == index
+        if step.stage:
+            assert step.reveal().sentences
+        elif step.wall in ("open", "again"):
+            assert (view.now.question, view.locked) == (step.question - 1, False)
+            assert view.now.epsilon == step.epsilon
+            for phone in range(12):
+                class_room.report(view.id, view.now.number, f"{phone:032x}", phone % 2)
+        elif step.wall in ("locked", "counted", "result"):
+            assert view.locked
+            assert view.poll(step.question - 1).people == 12
+        assert view.ended == (step.wall == "end" or (step.id, view.id) == ("exit", ""))
+        askings = len(view.askings)
+        assert follow(index + 2 if index + 2 < len(steps) else 0).step == index  # not two at once
+        if step.wall != "lobby":
+            follow(index - 1)
+            assert len(follow(index).askings) == askings
+    assert (class_room.view().id != first_id) == (minutes == "90")
+    assert class_room.view().max_epsilon == pytest.approx({"10": 2, "45": 4, "90": 1}[minutes])
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,9 @@
 """The class: what one report tells, what all of them say together, and which are taken."""
 
-import csv
 import functools
-import io
 import itertools
-import json
 import math
+import re
 import time
 from contextlib import suppress
 
@@ -18,7 +16,6 @@ from dpmc_core.errors import InvalidSetting
 from dpmc_lab.classroom import numbers, room, room_view
 from dpmc_lab.classroom.room import (
     LinkedReports,
-    MalformedReport,
     PhoneWaiting,
     Poll,
     Receipt,
@@ -380,129 +377,59 @@ def test_a_question_is_added_without_losing_the_room():
             call()
 
 
-def test_a_guess_replaces_no_open_question_and_is_locked_wherever_it_is():
-    class_room = open_room()
-    with pytest.raises(ReportRejected, match="still open"):
-        class_room.ask_guess("How many?", ["12", "50"])
-    assert class_room.view().guess_polls == ()
-    assert send_report(class_room, PHONES[0], 1) is Receipt.NEW
-    class_room.lock()
-    class_room.ask_guess("How many?", ["12", "50"])
-    class_room.ask(1)  # on with the class, the guess unanswered
-    class_room.lock(guess_poll=-1)
-    view = class_room.view()
-    assert view.guess_polls[0].locked
-    assert (view.open.question, view.locked) == (1, False)
-    assert send_report(class_room, PHONES[0], 1, asking=1) is Receipt.NEW
-
-
-def open_guess_room(expected=500):
-    """Open a room in which a guess of three options is on."""
-    class_room = Room(("Tea?",), expected=expected)
-    class_room.ask_guess("How many?", ["12", "50", "88"], right=0)
-    return class_room
-
-
-def send_guess(to, token, picks):
-    return to.report(to.view().id, -1, f"{token:032x}", picks=picks)
-
-
-def read_export(group):
-    return list(csv.DictReader(io.StringIO(room_view.export_results(group.view()))))
-
-
-@pytest.mark.parametrize(
-    "picks",
-    [
-        *(None, [], [0, 1], {"0": 1}, "01", ["01"], 1),
-        *([[0, 0]], [[3, 1]], [[-1, 1]], [[0, 2]], [[0, True]], [[False, 1]], [[0.0, 1]]),
-        *([[0, 1], [1, 1]], [[0, 1, 1]]),
-    ],
-)
-def test_what_is_no_guess_is_refused(picks):
-    class_room = open_guess_room()
-    with pytest.raises(MalformedReport):
-        send_guess(class_room, 1, picks)
-    assert class_room.view().guess_poll.reports == {}
-
-
-def test_a_guess_counts_once_and_costs_nothing():
-    class_room = open_guess_room()
-    assert send_guess(class_room, 1, [[2, 1]]) is Receipt.NEW
-    assert send_guess(class_room, 1, [[2, 1]]) is Receipt.AGAIN
-    with pytest.raises(ReportRejected, match="first report counts"):
-        send_guess(class_room, 1, [[0, 1]])
-    class_room.lock()
-    with pytest.raises(ReportRejected, match="too late"):
-        send_guess(class_room, 2, [[0, 1]])
-    assert class_room.view().max_epsilon == 0
-    phone_view = class_room.view().describe_for_phones()
-    assert (phone_view["epsilon"], phone_view["below"]) == (0, 0)
-
-
-def test_guesses_are_counted_as_they_are_and_shown_when_they_are_locked():
-    class_room = open_guess_room()
-    for token, option in enumerate((0, 0, 2)):
-        send_guess(class_room, token, [[option, 1]])
-    view = class_room.view()
-    assert all(row.interval is None for row in room_view.build_guess_rows(view, view.guess_poll))
-    assert read_export(class_room) == []
-    class_room.lock()
-    view = class_room.view()
-    rows = room_view.build_guess_rows(view, view.guess_poll)
-    assert [row.interval.share for row in rows] == pytest.approx([2 / 3, 0, 1 / 3])
-    assert ["answer" in row.note for row in rows] == [True, False, False]
-    exported = [
-        (line["kind"], line["round"], line["people"], line["yes"], line["share"][:4])
-        for line in read_export(class_room)
-    ]
-    counted = [("2", "0.66"), ("0", "0.0"), ("1", "0.33")]
-    assert exported == [("guess", "-1", "3", *yes_and_share) for yes_and_share in counted]
-    out = [room_view.export_results(view), json.dumps(view.describe_for_phones()), *map(str, rows)]
-    assert not any(f"{token:032x}" in text for text in out for token in range(3))
-
-
-def test_guesses_take_no_place_from_phones_and_have_an_end(monkeypatch):
-    class_room = open_guess_room(expected=2)
-    for token in range(4):
-        send_guess(class_room, token, [[0, 1]])
-    with pytest.raises(ReportRejected, match="full"):
-        send_guess(class_room, 4, [[0, 1]])
+def test_answers_that_come_faster_than_a_class_taps_are_noticed(monkeypatch):
+    """A flood of a hundred phones; a class that taps within seconds of the question is none."""
+    monkeypatch.setattr(room.time, "monotonic", lambda: now)
+    now = 0.0
+    class_room = room.Room(("Tea?",), expected=30)
     class_room.ask(0)
-    for token in range(10, 14):
-        assert class_room.report(class_room.view().id, 0, f"{token:032x}", 1) is Receipt.NEW
-    monkeypatch.setattr(room, "MAX_PHONES", 4)
-    with pytest.raises(ReportRejected, match="full"):
-        send_report(class_room, PHONES[29], 1)
+    rng = np.random.default_rng(5)
+    for phone in range(30):
+        send_report(class_room, PHONES[phone], phone % 2)
+        now += rng.exponential(8 / 30)
+    assert class_room.view().now.burst == (0, 0.0)
+    assert room_view.warn_of_burst(class_room.view()) == ""
+    for phone in range(100):
+        with suppress(PhoneWaiting):
+            class_room.report(class_room.view().id, 0, f"{phone + 500:032x}", 1)
+    assert class_room.view().waiting > 0  # there are places for twice the class
+    warning = room_view.warn_of_burst(class_room.view())
+    assert re.fullmatch(r"\d\d answers in \d seconds?: is this your class\?", warning)
+    assert class_room.view().poll(0).reports == 60
 
 
-def test_questions_and_guesses_take_turns():
-    class_room = open_guess_room()
+def test_a_question_asked_anew_forgets_its_reports_and_not_what_they_cost():
+    class_room = open_room("Tea?", "Coffee?")
+    for phone in PHONES[:20]:
+        send_report(class_room, phone, 1)
+    class_room.close_to_new_phones()
+    class_room.ask(0, anew=True)
+    view = class_room.view()
+    assert (view.poll(0).reports, len(view.rounds(0)), len(view.askings)) == (0, 1, 2)
+    assert view.max_epsilon == pytest.approx(4)
+    assert view.describe_for_phones()["again"] == 1  # the phone says that it adds up
+    assert send_report(class_room, PHONES[0], 0, 1) is Receipt.NEW
+    with pytest.raises(PhoneWaiting):
+        send_report(class_room, PHONES[25], 1, 1)
+    class_room.let_in(1)
+    assert send_report(class_room, PHONES[25], 1, 1) is Receipt.NEW
     class_room.lock()
-    class_room.press(0)
-    assert (class_room.view().guess_poll, class_room.view().locked) == (None, False)
-    with pytest.raises(ReportRejected, match="over"):
-        send_guess(class_room, 1, [[0, 1]])
-    class_room.show(-1)
-    assert class_room.view().guess_poll.number == -1
-    assert class_room.view().locked
-    class_room.ask_guess("Guess?", ["a", "b"])
-    assert class_room.view().guess_poll.number == -2
+    kinds = [line.split(",")[0] for line in room_view.export_results(class_room.view()).split()]
+    assert kinds.count("void") == 1
+    assert class_room.view().poll(0).reports == 2
+    class_room.close_to_new_phones(False)
+    class_room.lock(False)
+    assert send_report(class_room, PHONES[26], 1, 1) is Receipt.NEW
 
 
 def test_after_the_end_every_question_that_was_asked_can_be_reached(monkeypatch):
     monkeypatch.setattr(room, "KEY_BOUNCE_SECONDS", 0)
     class_room = open_room("Tea?", "Coffee?", "Milk?")
-    class_room.lock()
-    class_room.ask_guess("How many?", ["12", "50"])
     class_room.ask(1)
-    class_room.show(-1)
     class_room.end()
     for question in (0, 1, 0):
         class_room.press(question)
-        assert (class_room.view().now.question, class_room.view().guess_poll) == (question, None)
-    class_room.show(-1)
-    assert class_room.view().guess_poll.title == "How many?"
+        assert class_room.view().now.question == question
     for call in (lambda: class_room.press(2), lambda: class_room.press(0, again=True)):
         with pytest.raises(ReportRejected, match="closed"):
             call()

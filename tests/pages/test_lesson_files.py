@@ -10,9 +10,9 @@ import pytest
 
 from dpmc_lab import glossary
 from dpmc_lab.cli import main
-from dpmc_lab.lessons import BOXES, LESSONS, Predict, get_slide, schedule_class
+from dpmc_lab.lessons import BOXES, LESSONS, PAGE_LABELS, Predict, get_slide, say, schedule_class
 from dpmc_lab.lessons import worksheets as paper
-from dpmc_lab.lessons.worksheets import SHEETS, say
+from dpmc_lab.lessons.worksheets import SHEETS
 from pages.ui import classroom
 from tests.page_helpers import HtmlFile, open_page
 
@@ -22,7 +22,7 @@ PLAN_FILE = ROOT / "dpmc_lab" / "texts" / "en" / "plans.toml"
 
 @pytest.fixture(scope="module")
 def sheets():
-    return {name: sheet.render() for name, sheet in SHEETS.items()}
+    return {name: render() for name, (_, render) in SHEETS.items()}
 
 
 @pytest.fixture(scope="module")
@@ -176,6 +176,13 @@ def page():
     return paper.render_lessons_page()
 
 
+def test_every_label_of_learn_is_shown_and_the_file_names_all_of_its_own():
+    named = (ROOT / "pages" / "learn.py").read_text("utf-8")
+    named += Path(paper.__file__).with_name("lessons.html").read_text("utf-8")
+    named = re.sub(r"\[\[(\w+)\]\]", r'"\1"', named)
+    assert not [name for name in PAGE_LABELS if not re.search(rf"[\"']{name}[\"']", named)]
+
+
 @pytest.fixture(scope="module")
 def content(page):
     (content_text,) = re.findall(
@@ -194,6 +201,7 @@ def test_the_page_without_server_fetches_nothing_and_is_small(page, content):
     )
     assert len(page.encode()) < 3e6
     assert "{content}" not in page
+    assert "[[" not in page.partition('id="content"')[0]
     assert content["words"] == {term.name: term.words for term in glossary.TERMS.values()}
 
 
@@ -202,7 +210,7 @@ def test_texts_are_escaped(monkeypatch):
     slide = LESSONS["coin"].slides[0]
     question = Predict(question="<b>a & b</b>?", options=("<u>",), right=0)
     odd = type(slide)(**{**vars(slide), "said": "<i>", "predict": question})
-    box = {"title": "<b>a & b</b>", "said": "<i>", "rows": ["<u>"], "answer": "<u>", "given": {}}
+    box = {"title": "<b>a & b</b>", "said": "<i>", "rows": ["<u>"], "answer": "<u>"}
     monkeypatch.setattr(paper, "get_slide", lambda _: (None, odd))
     monkeypatch.setitem(BOXES, "class/odd", box)
     for name in ("coin/odd", "class/odd"):
@@ -220,8 +228,8 @@ def test_the_page_offers_them():
     app.run()
     components = (element.proto for element in app.get("bidi_component"))
     printed = [json.loads(c.json) for c in components if c.component_name == "print"]
-    assert [entry["label"] for entry in printed] == [sheet.title for sheet in SHEETS.values()]
-    assert [entry["page"] for entry in printed] == [sheet.render() for sheet in SHEETS.values()]
+    for entry, (title, render) in zip(printed, SHEETS.values(), strict=True):
+        assert (entry["label"], entry["page"]) == (title, render())
 
 
 def test_in_a_class_they_are_for_the_teacher(monkeypatch):

@@ -2,6 +2,7 @@
 
 import time
 from contextlib import suppress
+from html import unescape as unescape_html
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +12,7 @@ from dpmc_data import public_sets
 from dpmc_lab.classroom import room as core
 from dpmc_lab.classroom import room_view as words
 from dpmc_lab.classroom.room import CLASS_SIZE, EXAMPLE_QUESTIONS, Sender
+from dpmc_lab.lessons import get_slide, schedule_class
 from pages.ui import blocks, classroom, rows
 from pages.ui.charts import room as charts_room
 from tests.page_helpers import (
@@ -68,7 +70,7 @@ def find_field(app, label):
 def test_a_ready_list_can_be_changed_and_opens_a_room():
     app = open_page("room")
     assert [t.value for t in app.text_input][:3] == list(EXAMPLE_QUESTIONS["Warm-up"])
-    app.get("button_group")[0].set_value("Films").run()
+    app.get("button_group")[1].set_value("Films").run()
     assert [t.value for t in app.text_input][:3] == list(EXAMPLE_QUESTIONS["Films"])
     find_field(app, "Question 2").set_value("Is  this   mine?").run()
     press_button(app, "Open the room")
@@ -178,7 +180,6 @@ WALL_PARTS = {  # of the wall, and where a fault is planted
     "words": (words, "describe_rows"),
     "table": (words, "tabulate_rows"),
     "promise": (words, "explain_promise"),
-    "shares of a guess": (words, "build_guess_rows"),
 }
 
 
@@ -204,9 +205,6 @@ def test_whatever_fails_on_the_wall_the_buttons_the_end_and_the_table_stay(
     room.ask(1)
     send_reports(room, range(30), yes=20)
     room.lock()
-    if wall_part == "shares of a guess":
-        room.ask_guess("How many?", ["a", "b"])
-        room.lock()
     monkeypatch.setattr(*WALL_PARTS[wall_part], fails)
     for tab in (app, open_page("room"), app):
         tab.run()
@@ -219,7 +217,6 @@ def test_whatever_fails_on_the_wall_the_buttons_the_end_and_the_table_stay(
     faults = [record for record in caplog.records if record.name == blocks.__name__]
     assert len(faults) == len({record.getMessage() for record in faults}) > 0
     press_button(app, "Back")
-    assert not room.view().guess_poll
     press_button(app, "End the class")
     assert room.view().ended
     assert not app.exception
@@ -239,42 +236,81 @@ def test_the_way_to_the_first_question_stays_without_a_code(monkeypatch):
     assert classroom.get_room().view().now.question == 0
 
 
-# --- a guess from a lesson ------------------------------------------------------------------------
+# --- a class by a plan ----------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("class_mode")
-def test_a_guess_waits_for_the_open_question_and_changes_no_shortcut(monkeypatch):
-    app = open_room_page()
-    press_button(app, "Ask the first question")
-    room = classroom.get_room()
-    keys = list_shortcuts(app)
-    lesson = open_page("learn", lesson="coin", step="throw")
-    press_button(lesson, "Ask the phones")
-    assert "still open" in unescape_markdown(lesson.error[0].value)
-    assert room.view().describe_for_phones()["question"] == EXAMPLE_QUESTIONS["Warm-up"][0]
-    room.lock()
-    press_button(lesson, "Ask the phones")
-    assert room.view().guess_poll is not None
-    app.run()
-    assert list_shortcuts(app) == keys
-    assert find_button(app, "Ask again").disabled
-    press_button(app, "Next question")  # an open question again
-    assert app.title[0].value == EXAMPLE_QUESTIONS["Warm-up"][1]
-    press_button(lesson, "Show the answer")  # and the guess is revealed
-    assert room.view().guess_polls[0].locked
-    assert room.view().describe_for_phones()["question"] == EXAMPLE_QUESTIONS["Warm-up"][1]
-    assert room.view().describe_for_phones()["open"]
-    monkeypatch.setattr(charts_room, "render_shares", None)
-    lesson.run()
-    assert not lesson.exception
-    assert any("guess cannot be shown" in warning.value for warning in lesson.warning)
-    assert find_button(lesson, "Next") is not None
+@pytest.mark.parametrize("minutes", ["10", "90"])  # which begins with that of 45
+def test_a_plan_is_followed_by_one_button_in_both_windows(minutes):
+    """The teacher's window and the wall show each step, and no slide that is not in the plan."""
+    app = open_page("room", **{"class": minutes})
+    assert "epsilons add up" in read_markdown(app)
+    press_button(app, "Open the room")
+    room, steps = classroom.get_room(), schedule_class(minutes)
+    wall = open_page("room", wall="on")
+    for index, step in enumerate(steps):
+        wall.run()
+        shown = unescape_html(read_html(app))
+        assert f"Minute {step.start}<" in shown
+        assert all(text in shown for text in (step.screen, step.ask, step.say, step.expect))
+        assert "Minute" not in read_html(wall)
+        titles = {"lobby": "Take part: scan the code", "": step.ask, "end": step.ask}
+        title = titles.get(step.wall, room.view().questions[step.question - 1])
+        if step.stage:
+            slide = get_slide(step.wall)[1]
+            title = slide.title
+            seen = read_all_text(wall)
+            answer = slide.reveal(slide.start_values).sentences[-1]
+            assert (slide.said in seen) == (step.stage == "question"), step.id
+            assert (answer in seen) == (step.stage == "answer"), step.id
+        for window in (app, wall):
+            assert unescape_markdown(window.title[0].value) == title
+            labels = {button.proto.shortcut: button.label for button in window.button}
+            assert labels.get("n") == (steps[index + 1].button if index + 1 < len(steps) else None)
+        assert ('drawing veiled"' in read_html(wall)) == (
+            step.stage == "question" and step.reveal().picture is not None
+        )
+        if step.wall in ("open", "again"):
+            send_reports(room, range(30), yes=12)
+        if index + 1 < len(steps):
+            press_button(app, steps[index + 1].button)
+    assert room.view().ended
+    assert "Results as CSV" in [button.proto.label for button in app.get("download_button")]
 
 
-def list_shortcuts(app):
-    """Return the keys of the page and what they do; Lock and Unlock have one key."""
-    by_key = {button.proto.shortcut: button.label for button in app.button if button.proto.shortcut}
-    return {key: label.replace("Unlock", "Lock") for key, label in by_key.items()}
+@pytest.mark.usefixtures("class_mode")
+def test_a_plan_goes_on_after_a_way_back_a_reload_and_a_way_out():
+    app = open_page("room", **{"class": "10"})
+    for label in ("Open the room", "Ask the first question"):
+        press_button(app, label)
+    room, wall = classroom.get_room(), open_page("room", wall="on")
+    send_reports(room, range(30), yes=12)
+    assert read_html(wall.run()).count('class="here"') == 30
+    assert "37 %" not in read_html(wall)  # hidden until it is locked
+    press_button(app, "Lock and show the result")
+    assert "20 to 53" in read_html(wall.run())
+    press_button(wall, "Back")
+    assert room.view().locked  # what was done stays done
+    assert open_page("room", wall="on").title[0].value == wall.title[0].value
+    press_button(wall, "Lock and show the result")
+    app = open_page("room")
+    assert "Minute 3<" in read_html(app)
+    press_button(app, "Go on without the plan")
+    assert find_button(app, "Unlock")
+    press_button(app, "Follow the plan")
+    assert "Minute 3<" in read_html(app)
+    assert len(room.view().askings) == 1
+
+
+def test_outside_class_mode_both_windows_find_the_room_by_the_address():
+    app = open_page("room", **{"class": "10"})
+    press_button(app, "Open the room")
+    id = get_own_room(app).view().id
+    wall = open_page("room", wall="on", room=id)
+    press_button(wall, "Ask the first question")
+    assert get_own_room(app).view().now.question == 0
+    assert get_own_room(open_page("room", room=id)) is get_own_room(app)
+    assert open_page("room", wall="on").title[0].value == "The class begins soon"
 
 
 # --- a class --------------------------------------------------------------------------------------
@@ -290,15 +326,18 @@ def send_reports(room, tokens, yes=0):
 def test_set_up_waits_for_the_first_phone_and_then_says_what_to_do(monkeypatch):
     app = open_room_page()
     room = classroom.get_room()
-    assert app.title[0].value == "Open this on one phone now"
+    assert unescape_markdown(app.title[0].value) == "Take part: scan the code"
+    assert "Each answer costs epsilon 2." in read_html(app)
     assert f"QR code of {classroom.get_phone_link()}" in read_html(app)
     assert "Waiting" in app.info[0].value
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now + 61)
     app.run()
     assert "hotspot" in app.warning[0].value
-    room.record_visit()
+    for page in range(3):
+        room.record_visit(f"{page:032x}")
     app.run()
+    assert read_html(app).count('class="here"') == 3  # a dot for each phone
     assert "arrived" in app.success[0].value
     press_button(app, "Ask the first question")
     assert room.view().now.question == 0
@@ -336,11 +375,20 @@ def test_the_teacher_is_warned_when_phones_answered_and_none_is_connected(monkey
     assert "60 phones answered, but no phone is connected" in app.warning[0].value
     room.record_visit("0" * 32)
     app.run()
-    assert not app.warning
+    assert [warning.value for warning in app.warning] == [
+        "60 answers in 1 second: is this your class?"
+    ]
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now + core.PRESENCE_SECONDS + 1)
     app.run()
-    assert app.warning  # it fell asleep, or left the network
+    assert "no phone is connected" in app.warning[0].value  # it fell asleep, or left the network
+    press_button(app, "Close to new phones")
+    assert room.view().closed
+    press_button(app, "Ask anew: each phone spends epsilon 2 again")
+    assert (room.view().poll(0).reports, room.view().max_epsilon) == (0, pytest.approx(4))
+    send_reports(room, [0])
+    with pytest.raises(core.PhoneWaiting):
+        send_reports(room, [60])
     room.end()
     app.run()
     assert not app.warning

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import segno
 import streamlit as st
@@ -18,12 +18,10 @@ import streamlit as st
 from dpmc_lab.classroom import pictures
 from dpmc_lab.classroom.room import CoinRule
 from dpmc_lab.classroom.room_view import Mark, ShareRow, format_row_interval, format_row_share
+from dpmc_lab.lessons import LABELS, PlanStep, Reveal, fill_text
 from pages.ui import blocks
 from pages.ui.text import escape as escape_markdown
 from pages.ui.text import keep_units
-
-if TYPE_CHECKING:
-    from dpmc_lab.lessons import Reveal
 
 _SHARES = """
 .shares { container-type: inline-size; font-variant-numeric: tabular-nums; }
@@ -231,6 +229,84 @@ def render_coins(rule: CoinRule, description: str) -> str:
     )
 
 
+_PEOPLE = """
+.people { display: flex; flex-wrap: wrap; gap: .55rem; margin: .6rem 0; max-width: 32rem; }
+.people i { width: 1.7rem; height: 1.7rem; border-radius: 50%; box-sizing: border-box;
+  border: 3px solid var(--line); }
+.people .here { background: var(--baseline); border-color: var(--baseline);
+  animation: arrive .35s ease-out; }
+@keyframes arrive { from { opacity: 0; transform: scale(.3); } }
+@media (prefers-reduced-motion: reduce) { .people .here { animation: none; } }
+"""
+MAX_DOTS = 120  # of phones; the number stands beside them
+
+
+def render_dots(arrived: int, total: int = 0) -> str:
+    """Render a dot for each phone: filled for those that have arrived, empty for the others."""
+    places = min(max(arrived, total), MAX_DOTS)
+    dots = "".join(f'<i class="{"here" if k < arrived else ""}"></i>' for k in range(places))
+    return f'<style>{_PEOPLE}</style><div class="people" aria-hidden="true">{dots}</div>'
+
+
+# --- a plan -------------------------------------------------------------------------------------
+
+_STEP = """
+.clock { display: flex; align-items: baseline; gap: .5rem; color: var(--note); }
+.clock b { font-size: 2.1rem; line-height: 1; color: var(--text); }
+.clock .late { margin-left: auto; }
+.time { display: flex; gap: 3px; height: 12px; margin: .6rem 0; }
+.time i { border-radius: 3px; background: var(--line); min-width: 3px; }
+.time .done { background: var(--baseline); } .time .now { background: var(--text); }
+.step h3 { font-size: .875rem; font-weight: 600; color: var(--note); margin: .7rem 0 0;
+  padding: 0; }
+[data-testid=stMain] h1:focus-visible { outline: none !important; }
+.step p { font-size: 1.06rem; line-height: 1.36; margin: 0; }
+.step .say { font-size: 1.19rem; border-left: 4px solid var(--text); padding-left: 12px; }
+.step .expect { font-size: 1rem; color: var(--note); }
+"""
+
+
+def render_step(steps: Sequence[PlanStep], index: int) -> str:
+    """Render a step of a plan for the teacher: the minute, and what to ask, say and expect."""
+    step, last = steps[index], steps[-1]
+    values = {"step": step, "number": index + 1, "steps": len(steps)}
+    values["end"] = last.start + last.minutes
+    names = {name: escape(fill_text(text, values)) for name, text in LABELS["step"].items()}
+    states = ["done"] * index + ["now"] + [""] * len(steps)
+    line = "".join(
+        f'<i class="{state}" style="flex: {entry.minutes}"></i>'
+        for entry, state in zip(steps, states, strict=False)
+    )
+    texts = "".join(
+        f'<h3>{names[name]}</h3><p class="{name}">{escape(text)}</p>'
+        for name in ("wall", "ask", "say", "expect")
+        if (text := step.screen if name == "wall" else getattr(step, name))
+    )
+    return (
+        f'<style>{_STEP}</style><div class="clock"><b>{names["minute"]}</b> {names["of"]}'
+        f'<span class="late">{names["takes"]}</span></div><div class="time" role="img"'
+        f' aria-label="{names["position"]}">{line}</div><div class="step">{texts}</div>'
+    )
+
+
+# The wall fills its window, without anything around it.
+WALL = """<style>
+:root { font-size: clamp(22px, 1.8vw, 34px); }
+.stMainBlockContainer.stMainBlockContainer.stMainBlockContainer { max-width: none;
+  padding: 1rem 1.6rem 3rem; }
+[data-testid=stHeader], .st-key-share, [data-testid=stPageLink] { display: none; }
+[data-testid=stMain] [data-testid=stVerticalBlock] { gap: .5rem; }
+.stMainBlockContainer h1 { font-size: max(36px, 1.6rem); line-height: 1.16;
+  padding: 0 0 .4rem; }
+.counted b { font-size: max(40px, 1.7rem); }
+.shares small, .shares .tick span, .stMain small, [data-testid=stCaptionContainer] p {
+  font-size: 22px; }
+.st-key-finding [data-testid=stMarkdownContainer] p { font-size: 1.3rem; line-height: 1.25; }
+.st-key-turns.st-key-turns { position: fixed; right: 1rem; bottom: .4rem; width: auto;
+  opacity: .75; }
+</style>"""
+
+
 # --- the way in for phones ----------------------------------------------------------------------
 
 _LINK = """
@@ -242,7 +318,7 @@ _LINK = """
 @media (min-width: 900px) {
   .phone-link.corner { position: fixed; z-index: 5; right: 1.2rem; top: 4.6rem; width: 12.5rem; }
   .folded-link { display: none; }
-  .stMainBlockContainer { padding-right: 15.5rem; }
+  .stMainBlockContainer:has(.corner) { padding-right: 15.5rem; }
 }
 @media (max-width: 899.98px) { .phone-link.corner { display: none; } }
 """
@@ -274,7 +350,7 @@ def render_phone_link(link: str, *, large: bool) -> str:
 VEILED = "veiled"  # key of a picture before the answer
 
 
-def show_reveal(reveal: Reveal, projector: bool) -> None:
+def show_reveal(reveal: Reveal, projector: bool, key: str = "drawing") -> None:
     """Show what the step reveals; on a projector, without a need to scroll."""
     first, *other_sentences = reveal.sentences
     with st.container(key="finding"):
@@ -288,7 +364,7 @@ def show_reveal(reveal: Reveal, projector: bool) -> None:
             st.markdown(escape_markdown(sentence))
     with drawing:
         if reveal.picture is not None:
-            draw_picture(reveal.picture, "drawing")
+            draw_picture(reveal.picture, key)
     with sentences if projector else drawing:
         if reveal.note:
             st.caption(escape_markdown(reveal.note))
