@@ -551,6 +551,7 @@ class LessonPlan:
         title: what it is about.
         goals: what pupils can say afterwards.
         needs: what is needed before.
+        links: its lessons, in Markdown.
         given: numbers of its texts; `epsilon` is that of the room.
         steps: its steps, in order.
         home: slides with questions for home.
@@ -559,6 +560,7 @@ class LessonPlan:
     title: str
     goals: tuple[str, ...]
     needs: tuple[str, ...]
+    links: str
     given: Table
     steps: tuple[PlanStep, ...]
     home: tuple[str, ...] = ()
