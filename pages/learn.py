@@ -1,7 +1,8 @@
 """Lessons on epsilon: predict first, then move and see; one step at a time."""
 
 import html
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import streamlit as st
@@ -10,12 +11,12 @@ from dpmc_core.errors import capitalise
 from dpmc_lab import glossary
 from dpmc_lab.classroom import pictures
 from dpmc_lab.glossary import Term
-from dpmc_lab.lessons import LESSONS, Control, Lesson, Predict, Slide
-from dpmc_lab.lessons.worksheets import FILES, SHEETS, render_lesson
+from dpmc_lab.lessons import LESSONS, Control, Lesson, Predict, Slide, fill_text, say
+from dpmc_lab.lessons.worksheets import SHEETS, TURNS, render_lesson, render_lessons_page
 from pages.ui import blocks, classroom, shell, state, widgets
 from pages.ui.charts import room as charts_room
 from pages.ui.session import Session, session
-from pages.ui.text import escape, format_count
+from pages.ui.text import escape
 
 SPREAD_LAYOUT: dict[str, Any] = {  # at both ends of a line
     "horizontal": True,
@@ -23,189 +24,37 @@ SPREAD_LAYOUT: dict[str, Any] = {  # at both ends of a line
     "horizontal_alignment": "distribute",
 }
 END = "end"  # the step after the last slide
-TICK = 2.0  # seconds between two updates from the room
-# Arrows turn the steps but where an arrow moves something; a presenter's clicker sends page keys.
-# What is done is kept in this browser, since a reload begins a new session.
-# What is new gets the focus, and so is read aloud: a heading, or what became of a prediction. What
-# is found is read out again whenever it changes.
-_JS = """
-const OWN = 'input:not([type="checkbox"]), textarea, select, [contenteditable],'
-  + ' [role="slider"], [role="radio"], [role="tab"], [role="menu"], [role="menuitem"],'
-  + ' [role="listbox"], [role="dialog"],'
-  + ' [data-testid="stButtonGroup"], [data-testid="stDataFrame"]';
-const TURNS = { ArrowRight: "next", ArrowLeft: "back" };
-const CLICKS = { PageDown: "next", PageUp: "back" };
-const STORE = "dpmc-lessons";
-export default function ({ data, parentElement, setStateValue }) {
-  const { place, focus, projector, progress } = data;
-  try {
-    const stored = JSON.parse(localStorage.getItem(STORE)) ?? {};
-    const all = { steps: { ...stored.steps, ...progress.steps },
-      done: [...new Set([...stored.done ?? [], ...progress.done])].sort() };
-    const text = JSON.stringify(all);
-    localStorage.setItem(STORE, text);
-    if (parentElement.place === undefined && all.done.length > progress.done.length
-      || Object.keys(all.steps).length > Object.keys(progress.steps).length)
-      setStateValue("remembered", all);
-  } catch { /* a browser that keeps nothing */ }
-  if (parentElement.place !== undefined && parentElement.place !== place) {
-    const end = performance.now() + 1500;
-    const look = () => {
-      const found = document.querySelector(focus);
-      if (found && (!found.closest('[data-stale="true"]') || performance.now() > end)) {
-        found.tabIndex = -1;
-        found.style.outline = "none";
-        found.focus({ preventScroll: true });
-        found.scrollIntoView({ block: "nearest" });
-      } else if (performance.now() < end) requestAnimationFrame(look);
-    };
-    requestAnimationFrame(look);
-  }
-  parentElement.place = place;
-  const finding = document.querySelector(".st-key-finding");
-  if (finding) finding.setAttribute("aria-live", "polite");
-  const press = event => {
-    const way = TURNS[event.key] || (projector && CLICKS[event.key]);
-    if (!way || event.defaultPrevented || event.repeat) return;
-    if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
-    if (event.composedPath().some(one => one.matches && one.matches(OWN))) return;
-    const button = document.querySelector(`.st-key-${way} button:not(:disabled)`);
-    if (!button) return;
-    event.preventDefault();
-    button.click();
-  };
-  document.removeEventListener("keydown", parentElement.press);
-  parentElement.press = press;
-  document.addEventListener("keydown", press);
-  return () => document.removeEventListener("keydown", press);
-}
-"""
-_keys = st.components.v2.component("turning steps", html="<span hidden></span>", js=_JS)
-_STYLE = """<style>
-.st-key-finding [data-testid="stMarkdownContainer"] p { font-size: 1.2rem; line-height: 1.4; }
-.st-key-question [data-testid="stMarkdownContainer"] p { font-size: 1.2rem; line-height: 1.4; }
-.st-key-home [data-testid="stMarkdownContainer"] p { font-size: 1.8rem; line-height: 1.35; }
-:has(> .st-key-turns) { position: sticky; bottom: 0; z-index: 10; padding: 0.5rem 0;
-  background: var(--paper); }
-[data-testid="stMain"] { scroll-padding-bottom: 5rem; }
-.st-key-drawing, .st-key-theirs { max-width: 46rem; }
-.st-key-told [data-testid="stMarkdownContainer"] p { font-size: 0.875rem; line-height: 1.35; }
-.st-key-head { row-gap: .4rem; flex-wrap: wrap; margin-bottom: .6rem; }
-.st-key-head h1 { font-size: 1.9rem; padding: 0; }
-.st-key-head [data-testid=stMarkdown] p { font-size: 1.06rem; color: var(--note); }
-.st-key-lessons { position: relative; min-height: 30.4rem; }
-.path { display: grid; grid-template-columns: repeat(4, 1fr); gap: 40px 26px; list-style: none;
-  margin: 12px 0 0; padding: 0; font-variant-numeric: tabular-nums; }
-.path li { position: relative; display: flex; margin: 0; padding: 0; font-size: 1rem; }
-.path a { flex: 1; min-width: 0; box-sizing: border-box; border: 1px solid var(--line);
-  border-radius: 12px; background: var(--card); color: var(--text) !important;
-  text-decoration: none !important; padding: 12px 16px 14px; }
-.path a:hover { border-color: var(--act); }
-.path .pic { height: 148px; display: flex; align-items: center; margin: 0 -4px 8px; }
-.path .illustration { height: 100%; }
-.path h2 { font-size: 1.06rem; line-height: 1.2; margin: 0; padding: 0; display: flex; gap: 8px;
-  align-items: baseline; letter-spacing: 0; font-weight: 600; }
-.path small { font-size: .94rem; font-weight: 400; color: var(--note); margin-left: auto;
-  white-space: nowrap; }
-.path p { font-size: .97rem; line-height: 1.35; margin: 4px 0 0; }
-.path li::before { content: ""; position: absolute; top: 80px; left: -27px; width: 27px;
-  border-top: 3px dotted var(--baseline); }
-.path li:is(:first-child, :nth-child(5))::before { display: none; }
-.path li:nth-child(4)::after { content: ""; position: absolute; top: 100%; right: 50%; height: 20px;
-  width: calc(300% + 78px); border: 0 dotted var(--baseline); border-width: 0 3px 3px 0;
-  border-bottom-right-radius: 14px; }
-.path li:nth-child(5)::before { display: block; top: -20px; left: 50%; width: 0; height: 19px;
-  border-top: 0; border-left: 3px dotted var(--baseline); }
-.path li:is(.done, .now)::before { border: 0 solid var(--text); border-top-width: 3px; }
-.path li:nth-child(5):is(.done, .now)::before { border-width: 0 0 0 3px; }
-.path .node { position: absolute; z-index: 2; top: -11px; left: 14px; width: 30px; height: 30px;
-  box-sizing: border-box; border-radius: 50%; display: grid; place-items: center; font-weight: 700;
-  font-size: .94rem; background: var(--paper); border: 2px solid var(--baseline);
-  color: var(--note); }
-.path .done .node { background: var(--text); border-color: var(--text); color: var(--paper); }
-.path .now .node { background: var(--act); border-color: var(--act); color: var(--on-act); }
-.path .now a { border: 2px solid var(--act); padding: 11px 15px 13px; }
-.path .now .node::after { content: ""; position: absolute; inset: -7px; border-radius: 50%;
-  border: 2px solid var(--act); animation: pulse 2.4s ease-out 3 both; }
-@keyframes pulse { from { opacity: .8; transform: scale(.8); }
-  to { opacity: 0; transform: scale(1.35); } }
-.st-key-after.st-key-after { border: 1px dashed var(--baseline); border-radius: 12px; padding: 16px;
-  box-sizing: border-box; justify-content: center; gap: .5rem; }
-@media (min-width: 1081px) {
-  .st-key-after.st-key-after { position: absolute; right: 0; bottom: 16px; height: calc(50% - 34px);
-    width: calc((100% - 78px) / 4); }
-}
-@media (max-width: 1080px) and (min-width: 721px) {
-  .path { grid-template-columns: repeat(2, 1fr); }
-  .path li::before, .path li::after { display: none !important; }
-}
-@media (max-width: 720px) {
-  .st-key-head h1 { font-size: 1.6rem; }
-  .st-key-lessons { min-height: 72rem; }
-  .path { grid-template-columns: minmax(0, 1fr); gap: 14px; margin: 0; }
-  .path li { padding-left: 44px; }
-  .path li::before, .path li:is(:first-child, :nth-child(5), .done, .now)::before { display: block;
-    top: 34px; bottom: -16px; left: 15px; width: 0; height: auto; border: 0;
-    border-left: 3px dotted var(--baseline); }
-  .path li.done::before { border-left: 3px solid var(--text); }
-  .path li:last-child::before, .path li:nth-child(4)::after { display: none; }
-  .path .node { left: 0; top: 6px; width: 34px; height: 34px; }
-  .path a { display: grid; grid-template-columns: 140px 1fr; gap: 6px 14px; padding: 12px 14px; }
-  .path .now a { padding: 11px 13px; }
-  .path .pic { height: 78px; margin: 0; }
-  .path h2 { flex-direction: column; gap: 2px; align-self: center; }
-  .path small { margin: 0; }
-  .path p { grid-column: 1 / 3; margin: 0; }
-}
-@media (prefers-reduced-motion: reduce) { .path .node::after { animation: none !important;
-  display: none; } }
-@media (max-width: 640px) { /* what is moved and what comes of it, together */
-  :has(> [class*="st-key-ends"]) { display: none; }
-  .stMainBlockContainer [data-testid="stVerticalBlock"] { gap: 0.7rem; }
-}
-</style>"""
-_LARGE = """<style>
-:root { font-size: 20px; }
-.stMainBlockContainer.stMainBlockContainer.stMainBlockContainer { max-width: 60rem;
-  padding: 0.5rem 1.5rem 5rem; }
-[data-testid="stHeader"], [data-testid="stPageLink"], .st-key-share { display: none; }
-[data-testid="stMain"] [data-testid="stVerticalBlock"] { gap: 0.3rem; }
-.st-key-drawing { max-width: 41rem; }
-.st-key-asks:has(.st-key-question) :is(p, button p) { font-size: 1.35rem; line-height: 1.4; }
-@media (min-width: 1000px) {
-  :has(> .st-key-turns) { position: fixed; right: 2rem; bottom: 0.5rem; width: auto; }
-}
-</style>"""
+_STYLE, _js = (Path(__file__).with_name("ui") / f"learn.{kind}" for kind in ("css", "js"))
+_keys = st.components.v2.component(
+    "turning steps", html="<span hidden></span>", js=TURNS + _js.read_text(encoding="utf-8")
+)
 
 
 @st.fragment
 def page() -> None:
+    st.html(_STYLE)
     lesson, position = read_requested_step()
-    guesses = session.guesses
     if lesson is None:
         show_lesson_list()
         show_glossary()
         announcement = {"place": "", "focus": "h1"}
         projector = False
-        st.html(_STYLE)  # in place of the projector's, which would stay
     else:
         with st.container(**SPREAD_LAYOUT):
             show_lesson_progress(lesson, position)
             projector = choose_projector_mode()
-        st.html(_STYLE + _LARGE * projector)
         slides = lesson.slides
         if position == len(slides):
             show_end(lesson)
             announcement = {"place": f"{lesson.id} {END}", "focus": ".st-key-slide h2"}
         else:
             slide = slides[position]
-            revealed = slide.predict is None or (lesson.id, slide.key) in guesses
-            show_step(lesson, slide, guesses, revealed, projector)
-            new = revealed and slide.predict is not None
+            revealed = slide.predict is None or (lesson.id, slide.key) in session.guesses
+            show_step(lesson, slide, revealed, projector)
             just_guessed, session.guessed = session.guessed, False  # and not back
             announcement = {
                 "place": f"{lesson.id} {slide.key} {revealed}",
-                "focus": ".st-key-verdict p" if new and just_guessed else ".st-key-slide h2",
+                "focus": ".st-key-verdict p" if just_guessed else ".st-key-slide h2",
             }
     progress = {"steps": session.lessons, "done": sorted(session.lessons_done)}
     _keys(
@@ -231,7 +80,7 @@ def restore_progress() -> None:
 def read_requested_step() -> tuple[Lesson | None, int]:
     """Return the lesson and the position of the step that the address asks for.
 
-    The address names a step by its key or counts it. Without a lesson, all lessons are shown.
+    The address names a step by its key. Without a lesson, all lessons are shown.
     """
     id = st.query_params.get("lesson")
     if id is None:
@@ -245,8 +94,6 @@ def read_requested_step() -> tuple[Lesson | None, int]:
     lesson = LESSONS[id]
     keys = list_step_keys(lesson)
     name = st.query_params.get("step", keys[0])
-    if name.isascii() and name.isdecimal() and 1 <= int(name[:9]) <= len(keys):
-        name = keys[int(name[:9]) - 1]
     if name not in keys:
         state.add_note(
             f"The link asks for the step “{name[:40]}”, which this lesson does not have. Here is"
@@ -292,15 +139,12 @@ def show_lesson_list() -> None:
     next_id = next((id for id in LESSONS if id not in finished), next(iter(LESSONS)))
     with st.container(key="head", **SPREAD_LAYOUT):
         with st.container(width="stretch"):
-            blocks.show_heading(
-                "Learn what epsilon means",
-                "You predict, you see the answer, you take one sentence home.",
-            )
+            blocks.show_heading(say("title"), say("intro"))
         with st.container(horizontal=True, width="content"):
             show_print_menu()
-            verb = "Continue" if finished or session.lessons else "Start"
+            verb = "continue" if finished or session.lessons else "start"
             st.button(
-                f"{verb} with lesson {LESSONS[next_id].number}",
+                say(verb, lesson=LESSONS[next_id]),
                 key="continue",
                 type="primary",
                 icon=":material/arrow_forward:",
@@ -313,12 +157,12 @@ def show_lesson_list() -> None:
         blocks.show_drawing(f'{style}<ol class="path">{tiles}</ol>', "path", open_lesson)
         with st.container(key="after"):
             minutes = sum(lesson.minutes for lesson in LESSONS.values())
-            st.markdown(f"**All seven: {minutes} minutes**")
-            st.page_link("pages/room.py", label="Teach a class", icon=":material/groups:")
+            st.markdown(f"**{say('total', minutes=minutes)}**")
+            st.page_link("pages/room.py", label=say("teach"), icon=":material/groups:")
             if classroom.is_teacher():
                 st.download_button(
-                    FILES["lessons.html"].title,
-                    FILES["lessons.html"].render,
+                    say("download"),
+                    render_lessons_page,
                     "lessons.html",
                     "text/html",
                     on_click="ignore",
@@ -331,13 +175,13 @@ def render_tile(lesson: Lesson, next_id: str) -> str:
     is_done = lesson.id in session.lessons_done
     title, _, subtitle = lesson.title.partition(": ")
     state_class = "done" if is_done else "now" if lesson.id == next_id else ""
-    label = f"Lesson {lesson.number}: {title}, {lesson.minutes} minutes{', done' * is_done}"
+    label = say("tile", lesson=lesson, title=title, done=say("done") * is_done)
     return (
         f'<li class="{state_class}"><span class="node" aria-hidden="true">'
         f'{"✓" if is_done else lesson.number}</span><a href="?lesson={lesson.id}"'
         f' data-open="{lesson.id}" aria-label="{label}"><span class="pic">'
         f"{pictures.render_illustration(lesson.id)}</span><h2>{html.escape(title)}"
-        f"<small>{lesson.minutes} min</small></h2><p>"
+        f"<small>{say('minutes', lesson=lesson)}</small></h2><p>"
         f"{html.escape(lesson.take_home if is_done else capitalise(subtitle) + '.')}</p></a></li>"
     )
 
@@ -353,40 +197,36 @@ def show_print_menu() -> None:
     """Offer sheets to print, which are made when the menu opens; in a class only to the teacher."""
     if not classroom.is_teacher():
         return
-    menu = st.popover("Print worksheets", icon=":material/print:", key="print", on_change="rerun")
+    menu = st.popover(say("print"), icon=":material/print:", key="print", on_change="rerun")
     if menu.open:
         with menu:
-            for name, sheet in SHEETS.items():
-                blocks.show_print_button(sheet.title, sheet.render(), name)
+            for name, (title, render) in SHEETS.items():
+                blocks.show_print_button(title, render(), name)
 
 
 def show_glossary() -> None:
     """Show the glossary: the terms that match a query, or all of them in an expander."""
-    st.header("Words")
+    st.header(say("words"))
     query = st.text_input(
-        "Find a word",
+        say("find"),
         key="word",
         bind="query-params",
-        placeholder="epsilon, clip or audit",
+        placeholder=say("example"),
     )
+    terms = glossary.search_terms(query)
+    if not terms:
+        st.markdown(say("no_word", query=escape(query)))
     if query:
-        terms = glossary.search_terms(query)
-        if not terms:
-            st.markdown(f"The list has no word like “{escape(query)}”.")
         show_terms(terms)
-        return
-    blocks.show_expander(
-        f"All {len(glossary.TERMS)} words",
-        lambda: show_terms(glossary.search_terms()),
-        key="all words",
-        type="compact",
-    )
+    else:
+        label = say("all_words", count=len(terms))
+        blocks.show_expander(label, lambda: show_terms(terms), key="all words", type="compact")
 
 
 def show_terms(terms: Sequence[Term]) -> None:
     """Show terms with their explanations and the pages that use them."""
     for term in terms:
-        also = f"Also: {', '.join(term.also)}." if term.also else ""
+        also = say("also", names=", ".join(term.also)) if term.also else ""
         with st.container(**SPREAD_LAYOUT):
             with st.container(width="stretch"):
                 st.markdown(
@@ -402,42 +242,35 @@ def show_terms(terms: Sequence[Term]) -> None:
 def show_lesson_progress(lesson: Lesson, position: int) -> None:
     """Show the lesson's title, how far it is, and the way back to the list."""
     st.button(
-        "All lessons",
+        say("all"),
         icon=":material/arrow_back:",
         type="tertiary",
         on_click=go_to_lesson_list,
         key="all",
     )
     last = len(lesson.slides)
-    progress = f"{'●' * (position + 1)}{'○' * (last - position)} step {position + 1} of {last + 1}"
-    st.caption(f"{escape(lesson.title)} · {progress}", width="content")
+    dots = f"{'●' * (position + 1)}{'○' * (last - position)}"
+    progress = say("step", lesson=lesson, dots=dots, step=position + 1, steps=last + 1)
+    st.caption(escape(progress), width="content")
 
 
 def choose_projector_mode() -> bool:
     """Show the switch for a projector."""
     return widgets.choose_toggle(
-        "Projector",
+        say("projector"),
         "projector mode",
         "projector",
-        help="Large letters, without the notes for the teacher. Arrow keys and a presenter's"
-        " clicker change the step.",
+        help=say("projector_help"),
         width="content",
     )
 
 
-def show_step(
-    lesson: Lesson,
-    slide: Slide,
-    guesses: Mapping[tuple[str, str], int | None],
-    revealed: bool,
-    projector: bool,
-) -> None:
+def show_step(lesson: Lesson, slide: Slide, revealed: bool, projector: bool) -> None:
     """Show one step: the question on the left, and the answer once it is revealed.
 
     Args:
         lesson: the lesson.
         slide: the step.
-        guesses: predictions by lesson and step.
         revealed: whether the answer is visible.
         projector: whether the page is projected.
     """
@@ -469,41 +302,44 @@ def show_step(
                     if entry.values or entry.options  # and is no button
                 )
                 with verdict_place:
-                    show_prediction_result(slide.predict, guesses[lesson.id, slide.key], moved)
+                    show_prediction_result(
+                        slide.predict, session.guesses[lesson.id, slide.key], moved
+                    )
         if not projector and classroom.is_teacher():
-            with st.expander("For the teacher", icon=":material/school:", type="compact"):
+            with st.expander(say("teacher"), icon=":material/school:", type="compact"):
                 st.markdown(escape(slide.teacher))
     with answer_place:
         if not revealed:
             picture = slide.reveal(slide.start_values).picture
             if picture is not None:
                 charts_room.draw_picture(picture, charts_room.VEILED)
-            st.caption("The picture fills in after your prediction.")
+            st.caption(say("veiled"))
         else:
             charts_room.show_reveal(slide.reveal(values), projector)
-            if slide.in_class is not None and classroom.get_room() is not None:
-                poll_class_result(slide)
-            if slide.after is not None and not projector:
+            if (link := slide.after) and not projector:
+                current_values = slide.compute_values(values)
+                query = {
+                    name: fill_text(text, current_values) for name, text in link["query"].items()
+                }
                 st.page_link(
-                    f"pages/{slide.after.page}.py",
-                    label=slide.after.words,
+                    f"pages/{link['page']}.py",
+                    label=link["words"],
                     icon=":material/arrow_forward:",
-                    query_params=dict(slide.after.query),
+                    query_params=query,
                 )
     position = lesson.slides.index(slide)
     if revealed:
-        show_turn_buttons(lesson, position, "Next", go_to_step, lesson, position + 1)
+        show_turn_buttons(lesson, position, say("next"), go_to_step, lesson, position + 1)
     else:
-        icon = ":material/visibility:"
         show_turn_buttons(
             lesson,
             position,
-            "Show the answer",
+            say("answer"),
             record_guess,
             lesson,
             slide,
             None,
-            icon=icon,
+            icon=":material/visibility:",
             type="secondary",
         )
 
@@ -530,18 +366,13 @@ def show_prediction_result(prediction: Predict, guessed: int | None, moved: bool
         guessed: index of the predicted option, if any.
         moved: whether a control has been moved since, which may change the answer.
     """
-    right_option = None if prediction.right is None else prediction.options[prediction.right]
-    guessed_option = None if guessed is None else prediction.options[guessed]
-    sentences = ["Before you moved a control:"] * moved + [f"**{escape(prediction.question)}**"]
-    if right_option is not None:
-        sentences.append(f"{escape(right_option)}.")
-    if guessed_option is not None:
-        verb = "You chose" if right_option is None else "You predicted"
-        sentences.append(
-            "As you predicted."
-            if guessed_option == right_option
-            else f"{verb}: {escape(guessed_option)}."
-        )
+    sentences = [say("moved")] * moved + [f"**{escape(prediction.question)}**"]
+    right, options = prediction.right, [escape(option) for option in prediction.options]
+    if right is not None:
+        sentences.append(f"{options[right]}.")
+    if guessed is not None:
+        name = "chose" if right is None else "as_predicted" if guessed == right else "predicted"
+        sentences.append(say(name, option=options[guessed]))
     st.markdown(" ".join(sentences))
 
 
@@ -585,34 +416,6 @@ def choose_control_value(slide: Slide, entry: Control, *, ends: bool) -> Any:
     return session.seed + n_presses
 
 
-@st.fragment(run_every=TICK)
-def poll_class_result(slide: Slide) -> None:
-    """Show what the step reveals by the reports of the open room, and update it."""
-    with st.container(border=True):
-        st.subheader("In your class")
-        blocks.render_safely("The result of your class", show_class_result, slide)
-
-
-def show_class_result(slide: Slide) -> None:
-    """Show what the reports of the open room reveal."""
-    room = classroom.get_room()
-    if room is None or slide.in_class is None:
-        return
-    view = room.view()
-    reveal = slide.in_class(view.visible)
-    if reveal is None:
-        people = 0 if view.now is None else view.poll(view.now.question).people
-        answered = f"{format_count(people, 'phone')} answered"
-        st.markdown(f"No result yet: {answered}. Ask and lock questions on the page Class.")
-        return
-    for sentence in reveal.sentences:
-        st.markdown(escape(sentence))
-    if reveal.picture is not None:
-        charts_room.draw_picture(reveal.picture, "theirs")
-    if reveal.note:
-        st.caption(escape(reveal.note))
-
-
 def show_turn_buttons(
     lesson: Lesson, position: int, label: str, act: Callable[..., None], *args: object, **style: Any
 ) -> None:
@@ -629,33 +432,37 @@ def show_turn_buttons(
     style = {"icon": ":material/arrow_forward:", "type": "primary"} | style
     with st.container(horizontal=True, key="turns"):
         st.button(
-            "Back",
+            say("back"),
             key="back",
             icon=":material/arrow_back:",
             disabled=position == 0,
             on_click=go_to_step,
             args=(lesson, position - 1),
-            help="Arrow left",
         )
-        st.button(label, key="next", on_click=act, args=args, help="Arrow right", **style)
+        st.button(label, key="next", on_click=act, args=args, **style)
 
 
 def show_end(lesson: Lesson) -> None:
     """Show the sentence to take home, and the next lesson."""
     with st.container(key="slide"):
-        st.header("To take home")
+        st.header(say("home"))
     with st.container(key="home"):
         st.markdown(escape(lesson.take_home))
     with blocks.lay_out_row():
-        st.markdown(f":material/check: You have finished lesson {lesson.number}.", width="content")
-        blocks.show_print_button("Print this lesson", render_lesson(lesson), "print lesson")
+        st.markdown(f":material/check: {say('finished', lesson=lesson)}", width="content")
+        blocks.show_print_button(say("print_lesson"), render_lesson(lesson), "print lesson")
     last, lessons = len(lesson.slides), list(LESSONS.values())
     if lesson is lessons[-1]:
-        show_turn_buttons(lesson, last, "All lessons", go_to_lesson_list)
+        show_turn_buttons(lesson, last, say("all"), go_to_lesson_list)
     else:
         next_lesson = lessons[lesson.number]
         show_turn_buttons(
-            lesson, last, f"Next lesson: {escape(next_lesson.title)}", go_to_step, next_lesson, 0
+            lesson,
+            last,
+            escape(say("next_lesson", lesson=next_lesson)),
+            go_to_step,
+            next_lesson,
+            0,
         )
 
 

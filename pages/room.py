@@ -139,8 +139,8 @@ def show_plan_head(minutes: str) -> None:
         st.markdown(plan.links)
     with st.container(horizontal=True):
         show_wall_link()
-        sheet = SHEETS[f"class-{minutes}.html"]
-        blocks.show_print_button(sheet.title, sheet.render(), "print class")
+        title, render = SHEETS[f"class-{minutes}.html"]
+        blocks.show_print_button(title, render(), "print class")
 
 
 def choose_questions() -> list[str]:

@@ -52,7 +52,7 @@ from dpmc_lab.classroom.room_view import (
 from dpmc_lab.measured import find_measured_bound
 from dpmc_lab.sweep.grid import DEFAULT_SEED
 from dpmc_lab.sweep.presets import EPSILONS
-from dpmc_lab.views import cards, lines, numbers, text, trade
+from dpmc_lab.views import cards, lines, numbers, trade
 from dpmc_lab.views.lines import CurveChart, EpsilonUnit, is_clearly_better
 from dpmc_lab.views.numbers import GainShare
 
@@ -319,10 +319,8 @@ def all_values_certainty(method: str, epsilon: float, rated: float) -> float:
 
 
 def format_lesson_budget(guarantee: Guarantee) -> str:
-    """Return what is certified, and for which unit: 'epsilon 1, delta 1e-6 per user'."""
-    certified = guarantee.certified()
-    budget = cards.format_budget(certified.epsilon, certified.delta)
-    return f"epsilon {budget} {guarantee.change.label}"
+    """Return what is certified, and for which unit: 'epsilon 1 per user'."""
+    return f"epsilon {cards.format_epsilon(guarantee.certified().epsilon)} {guarantee.change.label}"
 
 
 # --- by name ------------------------------------------------------------------------------------
@@ -333,6 +331,7 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "flip_chance": compute_flip_chance,
     "honest": lambda flip_chance: 1 - flip_chance,
     "two_coins": explain_two_coins,
+    "coin_flips": lambda epsilon: get_flip_chance(choose_coin_rule(epsilon).channel),
     "coin_rule": lambda epsilon: describe_coin_rule(choose_coin_rule(epsilon)),
     "odds": lambda epsilon: math.exp(epsilon),
     "square": lambda epsilon: epsilon**2,
@@ -343,11 +342,15 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "min_flip_chance": lambda highest: compute_flip_chance(highest),
     # a class, or more people
     "phones": simulate_class,
+    "arrived": lambda phones: PeopleDots(phones.reports),
     "poll": lambda phones, epsilon: Poll(phones.yes, CLASS_SIZE, build_phone_channel(epsilon)),
     "opposite": lambda poll, flip_chance: poll.reports * flip_chance,
     "truth": lambda share: round(share * CLASS_SIZE) / CLASS_SIZE,
     "pulled": lambda truth, flip_chance: truth * (1 - flip_chance) + (1 - truth) * flip_chance,
     "stretch": lambda flip_chance: 1 - 2 * flip_chance,
+    "left": lambda count, people, flip_chance: count - people * flip_chance,
+    "undone": lambda left, stretch: left / stretch,
+    "undone_share": lambda undone, people: undone / people,
     "counted_holds": lambda poll, truth: is_within(poll.naive, truth),
     "this_holds": lambda poll, truth: is_within(poll.of_class, truth),
     "counted_length": lambda poll: round(poll.naive.high - poll.naive.low, 2),  # as it is shown
@@ -357,9 +360,7 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "often": lambda: 1 - MISS_RATE,
     "reach": estimate_half_width,
     "free": lambda people: estimate_half_width(people, math.inf),
-    "aim": lambda: 3000,
     "aimed": lambda aim, epsilon: estimate_half_width(aim, epsilon),
-    "crowd": lambda: 10_000,
     # an attacker, who was so sure before
     "best": best_guess_probability,
     "once": lambda epsilon, before=0.5: best_guess_probability(epsilon, 1, before),
@@ -370,7 +371,6 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "down": lambda before, epsilon: posterior_of_yes(before, epsilon, "no"),
     # the same again
     "together": total_epsilon,
-    "single": lambda epsilon: total_epsilon(epsilon),
     "power": lambda epsilon, times: epsilon**times,
     "agreement": lambda epsilon, times, before=0.5: equal_report_chances(
         build_phone_channel(epsilon), int(times), before
@@ -380,6 +380,10 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "agreed_right": lambda agreement: agreement[1],
     "rival_right": lambda rival: best_guess_probability(rival),
     # a false claim
+    # Numbers from -bound to bound, of which one rating changes each from end to end.
+    "bound": lambda: Output(epsilon=1.0).bound,
+    "swing": lambda bound: 2 * bound,
+    "added": lambda swing, times: swing * times,
     # The influence of one rating, the guarantee, and how many ratings its person gave.
     "lit": lambda whose="only": load_audit_example(whose)[0],
     "proof": lambda whose="only": load_audit_example(whose)[1],
@@ -394,15 +398,11 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "audit": lambda: find_measured_bound(Output(epsilon=1.0)),
     "certified_factor": lambda guarantee, epsilon: guarantee.certified().epsilon / epsilon,
     "scale": lambda certified_factor, guarantee: certified_factor * guarantee.releases.matrix.scale,
-    "bound": lambda: Output(epsilon=1.0).bound,
     # film ratings: what a method keeps and what it risks
     "method": lambda promise=PER_RATING: promise,
     "guarantee": build_lesson_guarantee,
     "gain_share": compute_lesson_gain,
     "gain_kept": lambda gain_share: gain_share.share,
-    "bottom": lambda method: min(
-        0.0, *(compute_lesson_gain(method, epsilon).share for epsilon in EPSILONS)
-    ),
     "gain_bar": lambda gain_kept: max(0.0, gain_kept),
     "keeps": describe_gain_share,
     "right": lambda guarantee: guarantee.attacker_accuracy(),
@@ -410,6 +410,7 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "taste": all_values_certainty,
     "unit": lambda method: "person" if method == PER_PERSON else "rating",
     "budget": format_lesson_budget,
+    "delta_parts": lambda guarantee: 1 / guarantee.certified().delta,
     "all_rated": lambda guarantee, rated: cards.certify_ratings(guarantee, int(rated)).epsilon,
     "each_rated": lambda epsilon, rated: epsilon / rated,
     "bounded": lambda guarantee: guarantee.certified(USER_EMPTIED).finite,
@@ -460,7 +461,7 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
 
 
 def summarise_reports(view: View) -> dict[str, Any] | None:
-    """Return what a room reported to the current question, by name for lessons.
+    """Return what a room reported to the current question: the poll, and a mark for each report.
 
     The reports are those of phones, or else of hands, or else of simulated phones. They are sorted,
     so that none reveals who has just sent it. The result is None without reports.
@@ -472,30 +473,6 @@ def summarise_reports(view: View) -> dict[str, Any] | None:
         poll = view.poll(question, sender=sender)
         if sender is Sender.PHONES and poll.people < MIN_PHONES:
             continue  # so few reports would show what single phones sent
-        return {
-            "poll": poll,
-            # How many reports are expected to be the opposite of the answer.
-            "opposite": get_flip_chance(poll.channel) * poll.reports,
-            "phones": PeopleDots((1,) * poll.yes + (0,) * (poll.reports - poll.yes)),
-            "sender": [*Sender].index(sender),  # lessons choose their words by this number
-            "epsilon": poll.channel.cell_epsilon,
-            "question": view.questions[question],
-        }
+        marks = PeopleDots((1,) * poll.yes + (0,) * (poll.reports - poll.yes))
+        return {"poll": poll, "phones": marks}
     return None
-
-
-def summarise_spending(view: View) -> dict[str, Any] | None:
-    """Return the budget of a person who answered every time, by name for lessons.
-
-    The result is None before any question.
-    """
-    if not view.askings:
-        return None
-    epsilon_texts = [
-        f"{epsilon:g}" for epsilon in sorted({asking.epsilon for asking in view.askings})
-    ]
-    return {
-        "asked": len(view.askings),
-        "each": text.join_phrases(epsilon_texts),
-        "total": view.max_epsilon,
-    }

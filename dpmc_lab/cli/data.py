@@ -357,8 +357,7 @@ def write_lessons(
       dpmc lessons --html lessons.html
       dpmc lessons --out paper
 
-    Open the files in a browser. In the app, the lessons are on the page Learn, where a class also
-    sees its own reports.
+    Open the files in a browser. In the app, the lessons are on the page Learn.
     """
     from dpmc_lab.lessons import LESSONS  # every other command starts without them
     from dpmc_lab.lessons.worksheets import SHEETS, render_lessons_page
@@ -377,7 +376,7 @@ def write_lessons(
     if out is not None:
         if out.exists() and not out.is_dir():
             raise DpmcError(f"--out must be a folder, and {out} is a file")
-        files |= {out / name: sheet.render for name, sheet in SHEETS.items()}
+        files |= {out / name: render for name, (_, render) in SHEETS.items()}
     for path in files:
         if path.is_dir():
             raise DpmcError(f"{path} is a folder: name a file")

@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from dpmc_data.facts import build_from_table
-from dpmc_lab.classroom import EPSILON, LANGUAGE, load_texts, numbers
+from dpmc_lab.classroom import EPSILON, LANGUAGE, load_texts
 from dpmc_lab.classroom.numbers import NUMBERS
 from dpmc_lab.classroom.pictures import (
     CellGrid,
@@ -33,7 +33,6 @@ from dpmc_lab.classroom.pictures import (
     Picture,
     format_percent,
 )
-from dpmc_lab.classroom.room import View
 from dpmc_lab.sweep.presets import EPSILONS
 from dpmc_lab.views.cards import (
     format_at_most,
@@ -87,8 +86,21 @@ def fill_text(text: str, current_values: Table) -> str:
 
 
 def _resolve_value(value: Any, current_values: Table) -> Any:
-    """Return a value as it is, or look it up if it is a name, such as 'poll.reports'."""
-    return _FORMATTER.get_field(value, (), current_values)[0] if isinstance(value, str) else value
+    """Return a value as it is, or look it up if it is a name, such as 'poll.reports'.
+
+    A list holds several values. The keys of a table are texts, into which values are filled.
+    """
+    match value:
+        case str():
+            return _FORMATTER.get_field(value, (), current_values)[0]
+        case list() | tuple():
+            return tuple(_resolve_value(entry, current_values) for entry in value)
+        case dict():
+            return {
+                fill_text(key, current_values): _resolve_value(entry, current_values)
+                for key, entry in value.items()
+            }
+    return value
 
 
 # The names of the numbers and controls that each number is computed from.
@@ -149,15 +161,14 @@ class Control:
         return self.options[value] if self.options else _FORMATTER.format(self.form, value)
 
 
-_CONTROLS: Mapping[str, Table] = {
-    "epsilon": {
-        "label": "epsilon",
-        "values": list(EPSILONS),
-        "start": EPSILON,
-        "ends": ["more private", "more accurate"],
-    },
-    "throw": {"label": "Throw again"},
-}
+PAGE_LABELS = load_texts("learn.toml")
+_CONTROLS = PAGE_LABELS.pop("controls")
+_CONTROLS["epsilon"] |= {"values": list(EPSILONS), "start": EPSILON}
+
+
+def say(name: str, **values: Any) -> str:
+    """Return a label of the page Learn, with its values filled in."""
+    return fill_text(PAGE_LABELS[name], values)
 
 
 class Reveal(NamedTuple):
@@ -184,18 +195,11 @@ class SlideTemplate:
         says: the sentences.
         picture: specification of the picture.
         note: what the picture shows.
-        of: name of the function in numbers.py that computes the numbers from a room.
     """
 
     says: tuple[str, ...]
     picture: Table = field(default_factory=dict)
     note: str = ""
-    of: str = ""
-
-    def __call__(self, view: View) -> Reveal | None:
-        """Return what a room's numbers reveal; None where it has none."""
-        values = getattr(numbers, self.of)(view)
-        return None if values is None else self.build_reveal(LessonValues(values))
 
     def build_reveal(
         self,
@@ -224,22 +228,11 @@ class SlideTemplate:
         limits = frozenset(fill_text(text, current_values) for text in spec.get("limits", ()))
         meaning = spec.get("meaning", "usefulness")
 
-        def fill_keys(name: str) -> dict[str, Any]:
-            """Return the specification's table of this name, with values filled into its keys."""
-            return {
-                fill_text(text, current_values): content
-                for text, content in spec.get(name, {}).items()
-            }
-
         match spec.get("kind"):
             case "worlds":
-                shares = {
-                    text: tuple(_resolve_value(k, current_values) for k in row)
-                    for text, row in fill_keys("shares").items()
-                }
                 return OutcomeBars(
                     tuple(fill_text(entry, current_values) for entry in spec["outcomes"]),
-                    shares,
+                    _resolve_value(spec["shares"], current_values),
                     limits,
                     meaning,
                 )
@@ -247,29 +240,26 @@ class SlideTemplate:
                 dots: PeopleDots = _resolve_value(spec["of"], current_values)
                 return dots
             case "spans":
-                rows = {
-                    text: _resolve_value(row, current_values)
-                    for text, row in fill_keys("rows").items()
-                }
-                return IntervalPlot(rows, _resolve_value(spec.get("truth"), current_values))
+                return IntervalPlot(
+                    *(_resolve_value(spec[name], current_values) for name in ("rows", "truth"))
+                )
             case "bend" if control is not None:
                 form = spec.get("form", "{:hundred}")
                 return CurvePlot(
                     spec.get("across", control.label),
                     tuple(map(control.format_value, control.values)),
                     {
-                        text: tuple(float(_resolve_value(k, entry)) for entry in stop_values)
-                        for text, k in fill_keys("lines").items()
+                        fill_text(text, current_values): tuple(
+                            float(_resolve_value(name, entry)) for entry in stop_values
+                        )
+                        for text, name in spec["lines"].items()
                     },
                     control.values.index(current_values[control.key]),
                     fill_text(spec["up"], current_values),
                     lambda value: _FORMATTER.format(form, value),
                     float(_resolve_value(spec.get("low", 0.0), current_values)),
                     spec.get("high"),
-                    {
-                        text: _resolve_value(level, current_values)
-                        for text, level in fill_keys("levels").items()
-                    },
+                    _resolve_value(spec.get("levels", {}), current_values),
                     limits,
                     meaning,
                 )
@@ -300,7 +290,7 @@ class Predict:
 
     def fill_in_numbers(self, current_values: Table) -> Predict:
         """Return the question with its numbers filled in."""
-        resolved = [_resolve_value(entry, current_values) for entry in self.numbers]
+        resolved = _resolve_value(self.numbers, current_values)
         options = [fill_text(entry, current_values) for entry in self.options]
         right = self.right
         if resolved:
@@ -313,21 +303,6 @@ class Predict:
             options=tuple(options),
             right=right,
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Elsewhere:
-    """A link to a page of the app in a certain state.
-
-    Attributes:
-        words: text of the link.
-        page: name of the page's file.
-        query: parameters of its address.
-    """
-
-    words: str
-    page: str
-    query: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -345,8 +320,7 @@ class Slide:
         shows: what it reveals.
         predict: the question before, if any.
         move: the controls.
-        in_class: what it reveals from an open room, if anything.
-        after: where the app shows the same.
+        after: a link to where the app shows the same: its words, a page, and its query.
         given: numbers that only this slide has.
         phrases: of the lesson.
     """
@@ -359,8 +333,7 @@ class Slide:
     shows: SlideTemplate
     predict: Predict | None = None
     move: tuple[Control, ...] = ()
-    in_class: SlideTemplate | None = None
-    after: Elsewhere | None = None
+    after: Table = field(default_factory=dict)
     given: Table = field(default_factory=dict)
     phrases: Table
 
@@ -398,17 +371,11 @@ class Slide:
     def fill_in_texts(self) -> Slide:
         """Return the slide with its texts filled in for the first values of its controls."""
         current_values = self.compute_values(self.start_values)
-        after = self.after
         return replace(
             self,
             said=fill_text(self.said, current_values),
             teacher=fill_text(self.teacher, current_values),
             predict=self.predict and self.predict.fill_in_numbers(current_values),
-            after=after
-            and replace(
-                after,
-                query={k: fill_text(v, current_values) for k, v in after.query.items()},
-            ),
         )
 
 
@@ -485,6 +452,7 @@ LESSONS: dict[str, Lesson] = {
 
 _PLAN_TEXTS = load_texts("plans.toml")
 LABELS: Mapping[str, Any] = _PLAN_TEXTS["labels"]
+BOXES: Mapping[str, Table] = _PLAN_TEXTS["boxes"]  # of the sheets, by name
 WALLS: Mapping[str, Any] = _PLAN_TEXTS["walls"]  # by the states of a room
 CLASSES: Mapping[str, list[str]] = _PLAN_TEXTS["classes"]  # plans by the minutes of a class
 EXITS = Lesson(
@@ -501,7 +469,7 @@ class PlanStep:
         minutes: duration.
         wall: what the wall shows: a state of the room's question, or lesson and key of a slide;
             empty while the pupils write.
-        stage: what a slide shows: question, arrivals or answer; empty for the room.
+        stage: what a slide shows: question or answer; empty for the room.
         question: number of the room's question, from 1.
         button: text of the button that leads to this step.
         ask: what the class is asked.
@@ -536,10 +504,6 @@ class PlanStep:
         if self.stage == "question" and slide.predict:
             asked = (slide.predict.question, slide.said, *slide.predict.options)
             reveal = Reveal(asked, reveal.picture)
-        elif self.stage == "arrivals" and isinstance(reveal.picture, PeopleDots):
-            # There is no sign of who was flipped.
-            unmarked = reveal.picture._replace(flipped=())
-            reveal = reveal._replace(sentences=reveal.sentences[:1], picture=unmarked)
         return reveal
 
 
@@ -555,9 +519,11 @@ class LessonPlan:
         given: numbers of its texts; `epsilon` is that of the room.
         steps: its steps, in order.
         home: slides with questions for home.
+        picture: name of the sheet's illustration.
     """
 
     title: str
+    picture: str
     goals: tuple[str, ...]
     needs: tuple[str, ...]
     links: str

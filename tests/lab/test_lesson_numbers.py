@@ -26,7 +26,8 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab import lessons
 from dpmc_lab.audit.probe import record_history
 from dpmc_lab.classroom.pictures import CurvePlot, IntervalPlot, OutcomeBars, PeopleDots
-from dpmc_lab.lessons import LESSONS
+from dpmc_lab.classroom.room import Poll, build_phone_channel
+from dpmc_lab.lessons import LESSONS, worksheets
 from tests.lesson_helpers import list_settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -234,8 +235,11 @@ def coin(key, m, dots, displayed):
     f = lie(e)
     if key == "throw":
         assert len(dots.reports) == 30
+        assert dots.flipped == ()  # what arrives
+        return [30, 2, 0, 30 * lie(2), 15], [30 * f, 30, sum(dots.reports), 30]
+    if key == "flipped":
         assert dots.reports == tuple(map(int, dots.flipped))  # all tapped no
-        return [30, 2, 0, 30 * lie(2), 15], [30 * f, 30, sum(dots.flipped), 30]
+        return [30], [sum(dots.flipped), 30, 30]
     if key == "deny":
         expected = [100 * (1 - f), 100, 100 * f, 100, *check_two_coins(e, displayed[4:6]), 100]
         return [], expected, [], {"You tapped yes": (1 - f, f), "You tapped no": (f, 1 - f)}
@@ -355,6 +359,13 @@ def compute_agreement(epsilon, times, before):
 
 
 def claim(key, m, *_):
+    if key == "three":
+        e, times = m["epsilon"], int(m["times"])
+        total = math.fsum([1 - -1] * times)
+        expected = [total, times, 2, 2, e, times, times * e]
+        expected += [100 * (1 - lie(e)), times, 100 * (1 - lie(times * e))]
+        line = {"all numbers together change by": tuple(2 * n for n in range(1, 11))}
+        return [1, -1, 1, 2, 1, 2, 6], expected, [], line | {"the noise is made for": 2}
     changes, min_epsilon, rated = compute_score_changes(m.get("whose", "only"))
     single_changes, own_least, _ = compute_score_changes("only")
     noticed = sum(step >= 1e-3 for step in changes)
@@ -409,16 +420,16 @@ def choose(key, m, *_):
         flips, effects = (
             tuple(compute_gain_share(id, s) for s in STOPS) for id in ("input-flip", mechanism)
         )
-        expected = [*effects_numbers, *compute_significant_share("input-flip", e), e, e, 1e-6]
+        expected = [*effects_numbers, *compute_significant_share("input-flip", e), e, e, 1e6]
         lines = {
             "Each rating, even from the server": flips,
             "A whole person, server trusted": effects,
         }
         first, last = effects[STOPS.index(1.0)], flips[STOPS.index(1.0)]
-        before = [1, 1e-6, *to_percent(first, (first + last) / 2, last)]
+        before = [1, *to_percent(first, (first + last) / 2, last)]
         return before, expected, [], lines
     if m["promise"] == mechanism:
-        return [], [e, 1e-6, *effects_numbers]
+        return [], [e, *effects_numbers]
     return [], [e, *numbers, *baseline_numbers]
 
 
@@ -481,7 +492,7 @@ def public(key, m, *_):
         is_distinct = is_clearly_lower(read_feature_scores(mechanism, e), baseline)
         shares = [100 * gain] * int(is_distinct) + compute_significant_share(mechanism, e)
         lines = {"with genres": feature_gains, "without": gains}
-        return [], [e, 1e-6, e, 1e-6, *shares], [], lines
+        return [], [e, e, *shares], [], lines
     if key == "worth":
         lines = {"without genres": gains, f"with genres at {e:g}": gain}
         min_epsilon = find_equal_epsilon(e)
@@ -495,7 +506,7 @@ def public(key, m, *_):
     lines = {"genres add": tuple(a - b for a, b in zip(feature_gains, gains, strict=True))}
     adds = 100 * (gain - compute_gain_share(mechanism, e))
     helped = [count_helped_epsilons(data) for data in ("movie-night", "restaurants")]
-    expected = [100 * raw, e, adds, helped[0], 14, helped[1], e, 1e-6]
+    expected = [100 * raw, e, adds, helped[0], 14, helped[1], e]
     return [1], expected, [], lines | {"without privacy": raw}
 
 
@@ -562,6 +573,7 @@ LIMITS = {
     "choose/decide": ([limit_of_one], [limit_of_one, limit_of_twenty]),
     "choose/unit": ([lambda setting: gaussian_success(setting["epsilon"])], []),
     "claim/promise": ([limit_of_one], [limit_of_one]),
+    "claim/three": ([limit_of_one, lambda setting: 1 - lie(3 * setting["epsilon"])], []),
 }
 
 
@@ -687,7 +699,43 @@ def test_every_number_of_an_exit_question_is_so(slide):
         agreed = (1 - lie(1)) ** 3 / ((1 - lie(1)) ** 3 + lie(1) ** 3)
         before, after = [2, 3, 1, 3, 1, 3, 3, 1, 3], [3, 100 * agreed, 100 * (1 - lie(2))]
     else:
-        before, after = [1, 20, 3, 20, 1, 20, 20, 1, 20], [20, 20, 3]
+        before, after = [20, 1, 20, 3, 20, 1, 20, 20, 1, 20], [20, 20, 3]
     compare(" | ".join(texts), before)
     compare(" | ".join(slide.reveal(slide.start_values).sentences), after)
     assert not NUMBER.findall(slide.teacher)
+
+
+@pytest.mark.parametrize("name", lessons.PLANS)
+def test_every_number_of_a_box_is_so(name):
+    plan = lessons.PLANS[name]
+    e = plan.given["epsilon"]
+    f, stretch = lie(e), 1 - 2 * lie(e)
+    left = 14 - 30 * f
+    expected = {
+        "class/coin": ([], [100 / 8]),  # tails three times
+        "class/tally": (
+            [e, f, f, 1, 2, stretch],
+            [14, 30, 14, f, 30, left, stretch, left / stretch, 100 * left / stretch / 30],
+        ),
+    }
+    for sheet in (step.sheet for step in plan.steps if step.sheet in lessons.BOXES):
+        sides = zip(
+            (worksheets._render_task, worksheets._render_answer),
+            expected.get(sheet, ([], [])),
+            strict=True,
+        )
+        for render, numbers in sides:
+            compare(html.unescape(re.sub("<[^>]*>", " | ", render(sheet, plan.given))), numbers)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 2.0])
+def test_what_pupils_calculate_is_what_the_wall_shows(epsilon):
+    """The printed digits are enough: less than half a point is lost."""
+    sheet = worksheets._render_task("class/tally", {"epsilon": epsilon})
+    flips, stretch = (
+        float(re.search(pattern, sheet)[1]) for pattern in (r"k - ([\d.]+)", r"2f = ([\d.]+)")
+    )
+    channel = build_phone_channel(epsilon)
+    for yes in range(31):
+        share = min(max((yes - flips * 30) / stretch / 30, 0), 1)
+        assert share == pytest.approx(Poll(yes, 30, channel).of_class.share, abs=0.005)

@@ -10,9 +10,9 @@ import pytest
 
 from dpmc_lab import glossary
 from dpmc_lab.cli import main
-from dpmc_lab.lessons import LESSONS, Predict, get_slide, schedule_class
+from dpmc_lab.lessons import BOXES, LESSONS, Predict, get_slide, say, schedule_class
 from dpmc_lab.lessons import worksheets as paper
-from dpmc_lab.lessons.worksheets import FILES, SHEETS
+from dpmc_lab.lessons.worksheets import SHEETS
 from pages.ui import classroom
 from tests.page_helpers import HtmlFile, open_page
 
@@ -22,7 +22,7 @@ PLAN_FILE = ROOT / "dpmc_lab" / "texts" / "en" / "plans.toml"
 
 @pytest.fixture(scope="module")
 def sheets():
-    return {name: sheet.render() for name, sheet in SHEETS.items()}
+    return {name: render() for name, (_, render) in SHEETS.items()}
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +40,10 @@ def split_sections(sheet):
     return re.findall(r'<section class="(\w+)">(.*?)</section>', sheet, re.S)
 
 
-def split_questions(section):
-    """Return the HTML of each numbered question."""
-    return re.findall(r"<li>((?:<p>|<p><b>).*?)</li>(?=<li><p>|</ol>)", section, re.S)
+def split_tasks(section):
+    """Return the HTML of each numbered question or box; inside it, options are lists, too."""
+    lists = "".join(re.findall(r"<ol[^>]*>(.*?)</ol>", section, re.S))
+    return re.findall(r"<li>(.*?(?:</div>|</table>|</p>))</li>", lists, re.S)
 
 
 @pytest.mark.parametrize("name", SHEETS)
@@ -50,11 +51,11 @@ def test_a_file_is_whole_and_fetches_nothing(sheets, name):
     text = sheets[name]
     file = HtmlFile(text)
     for _, attrs in file.elements:
-        assert not {"src", "href", "srcset", "action"} & set(attrs)
+        assert not {"src", "srcset", "action"} & set(attrs)
+        assert attrs.get("href", "#").startswith("#")  # a part of an illustration
         assert not [name for name in attrs if name.startswith("on")]
         assert not [value for value in attrs.values() if "url(" in (value or "")]
     assert not {*file.tags} & {"script", "link", "img", "iframe", "object", "form"}
-    assert "size: A4" in text
     assert "@media print" in text
     assert "@import" not in text
     assert not re.search(r"https?://", text)
@@ -86,37 +87,52 @@ def test_the_minutes_of_a_plan_add_up_and_are_those_of_the_lessons(sheets, plan_
     ]
 
 
-def list_plan_slides(name):
-    """Return a plan's slides with questions: of its lessons, the exit question, those for home."""
+def list_plan_tasks(name):
+    """Return the boxes and questions of a plan's sheet: those of its steps, for home, the exit."""
     table = tomllib.loads(PLAN_FILE.read_text("utf-8"))["plans"][name]
     names = [step["sheet"] for step in table["steps"] if "sheet" in step]
     assert names[-1].startswith("exits/")
-    names = [name for name in names if not name.startswith("class/")]
-    return [get_slide(slide)[1] for slide in [*names, *table.get("home", [])]]
+    return [*names[:-1], *table.get("home", []), names[-1]]
+
+
+def find_question(name):
+    """Return the slide of a task; None for a box."""
+    return None if name in BOXES else get_slide(name)[1]
 
 
 @pytest.mark.parametrize("name", paper.PLANS)
-def test_a_worksheet_has_eight_questions_and_answers_none(name):
+def test_a_worksheet_has_all_tasks_and_answers_none(name):
     html = paper._render_worksheet(paper.PLANS[name])
     text = read_plain_text(html)
-    slides, questions = list_plan_slides(name), split_questions(html)
-    assert len(questions) == 8 == len({id(slide) for slide in slides})
-    for question_html, slide in zip(questions, slides, strict=True):
-        assert slide.predict.question in unescape(question_html)
-        assert slide.said in unescape(question_html)
-        boxes = re.findall(r"<li>(.*?)</li>", question_html)
+    names, tasks = list_plan_tasks(name), split_tasks(html)
+    assert len(set(names)) == len(names)
+    for task_html, task in zip(tasks, names, strict=True):
+        if not (slide := find_question(task)):
+            assert BOXES[task]["title"] in task_html
+            assert task_html.count("<tr>") == len(BOXES[task]["rows"])
+            assert ('class="strip"' in task_html) == (task == "class/strip")
+            continue
+        assert slide.predict.question in unescape(task_html)
+        assert slide.said in unescape(task_html)
+        boxes = re.findall(r"<li>(.*?)</li>", task_html)
         assert tuple(map(unescape, boxes)) == slide.predict.options
         for sentence in (slide.teacher, *slide.reveal(slide.start_values).sentences):
             assert sentence not in text
     assert not [lesson for lesson in LESSONS.values() if lesson.take_home in text]
-    assert "<b>" not in re.sub(r"<p><b>.*?</b></p>", "", html)
+    assert html.count("<svg") == 1
+    last_list = html.rpartition("<h3>")[2]
+    assert last_list.startswith("Exit question</h3>")
+    assert split_tasks(last_list) == tasks[-1:]
 
 
 @pytest.mark.parametrize("name", paper.PLANS)
-def test_a_key_answers_the_questions_of_its_worksheet_in_their_order(name):
-    worksheet = split_questions(paper._render_worksheet(paper.PLANS[name]))
-    key = split_questions(paper._render_key(paper.PLANS[name]))
-    for asked, answered, slide in zip(worksheet, key, list_plan_slides(name), strict=True):
+def test_a_key_answers_the_tasks_of_its_worksheet_in_their_order(name):
+    worksheet = split_tasks(paper._render_worksheet(paper.PLANS[name]))
+    key = split_tasks(paper._render_key(paper.PLANS[name]))
+    for asked, answered, task in zip(worksheet, key, list_plan_tasks(name), strict=True):
+        if not (slide := find_question(task)):
+            assert BOXES[task]["title"] in answered
+            continue
         (question,) = re.findall(r"<p><b>(.*?)</b></p>", asked)
         boxes = re.findall(r"<li>(.*?)</li>", asked)
         right = re.match(rf"<p>{re.escape(question)} <b>(.*?)</b></p>", answered)[1]
@@ -125,6 +141,14 @@ def test_a_key_answers_the_questions_of_its_worksheet_in_their_order(name):
         assert index is None or boxes.index(right) == index
         for sentence in slide.reveal(slide.start_values).sentences:
             assert sentence in unescape(answered)
+
+
+def test_a_sheet_names_the_address_for_home_and_a_lesson_ends_with_its_exit_question(monkeypatch):
+    monkeypatch.setenv("DPMC_CLASS_URL", "https://class.example")
+    assert "for home: https://class.example<" in paper._render_worksheet(paper.PLANS["first"])
+    last_list = paper.render_lesson(LESSONS["claim"]).rpartition("<h3>")[2]
+    assert last_list.startswith("Exit question</h3>")
+    assert LESSONS["claim"].take_home in last_list
 
 
 def test_the_command_writes_them_and_overwrites_nothing(tmp_path, capsys, sheets):
@@ -173,27 +197,31 @@ def test_the_page_without_server_fetches_nothing_and_is_small(page, content):
     assert content["words"] == {term.name: term.words for term in glossary.TERMS.values()}
 
 
-def test_texts_are_escaped():
+def test_texts_are_escaped(monkeypatch):
     """Texts are plain; what looks like a tag in one stays text."""
     slide = LESSONS["coin"].slides[0]
     question = Predict(question="<b>a & b</b>?", options=("<u>",), right=0)
     odd = type(slide)(**{**vars(slide), "said": "<i>", "predict": question})
-    for html in (paper._render_question(odd, question), paper._render_answer(odd, question)):
-        assert "&lt;b&gt;a &amp; b&lt;/b&gt;" in html
-        assert not re.search("<(i|u)>", html)
+    box = {"title": "<b>a & b</b>", "said": "<i>", "rows": ["<u>"], "answer": "<u>"}
+    monkeypatch.setattr(paper, "get_slide", lambda _: (None, odd))
+    monkeypatch.setitem(BOXES, "class/odd", box)
+    for name in ("coin/odd", "class/odd"):
+        for html in (paper._render_task(name, {}), paper._render_answer(name, {})):
+            assert "&lt;b&gt;a &amp; b&lt;/b&gt;" in html
+            assert not re.search("<(i|u)>", html)
 
 
 def test_the_page_offers_them():
     """Sheets are printed by the browser, once their menu is open; the page of lessons is a file."""
     app = open_page("learn")
     (label,) = {button.proto.label for button in app.get("download_button")}
-    assert label == FILES["lessons.html"].title
+    assert label == say("download")
     app.session_state["print"] = True
     app.run()
     components = (element.proto for element in app.get("bidi_component"))
     printed = [json.loads(c.json) for c in components if c.component_name == "print"]
-    assert [entry["label"] for entry in printed] == [sheet.title for sheet in SHEETS.values()]
-    assert [entry["page"] for entry in printed] == [sheet.render() for sheet in SHEETS.values()]
+    for entry, (title, render) in zip(printed, SHEETS.values(), strict=True):
+        assert (entry["label"], entry["page"]) == (title, render())
 
 
 def test_in_a_class_they_are_for_the_teacher(monkeypatch):
