@@ -117,11 +117,12 @@ def page() -> None:
         state.note_removed(
             key, f"The choice “{key}” in the link is gone from this page; it is left out."
         )
+    with choices:  # at once: without anything in it the line has no height
+        data = sources.choose_data(label_visibility="collapsed")
     figure, ways, details = stage.reserve_figure(), st.container(), st.container()
     with ways:
         show_ways_on()
     with choices:
-        data = sources.choose_data(label_visibility="collapsed")
         unit_choice = blocks.lay_out_row(width="content", gap="small")
         id = widgets.choose_mechanism(data, shortlist=True)
     with blocks.show_errors_in(figure):

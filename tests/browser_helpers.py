@@ -213,7 +213,7 @@ FIRST_SCREEN_SCRIPT = """() => {
   let words = 0;
   for (let node = walker.nextNode(); node; node = walker.nextNode()) {
     const parent = node.parentElement;
-    if (parent.closest('svg, script, style, [data-testid="stIconMaterial"]') || !shown(parent)
+    if (parent.closest('svg, script, style, .st-key-question h1, [data-testid="stIconMaterial"]') || !shown(parent)
       || parent.closest('.dpmc-lists li, .film li')) continue;
     words += node.textContent.split(/\\s+/).filter((word) => /\\w/.test(word)).length;
   }

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import NamedTuple
 
 from dpmc_core import registry
@@ -116,12 +117,14 @@ def group_mechanisms(
     refuted = refuted or (
         lambda id: measurements.is_refuted(measurements.find_default_measured_bound(id))
     )
+    recommend = cache(find_recommended_id)  # which many mechanisms ask the same
     groups: dict[tuple[str, Trust], list[MechanismChoice]] = {}
     for id, guarantee in guarantees.items():
         cls = registry.get_mechanism(id)
-        request = cls.task, guarantee.change, guarantee.public
         recommended_epsilons = [
-            e for e in EPSILONS if find_recommended_id(*request, e, guarantee.trust) == id
+            e
+            for e in EPSILONS
+            if recommend(cls.task, guarantee.change, guarantee.public, e, guarantee.trust) == id
         ]
         recommended = "recommended" if recommended_epsilons else ""
         if recommended_epsilons and recommended_epsilons[-1] < EPSILONS[-1]:
@@ -156,7 +159,6 @@ def group_mechanisms(
 
 # Of a privacy unit with many mechanisms: one that its paper proposes, and the best known one.
 _WELL_KNOWN = ("private-frank-wolfe", "dpals")
-_SHORT = 3  # mechanisms for each privacy unit
 
 
 def shorten_groups(
@@ -179,7 +181,7 @@ def shorten_groups(
     ids = {*kept}
     for unit in PrivacyUnit:
         of_unit = (c.id for c in choices if PrivacyUnit.from_guarantee(guarantees[c.id]) is unit)
-        ids.update(itertools.islice(of_unit, _SHORT))
+        ids.update(itertools.islice(of_unit, 3))
     shortened = (
         group._replace(choices=tuple(choice for choice in group.choices if choice.id in ids))
         for group in groups

@@ -51,13 +51,13 @@ class Instrument {
     this.heard = {} // from it
     this.score = [0, 0]
     this.build()
-    // Only here is the layout asked: asked after a change, it would be computed at once.
+    // Only here and at first is the layout asked: asked after a change, it would be computed at once.
     this.measure = () => {
       const unit = parseFloat(getComputedStyle(document.documentElement).fontSize) / 16
       Object.assign(this, { wide: this.plot.clientWidth / unit, tall: innerHeight / unit })
-      if (this.view) this.refresh()
+      this.refresh()
     }
-    this.sized = new ResizeObserver(this.measure) // which begins with a first size
+    this.sized = new ResizeObserver(this.measure)
     this.sized.observe(this.plot)
     addEventListener("resize", this.measure)
   }
@@ -154,7 +154,8 @@ class Instrument {
     for (const name of ["target", "limit"]) {
       if (this.aims(name) && this.rounded(name, this[name]) !== this[name]) this.adopt(name, this[name], true)
     }
-    this.refresh()
+    if (first) this.measure()
+    else this.refresh()
   }
 
   tell(name, value) {

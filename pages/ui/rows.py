@@ -13,6 +13,7 @@ from dpmc_core.errors import DpmcError, format_sentence
 from dpmc_core.metrics import Metric
 from dpmc_core.model import Task
 from dpmc_data import paths
+from dpmc_data.synthetic import SAMPLES
 from dpmc_lab import shipped as files
 from dpmc_lab import store, sweep
 from dpmc_lab.store import Store, StoreMissing, default_path
@@ -253,9 +254,10 @@ def read_grid_rows(
                     for k in curve_rows
                     if k in mismatched_keys or k in grid_keys.curves
                 }
-        shipped_only = load_shipped_units(
+        units = {*grid_keys.units}  # none are planned where the curve came with the app
+        shipped_only = units and units & load_shipped_units(
             location.name, registry.get_mechanism(mechanisms[0]).task
-        ) & {*grid_keys.units}
+        )
         charts = tuple(
             lines.build_curve_chart(stored_curves, mechanisms, metric, shipped_curves)
             for metric in metrics
@@ -280,12 +282,21 @@ load_shipped = cache_shipped(lines.load_shipped_charts)
 load_shipped_units = cache_shipped(files.list_shipped_run_keys)
 
 
+def load_first_curve() -> None:
+    """Load the curve that What if shows first, before anybody visits."""
+    name = next(iter(SAMPLES))
+    with suppress(DpmcError, OSError):  # the page says so
+        count_default_seeds(name, Task.BINARY)
+        load_shipped_rows(name, registry.list_private_mechanisms(Task.BINARY)[0])
+
+
 def count_default_seeds(name: str, task: Task) -> int:
     """Return the number of seeds behind the shipped curves of a data set, or the default."""
-    first_shipped = next(
-        filter(None, (load_shipped(name, id) for id in registry.list_private_mechanisms(task))),
-        None,
+    shipped_curves = (
+        load_shipped(name, id, with_item_features=False)  # as What if asks for it
+        for id in registry.list_private_mechanisms(task)
     )
+    first_shipped = next(filter(None, shipped_curves), None)
     return DEFAULT_SEEDS if first_shipped is None else len(first_shipped[0].lines[0].seeds)
 
 

@@ -28,10 +28,10 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dpmc_lab import plugins
-from pages.ui import classroom, jobs, private, shell, stage, sweeps
+from pages.ui import classroom, jobs, private, rows, shell, stage, sweeps
 
 # What the first page imports, loaded before anybody visits.
-FIRST_PAGE = ("charts.curve", "instrument", "rows", "scene", "sources", "widgets")
+FIRST_PAGE = ("dpmc_lab.lessons", "pages.ui.instrument", "pages.ui.widgets")
 COLLECT_SECONDS = 20.0  # seconds between two collections of what ended sessions leave behind
 HEADER_SECONDS = 10.0  # seconds in which the header of a request must be complete
 READ_SECONDS = 0.1  # seconds after which a connection without a header counts as one of these
@@ -54,9 +54,10 @@ async def manage_lifespan(_: st.App) -> AsyncIterator[None]:
     raise_file_limit()
     guard_connections(asyncio.get_running_loop())
     for name in FIRST_PAGE:
-        import_module(f"pages.ui.{name}")
+        import_module(name)
     for file in plugins.list_environment_files():
         plugins.load_plugin(file)
+    rows.load_first_curve()
     if classroom.is_class_mode():
         classroom.start_class()
     collecting = asyncio.create_task(collect_garbage())

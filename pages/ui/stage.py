@@ -65,6 +65,7 @@ STYLESHEET = """<style>
   /* sentence, knob, picture, person; then the choices */
   [data-page=what_if] :has(> .st-key-choices) { order: 1; }
   [data-page=what_if] :has(> .st-key-drawn) ~ * { order: 2; }
+  [data-page=what_if] .st-key-drawn { min-height: 100vh; }
   [data-page=what_if] :has(> .st-key-download) { height: 0; margin-top: -1rem; }
   .st-key-next a { min-height: 2.75rem; }
   .st-key-next > * { flex: 1 1 auto; margin: 0 !important; }
@@ -73,7 +74,7 @@ STYLESHEET = """<style>
   .st-key-figure { --high: 22rem; }
 }
 @media (max-width: 480px) {
-  .st-key-question { min-height: calc(5 * 1.28 * 1.25rem); }
+  .st-key-question { min-height: calc(6 * 1.28 * 1.25rem); }
   .st-key-choices > :is(:has(h1), .st-key-data, .st-key-task) { flex: 1 0 100%; }
   .st-key-choices { min-height: var(--choices, 0); align-content: flex-start; }
   .st-key-figure { min-height: var(--figure, 0); }
