@@ -27,21 +27,22 @@ STYLESHEET = (
 z-index: 999991; }
 :has(> .st-key-share) { position: absolute; }
 @media (max-width: 640px) { /* the bar has room for the name of the page instead of the menu */
-  [data-testid=stHeader]::after { content: var(--page, ""); position: absolute; left: 3.2rem;
+  [data-testid=stHeader]::after { content: var(--page, ""); position: absolute; left: 3.6rem;
     top: 1.05rem; font: 600 1rem/1.5 var(--font); color: var(--text); }
   body:has([data-testid=stSidebar][data-collapsed=false]) .st-key-share { display: none; }
   /* type and targets of a phone: a finger needs 44 pixels */
-  .stMain h1 { font-size: 1.625rem; }
-  .stMain h2 { font-size: 1.25rem; }
-  .stMain h3 { font-size: 1rem; }
-  .stMain :is(button[data-testid^=stBaseButton], [role=radio], [data-baseweb=select] > div,
-    summary, .stPageLink a, .stCheckbox label, [data-baseweb=input], .st-key-mechanism label),
-  [data-testid=stSidebarNavLink], .stHeader button { min-height: 2.75rem; }
-  .stHeader button { min-width: 2.75rem; }
+  .stHeading h1 { font-size: 1.625rem; }
+  .stHeading h2 { font-size: 1.25rem; }
+  .stHeading h3 { font-size: 1rem; }
+  .stMain :is(button[data-testid^=stBaseButton], .stPopover button, [data-baseweb=select] > div,
+    [data-testid=stButtonGroup] button, summary, .stPageLink a, .stCheckbox label,
+    [data-baseweb=input]), [data-testid=stSidebarNavLink], [data-testid=stHeader] button {
+    min-height: 2.75rem; }
+  [data-testid=stHeader] button, [data-testid^=stNumberInputStep] { min-width: 2.75rem; }
   .stMain .stCheckbox label { align-items: center; }
   .st-key-share.st-key-share { top: .5rem; }
-  [data-testid=stTooltipIcon] button { position: relative; }
-  [data-testid=stTooltipIcon] button::after { content: ""; position: absolute; inset: -.875rem; }
+  button[aria-label^=Help] { position: relative; }
+  button[aria-label^=Help]::after { content: ""; position: absolute; inset: -.875rem; }
 }
 /* a slider's ends stand each on one line: where there is no room beside it, above it */
 .st-key-epsilon-line { container-type: inline-size; }

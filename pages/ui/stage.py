@@ -26,7 +26,6 @@ STYLESHEET = """<style>
 .st-key-choices > :is(.st-key-data, .st-key-task) { flex: 0 0 14.5rem; }
 .st-key-choices > .st-key-scenario.st-key-scenario { flex: 0 1 26rem; max-width: 100%; }
 [data-page=what_if] .stMainBlockContainer > .stVerticalBlock { gap: .75rem; }
-.st-key-choices :is([role=radio], .stPopover button) { min-height: 2.5rem; }
 /* the instrument's menu opens it */
 [data-page=what_if] .st-key-download { visibility: hidden; }
 .st-key-next .stPageLink { width: auto; }
@@ -44,6 +43,9 @@ STYLESHEET = """<style>
 :is(.st-key-figure, .st-key-drawn, .st-key-steering):not(#skip) { border: 0; padding: 0; }
 .st-key-steering { min-height: 2.5rem; }
 .st-key-drawn { min-height: max(var(--high, 60vh), var(--least, 22rem)); }
+@media (min-width: 641px) {
+  .st-key-choices :is([role=radio], .stPopover button) { min-height: 2.5rem; }
+}
 @media (min-width: 801px) {
   /* a chart has the name of its axis at the right end of its title */
   [data-page=compare] .st-key-title { max-width: calc(100% - 24rem); margin-bottom: -3.9rem; }
@@ -53,7 +55,8 @@ STYLESHEET = """<style>
 .st-key-pin.st-key-pin { flex: 0 0 7.5rem; width: 7.5rem; min-width: 7.5rem; }
 .st-key-stage > :has(> .st-key-figure) { flex: 1 1 28rem; min-width: 0; }
 .st-key-stage > :has(> .st-key-panel) { flex: 0 0 20rem; margin-left: auto; }
-:is([class*=st-key-title], .st-key-below) h2 { font-size: 1.0625rem; padding: .25rem 0; }
+:is([class*=st-key-title], .st-key-below) h2 { font-size: 1.0625rem; padding: .25rem 0;
+  text-wrap: pretty; }
 .st-key-answer h2 { padding: 0; }
 .st-key-beside [data-testid="stMetricValue"] { font-size: 1.2rem; }
 @media (max-width: 800px) {
@@ -78,18 +81,18 @@ STYLESHEET = """<style>
   .st-key-choices > :is(:has(h1), .st-key-data, .st-key-task) { flex: 1 0 100%; }
   .st-key-choices { min-height: var(--choices, 0); align-content: flex-start; }
   .st-key-figure { min-height: var(--figure, 0); }
-  [data-page=what_if] { --choices: 9.5rem; }
-  [data-page=train] { --choices: 9.6rem; --figure: 22rem; }
-  [data-page=compare] { --choices: 18.3rem; --figure: 27.5rem; }
-  [data-page=noise] { --choices: 13rem; --figure: 33rem; }
-  [data-page=guarantees] { --choices: 13rem; --figure: 32rem; }
+  [data-page=what_if] { --choices: 11rem; }
+  [data-page=train] { --choices: 13.3rem; --figure: 22rem; }
+  [data-page=compare] { --choices: 19.8rem; --figure: 36rem; }
+  [data-page=noise] { --choices: 13.3rem; --figure: 36rem; }
+  [data-page=guarantees] { --choices: 13.8rem; --figure: 34.5rem; }
   [data-page=protocol] { --choices: 14.5rem; }
   [data-page=protocol] .st-key-drawn { min-height: 35rem; }
-  .st-key-steering { min-height: 12rem; }
-  .st-key-layer { min-height: 4.25rem; }
-  .st-key-mechanisms { min-height: 8.75rem; }
+  .st-key-steering { min-height: 12.4rem; }
+  .st-key-layer { min-height: 5.75rem; }
+  .st-key-mechanisms { min-height: 11.75rem; }
   .st-key-ratings { min-height: 8.5rem; }
-  .st-key-ways { min-height: 15.7rem; }
+  .st-key-ways { min-height: 17.4rem; }
 }
 </style>"""
 

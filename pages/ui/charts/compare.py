@@ -61,7 +61,7 @@ from pages.ui.charts.lines import (
     place_labels,
 )
 
-_FRAME = {"l": 48, "r": 118, "b": 46}  # pixels around what is drawn
+_FRAME = {"l": 48, "r": 126, "b": 46}  # pixels around what is drawn
 _MIN_HEIGHT = 360  # pixels that curves are high
 _ROW = 46  # of a mechanism among several
 _LEADER = 0.07  # of the width: from the ends of curves to their names

@@ -53,7 +53,8 @@ FEDERATED_STORY = {
     ),
 }
 _STORY_STYLE = """<style>
-.story { display: grid; grid-template-columns: repeat(auto-fit, minmax(14rem, 1fr)); gap: 1.125rem; }
+.story { display: grid; gap: 1.125rem;
+  grid-template-columns: repeat(auto-fit, minmax(14rem, 1fr)); }
 .story svg { display: block; max-width: 300px; margin: 0 auto; }
 .story text { font-size: 16px; }
 .story figure { margin: 0; border: 1px solid var(--line); border-radius: 12px; padding: 14px 18px;
