@@ -116,7 +116,7 @@ def list_public_sources() -> dict[str, tuple[int, int] | None]:
     return sources
 
 
-def load(data: str | Path, **options: Any) -> LoadedDataset:
+def load(data: str | Path, on_progress: Any = None, **options: Any) -> LoadedDataset:
     """Load a sample by its id, a downloaded set by its name, a file, or a folder.
 
     A folder holds a known set, or Parquet files. A sample of `synthetic.GENERATORS` can be drawn
@@ -127,6 +127,7 @@ def load(data: str | Path, **options: Any) -> LoadedDataset:
 
     Args:
         data: the id, name or path.
+        on_progress: of a file, called now and then with (bytes or rows read, all of them).
         options: fields of `ReadOptions`; for a sample that is drawn anew an integer `seed` and the
             settings of its generator.
 
@@ -142,14 +143,15 @@ def load(data: str | Path, **options: Any) -> LoadedDataset:
     if name in synthetic.ALL_SAMPLES:
         options.pop("for_ranking", None)
         return _load_sample(name, options)
-    return read(name, **options)
+    return read(name, on_progress, **options)
 
 
-def read(data: str | Path, **options: Any) -> LoadedDataset:
+def read(data: str | Path, on_progress: Any = None, **options: Any) -> LoadedDataset:
     """Read ratings from a file, a folder or a downloaded set, as `load` does; never a sample.
 
     Args:
         data: the path, or the name of the set.
+        on_progress: as of `load`.
         options: fields of `ReadOptions`.
 
     Raises:
@@ -157,7 +159,7 @@ def read(data: str | Path, **options: Any) -> LoadedDataset:
         InvalidSetting: if an option is invalid.
     """
     name = check_path(data)
-    return _load_source(Source.from_file(_find_data_file(name)), name, options)
+    return _load_source(Source.from_file(_find_data_file(name)), name, options, on_progress)
 
 
 def parse_drawn_sample(text: str) -> tuple[str, dict[str, Any]] | None:
@@ -527,7 +529,7 @@ def _load_source(
     source: Source,
     loaded_name: str,
     reading: Mapping[str, Any],
-    on_progress: ReadProgress | None = None,
+    on_progress: ReadProgress | None,
 ) -> LoadedDataset:
     """Read, validate and describe the ratings of a file or folder.
 

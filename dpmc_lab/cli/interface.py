@@ -489,6 +489,10 @@ class Progress:
         """Show that a step of a method's fit is finished."""
         self.update(method.id, step.index, step.total)
 
+    def read(self, n_done: int, total: int) -> None:
+        """Show how much of a file is read."""
+        self.update("reading", 100 * n_done // max(total, 1), 100, "{} %".format)
+
     def close(self) -> None:
         """Erase the bar, so that what follows starts on a clean line."""
         if self._drawn_width:

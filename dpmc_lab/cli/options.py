@@ -28,7 +28,13 @@ from dpmc_core.settings import Setting, list_settings, serialise_setting
 from dpmc_data import LoadedDataset, ReadOptions, datasets
 from dpmc_data.public_inputs import read_setting
 from dpmc_data.synthetic import GENERATORS
-from dpmc_lab.cli.interface import ExclusiveOptions, Option, build_reader, format_document_table
+from dpmc_lab.cli.interface import (
+    ExclusiveOptions,
+    Option,
+    Progress,
+    build_reader,
+    format_document_table,
+)
 from dpmc_lab.sweep.grid import DEFAULT_SEED, is_ranking_only
 from dpmc_lab.views import as_published as published
 from dpmc_lab.views.answer import FREQUENCY_LABELS
@@ -154,7 +160,9 @@ class ReadingOptions:
         Raises:
             DpmcError: the data cannot be read.
         """
-        return datasets.load(data, **self.load_options(data, task, steps))
+        with Progress() as progress:
+            options = self.load_options(data, task, steps)
+            return datasets.load(data, on_progress=progress.read, **options)
 
     def prepare(self, steps: Sequence[str], *ids: str) -> tuple[str, ...]:
         """Return the preparation as text, with the step `features` if an item table is given.

@@ -43,6 +43,7 @@ from dpmc_core.problem import choose_default_task, prepare_all_ratings, prepare_
 from dpmc_core.ratings import Ratings
 from dpmc_data import LoadedDataset
 from dpmc_data.features import ItemFeature, attach_features, read_items
+from dpmc_data.memory import MEGABYTE, measure_free_memory
 from dpmc_data.paths import check_new_file, write_atomically
 from dpmc_data.public_inputs import read_ids
 from dpmc_data.source import Source
@@ -114,6 +115,10 @@ from dpmc_lab.views import answer as answers
 from dpmc_lab.views import cards, lines
 from dpmc_lab.views.text import format_count
 
+# Of memory: of a process with the program, and for each rating, user and item. Measured with 300
+# thousand and 3 million ratings (`python benchmarks/answer.py`).
+_PROGRAM_BYTES, _RATING_BYTES, _ROW_BYTES = 150 * MEGABYTE, 200, 500
+_MUCH_MEMORY = 1_000 * MEGABYTE  # no less is worth a line
 _PROVISIONAL_SECONDS = 10.0  # a provisional answer is printed only if it took longer than this
 OFTEN = ", ".join(answers.FREQUENCY_LABELS.values())
 
@@ -202,7 +207,8 @@ def answer_question(
     sweep.warm_up()
     times = parse_frequency(often)
     load_options = reading.load_options(data, task)
-    source = sweep.open_source(data, **load_options)
+    with Progress() as progress:
+        source = sweep.open_source(data, on_progress=progress.read, **load_options)
     ratings = sweep.load_training_ratings(source, chosen_seeds[0])
     check_user_column(ratings, data)
     print_columns(ratings, show.json or show.progress)
@@ -253,6 +259,7 @@ def answer_question(
             question=question,
             catalogue=catalogue,
         )
+    _announce_memory(ratings, sweep.count_cores())
     answer = _Answer(question, advice, curve, plans, source, ratings, release, progress_lines)
     previous_handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -278,6 +285,20 @@ def answer_question(
         if store is not None:
             print("dpmc: the same command goes on from there", file=sys.stderr)
         raise KeyboardInterrupt
+
+
+def _announce_memory(ratings: Ratings, processes: int) -> None:
+    """Say on standard error about how much memory training takes, where that is much.
+
+    Every process has the program, and a copy of the split and of what mechanisms compute from it.
+    """
+    each = _PROGRAM_BYTES + _RATING_BYTES * len(ratings) + _ROW_BYTES * sum(ratings.public.shape)
+    if (needed := processes * each) > _MUCH_MEMORY:
+        print(
+            f"about {needed / MEGABYTE:,.0f} MB of memory in {format_count(processes, 'process')};"
+            f" {measure_free_memory() / MEGABYTE:,.0f} MB are free",
+            file=sys.stderr,
+        )
 
 
 def _wrap_sentences(*sentences: str) -> list[str]:
@@ -547,6 +568,7 @@ def make_release(
     for feature in item_features:
         if feature.mark and feature.name in ratings.used_feature_names:
             print(feature, file=sys.stderr)
+    _announce_memory(ratings, 1)
     seconds = estimate_noise_seconds(built_mechanism, ratings)
     if seconds > _SLOW_SECONDS:
         print(f"exact noise is slow: about {1 + seconds / 60:.0f} minutes", file=sys.stderr)

@@ -136,7 +136,9 @@ def load_training_ratings(source: SweepData, seed: int = 0) -> Ratings:
     return loaded.ratings if isinstance(loaded, Dataset) else loaded[0]
 
 
-def open_source(data: str, test: str | None = None, **options: Any) -> SweepData:
+def open_source(
+    data: str, test: str | None = None, *, on_progress: Any = None, **options: Any
+) -> SweepData:
     """Open data as they are typed.
 
     DATA is what `datasets.load` opens, an official fold, a snapshot, or generated data. A fold is
@@ -147,6 +149,7 @@ def open_source(data: str, test: str | None = None, **options: Any) -> SweepData
     Args:
         data: DATA.
         test: file of official test ratings.
+        on_progress: as of `datasets.load`.
         **options: how a file is read.
 
     Raises:
@@ -175,7 +178,7 @@ def open_source(data: str, test: str | None = None, **options: Any) -> SweepData
         )
     if data.endswith(SNAPSHOT_SUFFIX) and Path(data).is_file():
         return drop_names(SplitSource(read_snapshot(Path(data))))
-    return drop_names(SplitSource(datasets.load(data, **options)))
+    return drop_names(SplitSource(datasets.load(data, on_progress=on_progress, **options)))
 
 
 def drop_names(source: SplitSource | PairSource) -> SplitSource | PairSource:
