@@ -46,12 +46,16 @@ def write_description():
     return re.sub(r"(!?)\[([^]]+)\]\((?!https?:)([^)]+)\)", convert_link, text)
 
 
-pages = {"Source": "", "Documentation": "blob/HEAD/docs/index.md", "Changes": "blob/HEAD/CHANGELOG.md"}
+PAGES = {
+    "Source": "",
+    "Documentation": "blob/HEAD/docs/index.md",
+    "Changes": "blob/HEAD/CHANGELOG.md",
+}
 setup(
     cmdclass={"build_py": BuildWithApp},
     long_description=write_description(),
     long_description_content_type="text/markdown",
-    project_urls={name: f"{REPOSITORY}/{page}".rstrip("/") for name, page in pages.items()}
+    project_urls={name: f"{REPOSITORY}/{page}".rstrip("/") for name, page in PAGES.items()}
     if REPOSITORY
     else {},
 )

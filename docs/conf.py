@@ -11,7 +11,7 @@ from plotly import offline
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import dpmc_core  # noqa: E402
+import dpmc_core
 
 project = "DPMC Lab"
 author = copyright = "DPMC Lab contributors"
@@ -61,19 +61,19 @@ class Gallery:
         return f"{match[0]}\n\n```{{raw}} html\n{html}\n```\n"
 
 
-def prepare_page(app, name, source):
+def prepare_page(_app, name, source):
     """Run the code of the gallery, and offer Markdown of other folders as a file."""
     if name == "gallery":
         source[0] = re.sub(r"```python\n(.*?)```", Gallery().run_block, source[0], flags=re.DOTALL)
     source[0] = re.sub(r"\[([^]]+)\]\((\.\./[^)]+\.md)\)", r"{download}`\1 <\2>`", source[0])
 
 
-def shorten_signature(app, kind, name, value, options, signature, returns):
+def shorten_signature(_app, kind, *_):
     """Leave the arguments of a class to the list of its attributes."""
     return ("", "") if kind == "class" else None
 
 
-def write_plotly(app, exception):
+def write_plotly(app, _exception):
     """Write the script that draws the figures."""
     Path(app.outdir, "_static", "plotly.js").write_text(offline.get_plotlyjs(), encoding="utf-8")
 

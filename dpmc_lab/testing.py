@@ -76,7 +76,8 @@ def check_mechanism(
 
     Raises:
         AssertionError: if the contract is broken, with a sentence.
-        DpmcError: if the class does not have the form of a mechanism, as in `registry.add_mechanisms`.
+        DpmcError: if the class does not have the form of a mechanism (see
+            `registry.add_mechanisms`).
     """
     contract = Contract(cls, settings, counterpart, limit)
     for check in CHECKS:

@@ -100,6 +100,7 @@ def test_a_how_to_is_short():
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("path", HOW_TOS, ids=lambda path: path.stem)
 def test_a_how_to_runs_in_its_order(path, tmp_path):
     """Its Python and its commands, in one empty folder."""
