@@ -326,7 +326,7 @@ def _check_class(candidate: object) -> None:
         or not dataclass_params.frozen
         or not all(f.kw_only for f in fields(cls))
     ):
-        raise DpmcError(f"{name} must be a @dataclass(frozen=True, kw_only=True)")
+        raise DpmcError(f"{name} must be a @mechanism: a @dataclass(frozen=True, kw_only=True)")
     try:
         declared = list_settings(cls)
     except Exception as error:

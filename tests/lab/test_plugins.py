@@ -22,11 +22,14 @@ from dpmc_lab.testing import check_mechanism
 from pages.ui import server
 
 ROOT = Path(__file__).resolve().parents[2]
-SECTION = (ROOT / "docs" / "adding-a-mechanism.md").read_text(encoding="utf-8")
-(EXAMPLE,) = re.findall(r"```python\n(.*?)```", SECTION, flags=re.DOTALL)
-(PYPROJECT,) = re.findall(r"```toml\n(.*?)```", SECTION, flags=re.DOTALL)
+GUIDE, FURTHER_PARTS = (
+    (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    for name in ("adding-a-mechanism", "mechanisms")
+)
+(EXAMPLE,) = re.findall(r"```python\n(.*?)```", GUIDE, flags=re.DOTALL)
+(PYPROJECT,) = re.findall(r"```toml\n(.*?)```", FURTHER_PARTS, flags=re.DOTALL)
 BEFORE = dict(registry.MECHANISMS)
-TWIN, BASELINE = "nonprivate_counterpart: ClassVar[str] = ", "baseline: ClassVar[str] = "
+TWIN, BASELINE = "nonprivate_counterpart = ", "baseline = "
 SWEEP = [
     *("sweep", "--data", "restaurants", "--mechanisms", "noisy-mean", "--epsilons", "0.1,1"),
     *("--seeds", "1:2"),
@@ -106,9 +109,17 @@ def test_a_sweep_runs_it_in_its_workers_and_the_store_lives_without_it(file, tmp
     assert curve.revision == registry.get_mechanism("noisy-mean").revision
 
 
-def test_the_example_checks_itself(file):
-    completed = run_child(file, PYTHONPATH=str(ROOT))
-    assert (completed.returncode, completed.stderr) == (0, "")
+def test_the_check_of_the_guide_prints_nothing(file):
+    (check,) = re.findall(r'^python -c "(.*)"$', GUIDE, flags=re.MULTILINE)
+    path = os.pathsep.join([str(file.parent), str(ROOT)])
+    completed = run_child("-c", check, PYTHONPATH=path)
+    assert (completed.returncode, completed.stdout, completed.stderr) == (0, "", "")
+
+
+def test_the_guide_is_short():
+    text = GUIDE.replace(EXAMPLE, "")
+    assert len(text.splitlines()) <= 40
+    assert len(EXAMPLE.splitlines()) <= 40
 
 
 @pytest.mark.parametrize(
@@ -138,7 +149,7 @@ def test_the_example_checks_itself(file):
     ],
 )
 def test_a_broken_contract_is_a_sentence(file, old, new, sentence):
-    file.write_text(edit_example(old, new))
+    file.write_text("import numpy as np\n" + edit_example(old, new))
     (cls,) = plugins.load_plugin(file)
     with pytest.raises((AssertionError, DpmcError), match=sentence):
         check_mechanism(cls)
@@ -183,16 +194,19 @@ def test_the_app_and_its_commands_have_the_plugin(file, monkeypatch, dpmc):
         ("def fit(:", r"SyntaxError: .* \(my_method.py, line 1\)"),
         ("\nraise ValueError('two\\nlines')", r"ValueError: two lines \(my_method.py, line 2\)"),
         ("import sys\nsys.exit()", "SystemExit"),
-        (edit_example('    id: ClassVar[str] = "noisy-mean"\n', ""), "needs the class variable id"),
+        (edit_example('    id = "noisy-mean"\n', ""), "needs the class variable id"),
         (edit_example("Task.RATINGS", "'ratings'"), r"class variable task \(.*\), got 'ratings'"),
-        (edit_example("[int] = 1", "[int] = 0"), "class variable revision .*, got 0"),
+        (edit_example("revision = 1", "revision = 0"), "class variable revision .*, got 0"),
         (
             edit_example("noisy-mean", "Noisy Mean"),
             "must be words like my-method, got 'Noisy Mean'",
         ),
         (edit_example("noisy-mean", "clear"), "the id 'clear' of NoisyMean is taken by Maximum"),
-        (edit_example("frozen=True, ", ""), r"must be a @dataclass\(frozen=True, kw_only=True\)"),
-        (edit_example("@dataclass(frozen=True, kw_only=True)\n", ""), "must be a @dataclass"),
+        (
+            edit_example("@mechanism", "@dataclass(kw_only=True)"),
+            r"must be a @mechanism: a @dataclass\(frozen=True, kw_only=True\)",
+        ),
+        (edit_example("@mechanism\n", ""), "must be a @mechanism"),
         (edit_example("NoisyMean(Mechanism)", "NoisyMean"), "must be a subclass of .*Mechanism"),
         (edit_example("def guarantee", "def card"), "needs the method guarantee"),
         (edit_example('"global-mean"', '"nothing"'), "counterpart of .* must be .*, got 'nothing'"),
@@ -226,7 +240,7 @@ def test_a_file_that_cannot_be_read_is_a_sentence(tmp_path, name, capsys):
     ("old", "new", "message"),
     [
         ("yield Step", "raise KeyError; yield Step", r"KeyError: *\(my_method.py, line \d+\)"),
-        ("return Guarantee", "return; Guarantee", r"'releases' \(my_method.py, line \d+\)"),
+        ("return self.pure", "return; self.pure", r"'releases' \(my_method.py, line \d+\)"),
         ("yield Step", "return Step", "object is not iterable"),
         ("build=Constant(noisy / len(ratings))", "build=None", "noisy-mean yielded none"),
     ],
@@ -251,7 +265,7 @@ def test_a_file_may_be_named_twice_and_loaded_again_when_it_has_changed(file):
     (first,) = plugins.load_plugin(file)
     assert plugins.load_plugin(file) == (first,)
     assert plugins.list_loaded_plugins() == {str(file): EXAMPLE.encode()}
-    file.write_text(edit_example("[int] = 1", "[int] = 2"))
+    file.write_text(edit_example("revision = 1", "revision = 2"))
     (second,) = plugins.load_plugin(file)
     assert registry.get_mechanism("noisy-mean") is second
     assert second.revision == 2
