@@ -194,11 +194,12 @@ def show_lobby(room: Room) -> None:
         show_room_state(latest, LOBBY)
         if not latest.tested and time.monotonic() - latest.opened > MAX_WAIT:
             st.warning(NOTES["advice"], icon=":material/wifi_off:")
-        show_action("first", lambda: room.ask(0))
+        with st.container(horizontal=True, vertical_alignment="center"):
+            show_action("first", lambda: room.ask(0))
+            show_action("change", classroom.close_room)
+            st.caption(escape(room_view.explain_cost(len(view.questions), view.epsilon)))
 
     show_arrivals()
-    st.caption(escape(room_view.explain_cost(len(view.questions), view.epsilon)))
-    show_action("change", classroom.close_room)
 
 
 def show_phone_link(large: bool) -> None:

@@ -299,6 +299,8 @@ WALL = """<style>
 .stMainBlockContainer h1 { font-size: max(36px, 1.6rem); line-height: 1.16;
   padding: 0 0 .4rem; }
 .counted b { font-size: max(40px, 1.7rem); }
+.phone-link.large.large { width: min(26rem, 100%, 58vh); }
+.st-key-drawing:has(.dots) { max-width: 60vw; }
 .shares small, .shares .tick span, .stMain small, [data-testid=stCaptionContainer] p {
   font-size: 22px; }
 .st-key-finding [data-testid=stMarkdownContainer] p { font-size: 1.3rem; line-height: 1.25; }
@@ -314,7 +316,7 @@ _LINK = """
   box-sizing: border-box; padding: .3rem .3rem .5rem; font-weight: 600; line-height: 1.25;
   overflow-wrap: anywhere; }
 .phone-link img { display: block; width: 100%; }
-.phone-link.large { width: min(26rem, 100%, 60vh); font-size: 1.4rem; }
+.phone-link.large { width: min(26rem, 100%, 46vh); font-size: 1.4rem; }
 @media (min-width: 900px) {
   .phone-link.corner { position: fixed; z-index: 5; right: 1.2rem; top: 4.6rem; width: 12.5rem; }
   .folded-link { display: none; }
