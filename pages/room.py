@@ -291,7 +291,8 @@ def show_room_state(view: View, step: PlanStep) -> None:
     )
     st.title(escape(title))
     st.html(charts_room.render_counter([(figure, label)] * bool(figure), note))
-    show_warnings(view)
+    if note:
+        show_warnings(view)
     for place, part in zip(st.columns(2, gap="medium"), wall.get("parts", ()), strict=False):
         with place:
             if part == "code":

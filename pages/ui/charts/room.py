@@ -233,6 +233,7 @@ _PEOPLE = """
 .people { display: flex; flex-wrap: wrap; gap: .55rem; margin: .6rem 0; max-width: 32rem; }
 .people i { width: 1.7rem; height: 1.7rem; border-radius: 50%; box-sizing: border-box;
   border: 3px solid var(--line); }
+.people.many { gap: .3rem; } .people.many i { width: .95rem; height: .95rem; }
 .people .here { background: var(--baseline); border-color: var(--baseline);
   animation: arrive .35s ease-out; }
 @keyframes arrive { from { opacity: 0; transform: scale(.3); } }
@@ -245,7 +246,8 @@ def render_dots(arrived: int, total: int = 0) -> str:
     """Render a dot for each phone: filled for those that have arrived, empty for the others."""
     places = min(max(arrived, total), MAX_DOTS)
     dots = "".join(f'<i class="{"here" if k < arrived else ""}"></i>' for k in range(places))
-    return f'<style>{_PEOPLE}</style><div class="people" aria-hidden="true">{dots}</div>'
+    size = " many" if places > 40 else ""
+    return f'<style>{_PEOPLE}</style><div class="people{size}" aria-hidden="true">{dots}</div>'
 
 
 # --- a plan -------------------------------------------------------------------------------------
@@ -299,7 +301,7 @@ WALL = """<style>
 .stMainBlockContainer h1 { font-size: max(36px, 1.6rem); line-height: 1.16;
   padding: 0 0 .4rem; }
 .counted b { font-size: max(40px, 1.7rem); }
-.phone-link.large.large { width: min(26rem, 100%, 58vh); }
+.phone-link.large.large { width: min(26rem, 100%, 50vh); }
 .st-key-drawing:has(.dots) { max-width: 60vw; }
 .shares small, .shares .tick span, .stMain small, [data-testid=stCaptionContainer] p {
   font-size: 22px; }
