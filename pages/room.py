@@ -100,10 +100,7 @@ def run_action(action: Callable[[], object]) -> None:
 def show_setup() -> None:
     """Show the choices before a room is opened."""
     blocks.show_heading(*NOTES["heading"])
-    names = {k: NOTES["minutes"].format(minutes=k) for k in CLASSES}
-    plan = widgets.choose_segment(
-        NOTES["plan"], "plan", {"": NOTES["no_plan"]} | names, "class", ""
-    )
+    plan = widgets.choose_segment(NOTES["plan"], "plan", NOTES["plans"], "class", "")
     left, right = st.columns([3, 2], gap="large")
     with left:
         questions = choose_questions()
@@ -115,10 +112,7 @@ def show_setup() -> None:
             epsilon = choose_poll_epsilon(len(questions))
         expected = CLASS_SIZE
         if classroom.is_class_mode():
-            most = core.MAX_PHONES // 2
-            expected = st.number_input(
-                min_value=1, max_value=most, value=CLASS_SIZE, **CONTROLS["size"]
-            )
+            expected = st.number_input(value=CLASS_SIZE, **CONTROLS["size"])
         show_action("open", lambda: begin_class(questions, epsilon, expected, plan))
         if not classroom.is_class_mode():
             st.caption(NOTES["no_phones"])
