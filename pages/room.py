@@ -3,6 +3,7 @@
 import secrets
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -11,11 +12,10 @@ from dpmc_core.errors import DpmcError
 from dpmc_lab import glossary
 from dpmc_lab.classroom import CLASS_SIZE, load_texts, numbers, pictures, room_view
 from dpmc_lab.classroom import room as core
-from dpmc_lab.classroom.room import EXAMPLE_QUESTIONS, MAX_QUESTION_LENGTH, QUESTIONS, Room, View
+from dpmc_lab.classroom.room import EXAMPLE_QUESTIONS, MAX_QUESTION_LENGTH, Room, View
 from dpmc_lab.classroom.room_view import Mark, ShareRow
 from dpmc_lab.lessons import (
     CLASSES,
-    LESSONS,
     PLANS,
     WALLS,
     PlanStep,
@@ -42,7 +42,7 @@ BUTTONS, CONTROLS, NOTES = load_texts("class.toml").values()
 
 def page() -> None:
     if not classroom.is_teacher():
-        blocks.show_heading(NOTES["stranger"], NOTES["stranger_text"])
+        blocks.show_heading(*NOTES["stranger"])
         st.link_button(url=classroom.get_phone_link(), **BUTTONS["phones"])
         return
     room = classroom.get_room()
@@ -70,10 +70,10 @@ def page() -> None:
             classroom.allow_visitor_training(allowed)
 
 
-def poll_view(view: View) -> View:
+def poll_view(view: View | None) -> Any:
     """Return the current view of the room, or draw the page again if more than reports changed."""
     room = classroom.get_room()
-    if room is None or (latest := room.view()) != view:
+    if (latest := room and room.view()) != view:
         st.rerun()
     return latest
 
@@ -99,7 +99,7 @@ def run_action(action: Callable[[], object]) -> None:
 
 def show_setup() -> None:
     """Show the choices before a room is opened."""
-    blocks.show_heading(NOTES["heading"], NOTES["subtitle"])
+    blocks.show_heading(*NOTES["heading"])
     names = {k: NOTES["minutes"].format(minutes=k) for k in CLASSES}
     plan = widgets.choose_segment(
         NOTES["plan"], "plan", {"": NOTES["no_plan"]} | names, "class", ""
@@ -136,45 +136,33 @@ def show_plan_head(minutes: str) -> None:
     """Show what a plan teaches and needs, its lessons, and what to print."""
     for plan in (PLANS[name] for name in CLASSES[minutes]):
         blocks.show_bullets([*plan.goals, *plan.needs])
+        st.markdown(plan.links)
     with st.container(horizontal=True):
         show_wall_link()
-        for id in dict.fromkeys(step.wall.split("/")[0] for step in schedule_class(minutes)):
-            if lesson := LESSONS.get(id):
-                label = NOTES["lesson"].format(lesson=lesson)
-                st.page_link("pages/learn.py", label=label, query_params={"lesson": id})
         title, render = SHEETS[f"class-{minutes}.html"]
         blocks.show_print_button(title, render(), "print class")
 
 
 def choose_questions() -> list[str]:
-    """Show fields for the questions, and return those that are filled in."""
+    """Show a field with a question on each line, and return the questions."""
     st.segmented_control(
         options=[*EXAMPLE_QUESTIONS, CUSTOM_LIST],
         default=next(iter(EXAMPLE_QUESTIONS)),
         key=Session.room_list.key,
         on_change=fill_questions,
-        **CONTROLS["questions"],
+        **CONTROLS["lists"],
     )
-    if 0 not in session.room_question:
+    if session.room_questions is None:
         fill_questions()
-    texts = [
-        st.text_input(
-            f"Question {k}",
-            key=session.room_question.key_of(k - 1),
-            max_chars=MAX_QUESTION_LENGTH,
-            **CONTROLS["question"],
-        )
-        for k in QUESTIONS
-    ]
+    text = st.text_area(key=Session.room_questions.key, **CONTROLS["questions"])
     st.caption(NOTES["questions"])
-    return [text for text in texts if text.strip()]
+    return [line for line in text.splitlines() if line.strip()]
 
 
 def fill_questions() -> None:
-    """Fill the fields with the chosen example questions, which the teacher may change."""
-    texts = EXAMPLE_QUESTIONS.get(session.room_list or next(iter(EXAMPLE_QUESTIONS)), ())
-    for k in range(len(QUESTIONS)):
-        session.room_question[k] = texts[k] if k < len(texts) else ""
+    """Fill the field with the chosen example questions, which the teacher may change."""
+    name = session.room_list or next(iter(EXAMPLE_QUESTIONS))
+    session.room_questions = "\n".join(EXAMPLE_QUESTIONS.get(name, ()))
 
 
 def choose_poll_epsilon(questions: int) -> float:
@@ -186,9 +174,6 @@ def choose_poll_epsilon(questions: int) -> float:
         help=glossary.explain_terms("epsilon"),
         **CONTROLS["epsilon"],
     )
-    with st.container(horizontal=True, horizontal_alignment="distribute", gap=None):
-        st.caption("more private", width="content")
-        st.caption("more accurate", width="content")
     style = f"<style>{pictures.STYLE_SHEET} .illustration {{ max-width: 15rem; }}</style>"
     blocks.show_drawing(style + pictures.render_illustration("coin"), "coin picture")
     blocks.show_bullets(
@@ -207,14 +192,9 @@ def show_lobby(room: Room) -> None:
     def show_arrivals() -> None:
         latest = poll_view(view)
         show_room_state(latest, LOBBY)
-        if latest.tested:
-            st.success(NOTES["arrived"], icon=":material/check_circle:")
-        elif time.monotonic() - latest.opened > MAX_WAIT:
+        if not latest.tested and time.monotonic() - latest.opened > MAX_WAIT:
             st.warning(NOTES["advice"], icon=":material/wifi_off:")
-        else:
-            st.info(NOTES["waiting"], icon=":material/hourglass_empty:")
-        kind = "primary" if latest.tested else "secondary"
-        show_action("first", lambda: room.ask(0), type=kind)
+        show_action("first", lambda: room.ask(0))
 
     show_arrivals()
     st.caption(escape(room_view.explain_cost(len(view.questions), view.epsilon)))
@@ -252,15 +232,14 @@ def show_plan(room: Room) -> None:
 def show_plan_buttons(room: Room, view: View) -> None:
     """Show the button that names what comes next, and the way back."""
     steps = schedule_class(view.plan)
-
-    def follow(index: int) -> None:
-        step = steps[index]
-        room.follow(index, "" if step.stage else step.wall, step.question - 1, step.epsilon)
-
     with st.container(horizontal=True, key="turns"):
-        show_action("previous", lambda: follow(view.step - 1), disabled=not view.step)
-        for step in steps[view.step + 1 : view.step + 2]:
-            show_action("step", lambda: follow(view.step + 1), label=step.button)
+        for name, index in (("previous", view.step - 1), ("step", view.step + 1)):
+            if 0 <= index < len(steps):
+                step = steps[index]
+                state = "" if step.stage else step.wall
+                follow = partial(room.follow, index, state, step.question - 1, step.epsilon)
+                label = {"label": step.button} if name == "step" else {}
+                show_action(name, follow, **label)
 
 
 def show_wall_link() -> None:
@@ -273,32 +252,24 @@ def show_wall_window(room: Room | None) -> None:
     """Show the wall alone, for a projector; the keys of the plan work here too."""
     st.html(charts_room.WALL)
     view = room and room.view()
+    show_wall(view)
     if room and view and view.plan:
-        show_wall(view)
         show_plan_buttons(room, view)
-        return
-    st.title(NOTES["begins"])
-
-    @st.fragment(run_every=TICK)
-    def wait_for_plan() -> None:
-        latest = classroom.get_room()
-        if latest and latest.view().plan:
-            st.rerun()
-
-    wait_for_plan()
 
 
-def show_wall(view: View) -> None:
+def show_wall(view: View | None) -> None:
     """Show what the current step of the plan has on the wall, and follow the room."""
-    step = schedule_class(view.plan)[view.step]
+    step = schedule_class(view.plan)[view.step] if view and view.plan else None
 
     @st.fragment(run_every=TICK)
     def show_live() -> None:
         latest = poll_view(view)
-        if not step.stage:
+        if step and not step.stage:
             render_safely("The room", show_room_state, latest, step)
 
-    if step.stage:
+    if step is None:
+        st.title(NOTES["begins"])
+    elif step.stage:
         st.title(escape(get_slide(step.wall)[1].title))
         key = charts_room.VEILED if step.stage == "question" else "drawing"
         render_safely("The slide", charts_room.show_reveal, step.reveal(), True, key)
@@ -307,44 +278,33 @@ def show_wall(view: View) -> None:
 
 def show_room_state(view: View, step: PlanStep) -> None:
     """Show the room as a step wants it: who is here, who has answered, or the result."""
-    now, reports = view.now, numbers.summarise_reports(view.visible)
+    now, reports = view.now, numbers.summarise_reports(view.visible) or {}
     question = now.question if now else 0
-    answered = sum((poll.reports for poll in now.counts.values()), len(now.reports)) if now else 0
+    answered = sum(poll.reports for poll in now.counts.values()) + len(now.reports) if now else 0
     here = max(view.connected, answered)
-    values = {
-        "ask": step.ask,
-        "question": view.questions[question],
-        "epsilon": f"{now.epsilon if now else view.epsilon:g}",
-        "here": here,
-        "answered": answered,
-        "yes": reports["poll"].yes if reports else "?",
-        "reports": reports["poll"].reports if reports else "?",
-        "spent": cards.format_epsilon(view.max_epsilon),
-    }
-    wall = {
-        name: text if name == "parts" else fill_text(text, values)
-        for name, text in WALLS[step.wall or "nothing"].items()
-    }
-    st.title(escape(wall["title"]))
-    if "figure" in wall:
-        figures = [(wall["figure"], wall["label"])]
-        st.html(charts_room.render_counter(figures, wall.get("note", "")))
+    values = {"step": step, "view": view, "now": now, "question": view.questions[question]}
+    values |= {"here": here, "answered": answered, **reports}
+    wall = WALLS["locked" if step.wall == "counted" and not reports else step.wall or "nothing"]
+    title, figure, label, note = (
+        fill_text(wall.get(name, ""), values) for name in ("title", "figure", "label", "note")
+    )
+    st.title(escape(title))
+    st.html(charts_room.render_counter([(figure, label)] * bool(figure), note))
     show_warnings(view)
-    parts = wall.get("parts", ())
-    for place, part in zip(st.columns(max(len(parts), 1), gap="medium"), parts, strict=False):
+    for place, part in zip(st.columns(2, gap="medium"), wall.get("parts", ()), strict=False):
         with place:
             if part == "code":
                 render_safely("The QR code", show_phone_link, True)
             elif part == "dots":
                 st.html(charts_room.render_dots(answered if now else here, here))
-            elif part == "reports" and reports:
+            else:
                 charts_room.draw_picture(reports["phones"], "drawing")
-            elif part == "shares":
-                rounds, _ = room_view.compare_rounds(view, question)
-                rows = room_view.build_question_rows(view, question)
-                if len(rounds) < 2:
-                    rounds = [row for row in rows if row.mark is not Mark.REACH]
-                draw_rows(rounds, "Shares of yes, each with its 95 % interval")
+    if step.wall == "result":
+        rows, _ = room_view.compare_rounds(view, question)
+        if len(rows) < 2:
+            rows = room_view.build_question_rows(view, question)
+        rows = [row for row in rows if row.mark is not Mark.REACH]
+        draw_rows(rows, "Shares of yes, each with its 95 % interval")
 
 
 # --- the projector ------------------------------------------------------------------------------
@@ -433,7 +393,6 @@ def show_door(room: Room, view: View) -> None:
     for count in sorted({min(view.waiting, 1), view.waiting} - {0}):
         st.button(
             f"Let in {count} of {view.waiting} waiting",
-            icon=":material/group_add:",
             key=f"room let in {count}",
             disabled=view.ended,
             on_click=room.let_in,
@@ -443,7 +402,7 @@ def show_door(room: Room, view: View) -> None:
         question, epsilon = view.now.question, view.now.epsilon
         door = "reopen" if view.closed else "close"
         show_action(door, lambda: room.close_to_new_phones(not view.closed))
-        label = NOTES["anew"].format(epsilon=f"{epsilon:g}")
+        label = NOTES["anew"].format(epsilon)
         show_action("anew", lambda: room.ask(question, anew=True), label=label)
 
 
@@ -552,9 +511,6 @@ def plot_all_questions(view: View, _: int) -> list[ShareRow]:
         return []
     st.header("All questions so far")
     comparison = room_view.compare_questions(view)
-    ordered = room_view.rank_rows(rows, comparison)
-    if ordered is not None and st.toggle(**CONTROLS["ordered"]):
-        rows = ordered
     draw_rows(rows, "Shares of yes in this class, each with its 95 % interval", equal_rows=True)
     for sentence in room_view.describe_differences(view, comparison):
         st.caption(escape(sentence))

@@ -259,22 +259,6 @@ def compare_questions(view: View) -> list[Difference]:
     return results
 
 
-def rank_rows(
-    rows: Sequence[ShareRow], pair_differences: Sequence[Difference]
-) -> list[ShareRow] | None:
-    """Return the rows from the largest share to the smallest, with missing shares last.
-
-    The result is None where two of them are not clearly different.
-    """
-    n_shares = sum(row.interval is not None for row in rows)
-    # Each of the pairs must differ for certain.
-    if n_shares < 2 or sum(difference.is_certain for difference in pair_differences) < math.comb(
-        n_shares, 2
-    ):
-        return None
-    return sorted(rows, key=lambda row: math.inf if row.interval is None else -row.interval.share)
-
-
 def describe_differences(view: View, pair_differences: Sequence[Difference]) -> list[str]:
     """Return sentences on which shares are larger."""
     sentences = [

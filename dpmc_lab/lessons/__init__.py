@@ -515,6 +515,7 @@ class LessonPlan:
         title: what it is about.
         goals: what pupils can say afterwards.
         needs: what is needed before.
+        links: its lessons, in Markdown.
         given: numbers of its texts; `epsilon` is that of the room.
         steps: its steps, in order.
         home: slides with questions for home.
@@ -525,6 +526,7 @@ class LessonPlan:
     picture: str
     goals: tuple[str, ...]
     needs: tuple[str, ...]
+    links: str
     given: Table
     steps: tuple[PlanStep, ...]
     home: tuple[str, ...] = ()

@@ -159,7 +159,7 @@ class Session:
     presses = Family[int]("{} count", "learn.py", 0)  # of a button
     room: Key[Room | None] = Key("own room", "ui/classroom.py")  # outside class mode
     room_list = Key[str | None]("room list", "room.py")
-    room_question = Family[str]("room question {}", "room.py")
+    room_questions = Key[str | None]("room questions", "room.py")  # one on each line
     room_truth = Key[bool]("room truth shown", "room.py", False)
     room_free = Key[bool]("room free", "room.py", False)  # although it has a plan
     room_prior = Key[float | None]("room prior", "room.py")

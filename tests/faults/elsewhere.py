@@ -237,8 +237,8 @@ ELSEWHERE = [
     *family_of(
         "elsewhere", "pages/room.py",
         ("hands cannot be counted if phones can answer", SKIPPED,
-         'render_safely("The count of hands", show_hand_count, room, view)\n            with right',
-         "pass\n            with right",
+         'render_safely("The count of hands", show_hand_count, room, view)\n        with right',
+         "pass\n        with right",
          named("page_room", "test_reports_reach_the_projector_and_another_tab_agrees")),
         ("a room without phones does not ask its first question", SKIPPED, "        room.ask(0)\n",
          "        pass\n", named("page_room", "test_hands_are_counted_by_the_rule_of_the_coins")),

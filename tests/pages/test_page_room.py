@@ -69,10 +69,11 @@ def find_field(app, label):
 
 def test_a_ready_list_can_be_changed_and_opens_a_room():
     app = open_page("room")
-    assert [t.value for t in app.text_input][:3] == list(EXAMPLE_QUESTIONS["Warm-up"])
+    assert app.text_area[0].value.splitlines() == list(EXAMPLE_QUESTIONS["Warm-up"])
     app.get("button_group")[1].set_value("Films").run()
-    assert [t.value for t in app.text_input][:3] == list(EXAMPLE_QUESTIONS["Films"])
-    find_field(app, "Question 2").set_value("Is  this   mine?").run()
+    films = app.text_area[0].value.splitlines()
+    assert films == list(EXAMPLE_QUESTIONS["Films"])
+    app.text_area[0].set_value("\n".join([films[0], "", "Is  this   mine?"])).run()
     press_button(app, "Open the room")
     assert get_own_room(app).view().questions[1] == "Is this mine?"
     assert app.title[0].value.startswith("Have you ever liked")
@@ -80,7 +81,7 @@ def test_a_ready_list_can_be_changed_and_opens_a_room():
 
 def test_what_is_asked_is_shown_and_never_obeyed():
     app = open_page("room")
-    find_field(app, "Question 1").set_value("**<b>Tea</b>** [x](javascript:1)?").run()
+    app.text_area[0].set_value("**<b>Tea</b>** [x](javascript:1)?\nCoffee?").run()
     press_button(app, "Open the room")
     assert unescape_markdown(app.title[0].value) == "**<b>Tea</b>** [x](javascript:1)?"
     assert app.title[0].value != unescape_markdown(app.title[0].value)
@@ -329,7 +330,6 @@ def test_set_up_waits_for_the_first_phone_and_then_says_what_to_do(monkeypatch):
     assert unescape_markdown(app.title[0].value) == "Take part: scan the code"
     assert "Each answer costs epsilon 2." in read_html(app)
     assert f"QR code of {classroom.get_phone_link()}" in read_html(app)
-    assert "Waiting" in app.info[0].value
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now + 61)
     app.run()
@@ -338,7 +338,7 @@ def test_set_up_waits_for_the_first_phone_and_then_says_what_to_do(monkeypatch):
         room.record_visit(f"{page:032x}")
     app.run()
     assert read_html(app).count('class="here"') == 3  # a dot for each phone
-    assert "arrived" in app.success[0].value
+    assert not app.warning
     press_button(app, "Ask the first question")
     assert room.view().now.question == 0
     assert app.title[0].value == EXAMPLE_QUESTIONS["Warm-up"][0]
