@@ -105,7 +105,7 @@ def list_expected_marks(picture):
         return [100 * share for row in picture.shares.values() for share in row]
     if isinstance(picture, IntervalPlot):
         shares, lows, highs = 100 * np.clip([*picture.rows.values()], 0, 1).T
-        truth = [] if picture.truth is None else [100 * picture.truth] * len(shares)
+        truth = [100 * picture.truth] * len(shares)
         return [*lows, *(highs - lows), *shares, *truth]
     if isinstance(picture, CellGrid):
         shares = [(picture.marked == (r, c), value) for r, row in enumerate(picture.rows)
@@ -116,8 +116,8 @@ def list_expected_marks(picture):
     high = max([*lines.ravel(), *levels]) if picture.high is None else picture.high
     heights = [100 * (x - picture.low) / (high - picture.low) for x in (lines.ravel(), levels)]
     stops = np.linspace(0, 100, last + 1)
-    chosen = [] if picture.stop_index is None else [stops[picture.stop_index]]
-    return [*np.tile(stops, len(lines)), *np.clip(np.concatenate(heights), 0, 100), *chosen]
+    chosen = stops[picture.stop_index]
+    return [*np.tile(stops, len(lines)), *np.clip(np.concatenate(heights), 0, 100), chosen]
 
 
 # --- right options, computed here without the program -------------------------------------------
