@@ -347,7 +347,8 @@ class Slide:
                     meaning,
                 )
             case "cells":
-                return CellGrid(*current_values["squares"][:2], spec["says"])
+                rows, marked, _ = current_values["squares"]
+                return CellGrid(rows, marked, spec["says"])
         return None
 
 
