@@ -29,7 +29,6 @@ from dpmc_lab.classroom import CLASS_SIZE
 from dpmc_lab.classroom.pictures import PeopleDots
 from dpmc_lab.classroom.room import (
     MISS_RATE,
-    Bounds,
     Poll,
     Sender,
     View,
@@ -145,11 +144,6 @@ def best_guess_probability(epsilon: float, times: float = 1, before: float = 0.5
         guess_probability(build_phone_channel(epsilon, int(times)), before),
         math.nextafter(1.0, 0.0),
     )
-
-
-def is_within(bounds: Bounds | None, true_share: float) -> bool:
-    """Return whether a share is within bounds, which may be missing."""
-    return bounds is not None and bounds.low <= true_share <= bounds.high
 
 
 # --- a false claim ------------------------------------------------------------------------------
@@ -343,8 +337,8 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "left": lambda count, people, flip_chance: count - people * flip_chance,
     "undone": lambda left, stretch: left / stretch,
     "undone_share": lambda undone, people: undone / people,
-    "counted_holds": lambda poll, truth: is_within(poll.naive, truth),
-    "this_holds": lambda poll, truth: is_within(poll.of_class, truth),
+    "counted_holds": lambda poll, truth: poll.naive.low <= truth <= poll.naive.high,
+    "this_holds": lambda poll, truth: poll.of_class.low <= truth <= poll.of_class.high,
     "counted_length": lambda poll: round(poll.naive.high - poll.naive.low, 2),  # as it is shown
     "people_length": lambda poll: round(poll.of_people.high - poll.of_people.low, 2),
     "grown": lambda counted_length, people_length: 1 + int(np.sign(people_length - counted_length)),

@@ -630,6 +630,10 @@ def test_a_throw_says_of_itself_whether_the_interval_becomes_longer():
         )
         word = "longer" if people > counted else "shorter" if people < counted else "neither"
         assert f"becomes {word}" in reveal.sentences[2]
+        held = [row.low <= 0.1 <= row.high for row in (*rows.values(),)]
+        counted_word, class_word = ("contains" if held[k] else "misses" for k in (0, 2))
+        assert f"counted interval {counted_word} the truth" in reveal.sentences[3]
+        assert f"of this class {class_word} it" in reveal.sentences[3]
         assert f"{counted} points counted, {people} points debiased" in reveal.sentences[2]
         words.add(word)
     assert {"longer", "shorter"} <= words

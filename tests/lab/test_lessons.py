@@ -21,7 +21,7 @@ from dpmc_lab.classroom.pictures import (
     PeopleDots,
     render_picture,
 )
-from dpmc_lab.classroom.room import Bounds, Room
+from dpmc_lab.classroom.room import Room
 from dpmc_lab.lessons import LESSONS
 from dpmc_lab.views.cards import format_share_percent
 from tests.lesson_helpers import list_settings, list_slides
@@ -161,17 +161,6 @@ RIGHT = {
 def test_the_right_option_is_right(name):
     question = list_slides()[name].predict
     assert question.options[question.right] == RIGHT[name]
-
-
-@pytest.mark.parametrize(
-    ("bounds", "holds"),
-    [
-        *((None, False), ((0.51, 0.6), False), ((0.3, 0.49), False)),
-        *(((0.3, 0.6), True), ((0.5, 0.6), True), ((0.4, 0.5), True)),
-    ],
-)
-def test_an_interval_holds_what_lies_between_its_ends(bounds, holds):
-    assert numbers.is_within(bounds and Bounds(0.5, *bounds), 0.5) is holds
 
 
 def test_throws_lie_as_often_as_the_coin_says():
