@@ -10,7 +10,7 @@ import pytest
 
 from dpmc_lab import glossary
 from dpmc_lab.cli import main
-from dpmc_lab.lessons import BOXES, LESSONS, Predict, get_slide, say, schedule_class
+from dpmc_lab.lessons import BOXES, LESSONS, PAGE_LABELS, Predict, get_slide, say, schedule_class
 from dpmc_lab.lessons import worksheets as paper
 from dpmc_lab.lessons.worksheets import SHEETS
 from pages.ui import classroom
@@ -176,6 +176,13 @@ def page():
     return paper.render_lessons_page()
 
 
+def test_every_label_of_learn_is_shown_and_the_file_names_all_of_its_own():
+    named = (ROOT / "pages" / "learn.py").read_text("utf-8")
+    named += Path(paper.__file__).with_name("lessons.html").read_text("utf-8")
+    named = re.sub(r"\[\[(\w+)\]\]", r'"\1"', named)
+    assert not [name for name in PAGE_LABELS if not re.search(rf"[\"']{name}[\"']", named)]
+
+
 @pytest.fixture(scope="module")
 def content(page):
     (content_text,) = re.findall(
@@ -194,6 +201,7 @@ def test_the_page_without_server_fetches_nothing_and_is_small(page, content):
     )
     assert len(page.encode()) < 3e6
     assert "{content}" not in page
+    assert "[[" not in page.partition('id="content"')[0]
     assert content["words"] == {term.name: term.words for term in glossary.TERMS.values()}
 
 
