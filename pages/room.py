@@ -10,16 +10,14 @@ import streamlit as st
 
 from dpmc_core.errors import DpmcError
 from dpmc_lab import glossary
-from dpmc_lab.classroom import CLASS_SIZE, load_texts, numbers, pictures, room_view
+from dpmc_lab.classroom import CLASS_SIZE, load_texts, pictures, room_view
 from dpmc_lab.classroom import room as core
 from dpmc_lab.classroom.room import EXAMPLE_QUESTIONS, MAX_QUESTION_LENGTH, Room, View
-from dpmc_lab.classroom.room_view import Mark, ShareRow
+from dpmc_lab.classroom.room_view import ShareRow
 from dpmc_lab.lessons import (
     CLASSES,
     PLANS,
-    WALLS,
     PlanStep,
-    fill_text,
     get_slide,
     schedule_class,
 )
@@ -273,33 +271,22 @@ def show_wall(view: View | None) -> None:
 
 def show_room_state(view: View, step: PlanStep) -> None:
     """Show the room as a step wants it: who is here, who has answered, or the result."""
-    now, reports = view.now, numbers.summarise_reports(view.visible) or {}
-    question = now.question if now else 0
-    answered = sum(poll.reports for poll in now.counts.values()) + len(now.reports) if now else 0
-    here = max(view.connected, answered)
-    values = {"step": step, "view": view, "now": now, "question": view.questions[question]}
-    values |= {"here": here, "answered": answered, **reports}
-    wall = WALLS["locked" if step.wall == "counted" and not reports else step.wall or "nothing"]
-    title, figure, label, note = (
-        fill_text(wall.get(name, ""), values) for name in ("title", "figure", "label", "note")
-    )
-    st.title(escape(title))
-    st.html(charts_room.render_counter([(figure, label)] * bool(figure), note))
-    if note:
+    wall = step.describe_room(view)
+    st.title(escape(wall["title"]))
+    figures = [(wall["figure"], wall["label"])] if "figure" in wall else []
+    st.html(charts_room.render_counter(figures, wall.get("note", "")))
+    if "note" in wall:
         show_warnings(view)
-    for place, part in zip(st.columns(2, gap="medium"), wall.get("parts", ()), strict=False):
+    for place, part in zip(st.columns(2, gap="medium"), wall["parts"], strict=False):
         with place:
             if part == "code":
                 render_safely("The QR code", show_phone_link, True)
             elif part == "dots":
-                st.html(charts_room.render_dots(answered if now else here, here))
-            else:
-                charts_room.draw_picture(reports["phones"], "drawing")
-    if step.wall == "result":
-        rows, _ = room_view.compare_rounds(view, question)
-        if len(rows) < 2:
-            rows = room_view.build_question_rows(view, question)
-        rows = [row for row in rows if row.mark is not Mark.REACH]
+                st.html(charts_room.render_dots(wall["arrived"], wall["here"]))
+            elif part == "reports":
+                charts_room.draw_picture(wall["phones"], "drawing")
+    if step.wall == "result" and view.now:
+        rows = room_view.build_result_rows(view, view.now.question)
         draw_rows(rows, "Shares of yes, each with its 95 % interval")
 
 
@@ -523,11 +510,7 @@ def show_hand_count(room: Room, view: View) -> None:
         return
     st.html(charts_room.render_coins(rule, room_view.describe_coin_rule(rule)))
     st.markdown(f"**{escape(room_view.describe_coin_rule(rule))}**")
-    spent = cards.format_epsilon(rule.channel.cell_epsilon)
-    st.caption(
-        f"This coin sends the opposite {100 * rule.chance:g} % of the time, which is epsilon"
-        f" {spent}. No rule with one coin is closer to the phones and reveals no more."
-    )
+    st.caption(room_view.explain_coin_rule(rule))
     with st.form("hands", border=False), st.container(horizontal=True, vertical_alignment="bottom"):
         total, yes = (st.number_input(**CONTROLS[name]) for name in ("hands", "yes"))
         pressed = st.form_submit_button(**BUTTONS["count"])

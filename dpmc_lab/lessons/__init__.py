@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from dpmc_data.facts import build_from_table
 from dpmc_lab.classroom import EPSILON, LANGUAGE, load_texts
-from dpmc_lab.classroom.numbers import NUMBERS
+from dpmc_lab.classroom.numbers import NUMBERS, summarise_reports
 from dpmc_lab.classroom.pictures import (
     CellGrid,
     CurvePlot,
@@ -33,6 +33,7 @@ from dpmc_lab.classroom.pictures import (
     Picture,
     format_percent,
 )
+from dpmc_lab.classroom.room import View
 from dpmc_lab.sweep.presets import EPSILONS
 from dpmc_lab.views.cards import (
     format_at_most,
@@ -485,6 +486,21 @@ class PlanStep:
             asked = (slide.predict.question, slide.said, *slide.predict.options)
             reveal = Reveal(asked, reveal.picture)
         return reveal
+
+    def describe_room(self, view: View) -> dict[str, Any]:
+        """Return what the wall shows of the room: the texts of WALLS, and what its parts count."""
+        now = view.now
+        values: dict[str, Any] = {"step": self, "view": view, "now": now, "arrived": view.connected}
+        values |= summarise_reports(view.visible) or {}
+        values["question"] = view.questions[now.question if now else 0]
+        if now:
+            counted = sum(poll.reports for poll in now.counts.values())
+            values["arrived"] = len(now.reports) + counted
+        values["here"] = max(view.connected, values["arrived"])
+        is_early = self.wall == "counted" and "poll" not in values
+        wall = WALLS["locked" if is_early else self.wall or "nothing"]
+        texts = {key: fill_text(text, values) for key, text in wall.items() if key != "parts"}
+        return {**values, "parts": wall.get("parts", ()), **texts}
 
 
 @dataclass(frozen=True, kw_only=True)
