@@ -304,7 +304,7 @@ WALL = """<style>
 .phone-link.large.large { width: min(26rem, 100%, 50vh); }
 .st-key-drawing:has(.dots) { max-width: 60vw; }
 .shares small, .shares .tick span, .stMain small, [data-testid=stCaptionContainer] p {
-  font-size: 22px; }
+  font-size: max(22px, .8rem); }
 .st-key-finding [data-testid=stMarkdownContainer] p { font-size: 1.3rem; line-height: 1.25; }
 .st-key-turns.st-key-turns { position: fixed; right: 1rem; bottom: .4rem; width: auto;
   opacity: .75; }
