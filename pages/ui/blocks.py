@@ -124,7 +124,7 @@ def show_heading(title: str, sentence: str) -> None:
 
 def show_headline(sentence: str) -> None:
     """Show a sentence as plain text, as large as a heading."""
-    st.header(escape(keep_units(sentence)))
+    st.header(keep_units(escape(sentence)))
 
 
 @contextmanager

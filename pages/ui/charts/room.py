@@ -358,7 +358,7 @@ def show_reveal(reveal: Reveal, projector: bool, key: str = "drawing") -> None:
     """Show what the step reveals; on a projector, without a need to scroll."""
     first, *other_sentences = reveal.sentences
     with st.container(key="finding"):
-        st.markdown(f"**{escape_markdown(keep_units(first))}**")
+        st.markdown(f"**{keep_units(escape_markdown(first))}**")
     if projector and reveal.picture is not None:
         drawing, sentences = st.columns([5, 3], gap="medium")
     else:
