@@ -384,9 +384,10 @@ def show_door(room: Room, view: View) -> None:
     if view.now and not view.ended and classroom.is_class_mode():
         question, epsilon = view.now.question, view.now.epsilon
         door = "reopen" if view.closed else "close"
-        show_action(door, lambda: room.close_to_new_phones(not view.closed))
-        label = NOTES["anew"].format(epsilon)
-        show_action("anew", lambda: room.ask(question, anew=True), label=label)
+        with st.popover(**CONTROLS["door"]):
+            show_action(door, lambda: room.close_to_new_phones(not view.closed))
+            label = NOTES["anew"].format(epsilon)
+            show_action("anew", lambda: room.ask(question, anew=True), label=label)
 
 
 def show_teacher_buttons(room: Room, view: View, question: int) -> None:
