@@ -42,7 +42,13 @@ def page() -> None:
     else:
         with st.container(**SPREAD_LAYOUT):
             show_lesson_progress(lesson, position)
-            projector = choose_projector_mode()
+            projector = widgets.choose_toggle(
+                say("projector"),
+                "projector mode",
+                "projector",
+                help=say("projector_help"),
+                width="content",
+            )
         slides = lesson.slides
         if position == len(slides):
             show_end(lesson)
@@ -67,9 +73,8 @@ def page() -> None:
 def restore_progress() -> None:
     """Take over what this browser remembers of earlier visits, where that is possible."""
     remembered = session.lesson_keys.remembered
-    steps, done = (remembered.get(name) or () for name in ("steps", "done"))
-    session.lessons_done.update(id for id in done if id in LESSONS)
-    for id, step in dict(steps).items():
+    session.lessons_done.update(id for id in LESSONS if id in remembered["done"])
+    for id, step in remembered["steps"].items():
         if id in LESSONS and step in list_step_keys(LESSONS[id]):
             session.lessons.setdefault(id, step)
 
@@ -141,7 +146,13 @@ def show_lesson_list() -> None:
         with st.container(width="stretch"):
             blocks.show_heading(say("title"), say("intro"))
         with st.container(horizontal=True, width="content"):
-            show_print_menu()
+            if classroom.is_teacher():
+                icon = ":material/print:"
+                menu = st.popover(say("print"), icon=icon, key="print", on_change="rerun")
+                if menu.open:  # only then are the sheets made
+                    with menu:
+                        for name, (title, render) in SHEETS.items():
+                            blocks.show_print_button(title, render(), name)
             verb = "continue" if finished or session.lessons else "start"
             st.button(
                 say(verb, lesson=LESSONS[next_id]),
@@ -193,17 +204,6 @@ def open_lesson(id: str) -> None:
     go_to_step(LESSONS[id], position % (len(keys) - 1))
 
 
-def show_print_menu() -> None:
-    """Offer sheets to print, which are made when the menu opens; in a class only to the teacher."""
-    if not classroom.is_teacher():
-        return
-    menu = st.popover(say("print"), icon=":material/print:", key="print", on_change="rerun")
-    if menu.open:
-        with menu:
-            for name, (title, render) in SHEETS.items():
-                blocks.show_print_button(title, render(), name)
-
-
 def show_glossary() -> None:
     """Show the glossary: the terms that match a query, or all of them in an expander."""
     st.header(say("words"))
@@ -252,17 +252,6 @@ def show_lesson_progress(lesson: Lesson, position: int) -> None:
     dots = f"{'●' * (position + 1)}{'○' * (last - position)}"
     progress = say("step", lesson=lesson, dots=dots, step=position + 1, steps=last + 1)
     st.caption(escape(progress), width="content")
-
-
-def choose_projector_mode() -> bool:
-    """Show the switch for a projector."""
-    return widgets.choose_toggle(
-        say("projector"),
-        "projector mode",
-        "projector",
-        help=say("projector_help"),
-        width="content",
-    )
 
 
 def show_step(lesson: Lesson, slide: Slide, revealed: bool, projector: bool) -> None:

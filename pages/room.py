@@ -10,16 +10,14 @@ import streamlit as st
 
 from dpmc_core.errors import DpmcError
 from dpmc_lab import glossary
-from dpmc_lab.classroom import CLASS_SIZE, load_texts, numbers, pictures, room_view
+from dpmc_lab.classroom import CLASS_SIZE, load_texts, pictures, room_view
 from dpmc_lab.classroom import room as core
 from dpmc_lab.classroom.room import EXAMPLE_QUESTIONS, MAX_QUESTION_LENGTH, Room, View
-from dpmc_lab.classroom.room_view import Mark, ShareRow
+from dpmc_lab.classroom.room_view import ShareRow
 from dpmc_lab.lessons import (
     CLASSES,
     PLANS,
-    WALLS,
     PlanStep,
-    fill_text,
     get_slide,
     schedule_class,
 )
@@ -100,10 +98,7 @@ def run_action(action: Callable[[], object]) -> None:
 def show_setup() -> None:
     """Show the choices before a room is opened."""
     blocks.show_heading(*NOTES["heading"])
-    names = {k: NOTES["minutes"].format(minutes=k) for k in CLASSES}
-    plan = widgets.choose_segment(
-        NOTES["plan"], "plan", {"": NOTES["no_plan"]} | names, "class", ""
-    )
+    plan = widgets.choose_segment(NOTES["plan"], "plan", NOTES["plans"], "class", "")
     left, right = st.columns([3, 2], gap="large")
     with left:
         questions = choose_questions()
@@ -115,10 +110,7 @@ def show_setup() -> None:
             epsilon = choose_poll_epsilon(len(questions))
         expected = CLASS_SIZE
         if classroom.is_class_mode():
-            most = core.MAX_PHONES // 2
-            expected = st.number_input(
-                min_value=1, max_value=most, value=CLASS_SIZE, **CONTROLS["size"]
-            )
+            expected = st.number_input(value=CLASS_SIZE, **CONTROLS["size"])
         show_action("open", lambda: begin_class(questions, epsilon, expected, plan))
         if not classroom.is_class_mode():
             st.caption(NOTES["no_phones"])
@@ -194,11 +186,12 @@ def show_lobby(room: Room) -> None:
         show_room_state(latest, LOBBY)
         if not latest.tested and time.monotonic() - latest.opened > MAX_WAIT:
             st.warning(NOTES["advice"], icon=":material/wifi_off:")
-        show_action("first", lambda: room.ask(0))
+        with st.container(horizontal=True, vertical_alignment="center"):
+            show_action("first", lambda: room.ask(0))
+            show_action("change", classroom.close_room)
+            st.caption(escape(room_view.explain_cost(len(view.questions), view.epsilon)))
 
     show_arrivals()
-    st.caption(escape(room_view.explain_cost(len(view.questions), view.epsilon)))
-    show_action("change", classroom.close_room)
 
 
 def show_phone_link(large: bool) -> None:
@@ -278,32 +271,22 @@ def show_wall(view: View | None) -> None:
 
 def show_room_state(view: View, step: PlanStep) -> None:
     """Show the room as a step wants it: who is here, who has answered, or the result."""
-    now, reports = view.now, numbers.summarise_reports(view.visible) or {}
-    question = now.question if now else 0
-    answered = sum(poll.reports for poll in now.counts.values()) + len(now.reports) if now else 0
-    here = max(view.connected, answered)
-    values = {"step": step, "view": view, "now": now, "question": view.questions[question]}
-    values |= {"here": here, "answered": answered, **reports}
-    wall = WALLS["locked" if step.wall == "counted" and not reports else step.wall or "nothing"]
-    title, figure, label, note = (
-        fill_text(wall.get(name, ""), values) for name in ("title", "figure", "label", "note")
-    )
-    st.title(escape(title))
-    st.html(charts_room.render_counter([(figure, label)] * bool(figure), note))
-    show_warnings(view)
-    for place, part in zip(st.columns(2, gap="medium"), wall.get("parts", ()), strict=False):
+    wall = step.describe_room(view)
+    st.title(escape(wall["title"]))
+    figures = [(wall["figure"], wall["label"])] if "figure" in wall else []
+    st.html(charts_room.render_counter(figures, wall.get("note", "")))
+    if "note" in wall:
+        show_warnings(view)
+    for place, part in zip(st.columns(2, gap="medium"), wall["parts"], strict=False):
         with place:
             if part == "code":
                 render_safely("The QR code", show_phone_link, True)
             elif part == "dots":
-                st.html(charts_room.render_dots(answered if now else here, here))
-            else:
-                charts_room.draw_picture(reports["phones"], "drawing")
-    if step.wall == "result":
-        rows, _ = room_view.compare_rounds(view, question)
-        if len(rows) < 2:
-            rows = room_view.build_question_rows(view, question)
-        rows = [row for row in rows if row.mark is not Mark.REACH]
+                st.html(charts_room.render_dots(wall["arrived"], wall["here"]))
+            elif part == "reports":
+                charts_room.draw_picture(wall["phones"], "drawing")
+    if step.wall == "result" and view.now:
+        rows = room_view.build_result_rows(view, view.now.question)
         draw_rows(rows, "Shares of yes, each with its 95 % interval")
 
 
@@ -401,9 +384,10 @@ def show_door(room: Room, view: View) -> None:
     if view.now and not view.ended and classroom.is_class_mode():
         question, epsilon = view.now.question, view.now.epsilon
         door = "reopen" if view.closed else "close"
-        show_action(door, lambda: room.close_to_new_phones(not view.closed))
-        label = NOTES["anew"].format(epsilon)
-        show_action("anew", lambda: room.ask(question, anew=True), label=label)
+        with st.popover(**CONTROLS["door"]):
+            show_action(door, lambda: room.close_to_new_phones(not view.closed))
+            label = NOTES["anew"].format(epsilon)
+            show_action("anew", lambda: room.ask(question, anew=True), label=label)
 
 
 def show_teacher_buttons(room: Room, view: View, question: int) -> None:
@@ -527,11 +511,7 @@ def show_hand_count(room: Room, view: View) -> None:
         return
     st.html(charts_room.render_coins(rule, room_view.describe_coin_rule(rule)))
     st.markdown(f"**{escape(room_view.describe_coin_rule(rule))}**")
-    spent = cards.format_epsilon(rule.channel.cell_epsilon)
-    st.caption(
-        f"This coin sends the opposite {100 * rule.chance:g} % of the time, which is epsilon"
-        f" {spent}. No rule with one coin is closer to the phones and reveals no more."
-    )
+    st.caption(room_view.explain_coin_rule(rule))
     with st.form("hands", border=False), st.container(horizontal=True, vertical_alignment="bottom"):
         total, yes = (st.number_input(**CONTROLS[name]) for name in ("hands", "yes"))
         pressed = st.form_submit_button(**BUTTONS["count"])

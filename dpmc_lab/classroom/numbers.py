@@ -29,7 +29,6 @@ from dpmc_lab.classroom import CLASS_SIZE
 from dpmc_lab.classroom.pictures import PeopleDots
 from dpmc_lab.classroom.room import (
     MISS_RATE,
-    Bounds,
     Poll,
     Sender,
     View,
@@ -147,33 +146,20 @@ def best_guess_probability(epsilon: float, times: float = 1, before: float = 0.5
     )
 
 
-def is_within(bounds: Bounds | None, true_share: float) -> bool:
-    """Return whether a share is within bounds, which may be missing."""
-    return bounds is not None and bounds.low <= true_share <= bounds.high
-
-
 # --- a false claim ------------------------------------------------------------------------------
 
 
 @cache
-def load_audit_example(which_rating: str = "only") -> tuple[RatingInfluence, Guarantee, int]:
-    """Return the influence of one changed rating, the guarantee, and the person's rating count.
-
-    Args:
-        which_rating: 'only' for a person's only rating, 'many' for one of the person with the most
-            ratings.
-    """
+def load_audit_example() -> tuple[RatingInfluence, Guarantee]:
+    """Return the influence of a person's only rating, and what the method guarantees."""
     from dpmc_lab.views.audits import (  # here, since it loads the audits
         build_known_instance,
         measure_rating_influence,
     )
 
     mechanism, ratings, position = build_known_instance()
-    counts = np.bincount(ratings.users)
-    if which_rating == "many":
-        position = int(np.flatnonzero(ratings.users == counts.argmax())[0])
     influence = measure_rating_influence(mechanism, ratings, position)
-    return influence, mechanism.guarantee(ratings.public), int(counts[influence.user])
+    return influence, mechanism.guarantee(ratings.public)
 
 
 class Squares(NamedTuple):
@@ -351,8 +337,8 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "left": lambda count, people, flip_chance: count - people * flip_chance,
     "undone": lambda left, stretch: left / stretch,
     "undone_share": lambda undone, people: undone / people,
-    "counted_holds": lambda poll, truth: is_within(poll.naive, truth),
-    "this_holds": lambda poll, truth: is_within(poll.of_class, truth),
+    "counted_holds": lambda poll, truth: poll.naive.low <= truth <= poll.naive.high,
+    "this_holds": lambda poll, truth: poll.of_class.low <= truth <= poll.of_class.high,
     "counted_length": lambda poll: round(poll.naive.high - poll.naive.low, 2),  # as it is shown
     "people_length": lambda poll: round(poll.of_people.high - poll.of_people.low, 2),
     "grown": lambda counted_length, people_length: 1 + int(np.sign(people_length - counted_length)),
@@ -384,10 +370,9 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "bound": lambda: Output(epsilon=1.0).bound,
     "swing": lambda bound: 2 * bound,
     "added": lambda swing, times: swing * times,
-    # The influence of one rating, the guarantee, and how many ratings its person gave.
-    "lit": lambda whose="only": load_audit_example(whose)[0],
-    "proof": lambda whose="only": load_audit_example(whose)[1],
-    "films": lambda whose: load_audit_example(whose)[2],
+    # The influence of one rating, and the guarantee.
+    "lit": lambda: load_audit_example()[0],
+    "proof": lambda: load_audit_example()[1],
     "squares": build_squares,
     "largest": lambda lit: float(lit.changes.max()),
     "moved": lambda lit, cells: float(np.sort(lit.changes, axis=None)[::-1][: int(cells)].sum()),

@@ -62,8 +62,8 @@ class OutcomeBars(NamedTuple):
 
     outcomes: tuple[str, ...]
     shares: Mapping[str, tuple[float, ...]]
-    limits: frozenset[str] = frozenset()
-    meaning: str = "usefulness"
+    limits: frozenset[str]
+    meaning: str
 
     def _format_share(self, world: str, share: float) -> str:
         """Return a chance in percent, without the unit unless it is an upper limit."""
@@ -151,11 +151,11 @@ class IntervalPlot(NamedTuple):
 
     Attributes:
         rows: estimates by name.
-        truth: the share that is estimated, where it is known.
+        truth: the share that is estimated.
     """
 
     rows: Mapping[str, Bounds]
-    truth: float | None = None
+    truth: float
 
     def table(self) -> Columns:
         """Return the estimates as columns of text."""
@@ -167,15 +167,12 @@ class IntervalPlot(NamedTuple):
     @property
     def description(self) -> str:
         """Return the estimates in words."""
-        truth = "" if self.truth is None else f". The truth: {format_percent(self.truth)}"
-        return _describe_table(self.table()) + truth
+        return f"{_describe_table(self.table())}. The truth: {format_percent(self.truth)}"
 
     def to_html(self) -> str:
         """Return the plot as HTML."""
-        truth = note = ""
-        if self.truth is not None:
-            truth = _box("rule", left=100 * self.truth)
-            note = _box("note", f"dashed: the truth, {format_percent(self.truth)}")
+        truth = _box("rule", left=100 * self.truth)
+        note = _box("note", f"dashed: the truth, {format_percent(self.truth)}")
         boxes = []
         for k, (name, row) in enumerate(self.rows.items()):
             share, low, high = 100 * np.clip(row, 0, 1)
@@ -196,10 +193,10 @@ class CurvePlot(NamedTuple):
         x_label: what the stops are.
         stops: their labels.
         lines: one value for each stop, by the name of the line.
-        stop_index: index of the chosen stop, or None.
+        stop_index: index of the chosen stop.
         y_label: what the values are.
         format_value: formats a value.
-        low, high: ends of the axis, by default 0 and the largest value.
+        low, high: ends of the axis; high is None for the largest value.
         levels: horizontal lines by name.
         limits: names of the lines that are upper limits of an attacker, in 0..1.
         meaning: what the other lines are, as the name of their colour.
@@ -208,14 +205,14 @@ class CurvePlot(NamedTuple):
     x_label: str
     stops: tuple[str, ...]
     lines: Mapping[str, tuple[float, ...]]
-    stop_index: int | None
+    stop_index: int
     y_label: str
     format_value: Callable[[float], str]
-    low: float = 0.0
-    high: float | None = None
-    levels: Mapping[str, float] = {}
-    limits: frozenset[str] = frozenset()
-    meaning: str = "usefulness"
+    low: float
+    high: float | None
+    levels: Mapping[str, float]
+    limits: frozenset[str]
+    meaning: str
 
     def _format(self, name: str, value: float) -> str:
         """Return a value of a line as text."""
@@ -238,8 +235,8 @@ class CurvePlot(NamedTuple):
         stops = table.pop(self.x_label)
         sentences = [
             f"{name}: {table[name][0]} to {table[name][-1]}"
-            f" from {self.x_label} {stops[0]} to {stops[-1]}"
-            + ("" if chosen is None else f", {table[name][chosen]} at {stops[chosen]}")
+            f" from {self.x_label} {stops[0]} to {stops[-1]}, {table[name][chosen]} at"
+            f" {stops[chosen]}"
             for name in self.lines
         ]
         sentences += [f"{name}: {table[name][0]}" for name in self.levels]
@@ -263,11 +260,10 @@ class CurvePlot(NamedTuple):
         plot, legend = [], []
         for value in (self.low, (self.low + top) / 2, top):
             plot.append(_box("level", escape(self.format_value(value)), bottom=bottom(value)))
-        if chosen is not None:
-            plot.append(_box("rule", left=left(chosen)))
+        plot.append(_box("rule", left=left(chosen)))
         for marker, (name, line) in zip(_MARKERS, self.lines.items(), strict=False):
             style = f"{'risk' if name in self.limits else self.meaning} {marker}"
-            label = name if chosen is None else f"{name}: {self._format(name, line[chosen])}"
+            label = f"{name}: {self._format(name, line[chosen])}"
             legend.append(_box(f"key {style}", f'<i class="point"></i>{escape(label)}'))
             for stop, value in enumerate(line):
                 kind = f"point {style}{' here' if stop == chosen else ''}"
@@ -277,7 +273,7 @@ class CurvePlot(NamedTuple):
             plot.append(_box("level dashed", f"<span>{label}</span>", bottom=bottom(value)))
         for stop, label in enumerate(self.stops):
             # The label of the chosen one needs room on a phone.
-            is_crowded = chosen is not None and abs(stop - chosen) <= max(1, last_stop // 8)
+            is_crowded = abs(stop - chosen) <= max(1, last_stop // 8)
             # Up to eight stops have a label each, more than that every third.
             if (
                 last_stop < 8
@@ -296,13 +292,13 @@ class CellGrid(NamedTuple):
 
     Attributes:
         rows: values, row by row.
-        caption: what a lit cell means.
         marked: row and column of a cell with a frame.
+        caption: what a lit cell means.
     """
 
     rows: tuple[tuple[float, ...], ...]
+    marked: tuple[int, int]
     caption: str
-    marked: tuple[int, int] | None = None
 
     def table(self) -> Columns:
         """Return the number of lit cells by row."""

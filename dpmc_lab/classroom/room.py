@@ -41,7 +41,7 @@ KEY_BOUNCE_SECONDS = 1.0  # seconds in which a key pressed again counts once
 PRESENCE_SECONDS = 20.0
 # More answers than this share of the expected phones, within these seconds, are faster than a class
 # taps: a phone learns of a question within 2.4 seconds, and then somebody has to read it.
-BURSTS = ((1.0, 0.5), (3.0, 1.0))
+BURSTS = ((1.0, 0.8), (3.0, 1.2))
 MIN_BURST = 10  # answers; a few people may well tap together
 
 # Questions to begin with; a teacher could ask each of them with raised hands.
@@ -767,7 +767,7 @@ class View:
     tested: bool = field(default=False, compare=False)
     simulated_yes: Mapping[int, int] = field(default_factory=dict)
     connected: int = field(default=0, compare=False)
-    waiting: int = field(default=0, compare=False)
+    waiting: int = 0
     plan: str = ""
     step: int = 0
     reached: int = 0

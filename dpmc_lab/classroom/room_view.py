@@ -135,6 +135,14 @@ def build_question_rows(view: View, question: int, *, reveal_truth: bool = False
     return rows
 
 
+def build_result_rows(view: View, question: int) -> list[ShareRow]:
+    """Return what a wall shows of a question: the estimates, round by round if there were more."""
+    rounds, _ = compare_rounds(view, question)
+    if len(rounds) > 1:
+        return rounds
+    return [row for row in build_question_rows(view, question) if row.mark is not Mark.REACH]
+
+
 def _select_polls(view: View, question: int, sender: Sender) -> list[Poll]:
     """Return the polls of a question: of those who answered the last time, and of all.
 
@@ -380,6 +388,15 @@ def describe_coin_rule(rule: CoinRule) -> str:
         f"Throw one coin {_TIMES[rule.coins]} where nobody sees it. {condition}: show the"
         " opposite of"
         " your answer. Anything else: show your answer."
+    )
+
+
+def explain_coin_rule(rule: CoinRule) -> str:
+    """Explain how often the coins of a rule turn an answer around, and what that costs."""
+    spent = cards.format_epsilon(rule.channel.cell_epsilon)
+    return (
+        f"This coin sends the opposite {100 * rule.chance:g} % of the time, which is epsilon"
+        f" {spent}. No rule with one coin is closer to the phones and reveals no more."
     )
 
 

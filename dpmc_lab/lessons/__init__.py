@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from dpmc_data.facts import build_from_table
 from dpmc_lab.classroom import EPSILON, LANGUAGE, load_texts
-from dpmc_lab.classroom.numbers import NUMBERS
+from dpmc_lab.classroom.numbers import NUMBERS, summarise_reports
 from dpmc_lab.classroom.pictures import (
     CellGrid,
     CurvePlot,
@@ -33,6 +33,7 @@ from dpmc_lab.classroom.pictures import (
     Picture,
     format_percent,
 )
+from dpmc_lab.classroom.room import View
 from dpmc_lab.sweep.presets import EPSILONS
 from dpmc_lab.views.cards import (
     format_at_most,
@@ -201,74 +202,6 @@ class SlideTemplate:
     picture: Table = field(default_factory=dict)
     note: str = ""
 
-    def build_reveal(
-        self,
-        current_values: Table,
-        control: Control | None = None,
-        stop_values: tuple[Table, ...] = (),
-    ) -> Reveal:
-        """Return what a slide reveals at the current values of its controls.
-
-        Args:
-            current_values: controls, phrases and numbers that texts may name.
-            control: the control whose values are the horizontal axis of a curve, if any.
-            stop_values: `current_values` with each value of that control in turn.
-        """
-        return Reveal(
-            tuple(fill_text(template, current_values) for template in self.says),
-            self._build_picture(current_values, control, stop_values),
-            fill_text(self.note, current_values),
-        )
-
-    def _build_picture(
-        self, current_values: Table, control: Control | None, stop_values: tuple[Table, ...]
-    ) -> Picture | None:
-        """Return the picture that the template specifies; see `build_reveal` for the arguments."""
-        spec = self.picture
-        limits = frozenset(fill_text(text, current_values) for text in spec.get("limits", ()))
-        meaning = spec.get("meaning", "usefulness")
-
-        match spec.get("kind"):
-            case "worlds":
-                return OutcomeBars(
-                    tuple(fill_text(entry, current_values) for entry in spec["outcomes"]),
-                    _resolve_value(spec["shares"], current_values),
-                    limits,
-                    meaning,
-                )
-            case "dots":
-                dots: PeopleDots = _resolve_value(spec["of"], current_values)
-                return dots
-            case "spans":
-                return IntervalPlot(
-                    *(_resolve_value(spec[name], current_values) for name in ("rows", "truth"))
-                )
-            case "bend" if control is not None:
-                form = spec.get("form", "{:hundred}")
-                return CurvePlot(
-                    spec.get("across", control.label),
-                    tuple(map(control.format_value, control.values)),
-                    {
-                        fill_text(text, current_values): tuple(
-                            float(_resolve_value(name, entry)) for entry in stop_values
-                        )
-                        for text, name in spec["lines"].items()
-                    },
-                    control.values.index(current_values[control.key]),
-                    fill_text(spec["up"], current_values),
-                    lambda value: _FORMATTER.format(form, value),
-                    float(_resolve_value(spec.get("low", 0.0), current_values)),
-                    spec.get("high"),
-                    _resolve_value(spec.get("levels", {}), current_values),
-                    limits,
-                    meaning,
-                )
-            case "cells":
-                return CellGrid(
-                    current_values["squares"].rows, spec["says"], current_values["squares"].marked
-                )
-        return None
-
 
 @dataclass(frozen=True, kw_only=True)
 class Predict:
@@ -352,31 +285,72 @@ class Slide:
         return LessonValues({**self.given, **control_values, **names}, self.phrases)
 
     def reveal(self, control_values: ControlValues) -> Reveal:
-        """Return what the slide reveals at these values of its controls.
+        """Return what the slide reveals at these values of its controls."""
+        current_values = self.compute_values(control_values)
+        return Reveal(
+            tuple(fill_text(template, current_values) for template in self.shows.says),
+            self._build_picture(control_values, current_values),
+            fill_text(self.shows.note, current_values),
+        )
+
+    def _build_picture(
+        self, control_values: ControlValues, current_values: LessonValues
+    ) -> Picture | None:
+        """Return the slide's picture.
 
         A curve ('bend') shows a number at every value of one control, while the others stay.
-        """
-        axis_key = self.shows.picture.get("over", "epsilon")
-        axis_control = next((control for control in self.move if control.key == axis_key), None)
-        stops = (
-            axis_control.values if axis_control and self.shows.picture.get("kind") == "bend" else ()
-        )
-        stop_values = tuple(
-            self.compute_values({**control_values, axis_key: stop}) for stop in stops
-        )
-        return self.shows.build_reveal(
-            self.compute_values(control_values), axis_control, stop_values
-        )
 
-    def fill_in_texts(self) -> Slide:
-        """Return the slide with its texts filled in for the first values of its controls."""
-        current_values = self.compute_values(self.start_values)
-        return replace(
-            self,
-            said=fill_text(self.said, current_values),
-            teacher=fill_text(self.teacher, current_values),
-            predict=self.predict and self.predict.fill_in_numbers(current_values),
-        )
+        Args:
+            control_values: values of the controls.
+            current_values: the same, with phrases and numbers.
+        """
+        spec = self.shows.picture
+        limits = frozenset(fill_text(text, current_values) for text in spec.get("limits", ()))
+        meaning = spec.get("meaning", "usefulness")
+
+        match spec.get("kind"):
+            case "worlds":
+                return OutcomeBars(
+                    tuple(fill_text(entry, current_values) for entry in spec["outcomes"]),
+                    _resolve_value(spec["shares"], current_values),
+                    limits,
+                    meaning,
+                )
+            case "dots":
+                dots: PeopleDots = _resolve_value(spec["of"], current_values)
+                return dots
+            case "spans":
+                return IntervalPlot(
+                    *(_resolve_value(spec[name], current_values) for name in ("rows", "truth"))
+                )
+            case "bend":
+                key, form = spec.get("over", "epsilon"), spec.get("form", "{:hundred}")
+                (control,) = (control for control in self.move if control.key == key)
+                stops = [
+                    self.compute_values({**control_values, key: stop}) for stop in control.values
+                ]
+                return CurvePlot(
+                    spec.get("across", control.label),
+                    tuple(map(control.format_value, control.values)),
+                    {
+                        fill_text(text, current_values): tuple(
+                            float(_resolve_value(name, values)) for values in stops
+                        )
+                        for text, name in spec["lines"].items()
+                    },
+                    control.values.index(control_values[key]),
+                    fill_text(spec["up"], current_values),
+                    lambda value: _FORMATTER.format(form, value),
+                    spec.get("low", 0.0),
+                    spec.get("high"),
+                    _resolve_value(spec.get("levels", {}), current_values),
+                    limits,
+                    meaning,
+                )
+            case "cells":
+                rows, marked, _ = current_values["squares"]
+                return CellGrid(rows, marked, spec["says"])
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -429,7 +403,14 @@ class Lesson:
             first_option = next(iter(control_tables[name].get("options", [0])))
             move.append({"key": name, "start": first_option, **control_tables[name], **overrides})
         slide_table = {**table, "move": move, "phrases": self.phrases}
-        return build_from_table(Slide, slide_table, f"lesson {self.id}").fill_in_texts()
+        slide = build_from_table(Slide, slide_table, f"lesson {self.id}")
+        values = slide.compute_values(slide.start_values)
+        return replace(
+            slide,
+            said=fill_text(slide.said, values),
+            teacher=fill_text(slide.teacher, values),
+            predict=slide.predict and slide.predict.fill_in_numbers(values),
+        )
 
 
 def _load_lesson(id: str) -> Lesson:
@@ -505,6 +486,21 @@ class PlanStep:
             asked = (slide.predict.question, slide.said, *slide.predict.options)
             reveal = Reveal(asked, reveal.picture)
         return reveal
+
+    def describe_room(self, view: View) -> dict[str, Any]:
+        """Return what the wall shows of the room: the texts of WALLS, and what its parts count."""
+        now = view.now
+        values: dict[str, Any] = {"step": self, "view": view, "now": now, "arrived": view.connected}
+        values |= summarise_reports(view.visible) or {}
+        values["question"] = view.questions[now.question if now else 0]
+        if now:
+            counted = sum(poll.reports for poll in now.counts.values())
+            values["arrived"] = len(now.reports) + counted
+        values["here"] = max(view.connected, values["arrived"])
+        is_early = self.wall == "counted" and "poll" not in values
+        wall = WALLS["locked" if is_early else self.wall or "nothing"]
+        texts = {key: fill_text(text, values) for key, text in wall.items() if key != "parts"}
+        return {**values, "parts": wall.get("parts", ()), **texts}
 
 
 @dataclass(frozen=True, kw_only=True)

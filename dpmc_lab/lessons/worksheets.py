@@ -68,7 +68,7 @@ ul li::before { content: ""; display: inline-block; width: .75em; height: .75em;
   counter-increment: percent 10; }
 .strip i:last-child { border-right: 1px solid var(--baseline); }
 .strip i::after, .strip i:last-child::before { content: counter(percent); position: absolute;
-  top: 100%; left: 0; translate: -50%; font: .8em var(--font); white-space: nowrap; }
+  top: 110%; left: 0; translate: -50%; font: .8em var(--font); white-space: nowrap; }
 .strip i:last-child::before { content: "100 %"; left: 100%; }
 @media print { body { font-size: 10pt; margin: 0; padding: 0; max-width: none; }
   h1 { display: none; } section { margin: 0; } section ~ section { break-before: page; }
@@ -106,13 +106,13 @@ def render_class(minutes: str) -> str:
 
 def render_lesson(lesson: Lesson) -> str:
     """Render a lesson on paper: its picture, its questions, and the sentence to take home."""
-    names = (f"{lesson.id}/{slide.key}" for slide in lesson.slides if slide.predict)
-    questions = _render_items({"": names}, partial(_render_task, given={}))
+    questions = [
+        _render_task(f"{lesson.id}/{slide.key}", {}) for slide in lesson.slides if slide.predict
+    ]
     own_words = text.render_paragraphs(LABELS["own_words"], lesson.take_home) + _LINE * 3
-    exit_question = _render_items({LABELS["exit"]: [own_words]}, str)
+    items = _render_items({"": questions, LABELS["exit"]: [own_words]}, str)
     heading = text.render_heading(lesson.title) + _render_picture(lesson.id)
-    sections = (heading, questions, exit_question)
-    return text.render_page(lesson.title, sections, _STYLE)
+    return text.render_page(lesson.title, (heading, items), _STYLE)
 
 
 def _render_picture(name: str) -> str:

@@ -131,7 +131,7 @@ def show_headline(sentence: str, key: str | None = None, **options: Any) -> None
             chart concludes.
         **options: of the heading.
     """
-    st.container(key=key).header(escape(keep_units(sentence)), **options)
+    st.container(key=key).header(keep_units(escape(sentence)), **options)
 
 
 @contextmanager

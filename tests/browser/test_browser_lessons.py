@@ -109,9 +109,10 @@ def test_from_all_lessons_to_one_and_on_to_the_next(opened):
     press_button(tab, "Start lesson 1")
     expect(tab.locator("h1")).to_be_focused()
     lesson, after, *_ = LESSONS.values()
-    for _ in lesson.slides:  # Without predicting, by keys alone
-        tab.keyboard.press("ArrowRight")
-        expect(tab.locator(".verdict")).to_be_focused()
+    for slide in lesson.slides:  # Without predicting, by keys alone
+        if slide.predict:
+            tab.keyboard.press("ArrowRight")
+            expect(tab.locator(".verdict")).to_be_focused()
         tab.keyboard.press("ArrowRight")
     expect(tab.locator(".home")).to_have_text(lesson.take_home)
     press_button(tab, f"Next lesson: {after.title}")

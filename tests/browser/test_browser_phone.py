@@ -112,6 +112,7 @@ def test_what_an_older_page_has_stored_counts(page, server):
     page.evaluate("old => localStorage.setItem('dpmc class', old)", old)
     page.reload()
     page.get_by_text("This phone has spent epsilon 3 before").wait_for()
+    page.get_by_text("An answer costs epsilon 2, which makes 5 in all.").wait_for()
     press_button(page, "Yes")
     page.get_by_text("epsilon 2 in this room, and 5 on this phone").wait_for()
 

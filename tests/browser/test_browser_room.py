@@ -7,6 +7,7 @@ from functools import partial, reduce
 import pytest
 
 from dpmc_lab.classroom.room import EXAMPLE_QUESTIONS
+from dpmc_lab.lessons import get_slide, schedule_class
 from tests.browser_helpers import navigate_to, open_and_settle, serve_app, settle
 from tests.class_helpers import SECRET, Phone, run_concurrently
 
@@ -89,12 +90,14 @@ def test_a_class_of_thirty_from_start_to_end(teacher, server):
     assert page.url == f"{server}room"
 
     press_button(page, "Open the room")
-    page.get_by_role("heading", name="Open this on one phone now").wait_for()
+    page.get_by_role("heading", name="Take part: scan the code").wait_for()
+    settle(page)
     assert scan_codes(page) == [f"{server}phone"]
     assert page.get_by_text(f"{server}phone".removeprefix("http://")).is_visible()
-    page.get_by_text("Waiting for the first phone").wait_for()
+    page.locator(".counted", has_text="0 phones are here").wait_for()
     phones[0].fetch_question()
-    page.get_by_text("A phone has arrived").wait_for()
+    page.locator(".counted", has_text="1 phone is here").wait_for()
+    assert page.locator(".people .here").count() == 1
 
     page.keyboard.press("n")
     page.get_by_role("heading", name=FIRST).wait_for()
@@ -161,7 +164,7 @@ def test_a_class_of_thirty_from_start_to_end(teacher, server):
     settle(page)
     page.get_by_text("60 reports of 30 phones").first.wait_for()  # the room lives in the server
 
-    press_button(page, "End")
+    page.get_by_role("button", name="End", exact=True).click()
     press_button(page, "End the class")
     page.get_by_text("the class is over").wait_for()
     assert phones[30].send_report(1)[0] == 409
@@ -180,17 +183,62 @@ def test_a_class_of_thirty_from_start_to_end(teacher, server):
     page.get_by_role("heading", name="Ask the class").wait_for()
 
 
-def test_the_secret_is_never_to_be_seen(teacher, server):
-    press_button(teacher, "Open the room")
-    press_button(teacher, "Ask the first question")
+def test_a_plan_is_played_by_one_key_and_the_secret_is_never_to_be_seen(teacher, server):
+    """N opens, asks, locks, shows slides and ends; the wall follows and has nothing around it."""
+    teacher.get_by_text("10 minutes", exact=True).click()
+    settle(teacher)
+    wall = teacher.context.new_page()
+    wall.add_init_script(f"({RECORD_PAGE_SCRIPT})()")
+    open_and_settle(wall, f"{server}room?wall=on")
+    wall.get_by_role("heading", name="The class begins soon").wait_for()
+    phones = [Phone(server, k) for k in range(30)]
+    presses, steps = 0, schedule_class("10")
+    for step in steps:
+        teacher.bring_to_front()
+        teacher.wait_for_timeout(1100)
+        teacher.locator("body").press("n")
+        presses += 1
+        teacher.locator(".step .ask", has_text=step.ask).wait_for()
+        settle(teacher)
+        title = get_slide(step.wall)[1].title if step.stage else None
+        titles = {"lobby": "Take part: scan the code", "open": FIRST, "result": FIRST}
+        wall.get_by_role("heading", name=title or titles.get(step.wall, step.ask)).wait_for()
+        settle(wall)
+        assert not wall.get_by_test_id("stHeader").is_visible()
+        assert not wall.get_by_test_id("stPageLink").filter(visible=True).count()
+        if step.wall == "lobby":
+            assert scan_codes(wall) == [f"{server}phone"]
+            for phone in phones:
+                phone.fetch_question()
+            wall.locator(".counted", has_text="30 phones are here").wait_for()
+        elif step.wall == "open":
+            run_concurrently(
+                *(partial(phone.send_report, int(k < 12)) for k, phone in enumerate(phones))
+            )
+            wall.locator(".counted", has_text="30 of 30 have answered").wait_for()
+            wall.get_by_text("30 answers in 1 second: is this your class?").or_(
+                wall.get_by_text("seconds: is this your class?")
+            ).wait_for()
+            assert wall.locator(".shares .dot").count() == 0  # hidden
+        elif step.wall == "result":
+            wall.get_by_text("20 to 53").wait_for()
+    assert presses == len(steps)
+    wall.bring_to_front()
+    wall.wait_for_timeout(1100)
+    wall.locator("body").press("b")  # the same keys, where there is one screen only
+    wall.get_by_role("heading", name=steps[-2].ask).wait_for()
+    wall.reload()
+    wall.get_by_role("heading", name=steps[-2].ask).wait_for()
     teacher.get_by_role("button", name="Share", exact=True).click()
     settle(teacher)
-    page_texts = teacher.evaluate("window.seen.concat(document.documentElement.outerHTML)")
-    assert any(FIRST in text for text in page_texts)
-    assert not any(SECRET in text for text in page_texts)
-    assert SECRET not in teacher.get_by_role("textbox", name="address").first.input_value()
-    assert SECRET not in teacher.evaluate("document.cookie")
-    assert teacher.url.startswith(server)
+    address = teacher.get_by_role("textbox", name="address").first.input_value()
+    assert SECRET not in address
+    for window in (teacher, wall):
+        texts = window.evaluate("window.seen.concat(document.documentElement.outerHTML)")
+        assert any(steps[-2].ask in text for text in texts)
+        assert not any(SECRET in text for text in texts)
+        assert SECRET not in window.evaluate("document.cookie")
+    wall.close()
 
 
 @pytest.mark.slow

@@ -99,8 +99,9 @@ DRAWN = [
     ),
     *family_of(
         "drawn", "dpmc_lab/classroom/numbers.py",
-        ("no bounds hold anything", OTHER, "return bounds is not None and bounds.low",
-         "return bounds is None and bounds.low",
-         named("lessons", "test_an_interval_holds_what_lies_between_its_ends")),
+        ("an interval that contains the truth is said to miss it", OTHER,
+         "poll.of_class.low <= truth <=", "poll.of_class.low > truth <=",
+         named("lesson_numbers",
+               "test_a_throw_says_of_itself_whether_the_interval_becomes_longer")),
     ),
 ]

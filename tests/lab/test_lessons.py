@@ -21,7 +21,7 @@ from dpmc_lab.classroom.pictures import (
     PeopleDots,
     render_picture,
 )
-from dpmc_lab.classroom.room import Bounds, Room
+from dpmc_lab.classroom.room import Room
 from dpmc_lab.lessons import LESSONS
 from dpmc_lab.views.cards import format_share_percent
 from tests.lesson_helpers import list_settings, list_slides
@@ -105,7 +105,7 @@ def list_expected_marks(picture):
         return [100 * share for row in picture.shares.values() for share in row]
     if isinstance(picture, IntervalPlot):
         shares, lows, highs = 100 * np.clip([*picture.rows.values()], 0, 1).T
-        truth = [] if picture.truth is None else [100 * picture.truth] * len(shares)
+        truth = [100 * picture.truth] * len(shares)
         return [*lows, *(highs - lows), *shares, *truth]
     if isinstance(picture, CellGrid):
         shares = [(picture.marked == (r, c), value) for r, row in enumerate(picture.rows)
@@ -116,8 +116,8 @@ def list_expected_marks(picture):
     high = max([*lines.ravel(), *levels]) if picture.high is None else picture.high
     heights = [100 * (x - picture.low) / (high - picture.low) for x in (lines.ravel(), levels)]
     stops = np.linspace(0, 100, last + 1)
-    chosen = [] if picture.stop_index is None else [stops[picture.stop_index]]
-    return [*np.tile(stops, len(lines)), *np.clip(np.concatenate(heights), 0, 100), *chosen]
+    chosen = stops[picture.stop_index]
+    return [*np.tile(stops, len(lines)), *np.clip(np.concatenate(heights), 0, 100), chosen]
 
 
 # --- right options, computed here without the program -------------------------------------------
@@ -161,17 +161,6 @@ RIGHT = {
 def test_the_right_option_is_right(name):
     question = list_slides()[name].predict
     assert question.options[question.right] == RIGHT[name]
-
-
-@pytest.mark.parametrize(
-    ("bounds", "holds"),
-    [
-        *((None, False), ((0.51, 0.6), False), ((0.3, 0.49), False)),
-        *(((0.3, 0.6), True), ((0.5, 0.6), True), ((0.4, 0.5), True)),
-    ],
-)
-def test_an_interval_holds_what_lies_between_its_ends(bounds, holds):
-    assert numbers.is_within(bounds and Bounds(0.5, *bounds), 0.5) is holds
 
 
 def test_throws_lie_as_often_as_the_coin_says():

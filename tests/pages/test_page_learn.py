@@ -140,6 +140,7 @@ def test_a_control_in_a_link_stands_where_the_link_says():
     app = open_page("learn", lesson="attacker", step="suspicion", **{"suspicion.epsilon": "3"})
     press_key(app, "next")
     assert "From 90 % to 99.4 % sure." in read_all_text(app)
+    assert any("99.4\u00a0% sure" in entry.value for entry in app.markdown)  # on one line
     app = open_page("learn", lesson="attacker", step="suspicion", **{"suspicion.epsilon": "junk"})
     press_key(app, "next")
     assert "From 90 % to 96 % sure." in read_all_text(app)

@@ -233,6 +233,7 @@ _PEOPLE = """
 .people { display: flex; flex-wrap: wrap; gap: .55rem; margin: .6rem 0; max-width: 32rem; }
 .people i { width: 1.7rem; height: 1.7rem; border-radius: 50%; box-sizing: border-box;
   border: 3px solid var(--line); }
+.people.many { gap: .3rem; } .people.many i { width: .95rem; height: .95rem; }
 .people .here { background: var(--baseline); border-color: var(--baseline);
   animation: arrive .35s ease-out; }
 @keyframes arrive { from { opacity: 0; transform: scale(.3); } }
@@ -245,7 +246,8 @@ def render_dots(arrived: int, total: int = 0) -> str:
     """Render a dot for each phone: filled for those that have arrived, empty for the others."""
     places = min(max(arrived, total), MAX_DOTS)
     dots = "".join(f'<i class="{"here" if k < arrived else ""}"></i>' for k in range(places))
-    return f'<style>{_PEOPLE}</style><div class="people" aria-hidden="true">{dots}</div>'
+    size = " many" if places > 40 else ""
+    return f'<style>{_PEOPLE}</style><div class="people{size}" aria-hidden="true">{dots}</div>'
 
 
 # --- a plan -------------------------------------------------------------------------------------
@@ -299,8 +301,10 @@ WALL = """<style>
 .stMainBlockContainer h1 { font-size: max(36px, 1.6rem); line-height: 1.16;
   padding: 0 0 .4rem; }
 .counted b { font-size: max(40px, 1.7rem); }
+.phone-link.large.large { width: min(26rem, 100%, 50vh); }
+.st-key-drawing:has(.dots) { max-width: 60vw; }
 .shares small, .shares .tick span, .stMain small, [data-testid=stCaptionContainer] p {
-  font-size: 22px; }
+  font-size: max(22px, .8rem); }
 .st-key-finding [data-testid=stMarkdownContainer] p { font-size: 1.3rem; line-height: 1.25; }
 .st-key-turns.st-key-turns { position: fixed; right: 1rem; bottom: .4rem; width: auto;
   opacity: .75; }
@@ -314,7 +318,7 @@ _LINK = """
   box-sizing: border-box; padding: .3rem .3rem .5rem; font-weight: 600; line-height: 1.25;
   overflow-wrap: anywhere; }
 .phone-link img { display: block; width: 100%; }
-.phone-link.large { width: min(26rem, 100%, 60vh); font-size: 1.4rem; }
+.phone-link.large { width: min(26rem, 100%, 46vh); font-size: 1.4rem; }
 @media (min-width: 900px) {
   .phone-link.corner { position: fixed; z-index: 5; right: 1.2rem; top: 4.6rem; width: 12.5rem; }
   .folded-link { display: none; }
@@ -354,7 +358,7 @@ def show_reveal(reveal: Reveal, projector: bool, key: str = "drawing") -> None:
     """Show what the step reveals; on a projector, without a need to scroll."""
     first, *other_sentences = reveal.sentences
     with st.container(key="finding"):
-        st.markdown(f"**{escape_markdown(keep_units(first))}**")
+        st.markdown(f"**{keep_units(escape_markdown(first))}**")
     if projector and reveal.picture is not None:
         drawing, sentences = st.columns([5, 3], gap="medium")
     else:
