@@ -71,7 +71,7 @@ ACCESS = """<style>
 :has(> * > input[type=range]:focus-visible) {
   outline: 2px solid var(--act) !important; outline-offset: 2px; }
 </style>
-<a id="skip" href="#">Skip to the main control</a>
+<nav aria-label="Shortcut"><a id="skip" href="#">Skip to the main control</a></nav>
 <script>{
   const list = selector => [...document.querySelectorAll(`[data-testid="stMain"] ${selector}`)];
   document.getElementById("skip").onclick = event => {
