@@ -48,7 +48,6 @@ class Instrument {
     this.changed = ""
     this.told = {} // to the page, and not yet heard back
     this.heard = {} // from it
-    this.score = [0, 0]
     this.build()
     this.sized = new ResizeObserver(() => this.measure())
     this.sized.observe(this.plot)
@@ -536,7 +535,7 @@ class Instrument {
           base = role === "use" ? Math.min(down + 28, high) : down > upper - 31 ? upper + 21 : down + 28
           if (!after) base += small ? 20 : 14
         }
-        const label = text(x(index) + (after ? 12 : -12), base, "", "name " + role + (after ? "" : " end"))
+        const label = text(after ? Math.min(x(index) + 12, wide + 8 - length) : x(index) - 12, base, "", "name " + role + (after ? "" : " end"))
         const parts = [["big", number], ["", " " + name + " "]]
         for (const [style, words] of after ? parts : parts.reverse()) shape(label, "tspan", style, {}, words)
       }
@@ -705,7 +704,9 @@ class Instrument {
       let left = Math.random() // which rounding may leave over: then it is the last one
       seen = "The server got: " + game.symbols.at(chances.findIndex((chance) => (left -= chance) < 0)) + "."
     } else {
-      const noise = game.law === "gaussian" ? gaussian() : quantile(1 - Math.random())
+      const share = 1 - Math.random()
+      const noise = game.law === "laplace" ? quantile(share)
+        : Math.sqrt(-2 * Math.log(share)) * Math.cos(2 * Math.PI * Math.random())
       const value = (truth ? game.shift : 0) + noise
       seen = "You see the number " + value.toFixed(1) + ". It is " + game.shift.toFixed(2)
         + " if " + this.view.question.answers[0] + " and 0 if not, plus noise of size 1."
@@ -748,8 +749,6 @@ class Instrument {
     this.send = () => {}
   }
 }
-
-const gaussian = () => Math.sqrt(-2 * Math.log(1 - Math.random())) * Math.cos(2 * Math.PI * Math.random())
 
 export default function ({ data, parentElement, setStateValue }) {
   const root = parentElement.querySelector(".dpmc-what")
