@@ -79,7 +79,7 @@ class Instrument {
       menu.open = false
       more.focus({ preventScroll: true })
     }
-    menu.onkeydown = ({ key }) => key === "Escape" && close()
+    menu.onkeydown = ({ key }) => { if (key === "Escape") close() }
     menu.onfocusout = ({ relatedTarget }) => { menu.open &&= menu.contains(relatedTarget) }
     const entries = make("div", "", menu)
     const entry = (text, act) => button(entries, text, () => {

@@ -133,8 +133,8 @@ ACCESS = """<style>
     const [heading] = list("h1"), main = heading?.closest("main");  // which Tab reaches, to scroll
     if (main) main.ariaLabel = heading.textContent;
     // Streamlit nests the sections of its menu so that they are no list
-    for (const item of document.querySelectorAll("[data-testid=stSidebarNav] :is(ul, li):not([role])"))
-      item.role = "none";
+    const menu = "[data-testid=stSidebarNav] :is(ul, li):not([role])";
+    for (const item of document.querySelectorAll(menu)) item.role = "none";
     for (const scroller of list(".dvn-scroller:not([tabindex])")) scroller.tabIndex = -1;
     clearTimeout(later);
     later = setTimeout(recover, 300);
