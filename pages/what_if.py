@@ -382,8 +382,9 @@ def show_curve_details(
     def show_reasons() -> None:
         """Show the guarantee, and what the paper's own estimator reaches."""
         blocks.show_guarantee(guarantee, curve_scene.id)
-        for risk in dict.fromkeys((stop.risk, stop.person_risks[rated])):
-            st.caption(keep_units(escape(risk.describe())))
+        risks = stop.risk, stop.person_risks[rated]
+        for text in dict.fromkeys(risk.describe() for risk in risks):
+            st.caption(keep_units(escape(text)))
         for line in charts[0].lines[1:]:
             ends = lines.format_curve_ends(line)
             st.caption(f"**With the paper's own estimator**: {line.metric.label} {ends}.")

@@ -210,10 +210,11 @@ FIRST_SCREEN_SCRIPT = """() => {
       && box.width > 1 && box.height > 1 && middle > 0 && middle < innerHeight;
   };
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const unread = 'svg, script, style, .st-key-question h1, [data-testid="stIconMaterial"]';
   let words = 0;
   for (let node = walker.nextNode(); node; node = walker.nextNode()) {
     const parent = node.parentElement;
-    if (parent.closest('svg, script, style, .st-key-question h1, [data-testid="stIconMaterial"]') || !shown(parent)
+    if (parent.closest(unread) || !shown(parent)
       || parent.closest('.dpmc-lists li, .film li')) continue;
     words += node.textContent.split(/\\s+/).filter((word) => /\\w/.test(word)).length;
   }

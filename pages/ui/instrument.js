@@ -2,7 +2,6 @@
 
 const PLAY = 700 // milliseconds between two stops
 const NAMES = ["epsilon", "person", "target", "limit", "pinned"]
-const HATCH = "<defs><pattern id='dpmc-unproved' width='8' height='8' patternUnits='userSpaceOnUse' patternTransform='rotate(45)'><path d='M0 0V8' class='hatch'/></pattern></defs>"
 
 const make = (tag, name, parent, text) => {
   const node = document.createElement(tag)
@@ -49,17 +48,9 @@ class Instrument {
     this.changed = ""
     this.told = {} // to the page, and not yet heard back
     this.heard = {} // from it
-    this.score = [0, 0]
     this.build()
-    // Only here and at first is the layout asked: asked after a change, it would be computed at once.
-    this.measure = () => {
-      const unit = parseFloat(getComputedStyle(document.documentElement).fontSize) / 16
-      Object.assign(this, { wide: this.plot.clientWidth / unit, tall: innerHeight / unit })
-      this.refresh()
-    }
-    this.sized = new ResizeObserver(this.measure)
+    this.sized = new ResizeObserver(() => this.measure())
     this.sized.observe(this.plot)
-    addEventListener("resize", this.measure)
   }
 
   build() {
@@ -88,7 +79,7 @@ class Instrument {
       menu.open = false
       more.focus({ preventScroll: true })
     }
-    menu.onkeydown = ({ key }) => key === "Escape" && close()
+    menu.onkeydown = ({ key }) => { if (key === "Escape") close() }
     menu.onfocusout = ({ relatedTarget }) => { menu.open &&= menu.contains(relatedTarget) }
     const entries = make("div", "", menu)
     const entry = (text, act) => button(entries, text, () => {
@@ -108,7 +99,7 @@ class Instrument {
       field.type = "number"
       field.onchange = () => {
         field.told = null
-        this.setTarget(name, field.value / this.scale(name)[2], true)
+        this.setTarget(name, field.value / this.scale(name)[2])
         this.settle(name)
       }
     }
@@ -152,10 +143,17 @@ class Instrument {
     if (view.people) this.person = Math.min(this.person, view.people.length - 1)
     if (!known) this.start()
     for (const name of ["target", "limit"]) {
-      if (this.aims(name) && this.rounded(name, this[name]) !== this[name]) this.adopt(name, this[name], true)
+      if (this.aims(name) && this.rounded(name, this[name]) !== this[name]) this.adopt(name, this[name])
     }
-    if (first) this.measure()
-    else this.refresh()
+    this.measure()
+  }
+
+  // While the knob moves, nothing asks for the layout, which would be computed at once.
+  measure() {
+    const unit = parseFloat(getComputedStyle(document.documentElement).fontSize) / 16
+    this.wide = this.plot.clientWidth / unit
+    this.tall = innerHeight / unit
+    this.refresh()
   }
 
   tell(name, value) {
@@ -280,20 +278,20 @@ class Instrument {
   }
 
   // What is typed or linked, and no possible target, is not rounded in silence.
-  adopt(name, value, typed) {
+  adopt(name, value) {
     const [asked, text] = [value, this[name] = this.rounded(name, value)].map((v) => this.number(name, v))
-    this.changed = typed && asked !== text ? "The target " + asked + " was rounded to " + text + ". " : ""
+    this.changed = asked !== text ? "The target " + asked + " was rounded to " + text + ". " : ""
   }
 
   // The knob goes where the target is just met.
-  setTarget(name, value, typed) {
-    this.adopt(name, value, typed)
+  setTarget(name, value) {
+    this.adopt(name, value)
     const index = this.meets(name)
     if (index !== null) this.epsilon = this.view.stops[index].epsilon
     this.refresh()
   }
 
-  // The index of the stop at which a target is met, or none: the most useful one of those that limit the risk.
+  // The index of the stop that meets a target, of those that limit the risk the most useful; or none.
   meets(name) {
     if (name === "limit") {
       const index = this.view.stops.findLastIndex(({ risk }) => risk !== null && risk <= this.limit)
@@ -333,15 +331,19 @@ class Instrument {
 
   // The stop's position, and all that is said there.
   get index() {
-    return this.view.stops.findIndex((stop) => stop.epsilon === this.epsilon)
+    return this.find(this.epsilon)
+  }
+
+  get pinnedIndex() {
+    return this.find(this.pinned)
+  }
+
+  find(epsilon) {
+    return this.view.stops.findIndex((stop) => stop.epsilon === epsilon)
   }
 
   get now() {
     return this.view.stops[this.index]
-  }
-
-  get pinnedIndex() {
-    return this.view.stops.findIndex((stop) => stop.epsilon === this.pinned)
   }
 
   // A text of the person who is shown, where texts differ by person.
@@ -383,9 +385,9 @@ class Instrument {
   draw() {
     const { view, wide, tall, person } = this
     if (!wide) return
-    const state = [view.id, wide, tall, person].join()
-    if (state !== this.laid) this.move = this.lay()
-    this.laid = state
+    const place = [view.id, wide, tall, person].join()
+    if (place !== this.laid) this.move = this.lay()
+    this.laid = place
     this.move()
   }
 
@@ -419,7 +421,7 @@ class Instrument {
     write(right + (small ? 6 : 0), 37, "more accurate \u2192", "end")
     plot.replaceChildren()
     const picture = shape(plot, "svg", "dpmc-picture", { role: "img", viewBox: "0 0 " + wide + " " + high })
-    picture.innerHTML = HATCH
+    picture.innerHTML = "<defs><pattern id='dpmc-unproved' width='8' height='8' patternUnits='userSpaceOnUse' patternTransform='rotate(45)'><path d='M0 0V8' class='hatch'/></pattern></defs>"
     let svg = shape(picture, "g", "")
     const moving = shape(picture, "g", "")
     const text = (across, down, words, name = "") => shape(svg, "text", name, { x: across, y: down }, words)
@@ -509,8 +511,10 @@ class Instrument {
         rule(pinnedIndex, "ghost")
         dots(pinnedIndex, " hollow", 7)
         for (const [down, words, role] of marked(pinnedIndex)) {
-          if (Math.abs(x(pinnedIndex) - x(index)) < 70) continue
-          if (role !== "risk") text(x(pinnedIndex) + 11, down + 22, words, role)
+          const gap = x(index) - x(pinnedIndex)
+          if (Math.abs(gap) < 70) continue
+          // above left, unless the number at the knob stands there
+          if (role !== "risk" || (!small && gap === within(gap, 0, 190))) text(x(pinnedIndex) + 11, down + 22, words, role)
           else if (!small) text(x(pinnedIndex) - 11, down - 10, words, role + " end")
         }
       }
@@ -531,7 +535,7 @@ class Instrument {
           base = role === "use" ? Math.min(down + 28, high) : down > upper - 31 ? upper + 21 : down + 28
           if (!after) base += small ? 20 : 14
         }
-        const label = text(x(index) + (after ? 12 : -12), base, "", "name " + role + (after ? "" : " end"))
+        const label = text(after ? Math.min(x(index) + 12, wide + 8 - length) : x(index) - 12, base, "", "name " + role + (after ? "" : " end"))
         const parts = [["big", number], ["", " " + name + " "]]
         for (const [style, words] of after ? parts : parts.reverse()) shape(label, "tspan", style, {}, words)
       }
@@ -580,11 +584,11 @@ class Instrument {
   explain() {
     const { now, marks, view: { panel } } = this
     show(this.key, !!panel.ratings)
-    if (!panel.ratings) return this.crowd()
     const fresh = this.thrown?.length !== this.rated || this.tossedFor !== this.person
     if (fresh) {
       this.toss()
       this.tossedFor = this.person
+      if (!panel.ratings) return this.crowd() // which stands still
       marks.className = "dpmc-marks" + (panel.tolerance ? " scale" : this.rated > 60 ? " many" : "")
       marks.replaceChildren(...this.thrown.map((_, k) => {
         const mark = make("i")
@@ -599,6 +603,7 @@ class Instrument {
         return item
       }))
     }
+    if (!panel.ratings) return
     if (!fresh || still.matches) return this.paint(this.reports(now))
     // At first all are true, then the noise comes.
     this.paint(this.of(panel.ratings).map((truth) => [truth, truth]))
@@ -696,12 +701,12 @@ class Instrument {
     let seen
     if (game.symbols) {
       const chances = truth ? game.yes : game.no
-      let left = Math.random()
-      let k = 0
-      while (k < chances.length - 1 && (left -= chances[k]) > 0) k += 1
-      seen = "The server got: " + game.symbols[k] + "."
+      let left = Math.random() // which rounding may leave over: then it is the last one
+      seen = "The server got: " + game.symbols.at(chances.findIndex((chance) => (left -= chance) < 0)) + "."
     } else {
-      const noise = game.law === "gaussian" ? gaussian() : quantile(1 - Math.random())
+      const share = 1 - Math.random()
+      const noise = game.law === "laplace" ? quantile(share)
+        : Math.sqrt(-2 * Math.log(share)) * Math.cos(2 * Math.PI * Math.random())
       const value = (truth ? game.shift : 0) + noise
       seen = "You see the number " + value.toFixed(1) + ". It is " + game.shift.toFixed(2)
         + " if " + this.view.question.answers[0] + " and 0 if not, plus noise of size 1."
@@ -740,13 +745,10 @@ class Instrument {
 
   end() {
     this.sized.disconnect()
-    removeEventListener("resize", this.measure)
     clearInterval(this.timer)
     this.send = () => {}
   }
 }
-
-const gaussian = () => Math.sqrt(-2 * Math.log(1 - Math.random())) * Math.cos(2 * Math.PI * Math.random())
 
 export default function ({ data, parentElement, setStateValue }) {
   const root = parentElement.querySelector(".dpmc-what")

@@ -77,14 +77,15 @@ pointer-events: none; animation: further linear; animation-timeline: --across; }
 # pops up has the focus until Escape. A verdict on your data, which stands above what one has
 # pressed, comes into view and takes the focus of a keyboard.
 ACCESS = """<style>
-#skip { position: fixed; left: 1rem; top: -4rem; z-index: 999999; padding: .5rem 1rem;
+#skip { position: fixed; left: 1rem; top: .6rem; z-index: 999999; padding: .5rem 1rem;
+  translate: 0 calc(-100% - 1rem);
   background: var(--text); color: var(--paper); border-radius: .4rem; }
-#skip:focus { top: .6rem; }
+#skip:focus { translate: none; }
 :is(a, button, input, select, textarea, summary, [role], [tabindex]):focus-visible,
 :has(> * > input[type=range]:focus-visible) {
   outline: 2px solid var(--act) !important; outline-offset: 2px; }
 </style>
-<a id="skip" href="#">Skip to the main control</a>
+<nav aria-label="Shortcut"><a id="skip" href="#">Skip to the main control</a></nav>
 <script>{
   const list = selector => [...document.querySelectorAll(`[data-testid="stMain"] ${selector}`)];
   document.getElementById("skip").onclick = event => {
@@ -144,6 +145,9 @@ ACCESS = """<style>
     if (trail[0]?.disabled) paused = trail[0];
     const [heading] = list("h1"), main = heading?.closest("main");  // which Tab reaches, to scroll
     if (main) main.ariaLabel = heading.textContent;
+    // Streamlit nests the sections of its menu so that they are no list
+    const menu = "[data-testid=stSidebarNav] :is(ul, li):not([role])";
+    for (const item of document.querySelectorAll(menu)) item.role = "none";
     for (const scroller of list(".dvn-scroller:not([tabindex])")) scroller.tabIndex = -1;
     clearTimeout(later);
     later = setTimeout(recover, 300);

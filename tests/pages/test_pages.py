@@ -211,13 +211,16 @@ def read_answer(app):
     return "".join(text if isinstance(text, str) else text[0] for text in texts)
 
 
-def test_the_sentence_on_top_is_the_one_of_the_slider():
+def test_the_sentence_on_top_is_the_one_of_the_slider_and_its_reasons_open():
     app = open_page(data="movie-night")
+    app.session_state["why"] = True  # opened: one limit of a rating, and one of all of them
     for epsilon in (0.1, 1.0, 10.0):
         move_slider_to(app, epsilon)
         (body,) = (e.proto.body for e in app.get("html") if "dpmc-say" in e.proto.body)
         assert html.unescape(re.sub(r"<[^>]*>", "", body)) == read_answer(app)
         assert read_answer(app).startswith(f"At epsilon\N{NO-BREAK SPACE}{epsilon:g}, ")
+    reasons = [caption.value for caption in app.caption if caption.value.startswith("An attack")]
+    assert len({*reasons}) == len(reasons) == 2
 
 
 @pytest.mark.parametrize(

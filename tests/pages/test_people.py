@@ -345,7 +345,7 @@ def test_no_target_is_rounded_in_silence(name, asked, value, note):
     code = f"""{load_script()}
     const it = Object.assign(Object.create(Instrument.prototype), {{ view: {json.dumps(view)} }})
     it.view.needed.answers = Array(61)
-    it.adopt("{name}", {asked}, true)"""
+    it.adopt("{name}", {asked})"""
     assert run_javascript(code, f'[it["{name}"], it.changed]') == [pytest.approx(value), note]
 
 

@@ -166,9 +166,9 @@ asyncio.run(start())
 for node in ast.parse(Path("pages/what_if.py").read_text("utf-8")).body:
     if isinstance(node, ast.ImportFrom):
         names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        files = [Path(*name.split(".")).with_suffix(".py") for name in names]
-        late = [n for n, file in zip(names, files) if file.is_file() or file.with_suffix("").is_dir()]
-        print(*(name for name in late if name not in sys.modules))
+        late = [name for name in names if name not in sys.modules]
+        paths = {name: Path(*name.split(".")) for name in late}
+        print(*(n for n, p in paths.items() if p.is_dir() or p.with_suffix(".py").is_file()))
 rows.lines.load_shipped_rows = rows.files.load_curves = None
 print(rows.count_default_seeds("movie-night", rows.Task.BINARY))
 """
