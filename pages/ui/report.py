@@ -21,8 +21,7 @@ class Exhibit(NamedTuple):
 
     Attributes:
         key: unique on the page.
-        title: its title in the report.
-        question: its title on the page.
+        title: its title.
         fig: the chart; None where there is nothing to draw, which the caption explains.
         caption: plain text.
         alt: the text alternative.
@@ -31,7 +30,6 @@ class Exhibit(NamedTuple):
 
     key: str
     title: str
-    question: str
     fig: Figure | None
     caption: str
     alt: str = ""
