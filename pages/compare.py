@@ -18,7 +18,7 @@ from dpmc_core.problem import choose_default_split
 from dpmc_lab import glossary, store
 from dpmc_lab.store import Store
 from dpmc_lab.sweep import Grid, PlanKeys, parse_epsilons
-from dpmc_lab.views import compare, groups, lines, numbers, trade
+from dpmc_lab.views import compare, groups, lines, numbers, text, trade
 from dpmc_lab.views.compare import LineComparison
 from dpmc_lab.views.lines import CurveChart, EpsilonUnit, PlottedLine
 from dpmc_lab.views.numbers import RequiredEpsilon
@@ -529,8 +529,13 @@ def show_comparison_downloads(query: Query, grid_rows: GridRows, exhibits: list[
         ]
         sentences = [sentence for exhibit in exhibits for sentence in exhibit.alt.split("\n")]
         plotted_lines = [lines.place_on_axis(line, query.unit) for line in chart.lines]
-        return report.render_comparison(
-            title, pictures, sentences, lines.tabulate_chart(plotted_lines), shlex.join(argv)
+        sections = (
+            text.render_paragraphs(*sentences),
+            text.render_heading("Numbers"),
+            text.render_table(lines.tabulate_chart(plotted_lines)),
+        )
+        return report.render_report_page(
+            title, [*report.render_charts(pictures), *sections], shlex.join(argv)
         )
 
     def csv() -> str:

@@ -537,9 +537,14 @@ def plot_epsilon_needed(
             ends = (max(low, first), min(high, edge))
             # an arrow where it goes on beyond what was computed
             beyond = [10 * (low <= first < value), 10 * (high > last)]
-            arrow = {"symbol": ["triangle-left", "triangle-right"], "size": beyond, "color": color}
-            trace = {"mode": "lines+markers", "marker": arrow, "cliponaxis": False}
-            fig.add_stroke(ends, [-k] * 2, with_opacity(color, 0.5), line_width=7, **trace)
+            fig.add_trace(
+                "span",
+                x=ends,
+                y=[-k] * 2,
+                line_color=with_opacity(color, 0.5),
+                marker_size=beyond,
+                marker_color=color,
+            )
         if math.isfinite(value):
             span = (
                 format_estimate_interval(answer.epsilon, first, last)

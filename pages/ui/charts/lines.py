@@ -13,6 +13,7 @@ from dpmc_lab.views.lines import (
     Curve,
     CurveChart,
 )
+from dpmc_lab.views.numbers import choose_step
 from pages.ui.charts import (
     INK,
     LEVEL_STYLES,
@@ -170,7 +171,7 @@ def choose_y_range(
     low = float(ends.min())
     high = float(ends.max())
     room = 0.06 * (high - low) or 0.01
-    step = max(_MIN_STEP, _choose_step(high - low, 12))
+    step = choose_step(max(_MIN_STEP, (high - low) / 12))
     y_range = [step * math.floor((low - room) / step), step * math.ceil((high + room) / step)]
     return y_range[:: int(chart.metric.sign)]
 
@@ -178,14 +179,8 @@ def choose_y_range(
 def choose_ticks(ends: Sequence[float], *, is_share: bool) -> list[tuple[float, str]]:
     """Return at most five round values between two ends, with their texts."""
     low, high = sorted(ends)
-    step = _choose_step(high - low, 4)
+    step = choose_step((high - low) / 4)
     digits = max(1, -math.floor(math.log10(step)))
     values = [step * k for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
     texts = (f"{100 * v:.3g} %" if is_share else f"{v:.{digits}f}" for v in values)
     return [(v, text.replace("-", "\u2212")) for v, text in zip(values, texts, strict=True)]
-
-
-def _choose_step(width: float, n_steps: int) -> float:
-    """Return 1, 2 or 5 times a power of ten, the smallest of which so many cover a width."""
-    steps = (factor * 10.0**power for power in range(-9, 9) for factor in (1, 2, 5))
-    return next(step for step in steps if width <= n_steps * step)

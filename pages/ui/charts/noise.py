@@ -200,18 +200,12 @@ def plot_user_values(
         [noiseless, noisy, [None] * len(columns)]
     ).ravel()  # a gap after every pair
     fig.add_stroke(np.repeat(columns, 3), pairs, with_opacity(NOISE_EDGE, 0.4))
-    fig.add_markers(
-        columns,
-        noisy,
-        {
-            "color": NOISE,
-            "symbol": "square",
-            "size": 10,
-            "line": {"color": NOISE_EDGE, "width": 1.5},
-        },
+    fig.add_trace(
+        "after",
+        x=columns,
+        y=noisy,
         hover=HOVER_TEXT,
         text=[f"{name}: <b>{v:.2f}</b> after" for name, v in zip(names, noisy, strict=True)],
     )
-    hover = "%{text}: <b>%{y:.2f}</b> before<extra></extra>"
-    fig.add_trace("before", x=columns, y=noiseless, text=names, hover=hover)
+    fig.add_trace("before", x=columns, y=noiseless, text=names)
     return fig
