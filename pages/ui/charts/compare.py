@@ -111,8 +111,7 @@ def plot_comparison(
             and (point := entry.line.interval_at(measurement.epsilon))
         ):
             measured.append((measurement.measured, point.mean))
-            style = get_style(entry.line.mechanism)
-            fig.add_measurement(*measured[-1], style, measurement)
+            fig.add_measurement(*measured[-1], get_style(entry.line.mechanism), measurement)
     tags += [
         Tag(f"{registry.get_short_name(id)}\n{MISSING}", None, get_style(id), True)
         for id in waiting
@@ -403,27 +402,17 @@ def plot_accuracy_against_attacker(tradeoff: TradeChart, epsilon: float) -> Figu
     tags = add_reference_lines(fig, chart, (0, end), baselines, [line.mechanism for line in lines])
     for trade_line in tradeoff.lines:
         method_style = get_style(trade_line.line.mechanism)
-        placed_band = _place_band(trade_line)
         last = trade_line.points[-1]
         if trade_line.measured_point is not None:
             attacked_point = trade_line.point_at(trade_line.measured_point.epsilon)
-            measured_position = log_odds(min(trade_line.min_success_rate, MAX_INFORMATIVE_RATE))
+            x = log_odds(min(trade_line.min_success_rate, MAX_INFORMATIVE_RATE))
+            y = attacked_point.value.mean
             if attacked_point.state is not BoundState.BOUND:
-                ends = [measured_position, _point_position(attacked_point)]
-                fig.add_stroke(
-                    ends,
-                    [attacked_point.value.mean] * 2,
-                    with_opacity(method_style.color, 0.4),
-                    line_width=7,
-                )
-            fig.add_measurement(
-                measured_position,
-                attacked_point.value.mean,
-                method_style,
-                trade_line.measured_point,
-            )
+                color = with_opacity(method_style.color, 0.4)
+                fig.add_stroke([x, _point_position(attacked_point)], [y, y], color, line_width=7)
+            fig.add_measurement(x, y, method_style, trade_line.measured_point)
         fig.add_curve(
-            placed_band,
+            _place_band(trade_line),
             method_style,
             HOVER_TEXT,
             line_width=2,
@@ -455,18 +444,10 @@ def plot_accuracy_against_attacker(tradeoff: TradeChart, epsilon: float) -> Figu
     for paper, position in zip(papers, positions, strict=True):
         is_far = paper is not None and abs(paper - position) > _MIN_GAP
         arrows += (paper, position, None) if is_far else (None,) * 3
-    method_styles = [get_style(line.mechanism) for line in lines]
-    fig.add_trace(
-        "arrows",
-        x=arrows,
-        y=np.repeat(mean, 3).tolist(),
-        marker_size=[0, 9, 0] * len(method_styles),
-    )
-    mark = {"symbol": [method_style.marker for method_style in method_styles], "opacity": 1}
-    mark |= {
-        "line_color": [method_style.color for method_style in method_styles],
-        "line_width": 2.5,
-    }
+    sizes = [0, 9, 0] * len(lines)
+    fig.add_trace("arrows", x=arrows, y=np.repeat(mean, 3).tolist(), marker_size=sizes)
+    line_colors, symbols, _ = zip(*(get_style(line.mechanism) for line in lines), strict=True)
+    mark = {"symbol": symbols, "opacity": 1, "line_color": line_colors, "line_width": 2.5}
     fig.add_markers(papers, mean, mark | {"size": 18, "color": PAPER})
     texts, colors = (
         [*map(make, tradeoff.lines, points)] for make in (_format_hover, _get_fill_color)
