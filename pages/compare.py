@@ -335,10 +335,8 @@ def show_other_sweeps(query: Query) -> None:
 
 def show_results(query: Query, start_label: str, *, running: bool) -> None:
     """Show all results of the available rows; an empty chart before the first row."""
-    grid_rows, headline, frame = query.read_rows(), st.container(), stage.lay_out_body()
+    grid_rows = query.read_rows()
     location, grid, keys, unit, view, switches = query
-    with frame.panel:
-        rows.show_grid_state(location, keys.name, grid_rows, len(keys.units), start_label)
     chart, ends = grid_rows.charts[0], (min(grid.epsilons), max(grid.epsilons))
     plotted_lines, baselines = (
         [lines.place_on_axis(line, unit) for line in group]
@@ -355,6 +353,12 @@ def show_results(query: Query, start_label: str, *, running: bool) -> None:
         dependencies,
         lambda: compare.compare_lines(plotted_lines, compare.compare_pairs(plotted_lines)),
     )
+    is_complete = bool(plotted_lines) and not running
+    if is_complete:  # before the figure, which it would move
+        show_leader(comparisons)
+    frame = stage.lay_out_body()
+    with frame.panel:
+        rows.show_grid_state(location, keys.name, grid_rows, len(keys.units), start_label)
     with frame.figure:
         figure_place = st.container()
         epsilon = widgets.choose_epsilon()
@@ -388,9 +392,7 @@ def show_results(query: Query, start_label: str, *, running: bool) -> None:
         for sentence in (*lines.describe_crossings(chart), *uncertified):
             st.caption(escape(sentence))
     exhibits = []
-    if plotted_lines and not running:
-        with headline:
-            show_leader(comparisons)
+    if is_complete:
         curves = Exhibit("", "", plot(), "", f"{caption} {notes}")
         with frame.panel:
             target = choose_target(chart, plotted_lines)
