@@ -18,7 +18,7 @@ from dpmc_core.problem import choose_default_split
 from dpmc_lab import glossary, store
 from dpmc_lab.store import Store
 from dpmc_lab.sweep import Grid, PlanKeys, parse_epsilons
-from dpmc_lab.views import compare, groups, lines, numbers, trade
+from dpmc_lab.views import compare, groups, lines, numbers, text, trade
 from dpmc_lab.views.compare import LineComparison
 from dpmc_lab.views.lines import CurveChart, EpsilonUnit, PlottedLine
 from dpmc_lab.views.numbers import RequiredEpsilon
@@ -333,34 +333,10 @@ def show_other_sweeps(query: Query) -> None:
 # --- what the rows so far say ------------------------------------------------------------------
 
 
-class Comparison(NamedTuple):
-    """What the page draws.
-
-    Attributes:
-        chart: the chart.
-        plotted_lines: its lines on the axis.
-        waiting: mechanisms without a curve.
-        x_range: the axis of epsilon.
-        refuted: mechanisms whose claims an attack of this session refuted.
-        dependencies: what all of it depends on.
-        unit: what the axis counts.
-    """
-
-    chart: CurveChart
-    plotted_lines: list[PlottedLine]
-    waiting: list[str]
-    x_range: tuple[float, float]
-    refuted: tuple[str, ...]
-    dependencies: tuple[object, ...]
-    unit: EpsilonUnit
-
-
 def show_results(query: Query, start_label: str, *, running: bool) -> None:
     """Show all results of the available rows; an empty chart before the first row."""
-    grid_rows, headline, frame = query.read_rows(), st.container(), stage.lay_out_body()
+    grid_rows = query.read_rows()
     location, grid, keys, unit, view, switches = query
-    with frame.panel:
-        rows.show_grid_state(location, keys.name, grid_rows, len(keys.units), start_label)
     chart, ends = grid_rows.charts[0], (min(grid.epsilons), max(grid.epsilons))
     plotted_lines, baselines = (
         [lines.place_on_axis(line, unit) for line in group]
@@ -371,13 +347,18 @@ def show_results(query: Query, start_label: str, *, running: bool) -> None:
     refuted = (*filter(blocks.is_mechanism_refuted, grid.mechanisms),)
     dependencies = (keys.name, grid_rows.last, unit, refuted)
     x_range = charts_compare.get_epsilon_range(ends, [*plotted_lines, *baselines])
-    result = Comparison(chart, plotted_lines, waiting, x_range, refuted, dependencies, unit)
     summary = lines.describe_chart(chart, plotted_lines)
     comparisons = state.memoize(
         "line comparisons",
         dependencies,
         lambda: compare.compare_lines(plotted_lines, compare.compare_pairs(plotted_lines)),
     )
+    is_complete = bool(plotted_lines) and not running
+    if is_complete:  # before the figure, which it would move
+        show_leader(comparisons)
+    frame = stage.lay_out_body()
+    with frame.panel:
+        rows.show_grid_state(location, keys.name, grid_rows, len(keys.units), start_label)
     with frame.figure:
         figure_place = st.container()
         epsilon = widgets.choose_epsilon()
@@ -389,7 +370,7 @@ def show_results(query: Query, start_label: str, *, running: bool) -> None:
         )
 
     if switches and plotted_lines:
-        show_trade(result, switches, frame, figure_place)
+        show_trade(chart, dependencies, switches, frame, figure_place)
     elif view == "Difference" and plotted_lines:
         unbeaten = [c.plotted.line.mechanism for c in compare.find_unbeaten(comparisons)]
         differences = charts_compare.plot_differences(
@@ -411,10 +392,8 @@ def show_results(query: Query, start_label: str, *, running: bool) -> None:
         for sentence in (*lines.describe_crossings(chart), *uncertified):
             st.caption(escape(sentence))
     exhibits = []
-    if plotted_lines and not running:
-        with headline:
-            show_leader(comparisons)
-        curves = Exhibit("", "", "", plot(), "", f"{caption} {notes}")
+    if is_complete:
+        curves = Exhibit("", "", plot(), "", f"{caption} {notes}")
         with frame.panel:
             target = choose_target(chart, plotted_lines)
         answers = state.memoize(
@@ -422,12 +401,14 @@ def show_results(query: Query, start_label: str, *, running: bool) -> None:
             (*dependencies, target),
             lambda: [numbers.find_required_epsilons(entry, [target])[0] for entry in plotted_lines],
         )
+        limit = numbers.describe_baseline_limit(chart) if unit is EpsilonUnit.PAPER else ""
         finding = numbers.describe_cost(answers, chart.nonprivate_reference)
-        cost = build_cost_exhibit(result, answers, finding)
+        fig = charts_compare.plot_epsilon_needed(answers, x_range, waiting, refuted)
+        cost = build_cost_exhibit(chart, answers, finding, fig)
         with frame.details:
             blocks.show_exhibits([cost])
         with frame.panel:
-            show_conclusions(result, answers, finding)
+            show_conclusions(answers, finding, limit)
         exhibits = [curves, cost]
     with frame.panel:
         show_comparison_downloads(query, grid_rows, exhibits)
@@ -452,15 +433,19 @@ def show_view(fig: Figure, title: str, alt: str, place: DeltaGenerator) -> None:
 
 
 def show_trade(
-    result: Comparison, switches: QuestionSwitches, frame: stage.Stage, place: DeltaGenerator
+    chart: CurveChart,
+    dependencies: tuple[object, ...],
+    switches: QuestionSwitches,
+    frame: stage.Stage,
+    place: DeltaGenerator,
 ) -> None:
     """Show the metric against what an attacker may learn."""
-    task = registry.get_mechanism(result.chart.lines[0].mechanism).task
+    task = registry.get_mechanism(chart.lines[0].mechanism).task
     epsilon = session.epsilon
     tradeoff = state.memoize(
         "trade",
-        (result.dependencies, switches),
-        lambda: trade.build_trade_chart(result.chart, task, switches),
+        (dependencies, switches),
+        lambda: trade.build_trade_chart(chart, task, switches),
     )
     summary = trade.describe_trade_chart(tradeoff, epsilon)
     fig = charts_compare.plot_accuracy_against_attacker(tradeoff, epsilon)
@@ -489,10 +474,8 @@ def describe_available_rows(
     )
 
 
-def show_conclusions(result: Comparison, answers: list[RequiredEpsilon], finding: str) -> None:
+def show_conclusions(answers: list[RequiredEpsilon], finding: str, limit: str) -> None:
     """Show what the target quality costs, what limits a comparison, and what to do next."""
-    chart = result.chart
-    limit = numbers.describe_baseline_limit(chart) if result.unit is EpsilonUnit.PAPER else ""
     equal = numbers.find_equal_costs(answers)
     same = [lines.format_short_label(answer.plotted.line) for answer in equal]
     for sentence in filter(None, (finding + (f": {'; '.join(same)}" if same else ""), limit)):
@@ -500,18 +483,19 @@ def show_conclusions(result: Comparison, answers: list[RequiredEpsilon], finding
     link_cheapest_run(answers)
 
 
-def build_cost_exhibit(result: Comparison, answers: list[RequiredEpsilon], finding: str) -> Exhibit:
+def build_cost_exhibit(
+    chart: CurveChart, answers: list[RequiredEpsilon], finding: str, fig: Figure
+) -> Exhibit:
     """Build the figure of what a target quality costs, in words and numbers too."""
-    metric = result.chart.metric
+    metric = chart.metric
     title = finding or f"What {metric.label} {metric.format_value(answers[0].target)} costs"
     return Exhibit(
         "price",
         title,
-        title,
-        charts_compare.plot_epsilon_needed(answers, result.x_range, result.waiting, result.refuted),
+        fig,
         "Bars: 95 % intervals over seeds. Nothing is extended beyond what was computed.",
         "\n".join(
-            numbers.describe_required_epsilon(answer, result.chart.nonprivate_reference)
+            numbers.describe_required_epsilon(answer, chart.nonprivate_reference)
             for answer in answers
         ),
         numbers.tabulate_required_epsilons(answers),
@@ -547,8 +531,13 @@ def show_comparison_downloads(query: Query, grid_rows: GridRows, exhibits: list[
         ]
         sentences = [sentence for exhibit in exhibits for sentence in exhibit.alt.split("\n")]
         plotted_lines = [lines.place_on_axis(line, query.unit) for line in chart.lines]
-        return report.render_comparison(
-            title, pictures, sentences, lines.tabulate_chart(plotted_lines), shlex.join(argv)
+        sections = (
+            text.render_paragraphs(*sentences),
+            text.render_heading("Numbers"),
+            text.render_table(lines.tabulate_chart(plotted_lines)),
+        )
+        return report.render_report_page(
+            title, [*report.render_charts(pictures), *sections], shlex.join(argv)
         )
 
     def csv() -> str:

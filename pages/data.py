@@ -237,23 +237,25 @@ def show_charts(data: str) -> None:
         sources.compute_once(data, compute)
         for compute in (charts_of_data.compute_histogram, charts_of_data.compute_tails)
     )
+    given, counted = (
+        charts_of_data.describe_histogram(values),
+        charts_of_data.describe_tails(users, items),
+    )
     histogram = Exhibit(
         "histogram",
-        "",
-        "Which ratings are given",
+        given.removesuffix("."),
         charts_data.plot_histogram(values),
         "",
-        charts_of_data.describe_histogram(values),
+        given,
         {"rating": values.centers.round(3), "times": values.counts},
     )
     tails = Exhibit(
         "tails",
-        "",
-        "Ratings per user and per item",
+        counted.removesuffix("."),
         charts_data.plot_long_tails(users, items),
         "The busiest users reveal most. With a guarantee per rating, their epsilon grows with their"
         " number of ratings, unless a cap bounds it.",
-        charts_of_data.describe_tails(users, items),
+        counted,
         charts_of_data.tabulate_tails(users, items),
     )
     blocks.show_exhibits([histogram, tails])

@@ -351,13 +351,13 @@ def store_last_attack() -> None:
 
 def show_audit_report(report: AuditReport) -> None:
     """Show what each method of an attack measured."""
-    st.header("What the attack measured", help=glossary.explain_terms("measured"))
-    st.subheader(audits.describe_audit(report))
+    summary = audits.describe_audit(report)
+    blocks.show_headline(summary.removesuffix("."), help=glossary.explain_terms("measured"))
     left, right = st.columns([3, 2], gap="large")
     with left:
         blocks.show_chart(
             charts_guarantees.plot_audit(report, measurements.METHOD_LABELS),
-            alt=audits.describe_audit(report),
+            alt=summary,
             key="audit",
             caption="Each bar shows an epsilon that the attack reached; the true one is at least"
             f" that large. The ratings are invented; {report.runs} runs, seed {report.seed}. The"

@@ -6,7 +6,6 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from dpmc_core import registry
-from dpmc_core.errors import DpmcError
 from dpmc_core.model import Mechanism
 from dpmc_core.privacy import Additive, Guarantee
 from dpmc_core.ratings import PublicFacts
@@ -41,7 +40,7 @@ def page() -> None:
             second = choose_second_epsilon(widgets.list_epsilons(wide))
     if settings is None:
         return
-    try:
+    with blocks.show_errors_in(figure_place):
         mechanisms = {
             e: registry.create(id, epsilon=e, **settings)
             for e in dict.fromkeys((epsilon, second or epsilon))
@@ -51,18 +50,15 @@ def page() -> None:
         blocks_by_epsilon = {
             e: sources.compute_before_after(data, mechanism) for e, mechanism in mechanisms.items()
         }
-    except (DpmcError, OSError) as error:
-        with figure_place:
-            blocks.show_error(error)
-        return
-    with release_place:
-        name = choose_release(guarantees[epsilon])
-    if name is None:
-        figure_place.markdown("This mechanism adds no noise.")
-    else:
-        show_shape(frame, figure_place, mechanisms[epsilon], guarantees, blocks_by_epsilon, name)
-    with frame.details:
-        show_sizes(id, [*mechanisms], settings, public)
+        with release_place:
+            name = choose_release(guarantees[epsilon])
+        if name is None:
+            figure_place.markdown("This mechanism adds no noise.")
+        else:
+            chosen = mechanisms[epsilon]
+            show_shape(frame, figure_place, chosen, guarantees, blocks_by_epsilon, name)
+        with frame.details:
+            show_sizes(id, [*mechanisms], settings, public)
 
 
 def find_additive(ids: Sequence[str]) -> str:
@@ -161,10 +157,11 @@ def show_sizes(id: str, epsilons: list[float], settings: dict, public: PublicFac
     scales = [release for release in scales if release.unit == scales[0].unit]
     if not scales:
         return
-    blocks.show_headline(noise.conclude_noise_scales(scales))
+    title = noise.conclude_noise_scales(scales)
+    blocks.show_headline(title)
     blocks.show_chart(
         charts_noise.plot_noise_scales(scales, epsilons),
-        alt=noise.describe_noise_scales(scales, epsilons[0]),
+        alt=f"{title}.",
         key="scales",
         caption="Each line is the noise on one answer that the mechanism publishes. Vertical lines:"
         " the two epsilons.",

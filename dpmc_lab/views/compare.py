@@ -117,9 +117,8 @@ def compare_lines(
                 rival, orientation = comparison.first, -1
             if plotted.line in (comparison.first, comparison.second) and comparison.signs:
                 for sign_by_rival, x in zip(signs, plotted.x, strict=True):
-                    matches = np.flatnonzero(np.isclose(comparison.x, x, rtol=1e-8, atol=0))
-                    if len(matches):
-                        sign_by_rival[rival.label] = orientation * comparison.signs[matches[0]]
+                    for k in find_epsilon(comparison.x, x):
+                        sign_by_rival[rival.label] = orientation * comparison.signs[k]
         ahead, behind = (
             tuple(
                 tuple(label for label, sign in sign_by_rival.items() if sign == target_sign)

@@ -229,10 +229,7 @@ _CHANGE_SUBJECTS = {
 
 
 def describe_noise_shape(views: Mapping[float, Density | ChannelChances]) -> str:
-    """Describe the noise of a release at one epsilon, or how it differs at another.
-
-    The first epsilon is the chosen one.
-    """
+    """Describe the noise of a release at the first epsilon, or a channel at both."""
     epsilon, *second = views
     chosen = views[epsilon]
     if isinstance(chosen, ChannelChances):
@@ -243,14 +240,8 @@ def describe_noise_shape(views: Mapping[float, Density | ChannelChances]) -> str
             f" ±{format_short_number(chosen.median_size, 3)}"
         )
     for second_epsilon in second:
-        second_view = views[second_epsilon]
-        if isinstance(second_view, ChannelChances):
-            text += f"; at epsilon {second_epsilon:g}, {_format_flip_chance(second_view)}"
-        else:
-            text += (
-                f". At epsilon {second_epsilon:g}, half of it is within"
-                f" ±{format_short_number(second_view.median_size, 3)}"
-            )
+        if isinstance(view := views[second_epsilon], ChannelChances):
+            text += f"; at epsilon {second_epsilon:g}, {_format_flip_chance(view)}"
     return f"{text}."
 
 
@@ -357,18 +348,6 @@ def _measure_noise(release: Release) -> tuple[str, float]:
         changed = 1 - release.reported_if_rated + release.reported_if_missing
         return "chance of a changed answer", changed
     raise DpmcError(f"'{release.query}' has no single noise scale to draw")
-
-
-def describe_noise_scales(scales: Sequence[NoiseScale], epsilon: float) -> str:
-    """Describe the noise of releases at an epsilon in words."""
-    phrases = []
-    for noise_scale in scales:
-        nearest = int(np.argmin(np.abs(noise_scale.epsilon - epsilon)))
-        phrases.append(
-            f"{noise_scale.name}: {noise_scale.unit} {noise_scale.scale[nearest]:.3g} at epsilon"
-            f" {noise_scale.epsilon[nearest]:g}"
-        )
-    return "; ".join(phrases) + "."
 
 
 def conclude_noise_scales(scales: Sequence[NoiseScale]) -> str:

@@ -434,14 +434,19 @@ def _choose_target_range(values: Sequence[float]) -> tuple[float, float, float]:
     high = max(values)
     # Equal values still need a step above 0.
     min_step = max((high - low) / 100, 1e-6 * max(abs(low), abs(high)), 1e-6)
-    power = 10.0 ** math.floor(math.log10(min_step))
-    step = next(k * power for k in (1, 2, 5, 10) if k * power >= min_step * (1 - 1e-9))
+    step = choose_step(min_step)
     digits = max(0, -math.floor(math.log10(step) + 1e-9))
     start = math.floor(low / step)
     end = math.ceil(high / step)
     if end == start:
         end += 1
     return round(start * step, digits), round(end * step, digits), round(step, digits)
+
+
+def choose_step(width: float) -> float:
+    """Return the smallest of 1, 2 or 5 times a power of ten that is at least a width."""
+    power = 10.0 ** math.floor(math.log10(width))
+    return next(k * power for k in (1, 2, 5, 10) if k * power >= width * (1 - 1e-9))
 
 
 def fit_isotonic(values: Floats | Sequence[float], weights: Floats | Sequence[float]) -> Floats:

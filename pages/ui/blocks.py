@@ -259,11 +259,10 @@ def show_chart_numbers(alt: str, table: Mapping[str, Sequence[Any]] | None, key:
 
 
 def show_exhibits(exhibits: Sequence[Exhibit]) -> None:
-    """Show charts side by side, each under its question."""
+    """Show charts side by side, each under its title."""
     for column, exhibit in zip(st.columns(len(exhibits), gap="large"), exhibits, strict=True):
         with column:
-            if exhibit.question:
-                st.subheader(escape(exhibit.question))
+            st.subheader(escape(exhibit.title))
             if exhibit.fig is None:
                 st.caption(escape(exhibit.caption))
             else:

@@ -65,12 +65,15 @@ def build_exhibits(run: FinishedRun) -> list[Exhibit]:
         methods = run_card.collect_metrics(result)
         bars = lines.select_ranking_metrics(methods)
         metrics = next(iter(bars.values()))
+        first = next(iter(metrics))
         term = glossary.TERMS["hr@10"]
         return [
             Exhibit(
                 "ranking",
-                "Next items among ten suggestions",
-                "How often is the next item among ten suggestions?",
+                f"{first.panel_title}: "
+                + ", ".join(
+                    f"{name} {first.format_value(bar[first])}" for name, bar in bars.items()
+                ),
                 charts_curve.plot_ranking_bars(methods),
                 " ".join((term.words, term.more)),
                 lines.describe_bars(methods),
@@ -94,8 +97,7 @@ def build_exhibits(run: FinishedRun) -> list[Exhibit]:
     return [
         Exhibit(
             "errors",
-            "Errors",
-            "How large are its errors?",
+            train_views.describe_error_cdf(*errors).removesuffix("."),
             charts_train.plot_error_cdfs(*errors, mechanism.name, axis),
             "Further up and left is better. Held-out ratings, not private.",
             train_views.describe_error_cdf(*errors),

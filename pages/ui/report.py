@@ -21,8 +21,7 @@ class Exhibit(NamedTuple):
 
     Attributes:
         key: unique on the page.
-        title: its title in the report.
-        question: its title on the page.
+        title: its title.
         fig: the chart; None where there is nothing to draw, which the caption explains.
         caption: plain text.
         alt: the text alternative.
@@ -31,35 +30,10 @@ class Exhibit(NamedTuple):
 
     key: str
     title: str
-    question: str
     fig: Figure | None
     caption: str
     alt: str = ""
     table: Mapping[str, Sequence[Any]] | None = None
-
-
-def render_comparison(
-    title: str,
-    titled_figures: Sequence[tuple[str, Figure]],
-    sentences: Sequence[str],
-    table: Mapping[str, Sequence[object]],
-    command: str,
-) -> str:
-    """Render a comparison as one file: titled charts, sentences, numbers and the command.
-
-    Args:
-        title: plain text.
-        titled_figures: the charts, each with its title.
-        sentences: plain texts.
-        table: the numbers, as columns.
-        command: the command that repeats the result.
-    """
-    sections = (
-        text.render_paragraphs(*sentences),
-        text.render_heading("Numbers"),
-        text.render_table(table),
-    )
-    return render_report_page(title, [*render_charts(titled_figures), *sections], command)
 
 
 # --- what a curve is taken along as -----------------------------------------------------------

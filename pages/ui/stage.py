@@ -57,7 +57,7 @@ STYLESHEET = """<style>
 .st-key-stage > :has(> .st-key-panel) { flex: 0 0 20rem; margin-left: auto; }
 :is([class*=st-key-title], .st-key-below) h2 { font-size: 1.0625rem; padding: .25rem 0;
   text-wrap: pretty; }
-.st-key-answer h2 { padding: 0; }
+.st-key-answer h2 { padding: 0 0 .5rem; }
 .st-key-beside [data-testid="stMetricValue"] { font-size: 1.2rem; }
 @media (max-width: 800px) {
   .stMainBlockContainer:has(.st-key-choices) { padding-inline: .875rem; }
@@ -88,6 +88,7 @@ STYLESHEET = """<style>
   [data-page=guarantees] { --choices: 13.8rem; --figure: 34.5rem; }
   [data-page=protocol] { --choices: 14.5rem; }
   [data-page=protocol] .st-key-drawn { min-height: 35rem; }
+  [data-page=what_if] .st-key-drawn { min-height: 50rem; }
   .st-key-steering { min-height: 12.4rem; }
   .st-key-layer { min-height: 5.75rem; }
   .st-key-mechanisms { min-height: 11.75rem; }

@@ -18,10 +18,15 @@ from dpmc_lab.classroom import pictures
 from dpmc_lab.lessons import LESSONS
 from dpmc_lab.lessons.worksheets import render_class, render_lessons_page
 from dpmc_lab.views import numbers
+from dpmc_lab.views.data import Tail
 from dpmc_lab.views.lines import CurveChart
 from dpmc_lab.views.text import COLORS, CSS_PROPERTIES
+from dpmc_lab.views.train import ErrorCdf
 from pages.ui import charts, shell
 from pages.ui.charts import compare as charts_compare
+from pages.ui.charts import data as charts_data
+from pages.ui.charts import lines as charts_lines
+from pages.ui.charts import train as charts_train
 from pages.ui.classroom import build_phone_page
 from tests.page_helpers import make_placed_line, open_page
 
@@ -253,6 +258,39 @@ def test_no_chart_has_a_legend():
         if path.suffix in (".py", ".toml"):
             assert "showlegend=True" not in path.read_text("utf-8")
             assert "showlegend = true" not in path.read_text("utf-8")
+
+
+def test_lines_that_share_a_chart_have_their_names_in_it():
+    cdf = ErrorCdf(np.linspace(0, 1, 11), np.linspace(0, 1, 11))
+    tail = Tail(np.arange(1, 10), np.arange(10, 1, -1))
+    for fig, names in (
+        (charts_train.plot_error_cdfs(cdf, cdf, "A", "error"), ["no privacy", "A"]),
+        (charts_train.plot_error_cdfs(cdf, None, "A", "error"), ["A"]),
+        (charts_data.plot_long_tails(tail, tail), ["users", "items"]),
+    ):
+        assert [note["text"] for note in fig.layout["annotations"]] == names
+        assert len(fig.data) == len(names)
+
+
+@pytest.mark.parametrize("name", ["accuracy", "rmse"])
+def test_up_is_better_on_the_axis_of_a_metric(name):
+    metric = METRICS[name]
+    line = make_placed_line("input-flip", [[0.5, 0.5], [0.9, 0.9]]).line
+    worse, better = charts_lines.choose_y_range(CurveChart(metric), [line], [])
+    assert metric.sign * (better - worse) > 0
+    assert ("up is better" in metric.axis_title) == metric.lower_is_better
+    ticks = charts_lines.choose_ticks((worse, better), is_share=metric.is_share)
+    assert 2 <= len(ticks) <= 5
+    for value, text in ticks:
+        assert min(worse, better) <= value <= max(worse, better)
+        number = float(text.removesuffix(" %").replace("\u2212", "-"))
+        assert number == pytest.approx(100 * value if metric.is_share else value)
+
+
+def test_the_help_of_a_heading_is_visible():
+    """Streamlit puts it beside the link to the heading, which alone is hidden."""
+    assert "[data-testid=stHeaderActionElements] > a { display: none; }" in shell.STYLESHEET
+    assert shell.STYLESHEET.count("stHeaderActionElements") == 1
 
 
 def test_every_illustration_is_drawn_of_the_parts_that_the_file_defines():

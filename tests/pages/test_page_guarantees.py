@@ -220,7 +220,7 @@ def run_audit(app):
 def test_an_audit_that_finds_nothing_confirms_nothing(monkeypatch):
     monkeypatch.setattr(audits, "audit_mechanism", functools.partial(audit_mechanism, runs=20))
     app = run_audit(open_page("guarantees", data="movie-night", mechanism="input-flip"))
-    headings = [head.value for head in app.subheader]
+    headings = [head.value for head in app.header]
     assert any("stayed below the claim; that is no proof" in text for text in headings)
     lower_bound = next(
         float(t.split("at least ")[1].split(". It")[0]) for t in headings if "at least" in t

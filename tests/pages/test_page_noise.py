@@ -72,7 +72,7 @@ def test_half_of_the_noise_is_within_what_is_said(release):
 
 @pytest.mark.parametrize(
     "id",
-    ("objective", "dpals", "private-frank-wolfe", "modified-laplace", "input-flip", "local-mean"),
+    ["objective", "dpals", "private-frank-wolfe", "modified-laplace", "input-flip", "local-mean"],
 )
 def test_titles_of_noise_are_what_the_releases_say(id):
     """By the scales of the releases and the matrices of channels, not by what is drawn."""

@@ -106,10 +106,12 @@ def test_a_line_that_is_chosen_is_not_drawn_as_a_guess_as_well():
 def test_the_noise_of_every_release_is_told_at_an_epsilon():
     public = PublicFacts(users=943, items=1682, low=1, high=5)
     scales = noise.compute_noise_scales("private-effects", [0.1, 1.0], public, {})
-    sentence = noise.describe_noise_scales(scales, 1.0)
+    table = noise.tabulate_noise_scales(scales)
     assert len({release.name for release in scales}) == len(scales) == 7
     for release in scales:
-        assert f"{release.name}: {release.unit} {release.scale[1]:.3g} at epsilon 1" in sentence
+        column = table[f"{release.name}: {release.query}"]
+        assert column == pytest.approx(release.scale.tolist(), rel=1e-3)
+    assert f"({scales[0].name})" in noise.conclude_noise_scales(scales)
 
 
 @pytest.mark.parametrize("id", MECHANISMS)

@@ -94,7 +94,6 @@ def plot_comparison(
         epsilon: where a rule reads the value of each curve, beside its name (default: nowhere).
     """
     x_range = get_epsilon_range(ends, [*placed_lines, *baselines])
-    text = chart.metric.format_value
     fig = _create_frame(_MIN_HEIGHT, x_range, placed_lines)
     ids = [*{entry.line.mechanism for entry in placed_lines}, *waiting]
     baseline_lines = [
@@ -103,36 +102,16 @@ def plot_comparison(
     ]
     tags = add_reference_lines(fig, chart, x_range, baseline_lines, ids)
     measured: list[tuple[float, float]] = []
-    methods_with_features = {
-        entry.line.mechanism for entry in placed_lines if has_item_features(entry.line)
-    }
-    for name, entry in zip(_list_names(placed_lines), placed_lines, strict=True):
-        line = entry.line
-        method_style = _get_claim_style(entry, refuted)
-        is_earlier = not has_item_features(line) and line.mechanism in methods_with_features
-        x, mean, low, height, seeds = (values.tolist() for values in entry.band)
-        fig.add_curve(
-            entry.band,
-            method_style._replace(dash="dot") if is_earlier else method_style,
-            f"{line.label}<br>epsilon %{{x:.4g}}"
-            f" {_format_counts(entry)}<br><b>%{{customdata[0]}}</b>,"
-            " band %{customdata[1]} to %{customdata[2]}, seeds: %{customdata[3]}<extra></extra>",
-            name=f"{line.label} · {_format_counts(entry)}",
-            marker=fig.make_marker(method_style, solid=entry.is_certified),
-            customdata=[
-                *zip(map(text, mean), map(text, low), map(text, height), seeds, strict=True)
-            ],
-        )
-        name += _read_at(entry, epsilon, text)
-        tags.append(Tag(name, mean[-1], method_style, entry.is_certified, x[-1]))
+    tags += _draw_curves(fig, placed_lines, refuted, epsilon, chart.metric.format_value)
+    for entry in placed_lines:
         if (
-            (measurement := find_line_bound(line))
+            (measurement := find_line_bound(entry.line))
             and measurement.change.label == entry.unit
             and measurement.measured < x_range[1]
+            and (point := entry.line.interval_at(measurement.epsilon))
         ):
-            if point := line.interval_at(measurement.epsilon):
-                measured.append((measurement.measured, point.mean))
-                fig.add_measurement(*measured[-1], method_style, measurement)
+            measured.append((measurement.measured, point.mean))
+            fig.add_measurement(*measured[-1], get_style(entry.line.mechanism), measurement)
     tags += [
         Tag(f"{registry.get_short_name(id)}\n{MISSING}", None, get_style(id), True)
         for id in waiting
@@ -148,10 +127,49 @@ def plot_comparison(
     return fig
 
 
-def _read_at(entry: PlottedLine, epsilon: float | None, write: Callable[[float], str]) -> str:
-    """Return the value of a line at an epsilon that was computed, in a line of its label."""
-    indices = find_epsilon(entry.x, epsilon or 0.0)
-    return "".join(f"\n{write(float(entry.band.mean[k]))}" for k in indices)
+def _draw_curves(
+    fig: Figure,
+    placed_lines: Sequence[PlottedLine],
+    refuted: Collection[str],
+    epsilon: float | None,
+    write: Callable[[float], str],
+    *,
+    fill: float = 0.16,
+) -> list[Tag]:
+    """Draw curves with their bands, and return labels with the values at an epsilon.
+
+    Args:
+        fig: the figure.
+        placed_lines: the lines.
+        refuted: ids of mechanisms whose claims an attack of this session refuted.
+        epsilon: where the values are read, if it was computed.
+        write: formats a value.
+        fill: opacity of the bands.
+    """
+    tags = []
+    methods_with_features = {
+        entry.line.mechanism for entry in placed_lines if has_item_features(entry.line)
+    }
+    for name, entry in zip(_list_names(placed_lines), placed_lines, strict=True):
+        line = entry.line
+        method_style = _get_claim_style(entry, refuted)
+        is_earlier = not has_item_features(line) and line.mechanism in methods_with_features
+        x, *values, seeds = (column.tolist() for column in entry.band)
+        mean, low, high = ([*map(write, column)] for column in values)
+        fig.add_curve(
+            entry.band,
+            method_style._replace(dash="dot") if is_earlier else method_style,
+            f"{line.label}<br>epsilon %{{x:.4g}}"
+            f" {_format_counts(entry)}<br><b>%{{customdata[0]}}</b>,"
+            " band %{customdata[1]} to %{customdata[2]}, seeds: %{customdata[3]}<extra></extra>",
+            fill=fill,
+            name=f"{line.label} · {_format_counts(entry)}",
+            marker=fig.make_marker(method_style, solid=entry.is_certified),
+            customdata=[*zip(mean, low, high, seeds, strict=True)],
+        )
+        name += "".join(f"\n{mean[k]}" for k in find_epsilon(entry.x, epsilon or 0.0))
+        tags.append(Tag(name, values[0][-1], method_style, entry.is_certified, x[-1]))
+    return tags
 
 
 def _draw_rule(fig: Figure, epsilon: float | None) -> None:
@@ -189,31 +207,20 @@ def plot_differences(
     y_range = [low, -0.45 * low]
     x_range = get_epsilon_range(ends, placed_lines)
     fig = _create_frame(_MIN_HEIGHT, x_range, placed_lines)
-    tags = []
-    references = [
-        (curve.name, float(curve.band.mean[-1]), LEVEL_STYLES.get(curve.role, (MUTED, "dash")))
-        for curve in chart.endpoints
-    ]
-    for name, value, (color, dash) in references:
-        y = [factor * (value - level) for level in best.values()]
-        fig.add_stroke([*best], y, color, line_dash=dash, name=name)
-        tags.append(Tag(name, y[-1], Style(color, "circle"), end=[*best][-1]))
-    for entry in differences:
-        method_style = _get_claim_style(entry, refuted)
-        x, mean, low_ends, high_ends, _ = (values.tolist() for values in entry.band)
-        fig.add_curve(
-            entry.band,
-            method_style,
-            f"{entry.line.label}<br>epsilon %{{x:.4g}}: <b>%{{y:.2f}} {unit}</b><br>95 % interval"
-            " for all epsilons: %{customdata[0]:.2f} to %{customdata[1]:.2f}<extra></extra>",
-            fill=0.08,
-            name=entry.line.label,
-            marker=fig.make_marker(method_style, solid=entry.is_certified),
-            customdata=[*zip(low_ends, high_ends, strict=True)],
-        )
-        reading = _read_at(entry, epsilon, "{:+.2f}".format).replace("-", "\u2212")
-        name = format_short_label(entry.line) + reading
-        tags.append(Tag(name, mean[-1], method_style, entry.is_certified, x[-1]))
+    tags, x = [], [*best]
+    for curve in chart.endpoints:
+        color, dash = LEVEL_STYLES.get(curve.role, (MUTED, "dash"))
+        y = [factor * (float(curve.band.mean[-1]) - level) for level in best.values()]
+        fig.add_stroke(x, y, color, line_dash=dash, name=curve.name)
+        tags.append(Tag(curve.name, y[-1], Style(color, "circle"), end=x[-1]))
+    tags += _draw_curves(
+        fig,
+        differences,
+        refuted,
+        epsilon,
+        lambda value: f"{value:+.2f}".replace("-", "\u2212"),
+        fill=0.08,
+    )
     for k, tag in enumerate(tags):  # an arrow says that a line has left the frame
         y = min(max(tag.y_value or 0.0, low), y_range[1])
         arrow = "" if y == tag.y_value else "↓ " if y == low else "↑ "
@@ -395,27 +402,17 @@ def plot_accuracy_against_attacker(tradeoff: TradeChart, epsilon: float) -> Figu
     tags = add_reference_lines(fig, chart, (0, end), baselines, [line.mechanism for line in lines])
     for trade_line in tradeoff.lines:
         method_style = get_style(trade_line.line.mechanism)
-        placed_band = _place_band(trade_line)
         last = trade_line.points[-1]
         if trade_line.measured_point is not None:
             attacked_point = trade_line.point_at(trade_line.measured_point.epsilon)
-            measured_position = log_odds(min(trade_line.min_success_rate, MAX_INFORMATIVE_RATE))
+            x = log_odds(min(trade_line.min_success_rate, MAX_INFORMATIVE_RATE))
+            y = attacked_point.value.mean
             if attacked_point.state is not BoundState.BOUND:
-                ends = [measured_position, _point_position(attacked_point)]
-                fig.add_stroke(
-                    ends,
-                    [attacked_point.value.mean] * 2,
-                    with_opacity(method_style.color, 0.4),
-                    line_width=7,
-                )
-            fig.add_measurement(
-                measured_position,
-                attacked_point.value.mean,
-                method_style,
-                trade_line.measured_point,
-            )
+                color = with_opacity(method_style.color, 0.4)
+                fig.add_stroke([x, _point_position(attacked_point)], [y, y], color, line_width=7)
+            fig.add_measurement(x, y, method_style, trade_line.measured_point)
         fig.add_curve(
-            placed_band,
+            _place_band(trade_line),
             method_style,
             HOVER_TEXT,
             line_width=2,
@@ -447,18 +444,10 @@ def plot_accuracy_against_attacker(tradeoff: TradeChart, epsilon: float) -> Figu
     for paper, position in zip(papers, positions, strict=True):
         is_far = paper is not None and abs(paper - position) > _MIN_GAP
         arrows += (paper, position, None) if is_far else (None,) * 3
-    method_styles = [get_style(line.mechanism) for line in lines]
-    fig.add_trace(
-        "arrows",
-        x=arrows,
-        y=np.repeat(mean, 3).tolist(),
-        marker_size=[0, 9, 0] * len(method_styles),
-    )
-    mark = {"symbol": [method_style.marker for method_style in method_styles], "opacity": 1}
-    mark |= {
-        "line_color": [method_style.color for method_style in method_styles],
-        "line_width": 2.5,
-    }
+    sizes = [0, 9, 0] * len(lines)
+    fig.add_trace("arrows", x=arrows, y=np.repeat(mean, 3).tolist(), marker_size=sizes)
+    line_colors, symbols, _ = zip(*(get_style(line.mechanism) for line in lines), strict=True)
+    mark = {"symbol": symbols, "opacity": 1, "line_color": line_colors, "line_width": 2.5}
     fig.add_markers(papers, mean, mark | {"size": 18, "color": PAPER})
     texts, colors = (
         [*map(make, tradeoff.lines, points)] for make in (_format_hover, _get_fill_color)
@@ -529,9 +518,14 @@ def plot_epsilon_needed(
             ends = (max(low, first), min(high, edge))
             # an arrow where it goes on beyond what was computed
             beyond = [10 * (low <= first < value), 10 * (high > last)]
-            arrow = {"symbol": ["triangle-left", "triangle-right"], "size": beyond, "color": color}
-            trace = {"mode": "lines+markers", "marker": arrow, "cliponaxis": False}
-            fig.add_stroke(ends, [-k] * 2, with_opacity(color, 0.5), line_width=7, **trace)
+            fig.add_trace(
+                "span",
+                x=ends,
+                y=[-k] * 2,
+                line_color=with_opacity(color, 0.5),
+                marker_size=beyond,
+                marker_color=color,
+            )
         if math.isfinite(value):
             span = (
                 format_estimate_interval(answer.epsilon, first, last)

@@ -79,10 +79,10 @@ def plot_ranking_bars(methods: Mapping[str, Mapping[str, float]]) -> Figure:
             "bars",
             x=[metric.panel_title for metric in values],
             y=list(values.values()),
-            text=[metric.format_value(value) for metric, value in values.items()],
+            text=[f"{name} {metric.format_value(value)}" for metric, value in values.items()],
             name=name,
             marker_color=bar_styles[k % 3][0],
             marker_pattern_shape=bar_styles[k % 3][1],
-            hover=f"{name}<br>%{{x}}: <b>%{{text}}</b><extra></extra>",
+            hover="%{x}: <b>%{text}</b><extra></extra>",
         )
     return fig

@@ -26,4 +26,6 @@ def plot_long_tails(users: Tail, items: Tail) -> Figure:
         hover = f"{name[:-1]} of rank %{{x:,}}: <b>%{{y:,}}</b> ratings<extra></extra>"
         points = tail.rank[mask], tail.ratings[mask]
         fig.add_line(*points, STYLES[name], hover, mode="lines", name=name)
+        x, y = (math.log10(values[len(values) // 3]) for values in points)  # on logarithmic axes
+        fig.add_annotation("curve", text=name, x=x, y=y)
     return fig

@@ -13,6 +13,7 @@ from dpmc_lab.views.lines import (
     Curve,
     CurveChart,
 )
+from dpmc_lab.views.numbers import choose_step
 from pages.ui.charts import (
     INK,
     LEVEL_STYLES,
@@ -26,7 +27,7 @@ from pages.ui.charts import (
 from pages.ui.text import keep_units
 
 _WIDE = 17  # characters in a line of a name: all that a phone has room for
-STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # of the axis: it seldom moves while rows arrive
+_MIN_STEP = 0.01  # of the axis: it seldom moves while rows arrive
 
 
 class Tag(NamedTuple):
@@ -170,7 +171,7 @@ def choose_y_range(
     low = float(ends.min())
     high = float(ends.max())
     room = 0.06 * (high - low) or 0.01
-    step = next((s for s in STEPS if high - low <= 12 * s), STEPS[-1])
+    step = choose_step(max(_MIN_STEP, (high - low) / 12))
     y_range = [step * math.floor((low - room) / step), step * math.ceil((high + room) / step)]
     return y_range[:: int(chart.metric.sign)]
 
@@ -178,8 +179,7 @@ def choose_y_range(
 def choose_ticks(ends: Sequence[float], *, is_share: bool) -> list[tuple[float, str]]:
     """Return at most five round values between two ends, with their texts."""
     low, high = sorted(ends)
-    steps = (factor * 10.0**power for power in range(-9, 9) for factor in (1, 2, 5))
-    step = next(step for step in steps if high - low <= 4 * step)
+    step = choose_step((high - low) / 4)
     digits = max(1, -math.floor(math.log10(step)))
     values = [step * k for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
     texts = (f"{100 * v:.3g} %" if is_share else f"{v:.{digits}f}" for v in values)

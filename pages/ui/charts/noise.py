@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ def plot_noise(
     views: Mapping[float, Density | ChannelChances],
     *,
     label: str = "",
-    sampled: Mapping[float, float] | None = None,
+    sampled: Mapping[float, float] = MappingProxyType({}),
     ruler: SensitivityRuler | None = None,
 ) -> Figure:
     """Plot one release's noise at one or two epsilons, on axes that fit both.
@@ -56,8 +57,7 @@ def plot_noise(
     if isinstance(view, ChannelChances):
         return _plot_channel(view, names, second[0] if second else None)
     reach = float(view.x[-1])
-    curves = {epsilon: (density.x, density.density) for epsilon, density in views.items()}
-    top = 1.1 * max(float(y.max()) for _, y in curves.values())
+    top = 1.1 * max(float(density.density.max()) for density in views.values())
     fig = create_figure(
         "shape",
         xaxis_range=[-reach, reach],
@@ -66,13 +66,14 @@ def plot_noise(
     )
     fig.add_trace("draws", x=view.bar_centers, y=view.bar_heights)
     line_styles = ((NOISE_EDGE, NOISE_TEXT, "solid"), (INK, INK, "dot"))
-    for (epsilon, (x, y)), name, (line_color, text_color, dash) in zip(
-        curves.items(), names, line_styles, strict=False
+    for (epsilon, density), name, (line_color, text_color, dash) in zip(
+        views.items(), names, line_styles, strict=False
     ):
+        x, y = density.x, density.density
         hover = f"noise %{{x:.2f}}: density <b>%{{y:.3g}}</b><extra>{name}</extra>"
         fig.add_stroke(x, y, line_color, line_dash=dash, name=name, hover=hover)
-        noise = (sampled or {}).get(epsilon)
-        if noise is not None and abs(noise) <= reach:
+        noise = sampled.get(epsilon, math.inf)
+        if abs(noise) <= reach:
             mark = {"color": line_color, "size": 11, "line": {"color": PAPER, "width": 1.5}}
             hover = f"noise {noise:.3g} on this value<extra>{name}</extra>"
             height = float(np.interp(noise, x, y))
@@ -200,18 +201,12 @@ def plot_user_values(
         [noiseless, noisy, [None] * len(columns)]
     ).ravel()  # a gap after every pair
     fig.add_stroke(np.repeat(columns, 3), pairs, with_opacity(NOISE_EDGE, 0.4))
-    fig.add_markers(
-        columns,
-        noisy,
-        {
-            "color": NOISE,
-            "symbol": "square",
-            "size": 10,
-            "line": {"color": NOISE_EDGE, "width": 1.5},
-        },
+    fig.add_trace(
+        "after",
+        x=columns,
+        y=noisy,
         hover=HOVER_TEXT,
         text=[f"{name}: <b>{v:.2f}</b> after" for name, v in zip(names, noisy, strict=True)],
     )
-    hover = "%{text}: <b>%{y:.2f}</b> before<extra></extra>"
-    fig.add_trace("before", x=columns, y=noiseless, text=names, hover=hover)
+    fig.add_trace("before", x=columns, y=noiseless, text=names)
     return fig

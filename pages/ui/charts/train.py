@@ -124,7 +124,12 @@ def plot_error_cdfs(private: ErrorCdf, nonprivate: ErrorCdf | None, name: str, a
     """
     hover = "error up to %{x:.2f}: <b>%{y:.1%}</b> of ratings<extra></extra>"
     fig = create_figure("errors", xaxis_title_text=axis)
-    if nonprivate is not None:
-        fig.add_line(*nonprivate, STYLES["no privacy"], hover, name="no privacy", mode="lines")
-    fig.add_line(*private, STYLES["usefulness"], hover, name=name, mode="lines")
+    curves = {"no privacy": nonprivate, name: private}
+    # The better curve is above the other, and so is its name.
+    for label, style, share in zip(curves, ("no privacy", "usefulness"), (0.7, 0.3), strict=True):
+        if curve := curves[label]:
+            fig.add_line(*curve, STYLES[style], hover, name=label, mode="lines")
+            k = int(np.searchsorted(curve.share, share))
+            note = "above" if share > 0.5 else "below"
+            fig.add_annotation(note, text=label, x=curve.error[k], y=curve.share[k])
     return fig
