@@ -158,7 +158,9 @@ def judge_set(
     finding, _ = find_answer(population, ratings, LIMITS[0])
     values = [finding.method.value, finding.baseline.value, finding.reference.value]
     verdicts = {
-        limit: answer.decide_verdict(finding.gain_share, limit, beaten=finding.verdict is Verdict.BEATEN)
+        limit: answer.decide_verdict(
+            finding.gain_share, limit, beaten=finding.verdict is Verdict.BEATEN
+        )
         for limit in LIMITS
     }
     return verdicts, values, finding.gain_share

@@ -192,6 +192,8 @@ def test_the_printed_page_of_an_upload_has_what_repeats_its_verdict(
     assert table["verdict"]["name"] == repeated["verdict"]
     assert table["metric"]["name"] == "RMSE"
     named = {"with privacy": "method", "baseline": "floor", "reference": "reference"}
+    repeated |= {"average": repeated["year"]["method"], "last": repeated["year"]["last"]}
+    named |= {"with privacy over the year": "average", "with privacy at the end": "last"}
     for kind, name in named.items():
         ends = [float(table[kind][end]) for end in ("value", "from", "to")]
         assert ends == pytest.approx([*repeated[name].values()], rel=1e-9)
