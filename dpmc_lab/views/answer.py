@@ -213,7 +213,7 @@ def format_verdict(finding: Finding) -> str:
     if _is_clearly_worse(share):
         baseline_name = _name_baseline(finding)
         text += f" It is worse than {baseline_name}: use {baseline_name} instead."
-    if finding.year:
+    if finding.year and decision is not Verdict.TOO_EARLY:
         text += (
             " This is about the average of a year; the first publication alone:"
             f" {finding.verdict.value}."
