@@ -295,7 +295,7 @@ def _announce_memory(ratings: Ratings, processes: int) -> None:
     each = _PROGRAM_BYTES + _RATING_BYTES * len(ratings) + _ROW_BYTES * sum(ratings.public.shape)
     if (needed := processes * each) > _MUCH_MEMORY:
         print(
-            f"about {needed / MEGABYTE:,.0f} MB of memory in {format_count(processes, 'process')};"
+            f"training takes about {needed / MEGABYTE:,.0f} MB of memory;"
             f" {measure_free_memory() / MEGABYTE:,.0f} MB are free",
             file=sys.stderr,
         )
