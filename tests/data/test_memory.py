@@ -89,6 +89,6 @@ def test_free_memory_is_that_of_the_machine_and_of_its_container(
 def test_whoever_reads_a_file_can_watch_it(tmp_path: Path) -> None:
     calls: list[tuple[int, int]] = []
     path = tmp_path / "a.csv"
-    path.write_text("user,item,rating\n" + "".join(f"u{k},i{k % 7},3\n" for k in range(2000)))
+    path.write_text("user,item,rating\n" + "".join(f"u{k // 9},i{k % 9},3\n" for k in range(1800)))
     load(path, lambda *now: calls.append(now), low=1, high=5)
     assert calls[-1] == (path.stat().st_size, path.stat().st_size)
