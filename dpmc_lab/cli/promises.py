@@ -117,8 +117,8 @@ from dpmc_lab.views.text import format_count
 
 # Of memory: of a process with the program, and for each rating, user and item. Measured with 300
 # thousand and 3 million ratings (`python benchmarks/answer.py`).
-_PROGRAM_BYTES, _RATING_BYTES, _ROW_BYTES = 150 * MEGABYTE, 200, 500
-_MUCH_MEMORY = 1_000 * MEGABYTE  # no less is worth a line
+_PROGRAM_BYTES, _RATING_BYTES, _ROW_BYTES = 150 * MEGABYTE, 120, 200
+_MUCH_MEMORY = 500 * MEGABYTE  # no less is worth a line
 _PROVISIONAL_SECONDS = 10.0  # a provisional answer is printed only if it took longer than this
 OFTEN = ", ".join(answers.FREQUENCY_LABELS.values())
 
@@ -259,7 +259,7 @@ def answer_question(
             question=question,
             catalogue=catalogue,
         )
-    _announce_memory(ratings, sweep.count_cores())
+    _announce_memory(ratings, 1 + sweep.count_cores())
     answer = _Answer(question, advice, curve, plans, source, ratings, release, progress_lines)
     previous_handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -295,7 +295,7 @@ def _announce_memory(ratings: Ratings, processes: int) -> None:
     each = _PROGRAM_BYTES + _RATING_BYTES * len(ratings) + _ROW_BYTES * sum(ratings.public.shape)
     if (needed := processes * each) > _MUCH_MEMORY:
         print(
-            f"about {needed / MEGABYTE:,.0f} MB of memory in {format_count(processes, 'process')};"
+            f"training takes about {needed / MEGABYTE:,.0f} MB of memory;"
             f" {measure_free_memory() / MEGABYTE:,.0f} MB are free",
             file=sys.stderr,
         )

@@ -243,7 +243,7 @@ class AverageOfReleases(PrivateEffects):
         """Return the guarantee of the average: that of one release with its noise scaled."""
         ideal = super().guarantee(public)
 
-        def scale_noise(release: Any) -> Release:
+        def scale_noise(release: Any) -> Any:
             """Return a release with the noise of the average."""
             return replace(release, scale=self.noise_factor * release.scale)
 
@@ -893,8 +893,8 @@ def compute_finding(
     decision, gain_share = judge_method(method_weights)
     year_average = None
     if has_year:
-        intervals = map(paired.estimate_interval, year_weights)
-        year_average = YearAverage(*intervals, *judge_method(year_weights[0]))
+        average, last = map(paired.estimate_interval, year_weights)
+        year_average = YearAverage(average, last, *judge_method(year_weights[0]))
     noisy = [
         id for id in (method.id, *baselines) if registry.adds_noise(registry.get_mechanism(id))
     ]

@@ -33,8 +33,8 @@ from dpmc_lab.views.text import Table, build_table, format_count, format_split
 
 # What stands beside a curve once there is a verdict.
 SEEDS_NOTE = (
-    "The curve shows averages over its seeds. The verdict compares user by user, so its numbers may"
-    " differ a little; it decides."
+    "The curve shows averages over its seeds, of a publication that stands alone. The verdict"
+    " compares user by user, so its numbers may differ a little; it decides."
 )
 FREQUENCY_LABELS: Mapping[int, str] = {1: "once", 12: "monthly", 52: "weekly", 365: "daily"}
 BUDGET_LABELS: Mapping[BudgetPeriod, str] = {
@@ -213,7 +213,7 @@ def format_verdict(finding: Finding) -> str:
     if _is_clearly_worse(share):
         baseline_name = _name_baseline(finding)
         text += f" It is worse than {baseline_name}: use {baseline_name} instead."
-    if finding.year:
+    if finding.year and decision is not Verdict.TOO_EARLY:
         text += (
             " This is about the average of a year; the first publication alone:"
             f" {finding.verdict.value}."
@@ -533,10 +533,17 @@ def tabulate_answer(finding: Finding, chart: CurveChart, baseline: str, referenc
         ("share to keep", "", "", question.keep, "", ""),
         ("epsilon of one publication", "", epsilon, read_epsilon(finding.mechanism), "", ""),
         ("share of the gain", "", epsilon, *(finding.gain_share or ("", "", ""))),
-        ("with privacy", finding.mechanism.name, epsilon, *finding.method),
+        ("with privacy", name := finding.mechanism.name, epsilon, *finding.method),
         ("baseline", baseline, epsilon, *finding.baseline),
         ("reference", reference, "", *finding.reference),
     ]
+    if year := finding.year:
+        rows += [
+            ("verdict over the year", year.verdict.value, epsilon, "", "", ""),
+            ("share over the year", "", epsilon, *(year.kept or ("", "", ""))),
+            ("with privacy over the year", name, epsilon, *year.method),
+            ("with privacy at the end", name, epsilon, *year.last),
+        ]
     for line in chart.lines:  # every point of a band but its number of seeds, which comes last
         rows += (("curve", line.label, *point) for *point, _ in zip(*line.band, strict=True))
     return build_table(("what", "name", "epsilon", "value", "from", "to"), rows)

@@ -31,8 +31,8 @@ def test_an_upload_leads_to_the_verdict(page, server, temporary, tmp_path):
     expect(page.get_by_role("heading", level=2).first).to_be_in_viewport()
     verdict, curve = page.get_by_role("heading", level=2).first, picture.first
     assert verdict.bounding_box()["y"] < curve.bounding_box()["y"]  # it stands on top
-    # The method and the two baselines that add noise, each with every seed.
-    fits = f"a test on raw data with {3 * len(SEEDS)} private fits"
+    # The method, three later publications and the two baselines that add noise, with every seed.
+    fits = f"a test on raw data with {6 * len(SEEDS)} private fits"
     assert page.get_by_text(fits).is_visible()
     page.get_by_role("button", name=DOWNLOAD).click()
     with page.expect_download() as saved:

@@ -84,3 +84,11 @@ def test_free_memory_is_that_of_the_machine_and_of_its_container(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     assert memory.measure_free_memory(tmp_path) == (memory.REFERENCE if free is None else free)
+
+
+def test_whoever_reads_a_file_can_watch_it(tmp_path: Path) -> None:
+    calls: list[tuple[int, int]] = []
+    path = tmp_path / "a.csv"
+    path.write_text("user,item,rating\n" + "".join(f"u{k // 9},i{k % 9},3\n" for k in range(1800)))
+    load(path, lambda *now: calls.append(now), low=1, high=5)
+    assert calls[-1] == (path.stat().st_size, path.stat().st_size)

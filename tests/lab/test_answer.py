@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import os
+import re
 import shlex
 import signal
 import stat
@@ -27,7 +28,7 @@ from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_data import datasets
 from dpmc_lab import sweep
-from dpmc_lab.cli import main
+from dpmc_lab.cli import main, promises
 from dpmc_lab.store import Store
 from dpmc_lab.study import answer as core
 from dpmc_lab.study.advice import PrivacyUnit
@@ -608,6 +609,32 @@ def test_whoever_watches_sees_a_coarse_curve_first(monkeypatch, watched):
     if watched:  # then what they are compared with
         assert all(registry.adds_noise(type(unit.mechanism)) for unit in batches[0][:15])
     assert {epsilon for _, seed, epsilon in runs if seed == 2} == {methods[1.0].epsilon, None}
+
+
+@pytest.mark.parametrize(
+    ("n_ratings", "shape", "processes", "measured"),
+    [
+        (300_000, (20_000, 5_000), 3, 499),  # of an answer on two cores
+        (3_000_000, (200_000, 18_000), 3, 1_590),
+        (3_000_000, (200_000, 18_000), 1, 550),  # of a release
+    ],
+)
+def test_memory_is_said_before_training_as_it_was_measured(
+    capsys, n_ratings, shape, processes, measured
+):
+    """Within a factor of two of the peaks of all processes together, in MB."""
+
+    class LargeRatings:
+        public = PublicFacts(users=shape[0], items=shape[1], low=1, high=5)
+
+        def __len__(self):
+            return n_ratings
+
+    promises._announce_memory(LargeRatings(), processes)
+    err = capsys.readouterr().err
+    megabytes = float(re.search(r"takes about ([\d,]+) MB of memory", err)[1].replace(",", ""))
+    assert measured / 2 < megabytes < 2 * measured
+    assert "MB are free" in err
 
 
 @pytest.mark.slow

@@ -256,6 +256,17 @@ def test_nothing_on_a_card_depends_on_the_ratings(publish):
     assert first == second
 
 
+def test_ctrl_c_while_a_release_is_written_leaves_nothing(publish, tmp_path, monkeypatch):
+    def write_half(stream, **_):
+        stream.write(b"PK half of a file")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(release.np, "savez_compressed", write_half)
+    with pytest.raises(KeyboardInterrupt):
+        publish("1.npz")
+    assert not list(tmp_path.iterdir())
+
+
 # The commands
 
 

@@ -77,8 +77,11 @@ def test_the_runs_that_are_announced_are_those_that_the_command_does(home, delta
     often = answer_text.FREQUENCY_LABELS[times]
     app = open_page("data", **DATA, answer_delta=delta, answer_often=often)
     n_verdict = len(sweep.build_plan(grids[0]).units)
-    announced = f"({n_verdict} for the verdict, {len(runs) - n_verdict} for the curve)"
-    assert f"{len(runs)} short training runs {announced}: " in read_all_text(app)
+    n_later = len(core.SEEDS) * (
+        len(core.list_publications(times)) - 1
+    )  # of a year, for the verdict
+    announced = f"({n_verdict + n_later} for the verdict, {len(runs) - n_verdict} for the curve)"
+    assert f"{len(runs) + n_later} short training runs {announced}: " in read_all_text(app)
     assert not list(home.iterdir())
 
 
@@ -192,6 +195,8 @@ def test_the_printed_page_of_an_upload_has_what_repeats_its_verdict(
     assert table["verdict"]["name"] == repeated["verdict"]
     assert table["metric"]["name"] == "RMSE"
     named = {"with privacy": "method", "baseline": "floor", "reference": "reference"}
+    repeated |= {"average": repeated["year"]["method"], "last": repeated["year"]["last"]}
+    named |= {"with privacy over the year": "average", "with privacy at the end": "last"}
     for kind, name in named.items():
         ends = [float(table[kind][end]) for end in ("value", "from", "to")]
         assert ends == pytest.approx([*repeated[name].values()], rel=1e-9)
