@@ -679,7 +679,7 @@ def _connect(path: Path, read_only: bool) -> sqlite3.Connection:
     try:
         connection.execute("SELECT COUNT(*) FROM sqlite_schema")
         return connection
-    except sqlite3.OperationalError as error:
+    except sqlite3.Error as error:
         connection.close()
         if _get_error_code(error) not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
             raise

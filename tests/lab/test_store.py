@@ -294,6 +294,25 @@ def test_a_damaged_store_exports_the_same_text_or_says_so(filled):
     assert 20 < refused < 130
 
 
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_store_that_cannot_be_opened_leaves_no_connection(filled, read_only, monkeypatch):
+    """From Python 3.13 on, a connection that nobody closes is a warning."""
+    filled.write_bytes(filled.read_bytes()[:100] + bytes(4096))
+    connections = []
+
+    def connect(*args, connect=sqlite3.connect, **options):
+        connections.append(connect(*args, **options))
+        return connections[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", connect)
+    with pytest.raises(StoreError):
+        Store(filled, read_only=read_only)
+    assert connections
+    for connection in connections:
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            connection.execute("SELECT 1")
+
+
 def read_export(opened):
     return store.write_csv(opened, store.list_curves(opened, count=False), io.StringIO())
 
