@@ -295,9 +295,12 @@ def test_a_damaged_store_exports_the_same_text_or_says_so(filled):
 
 
 @pytest.mark.parametrize("read_only", [False, True])
-def test_a_store_that_cannot_be_opened_leaves_no_connection(filled, read_only, monkeypatch):
+@pytest.mark.parametrize("damage", [b"\0", b"\xfc"], ids=["empty", "not UTF-8"])
+def test_a_store_that_cannot_be_opened_leaves_no_connection(filled, read_only, damage, monkeypatch):
     """From Python 3.13 on, a connection that nobody closes is a warning."""
-    filled.write_bytes(filled.read_bytes()[:100] + bytes(4096))
+    content = filled.read_bytes()
+    start = content.index(b"CREATE TABLE") + 7
+    filled.write_bytes(content[:start] + 40 * damage + content[start + 40 :])
     connections = []
 
     def connect(*args, connect=sqlite3.connect, **options):
