@@ -4,12 +4,9 @@ It needs the extras "app" and "docs", and no network: everything that a page nee
 """
 
 import re
-import sys
 from pathlib import Path
 
 from plotly import offline
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import dpmc_core
 
@@ -23,7 +20,6 @@ myst_heading_anchors = 3
 default_role = "code"  # docstrings mark names of code with single backticks
 
 autodoc_typehints = "none"  # the docstrings give shapes and units, and signatures stay short
-autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 napoleon_use_ivar = True
 napoleon_attr_annotations = False
@@ -35,7 +31,6 @@ html_title = f"DPMC Lab {version}"
 html_static_path = ["_static"]
 html_css_files = ["docs.css"]
 html_extra_path = ["what-if.html", "papers.html", "what-if.webp"]
-html_copy_source = False
 
 
 class Gallery:

@@ -192,9 +192,9 @@ def run(
             of a data set, the path of a file, or a data frame. All but a problem are split and
             prepared by `build_problem` with the same seed and default steps.
         seed: decides the split, the noise and the sampled ranking candidates.
-        reading: options of `load` if `data` is a name or path; if it is a data frame, those of
-            `Ratings.from_frame`, such as `low` and `high`, the ends of the public range.
-        settings: the settings of the mechanism, if it is given by its id.
+        reading: of a name or path: options of `load`; of a data frame: those of
+            `Ratings.from_frame`, such as the ends `low` and `high` of the public range.
+        settings: the settings of a mechanism that is given by its id.
 
     Raises:
         BadRatings: if the data cannot be read, or nothing can be measured on the test ratings;

@@ -425,7 +425,7 @@ def translate_store_errors(path: Path) -> Iterator[None]:
         raise build_error(_DAMAGED.format(" ({})"), detail) from None
 
 
-def _get_error_code(error: sqlite3.Error) -> int:
+def _get_error_code(error: Exception) -> int:
     """Return SQLite's primary code of an error."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte; the rest are details
 
@@ -679,7 +679,7 @@ def _connect(path: Path, read_only: bool) -> sqlite3.Connection:
     try:
         connection.execute("SELECT COUNT(*) FROM sqlite_schema")
         return connection
-    except sqlite3.OperationalError as error:
+    except Exception as error:  # damage can also raise an error of Python's own
         connection.close()
         if _get_error_code(error) not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
             raise

@@ -294,6 +294,28 @@ def test_a_damaged_store_exports_the_same_text_or_says_so(filled):
     assert 20 < refused < 130
 
 
+@pytest.mark.parametrize("read_only", [False, True])
+@pytest.mark.parametrize("damage", [b"\0", b"\xfc"], ids=["empty", "not UTF-8"])
+def test_a_store_that_cannot_be_opened_leaves_no_connection(filled, read_only, damage, monkeypatch):
+    """From Python 3.13 on, a connection that nobody closes is a warning."""
+    content = filled.read_bytes()
+    start = content.index(b"CREATE TABLE") + 7
+    filled.write_bytes(content[:start] + 40 * damage + content[start + 40 :])
+    connections = []
+
+    def connect(*args, connect=sqlite3.connect, **options):
+        connections.append(connect(*args, **options))
+        return connections[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", connect)
+    with pytest.raises(StoreError):
+        Store(filled, read_only=read_only)
+    assert connections
+    for connection in connections:
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            connection.execute("SELECT 1")
+
+
 def read_export(opened):
     return store.write_csv(opened, store.list_curves(opened, count=False), io.StringIO())
 
