@@ -171,7 +171,7 @@ class Result(Summarised, FittedModel):
         )
 
 
-FRAME_OPTIONS = {"user", "item", "rating", "low", "high"}  # of Ratings.from_frame
+FRAME_OPTIONS = "user", "item", "rating", "low", "high"  # of Ratings.from_frame
 
 
 def run(

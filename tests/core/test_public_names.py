@@ -134,7 +134,7 @@ def test_a_result_becomes_a_frame_with_a_row_per_method(result):
         (lambda f: dpmc.run("majority", f, lo=1), "setting of majority must be .*, got 'lo'"),
         (
             lambda f: dpmc.run("majority", f, reading={"lo": 1}),
-            "reading of a data frame must be one of .*, got 'lo'; did you mean low",
+            "reading of a data frame must be one of user, item, rating, low, high, got 'lo'",
         ),
         (lambda _: dpmc.run("majority", [1, 2]), r"must be a data frame .*, got \[1, 2\]"),
         (lambda f: dpmc.run("majority", f["rating"], **RANGE), "must be a data frame"),
