@@ -137,8 +137,8 @@ class CommandResult:
         return [f"{fault}: {last_line[:200]}" for fault in messages]
 
 
-def write_inputs(folder: Path, run: Sequence[str] = (sys.executable, "-m", "dpmc_lab")) -> None:
-    """Write what the commands use: a file of ratings, a release of it and a store."""
+def write_ratings(folder: Path) -> None:
+    """Write the file of ratings that the commands read."""
     names = ("\u00e9", "\u738b", "u")
     rows = [
         f"{names[u % 3]}{u},i{i},{1 + (u * i) % 5}"
@@ -147,6 +147,11 @@ def write_inputs(folder: Path, run: Sequence[str] = (sys.executable, "-m", "dpmc
         if (u + i) % 3
     ]
     (folder / FILE).write_text("\n".join(["user,item,rating", *rows]) + "\n", encoding="utf-8")
+
+
+def write_inputs(folder: Path, run: Sequence[str] = (sys.executable, "-m", "dpmc_lab")) -> None:
+    """Write what the commands use: a file of ratings, a release of it and a store."""
+    write_ratings(folder)
     sweep = [*run, "sweep", *ARGUMENTS[("sweep",)], "--store", "rows.sqlite"]
     for command in ([*run, "release", *ARGUMENTS[("release",)]], sweep):
         subprocess.run(

@@ -53,7 +53,8 @@ _MODULES_BY_NAME = {
 def __getattr__(name: str) -> Any:
     """Import the module of a name at its first use and remember the name here."""
     if name not in _MODULES_BY_NAME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        names = ", ".join(__all__)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}: it has {names}")
     from importlib import import_module
 
     globals()[name] = value = getattr(import_module(_MODULES_BY_NAME[name]), name)

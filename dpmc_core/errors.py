@@ -224,7 +224,7 @@ def unknown_name_error(
     if listing_command:
         hint = f"{hint} {listing_command} names all {len(names)}".lstrip()
         return InvalidSetting(field, "a known id", name, hint)
-    return InvalidSetting(field, f"one of {', '.join(names)}", name, hint)
+    return InvalidSetting(field, f"one of {', '.join(names) or '(there are none)'}", name, hint)
 
 
 def format_number(value: float) -> str:

@@ -22,7 +22,7 @@ import dpmc_core
 from dpmc_core import metrics, registry
 from dpmc_core.dataset import Dataset
 from dpmc_core.display import Summarised, format_metrics
-from dpmc_core.errors import DpmcError, InvalidSetting, check_number
+from dpmc_core.errors import DpmcError, InvalidSetting, check_number, unknown_name_error
 from dpmc_core.model import AddsNoiseLast, Estimator, Mechanism, Model, Rounds, Step, Task
 from dpmc_core.privacy import Guarantee, Publication, record_publications
 from dpmc_core.problem import Problem, build_problem, create_generator
@@ -171,6 +171,9 @@ class Result(Summarised, FittedModel):
         )
 
 
+FRAME_OPTIONS = "user", "item", "rating", "low", "high"  # of Ratings.from_frame
+
+
 def run(
     mechanism: Mechanism | str,
     data: Any,
@@ -182,7 +185,7 @@ def run(
     """Fit a mechanism, then its baselines, and measure all of them on the test ratings.
 
     >>> frame = {"user": [*"aabbcc"], "item": [*"xyxyxy"], "rating": [5, 3, 4, 2, 5, 1]}
-    >>> result = run("private-constant", frame, epsilon=1, reading={"low": 1, "high": 5})
+    >>> result = run("private-constant", frame, epsilon=1, low=1, high=5)
     >>> result.guarantee.certified().change.label
     'per user'
 
@@ -193,24 +196,28 @@ def run(
             prepared by `build_problem` with the same seed and default steps.
         seed: decides the split, the noise and the sampled ranking candidates.
         reading: of a name or path: options of `load`; of a data frame: those of
-            `Ratings.from_frame`, such as the ends `low` and `high` of the public range.
-        settings: the settings of a mechanism that is given by its id.
+            `Ratings.from_frame`.
+        settings: the settings of a mechanism that is given by its id, and of a data frame also the
+            options of `Ratings.from_frame`, such as the ends `low` and `high` of the public range.
 
     Raises:
         BadRatings: if the data cannot be read, or nothing can be measured on the test ratings;
             raised before any fit.
         InvalidSetting: if the mechanism or a setting is unknown or invalid.
     """
+    is_frame = not isinstance(data, str | os.PathLike | Problem | Dataset | Ratings | tuple)
+    if is_frame:
+        reading = {**reading, **{n: settings.pop(n) for n in FRAME_OPTIONS if n in settings}}
+        for name in reading.keys() - FRAME_OPTIONS:
+            raise unknown_name_error("reading of a data frame", name, FRAME_OPTIONS)
     if isinstance(mechanism, str):
         mechanism = registry.create(mechanism, **settings)
     elif settings or not isinstance(mechanism, Mechanism):
         raise InvalidSetting("mechanism", "an id, or a mechanism with its settings", mechanism)
     if isinstance(data, str | os.PathLike):
         data = dpmc_core.load(str(data), **reading)
-    elif not isinstance(data, Problem | Dataset | Ratings | tuple):
-        data = Dataset(
-            Ratings.from_frame(data, **{"low": None, "high": None, **reading}), "data frame"
-        )
+    elif is_frame:
+        data = Dataset(Ratings.from_frame(data, **reading), "data frame")
     elif reading:
         raise InvalidSetting("reading", "left out for data that was read before", [*reading])
     if not isinstance(data, Problem):

@@ -6,12 +6,13 @@ import enum
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import ClassVar, NamedTuple, NoReturn, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpmc_core.arrays import AnyArray, Floats, Rng
+from dpmc_core.errors import unknown_name_error
 from dpmc_core.privacy import (
     Budget,
     Change,
@@ -36,6 +37,10 @@ class Task(enum.Enum):
     BINARY = "binary"  # the sign of a +1/-1 rating; predict() returns a real score
     RATINGS = "ratings"  # a rating in the public range
     RANKING = "ranking"  # which unseen items come next; predict() returns a score
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        raise unknown_name_error("task", str(value), [task.value for task in cls])
 
 
 class Estimator(enum.Enum):

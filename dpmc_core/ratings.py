@@ -359,8 +359,8 @@ class Ratings(UserData, Summarised):
         user: Hashable = "user",
         item: Hashable = "item",
         rating: Hashable = "rating",
-        low: float,
-        high: float,
+        low: float | None = None,
+        high: float | None = None,
     ) -> Ratings:
         """Build ratings from three columns of a data frame.
 
@@ -372,18 +372,24 @@ class Ratings(UserData, Summarised):
             user: the name of the column of user ids.
             item: the name of the column of item ids.
             rating: the name of the column of ratings, in rating points.
-            low: lower end of the public rating range, in rating points.
-            high: upper end of the public rating range, in rating points.
+            low: lower end of the public rating range, in rating points; it must be given, because
+                an end that is read from ratings tells something about them.
+            high: upper end of the public rating range, in rating points, which must be given too.
 
         Raises:
             BadRatings: if a value is missing, a rating is no number or out of range, or a user has
-                rated an item twice.
+                rated an item twice, or the public range is missing.
             InvalidSetting: if a column is missing, or the public range is impossible.
         """
-        if isinstance(frame, str) or not hasattr(frame, "__getitem__"):
+        if not (isinstance(frame, Mapping) or hasattr(frame, "columns")):
             raise BadRatings(
                 "ratings must be a data frame or a mapping of names to columns, got"
                 f" {format_value(frame)}; dpmc_core.load takes files and names of data sets"
+            )
+        if low is None or high is None:
+            raise BadRatings(
+                "low and high must be given: the ends of the public rating scale, such as low=1,"
+                " high=5. Ends that are read from ratings would tell something about them"
             )
         roles = ("user", user), ("item", item), ("rating", rating)
         user_column, item_column, values = (_read_column(frame, *role) for role in roles)

@@ -196,6 +196,10 @@ class AuditReport(AuditSubject):
     skipped: tuple[tuple[AuditMethod, str], ...] = ()
     stopped: bool = False
 
+    def __repr__(self) -> str:
+        claim, bound = self.guarantee.claimed, f"measured={self.measured:.3g}"
+        return f"AuditReport({self.mechanism}, {bound}, claimed={claim}, refuted={self.refuted})"
+
     @property
     def best(self) -> AuditFinding | None:
         """Return the finding with the largest valid lower bound on epsilon."""

@@ -37,7 +37,8 @@ def check_installed() -> None:
     """
     if not all(find_spec(name) for name in NEEDED):
         raise DpmcError(
-            "the app needs more packages: run pip install '.[app]' in the folder of DPMC Lab"
+            "the app needs more packages: run pip install 'dpmc-lab[app]', or in the folder of its"
+            " source pip install '.[app]'"
         )
 
 

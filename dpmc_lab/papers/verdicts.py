@@ -316,6 +316,8 @@ def assess(
         default = (
             "the paper says nothing about this one" if is_silent else "nobody has judged it yet"
         )
+        if experiment.changes:
+            default = "its settings are not those of the paper"
         return Assessment(
             "no verdict", format_sentence(paper.unjudged or default), compared, judged
         )

@@ -30,7 +30,7 @@ def frame():
 
 @pytest.fixture(scope="module")
 def result(frame):
-    return dpmc.run("private-constant", frame, epsilon=1.0, reading=RANGE)
+    return dpmc.run("private-constant", frame, epsilon=1.0, **RANGE)
 
 
 @pytest.mark.parametrize("name", dpmc.__all__)
@@ -43,6 +43,11 @@ def test_a_public_name_has_an_example_that_runs(name):
     for section in ("Args:", "Raises:") if inspect.isfunction(value) and module else ():
         takes_nothing_wrong = name == "list_suitable_mechanisms"
         assert takes_nothing_wrong or section in value.__doc__
+
+
+def test_an_unknown_name_is_answered_with_the_names_that_there_are():
+    with pytest.raises(AttributeError, match=r"no attribute 'Rating': it has Dataset, .*Ratings, "):
+        dpmc.Rating  # noqa: B018
 
 
 def test_the_version_stands_in_one_place():
@@ -73,6 +78,7 @@ def test_a_setting_takes_its_text(id):
 def test_a_run_takes_names_frames_and_ratings(frame, result):
     named = dpmc.run("private-constant", "restaurants", epsilon="1")
     assert named.problem.name == "restaurants"
+    assert dpmc.run("private-constant", frame, epsilon=1.0, reading=RANGE).metrics == result.metrics
     ratings = dpmc.Ratings.from_frame(frame, **RANGE)
     for data in (ratings, dpmc.Dataset(ratings, "books")):
         again = dpmc.run(dpmc.create("private-constant", epsilon=1.0), data)
@@ -128,7 +134,20 @@ def test_a_result_becomes_a_frame_with_a_row_per_method(result):
         (lambda _: dpmc.run("input-flip", "jokez", epsilon=1), "did you mean jokes"),
         (lambda _: dpmc.run(3, "jokes"), "mechanism must be an id, or a mechanism"),
         (lambda _: dpmc.run("majority", 3), "ratings must be a data frame .*, got 3"),
-        (lambda f: dpmc.run("majority", f), "low end of the rating range must be a number"),
+        (lambda f: dpmc.run("majority", f), "low and high must be given: .* such as low=1, high=5"),
+        (lambda f: dpmc.Ratings.from_frame(f, low=1), "low and high must be given"),
+        (lambda f: dpmc.run("majority", f, lo=1), "setting of majority must be .*, got 'lo'"),
+        (
+            lambda f: dpmc.run("majority", f, reading={"lo": 1}),
+            "reading of a data frame must be one of user, item, rating, low, high, got 'lo'",
+        ),
+        (lambda _: dpmc.run("majority", [1, 2]), r"must be a data frame .*, got \[1, 2\]"),
+        (lambda f: dpmc.run("majority", f["rating"], **RANGE), "must be a data frame"),
+        (lambda f: dpmc.run("majority", f[[]], **RANGE), r"one of \(there are none\), got 'user'"),
+        (
+            lambda _: dpmc.build_problem(dpmc.load("jokes"), "rating"),
+            "task must be one of binary, ratings, ranking, got 'rating'; did you mean ratings",
+        ),
         (lambda f: dpmc.run("majority", (f, f)), "must be Ratings, got .* type DataFrame"),
         (lambda f: dpmc.run("majority", (f,)), "must be Ratings, got .* type tuple"),
         (

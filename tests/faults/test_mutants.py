@@ -6,9 +6,10 @@ What they find is for `benchmarks/mutants.py`, which takes its time.
 from __future__ import annotations
 
 import ast
+import bisect
+import itertools
 from collections import Counter
 from functools import cache
-from itertools import accumulate
 from pathlib import Path
 
 from tests.faults import MUTANTS, Mutant, Operator
@@ -39,32 +40,34 @@ OTHER_FAMILIES = {
 
 
 @cache
-def list_starts(source: str) -> list[int]:
-    """Where the statements of a module start, their decorators included."""
-    lines = [0, *accumulate(map(len, source.splitlines(keepends=True)))]
-    return [0] + [
-        lines[min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))]) - 1]
-        for node in ast.parse(source).body
-    ]
+def read_statements(path: str) -> tuple[str, list[int]]:
+    """A file of the program, and where each statement of its outermost level begins."""
+    source = (ROOT / path).read_text(encoding="utf-8")
+    starts = [0]
+    if path.endswith(".py"):
+        lengths = (len(line) + 1 for line in source.split("\n"))
+        ends = [*itertools.accumulate(lengths, initial=0)]
+        for node in ast.parse(source).body:
+            first = min([node, *getattr(node, "decorator_list", ())], key=lambda n: n.lineno)
+            starts.append(ends[first.lineno - 1])
+    return source, [*starts, len(source)]
 
 
 def describe_problem(mutant: Mutant) -> str:
     """Why the fault cannot be planted, or nothing."""
-    source = (ROOT / mutant.path).read_text(encoding="utf-8")
+    source, starts = read_statements(mutant.path)
     if (count := source.count(mutant.before)) != 1:
         return f"its text stands {count} times in {mutant.path}"
     if mutant.before == mutant.after or not mutant.tests:
         return "it changes nothing, or names no test"
     if mutant.path.endswith(".py"):
-        start = source.index(mutant.before)
-        end = start + len(mutant.before)
-        # Only the statements that it changes are compiled: whole files would take half a minute.
-        starts = [*list_starts(source), len(source)]
-        start = max(position for position in starts if position <= start)
-        end = min(position for position in starts if position >= end)
-        changed = source[start:end].replace(mutant.before, mutant.after)
         try:
-            compile(changed, mutant.file, "exec")
+            # Only the statements around it: whole files take ten times as long.
+            position = source.index(mutant.before)
+            first = bisect.bisect_right(starts, position) - 1
+            last = bisect.bisect_left(starts, position + len(mutant.before))
+            text = source[starts[first] : starts[last]].replace(mutant.before, mutant.after)
+            compile(text, mutant.file, "exec")
         except SyntaxError as error:
             return f"{mutant.path} is no program with it: {error}"
     return ""

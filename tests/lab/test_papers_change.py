@@ -24,6 +24,7 @@ def test_a_changed_figure_is_made_and_named(dpmc, tmp_path):
     assert text.splitlines()[0].endswith("ryhh24-5c+epsilon=2.json")
     assert "second order, Yahoo! Music, with epsilon=2\n" in text
     assert "We set epsilon=2." in " ".join(text.split())
+    assert "no verdict: Its settings are not those of the paper." in text
     result = engine.load_result("ryhh24-5c+epsilon=2", tmp_path)
     assert result.stamp.command == "dpmc papers ryhh24-5c --set epsilon=2 --seeds 3"
     assert result.stamp.settings["epsilon"] == 2
