@@ -68,7 +68,7 @@ ELSEWHERE = [
          "_REACH * max(getattr(release", "_REACH * min(getattr(release",
          named("page_noise", "test_densities_share_the_axis_of_the_widest")),
         ("only the noise of the first release is in words", OTHER,
-         'return "; ".join(phrases) + "."', 'return phrases[0] + "."',
+         "for noise_scale in scales\n", "for noise_scale in scales[:1]\n",
          named("views", "test_the_noise_of_every_release_is_told_at_an_epsilon")),
     ),
     *family_of(
