@@ -186,8 +186,8 @@ def wait_for(address: str) -> None:
 def print_first_charts(chromium, serve_app, script: str, clock: Clock) -> None:
     """Print the time until the first chart, relative to a bare page of Streamlit."""
     times: dict[str, list[list[float]]] = {"cold": [], "warm": []}
-    for _ in range(STARTS):
-        if not clock.allows("another start of the servers", 0.5):
+    for start in range(STARTS):
+        if start and not clock.allows("another start of the servers", 0.4):
             break
         with serve_app() as (address, _), serve_app(script=script) as (bare_address, _):
             for visit in range(1 + WARM_VISITS):
@@ -240,7 +240,7 @@ def print_drags(chromium, address: str, clock: Clock) -> None:
         tab.evaluate(WATCH)
         seconds[tab] = Processor(tab)
     for k in range(2 * ROUNDS):
-        if not clock.allows("another drag", 0.75):
+        if k and not clock.allows("another drag", 0.8):
             break
         for tab in (page, bare_page):
             tab.bring_to_front()

@@ -27,6 +27,7 @@ from tests.page_helpers import (
     press_button,
     read_all_text,
     read_markdown,
+    unescape_markdown,
     wait_until,
 )
 
@@ -86,7 +87,9 @@ def test_a_run_is_shown_between_guessing_and_no_privacy_and_its_last_round_is_it
     film = read_film(app)
     assert [frame["round"] for frame in film["frames"]] == [1, 2, 3, 4]
     assert (film["rows"], film["columns"]) == (CORNER_SIZE, CORNER_SIZE)
-    assert f"is off by {film['frames'][-1]['text']} rating points" in app.header[0].value
+    assert f"is off by {film['frames'][-1]['text']} rating points" in unescape_markdown(
+        app.header[0].value
+    )
     high, low = film["axis"]  # up is better
     for level in film["levels"]:
         assert low < level["at"] < high
@@ -150,7 +153,7 @@ def test_two_runs_are_compared_with_only_what_differs():
     ghost = read_film(app)["ghost"]
     assert ghost["text"] == "earlier: epsilon 1"
     assert [round for round, _ in ghost["points"]] == [1, 2, 3, 4]
-    assert "the earlier run at epsilon 1 had" in app.header[0].value
+    assert "the earlier run at epsilon 1 had" in unescape_markdown(app.header[0].value)
     (table,) = (f.value for f in app.dataframe if "what differs" in f.value.columns)
     assert table.to_dict("list") == {"what differs": ["epsilon"], "run 1": ["1"], "run 2": ["10"]}
     lists = [m.value for m in app.markdown if m.value.startswith("1. ")]

@@ -690,7 +690,7 @@ def test_training_uses_the_settings_preparation_and_hold_out_on_the_page():
     )
     single_run = experiment.run(registry.create("objective", epsilon=2.0, radius=0.4), problem, 11)
     value = METRICS["accuracy"].format_value(single_run.metrics["accuracy"])
-    assert f"predicts {value} of held-out ratings right" in app.header[0].value
+    assert f"predicts {value} of held-out ratings right" in unescape_markdown(app.header[0].value)
     command = next(c.value for c in app.code if c.value.startswith("dpmc fit"))
     for option in ("radius=0.4", "cap=6", "--leave-last", "--seed 11"):
         assert option in command
