@@ -41,7 +41,6 @@ from dpmc_core.privacy import (
     Guarantee,
     LocalChannel,
     RandomizedResponse,
-    Release,
 )
 from dpmc_core.problem import (
     OFFICIAL_SPLIT,
