@@ -298,10 +298,9 @@ class Sequel:
         total = add_up_releases(guarantee, [*spent.values()])
         if self.budget is not None and total.epsilon > self.budget:
             raise CannotRelease(
-                f"with {len(spent)} earlier ones this release adds up to epsilon"
-                f" {math.ceil(1e6 * total.epsilon) / 1e6:.9g} {guarantee.change.label} at delta"
-                f" {total.delta:g}, above the limit of {self.budget:g} (--budget): no noise was"
-                " drawn and no file written; lower --epsilon, or raise --budget"
+                f"with {len(spent)} earlier ones this release adds up to {total}, above the limit"
+                f" of {self.budget:g} (--budget): no noise was drawn and no file written; lower"
+                " --epsilon, or raise --budget"
             )
         return [*spent.values()]
 

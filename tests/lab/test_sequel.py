@@ -293,7 +293,7 @@ def test_the_commands_state_the_sum_and_print_what_comes_next(dpmc, tmp_path):
     assert (status, out, paths[2].exists()) == (1, "", False)
     for part in (
         "with 2 earlier ones",
-        "epsilon 0.539813 per user at delta 1e-06",
+        "epsilon 0.5399 per user at delta 1e-06",
         "the limit of 0.5 (--budget)",
     ):
         assert part in err
