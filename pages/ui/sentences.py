@@ -166,7 +166,7 @@ def _write_usefulness(chart: CurveChart, stop: Stop) -> Sentence:
         )
         if curve is not None and (interval := curve.interval_at(stop.epsilon)) is not None
     }
-    value, *figures = _round_apart(metric, [stop.interval.mean, *levels.values()])
+    value, *figures = map(metric.format_value, (stop.interval.mean, *levels.values()))
     phrases = [f"{figure} {name}" for figure, name in zip(figures, levels, strict=True)]
     end = f": {', '.join(phrases)}" * bool(phrases)
     state = compare_with_ends(chart, stop)
@@ -204,15 +204,6 @@ def compare_with_ends(chart: CurveChart, stop: Stop) -> str:
     if sign == 1 and numbers.compare_by_seed(metric, reference, line, epsilon) == 0:
         return FULL
     return {-1: "worse than", 0: "no clear gain over"}.get(1 if sign is None else sign, "")
-
-
-def _round_apart(metric: Metric, values: list[float]) -> list[str]:
-    """Return values with as few digits as keep them apart."""
-    rounded, finer = (
-        [f"{100 * v:.{digits}f} %" if metric.is_share else f"{v:.{digits + 2}f}" for v in values]
-        for digits in (0, 1)
-    )
-    return finer if len({*finer}) > len({*rounded}) else rounded
 
 
 def render_answer(sentence: Sentence) -> str:

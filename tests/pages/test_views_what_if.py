@@ -137,38 +137,38 @@ def write_sentence(data, id, epsilon, *, person=0):
 FORMS = {
     ("movie-night", "input-flip", 1.0): (
         "At epsilon 1, an attacker torn 50:50 is right about one rating at most 73.2 % of the time;"
-        " about all her ratings together there is no useful limit. Predictions are 71 % right:"
-        " 73 % without privacy, 55 % with one answer for all."
+        " about all her ratings together there is no useful limit. Predictions are 70.8 % right:"
+        " 73.4 % without privacy, 55.2 % with one answer for all."
     ),
     ("movie-night", "input-flip", 0.1): (
         "At epsilon 0.1, an attacker torn 50:50 is right about one rating at most 52.5 % of the"
-        " time; about all her ratings together at most 65.1 %. Predictions are 57 % right: 73 %"
-        " without privacy, 55 % with one answer for all."
+        " time; about all her ratings together at most 65.1 %. Predictions are 57.4 % right: 73.4 %"
+        " without privacy, 55.2 % with one answer for all."
     ),
     ("movie-night", "input-flip", 10.0): (
         "At epsilon 10, there is no useful limit on an attacker torn 50:50, about one rating or all"
-        " her ratings. Predictions are 73 % right, as good as without privacy (73 %); 55 % with one"
-        " answer for all."
+        " her ratings. Predictions are 73.4 % right, as good as without privacy (73.4 %); 55.2 % with"
+        " one answer for all."
     ),
     ("movie-night", "private-effects", 1.0): (
         "At epsilon 1, an attacker torn 50:50 between two sets of ratings picks hers at most 58.9 %"
-        " of the time; one rating is no easier. Predicted stars are off by 1.00: 0.87 without"
-        " privacy, 1.05 with her own average."
+        " of the time; one rating is no easier. Predicted stars are off by 0.997: 0.872 without"
+        " privacy, 1.046 with her own average."
     ),
     ("movie-night", "private-effects", 0.1): (
         "At epsilon 0.1, an attacker torn 50:50 between two sets of ratings picks hers at most"
-        " 51.0 % of the time; one rating is no easier. Predicted stars are off by 1.04, no clear"
-        " gain over her own average (1.05); 0.87 without privacy."
+        " 51.0 % of the time; one rating is no easier. Predicted stars are off by 1.044, no clear"
+        " gain over her own average (1.046); 0.872 without privacy."
     ),
     ("bookshop-clicks", "dplcf", 2.0): (
         "At epsilon 2, an attacker torn 50:50 is right about one click at most 88.1 % of the time;"
-        " about all her clicks there is no useful limit. 12 % of next items are in ten suggestions:"
-        " 16 % without privacy, 6 % with one popular list."
+        " about all her clicks there is no useful limit. 11.9 % of next items are in ten suggestions:"
+        " 16.0 % without privacy, 6.4 % with one popular list."
     ),
     ("bookshop-clicks", "dpimf-sampled", 1.0): (
         "At epsilon 1, no limit is proved: an attack measured epsilon 0.561 or more, which allows"
-        " being right 63.6 % of the time. 15 % of next items are in ten suggestions: 16 % without"
-        " privacy, 7 % with one popular list."
+        " being right 63.6 % of the time. 14.5 % of next items are in ten suggestions: 16.0 % without"
+        " privacy, 6.6 % with one popular list."
     ),
     ("movie-night", "output", 0.5): (
         "At epsilon 0.5, the claim is refuted: at epsilon 1 an attack measured epsilon 137 or more,"
