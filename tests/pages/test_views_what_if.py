@@ -147,8 +147,8 @@ FORMS = {
     ),
     ("movie-night", "input-flip", 10.0): (
         "At epsilon 10, there is no useful limit on an attacker torn 50:50, about one rating or all"
-        " her ratings. Predictions are 73.4 % right, as good as without privacy (73.4 %); 55.2 % with"
-        " one answer for all."
+        " her ratings. Predictions are 73.4 % right, as good as without privacy (73.4 %); 55.2 %"
+        " with one answer for all."
     ),
     ("movie-night", "private-effects", 1.0): (
         "At epsilon 1, an attacker torn 50:50 between two sets of ratings picks hers at most 58.9 %"
@@ -162,13 +162,13 @@ FORMS = {
     ),
     ("bookshop-clicks", "dplcf", 2.0): (
         "At epsilon 2, an attacker torn 50:50 is right about one click at most 88.1 % of the time;"
-        " about all her clicks there is no useful limit. 11.9 % of next items are in ten suggestions:"
-        " 16.0 % without privacy, 6.4 % with one popular list."
+        " about all her clicks there is no useful limit. 11.9 % of next items are in ten"
+        " suggestions: 16.0 % without privacy, 6.4 % with one popular list."
     ),
     ("bookshop-clicks", "dpimf-sampled", 1.0): (
         "At epsilon 1, no limit is proved: an attack measured epsilon 0.561 or more, which allows"
-        " being right 63.6 % of the time. 14.5 % of next items are in ten suggestions: 16.0 % without"
-        " privacy, 6.6 % with one popular list."
+        " being right 63.6 % of the time. 14.5 % of next items are in ten suggestions: 16.0 %"
+        " without privacy, 6.6 % with one popular list."
     ),
     ("movie-night", "output", 0.5): (
         "At epsilon 0.5, the claim is refuted: at epsilon 1 an attack measured epsilon 137 or more,"
