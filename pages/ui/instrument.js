@@ -671,7 +671,7 @@ class Instrument {
     if (!lists) return
     const { plain } = view.people[this.person]
     const kept = (entry) => entry.items[this.person].map((item) => plain.slice(0, 5).includes(item))
-    this.opener.replaceChildren(make("b", "use", null, lists.everyone.toFixed(1) + " of 5 " + view.items),
+    this.opener.replaceChildren(make("b", "use", null, lists.everyone.toFixed(1) + " of 5 recommended " + view.items),
       " stay on average; hers:")
     const boxes = make("span", "dpmc-five", this.opener)
     Object.assign(boxes, { role: "img", ariaLabel: lists.shared[this.person] })

@@ -288,9 +288,9 @@ def describe_reports(release: Release, public: PublicFacts, metric: Metric) -> d
     """
     if isinstance(release, RandomizedResponse):
         if public.low < 0:
-            key = [("full", "like"), ("", "dislike"), ("turned full", "flipped")]
-            words = [" flipped", ", # true: a majority guess is "]
-            return {"key": key, "words": words, "hollow": True, "majority": True}
+            marks = [("full", "like"), ("", "dislike"), ("turned full", ""), ("turned", "flipped")]
+            words = [" flipped", ", # true: a majority guess of her taste is "]
+            return {"key": marks, "words": words, "hollow": True, "majority": True}
         words = [" hidden", ", # sent. Clicks she never made are sent, too."]
         return {"key": [("full", "click"), ("turned", "hidden")], "words": words, "hollow": True}
     changed, true = "changed", "true"
