@@ -102,7 +102,7 @@ def plot_comparison(
     ]
     tags = add_reference_lines(fig, chart, x_range, baseline_lines, ids)
     measured: list[tuple[float, float]] = []
-    tags += _draw_curves(fig, placed_lines, refuted, epsilon, chart.metric.format_value)
+    tags += _add_curves(fig, placed_lines, refuted, epsilon, chart.metric.format_value)
     for entry in placed_lines:
         if (
             (measurement := find_line_bound(entry.line))
@@ -127,7 +127,7 @@ def plot_comparison(
     return fig
 
 
-def _draw_curves(
+def _add_curves(
     fig: Figure,
     placed_lines: Sequence[PlottedLine],
     refuted: Collection[str],
@@ -136,7 +136,7 @@ def _draw_curves(
     *,
     fill: float = 0.16,
 ) -> list[Tag]:
-    """Draw curves with their bands, and return labels with the values at an epsilon.
+    """Add curves with their bands, and return labels with the values at an epsilon.
 
     Args:
         fig: the figure.
@@ -213,7 +213,7 @@ def plot_differences(
         y = [factor * (float(curve.band.mean[-1]) - level) for level in best.values()]
         fig.add_stroke(x, y, color, line_dash=dash, name=curve.name)
         tags.append(Tag(curve.name, y[-1], Style(color, "circle"), end=x[-1]))
-    tags += _draw_curves(
+    tags += _add_curves(
         fig,
         differences,
         refuted,
