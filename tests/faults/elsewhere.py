@@ -67,9 +67,9 @@ ELSEWHERE = [
         ("the axis of the noise fits the narrowest alone", UNIT,
          "_REACH * max(getattr(release", "_REACH * min(getattr(release",
          named("page_noise", "test_densities_share_the_axis_of_the_widest")),
-        ("only the noise of the first release is in words", OTHER,
-         'return "; ".join(phrases) + "."', 'return phrases[0] + "."',
-         named("views", "test_the_noise_of_every_release_is_told_at_an_epsilon")),
+        ("a title says how many times larger the smaller noise is", OTHER,
+         "sizes[large] / sizes[small]", "sizes[small] / sizes[large]",
+         named("page_noise", "test_titles_of_noise_are_what_the_releases_say")),
     ),
     *family_of(
         "elsewhere", "pages/ui/door.py",
