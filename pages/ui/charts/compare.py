@@ -116,10 +116,8 @@ def plot_comparison(
         Tag(f"{registry.get_short_name(id)}\n{MISSING}", None, get_style(id), True)
         for id in waiting
     ]
-    lines, baseline_curves = (
-        [entry.line for entry in line_group] for line_group in (placed_lines, baselines)
-    )
-    y_range, metric = choose_y_range(chart, lines, baseline_curves), chart.metric
+    curves = ([entry.line for entry in group] for group in (placed_lines, baselines))
+    y_range, metric = choose_y_range(chart, *curves), chart.metric
     _draw_label_column(fig, metric.axis_title, tags, y_range, is_share=metric.is_share)
     for x, y in sorted(measured)[:1]:  # the others stand close to it
         fig.add_annotation("measured", x=math.log10(x), y=y)
