@@ -418,8 +418,8 @@ def show_leader(comparisons: Sequence[LineComparison]) -> None:
     """Show which mechanism is best over all epsilons, or why nothing can be said."""
     leader = compare.describe_leader(comparisons)
     doubt = compare.NOT_COMPARABLE if len(comparisons) > 1 else compare.TOO_FEW
-    help_text = compare.COMPARISON_NOTE if leader else None
-    blocks.show_headline(leader or doubt, key="answer", help=help_text)
+    note = compare.COMPARISON_NOTE if leader else None
+    blocks.show_headline(leader or doubt, key="answer", help=note)
 
 
 def show_view(fig: Figure, title: str, alt: str, place: DeltaGenerator) -> None:

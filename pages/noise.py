@@ -55,8 +55,9 @@ def page() -> None:
         if name is None:
             figure_place.markdown("This mechanism adds no noise.")
         else:
-            chosen = mechanisms[epsilon]
-            show_shape(frame, figure_place, chosen, guarantees, blocks_by_epsilon, name)
+            show_shape(
+                frame, figure_place, mechanisms[epsilon], guarantees, blocks_by_epsilon, name
+            )
         with frame.details:
             show_sizes(id, [*mechanisms], settings, public)
 

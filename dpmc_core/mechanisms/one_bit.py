@@ -455,7 +455,7 @@ class ObjectiveStatistic(SignReporting):
 
     id = "objective-statistic"
     name = "Objective perturbation, certified for any link"
-    short = "Objective (any link)"
+    short = "Objective any-link"
     style = Style(SKY, "diamond", "dashdot")
     revision = 2
     source = "Laplace mechanism on the signs, in place of LWHM22, Theorem 2"

@@ -70,6 +70,9 @@ ELSEWHERE = [
         ("only the noise of the first release is in words", OTHER,
          "for noise_scale in scales\n", "for noise_scale in scales[:1]\n",
          named("views", "test_the_noise_of_every_release_is_told_at_an_epsilon")),
+        ("a title says how many times larger the smaller noise is", OTHER,
+         "sizes[large] / sizes[small]", "sizes[small] / sizes[large]",
+         named("page_noise", "test_titles_of_noise_are_what_the_releases_say")),
     ),
     *family_of(
         "elsewhere", "pages/ui/door.py",

@@ -102,7 +102,7 @@ def plot_comparison(
     ]
     tags = add_reference_lines(fig, chart, x_range, baseline_lines, ids)
     measured: list[tuple[float, float]] = []
-    tags += _draw_curves(fig, placed_lines, refuted, epsilon, chart.metric.format_value)
+    tags += _add_curves(fig, placed_lines, refuted, epsilon, chart.metric.format_value)
     for entry in placed_lines:
         if (
             (measurement := find_line_bound(entry.line))
@@ -116,10 +116,8 @@ def plot_comparison(
         Tag(f"{registry.get_short_name(id)}\n{MISSING}", None, get_style(id), True)
         for id in waiting
     ]
-    lines, baseline_curves = (
-        [entry.line for entry in line_group] for line_group in (placed_lines, baselines)
-    )
-    y_range, metric = choose_y_range(chart, lines, baseline_curves), chart.metric
+    curves = ([entry.line for entry in group] for group in (placed_lines, baselines))
+    y_range, metric = choose_y_range(chart, *curves), chart.metric
     _draw_label_column(fig, metric.axis_title, tags, y_range, is_share=metric.is_share)
     for x, y in sorted(measured)[:1]:  # the others stand close to it
         fig.add_annotation("measured", x=math.log10(x), y=y)
@@ -127,7 +125,7 @@ def plot_comparison(
     return fig
 
 
-def _draw_curves(
+def _add_curves(
     fig: Figure,
     placed_lines: Sequence[PlottedLine],
     refuted: Collection[str],
@@ -136,7 +134,7 @@ def _draw_curves(
     *,
     fill: float = 0.16,
 ) -> list[Tag]:
-    """Draw curves with their bands, and return labels with the values at an epsilon.
+    """Add curves with their bands, and return labels with the values at an epsilon.
 
     Args:
         fig: the figure.
@@ -213,7 +211,7 @@ def plot_differences(
         y = [factor * (float(curve.band.mean[-1]) - level) for level in best.values()]
         fig.add_stroke(x, y, color, line_dash=dash, name=curve.name)
         tags.append(Tag(curve.name, y[-1], Style(color, "circle"), end=x[-1]))
-    tags += _draw_curves(
+    tags += _add_curves(
         fig,
         differences,
         refuted,

@@ -182,5 +182,5 @@ def choose_ticks(ends: Sequence[float], *, is_share: bool) -> list[tuple[float, 
     step = choose_step((high - low) / 4)
     digits = max(1, -math.floor(math.log10(step)))
     values = [step * k for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
-    texts = (f"{100 * v:.3g} %" if is_share else f"{v:.{digits}f}" for v in values)
-    return [(v, text.replace("-", "\u2212")) for v, text in zip(values, texts, strict=True)]
+    form = (lambda v: f"{100 * v:.3g} %") if is_share else f"{{:.{digits}f}}".format
+    return [(v, form(v).replace("-", "\u2212")) for v in values]

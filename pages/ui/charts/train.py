@@ -126,10 +126,10 @@ def plot_error_cdfs(private: ErrorCdf, nonprivate: ErrorCdf | None, name: str, a
     fig = create_figure("errors", xaxis_title_text=axis)
     curves = {"no privacy": nonprivate, name: private}
     # The better curve is above the other, and so is its name.
-    for label, style, share in zip(curves, ("no privacy", "usefulness"), (0.7, 0.3), strict=True):
+    places = (("no privacy", 0.7, "above"), ("usefulness", 0.3, "below"))
+    for label, (style, share, note) in zip(curves, places, strict=True):
         if curve := curves[label]:
             fig.add_line(*curve, STYLES[style], hover, name=label, mode="lines")
             k = int(np.searchsorted(curve.share, share))
-            note = "above" if share > 0.5 else "below"
             fig.add_annotation(note, text=label, x=curve.error[k], y=curve.share[k])
     return fig
