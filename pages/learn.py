@@ -24,7 +24,7 @@ SPREAD_LAYOUT: dict[str, Any] = {  # at both ends of a line
     "horizontal_alignment": "distribute",
 }
 END = "end"  # the step after the last slide
-_STYLE, _js = (Path(__file__).with_name("ui") / f"learn.{kind}" for kind in ("css", "js"))
+_js = Path(__file__).with_name("ui") / "learn.js"
 _keys = st.components.v2.component(
     "turning steps", html="<span hidden></span>", js=TURNS + _js.read_text(encoding="utf-8")
 )
@@ -32,7 +32,6 @@ _keys = st.components.v2.component(
 
 @st.fragment
 def page() -> None:
-    st.html(_STYLE)
     lesson, position = read_requested_step()
     if lesson is None:
         show_lesson_list()

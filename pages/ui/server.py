@@ -238,6 +238,9 @@ async def _redirect_moved_page(request: Request) -> RedirectResponse:
     return RedirectResponse(address + (f"?{request.url.query}" if request.url.query else ""))
 
 
+_LEARN_STYLE = Path(__file__).with_name("learn.css").read_text("utf-8")
+
+
 async def _serve_page(request: Request) -> HTMLResponse:
     """Serve Streamlit's page with the address of its server.
 
@@ -255,7 +258,8 @@ async def _serve_page(request: Request) -> HTMLResponse:
     html = html.replace("<head>", f"<head><script>{script}</script>", 1)
     html = html.replace('<div id="root">', f'{shell.ACCESS}<div id="root">', 1)
     # Behind the styles that Streamlit adds to the head, which it overrides.
-    html = html.replace("</body>", f"{shell.STYLESHEET}{stage.STYLESHEET}</body>", 1)
+    styles = f"{shell.STYLESHEET}{stage.STYLESHEET}<style>{_LEARN_STYLE}</style>"
+    html = html.replace("</body>", f"{styles}</body>", 1)
     return HTMLResponse(html, headers={"cache-control": "no-cache"})
 
 
