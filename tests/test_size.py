@@ -17,11 +17,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
-    "core": (56, 103_060),
+    "core": (56, 103_200),
     "data": (15, 44_180),
-    "lab": (82, 157_940),
-    "pages": (50, 75_300),
-    "pages (js, css, html)": (7, 22_200),
+    "lab": (82, 160_530),
+    "pages": (50, 76_140),
+    "pages (js, css, html)": (9, 23_810),
 }
 NOT_CODE = {
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),

@@ -16,7 +16,7 @@ from dpmc_data import datasets
 from dpmc_lab.views import noise
 from pages.ui import sources
 from pages.ui.charts import noise as charts_noise
-from tests.page_helpers import open_page, read_markdown
+from tests.page_helpers import open_page, read_markdown, unescape_markdown
 
 PUBLIC_FACTS = PublicFacts(users=943, items=1682, low=1, high=5)
 
@@ -24,7 +24,10 @@ PUBLIC_FACTS = PublicFacts(users=943, items=1682, low=1, high=5)
 def test_it_opens_on_a_mechanism_that_adds_noise_and_leaves_no_trace_of_it():
     app = open_page("noise")
     assert app.session_state["mechanism"] == "objective"
-    assert app.header[0].value == "The noise is 4 times larger at epsilon 1 than at epsilon 4"
+    assert (
+        unescape_markdown(app.header[0].value)
+        == "The noise is 4 times larger at epsilon 1 than at epsilon 4"
+    )
     app.radio(key="mechanism").set_value("input-flip").run()
     assert app.session_state["mechanism"] == "input-flip"  # by choice, and so it stays
     app = open_page("noise", mechanism="input-flip")
@@ -34,10 +37,15 @@ def test_it_opens_on_a_mechanism_that_adds_noise_and_leaves_no_trace_of_it():
 def test_a_second_epsilon_is_drawn_and_what_differs_is_said():
     app = open_page("noise", mechanism="objective", epsilon="5", pin="1")
     assert "At epsilon 5, half of the noise is within ±0.139" in read_markdown(app)
-    assert app.header[0].value == "The noise is 5 times larger at epsilon 1 than at epsilon 5"
+    assert (
+        unescape_markdown(app.header[0].value)
+        == "The noise is 5 times larger at epsilon 1 than at epsilon 5"
+    )
     app.selectbox(key="pin").set_value(0.0).run()
     assert not app.exception
-    assert app.header[0].value == "At epsilon 5, half of the noise is within ±0.139"
+    assert (
+        unescape_markdown(app.header[0].value) == "At epsilon 5, half of the noise is within ±0.139"
+    )
 
 
 def test_headings_go_down_one_by_one():
