@@ -239,6 +239,8 @@ async def _redirect_moved_page(request: Request) -> RedirectResponse:
 
 
 _LEARN_STYLE = Path(__file__).with_name("learn.css").read_text("utf-8")
+# Behind the styles that Streamlit adds to the head, which they override.
+STYLES = f"{shell.STYLESHEET}{stage.STYLESHEET}<style>{_LEARN_STYLE}</style>"
 
 
 async def _serve_page(request: Request) -> HTMLResponse:
@@ -257,9 +259,7 @@ async def _serve_page(request: Request) -> HTMLResponse:
       });"""
     html = html.replace("<head>", f"<head><script>{script}</script>", 1)
     html = html.replace('<div id="root">', f'{shell.ACCESS}<div id="root">', 1)
-    # Behind the styles that Streamlit adds to the head, which it overrides.
-    styles = f"{shell.STYLESHEET}{stage.STYLESHEET}<style>{_LEARN_STYLE}</style>"
-    html = html.replace("</body>", f"{styles}</body>", 1)
+    html = html.replace("</body>", f"{STYLES}</body>", 1)
     return HTMLResponse(html, headers={"cache-control": "no-cache"})
 
 

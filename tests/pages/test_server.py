@@ -18,7 +18,7 @@ from streamlit import config
 from streamlit.web.server.app_discovery import discover_asgi_app
 
 from app import SECTIONS
-from pages.ui import server, shell, stage
+from pages.ui import server, shell
 
 APP = Path(__file__).resolve().parents[2] / "app.py"
 
@@ -147,7 +147,7 @@ def test_every_page_is_told_where_its_server_is(base):
     start = (server.SCRIPTS.parents[1] / "index.html").read_text("utf-8")
     assert html.index("BACKEND_BASE_URL") < html.index('type="module"')
     rest = re.sub(r"(?s)<script>window.__streamlit = .*?</script>", "", html)
-    assert rest == start.replace("</body>", f"{shell.STYLESHEET}{stage.STYLESHEET}</body>").replace(
+    assert rest == start.replace("</body>", f"{server.STYLES}</body>").replace(
         '<div id="root">', f'{shell.ACCESS}<div id="root">'
     )
 
