@@ -59,6 +59,7 @@ STYLESHEET = """<style>
   text-wrap: pretty; }
 .st-key-answer h2 { padding: 0 0 .5rem; }
 .st-key-beside [data-testid="stMetricValue"] { font-size: 1.2rem; }
+.st-key-class, .st-key-room-list { min-height: 3.75rem; }
 @media (max-width: 800px) {
   .stMainBlockContainer:has(.st-key-choices) { padding-inline: .875rem; }
   .st-key-choices h1 { white-space: normal; }
@@ -89,6 +90,8 @@ STYLESHEET = """<style>
   [data-page=protocol] { --choices: 14.5rem; }
   [data-page=protocol] .st-key-drawn { min-height: 35rem; }
   [data-page=what_if] .st-key-drawn { min-height: 50rem; }
+  .st-key-class { min-height: 4.5rem; }
+  .st-key-room-list { min-height: 5.75rem; }
   .st-key-steering { min-height: 12.4rem; }
   .st-key-layer { min-height: 5.75rem; }
   .st-key-mechanisms { min-height: 11.75rem; }
