@@ -16,6 +16,7 @@ from dpmc_lab.classroom.room import EXAMPLE_QUESTIONS, MAX_QUESTION_LENGTH, Room
 from dpmc_lab.classroom.room_view import ShareRow
 from dpmc_lab.lessons import (
     CLASSES,
+    LABELS,
     PLANS,
     PlanStep,
     get_slide,
@@ -103,17 +104,15 @@ def show_setup() -> None:
     with left:
         questions = choose_questions()
     with right:
-        if plan:
-            show_plan_head(plan)
-            epsilon = schedule_class(plan)[0].epsilon
-        else:
-            epsilon = choose_poll_epsilon(len(questions))
+        epsilon = schedule_class(plan)[0].epsilon if plan else choose_poll_epsilon(len(questions))
         expected = CLASS_SIZE
         if classroom.is_class_mode():
             expected = st.number_input(value=CLASS_SIZE, **CONTROLS["size"])
         show_action("open", lambda: begin_class(questions, epsilon, expected, plan))
         if not classroom.is_class_mode():
             st.caption(NOTES["no_phones"])
+        if plan:
+            show_plan_head(plan)
 
 
 def begin_class(questions: list[str], epsilon: float, expected: int, plan: str) -> None:
@@ -125,14 +124,16 @@ def begin_class(questions: list[str], epsilon: float, expected: int, plan: str) 
 
 
 def show_plan_head(minutes: str) -> None:
-    """Show what a plan teaches and needs, its lessons, and what to print."""
-    for plan in (PLANS[name] for name in CLASSES[minutes]):
-        blocks.show_bullets([*plan.goals, *plan.needs])
-        st.markdown(plan.links)
+    """Show what to print and to open, and what a plan teaches and needs, with its lessons."""
     with st.container(horizontal=True):
         show_wall_link()
         title, render = SHEETS[f"class-{minutes}.html"]
         blocks.show_print_button(title, render(), "print class")
+    for plan in (PLANS[name] for name in CLASSES[minutes]):
+        for name, sentences in (("goals", plan.goals), ("needs", plan.needs)):
+            st.markdown(f"**{LABELS[name]}**")
+            blocks.show_bullets(sentences)
+        st.markdown(plan.links)
 
 
 def choose_questions() -> list[str]:
