@@ -20,7 +20,7 @@ BUDGETS = {  # files, tokens
     "core": (56, 103_200),
     "data": (15, 44_180),
     "lab": (82, 160_530),
-    "pages": (50, 76_150),
+    "pages": (50, 76_160),
     "pages (js, css, html)": (9, 23_810),
 }
 NOT_CODE = {
