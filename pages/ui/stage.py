@@ -60,6 +60,7 @@ STYLESHEET = """<style>
 .st-key-answer h2 { padding: 0 0 .5rem; }
 .st-key-beside [data-testid="stMetricValue"] { font-size: 1.2rem; }
 .st-key-class, .st-key-room-list { min-height: 3.75rem; }
+.st-key-coin-picture { min-height: 7.9rem; }
 @media (max-width: 800px) {
   .stMainBlockContainer:has(.st-key-choices) { padding-inline: .875rem; }
   .st-key-choices h1 { white-space: normal; }

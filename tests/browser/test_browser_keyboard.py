@@ -236,7 +236,7 @@ def test_the_noise_at_two_epsilons(keys):
 
 def test_a_person_with_and_without_privacy(keys):
     keyboard = keys("")
-    keyboard.choose("of 5 films")
+    keyboard.choose("of 5 recommended films")
     keyboard.choose("Show another person")
     page = keyboard.page
     page.wait_for_url(re.compile("person=1"))
