@@ -93,7 +93,7 @@ STYLESHEET = """<style>
   [data-page=what_if] .st-key-drawn { min-height: 50rem; }
   .st-key-class { min-height: 4.5rem; }
   .st-key-room-list { min-height: 5.75rem; }
-  .st-key-steering { min-height: 12.4rem; }
+  .st-key-steering { min-height: 12.4rem; align-content: flex-start; }
   .st-key-layer { min-height: 5.75rem; }
   .st-key-mechanisms { min-height: 11.75rem; }
   .st-key-ratings { min-height: 8.5rem; }

@@ -34,29 +34,15 @@ RECORD_SCRIPT = """{
 SIZES = {"laptop": (1366, 768), "phone": (390, 844)}
 
 
-def measure_shifts(browser, server, page, size):
-    """Visit a page in a window of a size, and list its shifts from the largest on."""
-    width, height = size
-    context = browser.new_context(viewport={"width": width, "height": height})
-    tab = context.new_page()
-    tab.add_init_script(RECORD_SCRIPT)
-    open_and_settle(tab, server + (page if page != "what_if" else ""))
-    tab.wait_for_timeout(1000)
-    shifts = sorted(tab.evaluate("window.shifts"), reverse=True)
-    context.close()
-    return shifts
-
-
-def sum_shifts(shifts):
-    return sum(value for value, _ in shifts)
-
-
 @pytest.mark.parametrize("page", mark_rest_slow(PAGES))
 def test_a_page_stays_where_it_is_while_it_loads(browser, server, page):
     for visit in ("first", "second"):
-        for device, size in SIZES.items():
-            # A machine that other tests keep busy draws a page part by part: it may try again.
-            tries = (measure_shifts(browser, server, page, size) for _ in range(3))
-            best = next((s for s in tries if sum_shifts(s) <= MAX_SHIFT), None)
-            shifts = best if best is not None else measure_shifts(browser, server, page, size)
-            assert sum_shifts(shifts) <= MAX_SHIFT, (visit, device, shifts[:4])
+        for device, (width, height) in SIZES.items():
+            context = browser.new_context(viewport={"width": width, "height": height})
+            tab = context.new_page()
+            tab.add_init_script(RECORD_SCRIPT)
+            open_and_settle(tab, server + (page if page != "what_if" else ""))
+            tab.wait_for_timeout(1000)
+            shifts = sorted(tab.evaluate("window.shifts"), reverse=True)
+            context.close()
+            assert sum(value for value, _ in shifts) <= MAX_SHIFT, (visit, device, shifts[:4])
