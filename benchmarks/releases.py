@@ -25,7 +25,7 @@ from dpmc_core.model import Mechanism, Model
 from dpmc_core.privacy.accounting import gaussian_epsilon, gaussian_mu
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.streams import EarlierRelease
-from dpmc_lab.study.release import HALF_LIFE
+from dpmc_lab.study.release import HALF_LIFE, compute_decay
 
 WEEKS, ITEMS, DELTA = 52, 1_000, 1e-6
 MEASURED = 13  # weeks, whose held-out ratings are measured together
@@ -122,7 +122,10 @@ def measure_year(year: Year, epsilon: float, half_life: float, seed: int) -> lis
         ratings, items = year.collect_ratings(week), year.list_items(week)
         earlier: list[EarlierRelease] = [
             mechanism.align_earlier(
-                public, arrays, year.locate_items(past)[items], 0.5 ** ((week - past) / half_life)
+                public,
+                arrays,
+                year.locate_items(past)[items],
+                compute_decay(week - past, half_life),
             )
             for past, public, arrays in history
         ]

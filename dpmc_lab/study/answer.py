@@ -58,7 +58,7 @@ from dpmc_data.paths import check_new_file, write_atomically
 from dpmc_lab.store import Record, Store
 from dpmc_lab.study.advice import Advice, PrivacyUnit, calibrate_mechanism, recommend_method
 from dpmc_lab.study.paired import IntervalEstimate, PairedMetrics
-from dpmc_lab.study.release import HALF_LIFE
+from dpmc_lab.study.release import compute_decay
 from dpmc_lab.sweep import Grid, LocalPool, SweepData, Unit, format_seeds, run_unit_locally
 from dpmc_lab.sweep.engine import POLL_SECONDS
 from dpmc_lab.sweep.grid import format_command_options
@@ -264,7 +264,7 @@ class LaterPublication(PrivateEffects):
 
     def fit(self, ratings: Ratings, rng: Rng, earlier: Sequence[EarlierRelease] = ()) -> Steps:
         """Yield the steps of this publication after the average of the earlier ones is drawn."""
-        weights = 0.5 ** (self.weeks * np.arange(1, self.publication) / HALF_LIFE)
+        weights = compute_decay(self.weeks * np.arange(1, self.publication))
         squares = float(weights @ weights)
         settings = {name: getattr(self, name) for name in ("epsilon", "delta", "rank", "rounds")}
         average = AverageOfReleases(noise_factor=math.sqrt(squares) / weights.sum(), **settings)
@@ -894,9 +894,6 @@ def compute_finding(
     if has_year:
         average, last = map(paired.estimate_interval, year_weights)
         year_average = YearAverage(average, last, *judge_method(year_weights[0]))
-    noisy = [
-        id for id in (method.id, *baselines) if registry.adds_noise(registry.get_mechanism(id))
-    ]
     guarantee = method.guarantee(question.prepare_public_facts(public))
     year = guarantee.repeat(question.times)
     return Finding(
@@ -917,7 +914,12 @@ def compute_finding(
         users=paired.users,
         seeds=paired.seeds,
         provisional=has_interval and paired.seeds < len({unit.seed for unit in units}),
-        n_private_fits=sum(cache.get(u.key) is not None for u in units if u.mechanism.id in noisy),
+        n_private_fits=sum(
+            cache.get(unit.key) is not None
+            for unit in units
+            if unit.mechanism.id in (method.id, *baselines)
+            and registry.adds_noise(type(unit.mechanism))
+        ),
     )
 
 

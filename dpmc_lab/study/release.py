@@ -228,6 +228,16 @@ class Export:
 HALF_LIFE = 26.0  # weeks after which an earlier release weighs half: chosen on generated streams
 
 
+def compute_decay(weeks: Any, half_life: float = HALF_LIFE) -> Any:
+    """Return the factor of an earlier release's weight, because tastes drift.
+
+    Args:
+        weeks: age of the release, a number or an array.
+        half_life: the age at which it weighs half.
+    """
+    return 0.5 ** (weeks / half_life)
+
+
 class EarlierFile(NamedTuple):
     """A released file that a later release follows.
 
@@ -295,7 +305,7 @@ class Sequel:
                 "delta": claim["certified"]["delta"],
                 "averaged": digest in averaged,
             }
-        total = add_up_releases(guarantee, [*spent.values()])
+        total = add_up_releases(guarantee, spent.values())
         if self.budget is not None and total.epsilon > self.budget:
             raise CannotRelease(
                 f"with {len(spent)} earlier ones this release adds up to {total}, above the limit"
@@ -322,12 +332,13 @@ class Sequel:
             if not hasattr(earlier, "align_earlier") or type(earlier) is not type(later):
                 continue
             same_budget = dataclasses.replace(earlier, epsilon=later.epsilon, delta=later.delta)
-            ends = [(facts.low, facts.high) for facts in (public, ratings.public)]
-            if same_budget == later and ends[0] == ends[1] and "item_ids" in arrays:
+            newer = ratings.public
+            has_same_range = (public.low, public.high) == (newer.low, newer.high)
+            if same_budget == later and has_same_range and "item_ids" in arrays:
                 row_by_id = {id: row for row, id in enumerate(arrays["item_ids"].tolist())}
                 rows = np.array([row_by_id.get(id, -1) for id in ratings.item_ids])
                 day = date.fromisoformat(card.get("date", "1970-01-01"))
-                decay = 0.5 ** (max((date.today() - day).days, 0) / 7 / self.half_life)
+                decay = compute_decay(max((date.today() - day).days, 0) / 7, self.half_life)
                 aligned[card["sha256"]] = earlier.align_earlier(public, arrays, rows, decay)
         return aligned
 

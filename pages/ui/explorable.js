@@ -13,19 +13,19 @@ const read = () => {
   const said = new URLSearchParams(location.hash.slice(1))
   const view = file.views.findIndex((one) => one.mechanism === said.get("mechanism"))
   if (view >= 0) at.view = view
+  const { shown } = file.views[at.view]
   const epsilon = Number(said.get("epsilon"))
-  if (file.views[at.view].shown.stops.some((stop) => stop.epsilon === epsilon)) at.epsilon = epsilon
-  const people = file.views[at.view].shown.people || []
+  if (shown.stops.some((stop) => stop.epsilon === epsilon)) at.epsilon = epsilon
   const person = said.get("person")
-  if (/^\d+$/.test(person) && Number(person) < people.length) at.person = Number(person)
+  if (/^\d+$/.test(person) && shown.people?.[person]) at.person = Number(person)
   for (const [name, key] of NUMBERS) {
-    if (said.get(key) && Number.isFinite(Number(said.get(key)))) at[name] = Number(said.get(key))
+    if (said.get(key) && isFinite(said.get(key))) at[name] = Number(said.get(key))
   }
 }
 
 const write = () => {
-  const view = file.views[at.view]
-  const said = new URLSearchParams({ mechanism: view.mechanism, epsilon: at.epsilon, person: at.person })
+  const { mechanism } = file.views[at.view]
+  const said = new URLSearchParams({ mechanism, epsilon: at.epsilon, person: at.person })
   for (const name of ["target", "limit", "pinned"]) if (at[name] !== null) said.set(name, at[name])
   history.replaceState(null, "", "#" + said)
 }

@@ -395,9 +395,9 @@ class Instrument {
   // the rest. A unit of the picture is a sixteenth of the font's size, so that it grows with the type.
   lay() {
     const { view, plot, wide, tall } = this
-    const small = wide < 660
+    const small = wide < 760 // else a title meets its axis
     const spare = small || view.still ? 0 : within(tall - 756, 0, 420)
-    const left = small ? 44 : 60, right = wide - (small ? 14 : 140)
+    const left = small ? 52 : 60, right = wide - (small ? 14 : 140)
     const first = left + (small ? 8 : 18), last = right - (small ? 10 : 14)
     const top = small ? 76 : 58, upper = top + 134 + 0.45 * spare
     const middle = upper + (small ? 100 : 68), lower = middle + 128 + 0.55 * spare
@@ -416,11 +416,12 @@ class Instrument {
     this.ticks.replaceChildren()
     const write = (x, y, words, name) => shape(this.ticks, "text", name, { x: rem(x), y: rem(y) }, words)
     this.numbers = stops.map(({ epsilon }, k) => write(x(k), 16, epsilon, "middle"))
-    write(small ? 8 : left, 37, "\u2190 more private")
+    const more = wide < 340 ? "" : "more "
+    write(small ? 8 : left, 37, "\u2190 " + more + "private")
     write((first + last) / 2, 37, small ? "epsilon" : view.axis, "middle axis")
-    write(right + (small ? 6 : 0), 37, "more accurate \u2192", "end")
+    write(right + (small ? 6 : 0), 37, more + "accurate \u2192", "end")
     plot.replaceChildren()
-    const picture = shape(plot, "svg", "dpmc-picture", { role: "img", viewBox: "0 0 " + wide + " " + high })
+    const picture = shape(plot, "svg", "dpmc-picture" + (small ? " small" : ""), { role: "img", viewBox: "0 0 " + wide + " " + high })
     picture.innerHTML = "<defs><pattern id='dpmc-unproved' width='8' height='8' patternUnits='userSpaceOnUse' patternTransform='rotate(45)'><path d='M0 0V8' class='hatch'/></pattern></defs>"
     let svg = shape(picture, "g", "")
     const moving = shape(picture, "g", "")
@@ -432,7 +433,7 @@ class Instrument {
     }
     const title = (words, axis, down) => {
       const base = down - (small ? 38 : 20)
-      const halves = small ? words.match(new RegExp(".{1," + Math.floor((wide - left) / 8.4) + "}( |$)", "g")) : [words]
+      const halves = words.match(new RegExp(".{1," + Math.floor((wide - left) / 9.4) + "}( |$)", "g"))
       halves.forEach((half, k) => text(left, base + 20 * (k + 1 - halves.length), half, "title"))
       if (small) text(left, down - 18, axis, "muted")
       else text(right, base, axis, "end muted")
@@ -449,8 +450,7 @@ class Instrument {
       path(through(whole), "curve")
     }
     if (!small) text(right + 12, upper + 5, "a coin flip", "muted")
-    else if (single.length) text(last + 8, upper - 6, "a coin flip", "end muted")
-    else text(left, upper + 20, "a coin flip", "muted")
+    else text(4, upper + 20, "a coin flip", "muted")
     if (whole.length && !single.length) {
       text(last + (small ? 8 : -6), upper + (small ? 20 : -12), "one " + view.entry + ": no easier", "name risk end")
     }
@@ -483,7 +483,7 @@ class Instrument {
       named.forEach(([down, name, isReference], k) => {
         const muted = isReference ? "" : " muted"
         if (!small) text(right + 12, down + 5 + (k ? gap : -gap), name, muted)
-        else text(isReference ? first - 4 : last + 8, down - 7, name, isReference ? "" : "end muted")
+        else text(isReference ? first - 4 : last + 8, down + (isReference ? -7 : 17), name, isReference ? "" : "end muted")
       })
       const points = stops.flatMap(({ value, band }, k) => (value === null ? [] : [[x(k), ...[value, ...band].map(useRow)]]))
       path(through([...points.map(([across, , , high]) => [across, high]),
@@ -522,11 +522,12 @@ class Instrument {
       // Curves rise to the right: free are above left and below right of a dot.
       const size = small ? 18 : 21
       for (const [down, number, role] of marked(index)) {
-        const name = role === "use" ? "" : role === "risk" ? "all " + (single.length ? this.rated : "her") + " " + view.entry + "s"
-          : "one " + view.entry
-        const length = number.length * size * 0.54 + name.length * 7.4 + 22
         const above = role === "risk"
-        const after = above ? x(index) - 12 - length < (small ? 2 : left - 40) : x(index) + 12 + length <= wide - 8
+        const name = role === "use" ? "" : above ? "all " + (single.length ? this.rated : "her") + " " + view.entry + "s"
+          : "one " + view.entry
+        const length = number.length * size * 0.6 + name.length * 8.2 + 22 // in the widest fonts
+        const isCut = x(index) - 12 - length < left // before the dot
+        const after = isCut || (!above && x(index) + 12 + length <= wide - 8)
         let base = down - 11
         if (above && after) {
           const passed = whole.filter(([across]) => across >= x(index) && across < x(index) + length)
@@ -535,7 +536,7 @@ class Instrument {
           base = role === "use" ? Math.min(down + 28, high) : down > upper - 31 ? upper + 21 : down + 28
           if (!after) base += small ? 20 : 14
         }
-        const label = text(after ? Math.min(x(index) + 12, wide + 8 - length) : x(index) - 12, base, "", "name " + role + (after ? "" : " end"))
+        const label = text(after ? Math.min(x(index) + 12, wide - length) : x(index) - 12, base, "", "name " + role + (after ? "" : " end"))
         const parts = [["big", number], ["", " " + name + " "]]
         for (const [style, words] of after ? parts : parts.reverse()) shape(label, "tspan", style, {}, words)
       }

@@ -129,9 +129,8 @@ def test_the_button_of_the_page_saves_a_file_that_stands_where_the_slider_stands
 def test_nothing_in_it_keeps_people_out(opened, style):
     axe = pytest.importorskip("axe_playwright_python", reason="pip install axe-playwright-python")
     tab = opened(color_scheme=style)
-    for fold in tab.locator("summary:visible").all():
+    for fold in tab.locator("summary:visible").all():  # the menu is one of them
         fold.click()
-    tab.locator(".dpmc-menu summary").click()
     for name in ("Set a target", "You guess", "Pin"):
         tab.get_by_role("button", name=name).click()
     tab.get_by_role("slider", name="epsilon").press("ArrowLeft")
@@ -150,3 +149,32 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(opened):
     for fold in tab.locator("summary:visible").all():
         fold.click()
     assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+# What is written in the two charts and beneath the knob: texts that leave the card or cover another.
+MISPLACED = """() => {
+  const edge = document.querySelector('.dpmc-chart').getBoundingClientRect()
+  const all = [...document.querySelectorAll('.dpmc-picture text, .dpmc-ticks text:not([hidden])')]
+  const boxes = all.filter(text => text.textContent.trim())
+    .map(text => [text.textContent.trim(), text.getBoundingClientRect()])
+  const cut = boxes.filter(([, box]) => box.left < edge.left - 1 || box.right > edge.right + 1)
+  const covered = boxes.flatMap(([words, a], k) => boxes.slice(k + 1)
+    .filter(([, b]) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 2
+      && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 4)
+    .map(([other]) => words + ' | ' + other))
+  return [...cut.map(([words]) => words), ...covered]
+}"""
+
+
+@pytest.mark.parametrize("width", [340, 390, 740, 800, 1100, 1366])
+def test_no_text_of_the_charts_leaves_the_card_or_covers_another(opened, width):
+    tab = opened(viewport={"width": width, "height": 930})
+    knob = tab.locator(".dpmc-knob")
+    for choice in tab.locator("input[name=view]").all():
+        choice.check()
+        for stop in range(int(knob.get_attribute("max")) + 1):
+            knob.evaluate(
+                "(it, to) => { it.value = to; it.dispatchEvent(new Event('input')) }", stop
+            )
+            tab.wait_for_timeout(60)  # the next frame draws
+            assert tab.evaluate(MISPLACED) == [], stop
