@@ -127,7 +127,7 @@ def load(data: str | Path, on_progress: Any = None, **options: Any) -> LoadedDat
 
     Args:
         data: the id, name or path.
-        on_progress: of a file, called now and then with (bytes or rows read, all of them).
+        on_progress: of a file, called now and then with (bytes read, all of them).
         options: fields of `ReadOptions`; for a sample that is drawn anew an integer `seed` and the
             settings of its generator.
 

@@ -314,14 +314,23 @@ def _read_rows(
     chunks: dict[str, list[Any]] = {role: [] for role in roles}
     line_chunks = [np.zeros(0, dtype=np.int32)]
     cutters: list[Cutter] = []
+    broken: dict[str, tuple[int, str]] = {}  # of all files
     files: list[tuple[int, str]] = []
-    n_rows = n_entries = 0
+    n_rows = n_entries = n_bytes = 0
+    size = sum(part.size for part in source.parts or [source])
+
+    def report(n_done: int, n_all: int) -> None:
+        """Tell how much of all files is read, in bytes."""
+        if on_progress:
+            on_progress(n_bytes + part.size * n_done // max(n_all, 1), size)
+
     for part in source.parts or [source]:
-        cutter = _build_cutter(part, layout, used, options, on_progress)
+        cutter = _build_cutter(part, layout, used, options, report)
+        cutter.broken = broken
         cutters.append(cutter)
         if source.parts:
             files.append((n_entries, part.name))
-        text = read_text(part, layout.encoding, layout.form, on_progress)  # of Parquet never begun
+        text = read_text(part, layout.encoding, layout.form, report)  # of Parquet never begun
         for own, lines in cutter.iterate_batches(text):
             batch = _insert_keys(own, used, len(lines), part, layout) if part.keys else own
             columns = [*batch, lines]
@@ -334,6 +343,7 @@ def _read_rows(
             n_entries += len(columns[-1])
             # Of a matrix, its cells.
             _check_rows(source, n_entries + cutter.unusable, options.max_rows)
+        n_bytes += part.size
     all_lines = np.concatenate(line_chunks)
     line_chunks.clear()
 
@@ -360,29 +370,18 @@ def _read_rows(
         _index_texts(_encode_texts(join("event"))) if "event" in roles else None,
         all_lines,
         files,
-        _merge_broken(cutters),
+        broken,
         _count_lines(cutters, layout, n_rows, n_entries),
     )
-
-
-def _merge_broken(cutters: Sequence[Cutter]) -> dict[str, tuple[int, str]]:
-    """Return for each reason how many lines of all files cannot be cut, and the first of them."""
-    broken: dict[str, tuple[int, str]] = {}
-    for cutter in cutters:
-        for kind, (count, example) in cutter.broken.items():
-            prior, first = broken.get(kind, (0, example))
-            broken[kind] = prior + count, first
-    return broken
 
 
 def _count_lines(
     cutters: Sequence[Cutter], layout: Layout, n_rows: int, n_entries: int
 ) -> LineCount:
     """Return what became of the lines of all files; the rest of them is blank."""
-    n_lines, n_continued, n_unusable = (
-        sum(getattr(cutter, name) for cutter in cutters)
-        for name in ("lines", "continued", "unusable")
-    )
+    n_lines = sum(cutter.lines for cutter in cutters)
+    n_continued = sum(cutter.continued for cutter in cutters)
+    n_unusable = cutters[-1].unusable  # of all files
     n_headers = layout.header * len(cutters)
     return LineCount(
         lines=n_lines,
@@ -399,7 +398,7 @@ def _build_cutter(
     layout: Layout,
     used: Sequence[int],
     options: ReadOptions,
-    on_progress: ReadProgress | None,
+    on_progress: ReadProgress,
 ) -> Cutter:
     """Return what cuts a file, or one file of a folder, into the columns that are used."""
     n_own = len(layout.columns) - len(part.keys)
@@ -688,7 +687,7 @@ class Batches(Cutter):
     source: Source
     names: Sequence[str]
     max_rows: int
-    on_progress: ReadProgress | None
+    on_progress: ReadProgress
 
     def iterate_batches(self, chunks: Iterable[str]) -> Iterator[Batch]:  # noqa: ARG002
         """Yield columns of the stored rows, batch by batch; there is no text to cut."""
@@ -700,8 +699,7 @@ class Batches(Cutter):
             self.lines += len(lines)
             yield columns, lines
             check_cancelled()
-            if self.on_progress:
-                self.on_progress(self.lines, max(stated, self.lines))
+            self.on_progress(self.lines, max(stated, self.lines))
 
 
 # From columns to validated ratings ----------------------------------------------------------------

@@ -151,7 +151,7 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(opened):
     assert tab.evaluate("document.documentElement.scrollWidth") <= 390
 
 
-# What is written in the two charts and beneath the knob: texts that leave the card or cover another.
+# Texts of the two charts and beneath the knob that leave the card or cover another.
 MISPLACED = """() => {
   const edge = document.querySelector('.dpmc-chart').getBoundingClientRect()
   const all = [...document.querySelectorAll('.dpmc-picture text, .dpmc-ticks text:not([hidden])')]

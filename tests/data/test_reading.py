@@ -156,6 +156,27 @@ def test_the_range_is_asked_before_a_long_read() -> None:
     assert not progress
 
 
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_the_files_of_a_folder_are_followed_as_one(tmp_path: Path, kind: str) -> None:
+    for k in range(3):
+        users = [f"u{k}-{row}" for row in range(10 * (k + 1))]
+        columns: dict[str, list[object]] = {"user": [*users], "item": ["x"] * len(users)}
+        columns["rating"] = [3] * len(users)
+        path = tmp_path / f"{k}.{kind}"
+        if kind == "csv":
+            path.write_text(HEAD + "".join(f"{user},x,3\n" for user in users), encoding="utf-8")
+        else:
+            path.write_bytes(build_parquet(**columns))
+    progress: list[tuple[int, int]] = []
+    options = {"low": 1, "high": 5, "user": "user"}
+    datasets.read(tmp_path, lambda *args: progress.append(args), **options)
+    size = sum(path.stat().st_size for path in tmp_path.iterdir())
+    assert [n_read for n_read, _ in progress] == sorted(n_read for n_read, _ in progress)
+    assert {n_all for _, n_all in progress} == {size}
+    assert progress[-1][0] == size
+    assert progress[0][0] < size / 2
+
+
 def test_reading_can_be_followed_and_stopped() -> None:
     text = (HEAD + "".join(f"u{k},i{k},3\n" for k in range(60_000))).encode()
     progress: list[tuple[int, int]] = []
