@@ -385,9 +385,8 @@ def describe_coin_rule(rule: CoinRule) -> str:
     else:
         condition = "Tails" if rule.coins == 1 else f"Tails {_TIMES[rule.coins]}"
     return (
-        f"Throw one coin {_TIMES[rule.coins]} where nobody sees it. {condition}: show the"
-        " opposite of"
-        " your answer. Anything else: show your answer."
+        f"Throw one coin {_TIMES[rule.coins]} where nobody sees it. {condition}: show the opposite"
+        " of your answer. Anything else: show your answer."
     )
 
 
@@ -577,8 +576,7 @@ def explain_cheating(epsilon: float) -> str:
     # An honest answer moves the expected number of yes reports by 1 - 2 flips, a made-up one by 1.
     return (
         "Each browser sends one report. A private window can cheat: at this epsilon, a made-up"
-        " report weighs as much as"
-        f" {1 / (1 - 2 * flip_chance):.1f} people."
+        f" report weighs as much as {1 / (1 - 2 * flip_chance):.1f} people."
     )
 
 

@@ -68,8 +68,7 @@ def describe_noise(release: Release) -> str:
             missing_as = ", as noise alone"
         return (
             f"{capitalise(release.query)}: a rated one is reported with chance {rated:.3g} %,"
-            f" {reported_as}; a"
-            f" missing one with chance {missing:.3g} %{missing_as}."
+            f" {reported_as}; a missing one with chance {missing:.3g} %{missing_as}."
         )
     if isinstance(release, Additive):
         kind = "Laplace" if isinstance(release, Laplace) else type(release).__name__
