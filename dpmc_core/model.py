@@ -111,7 +111,7 @@ class OwnSide:
     arrays: Mapping[str, ArraySpec] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Factors:
     """A model X = left right'.
 

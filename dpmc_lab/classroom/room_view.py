@@ -503,12 +503,8 @@ def count_answers(view: View) -> tuple[list[tuple[str, str]], str]:
         figures.append((number, noun))
     position = f"Question {now.question + 1} of {len(view.questions)}"
     position += "" if len(rounds) == 1 else f", round {rounds.index(now) + 1}"
-    return figures, f"{position} · {_format_state(view)}"
-
-
-def _format_state(view: View) -> str:
-    """Return whether the current question accepts reports, in words."""
-    return "the class is over" if view.ended else "closed" if view.locked else "open"
+    state = "the class is over" if view.ended else "closed" if view.locked else "open"
+    return figures, f"{position} · {state}"
 
 
 def explain_waiting(view: View) -> str:

@@ -102,10 +102,10 @@ def _build_recipe(
 ) -> TrialRecipe:
     """Return the recipe of trials, with what a result states of them."""
     return TrialRecipe(
-        trials=trials,
-        settings={"data": data, "epsilons": _EPSILONS, "forms": list(forms), **settings},
-        mechanisms=("dpmf", *_FREE.values()),
-        seeds=(1, 2, 3),
+        trials,
+        {"data": data, "epsilons": _EPSILONS, "forms": list(forms), **settings},
+        ("dpmf", *_FREE.values()),
+        (1, 2, 3),
     )
 
 

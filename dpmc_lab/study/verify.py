@@ -285,7 +285,9 @@ def _check_card(
     catalogue = _parse_field(
         "catalogue", lambda: _parse_catalogue(release_card["catalogue"], public)
     )
-    steps = _parse_field("data.prepare", lambda: _parse_steps(release_card["data"]))
+    steps = _parse_field(
+        "data.prepare", lambda: [str(parse_step(text)) for text in release_card["data"]["prepare"]]
+    )
     _parse_field("data", lambda: check_public_facts(mechanism, public, steps))
     ideal = _parse_field("settings", lambda: mechanism.guarantee(public))
     _parse_field("data.prepare", lambda: check_steps(list_reads(steps), ideal))
@@ -406,11 +408,6 @@ def _parse_public_facts(data: Mapping[str, Any]) -> PublicFacts:
         check_number(name, data[name], at_least=1, at_most=MAX_USERS, integer=True)
     fields = {name: data[name] for name in ("users", "items", "low", "high", "cap")}
     return PublicFacts(**fields, features=data.get("features", ()))
-
-
-def _parse_steps(data: Mapping[str, Any]) -> list[str]:
-    """Return the preparation, each step in its canonical text."""
-    return [str(parse_step(text)) for text in data["prepare"]]
 
 
 def _parse_catalogue(record: Mapping[str, Any], public: PublicFacts) -> Catalogue:

@@ -87,8 +87,12 @@ def test_a_run_takes_names_frames_and_ratings(frame, result):
 
 def test_objects_are_shown_by_a_line_and_a_small_table(frame, result):
     loaded = dpmc.load("one-bit-lab")
-    for value in (result, result.guarantee, result.problem.train, loaded):
+    facts = loaded.ratings.public, dpmc.data.ReadOptions(**RANGE)
+    parts = result.model, result.problem, result.mechanism, result.guarantee.certified()
+    for value in (*parts, *facts, dpmc.Dataset(loaded.ratings, "x"), DpmcError("x")):
         assert len(repr(value)) < 400
+    for value in (result, result.guarantee, result.problem.train, loaded):
+        assert len(repr(value)) < 300
         assert repr(value).startswith(f"{type(value).__name__}(")
         assert value._repr_html_().count("<tr>") == len(value.summarise())
     measured = dpmc.run("private-item-mean", "restaurants", epsilon=1)
