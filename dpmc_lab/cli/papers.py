@@ -33,7 +33,7 @@ from dpmc_lab.papers import engine, views
 from dpmc_lab.papers.engine import CurveSet, Experiment, GridRecipe, Paper, TrialRecipe
 from dpmc_lab.store import Store
 
-_MAX_ROWS = 40  # of a table of numbers that is printed
+_MAX_ROWS = 30  # of a table of numbers that is printed, beside the first of each curve
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,17 +182,19 @@ def _format_experiment(comparison: views.ExperimentView) -> Iterator[str]:
     privacy = "privacy", ", ".join(text for text, _ in comparison.promise_counts)
     yield format_facts([verdict, privacy, *views.list_facts(comparison)])
     numbers = views.tabulate_numbers(comparison)
-    n_rows = len(numbers.get("curve", ()))
-    step = -(-n_rows // _MAX_ROWS)  # rounded up
+    labels = numbers.get("curve", ())
+    step = -(-len(labels) // _MAX_ROWS)  # rounded up
+    # Every curve has a row.
+    visible = [k for k, label in enumerate(labels) if k % step == 0 or label not in labels[:k]]
     for columns in (
-        {name: texts[::step] for name, texts in numbers.items()},
+        {name: [texts[k] for k in visible] for name, texts in numbers.items()},
         views.tabulate_statements(comparison),
         views.tabulate_promises(comparison),
     ):
         if columns and any(columns.values()):
             yield format_table(columns, "  ")
     if step > 1:
-        yield f"One in {step} of {n_rows} rows is shown; the file of the result has all of them."
+        yield f"{len(visible)} of {len(labels)} rows are shown; the file of the result has all."
 
 
 def _check_verdicts(comparisons: Sequence[views.ExperimentView]) -> CommandReport:

@@ -256,7 +256,7 @@ def test_mechanisms_are_compared_at_one_certified_epsilon(restaurants, id, chang
 
 
 def test_a_mechanism_that_cannot_be_set_so_says_why(restaurants):
-    with pytest.raises(InvalidSetting, match="finite to calibrate, got inf; .*user factors"):
+    with pytest.raises(InvalidSetting, match=r"finite to calibrate, got inf; .*user factors"):
         run_at_guarantee("dpmf", restaurants, 2.0)
     with pytest.raises(InvalidSetting, match="no bound per user"):
         run_at_guarantee("input-flip", restaurants, 2.0)
