@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpmc_core.display import Summarised
-from dpmc_core.errors import BadRatings
+from dpmc_core.errors import check_type
 from dpmc_core.model import Factors
 from dpmc_core.ratings import Ratings
 
@@ -15,7 +15,7 @@ class Dataset(Summarised):
     """Ratings with the names that results and pages show.
 
     Raises:
-        BadRatings: if the ratings are something else, such as a data frame.
+        BadRatings: if the ratings are something else, such as a data frame, or a name is no text.
 
     >>> import dpmc_core as dpmc
     >>> ratings = dpmc.load("restaurants").ratings
@@ -35,12 +35,11 @@ class Dataset(Summarised):
     truth: Factors | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.ratings, Ratings):
-            kind = type(self.ratings).__name__
-            raise BadRatings(
-                f"the ratings of a data set must be Ratings, got an object of the type {kind};"
-                " Ratings.from_frame takes a data frame"
-            )
+        remedy = "Ratings.from_frame takes a data frame"
+        check_type("the ratings of a data set", self.ratings, Ratings, remedy)
+        check_type("the name of a data set", self.name, str, "give a text")
+        if self.truth is not None:
+            check_type("the truth of a data set", self.truth, Factors, "leave it out if unknown")
 
     def summarise(self) -> dict[str, object]:
         """Return the name of the data set and the sizes of its ratings, by label."""

@@ -6,11 +6,11 @@ import difflib
 import math
 import numbers
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 N = TypeVar("N", int, float)
-_MAX_LISTED_FAULTS = 5  # faults listed in one message
 _UNPRINTABLE = re.compile("[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 # End of a rating range, and the reciprocal of its smallest width: sums of squares stay numbers.
 MAX_ABS_RATING = 1e15
@@ -49,7 +49,7 @@ class DpmcError(Exception):
     """
 
     def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(make_printable(message) + make_printable(hint, keep_newlines=True))
+        super().__init__(make_printable(str(message)) + make_printable(hint, keep_newlines=True))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Pickle calls the class with the message alone by default; a subclass that takes other
@@ -85,20 +85,23 @@ class CannotRelease(DpmcError):
     """A result that must not be published as private, or whose noise cannot be sampled exactly."""
 
 
-class NotVerified(DpmcError):
-    """A release that does not keep what its guarantee states.
+def check_type(field: str, value: object, expected: type, remedy: str) -> None:
+    """Check the type of an object that holds or describes ratings.
 
-    Attributes:
-        name: the name of the release.
-        faults: what is wrong, each as a clause that names the field.
+    Args:
+        field: the name of the value in messages.
+        value: the value to check.
+        expected: the class of which it must be an instance.
+        remedy: how to get one, as a clause.
+
+    Raises:
+        BadRatings: if it is anything else, such as a data frame.
     """
-
-    def __init__(self, name: str, faults: Sequence[str]) -> None:
-        self.name, self.faults = name, tuple(faults)
-        listed = "; ".join(self.faults[:_MAX_LISTED_FAULTS])
-        n_left = len(self.faults) - _MAX_LISTED_FAULTS
-        remainder = f"; and {n_left} more" * (n_left > 0)
-        super().__init__(f"{name} is not verified: {listed}{remainder}")
+    if not isinstance(value, expected):
+        raise BadRatings(
+            f"{field} must be {expected.__name__}, got an object of the type"
+            f" {type(value).__name__}; {remedy}"
+        )
 
 
 def check_number(
@@ -194,10 +197,8 @@ def parse_number(number_type: type[N], text: str, field: str, limit: str = "") -
 def parse_number_or_text(text: str) -> int | float | str:
     """Return the text as an int or float if it is one, else the text itself."""
     for number_type in (int, float):
-        try:
+        with suppress(ValueError):
             return number_type(text)
-        except ValueError:
-            continue
     return text
 
 
@@ -259,4 +260,6 @@ def format_value(value: Any) -> str:
         text = str(value) if is_number else repr(value)
     except ValueError:  # Python refuses to print an integer of more than 4300 digits
         text = "an integer of thousands of digits"
+    if "\n" in text:  # a data frame or an array
+        text = f"an object of the type {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."

@@ -206,6 +206,8 @@ def run(
         InvalidSetting: if the mechanism or a setting is unknown or invalid.
     """
     is_frame = not isinstance(data, str | os.PathLike | Problem | Dataset | Ratings | tuple)
+    if not isinstance(reading, Mapping):
+        raise InvalidSetting("reading", "a mapping such as {'low': 1, 'high': 5}", reading)
     if is_frame:
         reading = {**reading, **{n: settings.pop(n) for n in FRAME_OPTIONS if n in settings}}
         for name in reading.keys() - FRAME_OPTIONS:
@@ -397,14 +399,12 @@ def build_baselines(mechanism: Mechanism, steps: Iterable[str] = ()) -> list[Mec
         ids.append(mechanism.nonprivate_counterpart)
     for id in dict.fromkeys(ids):
         if id != mechanism.id:
-            shared_names = [
-                s.name
+            shared = {
+                s.name: getattr(mechanism, s.name)
                 for s in list_settings(registry.get_mechanism(id))
                 if s.name in defaults and s.default == defaults[s.name]
-            ]
-            baselines.append(
-                registry.create(id, **{n: getattr(mechanism, n) for n in shared_names})
-            )
+            }
+            baselines.append(registry.create(id, **shared))
     return baselines
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import scipy
 
 from dpmc_core.arrays import Floats
-from dpmc_core.errors import InvalidSetting, check_number, unknown_name_error
+from dpmc_core.errors import check_number, parse_number, unknown_name_error
 
 
 class Link:
@@ -130,18 +130,14 @@ def parse_link(text: str) -> Link:
     """Parse `logistic`, `probit` or `probit:SIGMA`.
 
     Raises:
-        InvalidSetting: if the text names no link.
+        InvalidSetting: if the text names no link, or sigma is no number above 0.
     """
     name, _, sigma = text.partition(":")
     if text == "logistic":
         return LOGISTIC
-    try:
-        if name == "probit":
-            return Probit(float(sigma)) if sigma else Probit()
-    except InvalidSetting:  # a number that sigma cannot be; it is a ValueError, too
-        raise
-    except ValueError:
-        pass
+    if name == "probit":
+        field = "sigma of the probit link"
+        return Probit(parse_number(float, sigma, field)) if sigma else Probit()
     raise unknown_name_error("link", text, LINK_CHOICES)
 
 

@@ -20,7 +20,7 @@ CELLS_PER_BLOCK = 4_000_000  # cells scored at once: 32 MB
 LIST_LENGTH = 10  # length of the list whose hits count
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Metric:
     """A measure of held-out quality, with the texts and number formats in which it is displayed.
 
@@ -114,20 +114,14 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
     {
         metric.name: metric
         for metric in (
-            Metric(name="accuracy", label="accuracy", explanation=_ACCURACY, is_share=True),
-            Metric(name="are", label="ARE", explanation=_ARE, lower_is_better=True),
-            Metric(
-                name="rmse", label="RMSE", explanation=_RMSE, lower_is_better=True, unit=_POINTS
-            ),
-            Metric(name="mae", label="MAE", explanation=_MAE, lower_is_better=True, unit=_POINTS),
-            Metric(
-                name="hr@10", label="HR@10", explanation=_HR, is_share=True, candidates=_SAMPLED
-            ),
-            Metric(name="ndcg@10", label="NDCG@10", explanation=_NDCG, candidates=_SAMPLED),
-            Metric(
-                name="hr@10_full", label="HR@10", explanation=_HR, is_share=True, candidates=_FULL
-            ),
-            Metric(name="ndcg@10_full", label="NDCG@10", explanation=_NDCG, candidates=_FULL),
+            Metric("accuracy", "accuracy", _ACCURACY, is_share=True),
+            Metric("are", "ARE", _ARE, lower_is_better=True),
+            Metric("rmse", "RMSE", _RMSE, lower_is_better=True, unit=_POINTS),
+            Metric("mae", "MAE", _MAE, lower_is_better=True, unit=_POINTS),
+            Metric("hr@10", "HR@10", _HR, is_share=True, candidates=_SAMPLED),
+            Metric("ndcg@10", "NDCG@10", _NDCG, candidates=_SAMPLED),
+            Metric("hr@10_full", "HR@10", _HR, is_share=True, candidates=_FULL),
+            Metric("ndcg@10_full", "NDCG@10", _NDCG, candidates=_FULL),
         )
     }
 )
@@ -205,20 +199,6 @@ def model_are(model: Model, truth: Factors) -> float:
         error += float(np.sum(np.square(_score_all_items(model, rows, len(truth.right)) - target)))
         norm += float(np.sum(np.square(target)))
     return error / norm
-
-
-def error_cdf(errors: ArrayLike, points: ArrayLike) -> Floats:
-    """Return the share of errors with |error| <= x, for each x in points.
-
-    Args:
-        errors: array of shape (n_errors,), not empty.
-        points: array of shape (n_points,), in the unit of the errors.
-
-    Returns:
-        Array of shape (n_points,), shares in 0..1.
-    """
-    ordered = np.sort(np.abs(np.asarray(errors, dtype=float)))
-    return np.searchsorted(ordered, points, side="right") / len(ordered)
 
 
 def evaluate_ranking(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import ClassVar, NamedTuple, NoReturn, Protocol, TypeVar, runtime_checkable
+from functools import cached_property, wraps
+from typing import Any, ClassVar, NamedTuple, NoReturn, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,7 +23,7 @@ from dpmc_core.privacy import (
     Trust,
     Unaccounted,
 )
-from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.ratings import PublicFacts, Ratings, check_public_facts
 from dpmc_core.settings import PublishedSettings, check_settings
 from dpmc_core.stopping import check_cancelled
 from dpmc_core.style import Style
@@ -111,7 +111,7 @@ class OwnSide:
     arrays: Mapping[str, ArraySpec] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Factors:
     """A model X = left right'.
 
@@ -257,6 +257,17 @@ class PrivacyRequest(NamedTuple):
     public: PublicFacts
 
 
+def _check_facts(guarantee: Any) -> Any:
+    """Return the method `guarantee` of a class with a check of its argument."""
+
+    @wraps(guarantee)
+    def checked(self: Mechanism, public: PublicFacts) -> Guarantee:
+        check_public_facts(public)
+        return guarantee(self, public)
+
+    return checked
+
+
 class Mechanism:
     """A frozen, keyword-only dataclass of public settings with the methods `guarantee` and `fit`.
 
@@ -305,6 +316,12 @@ class Mechanism:
     trust: ClassVar[Trust]
     publishes: ClassVar[Publishes]
     source: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        """Let the `guarantee` of every mechanism refuse a data frame with a sentence."""
+        super().__init_subclass__()
+        if "guarantee" in vars(cls):
+            setattr(cls, "guarantee", _check_facts(cls.guarantee))  # noqa: B010 - it is a method
 
     def __post_init__(self) -> None:
         check_settings(self)

@@ -157,9 +157,8 @@ class Binarise(Transform):
             outcomes = ("above", "at or below") if is_strict else ("at or above", "below")
             raise BadRatings(
                 f"all {len(train)} training ratings are {outcomes[not liked_in_train.any()]} the"
-                f" {label}"
-                f" {threshold:g}, so there is only one class: choose another threshold inside the"
-                " range of the ratings with binarise=VALUE, or binarise=mean"
+                f" {label} {threshold:g}, so there is only one class: choose another threshold"
+                " inside the range of the ratings with binarise=VALUE, or binarise=mean"
             )
         return self._apply_changes(
             ratings, dependency, values=np.where(is_liked(ratings.values, threshold), 1.0, -1.0)

@@ -7,7 +7,7 @@ Public facts pass to both sides unchanged. Official folds need no split: load th
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, TypeAlias
 
@@ -15,10 +15,10 @@ import numpy as np
 
 from dpmc_core.arrays import Bools, Rng
 from dpmc_core.dataset import Dataset
-from dpmc_core.errors import BadRatings, InvalidSetting, check_number, format_number
+from dpmc_core.errors import BadRatings, InvalidSetting, check_number, check_type, format_number
 from dpmc_core.metrics import check_measurable, evaluate
 from dpmc_core.model import Factors, Model, Task
-from dpmc_core.preparation import Binarise, Implicit, Transform, apply_steps
+from dpmc_core.preparation import Binarise, Implicit, Transform, apply_steps, parse_step
 from dpmc_core.ratings import PublicFacts, Ratings, rank_within_user
 from dpmc_core.stopping import check_cancelled
 
@@ -211,7 +211,7 @@ def build_problem(
     data: Dataset | Ratings | tuple[Ratings, Ratings],
     task: Task,
     *,
-    steps: Sequence[Transform] = (),
+    steps: Sequence[Transform | str] = (),
     split: Split | None = None,
     seed: int = 0,
     name: str = "",
@@ -230,7 +230,7 @@ def build_problem(
     Args:
         data: a data set, its ratings, or a pair (training, test).
         task: what is to be predicted.
-        steps: the preparation steps.
+        steps: the preparation steps, or their texts as on the command line, such as "cap=20".
         split: how ratings are held out. The default is a random fifth; for RANKING it is the latest
             rating of every user, or a random one without times.
         seed: decides the split.
@@ -238,10 +238,15 @@ def build_problem(
 
     Raises:
         BadRatings: if ratings are to be predicted and all of them are equal.
-        InvalidSetting: if a split is given for an official pair.
+        InvalidSetting: if a step or the split is none, or a split is given for an official pair.
     """
     check_number("seed", seed, at_least=0, integer=True)
-    task, truth = Task(task), None
+    check_type("the name of a problem", name, str, "give a text")
+    task, truth = Task(task if isinstance(task, Task) else str(task)), None
+    step_list = [steps] if isinstance(steps, str) or not isinstance(steps, Iterable) else steps
+    transforms = [s if isinstance(s, Transform) else parse_step(str(s)) for s in step_list]
+    if not isinstance(split, Split | None):
+        raise InvalidSetting("split", "a RandomShare, SharePerUser or LeaveLast", split)
     if isinstance(data, tuple) and len(data) == 2:
         if split is not None:
             raise InvalidSetting("split", "left out where the test ratings are given", str(split))
@@ -259,7 +264,7 @@ def build_problem(
         truth = data.truth
     check_varied(task, train)
     initial_public = train.public
-    train, prepared_test, step_texts = _prepare_ratings(task, steps, train, test)
+    train, prepared_test, step_texts = _prepare_ratings(task, transforms, train, test)
     assert prepared_test is not None  # because a test set was passed
     public = train.public
     same_range = (public.low, public.high) == (initial_public.low, initial_public.high)

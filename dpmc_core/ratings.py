@@ -8,24 +8,22 @@ import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpmc_core.arrays import AnyArray, Bools, Floats, Ints, ItemAxis, Uint64s, UserAxis
+from dpmc_core.arrays import AnyArray, Bools, Floats, Ints, ItemAxis, Sparse, Uint64s, UserAxis
 from dpmc_core.display import Summarised
 from dpmc_core.errors import (
     BadRatings,
     check_number,
     check_range,
+    check_type,
     format_value,
     unknown_name_error,
 )
 from dpmc_core.stopping import check_cancelled
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 Index = NDArray[np.int32]
 T = TypeVar("T")
@@ -74,7 +72,9 @@ class PublicFacts:
         """Return the facts on which results depend, as plain JSON values."""
         values = asdict(self)
         del values["available_features"]
-        return values if self.features else {k: v for k, v in values.items() if k != "features"}
+        if not self.features:
+            del values["features"]
+        return values
 
     @property
     def columns(self) -> int:
@@ -105,6 +105,15 @@ class PublicFacts:
     def middle(self) -> float:
         """The middle of the rating range, in rating points."""
         return (self.low + self.high) / 2
+
+
+def check_public_facts(public: object) -> None:
+    """Raise BadRatings unless an object holds public facts, such as those of some ratings."""
+    remedy = (
+        "take `public` of ratings: dpmc_core.load(data).ratings.public for a name or file, and"
+        " Ratings.from_frame(frame, low=1, high=5).public for a data frame"
+    )
+    check_type("public facts", public, PublicFacts, remedy)
 
 
 class Origin(enum.Enum):
@@ -275,6 +284,9 @@ class Ratings(UserData, Summarised):
     columns: ColumnRoles = ColumnRoles()
 
     def __post_init__(self) -> None:
+        for name in ("users", "items", "values"):
+            check_type(name, getattr(self, name), np.ndarray, "Ratings.build takes lists")
+        check_public_facts(self.public)
         # The certified values of whole users rest on the cap, so every instance is checked.
         cap = self.public.cap
         if cap is not None and len(self) > cap:
@@ -310,6 +322,7 @@ class Ratings(UserData, Summarised):
         Raises:
             BadRatings: for the first fault, with its place.
         """
+        check_public_facts(public)
         user_array, item_array = np.asarray(users), np.asarray(items)
         value_array = _as_numbers("ratings", values, float)
         if not user_array.shape == item_array.shape == value_array.shape == (value_array.size,):
@@ -436,7 +449,7 @@ class Ratings(UserData, Summarised):
         return np.searchsorted(self.users, np.arange(self.public.users + 1, dtype=np.int32))
 
     @cached_property
-    def matrix(self) -> csr_array:
+    def matrix(self) -> Sparse:
         """The ratings as a CSR array of shape (n_users, n_items); an observed zero stays stored."""
         from scipy.sparse import csr_array
 
@@ -705,7 +718,7 @@ def _as_numbers(name: str, column: ArrayLike, kind: type[Any]) -> AnyArray:
 
 def _describe_text(column: ArrayLike) -> str:
     """Return the end of a message, with a column's first value that is no number, if any."""
-    for value in np.asarray(column).tolist():
+    for value in np.asarray(column).ravel().tolist():
         try:
             float(value)
         except (TypeError, ValueError):

@@ -254,11 +254,8 @@ def create(
     cls = get_mechanism(id)
     declared = {s.name: s for s in list_settings(cls)}
     values = dict(settings)
-    budget: dict[str, tuple[Any, dict[str, Any]]] = {
-        "epsilon": (epsilon, {"above": 0}),
-        "delta": (delta, {"at_least": 0, "below": 1}),
-    }
-    for name, (value, limits) in budget.items():
+    delta_limits: Any = {"at_least": 0, "below": 1}
+    for name, value, limits in (("epsilon", epsilon, {"above": 0}), ("delta", delta, delta_limits)):
         if value is not None:
             value = parse_number(float, value, name) if isinstance(value, str) else value
             check_number(name, value, **limits)

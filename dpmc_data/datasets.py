@@ -504,7 +504,9 @@ def _load_sample(name: str, options: Mapping[str, Any]) -> LoadedDataset:
     ratings, item_features = features.add_public_features(generated.ratings, generated.genres)
     for end in ("low", "high"):
         requested = options.get(end)
-        if requested is not None and requested != getattr(ratings.public, end):
+        if requested is not None:
+            check_number(f"{end} of {name}", requested)
+        if requested not in (None, getattr(ratings.public, end)):
             raise InvalidSetting(f"{end} of {name}", f"{getattr(ratings.public, end):g}", requested)
     catalogue = Catalogue(Origin.PUBLIC, _GENERATED_SOURCE.format(name))
     return LoadedDataset(

@@ -57,9 +57,7 @@ class ItemFeature:
     names: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"of the items: {self.name}: {self.summary}" + (
-            f"; {self.mark}" if self.mark else ""
-        )
+        return f"of the items: {self.name}: {self.summary}" + f"; {self.mark}" * bool(self.mark)
 
 
 def read_items(source: Source, ratings: Ratings) -> tuple[ItemFeature, ...]:
@@ -126,9 +124,7 @@ def encode_column(name: str, texts: Sequence[str | None]) -> ItemFeature:
     if sum(counts[label] for label in retained) < _MIN_COVERED_SHARE * sum(counts.values()):
         return ItemFeature(name, f"left aside: {len(counts):,} texts, each of few items")
     n_rare = len(counts) - len(retained)
-    summary = f"{len(retained)} categories" + (
-        f"; {n_rare:,} rarer ones left aside" if n_rare else ""
-    )
+    summary = f"{len(retained)} categories" + f"; {n_rare:,} rarer ones left aside" * (n_rare > 0)
     return ItemFeature(
         name, summary, encode_categories(split_texts, retained), names=tuple(retained)
     )

@@ -368,8 +368,7 @@ def download_public_set(
             if public_set.by_contents and not has_unchanged_ratings(public_set, set_folder):
                 raise DownloadError(
                     f"{public_set.id} arrived without the ratings this program knows, or with"
-                    " others:"
-                    " it was deleted, try again"
+                    " others: it was deleted, try again"
                 )
             write_note(public_set, set_folder, public_set.url, checksum)
             set_folder.rename(folder)

@@ -561,12 +561,13 @@ def _sample_parquet(parts: Sequence[Source], options: ReadOptions) -> RowSample:
         with _open_parquet(part) as stored:
             schema = stored.schema_arrow
             n_groups = stored.metadata.num_row_groups
-        if names and tuple(map(str, schema.names)) != names:
+        own_names = tuple(map(str, schema.names))
+        if names and own_names != names:
             raise BadRatings(
                 f"{part.name} and {parts[0].name} in one folder have different columns: write all"
                 " files alike"
             )
-        names = tuple(map(str, schema.names))
+        names = own_names
         if len(rows) >= 2 * FIRST_ROWS:
             continue  # enough rows, but the columns of all files are compared
         plain = [

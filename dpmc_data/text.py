@@ -454,23 +454,20 @@ class Fields(Cutter):
         """Return rows with their lines, without blank ones; rows of another width are counted."""
         numbers = (self.lines + starts + 1).astype(np.int32)  # of the lines, from 1
         extra: list[tuple[int, Row]] = []
-        if odd:
-            for k, line in odd:
-                record: Row = next(_build_reader([line], mark, self.quote), [])
-                # Longer, but empty beyond the width: separators at the end of a line.
-                if len(record) > self.width and not "".join(record[self.width :]).strip():
-                    extra.append((k, record))
-                elif "".join(record).strip():
-                    fault = f"with another number of columns than {self.width}"
-                    self._count_broken(fault, line, int(starts[k]))
-            batches = []
-            if extra:
-                cells = ([record[k].strip() for _, record in extra] for k in self.used)
-                arrays = [pa.array(column, pa.string()) for column in cells]
-                batches = [(arrays, numbers[[k for k, _ in extra]])]
-            numbers = np.delete(numbers, [k for k, _ in odd])
-        else:
-            batches = []
+        for k, line in odd:
+            record: Row = next(_build_reader([line], mark, self.quote), [])
+            # Longer, but empty beyond the width: separators at the end of a line.
+            if len(record) > self.width and not "".join(record[self.width :]).strip():
+                extra.append((k, record))
+            elif "".join(record).strip():
+                fault = f"with another number of columns than {self.width}"
+                self._count_broken(fault, line, int(starts[k]))
+        batches = []
+        if extra:
+            cells = ([record[k].strip() for _, record in extra] for k in self.used)
+            arrays = [pa.array(column, pa.string()) for column in cells]
+            batches = [(arrays, numbers[[k for k, _ in extra]])]
+        numbers = np.delete(numbers, [k for k, _ in odd])
         empty = np.ones(len(numbers), dtype=bool)
         for column in columns:
             if not empty.any():

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 
-from dpmc_data import facts
+from dpmc_data import facts, paths
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +53,24 @@ class CitedPaper:
             **self.more,
             "year": str(self.year),
         }
-        lines = ",\n".join(f"  {name} = {{{value}}}" for name, value in fields.items())
-        return f"@{self.entry}{{{self.key.lower()},\n{lines}\n}}"
+        return _format_entry(self.entry, self.key.lower(), fields)
+
+
+def format_software_entry(title: str = "DPMC Lab", **more: str) -> str:
+    """Return the BibTeX entry of this program; CITATION.cff says the same.
+
+    Args:
+        title: of what is cited.
+        **more: further fields.
+    """
+    fields = {"author": "{DPMC Lab contributors}", "version": paths.get_version(), **more}
+    return _format_entry("software", "dpmc-lab", {"title": title, **fields})
+
+
+def _format_entry(kind: str, key: str, fields: Mapping[str, str]) -> str:
+    """Return an entry of BibTeX."""
+    lines = ",\n".join(f"  {name} = {{{value}}}" for name, value in fields.items())
+    return f"@{kind}{{{key},\n{lines}\n}}"
 
 
 @cache

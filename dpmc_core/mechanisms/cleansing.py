@@ -362,7 +362,6 @@ class SvdAfterCleansing(PerUser, Cleansing):
                 (),
                 budget * 0.01,
                 cap * half_width,
-                2 * cap * half_width,
             ),
             count=build_gaussian_release("number of ratings", (), budget * 0.01, cap, cap),
             item_sums=build_gaussian_release(
@@ -370,7 +369,6 @@ class SvdAfterCleansing(PerUser, Cleansing):
                 (n,),
                 budget * 0.05,
                 sqrt_cap * half_width,
-                2 * sqrt_cap * half_width,
             ),
             item_counts=build_gaussian_release(
                 "number of ratings of each item",

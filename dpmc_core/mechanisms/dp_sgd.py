@@ -171,17 +171,11 @@ class DpSgd(PerUser):
         it is below 1, two below 10, else four, and never more than items.
         """
         signal = self.budget().mu * public.users / public.items
-        if signal >= 10:
-            plan = _MORE_FACTORS
-        elif signal >= 1:
-            plan = _FEW_FACTORS
-        else:
-            plan = _NO_FACTORS
-        rank = min(plan.rank, public.items) if self.rank is None else self.rank
+        plan = _MORE_FACTORS if signal >= 10 else _FEW_FACTORS
+        default_rank = min(plan.rank, public.items) if signal >= 1 else 0
+        rank = default_rank if self.rank is None else self.rank
         check_rank(rank, public)
-        if rank == 0:
-            return _NO_FACTORS
-        return (plan if plan.rank else _FEW_FACTORS)._replace(rank=rank)
+        return plan._replace(rank=rank) if rank else _NO_FACTORS
 
     def guarantee(self, public: PublicFacts) -> Guarantee[DpSgdReleases]:
         """Return the guarantee: the sums of clipped gradients, in each step."""

@@ -115,7 +115,8 @@ class FactorNorms:
         """
         l1_norms = np.abs(factors).sum(axis=1)
         upper_sums = (l1_norms**2 + np.sum(factors**2, axis=1)) / 2
-        return cls(float(l1_norms.max()), float(l1_norms.max()) ** 2, float(upper_sums.max()))
+        largest = float(l1_norms.max())
+        return cls(largest, largest**2, float(upper_sums.max()))
 
 
 @dataclass(frozen=True)
@@ -291,9 +292,8 @@ class Dpimf(Mechanism):
             " touches, and each round spends the budget again",
             f"{other_party} factors are fitted to raw rows and stay with their party",
         )
-        unaccounted = ((refit_factors,) if self.rounds > 1 else ()) + (
-            () if publishes_items else (shared_factors,)
-        )
+        unaccounted = (refit_factors,) * (self.rounds > 1)
+        unaccounted += (shared_factors,) * (not publishes_items)
         releases = self.build_releases(public.items if publishes_items else public.users)
         return self.pure_guarantee(public, releases, caveats, unaccounted)
 
@@ -384,10 +384,9 @@ class Dpimf(Mechanism):
             else f"{public.items} - c"
         )
         return OwnSide(
-            "Q is items, S the c items that the user chose;"
-            f" u = ({weight!r} Q_S' Q_S + {alpha!r} Q' Q + {self.regularisation!r} (c +"
-            f" {alpha!r} ({n_penalised})) I)^-1 times the sum of the rows of Q_S; the score of"
-            " item j is Q_j u",
+            f"Q is items, S the c items that the user chose; u = ({weight!r} Q_S' Q_S + {alpha!r}"
+            f" Q' Q + {self.regularisation!r} (c + {alpha!r} ({n_penalised})) I)^-1 times the sum"
+            " of the rows of Q_S; the score of item j is Q_j u",
             (self.rank,),
         )
 

@@ -121,19 +121,16 @@ def build_gram_release(
         budget: what one publication spends.
         n_publications: how often it is published.
     """
-    calibrated_sensitivity = (
-        4 * method.row_norm(public) ** 2 if method.uses_paper_constant else sensitivity
-    )
+    paper_sensitivity = 4 * method.row_norm(public) ** 2 if method.uses_paper_constant else None
     n = ItemAxis(count_gram_items(public))
-    replaced_sensitivity = math.sqrt(2) * sensitivity
     return build_gaussian_release(
         query,
         (n, n),
         budget,
         sensitivity,
-        replaced_sensitivity,
+        math.sqrt(2) * sensitivity,
         n_publications,
-        calibrated_sensitivity,
+        paper_sensitivity,
     )
 
 
@@ -382,10 +379,9 @@ class PrivateRounds(EffectsFirst):
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
         """Describe how a user computes the user's own factors from the published ones."""
         formula = (
-            "y is scaled to length row_norm at most; u and p start at zero; for each column t"
-            " of V in turn w = steps_t V_St' (p - y), u = (1 - shares_t) u, u_t = w,"
-            " p = (1 - shares_t) p + w V_St, and u and p are scaled alike until |p| is row_norm"
-            " at most"
+            "y is scaled to length row_norm at most; u and p start at zero; for each column t of V"
+            " in turn w = steps_t V_St' (p - y), u = (1 - shares_t) u, u_t = w, p = (1 - shares_t)"
+            " p + w V_St, and u and p are scaled alike until |p| is row_norm at most"
         )
         each = ArraySpec((self.rounds,))
         ranks = range(self.rounds, self.rounds + 1)

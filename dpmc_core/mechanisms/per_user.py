@@ -415,8 +415,7 @@ def most_rated_caveats(public: PublicFacts) -> tuple[str, ...]:
         return ()
     return (
         f"of {public.items:,} items taste is looked for on the {n_held_items:,} with the largest"
-        " released"
-        " counts, as noise grows with the items; the others get item effects alone",
+        " released counts, as noise grows with the items; the others get item effects alone",
     )
 
 
@@ -469,7 +468,7 @@ def build_effects_releases(public: PublicFacts, budgets: Sequence[Loss]) -> Effe
             math.sqrt(2),
         ),
         build_gaussian_release(
-            "weighted sum of the users' residuals of each item", (n,), sums_budget, clip, 2 * clip
+            "weighted sum of the users' residuals of each item", (n,), sums_budget, clip
         ),
         build_gaussian_release(
             "sum of the users' gains, each at most 1", (), gain_budget, 1.0, 1.0
@@ -604,7 +603,7 @@ def build_gaussian_release(
     shape: tuple[int, ...],
     budget: Loss,
     emptied_sensitivity: float,
-    replaced_sensitivity: float,
+    replaced_sensitivity: float | None = None,
     n_publications: int = 1,
     calibrated_sensitivity: float | None = None,
 ) -> Gaussian:
@@ -615,7 +614,8 @@ def build_gaussian_release(
         shape: of the answer.
         budget: what one publication spends.
         emptied_sensitivity: how far in l2 the answer moves where a row becomes empty.
-        replaced_sensitivity: how far in l2 it moves where a row becomes any other.
+        replaced_sensitivity: how far in l2 it moves where a row becomes any other; None: twice as
+            far, by way of the empty row.
         n_publications: how often it is published.
         calibrated_sensitivity: the sensitivity that sets the noise, where a paper takes another
             one.
@@ -623,7 +623,10 @@ def build_gaussian_release(
     return Gaussian(
         query=query,
         shape=shape,
-        sensitivity={USER_EMPTIED: emptied_sensitivity, USER_REPLACED: replaced_sensitivity},
+        sensitivity={
+            USER_EMPTIED: emptied_sensitivity,
+            USER_REPLACED: replaced_sensitivity or 2 * emptied_sensitivity,
+        },
         scale=(calibrated_sensitivity or emptied_sensitivity) / budget.mu,
         times=n_publications,
     )

@@ -118,11 +118,8 @@ class ReferenceRatings(NonprivateMechanism):
 
         if len(ratings) > 2 * _MAX_WEIGHING_RATINGS:
             is_sampled = rng.random(ratings.public.users) < _MAX_WEIGHING_RATINGS / len(ratings)
-            # The sampled users are numbered from 0 again.
-            sampled = ratings.select(is_sampled[ratings.users])
-            public = replace(sampled.public, users=int(is_sampled.sum()))
-            users = (np.cumsum(is_sampled, dtype=np.int32) - 1)[sampled.users]
-            ratings = replace(sampled, users=users, public=public, user_ids=None)
+            positions = np.where(is_sampled, np.cumsum(is_sampled) - 1, -1).astype(np.int32)
+            ratings = ratings.select_users(positions)
         fold = rng.integers(_FOLDS, size=len(ratings))
         if len(ratings) < _MIN_RATINGS or len(np.unique(fold)) < _FOLDS:
             return np.array([1.0, 0.0, 0.0])

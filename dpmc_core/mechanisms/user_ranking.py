@@ -388,7 +388,6 @@ class PrivateTaste(PerUser):
                 (n_features,),
                 features_budget,
                 math.sqrt(n_features),
-                2 * math.sqrt(n_features),
             )
         popularity_budget, rounds_budget, moments_budget = budget.split(
             _POPULARITY_SHARE,

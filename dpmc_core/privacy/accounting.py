@@ -86,8 +86,9 @@ class Loss:
 
     def __add__(self, other: Loss) -> Loss:
         """Return the loss of both together; equal pure releases are counted together."""
-        times = Counter({(p.epsilon, p.laplace): p.times for p in self.pure})
-        times.update({(p.epsilon, p.laplace): p.times for p in other.pure})
+        times: Counter[tuple[float, bool]] = Counter()
+        for p in self.pure + other.pure:
+            times[p.epsilon, p.laplace] += p.times
         pure = tuple(
             PureReleases(epsilon, n, laplace) for (epsilon, laplace), n in sorted(times.items())
         )

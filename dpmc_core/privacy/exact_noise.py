@@ -326,7 +326,7 @@ def discrete_channel_epsilon(matrix: Floats) -> float:
     Args:
         matrix: array of shape (n_inputs, n_outputs), rows of probabilities.
     """
-    rows = [[int(w) for w in quantise_probabilities(row)] for row in matrix]
+    rows = [quantise_probabilities(row).tolist() for row in matrix]
     largest = 0.0
     for column in zip(*rows, strict=True):
         low, high = min(column), max(column)

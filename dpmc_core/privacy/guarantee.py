@@ -190,10 +190,7 @@ class Guarantee(Summarised, Generic[R]):
             change: what is to be protected; None for the change of the claim.
             delta: the delta at which epsilon is certified; None for the delta of the claim.
         """
-        target_change = change or self.change
-        if not isinstance(target_change, Change):
-            names = ", ".join(Change.__members__)
-            raise InvalidSetting("change", f"a Change: {names}", change)
+        target_change = self.change if change is None else change
         if delta is None:
             delta = self.claimed.delta if self.claimed else 0.0
         check_number("delta", delta, at_least=0, below=1)
@@ -224,10 +221,13 @@ class Guarantee(Summarised, Generic[R]):
         Args:
             change: what is to be protected; None for the change of the claim.
         """
-        return self._compose_loss(change or self.change)[0]
+        return self._compose_loss(self.change if change is None else change)[0]
 
     def _compose_loss(self, change: Change) -> tuple[Loss, str]:
         """Return the loss of all releases for a change, and the reason if it is infinite."""
+        if not isinstance(change, Change):
+            names = ", ".join(Change.__members__)
+            raise InvalidSetting("change", f"a Change: {names}", change)
         nothing_holds = Loss(math.inf)
         if self.unaccounted:
             return nothing_holds, "; ".join(f"{u.query}: {u.reason}" for u in self.unaccounted)

@@ -204,7 +204,7 @@ class Release:
     def _check_shape(self, value: AnyArray) -> None:
         """Raise InvalidSetting unless an answer has the release's shape."""
         has_shape = len(self.shape) == value.ndim and all(
-            expected is None or expected == actual
+            expected in (None, actual)
             for expected, actual in zip(self.shape, value.shape, strict=True)
         )
         if not has_shape:

@@ -123,9 +123,8 @@ def check_interactions(ratings: Ratings) -> None:
         is_invalid = ratings.values != 1.0
         raise BadRatings(
             f"{int(is_invalid.sum())} of {len(ratings)} ratings are not 1, first"
-            f" {ratings.values[is_invalid][0]:g}: ranking takes interactions of value 1, so"
-            " prepare the"
-            " ratings with implicit=all or implicit=VALUE (the lowest rating that counts)"
+            f" {ratings.values[is_invalid][0]:g}: ranking takes interactions of value 1, so prepare"
+            " the ratings with implicit=all or implicit=VALUE (the lowest rating that counts)"
         )
 
 
@@ -184,9 +183,8 @@ def solve_implicit_rows(
     except np.linalg.LinAlgError:
         raise InvalidSetting(
             "regularisation",
-            f"large enough for factors of length {column_factors.shape[1]}: a row's equations"
-            " have no single"
-            " solution",
+            f"large enough for factors of length {column_factors.shape[1]}: a row's equations have"
+            " no single solution",
             loss.regularisation,
             "a smaller rank helps too",
         ) from None

@@ -121,17 +121,6 @@ def estimate_half_width(people: float, epsilon: float) -> float:
 
 
 @cache
-def total_epsilon(epsilon: float, times: float = 1) -> float:
-    """Return the total epsilon of a person who answers several times.
-
-    Args:
-        epsilon: of one answer.
-        times: number of answers.
-    """
-    return build_phone_channel(epsilon, int(times)).loss(1).epsilon
-
-
-@cache
 def best_guess_probability(epsilon: float, times: float = 1, before: float = 0.5) -> float:
     """Return how often the best guess from several reports is right.
 
@@ -356,7 +345,7 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "doubt": lambda before: 1 - before,
     "down": lambda before, epsilon: posterior_of_yes(before, epsilon, "no"),
     # the same again
-    "together": total_epsilon,
+    "together": lambda epsilon, times=1: build_phone_channel(epsilon, int(times)).loss(1).epsilon,
     "power": lambda epsilon, times: epsilon**times,
     "agreement": lambda epsilon, times, before=0.5: equal_report_chances(
         build_phone_channel(epsilon), int(times), before

@@ -234,9 +234,8 @@ class CurvePlot(NamedTuple):
         chosen = self.stop_index
         stops = table.pop(self.x_label)
         sentences = [
-            f"{name}: {table[name][0]} to {table[name][-1]}"
-            f" from {self.x_label} {stops[0]} to {stops[-1]}, {table[name][chosen]} at"
-            f" {stops[chosen]}"
+            f"{name}: {table[name][0]} to {table[name][-1]} from {self.x_label} {stops[0]} to"
+            f" {stops[-1]}, {table[name][chosen]} at {stops[chosen]}"
             for name in self.lines
         ]
         sentences += [f"{name}: {table[name][0]}" for name in self.levels]

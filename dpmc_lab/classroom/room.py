@@ -727,11 +727,6 @@ class Asking:
     void: bool = False
     burst: tuple[int, float] = field(default=(0, 0.0), compare=False)
 
-    @property
-    def has_answers(self) -> bool:
-        """Return whether somebody has answered."""
-        return bool(self.reports or self.counts)
-
 
 @dataclass(frozen=True)
 class View:
@@ -975,7 +970,8 @@ class Room:
             view = self._get_open_view()
             last = len(view.questions) - 1
             check_number("question", question, at_least=0, at_most=last, integer=True)
-            if view.now is not None and view.now.question == question and not view.now.has_answers:
+            now = view.now  # asked again, if nobody has answered it
+            if now is not None and now.question == question and not (now.reports or now.counts):
                 self.lock(False)
                 return
             asking = Asking(len(view.askings), question, view.question_epsilon(question))

@@ -385,9 +385,8 @@ def describe_coin_rule(rule: CoinRule) -> str:
     else:
         condition = "Tails" if rule.coins == 1 else f"Tails {_TIMES[rule.coins]}"
     return (
-        f"Throw one coin {_TIMES[rule.coins]} where nobody sees it. {condition}: show the"
-        " opposite of"
-        " your answer. Anything else: show your answer."
+        f"Throw one coin {_TIMES[rule.coins]} where nobody sees it. {condition}: show the opposite"
+        " of your answer. Anything else: show your answer."
     )
 
 
@@ -504,12 +503,8 @@ def count_answers(view: View) -> tuple[list[tuple[str, str]], str]:
         figures.append((number, noun))
     position = f"Question {now.question + 1} of {len(view.questions)}"
     position += "" if len(rounds) == 1 else f", round {rounds.index(now) + 1}"
-    return figures, f"{position} · {_format_state(view)}"
-
-
-def _format_state(view: View) -> str:
-    """Return whether the current question accepts reports, in words."""
-    return "the class is over" if view.ended else "closed" if view.locked else "open"
+    state = "the class is over" if view.ended else "closed" if view.locked else "open"
+    return figures, f"{position} · {state}"
 
 
 def explain_waiting(view: View) -> str:
@@ -577,8 +572,7 @@ def explain_cheating(epsilon: float) -> str:
     # An honest answer moves the expected number of yes reports by 1 - 2 flips, a made-up one by 1.
     return (
         "Each browser sends one report. A private window can cheat: at this epsilon, a made-up"
-        " report weighs as much as"
-        f" {1 / (1 - 2 * flip_chance):.1f} people."
+        f" report weighs as much as {1 / (1 - 2 * flip_chance):.1f} people."
     )
 
 

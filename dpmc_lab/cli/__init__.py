@@ -53,30 +53,6 @@ COMMANDS: dict[str, interface.Command] = {
     "explorable": app.write_explorable,
 }
 EXIT_DONE, EXIT_FAILED = 0, 1
-_RANGE_NOTE = "is gone: give both ends of the public range with --range LO:HI"
-REMOVED = {  # commands, options, options of one command: named for one version, then forgotten
-    "ledger": "the command ledger is gone: dpmc answer says what repeated publication costs, dpmc"
-    " release prints one line to note, and the file ledger.jsonl stays as it is",
-    "split": "the command split is gone: dpmc fit holds out ratings by itself, and with --test FILE"
-    " it takes test ratings of your own",
-    "--low": f"--low {_RANGE_NOTE}",
-    "--high": f"--high {_RANGE_NOTE}",
-    "explorable --mechanism": "explorable --mechanism is gone: the page What if writes a file of"
-    " the method that it shows",
-    "sweep --curves": "sweep --curves is gone: python sample_data/compute.py computes the curves"
-    " that ship with the samples",
-    "papers --csv": "papers --csv is gone: dpmc papers NAME --json has the numbers",
-    "audit --plant": "audit --plant is gone: planted faults are a tool of developers, in"
-    " benchmarks/audits.py",
-    "audit --all": "audit --all is gone: name one mechanism; dpmc guarantees --measured shows what"
-    " audits of all of them found",
-    "store --older-than": "store prune --older-than is gone: choose rows with --data, --mechanism"
-    " or --outdated",
-    "protocol --as-published": "protocol --as-published is gone: give the paper's settings, such as"
-    " --set shrink=false --set phases=1 --set user_factors=pmf",
-    "protocol --holdout": "protocol --holdout is gone: a protocol is tested on one rating in five,"
-    " the federated flow on the latest click of everybody",
-}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -114,9 +90,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str]) -> int:
     """Run a command, print what went wrong, and return the exit status."""
-    if removed := _find_removed(argv):
-        print(f"dpmc: {removed}", file=sys.stderr)
-        return EXIT_FAILED
     try:
         args = build_parser().parse_args(_join_range_values(argv))
     except SystemExit as stop:  # argparse has printed the reason
@@ -152,14 +125,6 @@ def _run(argv: Sequence[str]) -> int:
     if interface.reports_end(args):
         interface.write_end(**ended)
     return status
-
-
-def _find_removed(argv: Sequence[str]) -> str:
-    """Return what to do instead of a command or option of an older version, or ''."""
-    command, *arguments = argv or [""]
-    options = [word.partition("=")[0] for word in arguments if word.startswith("--")]
-    names = (command, *options, *(f"{command} {option}" for option in options))
-    return next((REMOVED[name] for name in names if name in REMOVED), "")
 
 
 def _join_range_values(argv: Sequence[str]) -> list[str]:

@@ -97,9 +97,8 @@ def describe_data_set(data: Data, *, reading: ReadingOptions) -> CommandReport:
         return CommandReport(*_describe_readings(data, reading), error)
     ratings, public = dataset.ratings, dataset.ratings.public
     size = (
-        f"{dataset.title} ({dataset.name})\n"
-        f"{format_count(public.users, 'user')} x {format_count(public.items, 'item')},"
-        f" {format_count(len(ratings), 'rating')}"
+        f"{dataset.title} ({dataset.name})\n{format_count(public.users, 'user')} x"
+        f" {format_count(public.items, 'item')}, {format_count(len(ratings), 'rating')}"
         f" ({100 * ratings.density:.3g} % of all cells), from {public.low:g} to {public.high:g}"
     )
     ends = paragraph(f"Source: {dataset.source}"), paragraph(f"Licence: {dataset.licence}")

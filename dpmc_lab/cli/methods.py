@@ -101,9 +101,8 @@ def describe_method(cls: type[Mechanism]) -> JsonObject:
 def _format_method(cls: type[Mechanism]) -> Iterator[str]:
     """Yield the facts and the settings of a method as blocks of text."""
     yield (
-        f"{cls.id}: {cls.name}\n{describe_method(cls)['summary']}\n"
-        f"predicts: {cls.task.value}; without privacy: {cls.nonprivate_counterpart}; floor:"
-        f" {cls.baseline}"
+        f"{cls.id}: {cls.name}\n{describe_method(cls)['summary']}\npredicts: {cls.task.value};"
+        f" without privacy: {cls.nonprivate_counterpart}; floor: {cls.baseline}"
     )
     if settings_text := options.format_settings_table(cls):
         yield settings_text

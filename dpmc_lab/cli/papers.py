@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json as plain_json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
+from dpmc_core import registry
 from dpmc_core.errors import DpmcError, InvalidSetting
 from dpmc_core.stopping import Stopped
 from dpmc_data import paths
-from dpmc_lab import papers
+from dpmc_lab import citation, papers
 from dpmc_lab import sweep as core
+from dpmc_lab.citation import CitedPaper
 from dpmc_lab.cli.interface import (
     CommandReport,
     ExclusiveOptions,
@@ -31,6 +33,8 @@ from dpmc_lab.papers import engine, views
 from dpmc_lab.papers.engine import CurveSet, Experiment, GridRecipe, Paper, TrialRecipe
 from dpmc_lab.store import Store
 
+_MAX_ROWS = 30  # of a table of numbers that is printed, beside the first of each curve
+
 
 @dataclass(frozen=True, kw_only=True)
 class PaperView(ExclusiveOptions):
@@ -40,7 +44,7 @@ class PaperView(ExclusiveOptions):
         run: run the experiment, or all; finished runs are kept
         check: check that the stored rows still support the verdicts
         theory: compare the theorems of a paper with measurements
-        bibtex: print the citations of the papers
+        bibtex: print the citations of this program and of the papers (all, or those of NAME)
         report (FILE): write all papers as one HTML page
     """
 
@@ -84,7 +88,7 @@ def show(
     verdict. A verdict whose rows have changed is marked "check again".
 
     Args:
-        name: a paper (lwhm22) or an experiment (lwhm22-1b)
+        name: a paper (lwhm22), an experiment (lwhm22-1b), or with --bibtex a mechanism (output)
         json: one JSON document; with --run, progress as JSON lines whose last line names the result
 
     examples:
@@ -94,9 +98,12 @@ def show(
       dpmc papers lwhm22-1b --run         run it; after Ctrl-C the same command continues
       dpmc papers ryhh24-5c --set epsilon=2   run it with one thing changed
       dpmc papers --run --seeds printed   run all that have data and no result yet
+      dpmc papers output --bibtex         how to cite this program and the papers of a mechanism
       dpmc papers --check                 check that stored rows still support the verdicts
       dpmc papers --report papers.html    write everything as one HTML page
     """
+    if view.bibtex and name in registry.MECHANISMS:
+        return _cite(citation.find_papers_running([name or ""]))
     paper, experiment = _find_named(name)
     chosen = (paper,) if paper else tuple(papers.PAPERS.values())
     if making.set and not experiment:
@@ -116,8 +123,7 @@ def show(
         print(f"the report is in {view.report}")
         return None
     if view.bibtex:
-        cited = {entry.key: entry.bibtex for entry in chosen}
-        return CommandReport(cited, cited.values())
+        return _cite(chosen)
     if view.theory:
         tables = {entry.key: views.tabulate_theorems(entry) for entry in chosen}
         return CommandReport(tables, _format_theory(chosen, tables))
@@ -131,6 +137,13 @@ def show(
     return CommandReport(
         [views.convert_view(entry) for entry in comparisons], _format_overview(chosen, comparisons)
     )
+
+
+def _cite(chosen: Iterable[CitedPaper]) -> CommandReport:
+    """Report the citations of this program and of some papers."""
+    cited = {"dpmc-lab": citation.format_software_entry()}
+    cited |= {entry.key: entry.bibtex for entry in chosen}
+    return CommandReport(cited, cited.values())
 
 
 def _find_named(name: str | None) -> tuple[Paper | None, Experiment | None]:
@@ -168,13 +181,20 @@ def _format_experiment(comparison: views.ExperimentView) -> Iterator[str]:
     verdict = "verdict", f"{assessment.label}: {assessment.sentence}"
     privacy = "privacy", ", ".join(text for text, _ in comparison.promise_counts)
     yield format_facts([verdict, privacy, *views.list_facts(comparison)])
+    numbers = views.tabulate_numbers(comparison)
+    labels = numbers.get("curve", ())
+    step = -(-len(labels) // _MAX_ROWS)  # rounded up
+    # Every curve has a row.
+    visible = [k for k, label in enumerate(labels) if k % step == 0 or label not in labels[:k]]
     for columns in (
-        views.tabulate_numbers(comparison),
+        {name: [texts[k] for k in visible] for name, texts in numbers.items()},
         views.tabulate_statements(comparison),
         views.tabulate_promises(comparison),
     ):
         if columns and any(columns.values()):
             yield format_table(columns, "  ")
+    if step > 1:
+        yield f"{len(visible)} of {len(labels)} rows are shown; the file of the result has all."
 
 
 def _check_verdicts(comparisons: Sequence[views.ExperimentView]) -> CommandReport:

@@ -24,7 +24,6 @@ from dpmc_core.arrays import JsonObject
 from dpmc_core.errors import (
     DpmcError,
     InvalidSetting,
-    NotVerified,
     check_number,
     format_sentence,
     format_value,
@@ -104,6 +103,7 @@ from dpmc_lab.study.release_command import (
     build_release_command,
 )
 from dpmc_lab.study.verify import (
+    NotVerified,
     VerifiedRelease,
     list_signing_commands,
     list_unverifiable,
@@ -585,8 +585,7 @@ def make_release(
     proved = cards.format_certified(exported.guarantee.certified())
     note = (
         f"Note this release: {date.today().isoformat()}, {loaded.name}, {built_mechanism.id},"
-        f" {proved},"
-        f" {out.name}, sha256 {exported.release_card['sha256'][:16]}"
+        f" {proved}, {out.name}, sha256 {exported.release_card['sha256'][:16]}"
     )
     if json:
         print(f"dpmc: {note}", file=sys.stderr)

@@ -122,8 +122,7 @@ def _play_scenario(scenario: str, data: str | None, play_options: PlayOptions) -
     text = [
         f"Scenario {scenario} ({document['title']}) on {_format_size(document)} ratings,"
         f" {format_count(document['rounds'], 'round')} in"
-        f" {format_count(document['phases'], 'phase')}"
-        f"\ntakes no part: {skipped}",
+        f" {format_count(document['phases'], 'phase')}\ntakes no part: {skipped}",
         format_metrics({f"scenario {scenario}": document["metrics"]} | document["baselines"]),
         _format_traffic(document["communication"]),
         *map(paragraph, notes),
@@ -159,9 +158,8 @@ def _play_federation(scenario: str, data: str | None, play_options: PlayOptions)
         paragraph(text, "  ") for text in protocol_text.explain_missing_user_bound(flow, public)
     )
     text = [
-        f"Federated flow ({document['title']}) of {flow.mechanism.name} on"
-        f" {_format_size(document)} clicks,"
-        f" {flow.parties} parties, {flow.rounds} rounds of {flow.local} local solves",
+        f"Federated flow ({document['title']}) of {flow.mechanism.name} on {_format_size(document)}"
+        f" clicks, {flow.parties} parties, {flow.rounds} rounds of {flow.local} local solves",
         format_metrics({scenario: document["metrics"]} | document["baselines"]),
         _format_traffic(document["communication"]),
         "\n".join((budget_table, *explanations)),
@@ -263,9 +261,8 @@ def _format_attacks(attacks: JsonObject) -> str:
         (
             f"difference attack by the third party: {difference['recovered']} of"
             f" {difference['users']} users' gradient differences recovered",
-            "attendance attack by the recommender: the gradients of"
-            f" {attendance['recovered']} of the {attendance['users']} users who missed rounds of"
-            " their own recovered"
+            f"attendance attack by the recommender: the gradients of {attendance['recovered']} of"
+            f" the {attendance['users']} users who missed rounds of their own recovered"
             + (", up to one vector common to all" if attendance["centred"] else ""),
             f"passive recommender: A = sum u u' off by {passive} (largest entry"
             f" {attacks['largest entry of A']:.3g})",

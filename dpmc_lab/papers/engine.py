@@ -344,7 +344,7 @@ class Trial(NamedTuple):
     level: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class TrialRecipe:
     """Curves that are no rows of the store, in the order of their trials.
 
@@ -421,7 +421,7 @@ def make_exact_recipe(
         Trial(label, id, None, "curves", compute_curves, partial(get_curve, label))
         for label, id in mechanisms_by_label.items()
     ]
-    return TrialRecipe(trials=trials, is_random=False, **options)
+    return TrialRecipe(trials, is_random=False, **options)
 
 
 def count_data(
@@ -562,6 +562,9 @@ class Experiment:
     changes: tuple[str, ...] = ()
     at_size: Experiment | None = None
     verdict: Conclusion | None = None
+
+    def __repr__(self) -> str:
+        return f"Experiment({self.id}: {self.title})"
 
     def makes(self, result: CurveSet) -> bool:
         """Return whether its recipe still has a result's settings; a grid's rows have their own."""
@@ -770,7 +773,7 @@ class TheoryRow:
         return f"The bound says nothing here: {self.trivial:.3g} holds without it."
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Paper(CitedPaper):
     """A paper with its experiments, what we found in two sentences, and a sample to try it on.
 
@@ -886,7 +889,7 @@ def make_setting_recipe(
     digest = digest_values(key)
     labels = [(rule.split()[0], label) for rule, label in recipe.curves.items()]
     return TrialRecipe(
-        trials=[
+        [
             Trial(label, id, None, digest, make, partial(get_curve, label))
             for id, label in labels
             if id in only

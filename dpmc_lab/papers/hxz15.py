@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dpmc_core import metrics, registry
+from dpmc_core import registry
 from dpmc_core.model import Model, Task
 from dpmc_core.preparation import parse_step
 from dpmc_core.problem import Problem, build_problem, create_generator
@@ -51,7 +51,7 @@ def measure_errors(model: Model, problem: Problem) -> dict[str, Any]:
     absolute_errors = np.abs(predicted - test.values)
     return {
         "mae": float(absolute_errors.mean()),
-        "shares": metrics.error_cdf(absolute_errors, _SIZES).tolist(),
+        "shares": [float((absolute_errors <= size).mean()) for size in _SIZES],
     }
 
 
@@ -102,10 +102,10 @@ def _build_recipe(
 ) -> TrialRecipe:
     """Return the recipe of trials, with what a result states of them."""
     return TrialRecipe(
-        trials=trials,
-        settings={"data": data, "epsilons": _EPSILONS, "forms": list(forms), **settings},
-        mechanisms=("dpmf", *_FREE.values()),
-        seeds=(1, 2, 3),
+        trials,
+        {"data": data, "epsilons": _EPSILONS, "forms": list(forms), **settings},
+        ("dpmf", *_FREE.values()),
+        (1, 2, 3),
     )
 
 

@@ -94,7 +94,7 @@ def run(
         texts = {name: radius if text == _OWN else text for name, text in texts.items()}
     options = {name: [text] for name, text in texts.items()}
     ids = [id, *(name.partition(".")[0] for name in texts if "." in name)]
-    grid = Grid(data=[data], mechanisms=ids, epsilons=[1.0], settings=options).as_published()
+    grid = Grid([data], ids, [1.0], settings=options).as_published()
     chosen = {name: value for name, (value,) in grid.parse_values(id).items()} | {"delta": 1e-6}
     create: Callable[..., Mechanism] = partial(registry.create, id)
     if method == BY_RATING:
@@ -143,8 +143,8 @@ def compare_methods(
         for name, value in registry.get_published_settings(id).settings.items()
     }
     return TrialRecipe(
-        trials=trials,
-        settings={**about, **published, **settings},
-        mechanisms=(GUESS, *(id for id in FREE if id in labels), *ids),
+        trials,
+        {**about, **published, **settings},
+        (GUESS, *(id for id in FREE if id in labels), *ids),
         seeds=tuple(range(1, seeds + 1)),
     )

@@ -328,9 +328,9 @@ def rank_items(
 def _build_ranking_recipe(trials: Sequence[Trial]) -> TrialRecipe:
     """Return the recipe of rankings, whose outputs all figures of the paper share."""
     return TrialRecipe(
-        trials=trials,
-        settings={"runs": [trial.key for trial in trials]},
-        mechanisms=tuple(dict.fromkeys(t.mechanism for t in trials if t.mechanism)),
+        trials,
+        {"runs": [trial.key for trial in trials]},
+        tuple(dict.fromkeys(t.mechanism for t in trials if t.mechanism)),
         seeds=(1, 2, 3),
         pool=_POOL,
     )

@@ -166,9 +166,7 @@ def use_algorithms(
 ) -> TrialRecipe:
     """Return the recipe of the error of algorithms that take reports for ratings."""
     return TrialRecipe(
-        trials=_list_trials(
-            partial(measure_algorithms, algorithms), {**labels, _ZERO: _ZERO}, epsilons
-        ),
+        _list_trials(partial(measure_algorithms, algorithms), {**labels, _ZERO: _ZERO}, epsilons),
         settings={"data": _DATA, "algorithms": dict(algorithms)},
         mechanisms=(*NAMES, *algorithms),
         seeds=(1, 2, 3, 4, 5),
@@ -184,8 +182,8 @@ def recover_ratings(quantities: Sequence[str]) -> TrialRecipe:
 
     trials = _list_trials(measure, dict(zip(quantities, quantities, strict=True)), _EPSILONS)
     return TrialRecipe(
-        trials=trials,
-        settings={
+        trials,
+        {
             "data": _DATA,
             "gamma": "0.05",
             "the paper's rule": "Equation 4 with rho of Equation 3",

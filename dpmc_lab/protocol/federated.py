@@ -15,11 +15,11 @@ import dataclasses
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmc_core.arrays import Floats, Ints, JsonObject, Rng
+from dpmc_core.arrays import Floats, Ints, JsonObject, Rng, Sparse
 from dpmc_core.errors import InvalidSetting, check_number, unknown_name_error
 from dpmc_core.experiment import build_baselines
 from dpmc_core.mechanisms.dpimf import Coefficients, Dpimf, Profiles
@@ -37,10 +37,6 @@ from dpmc_lab.protocol.simulate import (
     evaluate_with_baselines,
     report_communication,
 )
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
 
 FLOW = "federated"
 TITLE = "parties send noisy profiles, a server averages them"
@@ -267,11 +263,11 @@ class _Party:
 
     name: str
     owned_indices: Ints
-    rows: csr_array
+    rows: Sparse
     rng: Rng
     mechanism: Dpimf
     factors: Floats = field(init=False)
-    columns: csr_array = field(init=False)
+    columns: Sparse = field(init=False)
 
     def __post_init__(self) -> None:
         self.columns = self.rows.T.tocsr()

@@ -743,8 +743,7 @@ class ScenarioRun:
         if not is_included.any():
             raise BadRatings(
                 f"every item has fewer than {min_raters} raters, so nobody can hide: nothing is"
-                " left to"
-                " factorize"
+                " left to factorize"
             )
         last_round = settings.iterations * len(self.phase_mechanisms)
         for t, user in settings.leaves.departures:

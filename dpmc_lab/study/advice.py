@@ -9,7 +9,9 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from dpmc_core import registry
+from dpmc_core.dataset import Dataset
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number
+from dpmc_core.experiment import Result, run
 from dpmc_core.mechanisms.private_effects import PrivateEffects
 from dpmc_core.model import Mechanism, PrivacyRequest, Task
 from dpmc_core.privacy import (
@@ -24,6 +26,7 @@ from dpmc_core.privacy import (
     Trust,
 )
 from dpmc_core.privacy.guarantee import calibrate
+from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts
 
 
@@ -125,7 +128,13 @@ def recommend_method(
     # The rule asks for the epsilon of one publication, which depends on the mechanism's noise.
     for _ in range(1 + (times > 1)):
         id, reason = _choose_method(task, PrivacyRequest(change, share, trust, public), personal)
-        mechanism = calibrate_mechanism(id, public, Budget(epsilon, delta), change, times)
+        mechanism = calibrate_mechanism(
+            registry.create(id, epsilon=epsilon, delta=delta),
+            public,
+            Budget(epsilon, delta),
+            change,
+            times,
+        )
         has_delta = registry.has_setting(type(mechanism), "delta")
         certified = mechanism.guarantee(public).certified(change, delta if has_delta else 0.0)
         share = certified.epsilon
@@ -133,15 +142,22 @@ def recommend_method(
 
 
 def calibrate_mechanism(
-    id: str, public: PublicFacts, budget: Budget, change: Change, times: int = 1
+    mechanism: Mechanism, public: PublicFacts, budget: Budget, change: Change, times: int = 1
 ) -> Mechanism:
-    """Return a mechanism of which several publications of the same ratings keep a budget.
+    """Return a mechanism at the epsilon setting that keeps a budget for a change.
 
-    Its setting is the largest one, rounded down to five digits so that people can type it. At four
+    The setting is the largest one, rounded down to five digits so that people can type it. At four
     digits, some compositions would leave more than a thousandth of the budget unspent.
 
+    >>> import dpmc_core as dpmc
+    >>> public = dpmc.load("restaurants").ratings.public
+    >>> mechanism = dpmc.create("randomised-response", epsilon=1)
+    >>> calibrated = calibrate_mechanism(mechanism, public, Budget(5.0), USER_EMPTIED)
+    >>> calibrated.epsilon, str(calibrated.guarantee(public).certified(USER_EMPTIED))
+    (0.038461, 'epsilon 5 per user at delta 0')
+
     Args:
-        id: of the mechanism.
+        mechanism: the mechanism with its other settings.
         public: public facts of the prepared ratings.
         budget: of all publications together. A single publication by a mechanism without a delta
             keeps it at delta 0.
@@ -154,13 +170,13 @@ def calibrate_mechanism(
 
     def create_at(epsilon_setting: float) -> Mechanism:
         """Create the mechanism at an epsilon setting."""
-        return registry.create(id, epsilon=epsilon_setting, delta=budget.delta)
+        return registry.create(mechanism.id, **{**vars(mechanism), "epsilon": epsilon_setting})
 
     def guarantee_at(epsilon_setting: float) -> Guarantee:
         """Return the guarantee of all publications at an epsilon setting."""
         return create_at(epsilon_setting).guarantee(public).repeat(times)
 
-    if times == 1 and not registry.has_setting(registry.get_mechanism(id), "delta"):
+    if times == 1 and not registry.has_setting(type(mechanism), "delta"):
         target = Budget(budget.epsilon, 0.0)
     else:
         target = budget
@@ -168,6 +184,32 @@ def calibrate_mechanism(
     # A calibrated value that has five digits up to rounding stays.
     unit = 10.0 ** (math.floor(math.log10(calibrated)) - 4)
     return create_at(float(f"{math.floor(calibrated / unit * (1 + 1e-12)) * unit:.5g}"))
+
+
+def run_at_guarantee(
+    id: str, data: Dataset, epsilon: float, change: Change = USER_EMPTIED, seed: int = 0
+) -> Result:
+    """Run a mechanism at the largest setting with a certified epsilon, to compare at equal terms.
+
+    >>> import dpmc_core as dpmc
+    >>> result = run_at_guarantee("randomised-response", dpmc.load("restaurants"), 2.0)
+    >>> str(result.guarantee.certified(USER_EMPTIED))
+    'epsilon 2 per user at delta 0'
+
+    Args:
+        id: of the mechanism.
+        data: the data set.
+        epsilon: the epsilon that is certified, at the mechanism's delta (0 where it has none).
+        change: how neighbouring data sets differ: what is protected.
+        seed: decides the split and the noise.
+
+    Raises:
+        InvalidSetting: no setting of the mechanism certifies that; the message says why.
+    """
+    mechanism = registry.create(id, epsilon=epsilon)
+    problem = build_problem(data, mechanism.task, seed=seed)
+    budget = Budget(epsilon, getattr(mechanism, "delta", 0.0))
+    return run(calibrate_mechanism(mechanism, problem.train.public, budget, change), problem, seed)
 
 
 def find_recommended_id(

@@ -177,14 +177,15 @@ class Inquiry:
             id: of the mechanism.
             public: public facts of the ratings before preparation.
         """
+        curve = {e: registry.create(id, epsilon=e, delta=self.delta) for e in EPSILONS}
         if self.n_composed == 1:
-            return {e: registry.create(id, epsilon=e, delta=self.delta) for e in EPSILONS}
+            return curve
         prepared = self.prepare_public_facts(public)
         return {
             epsilon: calibrate_mechanism(
-                id, prepared, Budget(epsilon, self.delta), self.change, self.n_composed
+                mechanism, prepared, Budget(epsilon, self.delta), self.change, self.n_composed
             )
-            for epsilon in EPSILONS
+            for epsilon, mechanism in curve.items()
         }
 
     def match_references(self, seeds: Sequence[int]) -> dict[int, float]:
@@ -222,9 +223,9 @@ class Inquiry:
         method = advice.mechanism
         has_own_delta = self.delta != DEFAULT_DELTA and registry.has_setting(type(method), "delta")
         return Grid(
-            data=[data],
-            mechanisms=[method.id],
-            epsilons=[*map(read_epsilon, curve.values())] or [read_epsilon(method)],
+            [data],
+            [method.id],
+            [*map(read_epsilon, curve.values())] or [read_epsilon(method)],
             seeds=seeds,
             settings={"delta": [format_number(self.delta)]} if has_own_delta else {},
             steps=[str(UseItemFeatures())] * self.with_item_features,

@@ -453,8 +453,7 @@ def check_releasable(mechanism: Mechanism, ratings: Ratings, steps: Sequence[str
         if n_draws > max_draws:
             raise CannotRelease(
                 f"{mechanism.id} would draw {n_draws:,} exact noise values here, and at most"
-                f" {max_draws:,} are"
-                " drawn (about half an hour): take fewer items, users or rounds"
+                f" {max_draws:,} are drawn (about half an hour): take fewer items, users or rounds"
             )
     if ratings.catalogue.origin is Origin.READ:
         raise CannotRelease(
@@ -1355,9 +1354,8 @@ def build_deployment_card(release_card: Mapping[str, Any], guarantee: Guarantee)
         "model": {"name": _MODEL_NAMES[guarantee.trust], "actors": None},
         "accounting": {
             "composition": "of the Gaussian releases exactly, of pure ones by their epsilons;"
-            f" {sum(line['times'] for line in release_card['releases'])} publications in all."
-            " What other"
-            " releases of the same ratings spend is not in it",
+            f" {sum(line['times'] for line in release_card['releases'])} publications in all. What"
+            " other releases of the same ratings spend is not in it",
             "post_processing": "everything in the file but directly published noisy answers:"
             f" {release_card['predictions'] or 'none'}",
             "releases": list(release_card["releases"]),

@@ -13,7 +13,7 @@ import math
 import os
 import re
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from dpmc_core import registry
-from dpmc_core.errors import DpmcError, InvalidSetting, NotVerified, check_number, format_value
+from dpmc_core.errors import DpmcError, InvalidSetting, check_number, format_value
 from dpmc_core.model import Mechanism
 from dpmc_core.preparation import MAX_USERS, parse_step
 from dpmc_core.privacy import Guarantee, Trust
@@ -57,10 +57,27 @@ from dpmc_lab.study.release import (
 )
 
 NAMESPACE = "dpmc-release"  # of signatures, so that one for another purpose is not accepted
+_MAX_LISTED_FAULTS = 5  # faults listed in one message
 _TOLERANCE = 1e-9  # relative: another version of SciPy may calibrate other last digits
 _MAX_FAULT_LENGTH = 400  # characters of a fault
 COLUMN_ROLES = {"user", "item", "rating", "time"}  # of a file's columns
 _VERSION = re.compile(r'"(0|[1-9]\d{0,3})(\.(0|[1-9]\d{0,3})){2}"', re.ASCII)  # in JSON
+
+
+class NotVerified(DpmcError):
+    """A release that does not keep what its guarantee states.
+
+    Attributes:
+        name: the name of the release.
+        faults: what is wrong, each as a clause that names the field.
+    """
+
+    def __init__(self, name: str, faults: Sequence[str]) -> None:
+        self.name, self.faults = name, tuple(faults)
+        listed = "; ".join(self.faults[:_MAX_LISTED_FAULTS])
+        n_left = len(self.faults) - _MAX_LISTED_FAULTS
+        remainder = f"; and {n_left} more" * (n_left > 0)
+        super().__init__(f"{name} is not verified: {listed}{remainder}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,7 +285,9 @@ def _check_card(
     catalogue = _parse_field(
         "catalogue", lambda: _parse_catalogue(release_card["catalogue"], public)
     )
-    steps = _parse_field("data.prepare", lambda: _parse_steps(release_card["data"]))
+    steps = _parse_field(
+        "data.prepare", lambda: [str(parse_step(text)) for text in release_card["data"]["prepare"]]
+    )
     _parse_field("data", lambda: check_public_facts(mechanism, public, steps))
     ideal = _parse_field("settings", lambda: mechanism.guarantee(public))
     _parse_field("data.prepare", lambda: check_steps(list_reads(steps), ideal))
@@ -366,9 +385,8 @@ def _parse_mechanism(release_card: Mapping[str, Any]) -> Mechanism:
             "",
             [
                 f"revision of {cls.id} is {format_value(release_card['revision'])}, and this"
-                " version computes"
-                f" revision {cls.revision} alone: verify with the version that wrote it"
-                f" ({writer_version})"
+                f" version computes revision {cls.revision} alone: verify with the version that"
+                f" wrote it ({writer_version})"
             ],
         )
     declared = {s.name: s for s in list_settings(cls)}
@@ -390,11 +408,6 @@ def _parse_public_facts(data: Mapping[str, Any]) -> PublicFacts:
         check_number(name, data[name], at_least=1, at_most=MAX_USERS, integer=True)
     fields = {name: data[name] for name in ("users", "items", "low", "high", "cap")}
     return PublicFacts(**fields, features=data.get("features", ()))
-
-
-def _parse_steps(data: Mapping[str, Any]) -> list[str]:
-    """Return the preparation, each step in its canonical text."""
-    return [str(parse_step(text)) for text in data["prepare"]]
 
 
 def _parse_catalogue(record: Mapping[str, Any], public: PublicFacts) -> Catalogue:

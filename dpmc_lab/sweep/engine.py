@@ -454,8 +454,7 @@ def run(
                 if breaks == MAX_BREAKS:
                     raise DpmcError(
                         f"the worker processes ended {MAX_BREAKS} times before any unit was"
-                        " through:"
-                        " is there enough memory? The rows so far are kept"
+                        " through: is there enough memory? The rows so far are kept"
                     )
                 sweep.report_progress()
         finally:

@@ -9,7 +9,7 @@ import itertools
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,7 +49,7 @@ DEFAULT_SEED = 1  # of a run, by command or in the app
 MAX_SEED = 2**63 - 1  # the largest integer of a database column
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Grid:
     """The arguments of `dpmc sweep` as plain values; every combination is a unit of work.
 
@@ -296,20 +296,13 @@ def build_plan(grid: Grid, data: Sequence[SweepData] | None = None) -> Plan:
         raise InvalidSetting("size of the grid", f"<= {MAX_UNITS:,} units", f"{count:,}")
     ordered_methods = list(_order_methods([m for variants in methods for m in variants], grid))
 
-    @cache
-    def try_preparation(
-        fingerprint: str, task: Task, takes_item_features: bool
-    ) -> tuple[tuple[str, ...], Split | None, str]:
-        """Return the preparation of a task on a source, tried only once for each combination."""
-        return _try_preparation(grid, source_by_fingerprint[fingerprint], task, takes_item_features)
-
+    # Each combination is tried only once.
+    try_preparation = cache(partial(_try_preparation, grid))
     units: dict[str, Unit] = {}
     for seed, (fingerprint, source), mechanism in itertools.product(
         grid.seeds, source_by_fingerprint.items(), ordered_methods
     ):
-        preparation = try_preparation(
-            fingerprint, mechanism.task, type(mechanism).uses_item_features
-        )
+        preparation = try_preparation(source, mechanism.task, type(mechanism).uses_item_features)
         unit = Unit(fingerprint, source.name, *preparation, mechanism, seed)
         units.setdefault(unit.key, unit)
     return Plan(tuple(units.values()), source_by_fingerprint)

@@ -49,9 +49,8 @@ def index_all_names(
             if file_of_user.setdefault(id, path) != path:
                 raise BadRatings(
                     f"user '{id[:60]}' is in {file_of_user[id].name} and {path.name}: with"
-                    " --cluster all"
-                    " ratings of a user must be in one file; write the folder partitioned by user,"
-                    " or leave --cluster out"
+                    " --cluster all ratings of a user must be in one file; write the folder"
+                    " partitioned by user, or leave --cluster out"
                 )
     items = list(dict.fromkeys(chain.from_iterable(rated for _, rated, *_ in catalogues)))
     return index_in_order(list(file_of_user)), index_in_order(items)

@@ -40,59 +40,57 @@ PRESETS: Mapping[str, Preset] = {
     "samples": Preset(
         "the curves that ship with the sample data",
         Grid(
-            data=[id for id in _RATING_SAMPLES if id != _LARGE_SAMPLE],
-            mechanisms=registry.list_private_mechanisms(Task.BINARY),
-            epsilons=EPSILONS,
+            [id for id in _RATING_SAMPLES if id != _LARGE_SAMPLE],
+            registry.list_private_mechanisms(Task.BINARY),
+            EPSILONS,
             settings=BOTH_ESTIMATORS,
         ),
     ),
     "samples-ratings": Preset(
         "the same for mechanisms that predict ratings",
         Grid(
-            data=[
-                id for id in _RATING_SAMPLES if id != _LARGE_SAMPLE and not id.startswith("one-bit")
-            ],
-            mechanisms=registry.list_private_mechanisms(Task.RATINGS),
-            epsilons=EPSILONS,
-            seeds=(1, 2, 3),
+            [id for id in _RATING_SAMPLES if id != _LARGE_SAMPLE and not id.startswith("one-bit")],
+            registry.list_private_mechanisms(Task.RATINGS),
+            EPSILONS,
+            (1, 2, 3),
             settings=BOTH_ESTIMATORS,
         ),
     ),
     _LARGE_SAMPLE: Preset(
         "the same for the largest sample: fewer epsilons, default estimators",
         Grid(
-            data=[_LARGE_SAMPLE],
-            mechanisms=registry.list_private_mechanisms(Task.BINARY)
+            [_LARGE_SAMPLE],
+            registry.list_private_mechanisms(Task.BINARY)
             + registry.list_private_mechanisms(Task.RATINGS),
-            epsilons=(0.1, 0.3, 1.0, 3.0, 10.0),
-            seeds=(1, 2, 3),
+            (0.1, 0.3, 1.0, 3.0, 10.0),
+            (1, 2, 3),
         ),
     ),
     "facts": Preset(
         "the same for those that use public facts about items, with these",
         Grid(
-            data=[id for id in _RATING_SAMPLES if SAMPLES[id].facts],
-            mechanisms=_list_feature_mechanisms(Task.RATINGS),
-            epsilons=EPSILONS,
-            seeds=(1, 2, 3),
+            [id for id in _RATING_SAMPLES if SAMPLES[id].facts],
+            _list_feature_mechanisms(Task.RATINGS),
+            EPSILONS,
+            (1, 2, 3),
             steps=["features"],
         ),
     ),
     "clicks-facts": Preset(
         "the same for clicks",
         Grid(
-            data=_CLICK_SAMPLES,
-            mechanisms=_list_feature_mechanisms(Task.RANKING),
-            epsilons=EPSILONS,
+            _CLICK_SAMPLES,
+            _list_feature_mechanisms(Task.RANKING),
+            EPSILONS,
             steps=["features"],
         ),
     ),
     "clicks": Preset(
         "the curves that ship with the sample data of clicks",
         Grid(
-            data=_CLICK_SAMPLES,
-            mechanisms=registry.list_private_mechanisms(Task.RANKING),
-            epsilons=EPSILONS,
+            _CLICK_SAMPLES,
+            registry.list_private_mechanisms(Task.RANKING),
+            EPSILONS,
             settings=BOTH_ESTIMATORS,
         ),
     ),

@@ -73,15 +73,15 @@ def compare_with_published(
         if name in user_settings and user_settings[name] != value
     }
     return PublishedComparison(
-        changes={
+        {
             name: (user_values[name], value)
             for name, value in published_values.items()
             if user_values[name] != value
         },
-        overridden={name: serialise_setting(value) for name, value in overridden.items()},
-        user_guarantee=user_guarantee,
-        published_guarantee=published_guarantee,
-        note=paper.note,
+        {name: serialise_setting(value) for name, value in overridden.items()},
+        user_guarantee,
+        published_guarantee,
+        paper.note,
     )
 
 

@@ -181,9 +181,9 @@ def measure_rating_influence(mechanism: Output, ratings: Ratings, position: int)
     changes: Floats = np.abs(before.private - after.private)
     total = guarantee.releases.matrix.distance(before.private, after.private)
     return RatingInfluence(
-        user=int(ratings.users[position]),
-        item=int(ratings.items[position]),
-        changes=changes,
+        int(ratings.users[position]),
+        int(ratings.items[position]),
+        changes,
         allowed=2 * mechanism.bound,
         total=total,
         epsilon=guarantee.releases.matrix.loss(total).epsilon,

@@ -147,10 +147,10 @@ def build_guarantee_row(
     if proved.finite and not proved_per_user.finite:
         reasons.append(proved_per_user.reason)
     return GuaranteeRow(
-        mechanism=name,
-        guarantee=guarantee,
-        claimed=claimed,
-        certified=proved.epsilon,
+        name,
+        guarantee,
+        claimed,
+        proved.epsilon,
         per_rating=guarantee.certified(RATING).epsilon,
         per_user=proved_per_user.epsilon,
         per_user_other=guarantee.certified(USER_REPLACED).epsilon,
@@ -182,13 +182,13 @@ def build_ledger(guarantee: Guarantee, change: Change | None = None) -> tuple[Le
             scale = "flips " + " / ".join(dict.fromkeys(f"{100 * p:.1f} %" for p in flips))
         rows.append(
             LedgerRow(
-                query=release.query,
-                noise=_NOISE_NAMES.get(type(release), type(release).__name__),
-                scale=scale if noise_scale is None else f"{noise_scale:.4g}",
-                answers=size or "one number",
-                times=release.times,
-                sensitivity=sensitivity,
-                epsilon=release.loss(sensitivity).epsilon_at(_get_claimed_delta(guarantee)),
+                release.query,
+                _NOISE_NAMES.get(type(release), type(release).__name__),
+                scale if noise_scale is None else f"{noise_scale:.4g}",
+                size or "one number",
+                release.times,
+                sensitivity,
+                release.loss(sensitivity).epsilon_at(_get_claimed_delta(guarantee)),
             )
         )
     for access in guarantee.unaccounted:

@@ -286,10 +286,6 @@ class CurveRows(NamedTuple):
         selected = {key: value for key, value in self.points.items() if key[-1] in seeds}
         return self._replace(points=selected)
 
-    def select_metric(self, metric: Metric) -> dict[tuple[float | None, int], float]:
-        """Return the values of a metric, by epsilon and seed."""
-        return {key[1:]: value for key, value in self.points.items() if key[0] == metric.name}
-
 
 def load_curve_rows(
     store: Store,
@@ -484,19 +480,19 @@ def has_item_features(curve: CurveRows | Curve) -> bool:
 
 def _build_curve(rows: CurveRows, metric: Metric) -> Curve | None:
     """Return a curve as a private one, or as a level where it has no epsilon; None if empty."""
-    measured = rows.select_metric(metric)
+    measured = {key[1:]: value for key, value in rows.points.items() if key[0] == metric.name}
     if not measured:
         return None
     epsilons: list[float | None] = [*sorted({e for e, _ in measured if e is not None})] or [None]
     seeds = sorted({seed for epsilon, seed in measured if epsilon in epsilons})
     curve = Curve(
-        info=rows.info,
-        label=format_curve_label(rows.info),
-        metric=metric,
-        role=Role.PRIVATE,
-        epsilon=np.array(epsilons, dtype=float),  # None becomes NaN
-        seeds=np.array(seeds),
-        values=np.array([[measured.get((e, s), math.nan) for s in seeds] for e in epsilons]),
+        rows.info,
+        format_curve_label(rows.info),
+        metric,
+        Role.PRIVATE,
+        np.array(epsilons, dtype=float),  # None becomes NaN
+        np.array(seeds),
+        np.array([[measured.get((e, s), math.nan) for s in seeds] for e in epsilons]),
     )
     if curve.is_level:
         return curve

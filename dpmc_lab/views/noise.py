@@ -68,8 +68,7 @@ def describe_noise(release: Release) -> str:
             missing_as = ", as noise alone"
         return (
             f"{capitalise(release.query)}: a rated one is reported with chance {rated:.3g} %,"
-            f" {reported_as}; a"
-            f" missing one with chance {missing:.3g} %{missing_as}."
+            f" {reported_as}; a missing one with chance {missing:.3g} %{missing_as}."
         )
     if isinstance(release, Additive):
         kind = "Laplace" if isinstance(release, Laplace) else type(release).__name__
@@ -125,13 +124,13 @@ def compute_density(release: Additive | ModifiedLaplace, reach: float) -> Densit
     sample = noise.sample(_N_DRAWS, np.random.default_rng(0))
     bar_counts, edges = np.histogram(sample, bins=_N_BARS, range=(-reach, reach))
     return Density(
-        query=release.query,
-        scale=release.scale,
-        x=x,
-        density=noise.density(x),
-        bar_centers=(edges[:-1] + edges[1:]) / 2,
-        bar_heights=bar_counts / (len(sample) * (edges[1] - edges[0])),
-        median_size=_compute_median_noise(noise),
+        release.query,
+        release.scale,
+        x,
+        noise.density(x),
+        (edges[:-1] + edges[1:]) / 2,
+        bar_counts / (len(sample) * (edges[1] - edges[0])),
+        _compute_median_noise(noise),
     )
 
 

@@ -240,8 +240,7 @@ def describe_required_epsilon(
     if math.isinf(epsilon.value):
         text = (
             f"{line.label}: {target} is not reachable up to epsilon {format_short_number(x[-1])}"
-            f" {unit}; the best"
-            f" is {line.metric.format_value(answer.best)} at epsilon"
+            f" {unit}; the best is {line.metric.format_value(answer.best)} at epsilon"
             f" {format_short_number(answer.best_epsilon)}."
         )
         if nonprivate_reference is not None and not line.metric.is_reached(
@@ -259,8 +258,7 @@ def describe_required_epsilon(
         smallest = format_short_number(x[0])
         return (
             f"{line.label}: {target} is reached already at the smallest epsilon computed,"
-            f" {smallest}"
-            f" {unit}."
+            f" {smallest} {unit}."
         )
     formatted = format_estimate(epsilon, *x[[0, -1]])
     caveat = "" if answer.plotted.is_certified else " This epsilon is claimed, not certified."

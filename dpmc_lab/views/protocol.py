@@ -459,9 +459,8 @@ def describe_traffic(run: FederatedRun) -> str:
     return (
         f"Counted: {format_count(total.messages, 'message')}, {total.bytes:,} bytes. By formula: 2"
         f" x {format_count(flow.parties, 'party')} x {format_count(flow.rounds, 'round')} ="
-        f" {formula.messages:,}"
-        f" messages"
-        f" of {profiles:,} profiles x {flow.mechanism.rank} numbers x 8 bytes ="
+        f" {formula.messages:,} messages of {profiles:,} profiles x {flow.mechanism.rank} numbers x"
+        " 8 bytes ="
         f" {formula.bytes:,} bytes" + (": the same." if total == formula else ": NOT the same.")
     )
 

@@ -13,7 +13,7 @@ from dpmc_core import registry
 from dpmc_core.errors import format_number
 from dpmc_core.experiment import Result, serialise_settings
 from dpmc_core.metrics import METRICS, Metric, choose_headline_metric
-from dpmc_core.model import Mechanism, Model
+from dpmc_core.model import Model
 from dpmc_core.problem import Split
 from dpmc_core.settings import list_settings, serialise_setting
 from dpmc_lab.sweep.grid import format_command_options
@@ -148,10 +148,16 @@ def remember_run(run: FinishedRun, data_key: str) -> RememberedRun:
     assert recording is not None
     mechanism = result.mechanism
     problem = result.problem
+    settings = {
+        name: (cards.format_delta if name == "delta" else format_number)(value)
+        if isinstance(value, float)
+        else str(value)
+        for name, value in serialise_settings(mechanism).items()
+    }
     details = {
         "data": run.title,
         "mechanism": mechanism.name,
-        **_format_settings(mechanism),
+        **settings,
         "preparation": ", ".join(problem.steps) or "none",
         "held out": format_split(problem.split),
         "seed": "not kept" if run.fresh else str(result.seed),
@@ -201,16 +207,6 @@ def format_run_epsilon(run: RememberedRun) -> str:
     """Return ' · epsilon 1', or nothing for a run without epsilon."""
     epsilon = run.details.get("epsilon")
     return "" if epsilon is None else f" · epsilon {epsilon}"
-
-
-def _format_settings(mechanism: Mechanism) -> dict[str, str]:
-    """Format the settings of a mechanism for people."""
-    return {
-        name: (cards.format_delta if name == "delta" else format_number)(value)
-        if isinstance(value, float)
-        else str(value)
-        for name, value in serialise_settings(mechanism).items()
-    }
 
 
 def tabulate_differences(first: RememberedRun, second: RememberedRun) -> Table:

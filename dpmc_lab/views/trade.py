@@ -417,8 +417,7 @@ def describe_trade(trade: TradeChart, epsilon: float) -> list[str]:
         point = trade_line.point_at(epsilon)
         text_lines.append(
             f"{trade_line.line.label} at epsilon {point.epsilon:g}:"
-            f" {metric.format_value(point.value.mean)},"
-            f" attacker {format_success(point)}."
+            f" {metric.format_value(point.value.mean)}, attacker {format_success(point)}."
         )
     states = {point.state for trade_line in trade.lines for point in trade_line.points}
     if states & {BoundState.NONE, BoundState.USELESS}:
@@ -453,8 +452,7 @@ def describe_trade_chart(trade: TradeChart, epsilon: float) -> str:
     # A measured leak is a lower bound, so its rate is rounded down.
     ticks = [
         f"{trade_line.line.label}: {describe_measured_bound(trade_line.measured_point)}, so no"
-        " proof below"
-        f" {math.floor(1000 * trade_line.min_success_rate) / 10:.1f} %"
+        f" proof below {math.floor(1000 * trade_line.min_success_rate) / 10:.1f} %"
         for trade_line in trade.lines
         if trade_line.measured_point is not None
     ]

@@ -11,7 +11,7 @@ import numpy as np
 from dpmc_core import registry
 from dpmc_core.arrays import Floats, Ints
 from dpmc_core.links import LOGISTIC, Link
-from dpmc_core.metrics import Metric, choose_headline_metric, error_cdf
+from dpmc_core.metrics import Metric, choose_headline_metric
 from dpmc_core.model import Mechanism, Model, Step, Task
 from dpmc_core.privacy import Publication
 from dpmc_core.problem import Problem
@@ -81,7 +81,8 @@ def compute_errors(model: Model, task: Task, test: Ratings, link: Link = LOGISTI
 def compute_error_cdf(model: Model, task: Task, test: Ratings, link: Link = LOGISTIC) -> ErrorCdf:
     """Compute the error CDF on a grid over all possible errors; see `compute_errors`."""
     grid = np.linspace(0.0, 1.0 if task is Task.BINARY else test.public.width, 101)
-    return ErrorCdf(grid, error_cdf(compute_errors(model, task, test, link), grid))
+    errors = np.sort(compute_errors(model, task, test, link))
+    return ErrorCdf(grid, np.searchsorted(errors, grid, side="right") / len(errors))
 
 
 def list_top_items(model: Model, train: Ratings, user: int) -> tuple[TopItem, ...]:

@@ -7,7 +7,6 @@ from html import escape
 from typing import Any, NamedTuple
 
 from dpmc_core import registry
-from dpmc_data import paths
 from dpmc_lab import citation
 from dpmc_lab.store import guard_formula
 from dpmc_lab.views import cards, lines, text
@@ -90,16 +89,9 @@ def format_citation(chart: CurveChart, command: str) -> str:
     """Return citations of a curve: the program with its command, and the papers of its methods."""
     methods = {line.mechanism for line in chart.lines}
     names = ", ".join(line.label for line in chart.lines)
-    fields = {
-        "title": f"DPMC Lab: {names}, {chart.metric.label} against epsilon",
-        "author": "{DPMC Lab contributors}",
-        "version": paths.get_version(),
-        "note": command,
-    }
-    software_fields = ",\n".join(f"  {name} = {{{value}}}" for name, value in fields.items())
+    title = f"DPMC Lab: {names}, {chart.metric.label} against epsilon"
     papers = (paper.bibtex for paper in citation.find_papers_running(methods))
-    entries = [f"@software{{dpmc-lab,\n{software_fields}\n}}", *papers]
-    return "\n\n".join(entries)
+    return "\n\n".join([citation.format_software_entry(title, note=command), *papers])
 
 
 def render_report_page(title: str, sections: Sequence[str], command: str, note: str = "") -> str:

@@ -87,8 +87,12 @@ def test_a_run_takes_names_frames_and_ratings(frame, result):
 
 def test_objects_are_shown_by_a_line_and_a_small_table(frame, result):
     loaded = dpmc.load("one-bit-lab")
-    for value in (result, result.guarantee, result.problem.train, loaded):
+    facts = loaded.ratings.public, dpmc.data.ReadOptions(**RANGE)
+    parts = result.model, result.problem, result.mechanism, result.guarantee.certified()
+    for value in (*parts, *facts, dpmc.Dataset(loaded.ratings, "x"), DpmcError("x")):
         assert len(repr(value)) < 400
+    for value in (result, result.guarantee, result.problem.train, loaded):
+        assert len(repr(value)) < 300
         assert repr(value).startswith(f"{type(value).__name__}(")
         assert value._repr_html_().count("<tr>") == len(value.summarise())
     measured = dpmc.run("private-item-mean", "restaurants", epsilon=1)
@@ -165,8 +169,91 @@ def test_a_result_becomes_a_frame_with_a_row_per_method(result):
         (lambda f: dpmc.Dataset(f, "books"), "must be Ratings, got .* type DataFrame"),
         (lambda _: dpmc.Ratings.from_frame("a.csv", **RANGE), "got 'a.csv'; dpmc_core.load takes"),
         (lambda f: dpmc.Ratings.from_frame(f, user="users", **RANGE), "did you mean user"),
+        (
+            lambda f: dpmc.create("output", epsilon=1).guarantee(f),
+            r"must be PublicFacts, got .* type DataFrame; .*from_frame\(frame, low=1, high=5\)\.p",
+        ),
+        (
+            lambda f: dpmc.run("majority", f, reading=f, **RANGE),
+            "reading must be a mapping such as .*, got an object of the type DataFrame",
+        ),
+        (lambda _: dpmc.load("jokes", low=[1]), r"low of jokes must be a number, got \[1\]"),
+        (
+            lambda f: dpmc.build_problem(dpmc.load("jokes"), "ratings", steps=f),
+            "preparation step must be one of .*, got 'user'",
+        ),
+        (
+            lambda _: dpmc.build_problem(dpmc.load("jokes"), "ratings", split=0.2),
+            "split must be a RandomShare, .*, got 0.2",
+        ),
     ],
 )
 def test_what_is_wrong_is_a_sentence(frame, call, sentence):
     with pytest.raises(DpmcError, match=sentence):
         call(frame)
+
+
+@pytest.fixture(scope="module")
+def restaurants():
+    return dpmc.load("restaurants")
+
+
+ABSURD = [5, None, "nonsense", [1, 2], float("nan"), {"a": 1}, object(), np.arange(3), b"x", int]
+CALLS = {
+    "run mechanism": lambda value, data: dpmc.run(value, data),
+    "run data": lambda value, _: dpmc.run("majority", value),
+    "run seed": lambda value, data: dpmc.run("majority", data, value),
+    "run reading": lambda value, data: dpmc.run("majority", data.name, reading=value),
+    "create": lambda value, _: dpmc.create(value),
+    "create epsilon": lambda value, _: dpmc.create("dpals", epsilon=value),
+    "load": lambda value, _: dpmc.load(value),
+    "load seed": lambda value, _: dpmc.load("one-bit-lab", seed=value),
+    "load low": lambda value, _: dpmc.load("restaurants", low=value),
+    "build_problem data": lambda value, _: dpmc.build_problem(value, "ratings"),
+    "build_problem task": lambda value, data: dpmc.build_problem(data, value),
+    "build_problem steps": lambda value, data: dpmc.build_problem(data, "ratings", steps=value),
+    "build_problem split": lambda value, data: dpmc.build_problem(data, "ratings", split=value),
+    "build_problem seed": lambda value, data: dpmc.build_problem(data, "ratings", seed=value),
+    "build_problem name": lambda value, data: dpmc.build_problem(data, "ratings", name=value),
+    "Dataset": lambda value, _: dpmc.Dataset(value, "x"),
+    "Dataset name": lambda value, data: dpmc.Dataset(data.ratings, value),
+    "Dataset truth": lambda value, data: dpmc.Dataset(data.ratings, "x", "", value),
+    "Ratings": lambda value, _: dpmc.Ratings(value, value, value, value),
+    "Ratings arrays": lambda value, _: repr(dpmc.Ratings(value, value, value, PUBLIC)),
+    "from_frame": lambda value, _: dpmc.Ratings.from_frame(value, **RANGE),
+    "from_frame low": lambda value, _: dpmc.Ratings.from_frame(COLUMNS, low=value, high=5),
+    "build public": lambda value, _: dpmc.Ratings.build([0, 1], [0, 1], [1, 1], value),
+    "build users": lambda value, _: dpmc.Ratings.build(value, [0, 1], [1, 1], PUBLIC),
+    "build values": lambda value, _: dpmc.Ratings.build([0, 1], [0, 1], value, PUBLIC),
+    "build times": lambda value, _: dpmc.Ratings.build([0, 1], [0, 1], [1, 1], PUBLIC, times=value),
+    "guarantee": lambda value, _: dpmc.create("output", epsilon=1).guarantee(value),
+    "guarantee public": lambda value, _: dpmc.create("output", epsilon=1).guarantee(public=value),
+    "certified": lambda value, _: dpmc.create("clear").guarantee(PUBLIC).certified(value),
+    "loss": lambda value, _: dpmc.create("clear").guarantee(PUBLIC).loss(value),
+    "read": lambda value, _: dpmc.data.read(value),
+    "read_pair": lambda value, _: dpmc.data.read_pair(value, value),
+}
+# Values that a call takes.
+FITTING = {
+    *("run seed 5", "run seed b'x'", "load seed 5", "load seed None", "build_problem seed 5"),
+    *("create epsilon 5", "load low None", "build_problem split None", "Dataset name 'nonsense'"),
+    *("build_problem name 'nonsense'", "Dataset truth None", "Ratings arrays array([0, 1, 2])"),
+    *("build times None", "build times [1, 2]", "certified None", "loss None"),
+    *("from_frame frame", "build users [1, 2]"),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_an_absurd_argument_is_answered_with_a_sentence(name, frame, restaurants):
+    for value in (*ABSURD, frame):
+        text = "frame" if value is frame else repr(value)
+        if f"{name} {text}" not in FITTING:
+            with pytest.raises(DpmcError):
+                CALLS[name](value, restaurants)
+
+
+def test_a_problem_takes_the_texts_of_steps(restaurants):
+    texts = ["cap=2", "binarise=mean"]
+    problem = dpmc.build_problem(restaurants, "binary", steps=texts)
+    assert list(problem.steps) == texts
+    assert dpmc.build_problem(restaurants, "ratings", steps="cap=2").steps == ("cap=2",)

@@ -13,8 +13,8 @@ COMMAND_LINE = (
         "command line", "errors.py",
         ("the upper control characters reach the terminal", OTHER, r"\x7f-\x9f", r"\x7f", _ESCAPED),
         ("a sentence has the lines of a name in it", OTHER,
-         "super().__init__(make_printable(message) +",
-         "super().__init__(make_printable(message, keep_newlines=True) +",
+         "super().__init__(make_printable(str(message)) +",
+         "super().__init__(make_printable(str(message), keep_newlines=True) +",
          named("absurd_options", "test_a_name_in_two_lines_is_one_line_of_a_sentence")),
     )
     + family_of(

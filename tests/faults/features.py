@@ -61,7 +61,6 @@ FEATURES = [
          "            )", "features_budget, features_norm, 2 * features_norm)", _WORST),
         ("a replaced row moves what facts are worth as an emptied one", UNIT,
          "math.sqrt(n_features),\n"
-         "                2 * math.sqrt(n_features),\n"
          "            )\n"
          "        popularity_budget",
          "math.sqrt(n_features), math.sqrt(n_features))\n"

@@ -314,8 +314,8 @@ _FW = "private-frank-wolfe"
 FRANK_WOLFE = family_of(
     "frank_wolfe", "mechanisms/frank_wolfe.py",
     ("Gram matrix: scale", SCALE,
-     "row_norm(public) ** 2 if method.uses_paper_constant else"
-     " sensitivity", "row_norm(public) ** 2 if method.uses_paper_constant else 0.97 * sensitivity",
+     "row_norm(public) ** 2 if method.uses_paper_constant else None",
+     "row_norm(public) ** 2 if method.uses_paper_constant else 0.97 * sensitivity",
      spends(_FW)),
     ("Oja: scale", SCALE,
      "sensitivity,\n"
@@ -341,17 +341,17 @@ FRANK_WOLFE = family_of(
      "        (n, n),\n"
      "        budget,\n"
      "        sensitivity,\n"
-     "        replaced_sensitivity,\n"
+     "        math.sqrt(2) * sensitivity,\n"
      "        n_publications,\n"
-     "        calibrated_sensitivity,\n"
+     "        paper_sensitivity,\n"
      "    )",
      "from dpmc_core.privacy import CELL\n"
      "    found = build_gaussian_release(query, (n, n), budget, sensitivity, "
-     "replaced_sensitivity, n_publications, calibrated_sensitivity)\n"
+     "math.sqrt(2) * sensitivity, n_publications, paper_sensitivity)\n"
      '    return __import__("dataclasses").replace(found, sensitivity={CELL: sensitivity})',
      spends(_FW)),
     ("a replaced row counts as an emptied one", UNIT,
-     "replaced_sensitivity = math.sqrt(2) * sensitivity", "replaced_sensitivity = sensitivity",
+     "math.sqrt(2) * sensitivity,\n        n_publications", "sensitivity,\n        n_publications",
      bounds(f"{_FW}-8-REPLACED", "private-svd-2-REPLACED")),
     ("residual rows are not clipped", CLIP,
      "clip_scales = shrinkage(residual_norms, max_residual_norm)", "clip_scales = np.ones(m)",
@@ -393,8 +393,9 @@ PER_USER = (
          records(_ITEMS)),
         ("what users differ by without noise", SKIPPED, "releases.own.publish(variation, rng)",
          "variation", records(_ITEMS)),
-        ("a replaced row counts as an emptied one", UNIT, "USER_REPLACED: replaced_sensitivity}",
-         "USER_REPLACED: emptied_sensitivity}", bounds(f"{_ITEMS}-6-REPLACED", "dpals-5-REPLACED")),
+        ("a replaced row counts as an emptied one", UNIT,
+         "USER_REPLACED: replaced_sensitivity or 2 * emptied_sensitivity,",
+         "USER_REPLACED: emptied_sensitivity,", bounds(f"{_ITEMS}-6-REPLACED", "dpals-5-REPLACED")),
         ("a cell's epsilon for a user's", UNIT,
          "    USER_EMPTIED,\n    USER_REPLACED,\n    Budget,",
          "    CELL as USER_EMPTIED,\n    USER_REPLACED,\n    Budget,",

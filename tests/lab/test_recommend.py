@@ -16,7 +16,7 @@ from dpmc_data import datasets
 from dpmc_lab.cli import build_parser, main
 from dpmc_lab.cli.methods import TRUST
 from dpmc_lab.cli.options import UNITS
-from dpmc_lab.study.advice import find_recommended_id, recommend_method
+from dpmc_lab.study.advice import find_recommended_id, recommend_method, run_at_guarantee
 from dpmc_lab.study.verify import verify_release
 
 RANGES = {Task.BINARY: (-1, 1), Task.RATINGS: (1, 5), Task.RANKING: (0, 1)}
@@ -238,3 +238,25 @@ def test_no_rating_is_read(capsys, tmp_path):
             json.loads(capture_output(capsys, path, *argv)) for path in (first_path, second_path)
         )
         assert json.loads(json.dumps(first).replace("1.csv", "4.csv")) == second
+
+
+@pytest.fixture(scope="module")
+def restaurants():
+    return datasets.load("restaurants")
+
+
+@pytest.mark.parametrize("change", [USER_EMPTIED, CELL])
+@pytest.mark.parametrize("id", ["private-effects", "private-item-mean", "randomised-response"])
+def test_mechanisms_are_compared_at_one_certified_epsilon(restaurants, id, change):
+    result = run_at_guarantee(id, restaurants, 2.0, change, seed=3)
+    assert 2.0 * (1 - 1e-3) <= result.guarantee.certified(change).epsilon <= 2.0
+    assert result.seed == 3
+    assert {"rmse", "mae"} <= {*result.metrics}
+    assert result.baseline_id in result.baselines
+
+
+def test_a_mechanism_that_cannot_be_set_so_says_why(restaurants):
+    with pytest.raises(InvalidSetting, match=r"finite to calibrate, got inf; .*user factors"):
+        run_at_guarantee("dpmf", restaurants, 2.0)
+    with pytest.raises(InvalidSetting, match="no bound per user"):
+        run_at_guarantee("input-flip", restaurants, 2.0)

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("opendp", reason="needs the extra 'release'")
 
-from dpmc_core.errors import CannotRelease, NotVerified
+from dpmc_core.errors import CannotRelease
 from dpmc_core.model import Task
 from dpmc_core.privacy.accounting import gaussian_epsilon
 from dpmc_core.ratings import Catalogue, Origin
@@ -18,7 +18,7 @@ from dpmc_core.solvers.streams import StatisticStream
 from dpmc_lab.study import release
 from dpmc_lab.study.answer import LaterPublication
 from dpmc_lab.study.release import Sequel, export_release, write_release
-from dpmc_lab.study.verify import list_unverifiable, read_earlier, verify_release
+from dpmc_lab.study.verify import NotVerified, list_unverifiable, read_earlier, verify_release
 from tests.forgeries import replace_at_path
 from tests.release_helpers import (
     ITEMS,

@@ -18,7 +18,7 @@ import pytest
 pytest.importorskip("opendp", reason="needs the extra 'release'")
 
 from dpmc_core import registry
-from dpmc_core.errors import CannotRelease, DpmcError, InvalidSetting, NotVerified
+from dpmc_core.errors import CannotRelease, DpmcError, InvalidSetting
 from dpmc_core.preparation import UseItemFeatures
 from dpmc_core.privacy import Publishes, Trust
 from dpmc_core.ratings import Catalogue, ColumnRoles, Origin, Ratings
@@ -32,7 +32,12 @@ from dpmc_lab.study.release import (
     export_release,
     write_release,
 )
-from dpmc_lab.study.verify import list_unverifiable, verify_release, verify_signature
+from dpmc_lab.study.verify import (
+    NotVerified,
+    list_unverifiable,
+    verify_release,
+    verify_signature,
+)
 from tests.forgeries import (
     BASES,
     forge_all,

@@ -714,8 +714,25 @@ def test_dpmc_papers_lists_and_shows(capsys):
     output = json.loads(capsys.readouterr().out)
     assert [entry["id"] for entry in output] == [e.id for e in papers.PAPERS["JTT18"].experiments]
     assert main(["papers", "--bibtex"]) == 0
-    assert capsys.readouterr().out.count("@") == len(papers.PAPERS)
+    assert capsys.readouterr().out.count("@") == len(papers.PAPERS) + 1  # this program, too
     assert main(["papers", "lwhm22-1b"]) == 0
+
+
+@pytest.mark.parametrize("id", ["lwhm22-5", "ryhh24-5c"])
+def test_a_long_table_is_thinned_for_readers(capsys, id):
+    view = views.load_view(*papers.find_experiment(id))
+    columns = views.tabulate_numbers(view)
+    assert len(columns["curve"]) > 40
+    assert main(["papers", id]) == 0
+    blocks = capsys.readouterr().out.split("\n\n")
+    (table,) = [block for block in blocks if block.startswith("  curve")]
+    n_rows = len(table.splitlines()) - 1
+    assert 20 < n_rows <= 30 + len({*columns["curve"]})
+    assert {line.split("  ")[1] for line in table.splitlines()[1:]} == {*columns["curve"]}
+    note = f"{n_rows} of {len(columns['curve'])} rows are shown; the file of the result has all."
+    assert blocks[-1].strip() == note
+    assert repr(view.experiment) == f"Experiment({id}: {view.experiment.title})"
+    assert len(repr(view.paper)) < 600
 
 
 def test_a_run_tells_programs_where_its_result_is(capsys, tmp_path, monkeypatch):
@@ -733,6 +750,14 @@ def test_a_run_tells_programs_where_its_result_is(capsys, tmp_path, monkeypatch)
     assert main(["papers", "--report", "x", "--bibtex"]) == 2
 
 
+def test_a_mechanism_is_cited_with_its_papers(capsys):
+    assert main(["papers", "output", "--bibtex"]) == 0
+    entries = capsys.readouterr().out.split("\n\n")
+    assert [entry.partition(",")[0] for entry in entries] == ["@software{dpmc-lab", "@misc{lwhm22"]
+    assert main(["papers", "output"]) == 1
+    assert "'output'" in capsys.readouterr().err
+
+
 NOT_ITS_METHODS = ("ryhh24-table-1", "z16-algorithms")
 
 
@@ -740,6 +765,10 @@ def test_the_citation_names_the_papers():
     yaml = pytest.importorskip("yaml")
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert cited["authors"] == [{"name": "DPMC Lab contributors"}]
+    assert citation.format_software_entry() == (
+        f"@software{{dpmc-lab,\n  title = {{{cited['title']}}},\n"
+        f"  author = {{{{{cited['authors'][0]['name']}}}}},\n  version = {{{cited['version']}}}\n}}"
+    )
     assert len(cited["references"]) == len(papers.PAPERS)
     for reference, paper in zip(cited["references"], papers.PAPERS.values(), strict=True):
         names = [f"{a['given-names']} {a['family-names']}" for a in reference["authors"]]

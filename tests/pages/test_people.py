@@ -424,3 +424,17 @@ def test_what_is_needed_is_read_off_an_increasing_fit():
     assert f"of about {numbers.format_required_epsilon(required)} " in half.words
     assert "position of the slider is 1." in half.words
     assert "slider" not in few.words + beyond.words
+
+
+def test_the_shares_of_errors_are_counted_up_to_each_size(train):
+    """Predictions beyond the range count as its end."""
+    scores = np.tile([3.0, 4.0, 9.0], (train.public.users, train.public.items))
+    scores = scores[:, : train.public.items]
+    cdf = train_views.compute_error_cdf(Scored(scores), Task.RATINGS, train)
+    low, high = train.public.low, train.public.high
+    errors = [
+        abs(min(max(scores[user, item], low), high) - value)
+        for user, item, value in zip(train.users, train.items, train.values, strict=True)
+    ]
+    for size, share in zip(*cdf, strict=True):
+        assert share == sum(error <= size for error in errors) / len(errors)
