@@ -935,7 +935,7 @@ def _compute_mean_error(runs: Sequence[UserScores]) -> float:
 
     This is the mean squared error for the task RATINGS.
     """
-    total = sum(float(run.counts.sum()) for run in runs)
+    total = sum(run.counts.sum() for run in runs)
     return sum(float(run.totals.sum()) for run in runs) / max(total, 1.0)
 
 
