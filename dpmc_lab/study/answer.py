@@ -935,8 +935,8 @@ def _compute_mean_error(runs: Sequence[UserScores]) -> float:
 
     This is the mean squared error for the task RATINGS.
     """
-    total = sum(run.counts.sum() for run in runs)
-    return sum(float(run.totals.sum()) for run in runs) / max(total, 1.0)
+    total = np.sum([run.counts for run in runs])
+    return float(np.sum([run.totals for run in runs]) / max(total, 1.0))
 
 
 def decide_verdict(gain_share: IntervalEstimate | None, limit: float, *, beaten: bool) -> Verdict:
