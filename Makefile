@@ -31,7 +31,8 @@ test: $(VENV)/.dev
 	@$(BIN)/python -m pytest -m "not slow" -n 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # Each group is a folder of tests and the beginning of file names. A group or step that has passed on
-# this tree does not run again (.ci/step); its output is in .slow/.
+# this tree does not run again (.ci/step); its output is in .slow/. Tests of pages share no server, so
+# those of one long file (a thousand absurd addresses for each page) are spread over the processes.
 SLOW_GROUPS := core/test_[a-l] core/test_[m-z] data/test_ lab/test_[a-l] lab/test_[m-r] lab/test_[s-z] \
 	pages/test_[a-o] pages/test_[p-z] browser/test_browser. browser/test_browser_[a-e] \
 	browser/test_browser_[f-m] browser/test_browser_[n-z] test_
@@ -39,7 +40,8 @@ SLOW_GROUPS := core/test_[a-l] core/test_[m-z] data/test_ lab/test_[a-l] lab/tes
 slow: $(VENV)/.dev
 	@for group in $(SLOW_GROUPS); do \
 		echo "==> Slow tests: $$group"; \
-		.ci/step "tests-$$(echo $$group | tr / -)" $(BIN)/python -m pytest -m slow -n 3 --dist loadfile \
+		case $$group in pages/*) spread=load ;; *) spread=loadfile ;; esac; \
+		.ci/step "tests-$$(echo $$group | tr / -)" $(BIN)/python -m pytest -m slow -n 3 --dist $$spread \
 			--no-loadscope-reorder tests/$$group* || exit 1; \
 	done
 	@echo "==> Files of ratings, compared with a plain reader"

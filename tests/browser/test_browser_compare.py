@@ -128,13 +128,14 @@ def test_the_smallest_epsilon_for_a_wanted_accuracy_by_keyboard(page, server):
     slider.focus()
     while float(slider.input_value()) < 70:
         page.keyboard.press("ArrowRight")
-    page.get_by_role("heading", name=re.compile(r"Accuracy 70\.0.% takes epsilon")).wait_for()
+    heading = page.get_by_role("heading", name=re.compile(r"Accuracy 70\.0.% takes epsilon"))
+    heading.wait_for()
     settle(page)
-    heading = page.get_by_role("heading", level=2).first.inner_text()
-    smallest_epsilon = re.search(r"epsilon\s([\d.]+)", heading)[1]
+    sentence = heading.inner_text()
+    smallest_epsilon = re.search(r"epsilon\s([\d.]+)", sentence)[1]
     annotations = page.locator(".js-plotly-plot").nth(1).locator(".annotation-text")
     assert smallest_epsilon in annotations.all_text_contents()
     page.wait_for_url(re.compile("wanted"))
     address = page.url
     open_and_settle(page, address)
-    assert page.get_by_role("heading", level=2).first.inner_text() == heading
+    assert heading.inner_text() == sentence

@@ -29,10 +29,8 @@ def list_options(id):
 @pytest.mark.parametrize("data", SAMPLES)
 @pytest.mark.parametrize("page", WITH_MECHANISM)
 def test_with_every_mechanism(page, data):
-    app = open_page(page, data=data, epsilon="0.7")
     for id in list_options(data):
-        app.session_state["mechanism"] = id
-        app.run()
+        app = open_page(page, data=data, epsilon="0.7", mechanism=id)
         assert_no_error(app, id)
         assert app.session_state["mechanism"] == id
         if page == "what_if":
