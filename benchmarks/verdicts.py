@@ -1,6 +1,7 @@
 """Measure how often verdicts and intervals of *The answer* are wrong, on data with a known share.
 
     python benchmarks/verdicts.py [--sets 216] [--jobs N] [--kind few] [--max-users 600]
+    python benchmarks/verdicts.py --data ml-100k ... [--epsilon 2]
 
 A population of people rates the same items. Each set consists of some of these people, drawn once;
 `dpmc answer` judges it on its own, with five seeds that no other set has: sets with the same noise
@@ -8,7 +9,8 @@ would be right or wrong together. There are verdicts at limits of 50, 80 and 90 
 wrong if the true share contradicts it, which is that of all sets of a population together; the goal
 is at most 5 % wrong ones. A 95 % interval of a share is compared with a longer run, of 20 other
 seeds and so other splits of the same set, and with the other sets of the population, which are
-other people; the goal is that at least 93 % of the intervals cover the former.
+other people; the goal is that at least 93 % of the intervals cover the former. With --data, five
+answers on a data set are compared with a longer run in the same way.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import argparse
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -28,7 +30,9 @@ from numpy.typing import NDArray
 
 from dpmc_core.dataset import Dataset
 from dpmc_core.model import Task
+from dpmc_core.problem import choose_default_task
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_data import load
 from dpmc_lab import sweep
 from dpmc_lab.study import answer
 from dpmc_lab.study.answer import Finding, Inquiry, PrivacyUnit, UserScoreCache, Verdict
@@ -39,6 +43,7 @@ LIMITS = (0.5, 0.8, 0.9)
 SETS_PER_POPULATION = 18  # sets of a population
 N_SEEDS = 5  # with which a set is judged
 N_LONG_SEEDS = 20  # of the longer run on the same set
+N_ANSWERS = 5  # on a data set that is named
 
 
 def generate_sparse(seed: int, users: int, items: int, ratings: int) -> Ratings:
@@ -134,19 +139,10 @@ POPULATIONS = (
 )
 
 
-def find_answer(
-    population: Population, ratings: Ratings, limit: float, seeds: Sequence[int]
-) -> Finding:
+def find_answer(question: Inquiry, ratings: Ratings, seeds: Sequence[int]) -> Finding:
     """Return the answer on one set."""
-    data = Dataset(ratings, "drawn")
-    question = Inquiry(
-        task=population.task,
-        privacy_unit=population.protect,
-        epsilon=population.epsilon,
-        keep=limit,
-    )
     advice = question.find_advice(ratings.public)
-    source = sweep.SplitSource(data)
+    source = sweep.SplitSource(Dataset(ratings, "drawn"))
     units = sweep.build_plan(question.build_grid(advice, "drawn", seeds=seeds), [source]).units
     cache = UserScoreCache()
     answer.run_missing_units(units, source, cache)
@@ -173,11 +169,16 @@ class Judgement(NamedTuple):
 
 def judge_set(population: Population, ratings: Ratings, index: int) -> Judgement:
     """Judge one set, and run the same methods for longer."""
+    question = Inquiry(
+        task=population.task,
+        privacy_unit=population.protect,
+        epsilon=population.epsilon,
+        keep=LIMITS[0],
+    )
     first = 1 + (N_SEEDS + N_LONG_SEEDS) * index
     seeds = range(first, first + N_SEEDS + N_LONG_SEEDS)
     findings = [
-        find_answer(population, ratings, LIMITS[0], chosen)
-        for chosen in (seeds[:N_SEEDS], seeds[N_SEEDS:])
+        find_answer(question, ratings, chosen) for chosen in (seeds[:N_SEEDS], seeds[N_SEEDS:])
     ]
     share, is_beaten = findings[0].gain_share, findings[0].verdict is Verdict.BEATEN
     return Judgement(
@@ -185,6 +186,33 @@ def judge_set(population: Population, ratings: Ratings, index: int) -> Judgement
         share,
         *([f.method.value, f.baseline.value, f.reference.value] for f in findings),
     )
+
+
+def judge_data(name: str, epsilon: float, pool: Executor) -> None:
+    """Print five answers on a data set, each with seeds of its own, and the share of a longer run.
+
+    Args:
+        name: of the data set, as it is typed.
+        epsilon: of one publication, for the whole person.
+        pool: runs the answers.
+    """
+    ratings = load(name).ratings
+    question = Inquiry(task=choose_default_task(ratings), epsilon=epsilon)
+    starts = range(1, 1 + N_ANSWERS * N_SEEDS, N_SEEDS)
+    ends = [*(start + N_SEEDS for start in starts), starts[-1] + N_SEEDS + N_LONG_SEEDS]
+    jobs = [
+        pool.submit(find_answer, question, ratings, range(start, end))
+        for start, end in zip([*starts, ends[-2]], ends, strict=True)
+    ]
+    *answers, longer = (job.result() for job in jobs)
+    truth = compute_share(
+        np.array([[longer.method.value, longer.baseline.value, longer.reference.value]])
+    )
+    shares = [finding.gain_share for finding in answers if finding.gain_share]
+    texts = [f"{share.value:.1%} ({share.low:.1%} to {share.high:.1%})" for share in shares]
+    n_covering = sum(share.low <= truth <= share.high for share in shares)
+    print(f"{name}, epsilon {epsilon:g}: {truth:.1%} in {N_LONG_SEEDS} seeds; {', '.join(texts)}")
+    print(f"    {n_covering} of {len(shares)} intervals cover it", flush=True)
 
 
 def compute_share(values: NDArray[np.float64]) -> float:
@@ -200,7 +228,14 @@ def main() -> None:
     parser.add_argument("--kind", default="", help="populations whose kind has it")
     parser.add_argument("--max-users", type=int, default=10_000, help="of a set")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--data", nargs="+", default=[], help="data sets, as they are typed")
+    parser.add_argument("--epsilon", type=float, default=2.0, help="with --data (default 2)")
     args = parser.parse_args()
+    if args.data:
+        with ProcessPoolExecutor(args.jobs) as pool:
+            for name in args.data:
+                judge_data(name, args.epsilon, pool)
+        return
     right: Counter[tuple[float, str]] = Counter()
     covering: Counter[str] = Counter()
     chosen = [p for p in POPULATIONS if args.kind in p.kind and p.users <= args.max_users]
