@@ -391,8 +391,9 @@ WILD_FILES = (
     *("moodle.csv", "wide-gaps.csv", "wide-transposed-dense.csv", "wide-euro.csv", "wide.parquet"),
     *("words.csv", "likert.csv", "stars-glyph.csv", "steam-200k.csv", "anime.csv", "ml.zip"),
     *("clicks-time.csv", "gowalla-snap.txt", "index-and-numbers.csv", "utf16.csv", "total-row.csv"),
+    "nested.json",
 )
-WILD_REFUSED = ("letterboxd-like.csv", "sav.sav", "libsvm.txt", "nested.json")
+WILD_REFUSED = ("letterboxd-like.csv", "sav.sav", "libsvm.txt")
 
 
 def click_to_ratings(app, truth):
@@ -713,6 +714,15 @@ def test_only_an_objective_of_raw_ratings_is_called_raw(id, raw):
     assert any("objective" in chart.proto.alt for chart in list_charts(app))
     warned = [c for c in app.caption if "An objective that comes from raw ratings" in c.value]
     assert bool(warned) == raw
+
+
+@pytest.mark.parametrize("page", ["train", "noise"])
+def test_a_link_to_the_first_mechanism_keeps_it(page):
+    # Streamlit takes it out of the address, as it is the default; these pages suggest another one.
+    app = open_page(page, data="one-bit-lab", mechanism="input-flip")
+    app.run()
+    assert "mechanism" not in app.query_params
+    assert app.run().session_state["mechanism"] == "input-flip"
 
 
 def test_a_setting_that_makes_no_sense_in_a_link_is_told_and_cannot_be_trained():
