@@ -200,6 +200,8 @@ def test_every_page_ends_with_the_next_step_which_keeps_the_choices(page, server
     """From page to page by the links at their ends."""
     entries = {entry.file: entry for section in SECTIONS.values() for entry in section}
     for file, entry in entries.items():
+        if entry.next_page is None:
+            continue
         onwards, link_text = entry.next_page
         open_and_settle(page, f"{server}{file}?{LINK}")
         link = page.get_by_test_id("stMain").get_by_role("link", name=link_text)
