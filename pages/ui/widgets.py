@@ -177,7 +177,7 @@ def suggest_mechanism(data: str, choose: Callable[[Sequence[str]], str]) -> tupl
         Names of the mechanism on the page before and of the one here, if that has changed.
     """
     ids = sources.list_available_mechanisms(data)
-    if "mechanism" in st.query_params:
+    if st.query_params.get("mechanism"):
         # A link decides for as long as the page is open, even once Streamlit has taken what is the
         # default out of the address.
         session.suggested_mechanism = session.suggested_mechanism or "by link"
