@@ -23,7 +23,7 @@ from dpmc_core.privacy import (
     Trust,
     Unaccounted,
 )
-from dpmc_core.ratings import PublicFacts, Ratings, check_public_facts
+from dpmc_core.ratings import PublicFacts, Ratings, check_facts_type
 from dpmc_core.settings import PublishedSettings, check_settings
 from dpmc_core.stopping import check_cancelled
 from dpmc_core.style import Style
@@ -262,7 +262,7 @@ def _check_facts(guarantee: Any) -> Any:
 
     @wraps(guarantee)
     def checked(self: Mechanism, public: PublicFacts) -> Guarantee:
-        check_public_facts(public)
+        check_facts_type(public)
         return guarantee(self, public)
 
     return checked

@@ -107,7 +107,7 @@ class PublicFacts:
         return (self.low + self.high) / 2
 
 
-def check_public_facts(public: object) -> None:
+def check_facts_type(public: object) -> None:
     """Raise BadRatings unless an object holds public facts, such as those of some ratings."""
     remedy = (
         "take `public` of ratings: dpmc_core.load(data).ratings.public for a name or file, and"
@@ -286,7 +286,7 @@ class Ratings(UserData, Summarised):
     def __post_init__(self) -> None:
         for name in ("users", "items", "values"):
             check_type(name, getattr(self, name), np.ndarray, "Ratings.build takes lists")
-        check_public_facts(self.public)
+        check_facts_type(self.public)
         # The certified values of whole users rest on the cap, so every instance is checked.
         cap = self.public.cap
         if cap is not None and len(self) > cap:
@@ -322,7 +322,7 @@ class Ratings(UserData, Summarised):
         Raises:
             BadRatings: for the first fault, with its place.
         """
-        check_public_facts(public)
+        check_facts_type(public)
         user_array, item_array = np.asarray(users), np.asarray(items)
         value_array = _as_numbers("ratings", values, float)
         if not user_array.shape == item_array.shape == value_array.shape == (value_array.size,):

@@ -372,7 +372,7 @@ class Source:
         folders = path.relative_to(self.path or path).parts[:-1]
         return tuple((key, value) for key, _, value in (part.partition("=") for part in folders))
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Size in bytes once unpacked."""
         with self.open() as file:
