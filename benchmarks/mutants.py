@@ -11,6 +11,8 @@ were noticed on exactly this tree: they are left out, and those noticed now are 
 from __future__ import annotations
 
 import argparse
+import json
+import math
 import os
 import re
 import shutil
@@ -84,8 +86,10 @@ def main() -> None:
         sys.exit(not chosen)
     start = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="dpmc-mutants-") as folder:
-        copies = [Path(folder, f"copy{k}") for k in range(args.jobs)]
+        copies = [Copy(Path(folder, f"copy{k}")) for k in range(args.jobs)]
         outcomes = _run_all(chosen, copies, args.resume if tree else None, tree)
+        for copy in copies:
+            copy.close()
     counts = Counter(outcome.result for outcome in outcomes)
     print(f"\n{'family':15} {'faults':>6} {'killed':>6}")
     for family in dict.fromkeys(mutant.family for mutant in chosen):
@@ -121,19 +125,18 @@ def _format_entry(tree: str, mutant: Mutant) -> str:
 
 
 def _run_all(
-    mutants: Sequence[Mutant], copies: Sequence[Path], killed: Path | None = None, tree: str = ""
+    mutants: Sequence[Mutant], copies: Sequence[Copy], killed: Path | None = None, tree: str = ""
 ) -> list[Outcome]:
     """Run all faults and return their outcomes.
 
     Args:
         mutants: the faults.
-        copies: folders for copies of the program, one per process.
+        copies: of the program, one for each fault at a time.
         killed: file that gets a line for each fault as soon as it is noticed, if any.
         tree: git's name for the program's files.
     """
-    free: SimpleQueue[Path] = SimpleQueue()
+    free: SimpleQueue[Copy] = SimpleQueue()
     for copy in copies:
-        _copy_program(copy)
         free.put(copy)
     tests = sorted({test for mutant in mutants for test in mutant.tests})
     print(f"{len(mutants)} faults; {len(tests)} tests without one:", end=" ", flush=True)
@@ -162,7 +165,7 @@ def _run_all(
         return list(pool.map(run_mutant, mutants))
 
 
-def _run_planted(mutant: Mutant, copy: Path, failing: set[str]) -> Outcome:
+def _run_planted(mutant: Mutant, copy: Copy, failing: set[str]) -> Outcome:
     """Plant the fault in the copy, run its tests, and restore the source."""
     start = time.perf_counter()
     failing_before = [
@@ -170,7 +173,7 @@ def _run_planted(mutant: Mutant, copy: Path, failing: set[str]) -> Outcome:
     ]
     if failing_before:
         return Outcome(mutant, ERROR, 0.0, f"fails without a fault: {failing_before[0]}")
-    path = copy / mutant.path
+    path = copy.folder / mutant.path
     source = path.read_text(encoding="utf-8")
     if source.count(mutant.before) != 1:
         return Outcome(
@@ -178,62 +181,74 @@ def _run_planted(mutant: Mutant, copy: Path, failing: set[str]) -> Outcome:
         )
     try:
         path.write_text(source.replace(mutant.before, mutant.after), encoding="utf-8")
-        result = _run_pytest(copy, mutant.tests, "-x", "-rfE", timeout=SECONDS)
-    except subprocess.TimeoutExpired:
-        return Outcome(mutant, KILLED, time.perf_counter() - start, "out of time")
+        status, output = copy.run_tests(mutant.tests, "-x", "-rfE", seconds=SECONDS)
     finally:
         path.write_text(source, encoding="utf-8")
-    seconds, last = time.perf_counter() - start, _first_failure(result.stdout)
-    if result.returncode == 0:
+    seconds, last = time.perf_counter() - start, _first_failure(output)
+    if status is None:
+        return Outcome(mutant, KILLED, seconds, "out of time")
+    if status == 0:
         return Outcome(mutant, SURVIVED, seconds, ", ".join(mutant.tests))
-    if result.returncode != 1 or last.partition(" - ")[2].startswith(BROKEN):
-        return Outcome(mutant, ERROR, seconds, last or result.stdout[-500:])
+    if status != 1 or last.partition(" - ")[2].startswith(BROKEN):
+        return Outcome(mutant, ERROR, seconds, last or output[-500:])
     return Outcome(mutant, KILLED, seconds, last)
 
 
-def _copy_program(copy: Path) -> None:
-    """Copy the program, its tests and data, with bytecode checked against the source's content."""
-    copy.mkdir()
-    skip = shutil.ignore_patterns("__pycache__", "*.pyc", ".pytest_cache")
-    for name in COPIED:
-        if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, copy / name, ignore=skip)
-        else:
-            shutil.copy(ROOT / name, copy / name)
-    # Bytecode is checked by content, so that a fault of the same length as the last one, planted
-    # within the same second, is compiled too.
-    arguments = ("-m", "compileall", "-q", "--invalidation-mode", "checked-hash")
-    arguments += ("dpmc_core", "dpmc_data", "dpmc_lab", "pages")
-    subprocess.run([sys.executable, *arguments], cwd=copy, check=True)
+class Copy:
+    """A copy of the program, and a process that runs its tests (`benchmarks/forked_tests.py`)."""
 
+    def __init__(self, folder: Path) -> None:
+        """Copy the program with its tests and data, and start the process.
 
-def _run_pytest(
-    copy: Path, tests: Sequence[str], *options: str, timeout: float | None
-) -> subprocess.CompletedProcess[str]:
-    """Run tests in a copy.
+        Bytecode is checked by content, so that a fault of the same length as the last one, planted
+        within the same second, is compiled too.
+        """
+        self.folder = folder
+        folder.mkdir()
+        skip = shutil.ignore_patterns("__pycache__", "*.pyc", ".pytest_cache")
+        for name in COPIED:
+            if (ROOT / name).is_dir():
+                shutil.copytree(ROOT / name, folder / name, ignore=skip)
+            else:
+                shutil.copy(ROOT / name, folder / name)
+        arguments = ("-m", "compileall", "-q", "--invalidation-mode", "checked-hash")
+        arguments += ("dpmc_core", "dpmc_data", "dpmc_lab", "pages")
+        subprocess.run([sys.executable, *arguments], cwd=folder, check=True)
+        environment = os.environ | {"PYTHONPATH": str(folder), "OPENBLAS_NUM_THREADS": "1"}
+        environment |= {"COLUMNS": "1000"}  # otherwise the summary cuts off how a test failed
+        self._tester = subprocess.Popen(
+            [sys.executable, "benchmarks/forked_tests.py"],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
 
-    Args:
-        copy: folder of the copy.
-        tests: node ids.
-        *options: of pytest.
-        timeout: seconds after which the run is stopped; None for no limit.
+    def run_tests(
+        self, tests: Sequence[str], *options: str, seconds: float = math.inf
+    ) -> tuple[int | None, str]:
+        """Return the exit status of pytest, None if it was stopped, and what it printed.
 
-    Raises:
-        subprocess.TimeoutExpired: the tests took too long.
-    """
-    environment = os.environ | {"PYTHONPATH": str(copy), "OPENBLAS_NUM_THREADS": "1"}
-    environment |= {"COLUMNS": "1000"}  # otherwise the summary cuts off how a test failed
-    arguments = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=line", *options, *tests)
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=copy,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
+        Args:
+            tests: node ids.
+            *options: of pytest.
+            seconds: after which the run is stopped.
+        """
+        output = self.folder / "output.txt"
+        # Plugins that were imported before the fork are not rewritten, which no test of ours needs.
+        arguments = ("-q", "-p", "no:cacheprovider", "-W", "ignore:Module already imported")
+        arguments += ("--tb=line", *options, *tests)
+        assert self._tester.stdin
+        assert self._tester.stdout
+        self._tester.stdin.write(json.dumps([str(output), seconds, *arguments]) + "\n")
+        self._tester.stdin.flush()
+        status = json.loads(self._tester.stdout.readline())
+        return status, output.read_text(encoding="utf-8", errors="replace")
+
+    def close(self) -> None:
+        """End the process."""
+        self._tester.communicate()
 
 
 _SUMMARY = re.compile(r"^(?:FAILED|ERROR) (tests/.+)$", re.MULTILINE)
@@ -246,18 +261,18 @@ def _first_failure(output: str) -> str:
     return match.group(1) if match else ""
 
 
-def _list_failing(tests: Sequence[str], copy: Path) -> set[str]:
+def _list_failing(tests: Sequence[str], copy: Copy) -> set[str]:
     """List the tests that fail in the unchanged copy, or do not exist."""
     missing: set[str] = set()
     while True:
         remaining = [test for test in tests if test not in missing]
-        result = _run_pytest(copy, remaining, "-rfE", timeout=None)
-        if result.returncode in (0, 1):
-            return missing | {line.partition(" - ")[0] for line in _SUMMARY.findall(result.stdout)}
-        lost = {test for test in remaining for text in _MISSING.findall(result.stdout)
+        status, output = copy.run_tests(remaining, "-rfE")
+        if status in (0, 1):
+            return missing | {line.partition(" - ")[0] for line in _SUMMARY.findall(output)}
+        lost = {test for test in remaining for text in _MISSING.findall(output)
                 if test.endswith(text)}  # fmt: skip
         if not lost:
-            print(result.stdout[-3000:])
+            print(output[-3000:])
             sys.exit("the named tests cannot be run")
         missing |= lost
 
