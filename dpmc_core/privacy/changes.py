@@ -6,6 +6,7 @@ import copyreg
 import enum
 import math
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -119,32 +120,34 @@ Sensitivity = Mapping[Change, float]
 def sensitivity_at(table: Sensitivity, change: Change, public: PublicFacts) -> float:
     """Return the smallest sensitivity a table implies for a change, by the triangle inequality.
 
-    With k = the enforced cap on ratings per user (else the number of items n): a row of values is k
-    values; a row is k cells against the empty row and min(2k, n) cells against another row; two
-    rows are each one step from the empty one. Values never bound cells, because the pattern is
-    public.
-
     Args:
         table: sensitivities by change.
         change: the change to bound.
         public: the public facts, which state cap and number of items.
     """
-    n = public.items
-    k = min(public.cap or n, n)
-    steps = (
-        (RATING, ROW_VALUES, k),
-        (ROW_VALUES, RATING, 1),
-        (CELL, RATING, 1),
-        (CELL, USER_EMPTIED, k),
-        (CELL, USER_REPLACED, min(2 * k, n)),
-        (USER_EMPTIED, USER_REPLACED, 2),
-        (USER_REPLACED, USER_EMPTIED, 1),
-        (USER_REPLACED, CELL, 1),
-        (USER_REPLACED, ROW_VALUES, 1),
+    factors = _list_factors(public.items, public.cap)[change]
+    return min(
+        (factors[other] * bound for other, bound in table.items() if other in factors),
+        default=math.inf,
     )
-    bounds = dict(table)
-    for _ in Change:  # no chain of steps is longer than the number of changes
-        for start, end, factor in steps:
-            if start in bounds:
-                bounds[end] = min(bounds.get(end, math.inf), factor * bounds[start])
-    return bounds.get(change, math.inf)
+
+
+@lru_cache  # a calibration asks for the same ones thousands of times
+def _list_factors(n: int, cap: int | None) -> dict[Change, Sensitivity]:
+    """Return, for each change, how many of the others it takes at most.
+
+    With k = the enforced cap on ratings per user (else the number of items n): a row of values is k
+    values; a row is k cells against the empty row and min(2k, n) cells against another row; two
+    rows are each one step from the empty one. Values never bound cells, because the pattern is
+    public.
+    """
+    k = min(cap or n, n)
+    cells = {CELL: 1, USER_EMPTIED: 2, USER_REPLACED: 1}
+    values = cells | {RATING: 1, ROW_VALUES: 1}
+    return {
+        RATING: values,
+        ROW_VALUES: values | {RATING: k, CELL: k},
+        CELL: cells,
+        USER_EMPTIED: cells | {CELL: k, USER_EMPTIED: 1},
+        USER_REPLACED: cells | {CELL: min(2 * k, n)},
+    }

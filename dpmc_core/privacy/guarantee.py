@@ -12,7 +12,7 @@ from dpmc_core.display import Summarised, format_bound
 from dpmc_core.errors import InvalidSetting, check_number
 from dpmc_core.privacy.accounting import Loss, bisect
 from dpmc_core.privacy.changes import Change, sensitivity_at
-from dpmc_core.privacy.releases import Additive, Release, Releases
+from dpmc_core.privacy.releases import Additive, Releases
 from dpmc_core.ratings import PublicFacts
 
 if TYPE_CHECKING:
@@ -226,8 +226,8 @@ class Guarantee(Summarised, Generic[R]):
     def _compose_loss(self, change: Change) -> tuple[Loss, str]:
         """Return the loss of all releases for a change, and the reason if it is infinite."""
         if not isinstance(change, Change):
-            names = ", ".join(Change.__members__)
-            raise InvalidSetting("change", f"a Change: {names}", change)
+            allowed = f"a Change: {', '.join(Change.__members__)}"
+            raise InvalidSetting("change", allowed, change)
         nothing_holds = Loss(math.inf)
         if self.unaccounted:
             return nothing_holds, "; ".join(f"{u.query}: {u.reason}" for u in self.unaccounted)
@@ -242,15 +242,13 @@ class Guarantee(Summarised, Generic[R]):
                     f" public, so it has no bound {change.label}"
                 )
             spent += release.loss(sensitivity)
-        if not list(self.releases):
-            return nothing_holds, "nothing is randomised"
-        return spent, ""
+        return (spent, "") if [*self.releases] else (nothing_holds, "nothing is randomised")
 
     @property
     def per_item_release(self) -> Additive | None:
         """The first release that adds noise to one number per item; None if there is none."""
-        candidates = (release for _, release in self.releases if release.is_per_item)
-        return next((release for release in candidates if isinstance(release, Additive)), None)
+        releases = (release for _, release in self.releases if isinstance(release, Additive))
+        return next((release for release in releases if release.is_per_item), None)
 
     def repeat(self, times: int) -> Self:
         """Return the guarantee of several publications of the same ratings with separate noise.
@@ -260,11 +258,8 @@ class Guarantee(Summarised, Generic[R]):
         Args:
             times: how often everything is published.
         """
-
-        def repeat_release(release: Release) -> Release:
-            return replace(release, times=times * release.times)
-
-        return replace(self, claimed=None, releases=self.releases.map_releases(repeat_release))
+        repeated = self.releases.map_releases(lambda one: replace(one, times=times * one.times))
+        return replace(self, claimed=None, releases=repeated)
 
     def with_preparation(self, prepared: tuple[str, ...]) -> Self:
         """Return the same guarantee with the data-dependent preparation steps as caveats.
