@@ -24,11 +24,18 @@ from pages.ui.text import escape
 ALL = "all"
 
 
+@st.cache_resource(max_entries=2, show_spinner=False)
+def load_views(own_times: object) -> list[ExperimentView]:  # noqa: ARG001 - part of the key
+    """Return every experiment; a file of one's own results has a new time when it changes."""
+    return views.load_views(papers.PAPERS.values())
+
+
 def page() -> None:
     st.html("<style>.stMainBlockContainer { padding-inline: max(1rem, 50vw - 35rem); }</style>")
     st.title("Five papers, checked")
     try:
-        all_views = views.load_views(papers.PAPERS.values())
+        own_files = engine.get_own_folder().glob("*")
+        all_views = load_views([file.stat().st_mtime_ns for file in own_files])
     except (DpmcError, OSError) as error:
         blocks.show_error(error)
         return
@@ -51,10 +58,8 @@ def page() -> None:
         st.header("All figures and tables")
         show_overview(all_views, key)
         return
-    chosen = by_paper[key]
-    show_card(chosen)
-    view = choose_experiment(chosen, key)
-    show_experiment(view)
+    show_card(by_paper[key])
+    show_experiment(choose_experiment(by_paper[key], key))
 
 
 def choose_paper(by_paper: Mapping[str, Sequence[ExperimentView]]) -> str:
@@ -63,10 +68,6 @@ def choose_paper(by_paper: Mapping[str, Sequence[ExperimentView]]) -> str:
     key = next(filter(requested.lower().startswith, by_paper), None)
     if key and session.paper is None and "paper" not in st.query_params:
         st.query_params["paper"] = key
-    name = requested.removeprefix(f"{key}, ".upper())  # as an older version has it
-    if name != requested:
-        st.query_params["experiment"] = name
-        st.rerun()
     labels = {key: chosen[0].paper.short_label for key, chosen in by_paper.items()}
     return widgets.choose_segment("Paper", "the paper", {ALL: "All", **labels}, "paper", ALL)
 
@@ -155,8 +156,12 @@ def show_next_steps(view: ExperimentView) -> None:
             with st.popover("Train this as published", icon=":material/play_circle:"):
                 for label, query in train.items():
                     st.page_link("pages/train.py", label=label, query_params=query)
-            label, icon = "Compare its methods", ":material/compare_arrows:"
-            st.page_link("pages/compare.py", label=label, icon=icon, query_params=compare)
+            st.page_link(
+                "pages/compare.py",
+                label="Compare its methods",
+                icon=":material/compare_arrows:",
+                query_params=compare,
+            )
 
 
 def show_figure(shown: Sequence[ExperimentView]) -> None:
@@ -193,8 +198,7 @@ def show_statements(view: ExperimentView) -> None:
         st.markdown("\n".join(map(format_statement, view.assessment.statements)))
     for name, text in views.list_facts(view):
         if name in views.FACTS:
-            is_evidence = name == "evidence"
-            lines = views.explain_difference(view.experiment) if is_evidence else [text]
+            lines = views.explain_difference(view.experiment) if name == "evidence" else [text]
             st.markdown("  \n".join([f"**{views.FACTS[name]}**", *map(escape, lines)]))
 
 
@@ -213,7 +217,7 @@ def show_promises(view: ExperimentView) -> None:
     st.subheader("Privacy claims, checked")
     table = views.tabulate_promises(view)
     for names, label, reason, command in zip(*table.values(), strict=True):
-        shown_by = "" if label == verdicts.PROVED else f"  \n`{command}`"
+        shown_by = f"  \n`{command}`" * (label != verdicts.PROVED)
         st.markdown(
             f":{COLORS.get(label, 'gray')}-badge[{label}] **{escape(names)}**:"
             f" {escape(reason)}{shown_by}"
@@ -234,8 +238,8 @@ def show_paper(paper: Paper) -> None:
 
 
 def show_theorems(paper: Paper) -> None:
-    table = views.tabulate_theorems(paper)
-    blocks.show_table(table, alt="Bounds beside measurements", height="content")
+    alt = "Bounds beside measurements"
+    blocks.show_table(views.tabulate_theorems(paper), alt=alt, height="content")
     for text in views.list_theorem_notes(paper):
         st.caption(escape(text))
 
@@ -256,20 +260,18 @@ def choose_run(view: ExperimentView) -> ExperimentView:
     except DpmcError as error:
         blocks.show_error(error)
         return view
-    result = chosen.result
     st.code(command, language="bash", wrap_lines=True)
     if recipe.sweep_command:
         with st.expander("The sweep of the same runs"):
             st.code(recipe.sweep_command, language="bash", wrap_lines=True)
-    seconds = views.estimate_seconds(view, recipe)
-    if seconds is not None and not result:
-        duration = views.format_duration(max(1.0, seconds))
-        st.caption(f"It needs about {duration} of computing, by the runs of the paper's figure.")
-    if result:
+    if result := chosen.result:
         origin = "Your own run" if chosen.is_own else "Came with the app"
         st.caption(escape(f"{origin}: {views.describe_result(result)}"))
+    elif (seconds := views.estimate_seconds(view, recipe)) is not None:
+        duration = views.format_duration(max(1.0, seconds))
+        st.caption(f"It needs about {duration} of computing, by the runs of the paper's figure.")
     now = sweeps.load_sweep(get_run_folder(), chosen.experiment.id)
-    is_running = now is not None and now.running
+    is_running = bool(now and now.running)
     if not blocks.is_reserved_for_teacher(
         "run an experiment", "Results that are there are shown to everybody."
     ):
