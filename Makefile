@@ -16,7 +16,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # The app and the tests start many processes; without bytecode each would compile all modules again.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: app class test slow lint format docs rows bench clean
+.PHONY: app class test slow slow-faults slow-reading slow-releases slow-environments lint format docs rows bench clean
 
 app: $(VENV)/.app
 	@echo "==> Opening DPMC Lab (stop it with Ctrl-C)"
@@ -44,20 +44,27 @@ slow: $(VENV)/.dev
 		.ci/step "tests-$$(echo $$group | tr / -)" $(BIN)/python -m pytest -m slow -n 3 --dist $$spread \
 			--no-loadscope-reorder tests/$$group* || exit 1; \
 	done
-	@echo "==> Files of ratings, compared with a plain reader"
-	@.ci/step reading $(BIN)/python benchmarks/wild.py --mutations 300 $(ARGS)
-	@echo "==> Faults of the machine: rows are kept, uploads are deleted, every fault has a message"
-	@.ci/step faults $(BIN)/python benchmarks/faults.py
-	@echo "==> Damaged releases: each is refused with a message, or reads as the original"
-	@.ci/step releases $(BIN)/python benchmarks/release_fuzz.py
-	@echo "==> Audits: error rates, bounds, and the planted faults that they detect"
-	@.ci/step audits $(BIN)/python benchmarks/audits.py
+	@$(MAKE) --no-print-directory -j 2 --output-sync=target slow-faults slow-reading slow-releases slow-environments
 	@echo "==> Every command with closed outputs, odd terminals, Ctrl-C and absurd values"
 	@.ci/step commands $(BIN)/python benchmarks/command_line.py
+	@echo "==> Audits: error rates, bounds, and the planted faults that they detect"
+	@.ci/step audits $(BIN)/python benchmarks/audits.py
+	@echo "==> Planted faults: a test must notice each"
+	@.ci/step mutants $(BIN)/python benchmarks/mutants.py --resume .slow/mutants.killed
+
+# Two of these run at a time, because each keeps one processor busy.
+slow-faults:
+	@echo "==> Faults of the machine: rows are kept, uploads are deleted, every fault has a message"
+	@.ci/step faults $(BIN)/python benchmarks/faults.py
+slow-reading:
+	@echo "==> Files of ratings, compared with a plain reader"
+	@.ci/step reading $(BIN)/python benchmarks/wild.py --mutations 300 $(ARGS)
+slow-releases:
+	@echo "==> Damaged releases: each is refused with a message, or reads as the original"
+	@.ci/step releases $(BIN)/python benchmarks/release_fuzz.py
+slow-environments:
 	@echo "==> The app with other versions of Python and of its packages"
 	@.ci/step environments $(BIN)/python benchmarks/environments.py
-	@echo "==> Planted faults: a test must notice each (under an hour)"
-	@.ci/step mutants $(BIN)/python benchmarks/mutants.py --resume .slow/mutants.killed
 
 lint: $(VENV)/.dev
 	@echo "==> Style"

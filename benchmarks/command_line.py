@@ -23,6 +23,7 @@ import tempfile
 import time
 import venv
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -229,6 +230,30 @@ def check_under_condition(
     )
 
 
+def check_command(
+    command: tuple[str, ...], dpmc: Path, pattern: Path
+) -> tuple[CommandResult, list[tuple[str, list[str]]]]:
+    """Run a command as it is, under each condition and interrupted.
+
+    Args:
+        command: its words.
+        dpmc: the program.
+        pattern: a folder with the files it uses, which is copied for each run.
+
+    Returns:
+        Its result as it is, and a pair for each run: the row of the table, and what was wrong.
+    """
+    command_line = [str(dpmc), *command, *ARGUMENTS[command]]
+    plain = run_command(command_line, pattern)
+    outcomes = [("as it is", plain.list_faults({SUCCEEDED, FAILED}))]
+    for name, condition in CONDITIONS.items():
+        outcomes.append((name, check_under_condition(command_line, pattern, condition, plain)))
+    for k in range(1, MOMENTS + 1):
+        result = run_command(command_line, pattern, after=k / MOMENTS * plain.seconds)
+        outcomes.append(("Ctrl-C", result.list_faults({plain.status, INTERRUPTED})))
+    return plain, outcomes
+
+
 # Absurd values ------------------------------------------------------------------------------------
 
 NUMBERS = ("1e400", "-inf", "nan", "-1", "9" * 5000, "1e300", "0x10", "\u00b2", "")
@@ -328,32 +353,27 @@ def print_table() -> None:
         for fault in faults:
             print(f"  WRONG: dpmc {' '.join(command)}, {name}: {fault}", flush=True)
 
-    with tempfile.TemporaryDirectory(prefix="dpmc-") as name:
-        Path(name).chmod(0o755)
-        dpmc = args.installed or install_wheel(Path(name))
-        pattern = Path(name, "pattern")
+    with tempfile.TemporaryDirectory(prefix="dpmc-") as home:
+        Path(home).chmod(0o755)
+        dpmc = args.installed or install_wheel(Path(home))
+        pattern = Path(home, "pattern")
         pattern.mkdir()
         write_inputs(pattern, [str(dpmc)])
-        for command in chosen:
-            command_line = [str(dpmc), *command, *ARGUMENTS[command]]
-            plain = run_command(command_line, pattern)
-            count("as it is", command, plain.list_faults({SUCCEEDED, FAILED}))
-            for condition in CONDITIONS:
-                count(
-                    condition,
-                    command,
-                    check_under_condition(command_line, pattern, CONDITIONS[condition], plain),
+        # Absurd values come after the processes: what they print goes through this one's outputs.
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            checks = pool.map(lambda command: check_command(command, dpmc, pattern), chosen)
+            for command, (plain, outcomes) in zip(chosen, checks, strict=True):
+                for name, faults in outcomes:
+                    count(name, command, faults)
+                print(
+                    f"{' '.join(command):16} {plain.seconds:5.1f} s, status {plain.status}",
+                    flush=True,
                 )
-            for k in range(1, MOMENTS + 1):
-                result = run_command(command_line, pattern, after=k / MOMENTS * plain.seconds)
-                count("Ctrl-C", command, result.list_faults({plain.status, INTERRUPTED}))
+        for command in chosen:
             with copy_folder(pattern) as folder, contextlib.chdir(folder):
                 os.environ["DPMC_HOME"] = str(folder / "home")
                 for option, number in list_absurd_values(command):
                     count("absurd values", command, check_refusal(command, option, number))
-            print(
-                f"{' '.join(command):16} {plain.seconds:5.1f} s, status {plain.status}", flush=True
-            )
     print(f"\n{'':24}{'runs':>6} {'wrong':>6}")
     for name, (runs, wrong) in rows.items():
         print(f"{name:24}{runs:6,} {wrong:6,}")

@@ -195,7 +195,7 @@ def _run_planted(mutant: Mutant, copy: Copy, failing: set[str]) -> Outcome:
 
 
 class Copy:
-    """A copy of the program, and a process that runs its tests (`benchmarks/forked_tests.py`)."""
+    """A copy of the program, and a process that runs its tests (`tests/forked.py`)."""
 
     def __init__(self, folder: Path) -> None:
         """Copy the program with its tests and data, and start the process.
@@ -217,7 +217,7 @@ class Copy:
         environment = os.environ | {"PYTHONPATH": str(folder), "OPENBLAS_NUM_THREADS": "1"}
         environment |= {"COLUMNS": "1000"}  # otherwise the summary cuts off how a test failed
         self._tester = subprocess.Popen(
-            [sys.executable, "benchmarks/forked_tests.py"],
+            [sys.executable, "tests/forked.py"],
             cwd=folder,
             env=environment,
             stdin=subprocess.PIPE,

@@ -1,6 +1,6 @@
 """Run tests again and again, each time in a new process that imports little.
 
-    python benchmarks/forked_tests.py
+    python tests/forked.py
 
 The working directory is a copy of the program. A process that runs one test spends most of its time
 on importing NumPy, SciPy, pandas and Streamlit. This process imports once what the tests import
@@ -89,7 +89,7 @@ def is_own(module: ModuleType) -> bool:
 
 def main() -> None:
     """Import what all runs need, and answer each line of the input."""
-    sys.path.insert(0, os.getcwd())
+    sys.path[0] = os.getcwd()
     fork(list_foreign_modules, Path(os.devnull))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -103,7 +103,8 @@ def main() -> None:
     for line in sys.stdin:
         output, seconds, *arguments = json.loads(line)
         run_tests = functools.partial(pytest.main, arguments)
-        print(json.dumps(fork(run_tests, Path(output), seconds)), flush=True)
+        sys.stdout.write(json.dumps(fork(run_tests, Path(output), seconds)) + "\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":
