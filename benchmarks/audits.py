@@ -211,7 +211,8 @@ def main(runs: int) -> int:
                 print(f"  {id:<25}{flaw:<11}{', '.join(found)}{mark}", flush=True)
 
         print(f"Certified at epsilon 1: bound above certified, of {runs} audits by canaries")
-        certified = {id: create_auditor(id, 1.0, 1).guarantee.certified().epsilon for id in NOISY}
+        guarantees = {id: build_guarantee(registry.create(id, epsilon=1.0)) for id in NOISY}
+        certified = {id: guarantee.certified().epsilon for id, guarantee in guarantees.items()}
         audited = [id for id, epsilon in certified.items() if math.isfinite(epsilon)]
         all_bounds = pool.map(functools.partial(audit_bounds, epsilon=1.0, runs=runs), audited)
         for id, bounds in zip(audited, all_bounds, strict=True):

@@ -25,7 +25,7 @@ ALL = "all"
 
 
 @st.cache_resource(max_entries=2, show_spinner=False)
-def load_views(own_times: object) -> list[ExperimentView]:  # noqa: ARG001 - part of the key
+def load_all_views(own_times: object) -> list[ExperimentView]:  # noqa: ARG001 - part of the key
     """Return every experiment; a file of one's own results has a new time when it changes."""
     return views.load_views(papers.PAPERS.values())
 
@@ -35,7 +35,7 @@ def page() -> None:
     st.title("Five papers, checked")
     try:
         own_files = engine.get_own_folder().glob("*")
-        all_views = load_views([file.stat().st_mtime_ns for file in own_files])
+        all_views = load_all_views([file.stat().st_mtime_ns for file in own_files])
     except (DpmcError, OSError) as error:
         blocks.show_error(error)
         return

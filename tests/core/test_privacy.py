@@ -237,6 +237,15 @@ def test_values_never_bound_cells_or_users() -> None:
     assert sensitivity_at({}, RATING, PUBLIC) == math.inf
 
 
+@pytest.mark.parametrize(("items", "cap"), [(1, None), (3, 1), (3, 2), (100, None), (100, 10)])
+def test_no_chain_of_steps_bounds_a_change_better(items: int, cap: int | None) -> None:
+    public = make_public(items, cap)
+    for start, between, end in itertools.product(Change, repeat=3):
+        first = sensitivity_at({start: 1}, between, public)
+        chain = sensitivity_at({between: first}, end, public)
+        assert sensitivity_at({start: 1}, end, public) <= chain
+
+
 def test_the_smaller_of_a_stated_and_a_derived_sensitivity_counts() -> None:
     public = make_public(100, 10)
     assert sensitivity_at({CELL: 1, USER_EMPTIED: 3}, USER_EMPTIED, public) == 3
