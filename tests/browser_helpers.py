@@ -12,11 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from app import SECTIONS
+from tests.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parent.parent
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DOWNLOAD = re.compile("Download$")  # the button; those of charts are "Download plot as a PNG"
-TIMEOUT_MS = 120_000  # milliseconds that a browser waits for what will come
+TIMEOUT_MS = 300_000  # that a browser waits for what will come; a test has several such waits
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -96,11 +97,9 @@ def serve_app(home, script="app.py", **environment):
         )
         try:
             address = f"http://127.0.0.1:{port}/" + (base and base + "/")
-            end = time.monotonic() + 150
-            while not _is_reachable(address + "_stcore/health"):
-                assert process.poll() is None, (home / "server.log").read_text()
-                assert time.monotonic() < end, "the server did not start"
-                time.sleep(0.1)
+            health = address + "_stcore/health"
+            wait_for(lambda: _is_reachable(health) or process.poll() is not None)
+            assert process.poll() is None, (home / "server.log").read_text()
             yield address, process
         finally:
             process.kill()
@@ -149,16 +148,20 @@ def open_offline_tabs(browser, ready_selector):
     assert not wrong
 
 
-def settle(page, seconds=120.0, quiet=0.3):
+def settle(page, quiet=0.3):
     """Wait until the page has been at rest for a moment."""
-    end, quiet_start = time.monotonic() + seconds, None
-    while True:
+    busy_reason, quiet_start = None, None
+
+    def is_at_rest():
+        nonlocal busy_reason, quiet_start
         busy_reason, now = page.evaluate(BUSY_SCRIPT), time.monotonic()
         quiet_start = None if busy_reason else quiet_start or now
-        if quiet_start is not None and now - quiet_start >= quiet:
-            return
-        assert now < end, f"the page did not settle: {busy_reason}"
-        page.wait_for_timeout(30)
+        return quiet_start is not None and now - quiet_start >= quiet
+
+    def explain():
+        return f"the page did not settle: {busy_reason}"
+
+    wait_for(is_at_rest, lambda: page.wait_for_timeout(30), explain)
 
 
 def open_and_settle(page, address):

@@ -14,6 +14,7 @@ from starlette.middleware import Middleware
 
 from dpmc_lab.classroom.room import Room
 from pages.ui import classroom, door
+from tests.waiting import PATIENCE_SECONDS
 
 SECRET = "a-secret-for-tests"
 QUESTIONS = ("Tea?", "Coffee?", "Neither?")
@@ -63,7 +64,7 @@ def open_asked_room(epsilon=2.0, questions=QUESTIONS, **options):
 def send_request(server, path, body=None, **headers):
     """Status and JSON of one request; body: bytes or what becomes JSON."""
     host, _, base = server.removeprefix("http://").partition("/")
-    connection = HTTPConnection(host, timeout=120)
+    connection = HTTPConnection(host, timeout=PATIENCE_SECONDS)
     if body is not None and not isinstance(body, bytes):
         body, headers = json.dumps(body).encode(), {"Content-Type": "application/json"} | headers
     try:

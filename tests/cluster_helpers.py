@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import wait_for
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -38,9 +40,7 @@ class Cluster:
         file = folder / "scheduler.json"
         common = ("--scheduler-file", file, "--no-dashboard")
         self.processes = [start_dask("scheduler", "--host", "127.0.0.1", "--port", 0, *common)]
-        deadline = time.monotonic() + 200
-        while not file.exists() and time.monotonic() < deadline:
-            time.sleep(0.1)
+        wait_for(file.exists)
         time.sleep(0.2)
         self.address = json.loads(file.read_text())["address"]
         for _ in range(workers):

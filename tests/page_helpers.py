@@ -14,13 +14,14 @@ from dpmc_core.metrics import METRICS
 from dpmc_core.privacy import RATING
 from dpmc_lab.store import CurveInfo
 from dpmc_lab.views import lines
+from tests.waiting import PATIENCE_SECONDS, wait_for
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def open_page(name="what_if", theme="light", came_from=None, **link):
     """The app at a page, as if its address had been typed in, or after another page."""
-    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=200)
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=PATIENCE_SECONDS)
     app.context = {"theme": theme}
     if came_from is not None:
         app.session_state["page"] = came_from
@@ -201,14 +202,15 @@ def press_button(app, label):
     return app
 
 
-def wait_until(app, is_ready, seconds=200):
+def wait_until(app, is_ready):
     """Rerun as the half-second ticks do, until it is so."""
-    end = time.monotonic() + seconds
-    while not is_ready():
-        assert time.monotonic() < end, "it took too long"
+
+    def tick():
         time.sleep(0.3)
         app.run()
         assert not app.exception
+
+    wait_for(is_ready, tick)
 
 
 WORKING = ("round", "run ", "start", "prepar", "stopping", "file", "read", "ids")

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PATIENCE_SECONDS
+
 ROOT = Path(__file__).resolve().parent.parent
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
@@ -73,7 +75,8 @@ def is_alive(pid):
     return state != "Z"
 
 
-def wait_until(condition, seconds=120.0):
+def wait_until(condition, seconds=PATIENCE_SECONDS):
+    """Whether it became so in time, as where the time is promised."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if condition():

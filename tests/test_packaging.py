@@ -8,7 +8,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 import zipfile
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 import setuptools
 
 import dpmc_core
+from tests.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -140,12 +140,9 @@ def test_the_app_opens_in_a_folder_elsewhere(installed, tmp_path):
         text=True,
     )
     try:
-        end = time.monotonic() + 150
-        while (health := fetch(port, "_stcore/health")) is None:
-            assert process.poll() is None, process.stdout.read()
-            assert time.monotonic() < end
-            time.sleep(0.1)
-        assert health == "ok"
+        wait_for(lambda: fetch(port, "_stcore/health") or process.poll() is not None)
+        assert process.poll() is None, process.stdout.read()
+        assert fetch(port, "_stcore/health") == "ok"
         assert "BACKEND_BASE_URL" in fetch(port, "")  # app.py of the wheel, with its own routes
         assert "BACKEND_BASE_URL" in fetch(port, "train")
     finally:

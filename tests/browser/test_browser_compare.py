@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.browser_helpers import DOWNLOAD, navigate_to, open_and_settle, settle
+from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow_unless_planted]
 
@@ -22,13 +23,6 @@ POINTS = """() => {
 GRID = (
     "compare?data=movie-night&grid=medium&seeds=3&mechanisms=input-flip&mechanisms=output&cap=400"
 )
-
-
-def wait_for(condition, seconds=120):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.05)
 
 
 def find_button(page, name):

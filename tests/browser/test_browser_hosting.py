@@ -7,7 +7,6 @@ import shutil
 import socket
 import subprocess
 import threading
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 
 from tests.browser_helpers import open_and_settle, serve_app
 from tests.class_helpers import SECRET, send_request
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -45,11 +45,8 @@ def run_nginx(folder, block, port=0):
     command = [NGINX, "-e", folder / "errors", "-p", folder, "-c", folder / "nginx.conf"]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
-        end = time.monotonic() + 60
-        while not is_listening(port):
-            assert process.poll() is None, (folder / "errors").read_text()
-            assert time.monotonic() < end
-            time.sleep(0.05)
+        wait_for(lambda: is_listening(port) or process.poll() is not None)
+        assert process.poll() is None, (folder / "errors").read_text()
         yield port
     finally:
         process.kill()

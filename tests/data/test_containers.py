@@ -26,6 +26,7 @@ from dpmc_core.errors import BadRatings
 from dpmc_data import load
 from dpmc_lab.cli import main
 from tests.reading_helpers import ratings_by_pair
+from tests.waiting import PATIENCE_SECONDS
 
 HEAD = ["user", "item", "rating"]
 ROWS = [[f"p{k}", f"film {j}", 1 + (k * j + k + j * j) % 5] for k in range(12) for j in range(6)]
@@ -219,7 +220,9 @@ def test_a_pipe_is_read_into_memory(tmp_path: Path) -> None:
     writer = threading.Thread(target=pipe.write_bytes, args=(encode_csv(ROWS),))
     writer.start()
     command = [sys.executable, "-m", "dpmc_lab", "data", "describe", str(pipe), "--range", "1:5"]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    result = subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+    )
     writer.join()
     assert result.returncode == 0, result.stderr
     assert "12 users" in result.stdout

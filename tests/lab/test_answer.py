@@ -41,6 +41,7 @@ from dpmc_lab.sweep.presets import EPSILONS
 from dpmc_lab.views import answer as words
 from dpmc_lab.views import cards, lines
 from tests.slow_helpers import mark_rest_slow
+from tests.waiting import PATIENCE_SECONDS, wait_for
 
 PUBLIC_FACTS = PublicFacts(users=600, items=200, low=1, high=5)
 QUESTION = Inquiry(task=Task.RATINGS)
@@ -664,13 +665,15 @@ def test_ctrl_c_ends_it_with_what_is_there(tmp_path):
     child = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ)
     )
-    folder, end = tmp_path / "mine-users", time.monotonic() + 200
-    while not folder.is_dir() or len(list(folder.iterdir())) < 24:  # six a seed
+    folder = tmp_path / "mine-users"
+
+    def has_four_seeds():
         assert child.poll() is None, child.stderr.read()
-        assert time.monotonic() < end
-        time.sleep(0.1)
+        return folder.is_dir() and len(list(folder.iterdir())) >= 24  # six a seed
+
+    wait_for(has_four_seeds)
     child.send_signal(signal.SIGINT)
-    out, err = child.communicate(timeout=200)
+    out, err = child.communicate(timeout=PATIENCE_SECONDS)
     assert child.returncode == 130
     assert "Predictions are off by" in out
     assert "the same command goes on from there" in err

@@ -14,6 +14,7 @@ import pytest
 
 from dpmc_core import experiment, registry
 from dpmc_lab.cli import app, main, methods
+from tests.waiting import PATIENCE_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -214,7 +215,7 @@ def test_a_reader_that_leaves_early_sees_no_traceback():
     os.close(read)
     with spawn("list", "--json", stdout=write) as child:
         os.close(write)
-        _, err = child.communicate(timeout=200)
+        _, err = child.communicate(timeout=PATIENCE_SECONDS)
     assert (child.returncode, err) == (141, "")
 
 
@@ -231,7 +232,7 @@ def test_ctrl_c_ends_cleanly():
     with subprocess.Popen(argv, cwd=ROOT, text=True, **pipes) as child:
         message = child.stderr.readline()
         child.send_signal(signal.SIGINT)
-        out, err = child.communicate(timeout=200)
+        out, err = child.communicate(timeout=PATIENCE_SECONDS)
     assert "/10000" in message, err
     assert (child.returncode, out) == (130, "")
     assert "interrupted" in err

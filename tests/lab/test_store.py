@@ -30,6 +30,7 @@ from tests.store_helpers import (
     needs_modes,
     open_folder,
 )
+from tests.waiting import PATIENCE_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -512,7 +513,7 @@ def test_programs_that_make_the_same_store_at_once_all_can(path):
         store_path = path.with_name(f"{k} ? # %20.sqlite")
         children = [start_writer(store_path, start, 4, 3) for start in (1, 2, 3, 4)]
         for child in children:
-            out, err = child.communicate(timeout=200)
+            out, err = child.communicate(timeout=PATIENCE_SECONDS)
             assert (child.returncode, err, len(out.split())) == (0, "", 3)
         with Store(store_path, read_only=True) as opened:
             assert len(read_records(opened)) == 12

@@ -24,6 +24,7 @@ from dpmc_lab.sweep import cluster, parse_epsilons, parse_seeds
 from tests.processes import is_alive, list_descendants, needs_proc, start_sweep, wait_until
 from tests.store_helpers import make_record, mount_small_disk
 from tests.sweep_helpers import read_rows
+from tests.waiting import PATIENCE_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = [
@@ -140,7 +141,7 @@ def test_ctrl_c_keeps_what_is_finished(finished, file):
     child = start_until_three_rows(file)
     os.killpg(child.pid, signal.SIGINT)  # as a terminal does: the workers get it too
     pressed = time.monotonic()
-    _, err = child.communicate(timeout=200)
+    _, err = child.communicate(timeout=PATIENCE_SECONDS)
     assert child.returncode == 130, err
     assert time.monotonic() - pressed < 5
     assert "Traceback" not in err
@@ -160,7 +161,7 @@ def test_ctrl_c_keeps_what_is_finished(finished, file):
 def test_being_told_to_end_keeps_what_is_finished(file):
     child = start_until_three_rows(file)
     child.terminate()
-    _, err = child.communicate(timeout=200)
+    _, err = child.communicate(timeout=PATIENCE_SECONDS)
     assert child.returncode == 130, err
     assert len(read_store(file)) >= 3
 

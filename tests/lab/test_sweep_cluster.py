@@ -8,6 +8,7 @@ import pytest
 from dpmc_lab.store import Store
 from tests.processes import start_sweep
 from tests.sweep_helpers import read_rows
+from tests.waiting import PATIENCE_SECONDS
 
 NEEDED = "needs the extra 'cluster'"
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(find_spec("distributed") is None, reason=NEEDED)]
@@ -28,7 +29,7 @@ def test_local_processes_and_a_cluster_give_identical_rows(cluster, tmp_path):
     two = cluster()
     for name, options in (("local", ["--jobs", 2]), ("cluster", ["--cluster", two.address])):
         child = start_sweep(*GRID, *options, "--store", tmp_path / f"{name}.sqlite")
-        _, err = child.communicate(timeout=200)
+        _, err = child.communicate(timeout=PATIENCE_SECONDS)
         assert child.returncode == 0, err
         assert "Traceback" not in err
     assert len(read_store(tmp_path / "cluster.sqlite")) == UNITS
@@ -42,7 +43,7 @@ def test_a_lost_worker_costs_nothing(cluster, tmp_path):
     while json.loads(child.stdout.readline())["done"] < 5:
         pass
     two.processes[-1].kill()
-    _, err = child.communicate(timeout=200)
+    _, err = child.communicate(timeout=PATIENCE_SECONDS)
     assert child.returncode == 0, err
     assert len(read_store(path)) == UNITS
 
@@ -54,7 +55,7 @@ def test_a_lost_scheduler_is_a_sentence_and_the_rows_stay(cluster, tmp_path):
     while json.loads(child.stdout.readline())["done"] < 5:
         pass
     two.processes[0].kill()
-    _, err = child.communicate(timeout=200)
+    _, err = child.communicate(timeout=PATIENCE_SECONDS)
     assert child.returncode == 1
     assert f"the cluster at {two.address} cannot be reached" in err
     assert "Traceback" not in err
@@ -66,6 +67,6 @@ def test_a_scheduler_without_workers_is_a_sentence(cluster, tmp_path):
     child = start_sweep(
         *GRID, "--cluster", empty_cluster.address, "--store", tmp_path / "results.sqlite"
     )
-    _, err = child.communicate(timeout=200)
+    _, err = child.communicate(timeout=PATIENCE_SECONDS)
     assert child.returncode == 1
     assert f"has no workers: start some with 'dask worker {empty_cluster.address}'" in err

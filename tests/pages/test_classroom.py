@@ -23,6 +23,7 @@ from tests.class_helpers import (
     send_request,
     serve_class,
 )
+from tests.waiting import PATIENCE_SECONDS
 
 TOKEN = "0123456789abcdef" * 2
 
@@ -183,7 +184,7 @@ def test_a_report_in_pieces_has_the_same_limit(server):
     open_asked_room()
     host = server.removeprefix("http://").rstrip("/")
     for chunks, status in ([b" " * 600] * 3, 413), ([b"n", b"o"], 400):
-        connection = HTTPConnection(host, timeout=120)
+        connection = HTTPConnection(host, timeout=PATIENCE_SECONDS)
         headers = {"Content-Type": "application/json"}
         connection.request("POST", "/report", iter(chunks), headers, encode_chunked=True)
         answer = connection.getresponse()
@@ -259,7 +260,7 @@ def test_who_asks_too_often_is_told(server, monkeypatch):
 def request_page(server, path):
     """Return status and headers without following; values of one name are joined by commas."""
     host, _, base = server.removeprefix("http://").partition("/")
-    connection = HTTPConnection(host, timeout=120)
+    connection = HTTPConnection(host, timeout=PATIENCE_SECONDS)
     connection.request("GET", f"/{base}{path}")
     answer = connection.getresponse()
     answer.read()
@@ -489,7 +490,7 @@ def test_a_class_on_the_apps_own_server(tmp_path):
         assert "link" not in request_page(server, "phone")[1]  # no drawing code ahead
         name = f"dpmc_teacher_{urlsplit(server).port}"
         for cookie, status in (("", 403), (f"{name}={SECRET}", 403)):
-            connection = HTTPConnection(server.split("/")[2], timeout=120)
+            connection = HTTPConnection(server.split("/")[2], timeout=PATIENCE_SECONDS)
             connection.request("PUT", "/_stcore/upload_file/a/b", b"x", {"Cookie": cookie})
             answer = connection.getresponse()
             has_teacher_message = b"only the teacher" in answer.read()

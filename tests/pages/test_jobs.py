@@ -21,13 +21,7 @@ from pages.ui.jobs import (
     WorkerSlots,
     cancel_all_jobs,
 )
-
-
-def wait_for(condition, seconds=60.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "timed out"
-        time.sleep(0.005)
+from tests.waiting import wait_for
 
 
 def get_state(job):

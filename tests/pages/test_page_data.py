@@ -6,7 +6,6 @@ import io
 import json
 import re
 import shlex
-import time
 from datetime import date
 from importlib.util import find_spec
 
@@ -23,6 +22,7 @@ from dpmc_lab.study.advice import PrivacyUnit
 from dpmc_lab.views import answer as answer_text
 from pages.ui import private, report, sources, sweeps
 from tests.page_helpers import find_button, open_page, read_all_text, unescape_markdown
+from tests.waiting import wait_for
 
 DATA = {"data": "restaurants"}
 SHIPPED_MESSAGE = "On average over 3 seeds, no benefit shows clearly"  # the curve came with the app
@@ -35,10 +35,8 @@ def home(tmp_path, monkeypatch):
 
 
 def wait_for_runs():
-    end = time.monotonic() + 200
-    while any(sweep.running for folder in private.upload_folders for sweep in find_sweeps(folder)):
-        assert time.monotonic() < end
-        time.sleep(0.1)
+    folders = private.upload_folders
+    wait_for(lambda: not any(sweep.running for folder in folders for sweep in find_sweeps(folder)))
 
 
 def find_sweeps(folder):

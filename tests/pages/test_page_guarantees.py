@@ -5,7 +5,6 @@ import functools
 import json
 import math
 import re
-import time
 
 import pytest
 
@@ -26,6 +25,7 @@ from tests.page_helpers import (
     read_all_text,
     read_chart_spec,
     unescape_markdown,
+    wait_until,
 )
 
 PUBLIC_FACTS = PublicFacts(users=943, items=1682, low=1, high=5)
@@ -208,12 +208,7 @@ def test_a_person_with_so_many_ratings_is_told_the_same_everywhere(id, cap):
 def run_audit(app):
     """Return the page once the audit is over."""
     find_button(app, "Attack this claim").click().run()
-    end = time.monotonic() + 150
-    while app.progress or find_button(app, "Attack this claim") is None:
-        assert time.monotonic() < end
-        time.sleep(0.1)
-        app.run()
-        assert not app.exception
+    wait_until(app, lambda: not app.progress and find_button(app, "Attack this claim"))
     return app
 
 

@@ -23,6 +23,7 @@ from tests.page_helpers import (
     read_html,
     read_markdown,
     unescape_markdown,
+    wait_until,
 )
 
 pytestmark = pytest.mark.usefixtures("quick_keys")
@@ -438,10 +439,7 @@ def test_in_a_class_only_the_teacher_uploads_computes_and_downloads(class_mode, 
 def train_example():
     app = open_page("train", data="one-bit-lab", mechanism="output")
     press_button(app, "Train")
-    end = time.monotonic() + 200
-    while app.progress or find_button(app, "Train").disabled:
-        assert time.monotonic() < end
-        app.run()
+    wait_until(app, lambda: not (app.progress or find_button(app, "Train").disabled))
     return app
 
 

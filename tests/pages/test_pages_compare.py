@@ -6,7 +6,6 @@ import os
 import re
 import sqlite3
 import sys
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -36,9 +35,11 @@ from tests.page_helpers import (
     read_instrument,
     read_markdown,
     unescape_markdown,
+    wait_until,
 )
 from tests.store_helpers import load_curve_chart
 from tests.sweep_helpers import InProcessPool
+from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the page starts no sweeps there")
 
@@ -98,15 +99,6 @@ def read_heading(app):
     return unescape_markdown(app.header[0].value)
 
 
-def tick_until(app, condition, seconds=200):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.1)
-        app.run()
-        assert not app.exception
-
-
 @pytest.mark.usefixtures("nothing_shipped")
 def test_an_empty_store_says_what_it_takes_and_shows_the_command():
     app = open_page("compare", **LINK)
@@ -128,7 +120,7 @@ def test_the_command_shown_computes_exactly_what_the_page_waits_for():
     app = open_page("compare", **LINK | {"grid": "own", "epsilons": "1, 4"})
     argv = shlex.split(read_command(app))
     argv[:1] = [sys.executable, "-m", "dpmc_lab"]
-    subprocess.run(argv, check=True, capture_output=True, timeout=250)
+    subprocess.run(argv, check=True, capture_output=True, timeout=PATIENCE_SECONDS)
     app.run()
     assert "All 16 runs of this grid are there" in read_figure_help(app)
 
@@ -224,7 +216,7 @@ def test_start_runs_only_what_is_missing_and_its_progress_never_goes_back():
         progress.extend(int(bar.proto.text.split(" of ")[0]) for bar in app.get("progress"))
         return "All 102 runs" in read_figure_help(app)
 
-    tick_until(app, is_finished)
+    wait_until(app, is_finished)
     assert progress
     assert progress == sorted(progress)
     assert progress[0] >= 85
@@ -429,7 +421,7 @@ def test_an_upload_is_swept_in_a_folder_of_its_own():
         find_button(app, "Start").click().run()
     finally:
         os.umask(before)
-    tick_until(app, lambda: "All 8 runs" in read_figure_help(app))
+    wait_until(app, lambda: "All 8 runs" in read_figure_help(app))
     assert rows.DISK_NOTICE not in read_all_text(app)
     assert not default_path().exists()  # the shared store has seen nothing
     paths = [folder, *folder.rglob("*")]

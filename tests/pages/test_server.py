@@ -19,6 +19,7 @@ from streamlit.web.server.app_discovery import discover_asgi_app
 
 from app import SECTIONS
 from pages.ui import server, shell
+from tests.waiting import PATIENCE_SECONDS
 
 APP = Path(__file__).resolve().parents[2] / "app.py"
 
@@ -180,7 +181,7 @@ def test_importing_the_app_draws_nothing_and_its_start_loads_the_first_page():
         cwd=APP.parent,
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=PATIENCE_SECONDS,
     )
     assert (completed.stdout.split(), completed.stderr) == (["App", "5"], "")
 

@@ -24,6 +24,7 @@ from dpmc_data import load
 from pages.ui import runs
 from pages.ui.jobs import Job
 from tests.slow_helpers import mark_rest_slow
+from tests.waiting import PATIENCE_SECONDS
 
 # One pass over the ratings: there is nothing long in it.
 AT_ONCE = {"majority", "global-mean", "item-mean", "user-mean", "popularity", "mean-of-users"}
@@ -189,12 +190,12 @@ def test_a_long_call_is_not_waited_for_once_it_is_asked_to_stop(monkeypatch):
         called = Count(4)
         with stop_when(called), pytest.raises(Stopped):
             call_cancellable(call)
-        assert begun.acquire(timeout=120)
+        assert begun.acquire(timeout=PATIENCE_SECONDS)
     with stop_when(Count(4)), pytest.raises(Stopped):  # a third does not begin beside those two
         call_cancellable(call)
     assert not begun.acquire(blocking=False)
     go.set()
-    assert all(ended.acquire(timeout=120) for _ in range(2))
+    assert all(ended.acquire(timeout=PATIENCE_SECONDS) for _ in range(2))
     with stop_when(lambda: False):
         call_cancellable(call)
     assert begun.acquire(blocking=False)

@@ -17,6 +17,7 @@ from dpmc_lab import sweep as core
 from dpmc_lab.store import Store, iterate_records
 from pages.ui import private, sweeps
 from tests.processes import count_members
+from tests.waiting import PATIENCE_SECONDS, wait_for
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs process groups")
 
@@ -33,13 +34,6 @@ def build_command(tmp_path, epsilons=(0.5, 1.0, 2.0, 4.0), seeds=range(1, 40), i
     grid = core.Grid(data=["movie-night"], mechanisms=ids, epsilons=epsilons, seeds=seeds)
     command = core.build_sweep_command(grid, store=tmp_path / "results.sqlite")
     return [*command, "--jobs", "1"]
-
-
-def wait_for(condition, seconds=120):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.02)
 
 
 def read_keys(tmp_path):
@@ -130,7 +124,7 @@ def test_the_end_of_the_server_ends_its_sweeps(tmp_path, folder):
         "while not sweeps.load_sweep(folder, 'k').counts.get('done'): time.sleep(0.05)"
     )
     argv = [sys.executable, "-c", code, str(folder), *build_command(tmp_path)]
-    subprocess.run(argv, check=True, timeout=200)
+    subprocess.run(argv, check=True, timeout=PATIENCE_SECONDS)
     group = json.loads((folder / "k.json").read_text())["process"]
     wait_for(lambda: count_members(group) == 0)
     assert not sweeps.load_sweep(folder, "k").running

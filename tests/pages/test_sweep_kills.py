@@ -29,6 +29,7 @@ from tests.processes import (
 )
 from tests.slow_helpers import mark_rest_slow
 from tests.sweep_helpers import read_rows
+from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = needs_proc
 
@@ -58,7 +59,7 @@ def count_rows(path):
 def complete_sweep(path):
     """Run the sweep until it is through, as a person would."""
     child = start_sweep(*GRID, "--store", path)
-    _, err = child.communicate(timeout=250)
+    _, err = child.communicate(timeout=PATIENCE_SECONDS)
     assert child.returncode == 0, err
     return read_store(path)
 
@@ -180,7 +181,7 @@ def test_a_killed_worker_is_replaced(tmp_path, undisturbed):
     child = start_sweep(*GRID, "--store", path)
     assert wait_until(lambda: len(list_workers(child.pid)) == 2 and count_rows(path) > 0)
     kill_process(list_workers(child.pid)[0])
-    _, err = child.communicate(timeout=250)
+    _, err = child.communicate(timeout=PATIENCE_SECONDS)
     assert (child.returncode, "Traceback" in err) == (0, False), err
     assert read_store(path) == undisturbed[0]
 
@@ -189,7 +190,7 @@ def test_a_killed_worker_is_replaced(tmp_path, undisturbed):
 def test_two_sweeps_on_one_store_do_each_unit_once(tmp_path, undisturbed):
     path = tmp_path / "results.sqlite"
     pair = [start_sweep(*GRID, "--store", path, "--json") for _ in range(2)]
-    outputs = [child.communicate(timeout=250) for child in pair]
+    outputs = [child.communicate(timeout=PATIENCE_SECONDS) for child in pair]
     assert [child.returncode for child in pair] == [0, 0], outputs
     ends = [json.loads(out.splitlines()[-1]) for out, _ in outputs]
     assert all(end["done"] > 0 for end in ends)
@@ -206,7 +207,7 @@ def test_a_killed_sweep_leaves_its_units_to_the_other(tmp_path, undisturbed):
         pass
     kill_process(killed.pid)
     killed.communicate()
-    out, err = survivor.communicate(timeout=250)
+    out, err = survivor.communicate(timeout=PATIENCE_SECONDS)
     assert survivor.returncode == 0, err
     end = json.loads(out.splitlines()[-1])
     assert end["skipped"] + end["done"] == UNITS
@@ -224,7 +225,7 @@ def test_workers_killed_at_random_moments(tmp_path, undisturbed, seed):
         time.sleep(moments.uniform(0.2, 0.3 * seconds))
         if victims := list_workers(child.pid):
             kill_process(moments.choice(victims))
-    _, err = child.communicate(timeout=250)
+    _, err = child.communicate(timeout=PATIENCE_SECONDS)
     assert child.returncode == 0, err
     assert read_store(path) == expected
 
