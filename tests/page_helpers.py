@@ -194,6 +194,13 @@ class HtmlFile(HTMLParser):
         return [attrs for name, attrs in self.elements if name == tag]
 
 
+def read_film(app):
+    """Return what the player was sent, as a dictionary, or None where there is none."""
+    players = [component.proto for component in app.get("bidi_component")]
+    film_json = [player.json for player in players if player.component_name == "run"]
+    return json.loads(film_json[0]) if film_json else None
+
+
 def press_button(app, label):
     (target_button,) = (b for b in app.button if b.label == label)
     assert not target_button.disabled, label

@@ -177,12 +177,9 @@ def suggest_mechanism(data: str, choose: Callable[[Sequence[str]], str]) -> tupl
         Names of the mechanism on the page before and of the one here, if that has changed.
     """
     ids = sources.list_available_mechanisms(data)
-    if st.query_params.get("mechanism"):
-        # A link decides for as long as the page is open, even once Streamlit has taken what is the
-        # default out of the address.
-        session.suggested_mechanism = session.suggested_mechanism or "by link"
     if (
-        session.suggested_mechanism
+        st.query_params.get("mechanism")
+        or session.suggested_mechanism
         or (session.mechanism or ids[0]) != ids[0]
         or state.get_run_history().runs
     ):
@@ -233,6 +230,10 @@ def choose_by_guarantee(
     names = {choice.id: choice.name for group in all_groups for choice in group.choices}
     first = next(iter(cards))
     state.apply_link_choice("mechanism", "the mechanism", names)
+    if st.query_params.get("mechanism"):
+        # A link decides for as long as the page is open, even once Streamlit has taken what is the
+        # default out of the address.
+        session.suggested_mechanism = session.suggested_mechanism or "by link"
     unavailable = state.substitute_choice("mechanism", names, lambda id: _find_nearest(id, cards))
     requested = st.query_params.get("mechanism", names[first])
     displayed_name = names.get(session.mechanism or "", requested)

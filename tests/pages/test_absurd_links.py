@@ -16,10 +16,10 @@ from tests.slow_helpers import mark_rest_slow
 
 # A page with what else its address must hold for all of its controls to be there.
 ABSURD_LINKS = (
+    ("train", {}),
     ("what_if", {}),
     ("data", {"way": "public"}),
     ("data", {"way": "sample"}),
-    ("train", {}),
     ("train", {"data": "bookshop-clicks"}),
     ("compare", {}),
     ("compare", {"grid": "own"}),

@@ -1,7 +1,6 @@
 """Train as a person uses it: an example first, a run to watch, runs that are remembered."""
 
 import gc
-import json
 import threading
 import time
 import weakref
@@ -26,19 +25,13 @@ from tests.page_helpers import (
     open_page,
     press_button,
     read_all_text,
+    read_film,
     read_markdown,
     unescape_markdown,
     wait_until,
 )
 
 LAB = {"data": "one-bit-lab", "mechanism": "private-effects"}  # four rounds of a few ms
-
-
-def read_film(app):
-    """Return what the player was sent, as a dictionary, or None where there is none."""
-    players = [component.proto for component in app.get("bidi_component")]
-    film_json = [player.json for player in players if player.component_name == "run"]
-    return json.loads(film_json[0]) if film_json else None
 
 
 def is_finished(app):
