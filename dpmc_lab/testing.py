@@ -119,7 +119,7 @@ class Contract:
     limit: Mapping[str, Any] | None
 
     def __post_init__(self) -> None:
-        if registry.MECHANISMS.get(self.cls.id) is not self.cls:
+        if self.cls not in registry.MECHANISMS.values():
             registry.add_mechanisms(self.cls)
         self.is_private = registry.adds_noise(self.cls)
         self.ratings = sample_ratings(self.cls.task)

@@ -330,4 +330,6 @@ def test_a_class_can_be_added_in_python(file):
         registry.add_mechanisms(cls)
     with pytest.raises(DpmcError, match="must be a class, got 3"):
         registry.add_mechanisms(3)
+    with pytest.raises(DpmcError, match="must be a class, got 3"):
+        check_mechanism(3)
     assert registry.MECHANISMS["clear"] is MaximumLikelihood
