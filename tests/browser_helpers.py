@@ -218,7 +218,7 @@ FIRST_SCREEN_SCRIPT = """() => {
   for (let node = walker.nextNode(); node; node = walker.nextNode()) {
     const parent = node.parentElement;
     if (parent.closest(unread) || !shown(parent)
-      || parent.closest('.dpmc-lists li, .film li')) continue;
+      || parent.closest('.dpmc-lists li')) continue;
     words += node.textContent.split(/\\s+/).filter((word) => /\\w/.test(word)).length;
   }
   const found = new Set();
@@ -229,7 +229,7 @@ FIRST_SCREEN_SCRIPT = """() => {
       '[role=radiogroup], [role=group], [role=toolbar], [data-testid="stSelectbox"]')
       || e.closest('button, a') || e);
   }
-  const figure = document.querySelector('.dpmc-chart, .st-key-film, .st-key-figure .stPlotlyChart');
+  const figure = document.querySelector('.dpmc-chart, .st-key-run, .st-key-figure .stPlotlyChart');
   const box = figure?.getBoundingClientRect() ?? { top: 0, bottom: 0 };
   const high = Math.min(box.bottom, innerHeight) - Math.max(box.top, 0);
   return [words, found.size, Math.round(100 * high / innerHeight)];

@@ -289,7 +289,7 @@ def describe_reports(release: Release, public: PublicFacts, metric: Metric) -> d
     if isinstance(release, RandomizedResponse):
         if public.low < 0:
             marks = [("full", "like"), ("", "dislike"), ("turned full", ""), ("turned", "flipped")]
-            words = [" flipped", ", # true: a majority guess of her taste is "]
+            words = [" flipped", ", # true: a majority guess is "]
             return {"key": marks, "words": words, "hollow": True, "majority": True}
         words = [" hidden", ", # sent. Clicks she never made are sent, too."]
         return {"key": [("full", "click"), ("turned", "hidden")], "words": words, "hollow": True}
