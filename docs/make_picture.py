@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT))
 from tests.browser_helpers import DOWNLOAD, open_and_settle, open_chromium, serve_app, settle  # noqa: E402
 
 FILE = Path(__file__).with_name("what-if.webp")
-SIZE = {"width": 1180, "height": 700}
+SIZE = {"width": 1180, "height": 760}
 WIDTH = 960  # pixels of the picture
 
 
@@ -52,10 +52,11 @@ def film_slider(film, address):
     page.wait_for_selector(".dpmc-picture", state="attached")
     slider = page.get_by_role("slider", name="epsilon")
     slider.press("Home")
+    page.get_by_test_id("stMain").evaluate("main => main.scrollTo(0, 0)")  # the key has scrolled
     settle(page)
     film.shoot(1200)
     for key in ["ArrowRight"] * 13 + ["ArrowLeft"] * 7:
-        slider.press(key)
+        page.keyboard.press(key)
         page.wait_for_timeout(400)
         film.shoot(350)
     film.durations[-1] = 1500

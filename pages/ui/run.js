@@ -122,36 +122,39 @@ function build(root) {
     const wide = svg.clientWidth, high = svg.clientHeight;
     if (!wide) return;
     const left = 54, right = wide - 12, top = 20, bottom = high - 28, [low, up] = run.axis;
-    const clip = v => Math.min(Math.max(v, Math.min(low, up)), Math.max(low, up));
-    const rounds = Math.max(run.last, run.ghost?.points.at(-1)?.[0] ?? 0);
+    const ghost = run.ghost?.points ?? [], last = ghost.at(-1);
+    const rounds = Math.max(run.last, last?.[0] ?? 0);
     const x = n => left + (right - left) * n / rounds;
-    const y = v => bottom - (bottom - top) * (clip(v) - low) / (up - low);
+    const y = v => Math.min(Math.max(bottom - (bottom - top) * (v - low) / (up - low), top), bottom);
     const path = points => points.map(
       ([n, v], k) => `${k ? "L" : "M"}${x(n).toFixed(1)} ${y(v).toFixed(1)}`).join("");
-    const safe = text => text.replace(/[&<]/g, sign => sign === "&" ? "&amp;" : "&lt;");
+    const escape = text => new Option(text).innerHTML;
     const write = (kind, x, y, text, anchor = "end") =>
-      `<text class="${kind}" x="${x}" y="${y}" text-anchor="${anchor}">${safe(text)}</text>`;
+      `<text class="${kind}" x="${x}" y="${y}" text-anchor="${anchor}">${escape(text)}</text>`;
     const ring = (kind, n, v, r) => `<circle class="${kind}" cx="${x(n)}" cy="${y(v)}" r="${r}"/>`;
     let parts = run.ticks.map(([at, text]) => `<path class="grid" d="M${left} ${y(at)}H${right}"/>`
       + write("note", left - 8, y(at) + 5, text)).join("");
+    const places = [];
+    const place = (v, ...sides) => {  // the first side of a value where no text is
+      const spots = sides.map(side => y(v) + side);
+      places.unshift(spots.find(spot => places.every(at => Math.abs(at - spot) > 19)) ?? spots[0]);
+      return places[0];
+    };
     for (const { at, text, dash } of run.levels)
       parts += `<path class="${dash}" d="M${left} ${y(at)}H${right}"/>`
-        + write(dash, right, y(at) + (dash === "dash" ? -8 : 19), text);
-    const ghost = run.ghost?.points ?? [];
+        + write(dash, right, place(at, dash === "dash" ? -8 : 19), text);
     const dot = seen.at(-1), points = seen.map(one => [one.round, one.value]);
-    const gap = dot && ghost.length ? y(dot.value) - y(ghost.at(-1)[1]) : 0;
-    if (ghost.length) {
-      const [n, v] = ghost.at(-1);
+    const spot = dot && place(dot.value, -13, 28);
+    if (last) {
+      const [n, v] = last;
       parts += `<path class="ghost" d="${path(ghost)}"/>` + ring("ghost", n, v, 5)
-        + write("note", x(n) - 12, y(v) + (gap < 0 ? 22 : -12), run.ghost.text);
+        + write("note", x(n) - 12, place(v, -12, 22, 42, 58), run.ghost.text);
     }
     if (dot) parts += `<path class="now" d="${path(points)}"/>`
       + ring("now", dot.round, dot.value, 7)
-      + write("value", Math.max(x(dot.round) - 12, left + 64), y(dot.value) + (gap > 0 ? 28 : -13),
-        dot.text);
-    parts += write("note", left, high - 6, "round 0", "start");
-    parts += write("note", right, high - 6, String(rounds));
-    svg.innerHTML = parts;
+      + write("value", Math.max(x(dot.round) - 12, left + 64), spot, dot.text);
+    svg.innerHTML = parts + write("note", left, high - 6, "round 0", "start")
+      + write("note", right, high - 6, String(rounds));
     svg.setAttribute("viewBox", `0 0 ${wide} ${high}`);
     svg.setAttribute("aria-label", run.words);
     const title = dot && p >= count() && !run.live ? run.conclusion : run.metric;

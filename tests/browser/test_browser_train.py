@@ -55,6 +55,46 @@ def test_an_example_plays_and_can_be_scrubbed_without_the_server(page, server):
     assert not sent
 
 
+# Pairs of texts of which one covers more than a hair of the other. Boxes are higher than letters.
+COVERED_SCRIPT = """texts => {
+  const boxes = texts.map(e => [e.textContent, e.getBBox()]);
+  const meet = (a, b) => a.x < b.x + b.width - 2 && b.x < a.x + a.width - 2
+    && a.y < b.y + b.height - 6 && b.y < a.y + a.height - 6;
+  return boxes.flatMap(([one, a], k) => boxes.slice(k + 1)
+    .filter(([_, b]) => meet(a, b)).map(([other]) => `${one} / ${other}`));
+}"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "link",
+    [
+        "data=movie-night&mechanism=input-flip",
+        "data=movie-night&mechanism=private-effects",
+        "data=bookshop-clicks&mechanism=private-taste",
+    ],
+)
+def test_no_text_of_the_curve_covers_another(page, server, link):
+    """At one epsilon after the other, so that an earlier run stands beside each."""
+    open_and_settle(page, f"{server}train?{link}&epsilon=0.5")
+    scrubber, texts = find_scrubber(page), page.locator(".run svg text")
+    slider = page.locator('[data-testid="stSlider"] input').first
+    for epsilon_before in ("", "0.5", "1", "2", "4"):
+        press_button(page, "Train")
+        if epsilon_before:
+            name = page.get_by_text(f"earlier: epsilon {epsilon_before}", exact=True)
+            expect(name).to_be_visible()
+        wait_for_result(page)
+        scrubber.press("End")
+        for _ in range(int(scrubber.get_attribute("max"))):
+            assert texts.count() > 5
+            assert not texts.evaluate_all(COVERED_SCRIPT)
+            scrubber.press("ArrowLeft")
+        for _ in range(2):
+            slider.press("ArrowRight")
+        settle(page)
+
+
 @pytest.mark.slow
 def test_step_stop_reset_and_train_again(page, server):
     """Task: train, stop, train again, compare both."""

@@ -18,6 +18,7 @@ from dpmc_lab.views import run_card
 from dpmc_lab.views import train as train_views
 from dpmc_lab.views.train import CORNER_SIZE, MAX_FRAMES, RunRecorder
 from pages.ui import runs
+from pages.ui.charts.train import build_stage
 
 
 @pytest.fixture(scope="module")
@@ -169,6 +170,16 @@ def test_the_title_of_a_curve_compares_with_the_baseline_or_with_an_earlier_run(
                     value
                 ) == shown.metric.format_value(value + worse):
                     assert train_views.conclude_recording(shown, earlier) == f"{word} before"
+
+
+@pytest.mark.parametrize("stopped", ["now", "earlier"])
+def test_a_run_whose_reference_was_stopped_is_drawn_as_closely_as_the_other(problem, stopped):
+    corner = train_views.select_corner(Task.BINARY, problem)
+    whole = dataclasses.replace(make_recording("accuracy", 0.6, 0.55, 0.73), corner=corner)
+    cut = dataclasses.replace(whole, reference=None)
+    now, earlier = (cut, whole) if stopped == "now" else (whole, cut)
+    stage = build_stage(now, live=False, earlier=(earlier, "earlier"))
+    assert stage["axis"] == build_stage(whole, live=False)["axis"]
 
 
 def test_what_is_remembered_holds_no_ratings_but_the_corner():

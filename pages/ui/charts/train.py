@@ -50,11 +50,13 @@ def build_stage(
     # What noise has moved by half of the range counts as flipped.
     flipped = np.abs(given - corner.rated) >= 0.5
     low, high = BINARY_NAMES.get(film.task) or ("lowest rating", "highest rating")
+    before = earlier[0] if earlier else film
+    # What is not known of one run, because its reference was stopped, is that of the other.
     ends = [
-        choose_metric_axis(metric, shown.baseline, shown.reference)
-        for shown in (film, *(earlier or ())[:1])
+        choose_metric_axis(metric, run.baseline or other.baseline, run.reference or other.reference)
+        for run, other in ((film, before), (before, film))
     ]
-    axis = (min(low for low, _ in ends), max(high for _, high in ends))
+    axis = (min(ends)[0], max(high for _, high in ends))
     last = film.frames[-1].round if film.frames and not live else film.total
     levels = ((film.best, film.reference, "dash"), (film.baseline_name, film.baseline, "dot"))
     return {
@@ -92,7 +94,7 @@ def build_stage(
         "ghost": None
         if earlier is None
         else {
-            "points": [(f.round, f.metric) for f in earlier[0].frames if f.metric is not None],
+            "points": [(f.round, f.metric) for f in before.frames if f.metric is not None],
             "text": earlier[1],
         },
         "words": describe_recording(film),
