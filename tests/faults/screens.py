@@ -110,7 +110,7 @@ PAGES = (
         "pages", "pages/ui/state.py",
         ("the page shows what was kept of other choices", REUSED,
          "if entry[0] == dependencies), None)", "), None)",
-         named("pages_compare", "test_the_same_unit_uses_certified_values_and_drops_nothing")),
+         named("pages_compare", "test_verdicts_and_budget_are_those_of_the_core")),
     )
     + family_of(
         "pages", "pages/compare.py",

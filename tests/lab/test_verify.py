@@ -366,6 +366,17 @@ def forge_release(tmp_path, monkeypatch):
     return forge_release
 
 
+@pytest.mark.parametrize("id", ["gradient", "private-mean", "dpmf", "dplcf"])
+def test_item_features_are_of_methods_whose_release_uses_them(id):
+    """What users report themselves under local privacy does not depend on them."""
+    mechanism = create_mechanism(id, {})
+    facts = make_ratings(mechanism.task).public
+    release.check_public_facts(mechanism, facts, ())
+    with_features = dataclasses.replace(facts, features=(("genre", 2),))
+    with pytest.raises(CannotRelease, match="publishes nothing that uses item features"):
+        release.check_public_facts(mechanism, with_features, ["features"])
+
+
 def test_nobody_writes_a_card_on_users_and_items_that_were_read_off(forge_release):
     mechanism = create_mechanism("private-item-mean", {})
     for origin in Origin:
