@@ -436,9 +436,9 @@ def solve_ridge(squares: Floats, moments: Floats, penalty: ArrayLike) -> Floats:
     Returns:
         Array of shape (m, d).
     """
-    regularised = squares.copy()
-    diagonal = np.arange(squares.shape[-1])
-    regularised[..., diagonal, diagonal] += np.asarray(penalty)[..., None]
+    # Below the rounding of A a penalty would be lost; the processor would decide what is singular.
+    ridge = np.maximum(penalty, 1e-15 * np.trace(squares.T))
+    regularised = ridge[..., None, None] * np.eye(squares.shape[-1]) + squares
     if squares.ndim == 2:
         return np.asarray(np.linalg.solve(regularised, moments.T).T)
     return call_cancellable(np.linalg.solve, regularised, moments[..., None])[..., 0]
