@@ -356,9 +356,10 @@ class Als(NonprivateMechanism):
         right = bound_spectral_norm(draw_random_factors(ratings.public.items, self.rank, rng))
         (left,) = solve_ridge_rows(entries, values, right, self.ridge)
         for index in range(1, self.rounds + 1):
-            right = bound_spectral_norm(
-                solve_ridge(*item_normal_equations(entries, values, left), self.item_ridge)
-            )
+            squares, moments = item_normal_equations(entries, values, left)
+            # A ridge below the rounding of the squares would be lost: those of a huge range.
+            ridge = max(self.item_ridge, 1e-15 * squares.max())
+            right = bound_spectral_norm(solve_ridge(squares, moments, ridge))
             (left,) = solve_ridge_rows(entries, values, right, self.ridge)
             trace = {"training rmse": rmse(entries.sample_product(left, right), values)}
             yield Step.from_trace(index, self.rounds, rows.build_model(Factors(left, right)), trace)

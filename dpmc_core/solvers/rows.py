@@ -435,10 +435,11 @@ def solve_ridge(squares: Floats, moments: Floats, penalty: ArrayLike) -> Floats:
 
     Returns:
         Array of shape (m, d).
+
+    Raises:
+        LinAlgError: a penalty is below the rounding of its A, which has no inverse.
     """
-    # Below the rounding of A a penalty would be lost; the processor would decide what is singular.
-    ridge = np.maximum(penalty, 1e-15 * np.trace(squares.T))
-    regularised = ridge[..., None, None] * np.eye(squares.shape[-1]) + squares
+    regularised = np.multiply.outer(penalty, np.eye(len(squares.T))) + squares
     if squares.ndim == 2:
         return np.asarray(np.linalg.solve(regularised, moments.T).T)
     return call_cancellable(np.linalg.solve, regularised, moments[..., None])[..., 0]
