@@ -28,7 +28,7 @@ READ_SCRIPT = """count => [...Array(count).keys()].map(k =>
 PAGES = {
     "": ("data", "mechanism", "epsilon"),
     "data": ("data", "way", "answer_protect", "answer_often", "answer_keep", "answer_delta"),
-    "train": ("data", "mechanism", "epsilon", "wide", "fresh", "seed", "input-flip.link"),
+    "train": ("data", "mechanism", "epsilon", "wide", "fresh", "seed", "dp-sgd.rounds"),
     "compare": ("data", "task", "grid", "seeds", "mechanisms", "holdout", "count"),
     "noise": ("data", "mechanism", "epsilon", "wide", "objective.radius"),
     "guarantees": ("data", "facts", "cap", "unit", "epsilon", "wide"),
