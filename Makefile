@@ -1,7 +1,7 @@
 # make app    creates .venv, installs the app and opens it
 # make class  opens the app for a class: phones in this network answer, and only the teacher can change anything
 # make test   installs, then runs the quick tests (minutes)
-# make slow   runs all other checks: slow tests, generated files, audits, planted faults (about 70 minutes);
+# make slow   runs all other checks: slow tests, generated files, audits, planted faults (about 80 minutes);
 #             it resumes where it stopped if nothing has changed since
 # make lint   checks style and types
 # make format repairs style
