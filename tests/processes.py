@@ -76,7 +76,7 @@ def is_alive(pid):
 
 
 def wait_until(condition, seconds=PATIENCE_SECONDS):
-    """Whether it became so in time, as where the time is promised."""
+    """Return whether it becomes so within these seconds, which the program may promise."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if condition():

@@ -8,7 +8,7 @@ PATIENCE_SECONDS = 600
 
 
 def wait_for(condition, act=lambda: time.sleep(0.02), explain=lambda: "it did not happen"):
-    """Wait until it is so, and act between looks, as a page's ticks do."""
+    """Wait until the condition holds, and call `act` after each check that it does not."""
     end = time.monotonic() + PATIENCE_SECONDS
     while not condition():
         assert time.monotonic() < end, explain()

@@ -357,7 +357,7 @@ class Als(NonprivateMechanism):
         (left,) = solve_ridge_rows(entries, values, right, self.ridge)
         for index in range(1, self.rounds + 1):
             squares, moments = item_normal_equations(entries, values, left)
-            # A ridge below the rounding of the squares would be lost: those of a huge range.
+            # On a huge range a smaller ridge would be lost in the rounding of the squares.
             ridge = max(self.item_ridge, 1e-15 * squares.max())
             right = bound_spectral_norm(solve_ridge(squares, moments, ridge))
             (left,) = solve_ridge_rows(entries, values, right, self.ridge)

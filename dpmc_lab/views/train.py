@@ -442,8 +442,8 @@ def describe_recording(recording: RunRecording) -> str:
 def conclude_recording(recording: RunRecording, earlier: RunRecording | None = None) -> str:
     """Return what the last round reached, as the title of the curve.
 
-    It tells no share of the benefit: this is one split with one draw of the noise, and what stays
-    of the benefit is a statement over seeds, which the curve makes.
+    It names no share of the benefit, because a run is one split with one draw of the noise. The
+    curve over seeds names that share.
 
     Args:
         recording: the recording.
